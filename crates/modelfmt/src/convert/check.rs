@@ -68,7 +68,7 @@ impl ConvertOptions {
             let why = format!("there is no encoder for {dtype}, only for {TYPES}");
             return Err(Error::usage(Choice::Quantize, why));
         }
-        if let Some(dtype) = first(&self.cast, super::cast::is_target) {
+        if let Some(dtype) = first(&self.cast, super::values::cast::is_target) {
             let why = format!(
                 "values cannot be cast to {dtype}; they can to bool, integers such as i8 and floats such as bf16"
             );

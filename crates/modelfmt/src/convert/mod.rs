@@ -50,55 +50,21 @@
 //! architecture (from the source, else from a config.json beside the file) may be missing, because only few architectures have rules of their own.
 //! `docs/PRESETS.md` of the repository has all rules.
 
-mod affine;
 mod alike;
-mod bare;
-mod cast;
 mod check;
-pub(crate) mod chosen;
-#[cfg(not(target_arch = "wasm32"))]
-mod config;
-mod dedupe;
-#[cfg(not(target_arch = "wasm32"))]
-mod dry_run;
-mod file_type;
 pub(crate) mod fit;
-pub(crate) mod flat;
-#[cfg(not(target_arch = "wasm32"))]
-pub(crate) mod guard;
-#[cfg(not(target_arch = "wasm32"))]
-mod listing;
-pub(crate) mod mapped;
-mod metadata;
-mod names;
+pub(crate) mod metadata;
 pub(crate) mod options;
-mod output;
+pub(crate) mod output;
 mod parts;
-mod plain;
-mod quantize;
-mod quants;
-mod receipt;
-pub(crate) mod rename;
-pub(crate) mod reserved;
-mod rules;
 #[cfg(not(target_arch = "wasm32"))]
 mod save;
-mod scales;
-mod scaling;
-mod several;
 #[cfg(feature = "seal")]
 mod signatures;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) mod single;
-mod source;
-#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
-mod splits;
-mod tensors;
-mod tied;
-mod told;
-pub(crate) mod transform;
-mod typed_lists;
-mod write;
+pub(crate) mod tensors;
+pub(crate) mod values;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -111,19 +77,19 @@ use modelfmt_core::{Execution, author::Shortened};
 
 pub use crate::formats::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
 pub use fit::{Subject, Unsupported, UnsupportedGroup};
-pub use flat::MetadataDiff;
-#[cfg(not(target_arch = "wasm32"))]
-pub use guard::files_of_index;
+pub use metadata::flat::MetadataDiff;
 pub use options::{
     Compression, ConvertOptions, Declared, MagChecksum, PAGE_SIZE, Quantization, QuantizeRule, ScaleRule,
     TypeRule, UnknownQuantization,
 };
 pub use output::WrittenFile;
+#[cfg(not(target_arch = "wasm32"))]
+pub use output::guard::files_of_index;
+pub use parts::receipt::{Receipt, UnknownReceipt};
 pub use parts::{Part, PartPlan, PlannedPart};
-pub use receipt::{Receipt, UnknownReceipt};
-pub use rename::RenameRule;
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::{Saving, save, save_as};
+pub use tensors::rename::RenameRule;
 
 pub use crate::presets::{Preset, UnknownPreset};
 
@@ -133,15 +99,15 @@ use crate::formats::entry::{Job, JobError};
 use crate::formats::{Format, UnknownTarget};
 use crate::model::Model;
 use crate::words::Note;
-use chosen::Tensors;
-#[cfg(not(target_arch = "wasm32"))]
-use guard::Guard;
 use metadata::Mapper;
+use metadata::source::Content;
+#[cfg(not(target_arch = "wasm32"))]
+use output::guard::Guard;
 use output::{Counted, Recorded};
-use source::Content;
 use tensors::Chooser;
-use tied::Tied;
-use transform::Values;
+use tensors::chosen::Tensors;
+use tensors::tied::Tied;
+use values::Values;
 
 /// Converts a model into the file `out`, or the set whose index it is.
 ///
@@ -183,7 +149,7 @@ pub struct Conversion<'a> {
     tensors: Tensors,
     /// By the number of a tensor, that of the one whose bytes it shares in the target too.
     tied: BTreeMap<usize, usize>,
-    metadata: mapped::Metadata,
+    metadata: metadata::mapped::Metadata,
     notes: Vec<Note>,
     dropped: Vec<Unsupported>,
 }
@@ -217,7 +183,7 @@ impl<'a> Conversion<'a> {
             Access::NoTensors(_) => Some(None),
         };
         if let Some(instead) = never {
-            return Err(write::never(target, instead));
+            return Err(output::write::never(target, instead));
         }
         model.expect_tensors()?;
         options.check(target)?;
@@ -227,7 +193,8 @@ impl<'a> Conversion<'a> {
         let options = alike::completed(model, target, options);
         let content = Content::read_for(model, &options)?;
         let choice = Chooser::new(model, capabilities, &options)?.choose(&content)?;
-        let mapper = Mapper { target: capabilities, options: &options, stem: names::stem_of(model) };
+        let mapper =
+            Mapper { target: capabilities, options: &options, stem: metadata::names::stem_of(model) };
         let mut metadata = mapper.map(content, &choice.tensors);
         metadata.losses.extend(choice.losses);
         let (mut unsupported, mut dropped) = (choice.unsupported, Vec::new());
@@ -314,12 +281,12 @@ impl<'a> Conversion<'a> {
         match name {
             Some(name) => {
                 self.find_equal(work)?;
-                self.write_to_folder(folder, &name, &dry_run::Rehearsed(guard.files()), work)
+                self.write_to_folder(folder, &name, &output::dry_run::Rehearsed(guard.files()), work)
             }
             None => {
                 guard.check_target().map_err(|source| cannot_write(&out, source))?;
                 self.find_equal(work)?;
-                self.write_one(&out, &dry_run::Nowhere, work)
+                self.write_one(&out, &output::dry_run::Nowhere, work)
             }
         }
     }
@@ -347,7 +314,7 @@ impl<'a> Conversion<'a> {
         if !self.options.dedupe || self.target != Format::Aero {
             return Ok(());
         }
-        let (count, nbytes) = dedupe::find(self.model, &self.tensors, &mut self.tied, work)?;
+        let (count, nbytes) = tensors::dedupe::find(self.model, &self.tensors, &mut self.tied, work)?;
         let note = match count {
             0 => "finds no two tensors that are equal and do not share their bytes yet".to_owned(),
             1 => format!("finds 1 tensor that is equal to another, of {nbytes} bytes; it is written once"),
@@ -411,7 +378,7 @@ impl<'a> Conversion<'a> {
         files: &impl NewFiles,
         work: &Execution<'_>,
     ) -> Result<Converted> {
-        self.write_to_files(name, &dry_run::Rehearsed(files), work)
+        self.write_to_files(name, &output::dry_run::Rehearsed(files), work)
     }
 
     /// The name of the file that stands for a set, made of the name that is asked for: of its index, or of the first file of a split of
@@ -425,16 +392,17 @@ impl<'a> Conversion<'a> {
     }
 
     fn first_file(&self, out: &Path, name: String) -> Result<String> {
-        write::first_file(&self.job(), self.target, name).map_err(|error| match error {
+        output::write::first_file(&self.job(), self.target, name).map_err(|error| match error {
             JobError::Read(error) => self.model.failed(error),
-            JobError::Write(error) => write::failed(out, error),
+            JobError::Write(error) => output::write::failed(out, error),
         })
     }
 
     fn write_one(&self, path: &Path, sink: &dyn Sink, work: &Execution<'_>) -> Result<Converted> {
         let values = self.values()?;
         let counted = Counted::new(sink);
-        write::file(self, &values, &counted, work).map_err(|error| self.failed(&values, path, error))?;
+        output::write::file(self, &values, &counted, work)
+            .map_err(|error| self.failed(&values, path, error))?;
         values.finish(work)?;
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         Ok(self.done(&values, vec![WrittenFile { path: name, nbytes: counted.len() }]))
@@ -451,7 +419,7 @@ impl<'a> Conversion<'a> {
         let finish = || values.finish_and_keep(work);
         let recorded = Recorded::new(files, name, &finish);
         let path = folder.join(name);
-        write::set(self, &values, name, &recorded, work).map_err(|error| {
+        output::write::set(self, &values, name, &recorded, work).map_err(|error| {
             let error = match error {
                 JobError::Write(error) => JobError::Write(output::within(folder, error)),
                 read => read,
@@ -471,7 +439,7 @@ impl<'a> Conversion<'a> {
             JobError::Write(AnyWriteError::Data { name, source }) => {
                 Error::Values { path: self.model.path().to_owned(), tensor: name, source }
             }
-            JobError::Write(error) => write::failed(path, error),
+            JobError::Write(error) => output::write::failed(path, error),
         }
     }
 

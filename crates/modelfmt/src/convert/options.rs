@@ -7,7 +7,7 @@ use modelfmt_core::value::Object;
 use modelfmt_core::write::Overwrite;
 use modelfmt_core::{DType, UnknownDType};
 
-use super::rename::RenameRule;
+use super::tensors::rename::RenameRule;
 use crate::choice::Choice;
 use crate::presets::{PRESETS, Preset, UnknownPreset};
 

@@ -10,13 +10,15 @@ use modelfmt_core::write::{
 };
 use modelfmt_core::{Execution, View};
 
-use super::chosen::{Item, Origin, Shape, Tensors};
-use super::guard::Guard;
 use super::metadata::Mapper;
+use super::metadata::names;
+use super::metadata::source::Content;
+use super::nbytes_of;
 use super::options::{ConvertOptions, Declared};
+use super::output::guard::Guard;
+use super::output::{self, write};
 use super::output::{Recorded, WrittenFile};
-use super::source::Content;
-use super::{names, nbytes_of, output, write};
+use super::tensors::chosen::{Item, Origin, Shape, Tensors};
 use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::formats::capabilities::Access;
@@ -98,7 +100,7 @@ pub struct Saving<'p> {
     format: Format,
     path: &'p Path,
     tensors: Tensors,
-    metadata: super::mapped::Metadata,
+    metadata: super::metadata::mapped::Metadata,
     options: &'p ConvertOptions,
 }
 

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use modelfmt_core::{DType, TensorInfo};
 
-use super::affine::Affine;
-use super::cast::is_number;
-use super::chosen::{self, Item, Origin, Shape, Tensors};
 use super::fit::Unsupported;
+use super::metadata::source::Content;
 use super::options::{ConvertOptions, ScaleRule, TypeRule};
-use super::quants;
-use super::scales::{Scaled, Scales, is_weight};
-use super::source::Content;
+use super::tensors::chosen::{self, Item, Origin, Shape, Tensors};
 use super::tensors::scaled_dtype;
+use super::tensors::scales::{Scaled, Scales, is_weight};
+use super::values::affine::Affine;
+use super::values::cast::is_number;
+use super::values::quants;
 use crate::choice::Choice;
 use crate::error::Result;
 use crate::formats::capabilities::holds_every_value;

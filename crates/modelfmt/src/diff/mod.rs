@@ -9,7 +9,7 @@ use modelfmt_core::{DType, Execution};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::convert::MetadataDiff;
-use crate::convert::flat::differences;
+use crate::convert::metadata::flat::differences;
 use crate::error::Result;
 use crate::model::Model;
 use crate::ties::{Ties, check_reading};

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use modelfmt_core::value::Object;
 
 use super::EditOptions;
-use crate::convert::reserved;
+use crate::convert::metadata::reserved;
 use crate::error::{Error, Result};
 use crate::formats::capabilities::Metadata;
 use crate::formats::change::{Change, NewValue};

@@ -13,7 +13,7 @@ use super::set::SetEdit;
 use super::signing::{self, Signing};
 use super::{Edit, EditMethod, EditOptions, Target, check};
 use crate::choice::Choice;
-use crate::convert::rename::Renamed;
+use crate::convert::tensors::rename::Renamed;
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::formats::entry::{EditFile, EditSet};

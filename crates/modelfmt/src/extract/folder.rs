@@ -8,7 +8,7 @@ use modelfmt_core::write::{InputFiles, NewFiles, Output, Overwrite};
 
 use super::prepared::{Entry, Prepared};
 use super::{ExtractAs, ExtractOptions, Extracted, names, not_written};
-use crate::convert::guard::Guard;
+use crate::convert::output::guard::Guard;
 use crate::error::{Error, Result};
 
 /// Writes each tensor to a file in `folder`, which is created if it is not there. The files appear when all are complete; if

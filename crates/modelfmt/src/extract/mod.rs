@@ -18,7 +18,7 @@ use modelfmt_core::write::{InputFiles, Output, Overwrite, Sink};
 use modelfmt_core::{DType, Execution};
 
 use crate::convert::ScaleRule;
-use crate::convert::guard::Guard;
+use crate::convert::output::guard::Guard;
 #[cfg(feature = "safetensors")]
 use crate::convert::{ConvertOptions, TypeRule};
 use crate::error::{Error, Result};

@@ -9,9 +9,9 @@ use modelfmt_core::{
 };
 
 use super::{ExtractAs, ExtractOptions, Extracted};
-use crate::convert::chosen::Tensors;
 use crate::convert::single::Singles;
-use crate::convert::transform::Values;
+use crate::convert::tensors::chosen::Tensors;
+use crate::convert::values::Values;
 use crate::convert::{ConvertOptions, TypeRule};
 use crate::error::{Error, Result};
 use crate::model::Model;

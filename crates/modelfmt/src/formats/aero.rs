@@ -93,9 +93,9 @@ mod on {
     use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
     use modelfmt_core::{AnyError, DType, Execution, Limits, Source};
 
-    use crate::convert::chosen::Origin;
     use crate::convert::fit::Unsupported;
     use crate::convert::options::ConvertOptions;
+    use crate::convert::tensors::chosen::Origin;
     use crate::formats::Format;
     use crate::formats::change::{Change, EditFault, NewValue};
     use crate::formats::entry::{EditSet, Job, JobError, Opened, ToOpen, own_options, reader_of};

@@ -3,9 +3,9 @@
 use modelfmt_core::value::{Value, json};
 use modelfmt_core::{DType, Kind, SmallType, TensorInfo, author::Shortened};
 
-use super::options::ScaleRule;
-use super::scaling::Scaling;
 use crate::choice::Choice;
+use crate::convert::options::ScaleRule;
+use crate::convert::values::scaling::Scaling;
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::quant::Quant;
@@ -28,7 +28,7 @@ fn scale_of(rule: &ScaleRule, name: &str) -> Option<String> {
 
 /// What is known of the scales of a tensor.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) enum Scaled {
+pub(crate) enum Scaled {
     /// None: its numbers stand for themselves.
     #[default]
     No,
@@ -41,7 +41,7 @@ pub(super) enum Scaled {
 }
 
 /// Finds scales.
-pub(super) struct Scales<'a> {
+pub(crate) struct Scales<'a> {
     model: &'a Model,
     rules: &'a [ScaleRule],
     /// The rules that have matched a tensor.
@@ -51,19 +51,19 @@ pub(super) struct Scales<'a> {
 }
 
 impl<'a> Scales<'a> {
-    pub(super) fn new(model: &'a Model, rules: &'a [ScaleRule]) -> Result<Self> {
+    pub(crate) fn new(model: &'a Model, rules: &'a [ScaleRule]) -> Result<Self> {
         let block = stated_block(&model.metadata()?);
         #[cfg(not(target_arch = "wasm32"))]
         let block = block.or_else(|| {
             // What is wrong with the file is noted where names are taken from it.
-            let config = super::config::read(&model.config()?, &mut Vec::new())?;
+            let config = crate::convert::metadata::config::read(&model.config()?, &mut Vec::new())?;
             stated_block(&config)
         });
         Ok(Self { model, rules, matched: vec![false; rules.len()], block })
     }
 
     /// What is known of the scales of a tensor.
-    pub(super) fn of(&mut self, info: &TensorInfo<'_>) -> Scaled {
+    pub(crate) fn of(&mut self, info: &TensorInfo<'_>) -> Scaled {
         let has_scales = is_weight(info.dtype) && info.has_data;
         let mut given = None;
         for (rule, matched) in self.rules.iter().zip(&mut self.matched) {
@@ -90,7 +90,7 @@ impl<'a> Scales<'a> {
     }
 
     /// An error for the first rule that has matched nothing.
-    pub(super) fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         match self.rules.iter().zip(&self.matched).find(|(_, matched)| !**matched) {
             None => Ok(()),
             Some((rule, _)) => Err(Error::NoMatch {
@@ -147,7 +147,7 @@ impl<'a> Scales<'a> {
 }
 
 /// Whether tensors of this type are weights that scales may be beside. Powers of two are scales themselves.
-pub(super) fn is_weight(dtype: DType) -> bool {
+pub(crate) fn is_weight(dtype: DType) -> bool {
     dtype.kind() == Kind::Float && SmallType::from_dtype(dtype).is_some() && dtype != DType::F8E8M0
 }
 

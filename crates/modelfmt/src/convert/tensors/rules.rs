@@ -2,8 +2,8 @@
 
 use modelfmt_core::DType;
 
-use super::options::{ConvertOptions, TypeRule};
 use crate::choice::Choice;
+use crate::convert::options::{ConvertOptions, TypeRule};
 use crate::error::{Error, Result};
 use crate::globs::Globs;
 use crate::model::Model;

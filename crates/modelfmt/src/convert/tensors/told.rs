@@ -2,10 +2,10 @@
 
 use modelfmt_core::DType;
 
+use super::Chooser;
 use super::chosen::{Item, Origin};
-use super::fit::Examples;
-use super::tensors::Chooser;
 use crate::choice::Choice;
+use crate::convert::fit::Examples;
 use crate::words::Note;
 
 impl Chooser<'_> {

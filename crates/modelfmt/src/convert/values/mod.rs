@@ -1,5 +1,10 @@
 //! The values of the tensors that are written: those of the source, as they are or in another type, in pieces.
 
+pub(super) mod affine;
+pub(super) mod cast;
+pub(super) mod quants;
+pub(super) mod scaling;
+
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,14 +13,14 @@ use ggml_quant::QuantError;
 use modelfmt_core::write::{BoxError, TensorData};
 use modelfmt_core::{DType, Execution, SmallType, TensorInfo};
 
-use super::affine::Affine;
-use super::cast::{NotANumber, cast};
-use super::chosen::{Item, Origin, Scales, Tensors};
-use super::scaling::Scaling;
+use super::tensors::chosen::{Item, Origin, Scales, Tensors};
 use crate::checked::{Checked, Kept};
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::quantized::{self, Failed};
+use affine::Affine;
+use cast::{NotANumber, cast};
+use scaling::Scaling;
 
 /// Values of a model, converted while they are read. Memory does not depend on the tensors' size.
 pub(crate) struct Values<'a> {

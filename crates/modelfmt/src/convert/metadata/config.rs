@@ -19,7 +19,7 @@ pub(super) fn names(path: &Path, notes: &mut Vec<String>) -> ModelNames {
 }
 
 /// The file's content, if it is there and good.
-pub(super) fn read(path: &Path, notes: &mut Vec<String>) -> Option<Value> {
+pub(crate) fn read(path: &Path, notes: &mut Vec<String>) -> Option<Value> {
     const MAX_LEN: u64 = 1 << 20;
     const MAX_NODES: u64 = 1 << 16;
     let mut ignored = |why: &str| notes.push(format!("{} is ignored: {why}", path.display()));

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use modelfmt_core::DType;
 
-use super::fit::{Examples, Unsupported};
-use super::options::{Quantization, QuantizeRule};
 use super::rules::Rules;
 use crate::choice::Choice;
+use crate::convert::fit::{Examples, Unsupported};
+use crate::convert::options::{Quantization, QuantizeRule};
 use crate::error::Result;
 use crate::formats::capabilities::Capabilities;
 use crate::model::Model;

@@ -27,7 +27,7 @@ struct Dim {
 impl Scaling {
     /// Says which elements of a weight the scales are for, from both shapes and from the block that the model states, if it does.
     /// An error says why that is not clear.
-    pub(super) fn new(
+    pub(crate) fn new(
         position: usize,
         dtype: DType,
         weight: &[u64],

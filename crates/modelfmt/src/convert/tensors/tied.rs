@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::chosen::{Origin, Scales, Tensors};
-use super::fit::Unsupported;
-use super::options::ConvertOptions;
+use crate::convert::fit::Unsupported;
+use crate::convert::options::ConvertOptions;
 
 use crate::error::Result;
 use crate::formats::Format;
@@ -12,9 +12,9 @@ use crate::model::Model;
 use crate::ties::{MAX_TIMES, Ties};
 
 /// The tensors of a conversion that share bytes with one before them.
-pub(super) struct Tied {
+pub(crate) struct Tied {
     /// Those that share them in the target too: by the number of the item, that of the first.
-    pub(super) kept: BTreeMap<usize, usize>,
+    pub(crate) kept: BTreeMap<usize, usize>,
     /// How many share bytes and are written by themselves.
     split: usize,
     /// The bytes that those take in the source which are written, each counted by itself.
@@ -26,7 +26,7 @@ pub(super) struct Tied {
 impl Tied {
     /// Readers of most formats refuse shared offsets; of AERO they do not. There a tensor keeps the bytes of another if the same is
     /// made of both (docs/formats/conversion.md#tied-tensors).
-    pub(super) fn of(model: &Model, tensors: &Tensors, target: Format) -> Result<Self> {
+    pub(crate) fn of(model: &Model, tensors: &Tensors, target: Format) -> Result<Self> {
         let mut items = Vec::new();
         for (number, item) in tensors.items.iter().enumerate() {
             let Origin::Model(position) = item.origin else { continue };
@@ -58,7 +58,7 @@ impl Tied {
     }
 
     /// A small source that would become a large output by its ties (docs/formats/conversion.md#tied-tensors).
-    pub(super) fn unsupported(&self, options: &ConvertOptions) -> Option<Unsupported> {
+    pub(crate) fn unsupported(&self, options: &ConvertOptions) -> Option<Unsupported> {
         let Self { written, size, .. } = *self;
         (!options.allow_ties && written > size.saturating_mul(MAX_TIMES)).then(|| {
             Unsupported::ties(format!(
@@ -67,7 +67,7 @@ impl Tied {
         })
     }
 
-    pub(super) fn notes(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn notes(&self) -> impl Iterator<Item = String> {
         let common = |count: usize| match count {
             1 => "1 tensor has its bytes in common with another".to_owned(),
             n => format!("{n} tensors have their bytes in common with others"),

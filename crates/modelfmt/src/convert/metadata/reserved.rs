@@ -4,9 +4,9 @@
 use modelfmt_core::value::{List, Object, Value};
 
 use super::bare;
-use super::fit::Unsupported;
-use super::options::Declared;
-use super::quants;
+use crate::convert::fit::Unsupported;
+use crate::convert::options::Declared;
+use crate::convert::values::quants;
 use crate::formats::Format;
 use crate::quant::Quant;
 
@@ -17,7 +17,7 @@ const VERSION: u64 = 1;
 
 /// What is under the key.
 #[derive(Clone, Debug)]
-pub(super) struct Reserved {
+pub(crate) struct Reserved {
     /// The format that the model came from.
     pub(super) format: Format,
     /// Whether the source's metadata was an object although its format has other metadata too (MAG 0.3).
@@ -27,11 +27,11 @@ pub(super) struct Reserved {
     /// Size variables and their values.
     pub(super) sizevars: Object,
     /// Tensors without values, each with its place among all tensors, ascending.
-    pub(super) declared: Vec<(u64, Declared)>,
+    pub(crate) declared: Vec<(u64, Declared)>,
     /// Names of tensors that are scalars and are written as `[1]`.
-    pub(super) shapes: Vec<String>,
+    pub(crate) shapes: Vec<String>,
     /// Scales and zero points of tensors, by their names.
-    pub(super) quants: Vec<(String, Quant)>,
+    pub(crate) quants: Vec<(String, Quant)>,
     /// Keys that the files of a set have and its index does not.
     pub(super) files: Vec<String>,
     /// Keys that some format asks for and that the user gave, of a model whose own metadata is not at top level: they are not
@@ -42,7 +42,7 @@ pub(super) struct Reserved {
     /// Where floats were that JSON lacks, as [`bare::places`] says it.
     pub(super) floats: Object,
     /// The order of the tensors, by their positions, where the container sorts them.
-    pub(super) order: Vec<u64>,
+    pub(crate) order: Vec<u64>,
     /// What plain values do not tell of a model whose format has types of its own for them.
     pub(super) hints: Hints,
     /// What was done to the keys at top level because the target asks for some.

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use modelfmt_core::value::{Object, Value};
 
-use super::fit::{Subject, Unsupported};
 use super::names::{is_asked_for, is_filler};
-use super::options::ConvertOptions;
 use super::reserved::{Hints, Reserved};
 use super::source::Content;
+use crate::convert::fit::{Subject, Unsupported};
+use crate::convert::options::ConvertOptions;
 
 /// The kind of loss that a key of metadata is.
 const KEY: &str = "metadata key";
@@ -123,7 +123,9 @@ impl Joiner<'_> {
         next.declared
             .iter()
             .for_each(|(_, declared)| self.lose("tensor without values", &declared.name, &why));
-        next.quants.iter().for_each(|(name, _)| self.lose(super::quants::SUBJECT, name, &why));
+        next.quants
+            .iter()
+            .for_each(|(name, _)| self.lose(crate::convert::values::quants::SUBJECT, name, &why));
     }
 
     /// What only AERO can hold, and holds once.

@@ -83,7 +83,7 @@ pub(super) fn value(
     typed: bool,
     hints: &Hints,
 ) -> Result<Value, String> {
-    let own = |tree: Value| super::write::own_value(target, key, tree);
+    let own = |tree: Value| crate::convert::output::write::own_value(target, key, tree);
     if let Some(digits) = hints.stored.get(key)
         && let Ok(stored) = own(Object::from_iter([("stored", digits.clone())]).into())
     {

@@ -2,7 +2,7 @@
 
 use modelfmt_core::value::Object;
 
-use super::fit::Unsupported;
+use crate::convert::fit::Unsupported;
 
 /// Metadata as a target takes it.
 #[derive(Debug)]

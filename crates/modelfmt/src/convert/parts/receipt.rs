@@ -6,7 +6,7 @@ use std::str::FromStr;
 use modelfmt_core::value::{Object, Value, json};
 use modelfmt_core::write::WrittenPart;
 
-/// What [`PartPlan::finish`](super::PartPlan::finish) has to know of a part that was written. As text it is a line of JSON, which can
+/// What [`PartPlan::finish`](crate::convert::PartPlan::finish) has to know of a part that was written. As text it is a line of JSON, which can
 /// be sent to another process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {

@@ -13,7 +13,7 @@ pub(crate) struct Affine {
 
 impl Affine {
     /// The scales and zero points of a tensor of that shape, which they must fit.
-    pub(super) fn new(quant: Quant, shape: &[u64]) -> Self {
+    pub(crate) fn new(quant: Quant, shape: &[u64]) -> Self {
         let Quant { axis, scales, zero_points } = quant;
         let inner = axis.and_then(|axis| shape.get(usize::try_from(axis).ok()?.checked_add(1)?..));
         let stride = inner.map_or(u64::MAX, |dims| dims.iter().copied().fold(1, u64::saturating_mul));

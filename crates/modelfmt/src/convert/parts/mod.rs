@@ -1,5 +1,7 @@
 //! A conversion into a set, in parts that independent workers write.
 
+pub(super) mod receipt;
+
 use std::io;
 use std::ops::Range;
 
@@ -8,10 +10,9 @@ use modelfmt_core::write::{AnyWriteError, NewFiles, Overwrite, WrittenPart, begi
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::write::{InputFiles, NewFolder};
 
+use super::output::write;
 use super::output::{Recorded, WrittenFile};
-use super::receipt::Receipt;
-use super::transform::Values;
-use super::write;
+use super::values::Values;
 use super::{Conversion, Converted};
 use crate::choice::Choice;
 use crate::error::{Error, Result};
@@ -19,6 +20,7 @@ use crate::formats::Format;
 use crate::formats::entry::JobError;
 use crate::formats::set_plan::SetPlan;
 use crate::words::Note;
+use receipt::Receipt;
 
 /// A conversion into a set that independent workers write, each some of its parts. The same model, target, options and name give the
 /// same plan in every process, so a worker makes its own; [`id`](Self::id) tells whether two are the same.

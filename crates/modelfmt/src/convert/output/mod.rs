@@ -1,5 +1,15 @@
 //! What is written, counted while it is.
 
+#[cfg(not(target_arch = "wasm32"))]
+pub(super) mod dry_run;
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) mod guard;
+#[cfg(not(target_arch = "wasm32"))]
+mod listing;
+#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+mod splits;
+pub(super) mod write;
+
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};

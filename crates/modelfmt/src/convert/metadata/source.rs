@@ -3,22 +3,22 @@
 use modelfmt_core::value::{Object, Value, json};
 
 use super::bare;
-use super::fit::Unsupported;
 use super::names::{ModelNames, UNKNOWN};
-use super::options::ConvertOptions;
 use super::reserved::{self, Reserved};
+use crate::convert::fit::Unsupported;
+use crate::convert::options::ConvertOptions;
 use crate::error::Result;
 use crate::formats::Format;
 use crate::model::Model;
 
 /// The metadata of a source.
-pub(super) struct Content {
+pub(crate) struct Content {
     /// The format of the source, which is not always the one that the model came from.
     pub(super) format: Format,
     /// Keys at top level, of formats whose metadata is a JSON object or strings.
     pub(super) keys: Object,
     /// What the source has under the reserved key, or would have, if its metadata is not an object of JSON.
-    pub(super) reserved: Option<Reserved>,
+    pub(crate) reserved: Option<Reserved>,
     /// What no target can hold.
     pub(super) losses: Vec<Unsupported>,
     /// What only a file of the same format can hold.
@@ -42,7 +42,7 @@ pub(super) struct Content {
 
 impl Content {
     /// Keys and values for a file of that format.
-    pub(super) fn new(format: Format, keys: Object) -> Self {
+    pub(crate) fn new(format: Format, keys: Object) -> Self {
         Self {
             format,
             keys,
@@ -59,12 +59,12 @@ impl Content {
         }
     }
 
-    pub(super) fn read(model: &Model) -> Result<Self> {
+    pub(crate) fn read(model: &Model) -> Result<Self> {
         Self::read_for(model, &ConvertOptions::default())
     }
 
     /// For a model that was made of several, what they say together. The caller may give some of the keys.
-    pub(super) fn read_for(model: &Model, options: &ConvertOptions) -> Result<Self> {
+    pub(crate) fn read_for(model: &Model, options: &ConvertOptions) -> Result<Self> {
         let mut all: Option<Self> = None;
         let mut tensors = 0u64;
         for member in model.members() {
@@ -92,7 +92,7 @@ impl Content {
             Format::Apr2Sharded => content.read_apr2_set(model)?,
             _ => content.keys = own(model)?,
         }
-        super::write::losses(model, &mut content.own, &mut content.losses)?;
+        crate::convert::output::write::losses(model, &mut content.own, &mut content.losses)?;
         if matches!(format, Format::Gguf | Format::GgufSharded) {
             #[cfg(feature = "gguf")]
             content.read_gguf_set(model);
@@ -113,7 +113,7 @@ impl Content {
     }
 
     /// The name of the architecture: what the caller says, else the source, else a config.json beside it.
-    pub(super) fn architecture<'a>(&'a self, options: &'a ConvertOptions) -> Option<&'a str> {
+    pub(crate) fn architecture<'a>(&'a self, options: &'a ConvertOptions) -> Option<&'a str> {
         let key = |key| self.keys.get(key).and_then(Value::as_str);
         let given = options.architecture.as_deref().or(options.model_type.as_deref());
         let stated = given.or(self.said.architecture.as_deref()).filter(|name| *name != UNKNOWN);
@@ -323,7 +323,7 @@ fn native(model: &Model) -> Result<Reserved> {
     if let Some(Value::Object(sizevars)) = model.details()?.into_object().remove("sizevars") {
         reserved.sizevars = sizevars;
     }
-    reserved.quants = super::quants::read(model)?;
+    reserved.quants = crate::convert::values::quants::read(model)?;
     Ok(reserved)
 }
 

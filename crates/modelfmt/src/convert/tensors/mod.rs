@@ -1,21 +1,25 @@
 //! Which tensors are written, in which order, and as what.
 
+pub(crate) mod chosen;
+pub(super) mod dedupe;
+mod quantize;
+pub(crate) mod rename;
+mod rules;
+pub(super) mod scales;
+pub(super) mod tied;
+mod told;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use modelfmt_core::{DType, DisplayShape, Kind, TensorInfo};
 
-use super::affine::Affine;
-use super::cast::is_number;
-use super::chosen::{self, Item, Origin, Shape, Tensors};
 use super::fit::Unsupported;
+use super::metadata::reserved::Reserved;
+use super::metadata::source::Content;
 use super::options::{ConvertOptions, Declared};
-use super::quantize::Quantizer;
-use super::quants;
-use super::rename::Renamed;
-use super::reserved::Reserved;
-use super::rules::{Filter, Rules};
-use super::scales::{Scaled, Scales, is_weight};
-use super::source::Content;
+use super::values::affine::Affine;
+use super::values::cast::is_number;
+use super::values::quants;
 use crate::choice::Choice;
 use crate::error::Result;
 use crate::formats::Format;
@@ -23,30 +27,35 @@ use crate::formats::capabilities::{Capabilities, Metadata, holds_every_value};
 use crate::model::Model;
 use crate::quant::Quant;
 use crate::words::{Note, Remedy};
+use chosen::{Item, Origin, Shape, Tensors};
+use quantize::Quantizer;
+use rename::Renamed;
+use rules::{Filter, Rules};
+use scales::{Scaled, Scales, is_weight};
 
 /// Chooses tensors for a target.
 pub(super) struct Chooser<'a> {
-    pub(super) model: &'a Model,
-    pub(super) target: &'static Capabilities,
+    model: &'a Model,
+    target: &'static Capabilities,
     options: &'a ConvertOptions,
-    pub(super) filter: Filter<'a>,
-    pub(super) cast: Rules<'a>,
-    pub(super) dequantize: Rules<'a>,
-    pub(super) quantizer: Quantizer<'a>,
-    pub(super) chosen: Tensors,
+    filter: Filter<'a>,
+    cast: Rules<'a>,
+    dequantize: Rules<'a>,
+    quantizer: Quantizer<'a>,
+    chosen: Tensors,
     unsupported: Vec<Unsupported>,
     /// What is known of the scales of tensors, by their position; of those that are not here there are none.
     scaled: BTreeMap<usize, Scaled>,
     /// The positions of scales that their weights are multiplied by.
-    pub(super) used_scales: BTreeSet<usize>,
+    used_scales: BTreeSet<usize>,
     /// Scales and zero points of tensors without values that the reserved key of the source lists, by their names.
     declared_quants: HashMap<String, Quant>,
     /// How many tensors become values by their own scales and zero points.
-    pub(super) applied_quants: u64,
+    applied_quants: u64,
     /// What of the source is lost whatever the target.
     losses: Vec<Unsupported>,
     /// How many tensors change from one type to another.
-    pub(super) changes: BTreeMap<(DType, DType), u64>,
+    changes: BTreeMap<(DType, DType), u64>,
     /// The number of tensors so far, also those that are only listed.
     place: u64,
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use modelfmt_core::write::TensorSpec;
 use modelfmt_core::{Container, DType};
 
-use super::affine::Affine;
-use super::options::Declared;
 use super::rename::Renamed;
-use super::scaling::Scaling;
+use crate::convert::options::Declared;
+use crate::convert::values::affine::Affine;
+use crate::convert::values::scaling::Scaling;
 use crate::quant::Quant;
 
 /// Where a tensor comes from.

@@ -20,7 +20,7 @@ struct Kind<'a> {
 
 /// Adds the tensors whose values are those of one before them, by the number of each, with the number of the first, and says how many they are
 /// and how many bytes of the source they take. Only tensors of the same kind are read, in pieces, and of each a hash is kept.
-pub(super) fn find(
+pub(crate) fn find(
     model: &Model,
     tensors: &Tensors,
     tied: &mut BTreeMap<usize, usize>,

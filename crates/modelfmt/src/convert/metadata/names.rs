@@ -96,14 +96,14 @@ pub(super) struct Said {
 pub(super) const NO_STEM: &str = "model";
 
 /// The name of a model's file without its ending, of a split also without what number it has of how many.
-pub(super) fn stem_of(model: &Model) -> &str {
+pub(crate) fn stem_of(model: &Model) -> &str {
     let stem = stem(model.path());
     let split = stem.rsplit_once("-of-").and_then(|(rest, _)| Some(rest.rsplit_once('-')?.0));
     split.filter(|stem| model.format() == Format::GgufSharded && !stem.is_empty()).unwrap_or(stem)
 }
 
 /// The name of a file without its ending.
-pub(super) fn stem(path: &Path) -> &str {
+pub(crate) fn stem(path: &Path) -> &str {
     const ENDINGS: [&str; 2] = [".aeroset.json", ".safetensors.index.json"];
     let name = path.file_name().and_then(|name| name.to_str());
     let name = name.filter(|&name| name != "-").unwrap_or(NO_STEM); // standard input has no name

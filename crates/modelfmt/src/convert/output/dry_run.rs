@@ -5,7 +5,7 @@ use std::io;
 use modelfmt_core::write::{NewFiles, Output, Sink};
 
 /// Refuses the files that others would refuse, and keeps nothing of those that it makes.
-pub(super) struct Rehearsed<N>(pub(super) N);
+pub(crate) struct Rehearsed<N>(pub(crate) N);
 
 impl<N: NewFiles> NewFiles for Rehearsed<N> {
     type Output = Nowhere;
@@ -21,7 +21,7 @@ impl<N: NewFiles> NewFiles for Rehearsed<N> {
 }
 
 /// A file of which nothing is kept.
-pub(super) struct Nowhere;
+pub(crate) struct Nowhere;
 
 impl Sink for Nowhere {
     fn write_at(&self, _: u64, _: &[u8]) -> io::Result<()> {

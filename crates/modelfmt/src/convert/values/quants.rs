@@ -10,7 +10,7 @@ use crate::model::Model;
 use crate::quant::Quant;
 
 /// What is under the reserved key: what `inspect --json` prints, with the bits of scales that JSON lacks.
-pub(super) fn to_value(quant: &Quant) -> Value {
+pub(crate) fn to_value(quant: &Quant) -> Value {
     let mut value = quant.to_value();
     let exact = |&scale: &f32| {
         if scale.is_finite() {
@@ -26,7 +26,7 @@ pub(super) fn to_value(quant: &Quant) -> Value {
 }
 
 /// Reads what [`to_value`] has made; `None` if it is anything else.
-pub(super) fn parse(value: &Value) -> Option<Quant> {
+pub(crate) fn parse(value: &Value) -> Option<Quant> {
     let object = value.as_object().filter(|object| object.len() == 4)?;
     let axis = match object.get("axis")? {
         Value::Null => None,
@@ -53,22 +53,22 @@ fn scale_of(value: &Value) -> Option<f32> {
 }
 
 /// What a conversion calls scales and zero points, where they are lost.
-pub(super) const SUBJECT: &str = "quant payload";
+pub(crate) const SUBJECT: &str = "quant payload";
 
 /// Why it is not clear which scales are a tensor's.
-pub(super) const TWICE: &str = "its file has scales of its own for it, and there are others beside it";
+pub(crate) const TWICE: &str = "its file has scales of its own for it, and there are others beside it";
 
 /// The scales and zero points that tensors of a model have.
 #[derive(Default)]
-pub(super) struct Found {
+pub(crate) struct Found {
     /// By the position of the tensor.
-    pub(super) of_tensors: BTreeMap<usize, Quant>,
+    pub(crate) of_tensors: BTreeMap<usize, Quant>,
     /// Those that fit no tensor with values, by name.
-    pub(super) others: Vec<(String, Quant)>,
+    pub(crate) others: Vec<(String, Quant)>,
 }
 
 /// Reads those that the file of a model has beside the values of its tensors.
-pub(super) fn read(model: &Model) -> Result<Vec<(String, Quant)>> {
+pub(crate) fn read(model: &Model) -> Result<Vec<(String, Quant)>> {
     let mut quants = Vec::new();
     for (position, info) in model.tensors().enumerate() {
         if let Some(quant) = model.quant(position)? {
@@ -79,7 +79,7 @@ pub(super) fn read(model: &Model) -> Result<Vec<(String, Quant)>> {
 }
 
 /// Finds the tensors of what a file, or its reserved key, has by name.
-pub(super) fn find(model: &Model, stated: &[(String, Quant)]) -> Found {
+pub(crate) fn find(model: &Model, stated: &[(String, Quant)]) -> Found {
     let mut found = Found::default();
     let container = model.container();
     for (name, quant) in stated {

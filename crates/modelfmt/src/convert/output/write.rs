@@ -6,9 +6,9 @@ use modelfmt_core::value::Value;
 use modelfmt_core::write::{AnyWriteError, NewFiles, Sink, TensorData};
 use modelfmt_core::{AnyError, Execution};
 
-use super::Conversion;
-use super::fit::Unsupported;
 use crate::choice::Choice;
+use crate::convert::Conversion;
+use crate::convert::fit::Unsupported;
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::formats::capabilities::Capabilities;
@@ -17,7 +17,7 @@ use crate::formats::set_plan::SetPlan;
 use crate::model::Model;
 
 /// Writes a model of one file.
-pub(super) fn file(
+pub(crate) fn file(
     conversion: &Conversion<'_>,
     data: &dyn TensorData,
     sink: &dyn Sink,
@@ -30,7 +30,7 @@ pub(super) fn file(
 }
 
 /// Writes a model of several files, whose index has that name.
-pub(super) fn set(
+pub(crate) fn set(
     conversion: &Conversion<'_>,
     data: &dyn TensorData,
     name: &str,
@@ -46,16 +46,16 @@ pub(super) fn set(
 }
 
 /// What is planned of a model of several files.
-pub(super) fn plan(conversion: &Conversion<'_>, name: &str) -> Result<Box<dyn SetPlan>, JobError> {
+pub(crate) fn plan(conversion: &Conversion<'_>, name: &str) -> Result<Box<dyn SetPlan>, JobError> {
     match writer(conversion.target) {
         Some(Write::Set(plan)) => plan(&conversion.job(), name),
         _ => Err(not_here(conversion.target)),
     }
 }
 
-/// The name of the file that opens a set, made from the name that [`index_name`](super::output::index_name) returned. For a split of GGUF that is its
+/// The name of the file that opens a set, made from the name that [`index_name`](super::index_name) returned. For a split of GGUF that is its
 /// first file.
-pub(super) fn first_file(job: &Job<'_>, target: Format, name: String) -> Result<String, JobError> {
+pub(crate) fn first_file(job: &Job<'_>, target: Format, name: String) -> Result<String, JobError> {
     match target.driver().and_then(|driver| driver.first_file) {
         Some(first_file) => first_file(job, &name),
         None => Ok(name),
@@ -63,13 +63,13 @@ pub(super) fn first_file(job: &Job<'_>, target: Format, name: String) -> Result<
 }
 
 /// That a format is only read.
-pub(super) fn never(format: Format, instead: Option<&str>) -> Error {
+pub(crate) fn never(format: Format, instead: Option<&str>) -> Error {
     let instead = instead.map_or_else(String::new, |text| format!("; {text}"));
     Error::usage(Choice::Target, format!("{format} is read and never written{instead}"))
 }
 
 /// Names the target in an error of a writer.
-pub(super) fn failed(path: &Path, error: AnyWriteError) -> Error {
+pub(crate) fn failed(path: &Path, error: AnyWriteError) -> Error {
     match error {
         AnyWriteError::Write { path, source } => match source.kind() {
             std::io::ErrorKind::AlreadyExists => Error::Exists { path: path.into() },
@@ -80,18 +80,18 @@ pub(super) fn failed(path: &Path, error: AnyWriteError) -> Error {
     }
 }
 
-pub(super) fn writer(target: Format) -> Option<&'static Write> {
+pub(crate) fn writer(target: Format) -> Option<&'static Write> {
     target.driver().map(|driver| &driver.write)
 }
 
 /// The conversion has refused what is switched off or only read, so this is never seen.
-pub(super) fn not_here(format: Format) -> JobError {
+pub(crate) fn not_here(format: Format) -> JobError {
     let source = std::io::Error::new(std::io::ErrorKind::Unsupported, format!("{format} is not written"));
     JobError::Write(AnyWriteError::Write { path: "the output".to_owned(), source })
 }
 
 /// What a source has that other formats, or none, can hold.
-pub(super) fn losses(model: &Model, own: &mut Vec<Unsupported>, lost: &mut Vec<Unsupported>) -> Result<()> {
+pub(crate) fn losses(model: &Model, own: &mut Vec<Unsupported>, lost: &mut Vec<Unsupported>) -> Result<()> {
     match model.format().driver().and_then(|driver| driver.losses) {
         Some(losses) => losses(model.opened(), own, lost).map_err(|error| model.failed(error)),
         None => Ok(()),
@@ -99,7 +99,7 @@ pub(super) fn losses(model: &Model, own: &mut Vec<Unsupported>, lost: &mut Vec<U
 }
 
 /// A metadata value in the form that a format with types of its own takes, or why there is none.
-pub(super) fn own_value(target: &Capabilities, key: &str, value: Value) -> Result<Value, String> {
+pub(crate) fn own_value(target: &Capabilities, key: &str, value: Value) -> Result<Value, String> {
     match target.format.driver().and_then(|driver| driver.value) {
         Some(own) => own(target, key, value),
         None => Err(format!("{} is not written", target.format)),

@@ -3,8 +3,8 @@
 use modelfmt_core::DType;
 use modelfmt_core::value::{Object, Value};
 
-use super::chosen::{Item, Tensors};
-use super::options::{ConvertOptions, Quantization, TypeRule};
+use crate::convert::options::{ConvertOptions, Quantization, TypeRule};
+use crate::convert::tensors::chosen::{Item, Tensors};
 
 const FILE_TYPE: &str = "general.file_type";
 const VERSION: &str = "general.quantization_version";

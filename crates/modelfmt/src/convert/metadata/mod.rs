@@ -1,28 +1,38 @@
 //! The metadata of the target, made from the metadata of the source.
 
+mod bare;
+#[cfg(not(target_arch = "wasm32"))]
+pub(super) mod config;
+mod file_type;
+pub(crate) mod flat;
+pub(crate) mod mapped;
+pub(super) mod names;
+mod plain;
+pub(crate) mod reserved;
+mod several;
+pub(super) mod source;
+mod typed_lists;
+
 use std::collections::{BTreeMap, HashSet};
 
 use modelfmt_core::DType;
 use modelfmt_core::value::{Object, Value, json};
 
-use super::bare;
-use super::chosen::{Item, Tensors};
 use super::fit::Unsupported;
-use super::mapped::Metadata;
-use super::names::{
-    AERO_KEYS, APR_VERSION, APR2_KEYS, ModelNames, NO_STEM, SILENT, UNKNOWN, family, is_filler,
-    is_same_family,
-};
 use super::options::ConvertOptions;
-use super::plain;
-use super::reserved::{Changes, Hints, KEY, Reserved};
-use super::source::Content;
-use super::{file_type, typed_lists};
+use super::tensors::chosen::{Item, Tensors};
 use crate::choice::Choice;
 use crate::formats::Format;
 use crate::formats::capabilities::{Capabilities, Metadata as Kind};
 use crate::quant::Quant;
 use crate::words::Remedy;
+use mapped::Metadata;
+use names::{
+    AERO_KEYS, APR_VERSION, APR2_KEYS, ModelNames, NO_STEM, SILENT, UNKNOWN, family, is_filler,
+    is_same_family,
+};
+use reserved::{Changes, Hints, KEY, Reserved};
+use source::Content;
 
 /// Maps the metadata of a source to a target, so that nothing is lost silently and a model comes back as it was
 /// (docs/formats/conversion.md#nothing-is-lost-silently).
@@ -277,7 +287,7 @@ impl Mapper<'_> {
                 self.target.format
             );
             let remedy = Some(Remedy::Dequantize(DType::F32));
-            Unsupported { remedy, ..Unsupported::loss(super::quants::SUBJECT, name, why) }
+            Unsupported { remedy, ..Unsupported::loss(super::values::quants::SUBJECT, name, why) }
         };
         quants.iter().map(loss).collect()
     }
@@ -365,7 +375,7 @@ impl Mapper<'_> {
                 Err(format!("{format} holds numbers, booleans, strings and flat lists, not {found}"))
             }
             Kind::TypedLists => typed_lists::value(self.target, key, value, typed, hints),
-            _ => super::write::own_value(self.target, key, value.clone()),
+            _ => super::output::write::own_value(self.target, key, value.clone()),
         }
     }
 }
@@ -400,7 +410,7 @@ impl Metadata {
             self.losses.push(Unsupported::loss("the shape [] of tensor", name, taken()));
         }
         for (name, _) in &reserved.quants {
-            self.losses.push(Unsupported::loss(super::quants::SUBJECT, name, taken()));
+            self.losses.push(Unsupported::loss(super::values::quants::SUBJECT, name, taken()));
         }
         for key in reserved.hints.types.keys() {
             self.losses.push(Unsupported::loss("type of metadata key", key, taken()));

@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 
 use modelfmt_core::write::{AtomicFile, InputFiles, NewFiles, NewFolder, Overwrite, is_leftover};
 
+use super::WrittenFile;
 use super::listing;
-use super::output::WrittenFile;
 #[cfg(feature = "gguf")]
 use crate::error::Error;
 use crate::error::Result;
@@ -50,7 +50,7 @@ impl Guard {
         not(feature = "gguf"),
         expect(unused_mut, unused_variables, reason = "nothing else is named so")
     )]
-    pub(super) fn of_target(mut self, target: Format) -> Result<Self> {
+    pub(crate) fn of_target(mut self, target: Format) -> Result<Self> {
         #[cfg(feature = "gguf")]
         if target == Format::GgufSharded {
             self.old.extend(super::splits::files_of_stem(&self.out));
@@ -74,7 +74,7 @@ impl Guard {
     ///
     /// # Errors
     /// As there, except for what only creating it shows.
-    pub(super) fn check_target(&self) -> io::Result<()> {
+    pub(crate) fn check_target(&self) -> io::Result<()> {
         self.check(&self.out)?;
         AtomicFile::check_target(&self.out, self.overwrite, &self.inputs)
     }
@@ -131,7 +131,7 @@ impl Guard {
 
     /// Removes the files of the set that has been replaced and that no longer belong to anything; says which. What an
     /// index names can be anything, so only names go that a writer gives to the files of this very set.
-    pub(super) fn remove_stale(&self, written: &[WrittenFile]) -> Vec<String> {
+    pub(crate) fn remove_stale(&self, written: &[WrittenFile]) -> Vec<String> {
         let _appearing = modelfmt_core::write::commit_guard();
         let new = InputFiles::new(
             written.iter().map(|file| self.folder.join(&file.path)).chain([self.out.clone()]),
