@@ -221,8 +221,6 @@ mod open;
 #[cfg(not(target_arch = "wasm32"))]
 mod outboard;
 mod pin;
-mod pinned;
-mod pins;
 mod plan;
 mod presets;
 mod printable;

@@ -21,7 +21,7 @@ use crate::formats::entry::{Opened, ToOpen, reader_of};
 use crate::formats::merged::Merged;
 use crate::open::OpenOptions;
 use crate::pin::Pin;
-use crate::pinned::Pinned;
+use crate::pin::open::Pinned;
 use crate::quant::Quant;
 use crate::unrecognized::{self, Stranger};
 
@@ -42,7 +42,7 @@ impl OpenOptions {
         }
         let source: BoxSource = Box::new(FileSource::open(&index).map_err(failed)?);
         let files = shared_files(crate::settled::Settled(Folder::containing(&index)));
-        let outboard = if self.has_hash() { crate::pinned::outboard_of(&index)? } else { None };
+        let outboard = if self.has_hash() { crate::pin::open::outboard_of(&index)? } else { None };
         let model = self.open_as(path.to_owned(), &index, source, Some(files), outboard)?;
         Ok(Model { on_disk: Some(index), ..model })
     }
@@ -54,7 +54,7 @@ impl OpenOptions {
     /// As [`open`](Self::open).
     pub fn open_source(&self, name: &str, source: BoxSource, files: Option<SharedFiles>) -> Result<Model> {
         let outboard = match &files {
-            Some(files) if self.has_hash() => crate::pinned::outboard_among(files, name)?,
+            Some(files) if self.has_hash() => crate::pin::open::outboard_among(files, name)?,
             _ => None,
         };
         self.open_as(PathBuf::from(name), Path::new(name), source, files, outboard)
@@ -75,13 +75,13 @@ impl OpenOptions {
     ) -> Result<Model> {
         let (source, pinned) = match self.pin {
             Some(Pin::B3(hash)) => {
-                let (source, pinned) = crate::pinned::by_hash(index, source, hash, outboard)?;
+                let (source, pinned) = crate::pin::open::by_hash(index, source, hash, outboard)?;
                 (source, Some(pinned))
             }
             Some(pin) => (source, Some(Pinned { pin, outboard: None })),
             None => (source, None),
         };
-        let failed = |source| crate::pinned::unproved(&path, source);
+        let failed = |source| crate::pin::open::unproved(&path, source);
         let format = Format::detect(&source).map_err(failed)?;
         let Some(format) = format else {
             let Stranger { hint, is_model } = unrecognized::look(&source).map_err(failed)?;
@@ -90,7 +90,7 @@ impl OpenOptions {
         let Some(driver) = format.driver() else {
             return Err(Error::NotEnabled { path, format, feature: format.feature() });
         };
-        let is_pinnable = |format| self.pin.map_or(Ok(()), |pin| crate::pinned::check(&path, format, pin));
+        let is_pinnable = |format| self.pin.map_or(Ok(()), |pin| crate::pin::open::check(&path, format, pin));
         is_pinnable(format)?;
         #[cfg(feature = "seal")]
         self.check_sealable(index, format)?;

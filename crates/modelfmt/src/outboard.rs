@@ -11,7 +11,7 @@ use modelfmt_core::{AnyError, Execution};
 
 use crate::error::{Error, Result};
 use crate::pin::Pin;
-use crate::pinned::path_of_outboard;
+use crate::pin::open::path_of_outboard;
 
 /// A written outboard.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -148,7 +148,7 @@ impl OpenOptions {
     /// As [`Model::open`](crate::Model::open). [`Error::Unpinnable`] for a [pin](Self::pin) of a seal, and for one of a set.
     pub async fn open_async<F: FetchFiles>(&self, files: F, name: &str) -> Result<AsyncModel<F>> {
         let path = || PathBuf::from(name);
-        let failed = |source| crate::pinned::unproved(&path(), source);
+        let failed = |source| crate::pin::open::unproved(&path(), source);
         let hash = match self.pin {
             Some(Pin::B3(hash)) => Some(hash),
             _ => None,
@@ -165,7 +165,7 @@ impl OpenOptions {
             return Err(Error::NotEnabled { path: path(), format, feature: format.feature() });
         }
         if let Some(pin) = self.pin {
-            crate::pinned::check(&path(), format, pin)?;
+            crate::pin::open::check(&path(), format, pin)?;
             if format.is_set() || matches!(pin, Pin::Seal(_)) {
                 let why =
                     "of files that are waited for, only pins `aero:` and `b3:` of one file are checked; \
@@ -184,7 +184,7 @@ impl OpenOptions {
             _ => format,
         };
         if let Some(pin) = self.pin {
-            crate::pinned::check(&path(), format, pin)?; // that it is one of a split shows its index
+            crate::pin::open::check(&path(), format, pin)?; // that it is one of a split shows its index
         }
         Ok(AsyncModel { name: name.to_owned(), format, opened, is_proved: self.pin.is_some() })
     }

@@ -8,8 +8,6 @@ use modelfmt_core::proof::{AsyncVerifiedSource, HashProof, OutboardProof};
 use modelfmt_core::source::FileId;
 use modelfmt_core::{Bytes, Execution, Fetch, FetchFiles};
 
-use crate::pinned;
-
 /// Files, of which the one that is called so is proved by its hash, if there is one.
 pub(super) struct Proved<F> {
     files: F,
@@ -36,7 +34,7 @@ impl<F: FetchFiles> FetchFiles for Proved<F> {
     async fn fetch_file(&self, path: &str) -> io::Result<Self::File> {
         let file = self.files.fetch_file(path).await?;
         let Some(hash) = self.hash.filter(|_| path == self.name) else { return Ok(ProvedFile::Plain(file)) };
-        let outboard = format!("{path}{}", pinned::ENDING);
+        let outboard = format!("{path}{}", crate::pin::open::ENDING);
         match self.files.fetch_file(&outboard).await {
             Ok(bytes) => {
                 let proof = OutboardProof::new(hash, file.size(), bytes, &outboard)?;

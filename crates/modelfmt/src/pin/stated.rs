@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::model::Model;
 use crate::pin::Pin;
 #[cfg(not(target_arch = "wasm32"))]
-use crate::pinned::outboard_of;
+use crate::pin::open::outboard_of;
 
 impl Model {
     /// What the file can be pinned by, as far as that is known without reading values: what it was opened with; the hash of an AERO's

@@ -1,5 +1,8 @@
 //! Pins: hashes that say what a file must be, from a source that the caller trusts.
 
+pub(crate) mod open;
+mod stated;
+
 use std::fmt;
 use std::str::FromStr;
 
