@@ -40,7 +40,13 @@ impl OpenOptions {
             let journal = modelfmt_core::edit::journal_path(&index);
             return Err(Error::Interrupted { path: path.to_owned(), journal });
         }
-        let source: BoxSource = Box::new(FileSource::open(&index).map_err(failed)?);
+        let source = Box::new(FileSource::open(&index).map_err(failed)?);
+        self.open_file(path, index, source)
+    }
+
+    /// Opens `source`, which is the file `index`; `path` stands for it in errors.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn open_file(&self, path: &Path, index: PathBuf, source: BoxSource) -> Result<Model> {
         let files = shared_files(crate::settled::Settled(Folder::containing(&index)));
         let outboard = if self.has_hash() { crate::pin::open::outboard_of(&index)? } else { None };
         let model = self.open_as(path.to_owned(), &index, source, Some(files), outboard)?;

@@ -1,5 +1,6 @@
 //! An edit in place, and what undoes one that was interrupted.
 
+use std::borrow::Cow;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::path::Path;
@@ -7,7 +8,7 @@ use std::path::Path;
 use super::disk::{Disk, RealDisk};
 use super::journal::{Journal, MAX_LEN, Record, journal_path};
 use super::new_file::{NewFile, Patch};
-use crate::source::{FileSource, FileVersion};
+use crate::source::FileVersion;
 
 /// A write within one block of so many bytes, at a multiple of it, reaches the disk whole or not at all: it is one page of the system
 /// and one sector of today's disks.
@@ -36,13 +37,36 @@ pub enum Recovered {
 /// If the file cannot be read or written, is no longer the version `before` that `new` was made for, if another process is changing it, or
 /// a journal is there: [`recover`](super::recover()) first.
 pub fn patch(path: &Path, new: &NewFile, before: &FileVersion) -> io::Result<u64> {
-    let _lock = lock(path)?;
+    let file = lock(path)?;
     expect_version(path, before)?;
-    let old = FileSource::open(path)?;
+    // What is locked has to be that file too: another may have had this path when it was opened.
+    let metadata = file.metadata()?;
+    if FileVersion::from_metadata(&metadata) != *before {
+        return Err(changed_since(path));
+    }
+    let old = Old { disk: &RealDisk, file: &file, len: metadata.len() };
     let moves = || io::Error::new(io::ErrorKind::InvalidInput, "bytes that are kept would move");
     let patches = new.patches(&old)?.ok_or_else(moves)?;
-    apply(&RealDisk, path, &patches, new.len())?;
+    apply(&old, path, &patches, new.len())?;
     Ok(patches.iter().map(|(_, bytes)| bytes.len() as u64).sum())
+}
+
+/// The file that is changed, as it is before that. It is opened and asked for its length only once: beside a write of one page and its flush,
+/// every call of the system counts.
+struct Old<'a, D: Disk> {
+    disk: &'a D,
+    file: &'a D::File,
+    len: u64,
+}
+
+impl<D: Disk> crate::Source for Old<'_, D> {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.disk.read(self.file, offset, out)
+    }
 }
 
 /// Keeps other processes that edit the file away as long as the result is there.
@@ -63,27 +87,27 @@ pub(super) fn lock(path: &Path) -> io::Result<File> {
 /// Checks that the file is the version that an edit was made for. This happens under the lock, because another edit may have put a new file at this
 /// path.
 pub(super) fn expect_version(path: &Path, before: &FileVersion) -> io::Result<()> {
-    if FileVersion::of(path)? == *before {
-        return Ok(());
-    }
+    if FileVersion::of(path)? == *before { Ok(()) } else { Err(changed_since(path)) }
+}
+
+fn changed_since(path: &Path) -> io::Error {
     let text = format!("{} has been changed since the edit was prepared; edit it again", path.display());
-    Err(io::Error::new(io::ErrorKind::ResourceBusy, text))
+    io::Error::new(io::ErrorKind::ResourceBusy, text)
 }
 
 /// Writes the patches, after a journal where that is needed.
-fn apply<D: Disk>(disk: &D, path: &Path, patches: &[Patch<'_>], new_len: u64) -> io::Result<()> {
-    let file = disk.open(path)?;
-    let old_len = disk.len(&file)?;
+fn apply<D: Disk>(old: &Old<'_, D>, path: &Path, patches: &[Patch<'_>], new_len: u64) -> io::Result<()> {
+    let Old { disk, file, len: old_len } = *old;
     if patches.is_empty() && new_len == old_len {
         return Ok(());
     }
     if new_len == old_len
-        && let Some((at, bytes)) = within_a_page(disk, &file, patches)?
+        && let Some((at, bytes)) = within_a_page(disk, file, patches)?
     {
-        disk.write(&file, at, &bytes)?;
-        return disk.flush(&file);
+        disk.write(file, at, &bytes)?;
+        return disk.flush(file);
     }
-    let journal = journal_for(disk, &file, patches, (old_len, new_len))?;
+    let journal = journal_for(disk, file, patches, (old_len, new_len))?;
     let too_long = || io::Error::new(io::ErrorKind::FileTooLarge, "the edit is too large for a journal");
     let (bytes, place) = (journal.encode().ok_or_else(too_long)?, journal_path(path));
     let written = disk.create(&place)?;
@@ -91,26 +115,29 @@ fn apply<D: Disk>(disk: &D, path: &Path, patches: &[Patch<'_>], new_len: u64) ->
     disk.flush(&written)?;
     disk.flush_folder(&place)?;
     for (at, bytes) in patches {
-        disk.write(&file, *at, bytes)?;
+        disk.write(file, *at, bytes)?;
     }
     if new_len < old_len {
-        disk.set_len(&file, new_len)?;
+        disk.set_len(file, new_len)?;
     }
-    disk.flush(&file)?;
+    disk.flush(file)?;
     disk.remove(&place)?;
     disk.flush_folder(&place)
 }
 
 /// All patches as one write, with what stays between them, if that lies within one page. They ascend.
-fn within_a_page<D: Disk>(
+fn within_a_page<'a, D: Disk>(
     disk: &D,
     file: &D::File,
-    patches: &[Patch<'_>],
-) -> io::Result<Option<(u64, Vec<u8>)>> {
+    patches: &[Patch<'a>],
+) -> io::Result<Option<(u64, Cow<'a, [u8]>)>> {
     let (Some(&(at, _)), Some(&(last, bytes))) = (patches.first(), patches.last()) else { return Ok(None) };
     let end = last.saturating_add(bytes.len() as u64);
     if !is_atomic(at..end) {
         return Ok(None);
+    }
+    if patches.len() == 1 {
+        return Ok(Some((last, Cow::Borrowed(bytes)))); // nothing stays between
     }
     let within = |place: u64| usize::try_from(place.saturating_sub(at)).unwrap_or(usize::MAX);
     let mut page = vec![0; within(end)]; // not more than a page
@@ -119,7 +146,7 @@ fn within_a_page<D: Disk>(
         let out = page.get_mut(within(*place)..).and_then(|page| page.get_mut(..bytes.len()));
         out.ok_or(io::ErrorKind::InvalidInput)?.copy_from_slice(bytes);
     }
-    Ok(Some((at, page)))
+    Ok(Some((at, Cow::Owned(page))))
 }
 
 const fn is_atomic(range: std::ops::Range<u64>) -> bool {

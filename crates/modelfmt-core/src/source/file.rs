@@ -72,6 +72,15 @@ impl FileSource {
 }
 
 impl FileSource {
+    /// The version of the file that was opened.
+    #[must_use]
+    pub const fn version(&self) -> &FileVersion {
+        match &self.file {
+            Handle::Open { version, .. } => version,
+            Handle::Pooled(pooled) => pooled.version(),
+        }
+    }
+
     /// Does something with the file, open.
     fn with<T>(&self, act: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
         match &self.file {

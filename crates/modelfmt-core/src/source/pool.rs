@@ -77,7 +77,7 @@ impl FileVersion {
         std::fs::metadata(path).map(|metadata| Self::from_metadata(&metadata))
     }
 
-    pub(super) fn from_metadata(metadata: &Metadata) -> Self {
+    pub(crate) fn from_metadata(metadata: &Metadata) -> Self {
         Self { id: FileId::from_metadata(metadata), len: metadata.len(), modified: metadata.modified().ok() }
     }
 }
@@ -93,6 +93,10 @@ impl Pooled {
 
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    pub(super) const fn version(&self) -> &FileVersion {
+        &self.version
     }
 
     /// Whether the file is still what it was.

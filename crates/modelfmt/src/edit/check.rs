@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use modelfmt_core::AnyError;
 use modelfmt_core::edit::{NewFile, Preview};
@@ -12,21 +13,26 @@ use crate::formats::entry::Opened;
 use crate::model::Model;
 
 /// The file that there would be.
-pub(super) fn preview(path: &Path, new: &NewFile) -> Result<Model> {
-    let failed = |source| Error::Open { path: path.to_owned(), source };
-    let source = Preview::new(new.clone(), FileSource::open(path).map_err(failed)?);
+pub(super) fn preview(path: &Path, old: Arc<FileSource>, new: &NewFile) -> Result<Model> {
+    let source = Preview::new(new.clone(), old);
     crate::OpenOptions::new().open_source(&path.to_string_lossy(), Box::new(source), None)
+}
+
+/// The file as it is, to be read by several at once.
+pub(super) fn old(path: &Path) -> Result<Arc<FileSource>> {
+    let source = FileSource::open(path).map_err(|source| Error::Open { path: path.to_owned(), source })?;
+    Ok(Arc::new(source))
 }
 
 /// Refuses a file in which a tensor would not be what it was: under its name, with its dtype and shape, and over the same bytes.
 pub(super) fn same_values(
     model: &Model,
-    path: &Path,
+    (path, old): (&Path, Arc<FileSource>),
     new: &NewFile,
     names: &BTreeMap<usize, String>,
 ) -> Result<()> {
     let not_editable = |why: String| Error::NotEditable { path: path.to_owned(), why };
-    let after = preview(path, new)
+    let after = preview(path, old, new)
         .map_err(|error| not_editable(format!("it could not be read after that: {error}")))?;
     if after.format() != model.format() {
         return Err(not_editable(OTHERS.to_owned()));

@@ -26,7 +26,7 @@ impl Edit {
         overwrite: Overwrite,
         work: &Execution<'_>,
     ) -> Result<Edited> {
-        let model = check::preview(&self.path, new)?;
+        let model = check::preview(&self.path, check::old(&self.path)?, new)?;
         #[cfg_attr(not(feature = "seal"), allow(unused_mut, reason = "there are no signatures"))]
         let mut options = self.options(&model);
         #[cfg(feature = "seal")]

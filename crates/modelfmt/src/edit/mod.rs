@@ -365,7 +365,11 @@ impl Edit {
 
     fn done(self, path: PathBuf, changed_nbytes: u64) -> Edited {
         let nbytes = match &self.target {
-            Target::File(..) => std::fs::metadata(&path).map_or_else(|_| self.len(), |file| file.len()),
+            #[cfg(feature = "seal")]
+            Target::File(..) if self.signing.is_some() => {
+                std::fs::metadata(&path).map_or_else(|_| self.len(), |file| file.len())
+            }
+            Target::File(new, _) => new.len(),
             Target::Set(edit) => edit.written_nbytes(),
         };
         let mut notes = self.notes;
@@ -396,8 +400,8 @@ fn file_of(text: Vec<u8>) -> NewFile {
 
 /// What a link leads to: in a cache of downloads a file whose name is the hash of what it was.
 fn through_link(path: &Path) -> Option<Note> {
-    let is_link = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
-    let target = std::fs::canonicalize(path).ok().filter(|_| is_link)?;
+    std::fs::symlink_metadata(path).ok().filter(std::fs::Metadata::is_symlink)?;
+    let target = std::fs::canonicalize(path).ok()?;
     Some(
         format!(
             "{} is a link, and the file that it leads to has changed: {}",

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
+use std::sync::Arc;
 
 use modelfmt_core::source::{FileSource, FileVersion};
 use modelfmt_core::value::{List, Object, Value};
 
-use super::fault::{failed, version};
+use super::fault::failed;
 use super::given::Given;
 use super::set::SetEdit;
 #[cfg(feature = "seal")]
@@ -19,6 +20,7 @@ use crate::formats::Format;
 use crate::formats::entry::{EditFile, EditSet};
 use crate::globs::Globs;
 use crate::model::Model;
+use crate::open::OpenOptions;
 
 impl Edit {
     /// Works out how the file at `path` will change. An edit of it that was interrupted is undone first, which is noted.
@@ -32,8 +34,10 @@ impl Edit {
         let path = if path.is_dir() { crate::folder::model_in(path)? } else { path.to_owned() };
         #[cfg_attr(not(feature = "seal"), allow(unused_mut, reason = "signatures have more"))]
         let mut notes: Vec<_> = super::recovered(&path)?.into_iter().collect();
-        let before = version(&path)?;
-        let model = Model::open(&path)?;
+        // One file is opened, and all that follows is about that: another may have its path by the time it is written.
+        let old = check::old(&path)?;
+        let before = old.version().clone();
+        let model = OpenOptions::new().open_file(&path, path.clone(), Box::new(Arc::clone(&old)))?;
         let not_editable = |why: String| Error::NotEditable { path: path.clone(), why };
         if is_encrypted(&model) {
             return Err(not_editable(ENCRYPTED.to_owned()));
@@ -61,7 +65,7 @@ impl Edit {
         let signs = false;
         let (target, method) = match format.driver().and_then(|driver| driver.edit_set.as_ref()) {
             Some(set) => several(&model, (&path, before), set, &names, given, signs)?,
-            None => one(&model, (&path, before), &names, &given)?,
+            None => one(&model, (&path, old), &names, &given)?,
         };
         let method = if dropped.positions.is_empty() { method } else { EditMethod::Written };
         #[cfg(feature = "seal")]
@@ -104,15 +108,14 @@ fn is_encrypted(model: &Model) -> bool {
 /// What becomes of a file.
 fn one(
     model: &Model,
-    (path, before): (&Path, FileVersion),
+    (path, old): (&Path, Arc<FileSource>),
     names: &BTreeMap<usize, String>,
     given: &Given,
 ) -> Result<(Target, EditMethod)> {
     let new = editor(path, model.format())?(model.opened(), &given.change(names));
     let new = new.map_err(|fault| failed(path, fault))?;
-    check::same_values(model, path, &new, names)?;
+    check::same_values(model, (path, Arc::clone(&old)), &new, names)?;
     let unread = |source| Error::Open { path: path.to_owned(), source };
-    let old = FileSource::open(path).map_err(unread)?;
     let method = match new.patches(&old).map_err(unread)? {
         Some(patches) if patches.is_empty() && new.len() == modelfmt_core::Source::len(&old) => {
             EditMethod::Unchanged
@@ -120,7 +123,7 @@ fn one(
         Some(_) => EditMethod::InPlace,
         None => EditMethod::NewFile,
     };
-    Ok((Target::File(new, before), method))
+    Ok((Target::File(new, old.version().clone()), method))
 }
 
 /// What becomes of a set.

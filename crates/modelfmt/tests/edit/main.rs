@@ -487,3 +487,29 @@ fn a_file_that_a_link_leads_to_is_told() {
     options.set.push(("k.three".to_owned(), NewValue::Text("three".to_owned())));
     assert!(!told(&run(&blob, &options).unwrap().notes));
 }
+
+/// The number of times that this thread has asked the system to read.
+#[cfg(target_os = "linux")]
+fn reads() -> u64 {
+    let counts = fs::read_to_string("/proc/thread-self/io").unwrap();
+    let count = counts.lines().find_map(|line| line.strip_prefix("syscr: "));
+    count.unwrap().parse().unwrap()
+}
+
+/// Beside a write of one page and its flush, every call of the system counts.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_edit_of_one_page_reads_the_file_as_few_times_as_it_can() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.safetensors");
+    modelfmt::save(&path, [("w", View::new(&[1.0f32], [1]).unwrap())], &Object::from_iter([("k", "1")]))
+        .unwrap();
+    let mut options = EditOptions::default();
+    options.set.push(("k".to_owned(), NewValue::Text("2".to_owned())));
+    let start = reads();
+    let before = reads();
+    let edited = edit(&path, &options, &Execution::sequential()).unwrap();
+    let taken = reads() - before - (before - start); // to look at the count takes reads, too
+    // Its format, the length of the header, the header, its text; what differs, before and after the file is locked.
+    assert_eq!((taken, edited.method), (6, EditMethod::InPlace));
+}

@@ -54,7 +54,9 @@ fn edits() -> Vec<Case> {
 fn edit(steps: usize, (patches, len, _): &Case) -> (Stopping, bool) {
     let disk = Stopping::new(steps, disk_of(&before()));
     let patches: Vec<Patch<'_>> = patches.iter().map(|(at, bytes)| (*at, &bytes[..])).collect();
-    let done = apply(&disk, Path::new(PATH), &patches, *len).is_ok();
+    let file = disk.open(Path::new(PATH)).unwrap();
+    let old = Old { disk: &disk, file: &file, len: disk.len(&file).unwrap() };
+    let done = apply(&old, Path::new(PATH), &patches, *len).is_ok();
     (disk, done)
 }
 
