@@ -12,7 +12,7 @@ mod common;
 use std::sync::Arc;
 
 use aero::modelfmt_core::author::{FileIndex, Parser};
-use aero::modelfmt_core::write::{BoxError, MemoryFile, Sink, TensorData};
+use aero::modelfmt_core::write::{BoxError, Discard, MemoryFile, TensorData};
 use aero::{
     DType, Error, Execution, Fault, FourCC, Index, OpenOptions, Plan, Reader, TensorSpec, WriteOptions,
 };
@@ -165,20 +165,12 @@ fn without_hashes_of_its_own_a_tensor_is_checked_by_that_of_its_shard() {
     }
 }
 
-/// Values that are made when they are asked for, and a sink that keeps nothing.
+/// Values that are made when they are asked for.
 struct Endless;
 
 impl TensorData for Endless {
     fn read(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), BoxError> {
         out.fill((tensor as u64 ^ offset >> 22) as u8);
-        Ok(())
-    }
-}
-
-struct Nowhere;
-
-impl Sink for Nowhere {
-    fn write_at(&self, _: u64, _: &[u8]) -> std::io::Result<()> {
         Ok(())
     }
 }
@@ -190,7 +182,7 @@ fn writing_holds_little_whatever_the_size() {
         sizes.iter().enumerate().map(|(n, &len)| TensorSpec::new(n.to_string(), DType::U8, vec![len]));
     let options = WriteOptions::new().tensor_hashes(true).page_hashes(Some(1 << 20)).shard_size(64 << 20);
     let plan = Plan::new(specs, &metadata(), &options).unwrap();
-    let (written, held) = peak(|| plan.write(&Endless, &Nowhere, &Execution::sequential()));
+    let (written, held) = peak(|| plan.write(&Endless, &Discard::default(), &Execution::sequential()));
     written.unwrap();
     assert!(held < 8 << 20, "{held}");
 }

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use apr2::write::{MemoryFile, Overwrite, Sink};
+use apr2::write::{Discard, MemoryFile, Overwrite, Sink};
 use apr2::{
     Container, DType, Encoding, Execution, Flags, Index, Plan, Reader, SetPlan, SetReader, Source,
     StreamingLoader, TensorSpec, VerifyLevel, WriteOptions,
@@ -216,15 +216,6 @@ fn what_does_not_shrink_is_written_once() {
     }
 }
 
-/// Takes bytes and forgets them.
-struct Nowhere;
-
-impl Sink for Nowhere {
-    fn write_at(&self, _: u64, _: &[u8]) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 #[test]
 fn compressing_takes_as_much_memory_for_many_tensors_as_for_few() {
     let (text, empty) = (text(512 << 10, 1), Vec::new());
@@ -235,7 +226,7 @@ fn compressing_takes_as_much_memory_for_many_tensors_as_for_few() {
         let specs =
             names.iter().zip(&shapes).map(|(name, shape)| TensorSpec::new(name, DType::U8, &shape[..]));
         let plan = Plan::new(specs, &metadata(), &lz4()).unwrap();
-        peak(|| plan.write(&values, &Nowhere, &threads(1)).unwrap()).1
+        peak(|| plan.write(&values, &Discard::default(), &threads(1)).unwrap()).1
     };
     let [few, many] = [4, 200].map(held);
     assert!(few > 100 << 10, "{few} bytes: this counts nothing");

@@ -8,12 +8,10 @@
     reason = "it measures: a fault may end it"
 )]
 
-use std::io;
-
 use divan::counter::{BytesCount, ItemsCount};
 use divan::{Bencher, black_box};
 use modelfmt_bench::data::{Form, Noise, Tensors, Values, matrix};
-use modelfmt_core::write::Sink;
+use modelfmt_core::write::Discard;
 use modelfmt_core::{DType, Execution, VerifyLevel};
 use testkit::gguf::Gguf;
 
@@ -103,7 +101,7 @@ fn write(bencher: Bencher<'_, '_>, form: Form) {
     let values = tensors.values(&VALUES).unwrap();
     bencher
         .counter(BytesCount::new(tensors.nbytes()))
-        .bench_local(|| tensors.write(form, &values, &Nowhere).unwrap());
+        .bench_local(|| tensors.write(form, &values, &Discard::default()).unwrap());
 }
 
 /// The same of the many small tensors: planning, and the index.
@@ -113,15 +111,5 @@ fn write_index(bencher: Bencher<'_, '_>, form: Form) {
     let values = tensors.values(&VALUES).unwrap();
     bencher
         .counter(ItemsCount::new(tensors.len()))
-        .bench_local(|| tensors.write(form, &values, &Nowhere).unwrap());
-}
-
-/// Takes bytes and forgets them.
-struct Nowhere;
-
-impl Sink for Nowhere {
-    fn write_at(&self, _: u64, bytes: &[u8]) -> io::Result<()> {
-        black_box(bytes);
-        Ok(())
-    }
+        .bench_local(|| tensors.write(form, &values, &Discard::default()).unwrap());
 }

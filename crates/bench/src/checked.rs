@@ -4,8 +4,9 @@ use std::path::Path;
 
 use modelfmt::{ConvertOptions, Execution, Format, Model, Overwrite};
 use modelfmt_core::DType;
+use modelfmt_core::write::Discard;
 
-use crate::convert::{Nowhere, same, settle};
+use crate::convert::{same, settle};
 use crate::data::{Form, Noise, Tensors, Values};
 use crate::race::{race, seconds};
 use crate::report::{Row, Target, Unit};
@@ -70,7 +71,7 @@ fn convert(source: &Path, out: Option<&Path>, verify: bool, threads: usize) -> R
     let (model, work) = (Model::open(source)?, Execution { threads, progress: None });
     match out {
         Some(out) => modelfmt::convert(&model, Format::Safetensors, out, &options, &work)?,
-        None => modelfmt::convert_to_sink(&model, Format::Safetensors, &Nowhere, &options, &work)?,
+        None => modelfmt::convert_to_sink(&model, Format::Safetensors, &Discard::default(), &options, &work)?,
     };
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! Converting a large safetensors file, beside a copy of it that is flushed, or beside the bare compressor.
 
 use std::hint::black_box;
-use std::io;
 use std::path::Path;
 use std::process::Command;
 
@@ -9,7 +8,7 @@ use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_outpu
 use modelfmt::convert::{Compression, PAGE_SIZE};
 use modelfmt::{ConvertOptions, Execution, Format, Model, Overwrite, VerifyLevel};
 use modelfmt_core::DType;
-use modelfmt_core::write::Sink;
+use modelfmt_core::write::Discard;
 
 use crate::data::{Form, Noise, Tensors, Values};
 use crate::map::map;
@@ -62,16 +61,6 @@ pub(crate) fn options(form: Form) -> (Format, ConvertOptions) {
         }
     };
     (format, options)
-}
-
-/// Takes bytes and forgets them: conversion without a disk.
-pub(crate) struct Nowhere;
-
-impl Sink for Nowhere {
-    fn write_at(&self, _: u64, bytes: &[u8]) -> io::Result<()> {
-        black_box(bytes);
-        Ok(())
-    }
 }
 
 fn copies(bench: &mut Bench) -> Result {
@@ -205,7 +194,13 @@ fn convert(form: Form, source: &Path, out: &Path, threads: usize) -> Result {
 fn to_nowhere(form: Form, source: &Path, threads: usize) -> Result {
     let (format, options) = options(form);
     let model = Model::open(source)?;
-    modelfmt::convert_to_sink(&model, format, &Nowhere, &options, &Execution { threads, progress: None })?;
+    modelfmt::convert_to_sink(
+        &model,
+        format,
+        &Discard::default(),
+        &options,
+        &Execution { threads, progress: None },
+    )?;
     Ok(())
 }
 

@@ -12,10 +12,9 @@ use apr2::seal::{Access, Identity, SealOptions, SigningKey};
 use modelfmt::{Execution, Model, OpenOptions, Status, VerifyLevel};
 use modelfmt_core::load::LoadOptions;
 use modelfmt_core::plan::Pick;
-use modelfmt_core::write::{MemoryFile, TensorData};
+use modelfmt_core::write::{Discard, MemoryFile, TensorData};
 use modelfmt_core::{DType, author::PIECE};
 
-use crate::convert::Nowhere;
 use crate::data::{Noise, Tensors, Values};
 use crate::map::map;
 use crate::race::{on_threads, race, seconds};
@@ -57,7 +56,7 @@ fn encrypted(bench: &mut Bench, [write_id, read_id]: [String; 2]) -> Result {
     if bench.wants(&write_id) {
         let race = race(
             bench.rounds(7),
-            || seconds(|| tensors.seal(&options, &values, &Nowhere, &work)),
+            || seconds(|| tensors.seal(&options, &values, &Discard::default(), &work)),
             || seconds(|| bare.encrypt(threads)),
         )?;
         bench.add(Row {

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use modelfmt_gguf::modelfmt_core::write::{BoxError, Sink};
+use modelfmt_gguf::modelfmt_core::write::{BoxError, Discard};
 use modelfmt_gguf::value::{Object, Value};
 use modelfmt_gguf::{
     DType, Execution, Index, MetaValue, Metadata, Plan, Reader, SetPlan, Source, TensorData, TensorSpec,
@@ -217,20 +217,12 @@ fn the_index_is_flat() {
     assert!(index.heap_size() < 10 << 20, "{}", index.heap_size());
 }
 
-/// Values that are made when they are asked for, and a sink that keeps nothing.
+/// Values that are made when they are asked for.
 struct Endless;
 
 impl TensorData for Endless {
     fn read(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), BoxError> {
         out.fill((tensor as u64 ^ offset >> 22) as u8);
-        Ok(())
-    }
-}
-
-struct Nowhere;
-
-impl Sink for Nowhere {
-    fn write_at(&self, _: u64, _: &[u8]) -> std::io::Result<()> {
         Ok(())
     }
 }
@@ -241,7 +233,7 @@ fn writing_holds_little_whatever_the_size() {
     let specs =
         sizes.iter().enumerate().map(|(n, &len)| TensorSpec::new(n.to_string(), DType::I8, vec![len]));
     let plan = Plan::new(specs, &Metadata::new(), &WriteOptions::new()).unwrap();
-    let (written, held) = peak(|| plan.write(&Endless, &Nowhere, &Execution::sequential()));
+    let (written, held) = peak(|| plan.write(&Endless, &Discard::default(), &Execution::sequential()));
     written.unwrap();
     println!("{held} bytes held to write 200 MiB");
     assert!(held < 8 << 20, "{held}");

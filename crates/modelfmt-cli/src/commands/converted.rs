@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use modelfmt::convert::WrittenFile;
-use modelfmt::modelfmt_core::write::Sink;
+use modelfmt::modelfmt_core::write::Discard;
 use modelfmt::{
     Conversion, ConvertOptions, Converted, Execution, Format, Model, Object, Printable, Value, json,
 };
@@ -26,26 +26,13 @@ pub(super) fn convert(
     work: &Execution<'_>,
 ) -> Result<Converted> {
     Ok(match (streams::is_dash(output), is_dry) {
-        (true, true) => modelfmt::convert_to_sink(model, target, &Nowhere, options, work)?,
+        (true, true) => modelfmt::convert_to_sink(model, target, &Discard::named("-"), options, work)?,
         (true, false) => {
             streams::to_stdout(|sink| Ok(modelfmt::convert_to_sink(model, target, sink, options, work)?))?
         }
         (false, true) => Conversion::new(model, target, options)?.dry_run(output, work)?,
         (false, false) => modelfmt::convert(model, target, output, options, work)?,
     })
-}
-
-/// Where a rehearsal for standard output goes.
-struct Nowhere;
-
-impl Sink for Nowhere {
-    fn write_at(&self, _: u64, _: &[u8]) -> std::io::Result<()> {
-        Ok(())
-    }
-
-    fn name(&self) -> String {
-        "-".to_owned()
-    }
 }
 
 /// What to say of formats that tools of today read in another version than the one that is written.

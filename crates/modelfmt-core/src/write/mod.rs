@@ -3,6 +3,7 @@
 #[cfg(not(target_arch = "wasm32"))]
 mod atomic;
 mod data;
+mod discard;
 #[cfg(not(target_arch = "wasm32"))]
 mod early;
 mod erased;
@@ -27,6 +28,7 @@ pub use atomic::{AtomicFile, NewFolder, write_file};
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use atomic::{copy_range, keep_permissions, write_all_at};
 pub use data::{BoxError, DataFrom, TensorData, TensorSpec};
+pub use discard::Discard;
 pub use erased::{AnyNewFiles, AnyOutput, BoxOutput};
 pub use error::{AnyWriteError, WriteError};
 #[cfg(not(target_arch = "wasm32"))]

@@ -27,7 +27,8 @@ impl<S: Sink + ?Sized> Sink for &S {
     }
 }
 
-/// A sink whose file appears under its name only when it is complete.
+/// A sink whose file appears under its name only when it is complete. No method has a default, because a wrapper that forgot to pass one
+/// on would lose the file, or keep an old one, and say nothing.
 pub trait Output: Sink + Sized {
     /// Fills `out` with bytes that have been written, from `offset` on: for hashes that need them in their order. The file has to be
     /// one that was created for that ([`NewFiles::create_to_read_back`]).

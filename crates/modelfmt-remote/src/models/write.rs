@@ -8,7 +8,7 @@ use modelfmt::{
     Choice, Conversion, ConvertOptions, Converted, Error, Execution, Format, Limits, Model, Note, Overwrite,
 };
 use modelfmt_core::Source as _;
-use modelfmt_core::write::{NewFiles as _, Output as _, Sink, TensorData};
+use modelfmt_core::write::{Discard, NewFiles as _, Output as _, Sink, TensorData};
 
 use super::shown;
 use crate::blocking::Store;
@@ -67,9 +67,8 @@ pub fn dry_run(
         return done.map_err(|error| bucket.named(error));
     }
     bucket.check()?;
-    let mut converted = conversion.write_to_sink(&Nowhere, work).map_err(|error| bucket.named(error))?;
-    converted.files.iter_mut().for_each(|file| file.path.clone_from(&bucket.name));
-    Ok(converted)
+    let nothing = Discard::named(&bucket.name);
+    conversion.write_to_sink(&nothing, work).map_err(|error| bucket.named(error))
 }
 
 /// Writes tensors whose values `data` has into a bucket, as `Saving::write` does into files. `saving` has `at` as its path.
@@ -233,13 +232,4 @@ fn inputs(model: &Model) -> Vec<PathBuf> {
     };
     let others = model.container().file_paths().into_iter().map(|file| shown(&at.sibling(&file)));
     others.chain([path.to_owned()]).collect()
-}
-
-/// Where a dry run writes to.
-struct Nowhere;
-
-impl Sink for Nowhere {
-    fn write_at(&self, _: u64, _: &[u8]) -> io::Result<()> {
-        Ok(())
-    }
 }

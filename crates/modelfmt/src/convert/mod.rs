@@ -70,9 +70,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-#[cfg(not(target_arch = "wasm32"))]
-use modelfmt_core::write::InputFiles;
 use modelfmt_core::write::{AnyWriteError, NewFiles, Sink, TensorSpec};
+#[cfg(not(target_arch = "wasm32"))]
+use modelfmt_core::write::{Discard, InputFiles};
 use modelfmt_core::{Execution, author::Shortened};
 
 pub use crate::formats::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
@@ -286,7 +286,7 @@ impl<'a> Conversion<'a> {
             None => {
                 guard.check_target().map_err(|source| cannot_write(&out, source))?;
                 self.find_equal(work)?;
-                self.write_one(&out, &output::dry_run::Nowhere, work)
+                self.write_one(&out, &Discard::default(), work)
             }
         }
     }

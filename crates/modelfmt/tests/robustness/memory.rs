@@ -532,14 +532,6 @@ impl Source for Made {
     }
 }
 
-struct Nowhere;
-
-impl modelfmt_core::write::Sink for Nowhere {
-    fn write_at(&self, _: u64, _: &[u8]) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 /// Into GGUF, as it is and quantized: values pass through in pieces.
 #[test]
 fn a_conversion_to_gguf_holds_little_whatever_the_size() {
@@ -549,7 +541,14 @@ fn a_conversion_to_gguf_holds_little_whatever_the_size() {
         options.quantize = quantize.iter().map(|rule| rule.parse().unwrap()).collect();
         let convert = || {
             let work = Execution::sequential();
-            modelfmt::convert_to_sink(&model, Format::Gguf, &Nowhere, &options, &work).unwrap();
+            modelfmt::convert_to_sink(
+                &model,
+                Format::Gguf,
+                &modelfmt_core::write::Discard::default(),
+                &options,
+                &work,
+            )
+            .unwrap();
         };
         peak(convert).1
     };
