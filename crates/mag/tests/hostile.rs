@@ -11,11 +11,11 @@ mod common;
 
 use std::io;
 
-use common::{Tensor, checksum_of, metadata, signed, write};
+use common::{Tensor, checksum_of, malformed, metadata, open, signed, write};
 use mag::modelfmt_core::{CommonFault, Container, Status};
 use mag::value::Value;
 use mag::{Checksum, DType, Error, Fault, Limits, OpenOptions, Reader, Source, VerifyLevel};
-use testkit::{CountingSource, FaultySource, bounded, patched, peak};
+use testkit::{CountingSource, FaultySource, patched, peak};
 
 #[global_allocator]
 static ALLOCATOR: testkit::CountingAllocator = testkit::CountingAllocator;
@@ -44,26 +44,6 @@ fn good(checksum: Checksum) -> Vec<u8> {
     }
     assert_eq!((file[DATA_A], file[DATA_B]), (0, 100));
     file
-}
-
-fn open(file: &[u8]) -> Result<Reader<&[u8]>, Error> {
-    let in_memory = bounded(file.len(), || Reader::from_source(file));
-    let source = CountingSource::new(file.to_vec());
-    let by_ranges = bounded(file.len(), || Reader::from_source(source));
-    match (&in_memory, &by_ranges) {
-        (Ok(_), Ok(_)) => {}
-        (Err(a), Err(b)) => assert_eq!(a.to_string(), b.to_string(), "ranges and memory disagree"),
-        _ => panic!("ranges and memory disagree: {:?}, {:?}", in_memory.is_ok(), by_ranges.is_ok()),
-    }
-    in_memory
-}
-
-/// The fault and where it is.
-fn malformed(file: &[u8]) -> (u64, Fault) {
-    match open(file) {
-        Err(Error::Malformed { at, fault, .. }) => (at, fault),
-        other => panic!("{:?}", other.map(|_| "opens")),
-    }
 }
 
 /// A rule, the patch that breaks it in a file whose checksum fits, and the fault at an offset.

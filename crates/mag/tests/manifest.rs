@@ -10,7 +10,7 @@
 
 mod common;
 
-use common::{Tensor, with_manifest, write_0_3};
+use common::{Tensor, malformed, open, with_manifest, write_0_3};
 use mag::modelfmt_core::value::{Object, Value, json};
 use mag::modelfmt_core::{CommonFault, Container, Encoding};
 use mag::{
@@ -19,7 +19,7 @@ use mag::{
 };
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use testkit::{CountingSource, bounded, patched, peak};
+use testkit::{patched, peak};
 
 #[global_allocator]
 static ALLOCATOR: testkit::CountingAllocator = testkit::CountingAllocator;
@@ -43,24 +43,6 @@ fn file(manifest: &str) -> Vec<u8> {
     let mut file = with_manifest(manifest.as_bytes(), VALUES);
     file[4096 + 24..8192].fill(0);
     file
-}
-
-fn open(file: &[u8]) -> Result<Reader<&[u8]>, Error> {
-    let in_memory = bounded(file.len(), || Reader::from_source(file));
-    let by_ranges = bounded(file.len(), || Reader::from_source(CountingSource::new(file.to_vec())));
-    match (&in_memory, &by_ranges) {
-        (Ok(_), Ok(_)) => {}
-        (Err(a), Err(b)) => assert_eq!(a.to_string(), b.to_string(), "ranges and memory disagree"),
-        _ => panic!("ranges and memory disagree: {:?}, {:?}", in_memory.is_ok(), by_ranges.is_ok()),
-    }
-    in_memory
-}
-
-fn malformed(file: &[u8]) -> (u64, Fault) {
-    match open(file) {
-        Err(Error::Malformed { at, fault, .. }) => (at, fault),
-        other => panic!("{:?}", other.map(|_| "opens")),
-    }
 }
 
 #[test]

@@ -8,12 +8,15 @@
     reason = "helpers of tests"
 )]
 
+mod common;
+
+use common::{malformed, open};
 use mag::modelfmt_core::{CommonFault, Container};
 use mag::{Error, Fault, Limits, OpenOptions, Reader, Status, VerifyLevel, Version};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use testkit::mag::{Described, Snapshot, sign};
-use testkit::{CountingSource, bounded, patched, peak};
+use testkit::{CountingSource, patched, peak};
 
 #[global_allocator]
 static ALLOCATOR: testkit::CountingAllocator = testkit::CountingAllocator;
@@ -46,24 +49,6 @@ fn good(version: u32) -> Vec<u8> {
         assert_eq!(file[at..at + 4], *mark);
     }
     file
-}
-
-fn open(file: &[u8]) -> Result<Reader<&[u8]>, Error> {
-    let in_memory = bounded(file.len(), || Reader::from_source(file));
-    let by_ranges = bounded(file.len(), || Reader::from_source(CountingSource::new(file.to_vec())));
-    match (&in_memory, &by_ranges) {
-        (Ok(_), Ok(_)) => {}
-        (Err(a), Err(b)) => assert_eq!(a.to_string(), b.to_string(), "ranges and memory disagree"),
-        _ => panic!("ranges and memory disagree: {:?}, {:?}", in_memory.is_ok(), by_ranges.is_ok()),
-    }
-    in_memory
-}
-
-fn malformed(file: &[u8]) -> (u64, Fault) {
-    match open(file) {
-        Err(Error::Malformed { at, fault, .. }) => (at, fault),
-        other => panic!("{:?}", other.map(|_| "opens")),
-    }
 }
 
 #[test]

@@ -5,7 +5,8 @@
 use mag::ManifestOptions;
 use mag::modelfmt_core::value::{Object, Value};
 use mag::modelfmt_core::write::MemoryFile;
-use mag::{Checksum, DType, Execution, Plan, TensorSpec, WriteOptions};
+use mag::{Checksum, DType, Error, Execution, Fault, Plan, Reader, TensorSpec, WriteOptions};
+use testkit::{CountingSource, bounded};
 
 /// A tensor to be written, with its values.
 #[derive(Clone, Debug)]
@@ -26,6 +27,26 @@ impl Tensor {
 
     pub(crate) fn spec(&self) -> TensorSpec<'_> {
         TensorSpec::new(&self.name, self.dtype, &self.shape)
+    }
+}
+
+/// Opens a file from memory and by ranges, with bounded memory, and compares what they say.
+pub(crate) fn open(file: &[u8]) -> Result<Reader<&[u8]>, Error> {
+    let in_memory = bounded(file.len(), || Reader::from_source(file));
+    let by_ranges = bounded(file.len(), || Reader::from_source(CountingSource::new(file.to_vec())));
+    match (&in_memory, &by_ranges) {
+        (Ok(_), Ok(_)) => {}
+        (Err(a), Err(b)) => assert_eq!(a.to_string(), b.to_string(), "ranges and memory disagree"),
+        _ => panic!("ranges and memory disagree: {:?}, {:?}", in_memory.is_ok(), by_ranges.is_ok()),
+    }
+    in_memory
+}
+
+/// Where a file is malformed, and how.
+pub(crate) fn malformed(file: &[u8]) -> (u64, Fault) {
+    match open(file) {
+        Err(Error::Malformed { at, fault, .. }) => (at, fault),
+        other => panic!("{:?}", other.map(|_| "opens")),
     }
 }
 

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use modelfmt::{DType, Execution, Model, Source, VerifyLevel};
 use modelfmt_core::write::{BoxError, MemoryFile, Overwrite, Sink, TensorData, TensorSpec};
 
+use testkit::error_text;
+
 use crate::fuzz::samples;
 
 /// Fails at the n-th read, and again at none: a network that hiccups.
@@ -42,7 +44,7 @@ fn a_failing_read_is_an_error_wherever_it_happens() {
             match Model::from_source(sample.name, source.clone()) {
                 Err(error) => {
                     assert!(failed(), "{}: {error}", sample.name);
-                    assert!(chain(&error).contains("the peer has gone"), "{}", chain(&error));
+                    assert!(error_text(&error).contains("the peer has gone"), "{}", error_text(&error));
                 }
                 Ok(model) => {
                     assert!(!failed(), "{}: read {at} failed while opening, and it opened", sample.name);
@@ -68,16 +70,6 @@ fn a_failing_read_is_an_error_wherever_it_happens() {
         println!("{}: {at} reads, each failed once", sample.name);
         assert!(at > 3, "{}: {at}", sample.name);
     }
-}
-
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(error) = next {
-        text = format!("{text}: {error}");
-        next = error.source();
-    }
-    text
 }
 
 /// Opened whole, then cut: what is gone is an error, and the process lives.
@@ -160,7 +152,7 @@ fn writer_survives<P, E: std::error::Error>(
         let found: Vec<_> =
             std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         if let Err(error) = done {
-            assert!(chain(&error).ends_with("the tape has torn"), "{name}: {}", chain(&error));
+            assert!(error_text(&error).ends_with("the tape has torn"), "{name}: {}", error_text(&error));
             assert!(found.is_empty(), "{name}, read {reads}: {found:?}");
         } else {
             assert_eq!(found, ["file"], "{name}");

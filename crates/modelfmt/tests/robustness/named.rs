@@ -10,7 +10,7 @@ use modelfmt::modelfmt_core::{
     author::{FileIndex, ShardMap},
 };
 
-use crate::faults::chain;
+use testkit::error_text;
 
 /// A golden file, opened and read by a format's own reader and by the umbrella, whole and cut short.
 fn check<I: FileIndex>(golden: &str) {
@@ -46,7 +46,7 @@ fn check<I: FileIndex>(golden: &str) {
 }
 
 fn named_once(error: &dyn std::error::Error, path: &Path) {
-    let text = chain(error);
+    let text = error_text(error);
     assert_eq!(text.matches(&*path.to_string_lossy()).count(), 1, "{text}");
 }
 
@@ -81,7 +81,7 @@ fn check_set<M: ShardMap>(index: &Path, tensor: &str, part: &str) {
     let set = SetReader::<M, _>::open(index).unwrap();
     for error in [set.tensor(tensor).unwrap_err(), set.open_all().unwrap_err()] {
         named_once(&error, index);
-        assert_eq!(chain(&error).matches(part).count(), 1, "{}", chain(&error));
+        assert_eq!(error_text(&error).matches(part).count(), 1, "{}", error_text(&error));
     }
     named_once(&set.tensor("absent").unwrap_err(), index);
     let error = Model::open(index).and_then(|model| model.tensor(tensor).map(drop)).unwrap_err();
