@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use modelfmt_core::proof::{OutboardError, write_outboard};
-use modelfmt_core::source::FileSource;
+use modelfmt_core::source::{FileSource, FileVersion, Source as _};
 use modelfmt_core::write::{AtomicFile, InputFiles, Output as _, Overwrite};
 use modelfmt_core::{AnyError, Execution};
 
@@ -52,9 +52,9 @@ pub fn outboard(path: impl AsRef<Path>, overwrite: Overwrite, work: &Execution<'
     let file = path.as_ref();
     let path = path_of_outboard(file);
     let failed = |source| Error::Open { path: file.to_owned(), source };
-    let stamp = || fs::metadata(file).and_then(|file| Ok((file.len(), file.modified()?)));
-    let before = stamp().map_err(failed)?;
+    let before = FileVersion::of(file).map_err(failed)?;
     let source = FileSource::open(file).map_err(failed)?;
+    let len = source.len();
     let not_written = |source: io::Error| match source.kind() {
         io::ErrorKind::AlreadyExists => Error::Exists { path: path.clone() },
         _ => Error::Write { path: path.clone(), source },
@@ -66,9 +66,9 @@ pub fn outboard(path: impl AsRef<Path>, overwrite: Overwrite, work: &Execution<'
         OutboardError::Write(source) => not_written(source),
         other => not_written(io::Error::other(other)),
     })?;
-    if stamp().map_err(failed)? != before {
+    if FileVersion::of(file).map_err(failed)? != before {
         let source = io::Error::other("the file was changed while it was read");
-        return Err(Error::file(file.to_owned(), AnyError::Io { at: 0, len: before.0, source }));
+        return Err(Error::file(file.to_owned(), AnyError::Io { at: 0, len, source }));
     }
     sink.commit().map_err(not_written)?;
     let nbytes = fs::metadata(&path).map_or(0, |file| file.len());

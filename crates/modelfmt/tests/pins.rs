@@ -40,3 +40,27 @@ fn what_a_pin_proves_is_verified() {
     let error = load(&model).unwrap_err();
     assert_eq!(error.code(), "damaged", "{error}");
 }
+
+/// Another file with the same length and time takes the place of the one that is being read.
+#[cfg(unix)]
+#[test]
+fn a_file_that_is_replaced_meanwhile_gets_no_outboard() {
+    use std::ops::ControlFlow;
+
+    let folder = tempfile::tempdir().unwrap();
+    let (path, other) = (folder.path().join("f"), folder.path().join("other"));
+    let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1 << 30);
+    for (path, byte) in [(&path, 1), (&other, 2)] {
+        std::fs::write(path, vec![byte; 100_000]).unwrap();
+        std::fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+    }
+    let replace = |_| {
+        let _ = std::fs::rename(&other, &path); // the first call does it
+        ControlFlow::Continue(())
+    };
+    let work = Execution { progress: Some(&replace), ..Execution::sequential() };
+    let error = outboard(&path, Overwrite::Refuse, &work).unwrap_err();
+    assert!(testkit::error_text(&error).contains("was changed while it was read"), "{error:?}");
+    assert!(!folder.path().join("f.obao4").exists());
+    assert!(!other.exists());
+}
