@@ -16,7 +16,7 @@ use crate::object::Object;
 
 /// The bytes of one request ahead.
 const PIECE: u64 = 2 << 20;
-/// The most bytes that were requested ahead and have not been read.
+/// The most bytes that are held ahead of the reads.
 const MOST: u64 = 32 << 20;
 /// Reading ahead begins after this many bytes in a row,
 const BEGIN: u64 = 2 << 20;
@@ -133,7 +133,7 @@ impl Ahead {
         Found::Until(until)
     }
 
-    /// Forgets a range that could not be read, so that the next read requests it again.
+    /// Forgets all of it, after a range that could not be read, so that the next read requests it again.
     pub(crate) fn forget(&self) {
         self.runs().runs.clear();
     }
@@ -144,7 +144,8 @@ impl Runs {
     fn of(&mut self, range: &Range<u64>, late: u64) -> usize {
         self.now += 1;
         let belongs = |run: &Run| {
-            range.start.saturating_add(late) >= run.end && range.start <= run.asked.max(run.end + GAP)
+            range.start.saturating_add(late) >= run.end
+                && range.start <= run.asked.max(run.end.saturating_add(GAP))
         };
         let number = self.runs.iter().position(belongs).unwrap_or_else(|| {
             let oldest = self.runs.iter().enumerate().min_by_key(|(_, run)| run.used);
@@ -172,12 +173,12 @@ impl Runs {
         if range.is_empty() || (range.end - range.start < limits.piece && range.end < size) {
             return None;
         }
-        let fits = |runs: &[Run]| runs.iter().map(Run::waiting).sum::<u64>() + limits.piece <= limits.most;
+        let fits = |runs: &[Run]| runs.iter().map(Run::held).sum::<u64>() + limits.piece <= limits.most;
         if !fits(&self.runs) {
             let now = self.now;
             self.runs.iter_mut().filter(|run| run.used + STALE < now).for_each(|run| run.pieces.clear());
         }
-        (limits.piece > 0 && fits(&self.runs)).then_some(range)
+        fits(&self.runs).then_some(range)
     }
 
     fn add(&mut self, number: usize, piece: Piece) {
@@ -204,8 +205,8 @@ impl Run {
         self.pieces.retain(|piece| piece.range.end.saturating_add(late) > range.end);
     }
 
-    /// The bytes that were requested and have not been read.
-    fn waiting(&self) -> u64 {
+    /// The bytes of its pieces, which take memory until all of a piece has been read.
+    fn held(&self) -> u64 {
         self.pieces.iter().map(|piece| piece.range.end - piece.range.start).sum()
     }
 }

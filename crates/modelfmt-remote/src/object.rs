@@ -38,7 +38,7 @@ pub struct Object {
     /// The end of the file, and where it begins.
     tail: Option<(u64, AlignedBuf)>,
     cached: Option<(Cached, Pages)>,
-    was_asked: bool,
+    asked_server: bool,
 }
 
 impl fmt::Debug for Object {
@@ -67,10 +67,10 @@ impl Object {
             && let Some(pages) = cached.pages(&version)
         {
             let front = front_of(&pages, u64::from(store.options().front).min(version.size));
-            let was_asked = cached.asks();
+            let asked_server = cached.asks();
             store.note_commit(&place, &way);
             let cached = Some((cached.clone(), pages));
-            return Ok(Self { place, store, way, version, front, tail: None, cached, was_asked });
+            return Ok(Self { place, store, way, version, front, tail: None, cached, asked_server });
         }
         let ends_with_index = place.file_name().ends_with(".apr");
         let first = first(&store, &way, Ask::Part(0..u64::from(store.options().front)));
@@ -91,7 +91,7 @@ impl Object {
             tail.iter().for_each(|(start, bytes)| pages.keep(*start, bytes));
             (cached, pages)
         });
-        Ok(Self { place, store, way, version, front, tail, cached, was_asked: true })
+        Ok(Self { place, store, way, version, front, tail, cached, asked_server: true })
     }
 
     /// Where it is.
@@ -108,8 +108,8 @@ impl Object {
 
     /// Whether the server was asked when the file was opened. It is not asked if the cache has the file and may be trusted.
     #[must_use]
-    pub const fn was_asked(&self) -> bool {
-        self.was_asked
+    pub const fn asked_server(&self) -> bool {
+        self.asked_server
     }
 
     /// Bytes that were read when the file was opened.
@@ -153,25 +153,22 @@ impl Object {
         }
         let from = offset + head.len() as u64;
         let end = from + rest.len() as u64;
-        let Some((start, bytes)) = self.tail.as_ref().filter(|(start, _)| end > *start && from < *start)
-        else {
-            return (from, rest);
-        };
-        let before = usize::try_from(start - from).unwrap_or(usize::MAX);
-        let (rest, last) = rest.split_at_mut(before.min(rest.len()));
-        if let Some(bytes) = bytes.get(..last.len()) {
-            last.copy_from_slice(bytes);
-        }
+        // The kept end reaches to the end of the file, and so can cover the end of the range, or all of it.
+        let of_tail = self.tail.as_ref().map_or(end, |(start, _)| (*start).clamp(from, end));
+        let Some(bytes) = self.at_hand(&(of_tail..end)) else { return (from, rest) };
+        let missing = usize::try_from(of_tail - from).unwrap_or(usize::MAX);
+        let (rest, last) = rest.split_at_mut(missing.min(rest.len()));
+        last.copy_from_slice(bytes);
         (from, rest)
     }
 
-    /// Fills `out`, which is no longer than [`PIECE`], by one request or as many as it takes.
+    /// Fills `out`, which is no longer than [`Store::piece`], by one request or as many as it takes.
     async fn piece(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         let _room = self.store.room(out.len() as u64).await;
         self.pull(offset, out).await.map_err(|fault| Error::new(&self.place, fault))
     }
 
-    /// The bytes of a range that is no longer than [`PIECE`], as they came.
+    /// The bytes of a range that is no longer than [`Store::piece`], as they came.
     pub(crate) async fn chunks(&self, range: Range<u64>) -> Result<Vec<Chunk>> {
         let failed = |fault| Error::new(&self.place, fault);
         let len = range.end.saturating_sub(range.start);
@@ -214,8 +211,10 @@ impl Object {
                 }
             };
             let (end, _locks) = pages.lock(&missing).await;
-            if pages.has(missing.start) {
-                continue; // somebody else has fetched it meanwhile
+            // Somebody else may have fetched it meanwhile. That its file is there says too little: it may be one that cannot be read.
+            if let Look::Found(len) = pages.look(at, rest) {
+                done += len;
+                continue;
             }
             let range = pages.bytes_of(&(missing.start..end));
             let len = range.end.saturating_sub(range.start);
@@ -415,7 +414,7 @@ impl<'a> Tries<'a> {
     fn backoff(&self, first: Duration, longest: Duration) -> Duration {
         let wait = first.saturating_mul(1 << (self.failures - 1).min(16)).min(longest);
         let quarter = u32::try_from(RandomState::new().hash_one(self.failures) % 256).unwrap_or(0);
-        wait - wait * quarter / 1024
+        wait - wait / 1024 * quarter
     }
 }
 
@@ -436,5 +435,25 @@ impl Fetch for Object {
 
     fn fetch_into(&self, offset: u64, out: &mut [u8]) -> impl Future<Output = io::Result<()>> {
         self.read_into(offset, out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+
+    #[test]
+    fn pauses_grow_up_to_any_bound() {
+        let store = Store::new(Options::new());
+        let mut tries = Tries::new(&store);
+        let (first, longest) = (Duration::from_millis(100), Duration::from_secs(1));
+        for (failures, most) in [(1, 100), (2, 200), (3, 400), (5, 1000), (u32::MAX, 1000)] {
+            tries.failures = failures;
+            let wait = tries.backoff(first, longest);
+            assert!(wait <= Duration::from_millis(most), "{failures}: {wait:?}");
+            assert!(wait >= Duration::from_millis(most) * 3 / 4, "{failures}: {wait:?}");
+            assert!(tries.backoff(Duration::MAX, Duration::MAX) >= Duration::MAX / 2);
+        }
     }
 }

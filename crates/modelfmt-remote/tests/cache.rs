@@ -1,5 +1,11 @@
 //! What was read before is not asked for again, unless it has changed.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "this is test code")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "this is test code"
+)]
 
 use std::path::Path;
 use std::process::Command;
@@ -142,6 +148,27 @@ fn what_is_damaged_on_the_disk_is_fetched_again() {
     assert!(store.traffic().bytes > LEN as u64);
 }
 
+/// What cannot be read and cannot be removed, such as a page of another user, is as good as absent. A folder in its place is the same for
+/// every user.
+#[test]
+fn a_page_that_cannot_be_read_is_fetched() {
+    let (site, bytes) = (Site::new(), bytes());
+    read(&open(&site.store(Options::new()), &site.url()), 0, LEN);
+    let pages = site.cache.path().join("v1/pages");
+    let object = std::fs::read_dir(pages).unwrap().next().unwrap().unwrap().path();
+    for number in [0, 4, 5] {
+        let page = object.join(format!("{number}.page"));
+        std::fs::remove_file(&page).unwrap();
+        std::fs::create_dir(page).unwrap();
+    }
+    let (done, waiting) = std::sync::mpsc::channel();
+    let url = site.url();
+    let store = site.store(Options::new());
+    thread::spawn(move || done.send(read(&open(&store, &url), 0, LEN)));
+    let came = waiting.recv_timeout(std::time::Duration::from_secs(20)).expect("it does not wait for ever");
+    assert!(came == bytes);
+}
+
 #[test]
 fn threads_that_want_the_same_fetch_it_once() {
     let (site, bytes) = (Site::new(), bytes());
@@ -207,6 +234,25 @@ fn a_pass_over_a_long_file_leaves_half_of_the_cache_to_others() {
     let again = store();
     assert!(read(&open(&again, &site.url()), 0, 1 << 20) == bytes[..1 << 20]);
     assert_eq!((again.traffic().requests, again.traffic().bytes), (1, 1));
+}
+
+/// The end of a file whose index is there is read with its beginning. Both are at hand then, however they are read.
+#[test]
+fn what_came_when_a_file_was_opened_is_not_requested_again() {
+    let (site, bytes) = (Site::new(), bytes());
+    std::fs::write(site.files.path().join("m.apr"), &bytes).unwrap();
+    let options = Options::new().environment(Environment::from_vars([("", ""); 0]));
+    let store = Store::new(options).unwrap();
+    let file = open(&store, &format!("{}/m.apr", site.nginx.endpoint()));
+    let tail = LEN - (64 << 10);
+    assert_eq!(store.traffic().requests, 2);
+    for (from, to) in [(0, 512 << 10), (7, 100), (tail, LEN), (tail + 9, LEN - 1), (LEN, LEN)] {
+        assert!(read(&file, from as u64, to - from) == bytes[from..to], "{from}..{to}");
+        assert_eq!(store.traffic().requests, 2, "{from}..{to}");
+    }
+    assert!(read(&file, tail as u64 - 10, 20) == bytes[tail - 10..tail + 10]);
+    assert!(read(&file, 3, LEN - 5) == bytes[3..LEN - 2]);
+    assert!(store.traffic().bytes < 2 * LEN as u64);
 }
 
 #[test]

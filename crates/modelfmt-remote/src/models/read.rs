@@ -23,10 +23,10 @@ const OUTBOARD: &str = ".obao4";
 /// As `OpenOptions::open`.
 pub fn open(store: &Store, at: &Location, options: &OpenOptions) -> Result<Model, Error> {
     let opened = Opened::new(store, at, options, Cache::Trusting)?;
-    let was_asked = opened.was_asked;
+    let asked_server = opened.asked_server;
     match options.open_source(&opened.name, opened.source, Some(opened.files)) {
         // The cache may have an older file than the pin is of.
-        Err(_) if !was_asked => {
+        Err(_) if !asked_server => {
             let opened = Opened::new(store, at, options, Cache::Asking)?;
             options.open_source(&opened.name, opened.source, Some(opened.files))
         }
@@ -69,7 +69,7 @@ struct Opened {
     /// The files beside it.
     files: SharedFiles,
     /// Whether the server was asked for it.
-    was_asked: bool,
+    asked_server: bool,
 }
 
 impl Opened {
@@ -83,7 +83,7 @@ impl Opened {
         let of_outboard = store.clone();
         let has_outboard = matches!(pin, Some(Pin::B3(_)));
         let outboard = if has_outboard { open_outboard(&store, at)? } else { None };
-        let is_new = outboard.as_ref().is_none_or(|outboard| outboard.object().was_asked());
+        let is_new = outboard.as_ref().is_none_or(|outboard| outboard.object().asked_server());
         if has_outboard && is_new && cache == Cache::Trusting {
             // It may belong to another version than the one in the cache.
             store = store.revalidating(true);
@@ -92,8 +92,8 @@ impl Opened {
         let others = if cache == Cache::Trusting { store.revalidating(true) } else { store };
         let (others, outboard) = (others.beside(at), Mutex::new(outboard));
         let files = Beside { store: of_outboard, at: at.clone(), outboard, others };
-        let was_asked = source.object().was_asked();
-        Ok(Self { name: at.to_string(), source: Box::new(source), files: shared_files(files), was_asked })
+        let asked_server = source.object().asked_server();
+        Ok(Self { name: at.to_string(), source: Box::new(source), files: shared_files(files), asked_server })
     }
 }
 
