@@ -172,23 +172,7 @@ fn passphrase(path: &Path) -> Result<Passphrase> {
 }
 
 fn raw_key(path: &Path) -> Result<RawKey> {
-    let bytes = bytes(path)?;
-    if let Ok(key) = bytes.as_slice().try_into() {
-        return Ok(RawKey::from_bytes(key));
-    }
-    let wrong = || bad(path, "a key file has 32 bytes, or 64 hex digits");
-    let digits = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
-    let (pairs, rest) = digits.as_chunks::<2>();
-    let mut key = Zeroizing::new([0; 32]);
-    if pairs.len() != key.len() || !rest.is_empty() {
-        return Err(wrong());
-    }
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    for (byte, [high, low]) in key.iter_mut().zip(pairs) {
-        let value = digit(*high).zip(digit(*low)).map(|(high, low)| high << 4 | low);
-        *byte = value.and_then(|value| u8::try_from(value).ok()).ok_or_else(wrong)?;
-    }
-    Ok(RawKey::from_bytes(&key))
+    RawKey::from_file_content(&bytes(path)?).map_err(|error| bad(path, error))
 }
 
 fn text(path: &Path) -> Result<Zeroizing<String>> {

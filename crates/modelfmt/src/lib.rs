@@ -227,7 +227,7 @@ mod printable;
 mod quant;
 mod quantized;
 mod readers;
-#[cfg(all(feature = "seal", not(target_arch = "wasm32")))]
+#[cfg(feature = "seal")]
 #[cfg_attr(docsrs, doc(cfg(feature = "seal")))]
 pub mod seal;
 #[cfg(feature = "seal")]

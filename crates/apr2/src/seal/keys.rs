@@ -212,11 +212,66 @@ mod on {
         pub fn from_bytes(secret: &[u8; 32]) -> Self {
             Self(Zeroizing::new(*secret))
         }
+
+        /// The key in a file with this content: its 32 bytes, or 64 hex digits that may end in a newline.
+        ///
+        /// ```
+        /// use apr2::seal::RawKey;
+        ///
+        /// assert!(RawKey::from_file_content(&[7; 32]).is_ok());
+        /// assert!(RawKey::from_file_content(format!("{}\n", "07".repeat(32)).as_bytes()).is_ok());
+        /// assert!(RawKey::from_file_content(b"seven").is_err());
+        /// ```
+        ///
+        /// # Errors
+        /// If it is neither.
+        pub fn from_file_content(content: &[u8]) -> Result<Self, InvalidKey> {
+            if let Ok(key) = content.try_into() {
+                return Ok(Self::from_bytes(key));
+            }
+            let neither = InvalidKey("a key file has 32 bytes, or 64 hex digits");
+            let (pairs, rest) = content.strip_suffix(b"\n").unwrap_or(content).as_chunks::<2>();
+            let mut key = Zeroizing::new([0; 32]);
+            if pairs.len() != key.len() || !rest.is_empty() {
+                return Err(neither);
+            }
+            let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+            for (byte, [high, low]) in key.iter_mut().zip(pairs) {
+                *byte = digit(*high).zip(digit(*low)).map(|(high, low)| high << 4 | low).ok_or(neither)?;
+            }
+            Ok(Self(key))
+        }
     }
 
     impl fmt::Debug for RawKey {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("RawKey(…)")
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn raw_keys_are_bytes_or_hex_digits() {
+            let key = |content: &[u8]| RawKey::from_file_content(content).map(|key| *key.0);
+            let (digits, bytes) = ("0aF1".repeat(16), [0x0a, 0xf1].repeat(16));
+            for content in [bytes.as_slice(), digits.as_bytes(), format!("{digits}\n").as_bytes()] {
+                assert_eq!(key(content).as_ref().map(<[u8; 32]>::as_slice), Ok(bytes.as_slice()));
+            }
+            let wrong = [
+                "",
+                "0a",
+                &digits[1..],
+                &format!("{digits}0"),
+                &format!("{digits}\n\n"),
+                &digits.replacen('a', "g", 1),
+                &digits.replacen("0a", "+a", 1),
+                &digits.replacen("0a", "é", 1),
+            ]
+            .map(|content| key(content.as_bytes()));
+            assert!(wrong.iter().all(Result::is_err), "{wrong:?}");
         }
     }
 }

@@ -1,0 +1,86 @@
+//! Changes the signatures inside an APR2 file, and who can open it.
+
+use std::path::Path;
+
+use apr2::EditError;
+use apr2::seal::{SealOptions, SigningKey};
+use modelfmt_core::edit::NewFile;
+use modelfmt_core::source::FileSource;
+use modelfmt_core::{Execution, Source as _};
+
+use super::opened::{Opened, Resealed};
+use super::set;
+use crate::edit::EditMethod;
+use crate::error::{Error, Result};
+use crate::formats::Format;
+use crate::open::OpenOptions;
+
+/// Adds signatures inside an APR2 file, or in the manifest of a set, to those that are there. A set that is not sealed gets signatures in its shards
+/// too, and all its files change together, or none does. All of it is verified first, because a signature vouches for the whole content.
+/// `revision` can be chosen as long as nobody has signed. A file that is encrypted and has no signature yet must be open: then `options` have a key.
+///
+/// # Errors
+/// [`Error::NotEditable`] for other formats, for a shard, and for a model that does not pass verification; [`Error::Refused`] for files that
+/// cannot be signed; otherwise as [`edit`](fn@crate::edit()).
+pub fn sign(
+    path: impl AsRef<Path>,
+    keys: &[SigningKey],
+    revision: Option<u64>,
+    options: &OpenOptions,
+    work: &Execution<'_>,
+) -> Result<Resealed> {
+    let opened = Opened::new(path.as_ref(), options)?;
+    let Some(set) = opened.model.as_apr2_sharded() else {
+        opened.expect_alone()?;
+        crate::edit::expect_intact(&opened.model, work)?;
+        let reader = opened.reader()?;
+        let new = reader.index().sign(reader.source(), keys, revision, work);
+        return write(opened, new);
+    };
+    if set.index().statement().is_none() {
+        return set::sign(opened, keys, revision.unwrap_or_default(), work);
+    }
+    crate::edit::expect_intact(&opened.model, work)?;
+    let text = std::fs::read(&opened.path);
+    let text = text.map_err(|source| Error::Open { path: opened.path.clone(), source })?;
+    let new = set.index().sign(&text, keys, revision);
+    write(opened, new)
+}
+
+/// Changes who can open an encrypted file: only those whom `to` names. `options` must have a key that opens it. Its signatures stay valid. All files
+/// of a set change together, or none does. People who could open the file can still read copies of it, and this one too if they kept its key:
+/// to shut somebody out, write the model into a new file.
+///
+/// # Errors
+/// As [`sign`].
+pub fn rekey(path: impl AsRef<Path>, to: &SealOptions, options: &OpenOptions) -> Result<Resealed> {
+    let opened = Opened::new(path.as_ref(), options)?;
+    if opened.model.format() == Format::Apr2Sharded {
+        return set::rekey(opened, to);
+    }
+    opened.expect_alone()?;
+    let reader = opened.reader()?;
+    let new = reader.index().rekey(reader.source(), to);
+    write(opened, new)
+}
+
+fn write(opened: Opened, new: Result<NewFile, EditError>) -> Result<Resealed> {
+    let Opened { path, version, model, mut notes } = opened;
+    drop(model);
+    let new = new.map_err(|error| crate::edit::failed(&path, error.into()))?;
+    let unread = |source| Error::Open { path: path.clone(), source };
+    let old = FileSource::open(&path).map_err(unread)?;
+    let patches = new.patches(&old).map_err(unread)?;
+    let is_same = new.len() == old.len() && patches.is_some_and(|patches| patches.is_empty());
+    let (method, changed_nbytes) = match is_same {
+        true => (EditMethod::Unchanged, 0),
+        false => {
+            let changed = modelfmt_core::edit::patch(&path, &new, &version);
+            (EditMethod::InPlace, changed.map_err(|source| Error::Write { path: path.clone(), source })?)
+        }
+    };
+    if !is_same {
+        notes.extend(crate::beside::of_before(&path));
+    }
+    Ok(Resealed { path, method, changed_nbytes, notes })
+}
