@@ -15,7 +15,7 @@ export class Refused extends Error {
 }
 
 export class Engine {
-  // Files by name: { size, read(offset, out) }, and where output goes: see outputs.js.
+  // Files by name: { size, read(offset, out, mayWait) }, where `read` may return a promise if it `mayWait`; and where output goes: see outputs.js.
   files = new Map();
   outputs = null;
   // Finds a file that is not among them.
@@ -25,15 +25,18 @@ export class Engine {
   // Is called with the number of bytes that are done.
   onProgress = () => {};
   #wasm;
+  // Whether a call can wait for bytes: WebAssembly then stands still while JavaScript goes on (JSPI).
+  #waits = false;
   // Returns the module with the rest of the code, synchronously; null once it is loaded.
   #work;
   #failure = "";
   #messages = [];
 
-  // `work` returns the second module, and is called when that is needed.
-  static async load(source, work) {
+  // `work` returns the second module, and is called when that is needed. An engine that `mayWait` does so in `run` if the platform lets it.
+  static async load(source, work, mayWait = false) {
     const engine = new Engine();
     engine.#work = work;
+    engine.#waits = mayWait && "Suspending" in WebAssembly;
     const imports = { host: engine.#host(), placeholder: engine.#placeholders() };
     const { instance } =
       source instanceof WebAssembly.Module
@@ -70,14 +73,41 @@ export class Engine {
   call(name, args = {}) {
     let answer;
     try {
-      const parts = [...this.#put(encoder.encode(name)), ...this.#put(encoder.encode(JSON.stringify(args)))];
-      answer = JSON.parse(decoder.decode(this.#take(this.#wasm.call(...parts))));
+      answer = this.#answer(this.#wasm.call(...this.#asked(name, args)));
     } catch (error) {
-      const said = this.#messages.splice(0).join("; ");
-      throw new Died(said || String(error?.message ?? error));
+      throw this.#died(error);
     }
-    if (answer.error) throw new Refused(answer.error);
-    return { value: answer.value, bytes: this.#take(this.#wasm.bytes()) };
+    return this.#given(answer);
+  }
+
+  // The same for work that takes long: files may give their bytes later.
+  async run(name, args = {}) {
+    if (!this.#waits) return this.call(name, args);
+    let answer;
+    try {
+      answer = this.#answer(await WebAssembly.promising(this.#wasm.call)(...this.#asked(name, args)));
+    } catch (error) {
+      throw this.#died(error);
+    }
+    return this.#given(answer);
+  }
+
+  #asked(name, args) {
+    return [...this.#put(encoder.encode(name)), ...this.#put(encoder.encode(JSON.stringify(args)))];
+  }
+
+  #answer(packed) {
+    return JSON.parse(decoder.decode(this.#take(packed)));
+  }
+
+  #given({ error, value }) {
+    if (error) throw new Refused(error);
+    return { value, bytes: this.#take(this.#wasm.bytes()) };
+  }
+
+  #died(error) {
+    const said = this.#messages.splice(0).join("; ");
+    return new Died(said || String(error?.message ?? error));
   }
 
   // If memory has grown, old views of it are invalid, so every use makes a new view.
@@ -117,12 +147,27 @@ export class Engine {
       work();
       return 1;
     } catch (error) {
-      this.#failure = String(error?.message ?? error);
-      return 0;
+      return this.#failed(error);
     }
   }
 
+  #failed(error) {
+    this.#failure = String(error?.message ?? error);
+    return 0;
+  }
+
+  // Reads from a file: 1 if it did, or a promise of that.
+  #read(name, nameLen, offset, out, len) {
+    let later;
+    const done = this.#tried(() => {
+      const file = this.#file(this.#text(name, nameLen));
+      later = file.read(Number(BigInt.asUintN(64, offset)), this.#view(out, len), this.#waits);
+    });
+    return later ? later.then(() => 1, (error) => this.#failed(error)) : done;
+  }
+
   #host() {
+    const read = (...args) => this.#read(...args);
     return {
       file_len: (name, nameLen) => {
         let len = -1n;
@@ -131,11 +176,7 @@ export class Engine {
         });
         return len;
       },
-      file_read: (name, nameLen, offset, out, len) =>
-        this.#tried(() => {
-          const file = this.#file(this.#text(name, nameLen));
-          file.read(Number(BigInt.asUintN(64, offset)), this.#view(out, len));
-        }),
+      file_read: this.#waits ? new WebAssembly.Suspending(read) : read,
       create: (name, nameLen) => {
         let number = -1;
         this.#tried(() => {

@@ -7,6 +7,14 @@ export function workersFor(nbytes) {
   return Math.max(1, Math.min(navigator.hardwareConcurrency ?? 1, 4, Math.floor(nbytes / WORTH)));
 }
 
+// No file that a person gives has such a name.
+const NOTES = "//notes/";
+
+// Whether a file is one of these notes.
+export function isNote({ name }) {
+  return name.startsWith(NOTES);
+}
+
 // `begin(args, files, onProgress)` begins the job with these arguments and files beside its own, and promises the answer.
 export async function inParts(begin, of, onProgress = () => {}) {
   if (of <= 1) return begin({}, {}, onProgress);
@@ -20,6 +28,6 @@ export async function inParts(begin, of, onProgress = () => {}) {
     });
   const parts = await Promise.all(Array.from(done, (_, number) => part(number)));
   const read = all();
-  const notes = Object.fromEntries(parts.map(({ bytes }, number) => [`notes/${number}`, new Blob([bytes])]));
+  const notes = Object.fromEntries(parts.map(({ bytes }, number) => [NOTES + number, new Blob([bytes])]));
   return begin({ notes: Object.keys(notes) }, notes, (nbytes) => onProgress(read + nbytes));
 }

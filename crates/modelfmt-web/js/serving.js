@@ -15,12 +15,12 @@ export function serving(post, platform) {
 
   async function answer({ id, operation, args, files, module, work, output }) {
     try {
-      if (module) engine = await Engine.load(module, work ? () => work : platform.work);
+      if (module) engine = await Engine.load(module, work ? () => work : platform.work, Boolean(work));
       if (module && work) engine.complete();
       if (files) await take(files);
       if (!operation) return post({ id });
       engine.onProgress = progressOf(id, post);
-      const { value, bytes, ...written } = output ? await write(operation, args) : engine.call(operation, args);
+      const { value, bytes, ...written } = output ? await write(operation, args) : await engine.run(operation, args);
       post({ id, value, bytes, ...written }, [bytes.buffer]);
     } catch (error) {
       const said = error instanceof Refused ? error.answer : { code: "failed", text: String(error?.message ?? error) };
@@ -39,7 +39,7 @@ export function serving(post, platform) {
     const out = await platform.scratch();
     engine.outputs = new Outputs(out);
     try {
-      const { value, bytes } = engine.call(operation, args);
+      const { value, bytes } = await engine.run(operation, args);
       return { value, bytes, outputs: engine.outputs.files(), ...(await out.finish()) };
     } catch (error) {
       await out.abandon();

@@ -1,13 +1,16 @@
 // Where bytes come from in a browser's worker, synchronously: files that were dropped, and ranges of a URL.
 
+import { Flow } from "./flow.js";
+
 // Each read of a blob asks another process, which takes longer than half a megabyte is read in. So what is read in order is read in
-// windows, which grow from the one to the other.
+// windows, which grow from the one to the other; or as a stream, if the reader may wait.
 const [SMALLEST, LARGEST] = [1 << 20, 16 << 20];
 
 // A File or Blob.
 export function ofBlob(blob) {
   const reader = new FileReaderSync();
   let [from, window, next, length] = [0, new Uint8Array(0), -1, SMALLEST];
+  const flow = new Flow((at) => blob.slice(at).stream());
   const take = (offset, count) => {
     const bytes = reader.readAsArrayBuffer(blob.slice(offset, offset + count));
     if (bytes.byteLength !== count) throw new Error("the file is shorter than it was");
@@ -15,12 +18,13 @@ export function ofBlob(blob) {
   };
   return {
     size: blob.size,
-    read(offset, out) {
+    read(offset, out, mayWait) {
+      if (mayWait && flow.suits(offset, out)) return flow.read(offset, out);
       const end = offset + out.length;
       const isNext = offset === next;
       next = end;
       if (offset < from || end > from + window.length) {
-        if (!isNext || out.length < SMALLEST / 4) return out.set(take(offset, out.length));
+        if (mayWait || !isNext || out.length < SMALLEST / 4) return out.set(take(offset, out.length));
         length = offset === from + window.length ? Math.min(LARGEST, 2 * length) : SMALLEST;
         window = take(offset, Math.min(blob.size - offset, Math.max(length, out.length)));
         from = offset;
@@ -49,9 +53,17 @@ function ranges(url, size) {
     if (kept.size > KEPT) kept.delete(kept.keys().next().value);
     return bytes;
   };
+  const flow = new Flow(async (at) => {
+    const answer = await fetch(url, { headers: { Range: `bytes=${at}-${size - 1}` }, credentials: "omit" }).catch(() => null);
+    if (!answer) throw new Error(GONE);
+    if (answer.status === 206) return answer.body;
+    await answer.body?.cancel();
+    throw new Error(answer.status === 200 ? NO_RANGES : status(answer));
+  });
   return {
     size,
-    read(offset, out) {
+    read(offset, out, mayWait) {
+      if (mayWait && flow.suits(offset, out)) return flow.read(offset, out);
       if (out.length >= PIECE) {
         out.set(fetchRange(url, offset, offset + out.length));
         return;
@@ -70,6 +82,7 @@ function ranges(url, size) {
 const NO_RANGES =
   "the server sends whole files only and takes no requests for ranges; download the file and drop it here";
 const NO_LENGTH = "the server does not say how long the file is; download the file and drop it here";
+const GONE = "the server cannot be reached any more";
 const NO_ACCESS =
   "the server cannot be reached, or does not allow other pages to read this file (CORS); download the file and drop it here";
 
@@ -119,7 +132,7 @@ function fetchRange(url, from, to) {
   try {
     request.send();
   } catch {
-    throw new Error("the server cannot be reached any more");
+    throw new Error(GONE);
   }
   if (request.status !== 206) throw new Error(request.status === 200 ? NO_RANGES : status(request));
   const bytes = new Uint8Array(request.response);

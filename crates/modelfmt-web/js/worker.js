@@ -1,5 +1,6 @@
 // A worker in a browser.
 import { ofChannel } from "./channel.js";
+import { isNote } from "./parts.js";
 import { scratch } from "./scratch.js";
 import { serving } from "./serving.js";
 import { besideUrl, ofBlob, ofUrl, whole } from "./sources.js";
@@ -14,7 +15,8 @@ const answer = serving(post, {
     return file.url ? ofUrl(file.url) : ofBlob(file.blob);
   },
   // If the index of a set has an address, its other files are beside it.
-  missing([first, ...others]) {
+  missing(files) {
+    const [first, ...others] = files.filter((file) => !isNote(file));
     return first?.url && others.length === 0 ? (name) => besideUrl(first.url, name) : null;
   },
 });

@@ -247,6 +247,23 @@ test("several workers verify a large file, and find what one finds", async () =>
     const rows = await page.locator(".checks tr").evaluateAll((rows) => rows.map((row) => [row.className, row.firstChild.textContent, row.lastChild.textContent]));
     assert.deepEqual(rows, expected.checks.map(({ status, name, detail }) => [status, name, detail]));
   }
+  // The same from a server, of which each worker asks a part of the bytes.
+  let sent = 0;
+  const { server, port } = await serve(folder, 0, { cors: true, seen: ({ method }) => (sent += method === "GET") });
+  asked.push(`http://127.0.0.1:${port}/`);
+  await page.evaluate(() => delete document.body.dataset.done);
+  await page.click("#home");
+  await page.fill("#url", `http://127.0.0.1:${port}/${basename(path)}`);
+  await page.click("#url-form button");
+  assert.equal(await settled(page), null);
+  await page.click("#tab-verify");
+  [begun, sent] = [0, 0];
+  await page.click("#verify");
+  await page.waitForSelector("#verdict.bad");
+  assert.equal(begun, 3, "workers for a URL");
+  assert.ok(sent <= 40, `${sent} requests for 160 MB: they are read as streams`);
+  server.closeAllConnections();
+  server.close();
   await page.close();
 });
 
