@@ -28,6 +28,8 @@ mod change;
 mod opened;
 #[cfg(not(target_arch = "wasm32"))]
 mod set;
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) mod signers;
 
 pub use self::keys::{WrongKey, identity, recipient, signing_key, verifying_key};
 

@@ -18,12 +18,6 @@ pub(super) fn preview(path: &Path, old: Arc<FileSource>, new: &NewFile) -> Resul
     crate::OpenOptions::new().open_source(&path.to_string_lossy(), Box::new(source), None)
 }
 
-/// The file as it is, to be read by several at once.
-pub(super) fn old(path: &Path) -> Result<Arc<FileSource>> {
-    let source = FileSource::open(path).map_err(|source| Error::Open { path: path.to_owned(), source })?;
-    Ok(Arc::new(source))
-}
-
 /// Refuses a file in which a tensor would not be what it was: under its name, with its dtype and shape, and over the same bytes.
 pub(super) fn same_values(
     model: &Model,

@@ -1,19 +1,20 @@
-//! The errors of edits, and the versions of files that they are made for.
+//! The errors of edits, and the files that these are made for.
 
 use std::cell::Cell;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
-use modelfmt_core::source::FileVersion;
+use modelfmt_core::source::{FileSource, FileVersion};
 use modelfmt_core::{AnyError, Execution};
 
 use crate::error::{Error, Result};
 use crate::formats::change::EditFault;
 
 /// What a format says of the file at `path`.
-pub(crate) fn failed(path: &Path, fault: EditFault) -> Error {
+pub(crate) fn failed(path: &Path, fault: impl Into<EditFault>) -> Error {
     let path = path.to_owned();
-    match fault {
+    match fault.into() {
         EditFault::Read(error) => Error::file(path, error),
         EditFault::Write(error) => Error::Refused { path, error },
         EditFault::NoKey(key, keys) => {
@@ -42,7 +43,13 @@ pub(super) fn interruptible<T>(
     })
 }
 
+/// The file as it is, to be read by several at once.
+pub(crate) fn opened(path: &Path) -> Result<Arc<FileSource>> {
+    let source = FileSource::open(path).map_err(|source| Error::Open { path: path.to_owned(), source })?;
+    Ok(Arc::new(source))
+}
+
 /// The version of a file that an edit is prepared for: asked before the file is read.
-pub(super) fn version(path: &Path) -> Result<FileVersion> {
+pub(crate) fn version(path: &Path) -> Result<FileVersion> {
     FileVersion::of(path).map_err(|source| Error::Open { path: path.to_owned(), source })
 }

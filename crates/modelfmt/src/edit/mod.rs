@@ -33,32 +33,27 @@
 
 mod check;
 mod dropped;
-mod fault;
+pub(crate) mod fault;
 mod given;
 mod plan;
 mod set;
-#[cfg(feature = "seal")]
+#[cfg_attr(not(feature = "seal"), path = "unsigned.rs")]
 mod signing;
 
 use std::path::{Path, PathBuf};
 
-use modelfmt_core::Execution;
 use modelfmt_core::edit::NewFile;
 pub use modelfmt_core::edit::Recovered;
 use modelfmt_core::source::FileVersion;
 use modelfmt_core::value::Object;
 use modelfmt_core::write::Overwrite;
+use modelfmt_core::{Execution, Source};
 
 pub use crate::formats::change::NewValue;
-#[cfg(feature = "seal")]
-pub(crate) use fault::failed;
-#[cfg(feature = "seal")]
-pub(crate) use signing::expect_intact;
-#[cfg(feature = "seal")]
-use signing::{is_signed_set, unsigned};
 
 use self::fault::interruptible;
 use self::set::SetEdit;
+use self::signing::Signing;
 use crate::convert::RenameRule;
 use crate::error::{Error, Result};
 use crate::formats::Format;
@@ -117,6 +112,17 @@ pub enum EditMethod {
     Written,
 }
 
+impl EditMethod {
+    /// How `old` becomes `new`.
+    pub(crate) fn of(new: &NewFile, old: &impl Source) -> std::io::Result<Self> {
+        Ok(match new.patches(old)? {
+            Some(patches) if patches.is_empty() && new.len() == old.len() => Self::Unchanged,
+            Some(_) => Self::InPlace,
+            None => Self::NewFile,
+        })
+    }
+}
+
 /// The result of an edit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -141,22 +147,8 @@ pub struct Edited {
     pub notes: Vec<Note>,
 }
 
-/// Without the feature, a set that is signed is not edited.
-#[cfg(not(feature = "seal"))]
-const fn is_signed_set(_: &crate::Model) -> bool {
-    false
-}
-
-/// The file as it is.
-#[cfg(not(feature = "seal"))]
-fn unsigned(path: &Path) -> Result<NewFile> {
-    let len = std::fs::metadata(path).map_err(|source| Error::Open { path: path.to_owned(), source })?.len();
-    let mut file = NewFile::new();
-    file.keep(0..len);
-    Ok(file)
-}
-
-/// Changes the metadata and the names of the tensors of a file. An edit of the file that was interrupted is undone first.
+/// Changes the metadata and the names of the tensors of a model. An edit of it that was interrupted is first undone, or completed if it was one of
+/// several files.
 ///
 /// # Errors
 /// As [`Edit::new`] and [`Edit::write`].
@@ -174,7 +166,7 @@ pub(crate) fn recovered(path: &Path) -> Result<Option<Note>> {
     Ok(Some(format!("an edit that was interrupted has been {done}").into()))
 }
 
-/// Undoes an edit of a file that was interrupted, or completes one of several files, and says whether there was one.
+/// Undoes an edit that was interrupted, or completes it if it was one of several files, and says which of that was done.
 ///
 /// # Errors
 /// [`Error::Write`] if that cannot be done.
@@ -196,8 +188,7 @@ pub struct Edit {
     set: usize,
     unset: usize,
     renamed: usize,
-    #[cfg(feature = "seal")]
-    signing: Option<signing::Signing>,
+    signing: Option<Signing>,
     notes: Vec<Note>,
 }
 
@@ -231,12 +222,8 @@ impl Edit {
     /// The bytes that a progress bar counts to.
     #[must_use]
     pub fn nbytes(&self) -> u64 {
-        let copied = self.len();
-        #[cfg(feature = "seal")]
-        if self.signing.is_some() {
-            return copied.saturating_mul(3); // they are verified and hashed first
-        }
-        copied
+        // What is signed is verified and hashed first.
+        self.len().saturating_mul(if self.signing.is_some() { 3 } else { 1 })
     }
 
     /// The length of what is edited, before its signatures.
@@ -297,8 +284,8 @@ impl Edit {
             _ if self.method == EditMethod::Unchanged => 0,
             Target::Set(edit) => self.write_several(edit, work)?,
             Target::File(new, before) if !self.drop.is_empty() => {
-                let (new, before) = (new.clone(), before.clone());
-                return self.write_without(&new, &before, &path, Overwrite::Replace, work);
+                let written = self.write_without(new, before, &path, Overwrite::Replace, work)?;
+                return Ok(self.rewritten(written));
             }
             Target::File(new, before) if self.method == EditMethod::InPlace => {
                 modelfmt_core::edit::patch(&path, &self.signed(new, work)?, before).map_err(failed)?
@@ -323,17 +310,19 @@ impl Edit {
     ) -> Result<Edited> {
         let out = out.as_ref().to_owned();
         self.check(Some(&out), overwrite)?;
-        let (new, before) = match &self.target {
-            Target::File(new, before) => (new.clone(), before.clone()),
+        let changed = match &self.target {
             Target::Set(edit) => {
-                let model = edit.preview(&self.path, work)?;
-                return self.write_set(&model, &out, overwrite, work);
+                let written = self.write_set(edit, &out, overwrite, work)?;
+                return Ok(self.rewritten(written));
+            }
+            Target::File(new, before) if !self.drop.is_empty() => {
+                let written = self.write_without(new, before, &out, overwrite, work)?;
+                return Ok(self.rewritten(written));
+            }
+            Target::File(new, before) => {
+                self.copy_to(&self.signed(new, work)?, before, &out, overwrite, work)?
             }
         };
-        if !self.drop.is_empty() {
-            return self.write_without(&new, &before, &out, overwrite, work);
-        }
-        let changed = self.copy_to(&self.signed(&new, work)?, &before, &out, overwrite, work)?;
         self.method = EditMethod::NewFile;
         Ok(self.done(out, changed))
     }
@@ -352,20 +341,33 @@ impl Edit {
         Ok(new.new_nbytes())
     }
 
-    #[cfg(not(feature = "seal"))]
+    /// Changes the files of a set together, and returns the number of bytes that were written.
     fn write_several(&self, edit: &SetEdit, work: &Execution<'_>) -> Result<u64> {
-        edit.write(&self.path, work, |_, text| Ok(file_of(text)))
+        match &self.signing {
+            None => edit.write(&self.path, work, |_, text| Ok(file_of(text))),
+            Some(signing) if edit.changes_files() => {
+                edit.write(&self.path, work, |shards, text| signing.sign_set(&self.path, shards, &text, work))
+            }
+            Some(signing) => {
+                let edited = match edit.is_unchanged() {
+                    true => 0,
+                    false => edit.write(&self.path, work, |_, text| Ok(file_of(text)))?,
+                };
+                Ok(signing.add_to_set(&self.path, work)?.saturating_add(edited))
+            }
+        }
     }
 
-    #[cfg(not(feature = "seal"))]
-    #[allow(clippy::unused_self, clippy::unnecessary_wraps, reason = "the same signature with the feature")]
-    fn signed(&self, new: &NewFile, _: &Execution<'_>) -> Result<NewFile> {
-        Ok(new.clone())
+    /// The file as it will be, signed if that was asked for.
+    fn signed(&self, new: &NewFile, work: &Execution<'_>) -> Result<NewFile> {
+        match &self.signing {
+            Some(signing) => signing.sign_file(&self.path, new, work),
+            None => Ok(new.clone()),
+        }
     }
 
     fn done(self, path: PathBuf, changed_nbytes: u64) -> Edited {
         let nbytes = match &self.target {
-            #[cfg(feature = "seal")]
             Target::File(..) if self.signing.is_some() => {
                 std::fs::metadata(&path).map_or_else(|_| self.len(), |file| file.len())
             }

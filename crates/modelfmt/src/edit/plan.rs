@@ -7,10 +7,9 @@ use std::sync::Arc;
 use modelfmt_core::source::{FileSource, FileVersion};
 use modelfmt_core::value::{List, Object, Value};
 
-use super::fault::failed;
+use super::fault::{failed, opened};
 use super::given::Given;
 use super::set::SetEdit;
-#[cfg(feature = "seal")]
 use super::signing::{self, Signing};
 use super::{Edit, EditMethod, EditOptions, Target, check};
 use crate::choice::Choice;
@@ -23,19 +22,20 @@ use crate::model::Model;
 use crate::open::OpenOptions;
 
 impl Edit {
-    /// Works out how the file at `path` will change. An edit of it that was interrupted is undone first, which is noted.
+    /// Works out how the model at `path` will change: a file, or several by their index or folder. An edit of it that was interrupted is first
+    /// undone, or completed if it was one of several files; the notes say so.
     ///
     /// # Errors
-    /// Of a file that cannot be opened as [`Model::open`]; [`Error::NotEditable`] for a set, and a format that is only read;
-    /// [`Error::NoMatch`] and [`Error::SameName`] for the names of tensors, [`Error::NoSuchKey`] for a key that is to go;
-    /// [`Error::Refused`] for what does not fit the format.
+    /// As [`Model::open`] if the file cannot be opened. [`Error::NotEditable`] for an encrypted file, a file that an index lists, a format that
+    /// is only read, signatures in another format than APR2, and a change after which the tensors would not be what they were.
+    /// [`Error::NoMatch`] and [`Error::SameName`] for the names of tensors, [`Error::NoSuchKey`] for a key to remove that is not there,
+    /// [`Error::Usage`] for options that contradict each other, [`Error::Refused`] for metadata and names that do not fit the format.
     pub fn new(path: impl AsRef<Path>, options: &EditOptions) -> Result<Self> {
         let path = path.as_ref();
         let path = if path.is_dir() { crate::folder::model_in(path)? } else { path.to_owned() };
-        #[cfg_attr(not(feature = "seal"), allow(unused_mut, reason = "signatures have more"))]
         let mut notes: Vec<_> = super::recovered(&path)?.into_iter().collect();
         // One file is opened, and all that follows is about that: another may have its path by the time it is written.
-        let old = check::old(&path)?;
+        let old = opened(&path)?;
         let before = old.version().clone();
         let model = OpenOptions::new().open_file(&path, path.clone(), Box::new(Arc::clone(&old)))?;
         let not_editable = |why: String| Error::NotEditable { path: path.clone(), why };
@@ -57,23 +57,15 @@ impl Edit {
         let dropped = Dropped::new(&model, &options.drop)?;
         let names = names(&model, options, &dropped)?;
         let given = Given::new(&model, options, &names)?;
-        #[cfg(feature = "seal")]
         let signing = Signing::new(&model, options)?;
-        #[cfg(feature = "seal")]
-        let signs = signing.is_some();
-        #[cfg(not(feature = "seal"))]
-        let signs = false;
         let (target, method) = match format.driver().and_then(|driver| driver.edit_set.as_ref()) {
-            Some(set) => several(&model, (&path, before), set, &names, given, signs)?,
+            Some(set) => several(&model, (&path, before), set, &names, given, signing.as_ref())?,
             None => one(&model, (&path, old), &names, &given)?,
         };
         let method = if dropped.positions.is_empty() { method } else { EditMethod::Written };
-        #[cfg(feature = "seal")]
-        let method = {
-            notes.extend(signing::note(&model, method, signing.as_ref()));
-            let is_unsigned = method == EditMethod::Unchanged && signing.is_some();
-            if is_unsigned { EditMethod::InPlace } else { method }
-        };
+        notes.extend(signing::note(&model, method, signing.as_ref()));
+        let is_only_signed = method == EditMethod::Unchanged && signing.is_some();
+        let method = if is_only_signed { EditMethod::InPlace } else { method };
         let drop = dropped.names(&model, &names);
         let set = options.set.iter().map(|(key, _)| key.as_str());
         let set: HashSet<&str> = set.chain(options.metadata.iter().flat_map(Object::keys)).collect();
@@ -85,7 +77,6 @@ impl Edit {
             set: set.len(),
             unset: options.unset.len(),
             renamed: names.keys().filter(|position| !dropped.has(**position)).count(),
-            #[cfg(feature = "seal")]
             signing,
             notes,
             path,
@@ -115,14 +106,8 @@ fn one(
     let new = editor(path, model.format())?(model.opened(), &given.change(names));
     let new = new.map_err(|fault| failed(path, fault))?;
     check::same_values(model, (path, Arc::clone(&old)), &new, names)?;
-    let unread = |source| Error::Open { path: path.to_owned(), source };
-    let method = match new.patches(&old).map_err(unread)? {
-        Some(patches) if patches.is_empty() && new.len() == modelfmt_core::Source::len(&old) => {
-            EditMethod::Unchanged
-        }
-        Some(_) => EditMethod::InPlace,
-        None => EditMethod::NewFile,
-    };
+    let method = EditMethod::of(&new, &old);
+    let method = method.map_err(|source| Error::Open { path: path.to_owned(), source })?;
     Ok((Target::File(new, old.version().clone()), method))
 }
 
@@ -133,9 +118,9 @@ fn several(
     set: &EditSet,
     names: &BTreeMap<usize, String>,
     given: Given,
-    signs: bool,
+    signing: Option<&Signing>,
 ) -> Result<(Target, EditMethod)> {
-    let edit = SetEdit::new(model, (path, before), (set, editor(path, set.file)?), names, given, signs)?;
+    let edit = SetEdit::new(model, (path, before), (set, editor(path, set.file)?), names, given, signing)?;
     let method = match edit.is_unchanged() {
         true => EditMethod::Unchanged,
         false if edit.is_in_place => EditMethod::InPlace,
@@ -153,7 +138,7 @@ fn editor(path: &Path, format: Format) -> Result<EditFile> {
     })
 }
 
-/// Tensors that go.
+/// The tensors that are removed.
 struct Dropped {
     positions: Vec<usize>,
 }

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use modelfmt_core::edit::{FileChange, NewFile, Preview};
-use modelfmt_core::source::{BoxSource, FileSource, FileVersion, Files, Folder, shared_files};
+use modelfmt_core::source::{BoxSource, FileVersion, Files, Folder, shared_files};
 use modelfmt_core::value::{Object, Value, json};
-use modelfmt_core::{AnyError, Execution, Source as _};
+use modelfmt_core::{AnyError, Execution};
 
-use super::check;
-use super::fault::{failed, interruptible};
+use super::fault::{self, failed, interruptible};
 use super::given::Given;
+use super::signing::Signing;
+use super::{EditMethod, check};
 use crate::error::{Error, Result};
 use crate::formats::capabilities::Metadata;
 use crate::formats::change::{Change, EditFault, NewValue};
@@ -65,7 +66,7 @@ impl SetEdit {
         (set, edit): (&EditSet, EditFile),
         names: &BTreeMap<usize, String>,
         given: Given,
-        signs: bool,
+        signing: Option<&Signing>,
     ) -> Result<Self> {
         let folder = Folder::containing(path).path().to_owned();
         let before = super::given::json_of(model)?;
@@ -79,7 +80,7 @@ impl SetEdit {
         for name in paths {
             let is_home = first.as_ref() == Some(&name);
             let file = File { set, path: folder.join(&name), model: path };
-            let before = super::fault::version(&file.path)?;
+            let before = fault::version(&file.path)?;
             if let Some((new, stays)) = file.edited(edit, &renamed, &given, is_home)? {
                 is_in_place &= stays;
                 files.push(FileChange { name, new, before });
@@ -87,9 +88,9 @@ impl SetEdit {
                 others.push((name, before));
             }
         }
-        if !files.is_empty() && (signs || super::is_signed_set(model)) {
+        if let Some(become_of) = super::signing::others(model, signing).filter(|_| !files.is_empty()) {
             for (name, before) in others {
-                let new = super::unsigned(&folder.join(&name))?;
+                let new = become_of(&folder.join(&name))?;
                 files.push(FileChange { name, new, before });
             }
         }
@@ -124,7 +125,7 @@ impl SetEdit {
         let listing = self.listing.iter().map(|listing| (&listing.name, &listing.version));
         for (name, before) in self.files.iter().map(|file| (&file.name, &file.before)).chain(listing) {
             let path = Folder::containing(&self.index).path().join(name);
-            if super::fault::version(&path)? != *before {
+            if fault::version(&path)? != *before {
                 return Err(Error::file(path, AnyError::Changed));
             }
         }
@@ -139,6 +140,11 @@ impl SetEdit {
     fn lengths(&self) -> HashMap<String, Listed> {
         let listed = |new: &NewFile| Listed { nbytes: new.len(), digests: None };
         self.files.iter().map(|file| (file.name.clone(), listed(&file.new))).collect()
+    }
+
+    /// Whether any file changes besides the index.
+    pub(super) const fn changes_files(&self) -> bool {
+        !self.files.is_empty()
     }
 
     /// The number of bytes of the files that change.
@@ -293,8 +299,7 @@ impl File<'_> {
         given: &Given,
         is_home: bool,
     ) -> Result<Option<(NewFile, bool)>> {
-        let unopened = |source| Error::Open { path: self.path.clone(), source };
-        let opened = self.open(Box::new(FileSource::open(&self.path).map_err(unopened)?))?;
+        let opened = self.open(Box::new(fault::opened(&self.path)?))?;
         let names = renamed.iter().filter_map(|(old, new)| Some((opened.find(old)?, new.clone())));
         let names: BTreeMap<usize, String> = names.collect();
         let own = if is_home { given.clone() } else { self.known(&*opened, given)? };
@@ -307,16 +312,16 @@ impl File<'_> {
             fault @ EditFault::NoKey(..) => failed(self.model, fault),
             fault => failed(&self.path, fault),
         })?;
-        let old = FileSource::open(&self.path).map_err(unopened)?;
-        let patches = new.patches(&old).map_err(unopened)?;
-        let stays = patches.is_some();
-        if patches.is_some_and(|patches| patches.is_empty()) && new.len() == old.len() {
+        let old = fault::opened(&self.path)?;
+        let method = EditMethod::of(&new, &old);
+        let method = method.map_err(|source| Error::Open { path: self.path.clone(), source })?;
+        if method == EditMethod::Unchanged {
             return Ok(None);
         }
         let after = self.open(Box::new(Preview::new(new.clone(), old)))?;
         check::is_same(&*opened, &*after, &new, &names)
             .map_err(|why| Error::NotEditable { path: self.path.clone(), why })?;
-        Ok(Some((new, stays)))
+        Ok(Some((new, method == EditMethod::InPlace)))
     }
 
     /// The metadata that a file other than the first gets: only the keys that it has already.

@@ -3,27 +3,28 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use apr2::seal::{SealOptions, SigningKey};
-use apr2::{EditError, SetIndex};
+use apr2::SetIndex;
+use apr2::seal::SigningKey;
 use modelfmt_core::edit::{FileChange, NewFile, Preview};
-use modelfmt_core::source::{BoxSource, FileSource, Folder};
-use modelfmt_core::{Execution, Limits, VerifyLevel};
+use modelfmt_core::source::{BoxSource, Folder};
+use modelfmt_core::{Execution, Limits};
 
-use super::fault::failed;
-use super::set::SetEdit;
-use super::{Edit, EditMethod, EditOptions, file_of};
+use super::fault::{failed, opened};
+use super::{EditMethod, EditOptions};
 use crate::choice::Choice;
+use crate::convert::ConvertOptions;
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::model::Model;
 use crate::open::OpenOptions;
+use crate::seal::signers::{Signers, Stated, expect_intact};
 use crate::words::Note;
 
-/// Who signs the changed file.
+/// Who signs the changed file. The module `unsigned` has the same functions for builds without signatures.
 #[derive(Clone, Debug)]
 pub(super) struct Signing {
-    pub(super) keys: Vec<SigningKey>,
-    pub(super) revision: Option<u64>,
+    keys: Vec<SigningKey>,
+    revision: Option<u64>,
 }
 
 impl Signing {
@@ -50,40 +51,38 @@ impl Signing {
         Ok(Some(Self { keys: options.sign.clone(), revision }))
     }
 
-    /// The same for a file that is written again.
-    pub(super) fn options(&self) -> SealOptions {
-        let options = SealOptions::new().revision(self.revision.unwrap_or_default());
-        self.keys.iter().cloned().fold(options, SealOptions::sign)
+    fn by(&self) -> Signers<'_> {
+        Signers { keys: &self.keys, revision: self.revision }
     }
 
-    /// The file as it will be, with its signatures. A signature vouches for the whole content, so the file is verified first.
-    pub(super) fn file(&self, path: &Path, new: &NewFile, work: &Execution<'_>) -> Result<NewFile> {
+    /// Signs what a conversion writes. A signature vouches for the whole content, so the model at `path` is verified first.
+    pub(super) fn sign_output(
+        &self,
+        path: &Path,
+        options: &mut ConvertOptions,
+        work: &Execution<'_>,
+    ) -> Result<()> {
         expect_intact(&Model::open(path)?, work)?;
-        let unread = |source| Error::Open { path: path.to_owned(), source };
-        let preview: BoxSource = Box::new(Preview::new(new.clone(), FileSource::open(path).map_err(unread)?));
-        let unfit = |error: EditError| failed(path, error.into());
-        let reader = apr2::Reader::from_source(preview).map_err(|error| unfit(error.into()))?;
-        let signed = reader.index().sign(reader.source(), &self.keys, self.revision, work).map_err(unfit)?;
-        Ok(signed.after(new))
+        options.seal = Some(self.by().options());
+        Ok(())
     }
-}
 
-/// Whether the manifest of a set is signed, or lists what its shards are.
-pub(super) fn is_signed_set(model: &Model) -> bool {
-    model.as_apr2_sharded().is_some_and(|set| set.index().statement().is_some())
-}
+    /// The file as it will be, with its signatures. It is verified first.
+    pub(super) fn sign_file(&self, path: &Path, new: &NewFile, work: &Execution<'_>) -> Result<NewFile> {
+        expect_intact(&Model::open(path)?, work)?;
+        let signed = self.by().file(&preview(path, new)?, work);
+        Ok(signed.map_err(|error| failed(path, error))?.after(new))
+    }
 
-/// A shard without its signatures: they are not of the set as it will be.
-pub(super) fn unsigned(path: &Path) -> Result<NewFile> {
-    let source = FileSource::open(path).map_err(|source| Error::Open { path: path.to_owned(), source })?;
-    let unfit = |error: EditError| failed(path, error.into());
-    let reader = apr2::Reader::from_source(source).map_err(|error| unfit(error.into()))?;
-    reader.index().without_signatures(reader.source()).map_err(unfit)
-}
+    /// Signs a set of which only the manifest changes. Signatures that are there stay.
+    pub(super) fn add_to_set(&self, path: &Path, work: &Execution<'_>) -> Result<u64> {
+        let Self { keys, revision } = self;
+        Ok(crate::seal::sign(path, keys, *revision, &OpenOptions::new(), work)?.changed_nbytes)
+    }
 
-impl Signing {
-    /// Signs the shards as they will be, all of them; the manifest whose text is `text`, with the signatures of the set.
-    fn set(
+    /// Signs the shards as they will be, all of them; the manifest whose text is `text`, with the signatures of the set. The set at `path` is
+    /// verified first.
+    pub(super) fn sign_set(
         &self,
         path: &Path,
         shards: &mut [FileChange],
@@ -92,66 +91,36 @@ impl Signing {
     ) -> Result<NewFile> {
         expect_intact(&Model::open(path)?, work)?;
         let folder = Folder::containing(path).path().to_owned();
-        let mut signed = HashMap::new();
+        let mut stated = HashMap::new();
         for shard in shards {
             let path = folder.join(&shard.name);
-            let unfit = |error: EditError| failed(&path, error.into());
-            let preview = |new: &NewFile| {
-                let old =
-                    FileSource::open(&path).map_err(|source| Error::Open { path: path.clone(), source })?;
-                let source: BoxSource = Box::new(Preview::new(new.clone(), old));
-                apr2::Reader::from_source(source).map_err(|error| unfit(error.into()))
-            };
-            let reader = preview(&shard.new)?;
-            let new = reader.index().sign(reader.source(), &self.keys, self.revision, work).map_err(unfit)?;
+            let signed = self.by().shard(&preview(&path, &shard.new)?, work);
+            let (new, of_shard) = signed.map_err(|error| failed(&path, error))?;
             shard.new = new.after(&shard.new);
-            let statement = preview(&shard.new)?.index().seal().map(|seal| seal.statement());
-            signed.insert(shard.name.clone(), (shard.new.len(), statement.unwrap_or_default()));
+            stated.insert(shard.name.clone(), of_shard);
         }
-        let unfit = |error: EditError| failed(path, error.into());
-        let set = SetIndex::parse(text, &Limits::default()).map_err(|error| unfit(error.into()))?;
-        let shards: Vec<_> = set.shards().filter_map(|shard| signed.get(shard.path).copied()).collect();
-        set.sign_anew(text, &shards, &self.keys, self.revision.unwrap_or_default()).map_err(unfit)
+        let set = SetIndex::parse(text, &Limits::default());
+        let set = set.map_err(|error| failed(path, error))?;
+        let stated: Vec<Stated> = set.shards().filter_map(|shard| stated.get(shard.path).copied()).collect();
+        self.by().manifest(&set, text, &stated).map_err(|error| failed(path, error))
     }
 }
 
-/// Refuses to sign a model that is not intact.
-pub(crate) fn expect_intact(model: &Model, work: &Execution<'_>) -> Result<()> {
-    match model.verify_with(VerifyLevel::Full, work).errors.first() {
-        None => Ok(()),
-        Some(finding) => {
-            let why = format!("it is not intact, and so it is not signed: {finding}");
-            Err(Error::NotEditable { path: model.path().to_owned(), why })
-        }
-    }
+/// What becomes of the shards that an edit leaves alone, if the set is or will be signed: they lose their signatures, which are of another set.
+pub(super) fn others(model: &Model, signing: Option<&Signing>) -> Option<fn(&Path) -> Result<NewFile>> {
+    let is_signed = model.as_apr2_sharded().is_some_and(|set| set.index().statement().is_some());
+    (is_signed || signing.is_some()).then_some(without_signatures)
 }
 
-impl Edit {
-    /// Changes the files of a set, and signs it if that was asked for; returns the bytes that were written.
-    pub(super) fn write_several(&self, edit: &SetEdit, work: &Execution<'_>) -> Result<u64> {
-        match &self.signing {
-            // What is signed stays as it is; the manifest says a little more.
-            Some(by) if edit.nbytes() == 0 => {
-                expect_intact(&Model::open(&self.path)?, work)?;
-                let unsigned = match edit.is_unchanged() {
-                    true => 0,
-                    false => edit.write(&self.path, work, |_, text| Ok(file_of(text)))?,
-                };
-                let signed = crate::seal::sign(&self.path, &by.keys, by.revision, &OpenOptions::new(), work)?;
-                Ok(signed.changed_nbytes.saturating_add(unsigned))
-            }
-            Some(by) => edit.write(&self.path, work, |shards, text| by.set(&self.path, shards, &text, work)),
-            None => edit.write(&self.path, work, |_, text| Ok(file_of(text))),
-        }
-    }
+fn without_signatures(path: &Path) -> Result<NewFile> {
+    let reader = apr2::Reader::from_source(opened(path)?).map_err(|error| failed(path, error))?;
+    reader.index().without_signatures(reader.source()).map_err(|error| failed(path, error))
+}
 
-    /// The file as it will be.
-    pub(super) fn signed(&self, new: &NewFile, work: &Execution<'_>) -> Result<NewFile> {
-        match &self.signing {
-            Some(signing) => signing.file(&self.path, new, work),
-            None => Ok(new.clone()),
-        }
-    }
+/// A file as it will be.
+fn preview(path: &Path, new: &NewFile) -> Result<apr2::Reader<BoxSource>> {
+    let preview: BoxSource = Box::new(Preview::new(new.clone(), opened(path)?));
+    apr2::Reader::from_source(preview).map_err(|error| failed(path, error))
 }
 
 /// What becomes of the signatures of a file that changes.

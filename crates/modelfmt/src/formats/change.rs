@@ -43,7 +43,7 @@ pub(crate) struct Change<'a> {
     set: Vec<(&'a str, &'a NewValue)>,
     /// Where a key is there.
     places: HashMap<&'a str, usize>,
-    /// Keys that go.
+    /// Keys that are removed.
     unset: HashSet<&'a str>,
     /// New names, by position.
     pub(crate) names: &'a BTreeMap<usize, String>,
@@ -56,7 +56,7 @@ pub(crate) enum EditFault {
     Read(AnyError),
     /// What is asked for does not fit.
     Write(AnyWriteError),
-    /// A key that is to go is not there; these are.
+    /// A key that is to be removed is not there; these are.
     NoKey(String, Vec<String>),
 }
 
@@ -94,7 +94,7 @@ impl EditFault {
 
 #[allow(dead_code, reason = "without files to edit, or with few formats switched on, not all of it is used")]
 impl<'a> Change<'a> {
-    /// Keys with their new values, of which the last one counts for each, keys that go, and new names by position.
+    /// Keys with their new values, of which the last one counts for each, keys to remove, and new names by position.
     pub(crate) fn new(
         given: impl IntoIterator<Item = (&'a str, &'a NewValue)>,
         unset: impl IntoIterator<Item = &'a str>,
@@ -126,12 +126,12 @@ impl<'a> Change<'a> {
         self.set.iter().copied().filter(move |(key, _)| !has(key))
     }
 
-    /// Whether a key goes.
+    /// Whether a key is removed.
     pub(crate) fn is_gone(&self, key: &str) -> bool {
         self.unset.contains(key) && !self.places.contains_key(key)
     }
 
-    /// Refuses a key that is to go and is not there.
+    /// Refuses a key that is to be removed and is not there.
     pub(crate) fn check_unset<'k>(
         &self,
         keys: impl Iterator<Item = &'k str> + Clone,

@@ -4,13 +4,14 @@ use std::path::Path;
 
 use apr2::EditError;
 use apr2::seal::{SealOptions, SigningKey};
+use modelfmt_core::Execution;
 use modelfmt_core::edit::NewFile;
-use modelfmt_core::source::FileSource;
-use modelfmt_core::{Execution, Source as _};
 
 use super::opened::{Opened, Resealed};
 use super::set;
+use super::signers::{Signers, expect_intact};
 use crate::edit::EditMethod;
+use crate::edit::fault::{failed, opened};
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::open::OpenOptions;
@@ -29,18 +30,18 @@ pub fn sign(
     options: &OpenOptions,
     work: &Execution<'_>,
 ) -> Result<Resealed> {
+    let by = Signers { keys, revision };
     let opened = Opened::new(path.as_ref(), options)?;
     let Some(set) = opened.model.as_apr2_sharded() else {
         opened.expect_alone()?;
-        crate::edit::expect_intact(&opened.model, work)?;
-        let reader = opened.reader()?;
-        let new = reader.index().sign(reader.source(), keys, revision, work);
+        expect_intact(&opened.model, work)?;
+        let new = by.file(opened.reader()?, work);
         return write(opened, new);
     };
     if set.index().statement().is_none() {
-        return set::sign(opened, keys, revision.unwrap_or_default(), work);
+        return set::sign(opened, by, work);
     }
-    crate::edit::expect_intact(&opened.model, work)?;
+    expect_intact(&opened.model, work)?;
     let text = std::fs::read(&opened.path);
     let text = text.map_err(|source| Error::Open { path: opened.path.clone(), source })?;
     let new = set.index().sign(&text, keys, revision);
@@ -64,22 +65,16 @@ pub fn rekey(path: impl AsRef<Path>, to: &SealOptions, options: &OpenOptions) ->
     write(opened, new)
 }
 
-fn write(opened: Opened, new: Result<NewFile, EditError>) -> Result<Resealed> {
-    let Opened { path, version, model, mut notes } = opened;
+fn write(model: Opened, new: Result<NewFile, EditError>) -> Result<Resealed> {
+    let Opened { path, version, model, mut notes } = model;
     drop(model);
-    let new = new.map_err(|error| crate::edit::failed(&path, error.into()))?;
-    let unread = |source| Error::Open { path: path.clone(), source };
-    let old = FileSource::open(&path).map_err(unread)?;
-    let patches = new.patches(&old).map_err(unread)?;
-    let is_same = new.len() == old.len() && patches.is_some_and(|patches| patches.is_empty());
-    let (method, changed_nbytes) = match is_same {
-        true => (EditMethod::Unchanged, 0),
-        false => {
-            let changed = modelfmt_core::edit::patch(&path, &new, &version);
-            (EditMethod::InPlace, changed.map_err(|source| Error::Write { path: path.clone(), source })?)
-        }
-    };
-    if !is_same {
+    let new = new.map_err(|error| failed(&path, error))?;
+    let method = EditMethod::of(&new, &opened(&path)?);
+    let method = method.map_err(|source| Error::Open { path: path.clone(), source })?;
+    let mut changed_nbytes = 0;
+    if method != EditMethod::Unchanged {
+        let changed = modelfmt_core::edit::patch(&path, &new, &version);
+        changed_nbytes = changed.map_err(|source| Error::Write { path: path.clone(), source })?;
         notes.extend(crate::beside::of_before(&path));
     }
     Ok(Resealed { path, method, changed_nbytes, notes })

@@ -6,6 +6,7 @@ use apr2::Flags;
 use modelfmt_core::source::{BoxSource, FileVersion};
 
 use crate::edit::EditMethod;
+use crate::edit::fault::version;
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::open::OpenOptions;
@@ -38,7 +39,7 @@ impl Opened {
     pub(super) fn new(path: &Path, options: &OpenOptions) -> Result<Self> {
         let path = if path.is_dir() { crate::folder::model_in(path)? } else { path.to_owned() };
         let notes = crate::edit::recovered(&path)?.into_iter().collect();
-        let version = FileVersion::of(&path).map_err(|source| Error::Open { path: path.clone(), source })?;
+        let version = version(&path)?;
         let model = options.open(&path)?;
         Ok(Self { path, version, model, notes })
     }
