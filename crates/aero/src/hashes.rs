@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use modelfmt_core::author::{Note, PIECE};
+use modelfmt_core::author::{Parcel, PIECE};
 
 use blake3_tree::{BLOCK, CHUNK, Run, subtree_len};
 
@@ -292,7 +292,7 @@ pub(crate) struct Seen {
     parts: Vec<Part>,
 }
 
-impl Note for Seen {
+impl Parcel for Seen {
     fn put(&self, out: &mut Vec<u8>) {
         self.piece.put(out);
         self.done.put(out);
@@ -300,19 +300,19 @@ impl Note for Seen {
     }
 
     fn take(from: &mut &[u8]) -> Option<Self> {
-        Some(Self { piece: Note::take(from)?, done: Note::take(from)?, parts: Note::take(from)? })
+        Some(Self { piece: Parcel::take(from)?, done: Parcel::take(from)?, parts: Parcel::take(from)? })
     }
 }
 
-impl Note for Part {
+impl Parcel for Part {
     fn put(&self, out: &mut Vec<u8>) {
         (self.track, self.span, self.len).put(out);
         (self.offset, self.run.to_bytes()).put(out);
     }
 
     fn take(from: &mut &[u8]) -> Option<Self> {
-        let (track, span, len) = Note::take(from)?;
-        let (offset, run): (u64, Vec<u8>) = Note::take(from)?;
+        let (track, span, len) = Parcel::take(from)?;
+        let (offset, run): (u64, Vec<u8>) = Parcel::take(from)?;
         Some(Self { track, span, len, offset, run: Run::from_bytes(&run)? })
     }
 }

@@ -15,7 +15,7 @@ pub use crate::fetch::{Dealt, Scan, ScanError, ScanRange, now, now_or_never};
 pub use crate::file_index::FileIndex;
 pub use crate::format::FormatReader;
 pub use crate::names::NameTable;
-pub use crate::note::Note;
+pub use crate::parcel::Parcel;
 pub use crate::parse::{Parser, parse_fetched, parse_source, require_len};
 pub use crate::reader::view_of_source;
 pub use crate::report::{finding, with_causes};

@@ -3,7 +3,7 @@
 use crc32fast::Hasher;
 
 use crate::claims::DigestKind;
-use crate::note::Note;
+use crate::parcel::Parcel;
 
 /// The CRC-32 (IEEE) of some bytes, and their number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,13 +53,13 @@ impl Crc {
     }
 }
 
-impl Note for Crc {
+impl Parcel for Crc {
     fn put(&self, out: &mut Vec<u8>) {
         (self.value, self.len).put(out);
     }
 
     fn take(from: &mut &[u8]) -> Option<Self> {
-        let (value, len) = Note::take(from)?;
+        let (value, len) = Parcel::take(from)?;
         Some(Self { value, len })
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crc32fast::Hasher;
 use modelfmt_core::{
     Bytes, Execution, Fetch, Part,
-    author::{Crc, Cursor, Dealt, Note, Scan, with_causes},
+    author::{Crc, Cursor, Dealt, Parcel, Scan, with_causes},
 };
 
 #[cfg(feature = "sign")]
@@ -163,7 +163,7 @@ struct Piece {
     hashes: Vec<Seen>,
 }
 
-impl Note for Piece {
+impl Parcel for Piece {
     fn put(&self, out: &mut Vec<u8>) {
         self.crc.put(out);
         self.lz4.put(out);
@@ -174,11 +174,11 @@ impl Note for Piece {
 
     fn take(from: &mut &[u8]) -> Option<Self> {
         Some(Self {
-            crc: Note::take(from)?,
-            lz4: Note::take(from)?,
-            padding: Note::take(from)?,
+            crc: Parcel::take(from)?,
+            lz4: Parcel::take(from)?,
+            padding: Parcel::take(from)?,
             #[cfg(feature = "sign")]
-            hashes: Note::take(from)?,
+            hashes: Parcel::take(from)?,
         })
     }
 }

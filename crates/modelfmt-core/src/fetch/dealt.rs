@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{Scan, ScanError, one_piece};
 use crate::execution::Execution;
-use crate::note::Note;
+use crate::parcel::Parcel;
 use crate::source::{Share, Source};
 
 /// A scan of a source that has a share.
@@ -39,7 +39,7 @@ pub(crate) fn scan<C: Scan>(
 #[derive(Clone, Debug)]
 pub struct Dealt<C>(pub C);
 
-impl<C: Scan<Seen: Note>> Scan for Dealt<C> {
+impl<C: Scan<Seen: Parcel>> Scan for Dealt<C> {
     type Seen = C::Seen;
     type Scratch = C::Scratch;
     const IS_NOTED: bool = true;

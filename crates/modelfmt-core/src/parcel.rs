@@ -1,7 +1,7 @@
 //! Values as bytes, from one process to another of the same program.
 
-/// What can be noted in one process and read in another of the same program.
-pub trait Note: Sized {
+/// A value that one process packs into bytes, and another process of the same program unpacks.
+pub trait Parcel: Sized {
     /// Appends it.
     fn put(&self, out: &mut Vec<u8>);
 
@@ -11,7 +11,7 @@ pub trait Note: Sized {
 
 macro_rules! numbers {
     ($($type:ty)*) => { $(
-        impl Note for $type {
+        impl Parcel for $type {
             fn put(&self, out: &mut Vec<u8>) {
                 out.extend(self.to_le_bytes());
             }
@@ -26,7 +26,7 @@ macro_rules! numbers {
 }
 numbers!(u8 u32 u64);
 
-impl Note for usize {
+impl Parcel for usize {
     fn put(&self, out: &mut Vec<u8>) {
         (*self as u64).put(out);
     }
@@ -36,7 +36,7 @@ impl Note for usize {
     }
 }
 
-impl<const N: usize> Note for [u8; N] {
+impl<const N: usize> Parcel for [u8; N] {
     fn put(&self, out: &mut Vec<u8>) {
         out.extend(self);
     }
@@ -48,7 +48,7 @@ impl<const N: usize> Note for [u8; N] {
     }
 }
 
-impl<T: Note> Note for Vec<T> {
+impl<T: Parcel> Parcel for Vec<T> {
     fn put(&self, out: &mut Vec<u8>) {
         (self.len() as u64).put(out);
         self.iter().for_each(|item| item.put(out));
@@ -60,7 +60,7 @@ impl<T: Note> Note for Vec<T> {
     }
 }
 
-impl Note for String {
+impl Parcel for String {
     fn put(&self, out: &mut Vec<u8>) {
         (self.len() as u64).put(out);
         out.extend(self.as_bytes());
@@ -74,7 +74,7 @@ impl Note for String {
     }
 }
 
-impl<A: Note, B: Note> Note for (A, B) {
+impl<A: Parcel, B: Parcel> Parcel for (A, B) {
     fn put(&self, out: &mut Vec<u8>) {
         self.0.put(out);
         self.1.put(out);
@@ -85,7 +85,7 @@ impl<A: Note, B: Note> Note for (A, B) {
     }
 }
 
-impl<A: Note, B: Note, C: Note> Note for (A, B, C) {
+impl<A: Parcel, B: Parcel, C: Parcel> Parcel for (A, B, C) {
     fn put(&self, out: &mut Vec<u8>) {
         self.0.put(out);
         self.1.put(out);
