@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
+use modelfmt::modelfmt_core::source::folder_of;
 use modelfmt::{Object, Printable, Value, json};
 
 use crate::flags::Flags;
@@ -143,5 +144,5 @@ pub(crate) fn say(line: impl std::fmt::Display) {
 }
 
 fn is_without_folder(path: &Path) -> bool {
-    path.parent().is_some_and(|folder| !folder.as_os_str().is_empty() && !folder.exists())
+    !folder_of(path).exists()
 }

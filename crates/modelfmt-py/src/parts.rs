@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use modelfmt::convert::{PartPlan, Receipt, UnknownReceipt};
+use modelfmt::modelfmt_core::source::folder_of;
 use modelfmt::modelfmt_core::write::NewFiles;
 use modelfmt::{Conversion, ConvertOptions, Converted, Error, Execution, Format, Overwrite};
 use modelfmt_remote::models;
@@ -51,8 +52,7 @@ impl Planned {
         let plan = self.plan()?;
         match &self.place {
             Place::Path(path) => {
-                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-                let folder = folder.unwrap_or(Path::new("."));
+                let folder = folder_of(path);
                 job.run(&plan, &plan.folder(folder, overwrite)).map_err(|error| within(folder, error))
             }
             Place::Url { at, store } => {

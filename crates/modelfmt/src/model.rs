@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use modelfmt_core::source::{BoxSource, Files, SharedFiles, shared_files};
 #[cfg(not(target_arch = "wasm32"))]
-use modelfmt_core::source::{FileSource, Folder};
+use modelfmt_core::source::{FileSource, Folder, folder_of};
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{Bytes, Container, Encoding, Location, TensorInfo, TensorView, author::Extent};
 
@@ -316,8 +316,8 @@ impl Model {
         self.members().flat_map(|model| {
             let index = model.on_disk.as_deref();
             let others = index.map(|index| {
-                let folder = Folder::containing(index);
-                model.opened.file_paths().into_iter().map(move |file| folder.path().join(file))
+                let folder = folder_of(index);
+                model.opened.file_paths().into_iter().map(move |file| folder.join(file))
             });
             index.map(Path::to_owned).into_iter().chain(others.into_iter().flatten())
         })

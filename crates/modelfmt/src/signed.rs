@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use modelfmt_core::author::with_causes;
+use modelfmt_core::source::folder_of;
 use modelfmt_core::{Execution, Report, VerifyLevel};
 use modelfmt_keys::PublicKey;
 use modelfmt_oms::{Bundle, VerifyOptions, signature_path};
@@ -51,7 +52,7 @@ pub fn detached_signature(
     options: &VerifyOptions,
     work: &Execution<'_>,
 ) -> Option<DetachedSignature> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder_of(path);
     // The signature of an index covers none of the files that it names.
     let covering = [path, folder].into_iter().filter(|of| of.is_dir() || !format.is_set());
     let (of, path) = covering.map(|of| (of, signature_path(of))).find(|(_, path)| path.is_file())?;
@@ -78,7 +79,7 @@ pub fn detached_signature(
 
 /// Notes about the signatures beside a file that has just been changed, and in its folder.
 pub(crate) fn of_before(file: &Path) -> impl Iterator<Item = String> {
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder_of(file);
     let signatures = [(signature_path(file), "the file"), (signature_path(folder), "the folder")];
     signatures.into_iter().filter(|(path, _)| path.is_file()).map(|(path, what)| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();

@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use modelfmt_core::source::folder_of;
+
 /// The name of a folder's signature.
 pub(crate) const OF_FOLDER: &str = "model.sig";
 
@@ -23,8 +25,7 @@ pub(crate) fn within(model: &Path, signature: &Path) -> Option<String> {
         Ok(relative) => relative.to_owned(),
         // It may be the same folder under another name. The signature may not exist yet, but its folder does.
         Err(_) => {
-            let folder = signature.parent().filter(|folder| !folder.as_os_str().is_empty());
-            let folder = folder.unwrap_or(Path::new(".")).canonicalize().ok()?;
+            let folder = folder_of(signature).canonicalize().ok()?;
             folder.join(signature.file_name()?).strip_prefix(model.canonicalize().ok()?).ok()?.to_owned()
         }
     };

@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::write::{copy_range, create_draft, folder_of, keep_draft, keep_permissions, write_all_at};
+use crate::write::{copy_range, create_draft, keep_draft, keep_permissions, write_all_at};
 
 /// A disk. Nothing survives a loss of power unless it was flushed: the bytes and the length of a file by `flush`, names by `flush_folder`.
 pub(super) trait Disk {
@@ -100,8 +100,7 @@ impl Disk for RealDisk {
     #[cfg(unix)]
     fn flush_folder(&self, path: &Path) -> io::Result<()> {
         // File systems that cannot flush a folder say so, and nothing more can be done there.
-        let folder: PathBuf = folder_of(path);
-        File::open(folder).and_then(|folder| folder.sync_all()).or(Ok(()))
+        File::open(crate::source::folder_of(path)).and_then(|folder| folder.sync_all()).or(Ok(()))
     }
 
     #[cfg(not(unix))]

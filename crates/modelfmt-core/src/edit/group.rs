@@ -87,7 +87,7 @@ pub(super) fn marked(path: &Path, mark: &[u8]) -> Option<PathBuf> {
     }
     let folders = take_u32(&mut rest)?;
     let name = std::str::from_utf8(rest).ok().filter(|name| check_relative(name).is_ok())?;
-    let mut folder = crate::write::folder_of(path);
+    let mut folder = crate::source::folder_of(path).to_owned();
     for _ in 0..folders.min(64) {
         folder = match folder.parent() {
             Some(parent) if folder.file_name().is_some() => parent.to_owned(),

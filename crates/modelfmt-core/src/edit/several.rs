@@ -10,8 +10,8 @@ use super::journal::{Journal, Record, journal_path};
 use super::new_file::{NewFile, Patch};
 use super::patch::{Recovered, expect_version, is_of, journal_for, lock, patch, read_all};
 use super::replace::{replace, write_draft};
-use crate::source::{FileSource, FileVersion};
-use crate::write::{Overwrite, commit_guard, draft_of, folder_of};
+use crate::source::{FileSource, FileVersion, folder_of};
+use crate::write::{Overwrite, commit_guard, draft_of};
 
 /// This many of the first bytes identify a file that was to replace another.
 const HEAD: u64 = 4096;
@@ -163,7 +163,7 @@ fn prepared_for<D: Disk>(disk: &D, index: &Path, group: &Group) -> io::Result<Ve
 }
 
 fn flush_folders<D: Disk>(disk: &D, paths: &[PathBuf]) -> io::Result<()> {
-    let folders: BTreeSet<PathBuf> = paths.iter().map(|path| folder_of(path)).collect();
+    let folders: BTreeSet<&Path> = paths.iter().map(|path| folder_of(path)).collect();
     folders.iter().try_for_each(|folder| disk.flush_folder(&folder.join("file")))
 }
 

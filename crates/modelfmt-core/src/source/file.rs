@@ -179,6 +179,12 @@ pub(crate) fn read_exact_at(file: &File, mut offset: u64, mut out: &mut [u8]) ->
     Ok(())
 }
 
+/// The folder that holds a file: `.` for a bare name.
+#[must_use]
+pub fn folder_of(file: &Path) -> &Path {
+    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// The files of a folder, for sets of files. However many are in use, 16 at most stay open: the others are opened again when they
 /// are read, and must be the same files still.
 #[derive(Clone, Debug)]
@@ -202,10 +208,7 @@ impl Folder {
     /// The folder that holds `file`.
     #[must_use]
     pub fn containing(file: &Path) -> Self {
-        match file.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => Self::new(parent),
-            _ => Self::new("."),
-        }
+        Self::new(folder_of(file))
     }
 
     /// Where the folder is.

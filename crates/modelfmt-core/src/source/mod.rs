@@ -21,7 +21,7 @@ use tensor_core::{AlignedBuf, Bytes};
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use file::read_exact_at;
 #[cfg(not(target_arch = "wasm32"))]
-pub use file::{FileSource, Folder};
+pub use file::{FileSource, Folder, folder_of};
 pub use files::{Files, MemoryFiles, PathFault, SetPaths, SharedFiles, check_relative, shared_files};
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use map::Mmap;

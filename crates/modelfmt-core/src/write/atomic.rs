@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use super::early::EarlyFlush;
 use super::error::WriteError;
 use super::identity::InputFiles;
-use super::partial::{Claim, Partial, folder_of};
+use super::partial::{Claim, Partial};
 use super::sink::{NewFiles, Output, Overwrite, Sink};
-use crate::source::check_relative;
+use crate::source::{check_relative, folder_of};
 
 /// Writes a file that appears at `path` when `write` is done with it; if that fails, nothing is left behind.
 ///

@@ -39,7 +39,7 @@ pub use identity::InputFiles;
 #[cfg(not(target_arch = "wasm32"))]
 pub use partial::is_leftover;
 #[cfg(not(target_arch = "wasm32"))]
-pub(crate) use partial::{create_draft, draft_of, folder_of, keep_draft, replacement_of};
+pub(crate) use partial::{create_draft, draft_of, keep_draft, replacement_of};
 pub use parts::{SetPart, WrittenPart, begin_parts, no_part, unfit_parts, write_part};
 #[cfg(not(target_arch = "wasm32"))]
 pub use pending::{CommitGuard, HaltGuard, commit_guard, remove_unfinished};

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::identity::InputFiles;
 use super::pending;
+use crate::source::folder_of;
 
 const START: &str = ".modelfmt-";
 const ENDING: &str = ".partial";
@@ -82,7 +83,7 @@ impl Claim {
         let folder = folder_of(target);
         let prefix = prefix(name);
         for _ in 0..ATTEMPTS {
-            let (file, partial) = create(&folder, &prefix, is_private)?;
+            let (file, partial) = create(folder, &prefix, is_private)?;
             let lock = lock(&file)?;
             // Between create and lock another writer may have taken the file for a leftover.
             if matches!(lock, Lock::Elsewhere) || !is_at(&file, partial.path()) {
@@ -90,7 +91,7 @@ impl Claim {
             }
             // The file exists and is locked before the others are looked at, so that of two writers at least one sees the other.
             if matches!(lock, Lock::Held) {
-                clear(&folder, &prefix, (&file, partial.path()), inputs)?;
+                clear(folder, &prefix, (&file, partial.path()), inputs)?;
             }
             let claim = Self { prefix, _lock: file.try_clone()? };
             return Ok((Arc::new(claim), file, partial));
@@ -103,14 +104,7 @@ impl Claim {
     /// # Errors
     /// If it cannot be created.
     pub(super) fn another(&self, target: &Path, is_private: bool) -> io::Result<(File, Partial)> {
-        create(&folder_of(target), &self.prefix, is_private)
-    }
-}
-
-pub(crate) fn folder_of(target: &Path) -> PathBuf {
-    match target.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-        _ => PathBuf::from("."),
+        create(folder_of(target), &self.prefix, is_private)
     }
 }
 

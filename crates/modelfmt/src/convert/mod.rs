@@ -275,7 +275,7 @@ impl<'a> Conversion<'a> {
     pub fn dry_run(mut self, out: impl AsRef<Path>, work: &Execution<'_>) -> Result<Converted> {
         let Place { out, name, guard } = self.place(out.as_ref())?;
         let folder = out.parent().unwrap_or(Path::new(""));
-        if !folder.as_os_str().is_empty() && !folder.is_dir() {
+        if !modelfmt_core::source::folder_of(&out).is_dir() {
             return Err(cannot_write(&out, std::io::ErrorKind::NotFound.into()));
         }
         match name {

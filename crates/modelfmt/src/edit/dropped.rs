@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use modelfmt_core::edit::NewFile;
-use modelfmt_core::source::{FileVersion, Folder};
+use modelfmt_core::source::{FileVersion, folder_of};
 use modelfmt_core::write::{AtomicFile, Output, Overwrite};
 use modelfmt_core::{AnyError, Execution};
 
@@ -68,7 +68,7 @@ impl Edit {
         work: &Execution<'_>,
     ) -> Result<Written> {
         let model = edit.preview(&self.path, work)?;
-        let folder = Folder::containing(&self.path).path().to_owned();
+        let folder = folder_of(&self.path);
         let mut options = self.options(&model, work)?;
         options.overwrite = overwrite;
         options.inputs = model.container().file_paths().iter().map(|name| folder.join(name)).collect();

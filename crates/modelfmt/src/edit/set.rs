@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use modelfmt_core::edit::{FileChange, NewFile, Preview};
-use modelfmt_core::source::{BoxSource, FileVersion, Files, Folder, shared_files};
+use modelfmt_core::source::{BoxSource, FileVersion, Files, Folder, folder_of, shared_files};
 use modelfmt_core::value::{Object, Value, json};
 use modelfmt_core::{AnyError, Execution};
 
@@ -68,7 +68,7 @@ impl SetEdit {
         given: Given,
         signing: Option<&Signing>,
     ) -> Result<Self> {
-        let folder = Folder::containing(path).path().to_owned();
+        let folder = folder_of(path);
         let before = super::given::json_of(model)?;
         let renamed = model.tensors().enumerate().filter_map(|(position, info)| {
             names.get(&position).map(|new| (info.name.to_owned(), new.clone()))
@@ -124,7 +124,7 @@ impl SetEdit {
         let unread = |source| Error::Write { path: path.to_owned(), source };
         let listing = self.listing.iter().map(|listing| (&listing.name, &listing.version));
         for (name, before) in self.files.iter().map(|file| (&file.name, &file.before)).chain(listing) {
-            let path = Folder::containing(&self.index).path().join(name);
+            let path = folder_of(&self.index).join(name);
             if fault::version(&path)? != *before {
                 return Err(Error::file(path, AnyError::Changed));
             }
@@ -154,7 +154,7 @@ impl SetEdit {
 
     /// The same, once they have been written.
     pub(super) fn written_nbytes(&self) -> u64 {
-        let folder = Folder::containing(&self.index).path().to_owned();
+        let folder = folder_of(&self.index);
         let len = |file: &FileChange| {
             std::fs::metadata(folder.join(&file.name)).map_or(file.new.len(), |file| file.len())
         };

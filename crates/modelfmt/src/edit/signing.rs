@@ -6,7 +6,7 @@ use std::path::Path;
 use apr2::SetIndex;
 use apr2::seal::SigningKey;
 use modelfmt_core::edit::{FileChange, NewFile, Preview};
-use modelfmt_core::source::{BoxSource, Folder};
+use modelfmt_core::source::{BoxSource, folder_of};
 use modelfmt_core::{Execution, Limits};
 
 use super::fault::{failed, opened};
@@ -90,7 +90,7 @@ impl Signing {
         work: &Execution<'_>,
     ) -> Result<NewFile> {
         expect_intact(&Model::open(path)?, work)?;
-        let folder = Folder::containing(path).path().to_owned();
+        let folder = folder_of(path);
         let mut stated = HashMap::new();
         for shard in shards {
             let path = folder.join(&shard.name);

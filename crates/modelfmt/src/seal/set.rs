@@ -4,7 +4,7 @@ use apr2::seal::SealOptions;
 use apr2::{EditError, SetIndex};
 use modelfmt_core::Execution;
 use modelfmt_core::edit::{FileChange, NewFile, change_several};
-use modelfmt_core::source::{BoxSource, FileVersion, Folder};
+use modelfmt_core::source::{BoxSource, FileVersion, folder_of};
 
 use super::opened::{Opened, Resealed};
 use super::signers::{Signers, Stated, expect_intact};
@@ -35,9 +35,9 @@ type Shard = apr2::Reader<BoxSource>;
 
 /// The versions of the shards, before any of them is read.
 fn versions(opened: &Opened) -> Result<Vec<FileVersion>> {
-    let folder = Folder::containing(&opened.path);
+    let folder = folder_of(&opened.path);
     let names = opened.model.container().file_paths();
-    names.iter().map(|name| version(&folder.path().join(name))).collect()
+    names.iter().map(|name| version(&folder.join(name))).collect()
 }
 
 /// Changes all files of a set together. `shard` says what becomes of a shard, and what the manifest is to say of it.
@@ -51,7 +51,7 @@ fn change<T>(
     let Some(set) = model.as_apr2_sharded() else {
         return Err(Error::NotEditable { path, why: "it is no longer a set".to_owned() });
     };
-    let folder = Folder::containing(&path).path().to_owned();
+    let folder = folder_of(&path).to_owned();
     let names = model.container().file_paths();
     let (mut changes, mut stated) = (Vec::with_capacity(names.len() + 1), Vec::with_capacity(names.len()));
     for (number, (name, before)) in names.iter().zip(versions).enumerate() {

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use modelfmt_core::source::folder_of;
 use modelfmt_core::write::{AtomicFile, InputFiles, NewFiles, NewFolder, Overwrite, is_leftover};
 
 use super::WrittenFile;
@@ -31,14 +32,13 @@ pub(crate) struct Guard {
 impl Guard {
     /// Looks at what is where `out` will be.
     pub(crate) fn new(out: &Path, overwrite: Overwrite, inputs: InputFiles) -> Self {
-        let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut old = BTreeSet::new();
         if overwrite == Overwrite::Replace {
             old = listing::files_of(out);
             #[cfg(feature = "gguf")]
             old.extend(super::splits::files_of(out));
         }
-        let (folder, out) = (folder.to_owned(), out.to_owned());
+        let (folder, out) = (folder_of(out).to_owned(), out.to_owned());
         Self { folder, out, overwrite, inputs, old, others: OnceLock::new() }
     }
 

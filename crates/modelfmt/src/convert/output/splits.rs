@@ -32,8 +32,7 @@ fn stem(name: &str) -> &str {
 
 /// The files beside a path whose names are as asked, and that are GGUF.
 fn files(beside: &Path, is_asked: impl Fn(&SplitName<'_>) -> bool) -> BTreeSet<String> {
-    let folder = beside.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let entries = fs::read_dir(modelfmt_core::source::folder_of(beside)).into_iter().flatten().flatten();
     let files = entries.filter_map(|entry| {
         let name = entry.file_name().into_string().ok()?;
         let is_of_split = SplitName::parse(&name).is_some_and(|file| is_asked(&file));
