@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use modelfmt_core::author::{Parcel, PIECE};
+use modelfmt_core::author::{PIECE, Parcel};
 
 use blake3_tree::{BLOCK, CHUNK, Run, subtree_len};
 

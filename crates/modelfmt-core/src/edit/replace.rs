@@ -29,27 +29,31 @@ pub fn replace(
     if InputFiles::new([path]).contains(out) {
         let _lock = lock(path)?;
         expect_version(path, before)?;
-        return in_its_place(&RealDisk, path, new, go_on);
+        return in_its_place(&RealDisk, path, new, go_on, &|| expect_version(path, before));
     }
     let old = File::open(path)?;
     expect_version(path, before)?;
     let file = AtomicFile::create(out, overwrite)?;
     let write = |at: u64, bytes: &[u8]| file.write_at(at, bytes);
     write_parts(new, write, |from, to, len| file.copy_from(&old, from, to, len), go_on)?;
+    expect_version(path, before)?;
     file.commit()
 }
 
-/// Writes the new file beside the old one, and gives it the name of that when it is on the disk.
+/// Writes the new file beside the old one, and gives it the name of that when it is on the disk. The copy can take long, so `expect_same` asks
+/// at the end whether the old file is still the one that was copied.
 fn in_its_place<D: Disk>(
     disk: &D,
     path: &Path,
     new: &NewFile,
     go_on: &dyn Fn(u64) -> bool,
+    expect_same: &dyn Fn() -> io::Result<()>,
 ) -> io::Result<()> {
     // A link itself is not replaced, but the file that it leads to.
     let target = disk.resolve(path)?;
     let draft = replacement_of(&target);
     let replaced = write_draft(disk, path, &draft, new, go_on).and_then(|_| {
+        expect_same()?;
         let _kept = commit_guard();
         disk.keep_draft(&draft);
         disk.rename(&draft, &target)
@@ -135,7 +139,7 @@ mod tests {
     /// A replacement on a disk that stops after so many operations; whether it was not stopped.
     fn stopped(steps: usize, state: State) -> (Stopping, bool) {
         let disk = Stopping::new(steps, state);
-        let is_done = in_its_place(&disk, Path::new(PATH), &longer_head(), &|_| true).is_ok();
+        let is_done = in_its_place(&disk, Path::new(PATH), &longer_head(), &|_| true, &|| Ok(())).is_ok();
         (disk, is_done)
     }
 
@@ -197,6 +201,22 @@ mod tests {
             assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
         }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_file_that_changes_while_it_is_copied_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, other) = (folder.path().join("m"), folder.path().join("other"));
+        for out in [&path, &other] {
+            std::fs::write(&path, OLD).unwrap();
+            let before = version(&path);
+            let meanwhile = |_| std::fs::write(&path, b"of somebody else").is_ok();
+            let error =
+                replace(&path, &longer_head(), &before, out, Overwrite::Refuse, &meanwhile).unwrap_err();
+            assert!(error.to_string().contains("has been changed"), "{error}");
+            assert_eq!(std::fs::read(&path).unwrap(), b"of somebody else");
+            assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left behind");
+        }
     }
 
     #[cfg(unix)]

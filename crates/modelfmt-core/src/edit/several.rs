@@ -71,22 +71,28 @@ pub fn change(index: &Path, files: &[FileChange], go_on: &dyn Fn(u64) -> bool) -
         }
         _ => {
             let _lock = lock(index)?;
-            changes.iter().try_for_each(|change| expect_version(&folder.join(change.name), change.before))?;
-            apply(&RealDisk, index, &changes, go_on)?;
+            let expect_same = || {
+                changes.iter().try_for_each(|change| expect_version(&folder.join(change.name), change.before))
+            };
+            expect_same()?;
+            apply(&RealDisk, index, &changes, go_on, &expect_same)?;
         }
     }
     Ok(nbytes)
 }
 
-/// Prepares the new files, notes all changes in a journal, and makes them.
+/// Prepares the new files, notes all changes in a journal, and makes them. The copies can take long, so `expect_same` asks after them whether
+/// the files are still those that were copied.
 fn apply<D: Disk>(
     disk: &D,
     index: &Path,
     changes: &[Change<'_>],
     go_on: &dyn Fn(u64) -> bool,
+    expect_same: &dyn Fn() -> io::Result<()>,
 ) -> io::Result<()> {
     let place = journal_path(index);
     let prepared = prepare(disk, index, changes, go_on).and_then(|group| {
+        expect_same()?;
         // From here on a signal has to wait, because it removes files that are not complete.
         let kept = commit_guard();
         commit(disk, index, &group).map(|()| (group, kept))

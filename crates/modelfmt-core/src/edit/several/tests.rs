@@ -60,7 +60,7 @@ fn edit(steps: usize, case: Case) -> (Stopping, bool) {
         Some(Change { name, new, before: &version, patches })
     });
     let changes: Vec<Change<'_>> = changes.collect();
-    let done = apply(&disk, Path::new(INDEX), &changes, &|_| true).is_ok();
+    let done = apply(&disk, Path::new(INDEX), &changes, &|_| true, &|| Ok(())).is_ok();
     (disk, done)
 }
 
@@ -189,6 +189,27 @@ fn real_files_change_together_and_links_stay() {
     assert!(read() == after(case) && left() == (if cfg!(unix) { 5 } else { 4 }, 1), "{:?}", left());
     #[cfg(unix)]
     assert!(std::fs::symlink_metadata(folder.path().join("b")).unwrap().is_symlink());
+}
+
+#[test]
+fn files_that_change_while_others_are_copied_stay_as_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name| folder.path().join(name);
+    for (name, number) in [("a", 0), ("b", 1)] {
+        std::fs::write(path(name), old(number)).unwrap();
+    }
+    let change_of = |(name, number)| FileChange {
+        name: String::from(name),
+        new: new_file(&old(number), true),
+        before: FileVersion::of(path(name)).unwrap(),
+    };
+    let changes = [("a", 0), ("b", 1)].map(change_of);
+    let meanwhile = |_| std::fs::write(path("a"), old(7)).is_ok();
+    let error = change(&path("a"), &changes, &meanwhile).unwrap_err();
+    assert!(error.to_string().contains("has been changed"), "{error}");
+    assert_eq!(std::fs::read(path("a")).unwrap(), old(7));
+    assert_eq!(std::fs::read(path("b")).unwrap(), old(1));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "nothing is left behind");
 }
 
 #[test]
