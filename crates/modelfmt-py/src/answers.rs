@@ -1,4 +1,4 @@
-//! What is asked in words, and what is answered as objects of Python.
+//! Levels, patterns and statistics, between Python's objects and the library's.
 
 use std::fmt::Display;
 

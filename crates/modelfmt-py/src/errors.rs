@@ -1,13 +1,16 @@
 //! Errors of the library as exceptions of the package: `modelfmt._errors` has the classes, this says which error is which.
 
 use std::error::Error as StdError;
-use std::io;
+use std::path::Path;
+use std::{io, iter};
 
-use modelfmt::{Choice, Error, Remedy, Words};
+use modelfmt::convert::Unsupported;
+use modelfmt::modelfmt_core::author::with_causes;
+use modelfmt::{Choice, Error, Remedy, Words, keys, oms};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
-/// What the library calls by its fields, as keywords of the package.
+/// The names of the library's fields and remedies, as keywords of the package.
 pub(crate) struct Keywords;
 
 impl Words for Keywords {
@@ -42,58 +45,100 @@ impl Words for Keywords {
 pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
     let mut text = match error {
         Error::Damaged { path, error } => {
-            format!(
-                "{}: {error}; {} takes values as they are",
-                path.display(),
-                Keywords.remedy(Remedy::SkipVerification)
-            )
+            let remedy = Keywords.remedy(Remedy::SkipVerification);
+            format!("{}: {error}; {remedy} takes values as they are", path.display())
         }
         error => error.in_words(&Keywords),
     };
-    let mut remedies: Vec<String> = Vec::new();
-    if let Error::Unsupported { unsupported, .. } = error {
-        if unsupported.len() > 1 {
-            for group in modelfmt::convert::Unsupported::grouped(unsupported) {
-                text.push_str("\n  ");
-                text.push_str(&group.in_words(&Keywords));
-            }
+    if let Error::Unsupported { unsupported, .. } = error
+        && unsupported.len() > 1
+    {
+        for group in Unsupported::grouped(unsupported) {
+            text.push_str("\n  ");
+            text.push_str(&group.in_words(&Keywords));
         }
-        remedies.extend(unsupported.iter().filter_map(|item| item.remedy).map(|item| Keywords.remedy(item)));
     }
-    remedies.extend(error.remedy().map(|remedy| Keywords.remedy(remedy)));
-    remedies.sort();
-    remedies.dedup();
-    let mut errno = None;
-    let mut cause: Option<&(dyn StdError + 'static)> = error.source();
-    while let Some(inner) = cause {
-        errno = errno.or_else(|| inner.downcast_ref::<io::Error>().and_then(errno_of));
-        let more = inner.to_string();
-        if !text.contains(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        cause = inner.source();
-    }
+    let errno = add_causes(&mut text, error);
     let name = match error {
         Error::NoSuchTensor { name, .. } => Some(name.as_str()),
         _ => None,
     };
-    let path = path_of(error).map(|path| path.to_string_lossy().into_owned());
-    let made = factory(py).and_then(|make| make.call1((error.code(), text, remedies, errno, path, name)));
-    made.map_or_else(|error| error, PyErr::from_value)
+    make(py, error.code(), &text, remedies(error), (errno, path_of(error), name))
 }
 
-/// The number of the system's error; what a server says has none, and gets that of the same kind.
+/// Appends the causes of an error to its text, but those that the text has already. Returns the number of the system's error.
+fn add_causes(text: &mut String, error: &dyn StdError) -> Option<i32> {
+    let mut errno = None;
+    for cause in iter::successors(error.source(), |&cause| cause.source()) {
+        errno = errno.or_else(|| cause.downcast_ref::<io::Error>().and_then(errno_of));
+        let more = cause.to_string();
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+    }
+    errno
+}
+
+/// The keywords that would help.
+fn remedies(error: &Error) -> Vec<String> {
+    let mut remedies: Vec<Remedy> = error.remedy().into_iter().collect();
+    if let Error::Unsupported { unsupported, .. } = error {
+        remedies.extend(unsupported.iter().filter_map(|item| item.remedy));
+    }
+    let mut remedies: Vec<String> = remedies.into_iter().map(|remedy| Keywords.remedy(remedy)).collect();
+    remedies.sort();
+    remedies.dedup();
+    remedies
+}
+
+/// An error of reading, making or using a key.
+pub(crate) fn of_key(py: Python<'_>, error: &keys::Error) -> PyErr {
+    let text = with_causes(error);
+    match error {
+        keys::Error::Read { path, source } => of_file(py, "cannot-read", &text, path, source),
+        keys::Error::Write { path, source } => of_file(py, "cannot-write", &text, path, source),
+        keys::Error::Exists { path } => make(py, "exists", &text, Vec::new(), (None, Some(path), None)),
+        _ => refuse(py, "key", &text),
+    }
+}
+
+/// An error of making a signature beside a file.
+pub(crate) fn of_signature(py: Python<'_>, error: &oms::Error) -> PyErr {
+    let text = with_causes(error);
+    match error {
+        oms::Error::Read { path, source } => of_file(py, "cannot-read", &text, path, source),
+        oms::Error::Write { path, source } => of_file(py, "cannot-write", &text, path, source),
+        oms::Error::Exists { path } => {
+            let remedy = Keywords.remedy(Remedy::Overwrite);
+            let text = format!("{text}; {remedy} replaces it");
+            make(py, "exists", &text, vec![remedy], (None, Some(path), None))
+        }
+        oms::Error::Changed { path } => make(py, "changed", &text, Vec::new(), (None, Some(path), None)),
+        oms::Error::Unsignable { .. } => refuse(py, "refused", &text),
+        oms::Error::Key(error) => of_key(py, error),
+        _ => refuse(py, "key", &text),
+    }
+}
+
+/// An error of the system at a file.
+fn of_file(py: Python<'_>, code: &str, text: &str, path: &Path, source: &io::Error) -> PyErr {
+    make(py, code, text, Vec::new(), (errno_of(source), Some(path), None))
+}
+
+/// The number of the system's error. An error that a server or the library reports has none, and gets the number of its kind.
 fn errno_of(error: &io::Error) -> Option<i32> {
     let by_kind = match error.kind() {
         io::ErrorKind::NotFound => Some(2),
         io::ErrorKind::PermissionDenied => Some(13),
+        io::ErrorKind::AlreadyExists => Some(17),
+        io::ErrorKind::IsADirectory => Some(21),
         _ => None,
     };
     error.raw_os_error().or(by_kind)
 }
 
-fn path_of(error: &Error) -> Option<&std::path::Path> {
+fn path_of(error: &Error) -> Option<&Path> {
     match error {
         Error::Open { path, .. }
         | Error::File { path, .. }
@@ -115,10 +160,21 @@ fn factory(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     MAKE.import(py, "modelfmt._errors", "make").cloned()
 }
 
-/// An error of the package that the library knows nothing of.
+/// An error of the package itself, with a code that `modelfmt._errors` knows.
 pub(crate) fn refuse(py: Python<'_>, code: &str, text: &str) -> PyErr {
-    let made = factory(py).and_then(|make| {
-        make.call1((code, text, Vec::<String>::new(), None::<i32>, None::<String>, None::<String>))
-    });
+    make(py, code, text, Vec::new(), (None, None, None))
+}
+
+/// Calls `modelfmt._errors.make`. Of the details, the number of the system's error and the path are of a file, and the name is of
+/// a tensor.
+fn make(
+    py: Python<'_>,
+    code: &str,
+    text: &str,
+    remedies: Vec<String>,
+    (errno, path, name): (Option<i32>, Option<&Path>, Option<&str>),
+) -> PyErr {
+    let path = path.map(|path| path.to_string_lossy());
+    let made = factory(py).and_then(|make| make.call1((code, text, remedies, errno, path, name)));
     made.map_or_else(|error| error, PyErr::from_value)
 }

@@ -25,7 +25,7 @@ use crate::remote::{Allowed, Place};
 use crate::signed;
 use crate::work::{self, Progress};
 
-/// Converts a model into a file; returns what became of it.
+/// Converts a model into a file; returns what was written.
 #[pyfunction]
 #[pyo3(signature = (model, path, format, given, opening, dry_run, threads, progress))]
 #[expect(clippy::too_many_arguments, reason = "the keywords of a Python function")]
@@ -65,7 +65,7 @@ pub(crate) fn convert<'py>(
     answer(py, &converted, &place)
 }
 
-/// What became of a conversion.
+/// What a conversion has written.
 pub(crate) fn answer<'py>(
     py: Python<'py>,
     converted: &Converted,
@@ -103,14 +103,8 @@ pub(crate) fn save(
     let mut options = options(given)?;
     options.version = target.version;
     let metadata: Object = object(metadata)?;
-    let (mut specs, mut values, mut total) = (Vec::new(), Vec::new(), 0u64);
-    for tensor in tensors {
-        let (name, dtype, shape, bytes): (String, String, Vec<u64>, Bound<'_, PyAny>) = tensor.extract()?;
-        let (dtype, bytes) = described(py, &name, &dtype, &shape, &bytes)?;
-        total = total.saturating_add(bytes.len() as u64);
-        specs.push(TensorSpec::new(name, dtype, shape));
-        values.push(bytes);
-    }
+    let (specs, values) = given_tensors(py, tensors)?;
+    let total = values.iter().fold(0u64, |sum, bytes| sum.saturating_add(bytes.len() as u64));
     let progress = Progress { callback: progress, total };
     let (place, values) = (Place::new(py, path, allowed(opening)?)?, Arc::new(Values(values)));
     let (is_remote, its) = (place.is_remote(), Arc::clone(&values));
@@ -121,20 +115,35 @@ pub(crate) fn save(
         true => work::run(py, threads, &progress, job),
     };
     if Arc::strong_count(&values) > 1 {
-        // A server keeps the job waiting, which is left to itself. Let go of Python's memory it may only with the interpreter attached,
-        // and the interpreter may be gone by then.
+        // A server keeps the job waiting, and the caller no longer waits for it. Python's memory may only be released while the
+        // interpreter is there, and it may be gone when the job ends. So the memory is kept.
         std::mem::forget(values);
     }
     saved?.map_err(|error| raise(py, &error))?;
     progress.finish()
 }
 
-/// What requests for the file that is written may do.
+/// Descriptions and bytes of tensors: each its name, dtype, shape and an object with the buffer protocol.
+fn given_tensors(
+    py: Python<'_>,
+    tensors: Vec<Bound<'_, PyAny>>,
+) -> PyResult<(Vec<TensorSpec<'static>>, Vec<Given>)> {
+    let (mut specs, mut values) = (Vec::with_capacity(tensors.len()), Vec::with_capacity(tensors.len()));
+    for tensor in tensors {
+        let (name, dtype, shape, bytes): (String, String, Vec<u64>, Bound<'_, PyAny>) = tensor.extract()?;
+        let (dtype, bytes) = described(py, &name, &dtype, &shape, &bytes)?;
+        specs.push(TensorSpec::new(name, dtype, shape));
+        values.push(bytes);
+    }
+    Ok((specs, values))
+}
+
+/// What requests for the target file may do.
 fn allowed(opening: &Bound<'_, PyDict>) -> PyResult<Allowed> {
     Ok(Opening::new(opening)?.allowed)
 }
 
-/// The values that were given, as the writers take them.
+/// The given values, as the writers take them.
 pub(crate) struct Values(pub(crate) Vec<Given>);
 
 impl modelfmt::modelfmt_core::write::TensorData for Values {
@@ -149,7 +158,7 @@ impl modelfmt::modelfmt_core::write::TensorData for Values {
     }
 }
 
-/// A tensor that is given: its type, and its bytes if they are as many as type and shape take.
+/// The type and the bytes of a given tensor; an error if type and shape take another number of bytes.
 pub(crate) fn described(
     py: Python<'_>,
     name: &str,

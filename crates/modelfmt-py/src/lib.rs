@@ -1,20 +1,20 @@
-//! What the Python package `modelfmt` has of Rust: the module `modelfmt._modelfmt`. The package's own Python gives it its shape.
+//! The Rust half of the Python package `modelfmt`: the module `modelfmt._modelfmt`, which is no interface. The Python half calls it.
 //!
 //! ```text
-//! raw      memory that Python and others look into: buffers, maps, DLPack. The only `unsafe`
+//! raw      memory that Python and others read and write: buffers, maps, DLPack. The only `unsafe`
 //! work     long work beside the interpreter: threads, Ctrl-C, progress
-//! answers  levels, patterns, statistics: what is asked in words and answered in objects
-//! errors   errors of the library as exceptions of the package
+//! answers  levels, patterns and statistics, between Python's objects and the library's
+//! errors   the library's errors as exceptions of the package
 //! opening  keywords of opening: pins, keys
 //! remote   models at URLs
-//! sealing  keywords of sealing: who signs, who can open
-//! signed   signatures beside files and within, and keys
+//! sealing  keywords of sealing: the keys that sign, and those that open
+//! signed   signatures beside files and inside them, and keys
 //! model    an open model
 //! options  keywords as options of the library
 //! edit     metadata and names, changed without the values
 //! files    whole files: convert, save, verify, inspect, diff
-//! parts    conversions into sets, part by part
-//! oinf     OINF from what a dataclass holds
+//! parts    conversions into sets, part by part, by independent processes
+//! oinf     OINF files from the fields of a dataclass
 //! ```
 
 mod answers;
@@ -41,7 +41,7 @@ use pyo3::prelude::*;
 #[pyfunction]
 fn program(py: Python<'_>, args: Vec<OsString>) -> u8 {
     let code = py.detach(|| modelfmt_cli::run(args));
-    // Rust keeps the number to itself.
+    // `ExitCode` does not give its number away.
     (0..=u8::MAX).find(|&status| ExitCode::from(status) == code).unwrap_or(1)
 }
 

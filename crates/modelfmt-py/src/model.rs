@@ -1,4 +1,4 @@
-//! An open model: what `modelfmt.Model` is made of.
+//! An open model, which `modelfmt.Model` is a layer over.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -26,7 +26,7 @@ use crate::work::{self, Progress};
 
 /// Bytes that are read at once: a multiple of what a compressed tensor is read in.
 const PIECE: usize = 4 << 20;
-/// Up to this many bytes are read on the calling thread, without a look for Ctrl-C.
+/// Up to this many bytes are read on the calling thread, without a check for Ctrl-C.
 const SHORT: u64 = 8 << 20;
 
 /// An open model of any format.
@@ -97,7 +97,7 @@ impl Model {
             return Err(refuse(py, "usage", "mmap: what a URL leads to cannot be mapped"));
         }
         let is_beside = signed::is_beside(&opening, &place);
-        // A checksum of what is not to be verified does not count either.
+        // Without `verify`, a wrong checksum is no error either.
         let options = opening.options(py, is_beside)?.ignore_checksum(!verify);
         let is_remote = place.is_remote();
         let shown = place.shown();
@@ -108,7 +108,7 @@ impl Model {
                 Ok(Self { model, maps: None, is_remote })
             }
         };
-        // A pin may be of every byte, and a passphrase takes its time.
+        // To check a pin, the whole file may have to be hashed, and to try a passphrase takes time on purpose.
         let opened = match is_remote || !given.is_empty() {
             true => work::run(py, None, &Progress::none(), move |_| open())?,
             false => py.detach(open),
@@ -136,7 +136,7 @@ impl Model {
         Ok(Self { model, maps: None, is_remote: false })
     }
 
-    /// The path or the URL, without what may be secret in it.
+    /// The path or the URL, without the parts that may be secret.
     #[getter]
     fn path(&self) -> OsString {
         self.model.path().as_os_str().to_owned()
@@ -148,7 +148,7 @@ impl Model {
         self.model.is_encrypted()
     }
 
-    /// What the file can be pinned by.
+    /// The pins of the file.
     fn pins(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         self.ask(py, |model| Ok(model.pins()?.iter().map(ToString::to_string).collect()))
     }
@@ -186,12 +186,12 @@ impl Model {
         Ok(matching.map(|(position, _)| position).collect())
     }
 
-    /// The position of the tensor of that name, if there is one.
+    /// The position of the tensor with a name, if there is one.
     fn position(&self, name: &str) -> Option<usize> {
         self.model.container().find(name)
     }
 
-    /// The same, and an error that names the nearest otherwise.
+    /// The position of the tensor with a name; an error suggests the nearest name.
     fn find(&self, py: Python<'_>, name: &str) -> PyResult<usize> {
         if !self.is_remote {
             return self.model.find(name).map_err(|error| raise(py, &error));
@@ -200,7 +200,7 @@ impl Model {
         self.ask(py, move |model| model.find(&name))
     }
 
-    /// Position, dtype, shape and length in bytes of the tensor of that name; an error names the nearest otherwise.
+    /// Position, dtype, shape and length in bytes of the tensor with a name; an error suggests the nearest name.
     fn found<'py>(
         &self,
         py: Python<'py>,
@@ -257,8 +257,8 @@ impl Model {
         self.gathered(py, position, nbytes, ranges)
     }
 
-    /// Neighbouring rows of a tensor whose elements take whole bytes: their bytes, shape and length. `None` for rows that are no neighbours,
-    /// or if there are none.
+    /// Neighbouring rows of a tensor whose elements take whole bytes: their bytes, shape and length. `None` if the rows are not
+    /// neighbours, or if there are none.
     fn rows<'py>(
         &self,
         py: Python<'py>,
@@ -279,7 +279,7 @@ impl Model {
         Ok(Some((memory, shape, bytes(len))))
     }
 
-    /// The values of several tensors, read on all cores into memory of their own, and checked by what the file says of them.
+    /// The values of several tensors, read on all cores into memory of their own, and checked against the hashes in the file.
     #[pyo3(signature = (positions, verify, threads, progress))]
     fn load(
         &self,
@@ -387,7 +387,7 @@ impl Model {
         &self.model
     }
 
-    /// Asks what may have to read the file: at once, or where it comes over a network on another thread, so that Ctrl-C counts.
+    /// Runs a job that may have to read the file: at once, or for a file at a URL on another thread, so that Ctrl-C ends the wait.
     fn ask<T: Send + 'static>(
         &self,
         py: Python<'_>,
@@ -518,7 +518,7 @@ fn gather(
     Ok(())
 }
 
-/// Says whether the file is damaged, or something else went wrong.
+/// The error of a load: a damaged file, or anything else.
 fn not_loaded(model: &modelfmt::Model, error: ClaimError) -> Error {
     let path = model.path().to_owned();
     match error {

@@ -1,14 +1,17 @@
 //! OINF from what a dataclass holds, in the order and with the types that are given.
 
 use std::borrow::Cow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use modelfmt::modelfmt_core::author::with_causes;
 use modelfmt::modelfmt_core::write::TensorSpec;
-use modelfmt::oinf::{Bitset, MetaValue, Metadata, NdArray, Overwrite, Plan, ValueType, WriteOptions};
-use modelfmt::{DType, UnknownDType};
+use modelfmt::oinf::{
+    Bitset, MetaValue, Metadata, NdArray, Overwrite, Plan, ValueType, WriteError, WriteOptions,
+};
+use modelfmt::{DType, Error, UnknownDType};
 use pyo3::prelude::*;
 
-use crate::errors::refuse;
+use crate::errors::{raise, refuse};
 use crate::files::{Values, described};
 use crate::raw::Given;
 use crate::work::{self, Progress};
@@ -54,12 +57,19 @@ pub(crate) fn write(
     }
     let options = WriteOptions::new().extended_types(true).order_as_given(true);
     let plan = Plan::new(specs, &metadata, &options);
-    let plan = plan.map_err(|error| refuse(py, "refused", &format!("{}: {error}", path.display())))?;
+    let plan = plan.map_err(|error| failed(py, &path, error))?;
     let target = path.clone();
     let written = work::run_to_end(py, None, &Progress::none(), move |work| {
         plan.write_file(&target, Overwrite::Replace, &Values(data), work)
     })?;
-    written.map_err(|error| refuse(py, "cannot-write", &format!("{}: {error}", path.display())))
+    written.map_err(|error| failed(py, &path, error))
+}
+
+fn failed(py: Python<'_>, path: &Path, error: WriteError) -> PyErr {
+    match error {
+        WriteError::Write { source, .. } => raise(py, &Error::Write { path: path.to_owned(), source }),
+        error => refuse(py, "refused", &format!("{}: {}", path.display(), with_causes(&error))),
+    }
 }
 
 /// A metadata value from its parts.

@@ -1,20 +1,19 @@
-//! Keywords of opening: what a file must be, whose signature counts, what opens it, and what requests may do.
+//! Keywords of opening: the pin, the keys that must have signed, the keys that decrypt, and what requests may do.
 
 use std::path::PathBuf;
 
 use modelfmt::apr2::seal::{Access, Identity, Passphrase, RawKey};
 use modelfmt::keys::{Error as KeyError, PrivateKey, PublicKey};
-use modelfmt::modelfmt_core::author::with_causes;
 use modelfmt::seal::WrongKey;
 use modelfmt::{OpenOptions, Pin, seal};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use crate::errors::refuse;
+use crate::errors::{of_key, refuse};
 use crate::remote::Allowed;
 
-/// What a model is opened with.
+/// The keywords that a model is opened with.
 #[derive(Default)]
 pub(crate) struct Opening {
     pin: Option<Pin>,
@@ -29,7 +28,7 @@ pub(crate) struct Opening {
 }
 
 impl Opening {
-    /// From keywords; those that are `None` are not given.
+    /// Of keywords. `None` is as if a keyword was not given.
     pub(crate) fn new(given: &Bound<'_, PyDict>) -> PyResult<Self> {
         let mut opening = Self::default();
         for (key, value) in given {
@@ -38,7 +37,7 @@ impl Opening {
             }
         }
         if opening.keys.is_empty() && (opening.threshold.is_some() || opening.min_revision.is_some()) {
-            let why = "threshold and min_revision are of signatures: give keys=";
+            let why = "threshold and min_revision are about signatures: give keys= too";
             return Err(refuse(given.py(), "usage", why));
         }
         Ok(opening)
@@ -60,11 +59,7 @@ impl Opening {
                 self.identities = listed(value)?.iter().map(identity).collect::<PyResult<_>>()?;
             }
             "passphrase" => self.passphrase = Some(passphrase(value)?),
-            "raw_key" => {
-                let bytes: &[u8] = value.extract()?;
-                let bytes = bytes.try_into().map_err(|_| usage(&"a key is 32 bytes"))?;
-                self.raw_key = Some(RawKey::from_bytes(bytes));
-            }
+            "raw_key" => self.raw_key = Some(raw_key(value)?),
             "allow_instance_credentials" => self.allowed.instance_credentials = value.extract()?,
             "allow_private_redirects" => self.allowed.private_redirects = value.extract()?,
             "cache" => self.allowed.no_cache = !value.extract::<bool>()?,
@@ -75,30 +70,39 @@ impl Opening {
         Ok(())
     }
 
-    /// The same, as the library takes it. With `is_beside` the keys are of a signature beside the file, which is looked at
-    /// elsewhere.
+    /// The options of the library. With `is_beside` the keys are for a signature beside the file, which is checked elsewhere.
     pub(crate) fn options(&mut self, py: Python<'_>, is_beside: bool) -> PyResult<OpenOptions> {
         let options = self.pin.map_or_else(OpenOptions::new, |pin| OpenOptions::new().pin(pin));
-        let mut access = Access::new();
-        let mut is_given = false;
-        if is_beside {
-            if self.threshold.is_some() || self.min_revision.is_some() {
-                let why = "threshold, min_revision: a signature beside a file is by one key and has no revision; only sealed APR2 files have more";
-                return Err(refuse(py, "usage", why));
-            }
-        } else {
-            is_given |= !self.keys.is_empty();
-            for key in &self.keys {
-                access = access.trust(fit(py, "keys", seal::verifying_key(key))?);
-            }
-            if let Some(threshold) = self.threshold {
-                access = access.threshold(threshold);
-            }
-            if let Some(revision) = self.min_revision {
-                access = access.min_revision(revision);
-            }
+        if is_beside && (self.threshold.is_some() || self.min_revision.is_some()) {
+            let why = "threshold, min_revision: a signature beside a file is by one key and has no revision; only sealed APR2 files have more";
+            return Err(refuse(py, "usage", why));
         }
-        is_given |= !self.identities.is_empty() || self.passphrase.is_some() || self.raw_key.is_some();
+        let is_signed = !is_beside && !self.keys.is_empty();
+        let is_sealed = !self.identities.is_empty() || self.passphrase.is_some() || self.raw_key.is_some();
+        if !is_signed && !is_sealed {
+            return Ok(options);
+        }
+        let access = if is_signed { self.trusted(py)? } else { Access::new() };
+        Ok(options.access(self.opened(access)))
+    }
+
+    /// The keys that must have signed inside the file.
+    fn trusted(&self, py: Python<'_>) -> PyResult<Access> {
+        let mut access = Access::new();
+        for key in &self.keys {
+            access = access.trust(fit(py, "keys", seal::verifying_key(key))?);
+        }
+        if let Some(threshold) = self.threshold {
+            access = access.threshold(threshold);
+        }
+        if let Some(revision) = self.min_revision {
+            access = access.min_revision(revision);
+        }
+        Ok(access)
+    }
+
+    /// Adds what opens an encrypted file.
+    fn opened(&mut self, mut access: Access) -> Access {
         for identity in self.identities.drain(..) {
             access = access.open_with(identity);
         }
@@ -108,7 +112,7 @@ impl Opening {
         if let Some(key) = self.raw_key.take() {
             access = access.open_with(key);
         }
-        Ok(if is_given { options.access(access) } else { options })
+        access
     }
 }
 
@@ -122,7 +126,14 @@ pub(crate) fn passphrase(value: &Bound<'_, PyAny>) -> PyResult<Passphrase> {
         .map_err(|error| refuse(value.py(), "usage", &format!("passphrase: {error}")))
 }
 
-/// One value, or those of a list.
+/// A key of 32 bytes that opens a file by itself.
+pub(crate) fn raw_key(value: &Bound<'_, PyAny>) -> PyResult<RawKey> {
+    let bytes = value.extract::<&[u8]>()?.try_into();
+    let bytes = bytes.map_err(|_| refuse(value.py(), "usage", "raw_key: a key is 32 bytes"))?;
+    Ok(RawKey::from_bytes(bytes))
+}
+
+/// The values of a list, or one value.
 pub(crate) fn listed<'py>(value: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let is_one = value.is_instance_of::<PyBytes>() || value.extract::<PathBuf>().is_ok();
     if is_one { Ok(vec![value.clone()]) } else { value.try_iter()?.collect() }
@@ -139,14 +150,14 @@ pub(crate) fn private_key(value: &Bound<'_, PyAny>) -> PyResult<PrivateKey> {
     read_key(value, PrivateKey::from_pem, PrivateKey::read)
 }
 
-/// Nothing of what was read is in an error.
+/// Reads a key. No error contains anything of it.
 fn read_key<T>(
     value: &Bound<'_, PyAny>,
     from_pem: impl FnOnce(&str) -> Result<T, KeyError>,
     read: impl FnOnce(&std::path::Path) -> Result<T, KeyError>,
 ) -> PyResult<T> {
     let py = value.py();
-    let failed = |error: &KeyError| refuse(py, "key", &with_causes(error));
+    let failed = |error: &KeyError| of_key(py, error);
     match value.cast::<PyBytes>() {
         Ok(bytes) => {
             let text = std::str::from_utf8(bytes.as_bytes());
@@ -158,7 +169,7 @@ fn read_key<T>(
     }
 }
 
-/// A key as sealed files take it, or an error that names the keyword which it came by.
+/// A key in the form for sealed files, or an error that names its keyword.
 pub(crate) fn fit<T>(py: Python<'_>, keyword: &str, key: Result<T, WrongKey>) -> PyResult<T> {
     key.map_err(|error| refuse(py, "key", &format!("{keyword}: {error}")))
 }

@@ -8,7 +8,7 @@ use pyo3::types::PyDict;
 
 use crate::errors::refuse;
 
-/// Fills the options of a conversion from the keywords that were given; those that are `None` are not.
+/// The options of a conversion from keywords. `None` is as if a keyword was not given.
 pub(crate) fn options(given: &Bound<'_, PyDict>) -> PyResult<ConvertOptions> {
     let mut options = ConvertOptions::default();
     for (key, value) in given {

@@ -1,4 +1,4 @@
-//! Conversions into sets, whose parts independent processes write.
+//! Conversions into sets, whose parts are written by independent processes.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -20,8 +20,7 @@ use crate::options::{options, target};
 use crate::remote::Place;
 use crate::work::{self, Progress};
 
-/// A conversion into a set that is planned. The plan itself is made anew for each call, on the thread that carries it out: it borrows
-/// the model.
+/// A planned conversion into a set. The library's plan borrows the model, so each call makes it anew on its own thread.
 #[pyclass(frozen, module = "modelfmt._modelfmt")]
 pub(crate) struct Plan(Arc<Planned>);
 
@@ -32,7 +31,7 @@ struct Planned {
     options: ConvertOptions,
 }
 
-/// What a job does with the files of the set.
+/// A job over the files of the set.
 trait Job {
     type Done;
     fn run(self, plan: &PartPlan<'_>, files: &impl NewFiles) -> Result<Self::Done, Error>;
@@ -62,7 +61,7 @@ impl Planned {
     }
 }
 
-/// An error whose file is named with its folder.
+/// The same error, with the folder in the path of its file.
 fn within(folder: &Path, error: Error) -> Error {
     let full = |path: PathBuf| if path.components().count() == 1 { folder.join(path) } else { path };
     match error {
@@ -105,7 +104,7 @@ impl Job for Finish<'_, '_> {
     }
 }
 
-/// What tells the plan from others, the path of what appears last, and of each part its path, the number of its tensors and of their bytes.
+/// The plan's id, the path of the file that appears last, and for each part its path, number of tensors and number of bytes.
 type Described = (String, OsString, Vec<(OsString, usize, u64)>);
 
 #[pymethods]
@@ -141,7 +140,7 @@ impl Plan {
         described.map_err(|error: Error| raise(py, &error))
     }
 
-    /// Looks whether the set can be written, before anybody does.
+    /// Checks that the set can be written, before any part is.
     fn begin(&self, py: Python<'_>) -> PyResult<()> {
         let planned = Arc::clone(&self.0);
         let begun = work::run(py, None, &Progress::none(), move |_| {
@@ -150,7 +149,7 @@ impl Plan {
         begun.map_err(|error| raise(py, &error))
     }
 
-    /// Writes a part, in place of one that a worker left who was killed; returns its receipt.
+    /// Writes a part, and replaces one that a killed worker has left. Returns its receipt.
     #[pyo3(signature = (number, nbytes, threads, progress))]
     fn write(
         &self,
@@ -170,7 +169,7 @@ impl Plan {
         Ok(receipt.to_string())
     }
 
-    /// Writes what is left when all parts are there.
+    /// Writes the remaining files when all parts are there.
     #[pyo3(signature = (receipts, threads, progress))]
     fn finish<'py>(
         &self,

@@ -1,14 +1,14 @@
-//! Memory that Python and others look into: buffers, private maps, DLPack. The only file of the package with `unsafe` in it.
+//! Memory that Python and others read and write: buffers, private maps, DLPack. The only file of the package with `unsafe` in it.
 //!
-//! Three things are promised here, and everything else follows:
+//! Its safety rests on three promises:
 //!
 //! 1. A [`Block`] never moves and never changes its length, and its memory lives as long as the block. Everything that gets its address holds an
 //!    `Arc` of it: an array by its [`Memory`], a DLPack consumer by the context of its tensor.
-//! 2. No Rust reference to the memory of a block exists once its address has been given away: Rust only copies out of it and into
-//!    it through raw pointers. So an array that is written to on another thread changes no `&[u8]`. What a copy sees then is as
-//!    undefined as for two threads of Python that work on one array, and it is nothing but bytes.
-//! 3. A map is private: what is written to it stays in this process. What cannot be prevented is that somebody makes a mapped file
-//!    shorter, after which touching what is gone ends the process; that is why files are mapped only where `mmap=True` asks for it.
+//! 2. No Rust reference to the memory of a block exists as long as somebody has its address: Rust only copies out of it and into
+//!    it through raw pointers. So an array that is written to on another thread changes no `&[u8]`. A copy that is made meanwhile
+//!    has some old bytes and some new ones, as it is between two threads of Python that use one array.
+//! 3. A map is private: what is written to it stays in this process. But nothing prevents somebody from making a mapped file
+//!    shorter, and then touching what is gone ends the process. That is why files are mapped only if `mmap=True` asks for it.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
@@ -146,7 +146,7 @@ impl Source for PrivateMap {
         if end > raw.len() {
             return Err(beyond());
         }
-        // SAFETY: the range is within the map, and `out` is memory of somebody else.
+        // SAFETY: the range is within the map, and `out` is other memory.
         unsafe { ptr::copy_nonoverlapping(raw.as_ptr().add(offset), out.as_mut_ptr(), out.len()) };
         Ok(())
     }
@@ -156,7 +156,7 @@ impl Source for PrivateMap {
     }
 }
 
-/// A map that several own.
+/// A map that models and arrays share.
 pub(crate) struct SharedMap(pub(crate) Arc<PrivateMap>);
 
 impl Source for SharedMap {
@@ -171,7 +171,7 @@ impl Source for SharedMap {
     }
 }
 
-/// Values in memory, as the buffer protocol and DLPack hand them out. A consumer keeps them alive.
+/// Values in memory, for the buffer protocol and DLPack. A consumer keeps them alive.
 #[pyclass(frozen, module = "modelfmt._modelfmt")]
 pub(crate) struct Memory(Arc<Block>);
 
@@ -208,7 +208,7 @@ impl Memory {
     unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
         let (address, len) = (slf.get().0.address, slf.get().0.len);
         let len = ffi::Py_ssize_t::try_from(len).map_err(|_| PyBufferError::new_err("too long"))?;
-        // SAFETY: `view` is the interpreter's, as the buffer protocol has it. The object that it is filled with keeps the block.
+        // SAFETY: `view` is the interpreter's, by the buffer protocol. The object that it is filled with keeps the block.
         let status = unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), address.cast(), len, 0, flags) };
         if status == 0 { Ok(()) } else { Err(PyErr::fetch(slf.py())) }
     }
@@ -224,7 +224,7 @@ impl Memory {
     ) -> PyResult<Bound<'py, PyAny>> {
         if cfg!(target_endian = "big") {
             return Err(PyBufferError::new_err(
-                "values are little-endian, and DLPack has those of the machine",
+                "the values are little-endian, and DLPack has the byte order of the machine",
             ));
         }
         let fits = shape.iter().try_fold(i64::from(bits), |bits, &dim| bits.checked_mul(dim.max(0)));
@@ -242,7 +242,7 @@ impl Memory {
 pub(crate) struct Given {
     address: *const u8,
     len: usize,
-    /// Lets go of the object when it is dropped, which is done with the interpreter attached.
+    /// Releases the object when it is dropped, and attaches to the interpreter for that.
     _buffer: PyBuffer<u8>,
 }
 
@@ -265,14 +265,14 @@ impl Given {
         self.len
     }
 
-    /// Fills `out` with the bytes from `offset` on, and says whether there are so many.
+    /// Fills `out` with the bytes from `offset` on; false if there are not enough.
     pub(crate) fn copy(&self, offset: u64, out: &mut [u8]) -> bool {
         let Ok(offset) = usize::try_from(offset) else { return false };
         if offset.checked_add(out.len()).is_none_or(|end| end > self.len) {
             return false;
         }
-        // SAFETY: the range is within the object's memory, which the buffer keeps; `out` is memory of somebody else. Where another
-        // thread of Python writes to the object meanwhile, some bytes are old and some new.
+        // SAFETY: the range is within the object's memory, which the buffer keeps, and `out` is other memory. If another thread of
+        // Python writes to the object meanwhile, some bytes are old and some new.
         unsafe { ptr::copy_nonoverlapping(self.address.add(offset), out.as_mut_ptr(), out.len()) };
         true
     }
@@ -361,7 +361,7 @@ impl DlTensor {
     }
 }
 
-/// Both kinds differ in their names and in where the deleter stands.
+/// The two kinds differ in their names and in the place of the deleter.
 macro_rules! capsule {
     ($make:ident, $delete:ident, $destroy:ident, $managed:ident, $name:literal, $fields:expr) => {
         fn $make(py: Python<'_>, parts: (DlTensor, Box<Context>)) -> PyResult<Bound<'_, PyAny>> {
@@ -371,7 +371,7 @@ macro_rules! capsule {
             // SAFETY: the name is static, and the pointer is one that the destructor and the deleter know.
             let capsule = unsafe { ffi::PyCapsule_New(managed.cast(), $name.as_ptr(), Some($destroy)) };
             if capsule.is_null() {
-                // SAFETY: nobody else has the pointer.
+                // SAFETY: the capsule was not made, so this is the only pointer.
                 unsafe { $delete(managed) };
                 return Err(PyErr::fetch(py));
             }
@@ -379,13 +379,12 @@ macro_rules! capsule {
             Ok(unsafe { Bound::from_owned_ptr(py, capsule) })
         }
 
-        /// Lets go of the memory. A consumer calls it once, from whatever thread, with or without the GIL: no Python object is
-        /// behind it.
+        /// Releases the memory. A consumer calls it once, on any thread, with or without the GIL: it touches no Python object.
         unsafe extern "C" fn $delete(managed: *mut $managed) {
             if managed.is_null() {
                 return;
             }
-            // SAFETY: both come from `Box::into_raw` above, and the consumer hands them back once (dlpack.h, "deleter").
+            // SAFETY: both come from `Box::into_raw` above, and the consumer gives them back once (dlpack.h, "deleter").
             unsafe {
                 let managed = Box::from_raw(managed);
                 drop(Box::from_raw(managed.context));
@@ -394,7 +393,7 @@ macro_rules! capsule {
 
         /// A capsule that nobody consumed still has its first name, and its tensor.
         unsafe extern "C" fn $destroy(capsule: *mut ffi::PyObject) {
-            // SAFETY: the interpreter hands its own capsule over; a pointer under this name was put there above.
+            // SAFETY: the interpreter passes its own capsule; a pointer under this name was put there above.
             unsafe {
                 if ffi::PyCapsule_IsValid(capsule, $name.as_ptr()) == 1 {
                     let managed = ffi::PyCapsule_GetPointer(capsule, $name.as_ptr());

@@ -1,4 +1,4 @@
-//! Models at URLs: of buckets and web servers, read by ranges, and written into buckets.
+//! Models at URLs: read by ranges from buckets and web servers, and written into buckets.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use crate::errors::{raise, refuse};
 pub(crate) struct Allowed {
     pub(crate) instance_credentials: bool,
     pub(crate) private_redirects: bool,
-    /// Whether nothing is read from the user's cache and nothing kept there.
+    /// Whether the user's cache is neither read nor written.
     pub(crate) no_cache: bool,
 }
 
@@ -33,19 +33,20 @@ pub(crate) enum Place {
     Url { at: Location, store: Store },
 }
 
-/// The store of this process. Connections are kept, and limits hold for all files together.
+/// The store of this process: connections are reused, and limits count for all files together.
 struct Shared {
     /// A fork has the store of its parent, but not the thread that fetches.
     process: u32,
     allowed: Allowed,
-    /// Whoever sets a credential wants it to count.
+    /// A credential that was set later needs a new store.
     environment: Environment,
     store: Store,
 }
 
 static SHARED: Mutex<Option<Shared>> = Mutex::new(None);
 
-/// Called with the interpreter attached: so no other thread of Python changes the environment meanwhile, or forks.
+/// The store for these permissions. It is called with the interpreter attached, so that no other thread of Python changes the
+/// environment meanwhile, or forks.
 fn store(_: Python<'_>, allowed: Allowed) -> io::Result<Store> {
     let (process, environment) = (std::process::id(), Environment::process());
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -70,17 +71,18 @@ fn store(_: Python<'_>, allowed: Allowed) -> io::Result<Store> {
     Ok(store)
 }
 
-/// Takes back what was sent of objects that are not complete: for the end of the process, which ends threads that still write.
+/// Removes the parts of incomplete objects from buckets. It is called at the end of the process, which ends threads that still
+/// write.
 #[pyfunction]
 pub(crate) fn abort_uploads(py: Python<'_>) {
     py.detach(|| modelfmt_remote::abort_uploads(END));
 }
 
-/// How long the end of the process may take for that.
+/// How long the end of the process may wait for that.
 const END: Duration = Duration::from_secs(5);
 
 impl Place {
-    /// The place that a text names: a URL or a path. What is no valid URL is an error, so that nothing prints it as a path.
+    /// The place that a text names: a URL or a path. An invalid URL is an error, and never a path: it may hold a secret.
     pub(crate) fn new(py: Python<'_>, path: PathBuf, allowed: Allowed) -> PyResult<Self> {
         let at = match models::location(&path) {
             Ok(None) => return Ok(Self::Path(path)),
@@ -88,8 +90,8 @@ impl Place {
             Ok(Some(at)) => at,
             Err(error) => return Err(refuse(py, "cannot-open", &error.to_string())),
         };
-        let store =
-            store(py, allowed).map_err(|source| raise(py, &Error::Open { path: "thread".into(), source }))?;
+        let unopened = |source| Error::Open { path: at.to_string().into(), source };
+        let store = store(py, allowed).map_err(|source| raise(py, &unopened(source)))?;
         Ok(Self::Url { at, store })
     }
 
@@ -155,7 +157,7 @@ impl Place {
         }
     }
 
-    /// A file that was written, as it is named to the caller.
+    /// The path or URL of a file that was written, for the caller.
     pub(crate) fn written(&self, file: &Path) -> String {
         match self {
             Self::Path(path) => {

@@ -1,24 +1,23 @@
-//! Keywords of what is written: who signs it, and who can open it.
+//! Keywords of writing: the keys that sign a file, and those that can open it.
 
-use modelfmt::apr2::seal::{Passphrase, RawKey, SealOptions, SigningKey};
+use modelfmt::apr2::seal::{SealOptions, SigningKey};
 use modelfmt::seal;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::PyDict;
 
-use crate::errors::refuse;
-use crate::opening::{fit, listed, passphrase, private_key, public_keys};
+use crate::opening::{fit, listed, passphrase, private_key, public_keys, raw_key};
 
-/// From keywords; those that are `None` are not given.
+/// The options of keywords. `None` is as if a keyword was not given.
 pub(crate) fn sealing(given: &Bound<'_, PyDict>) -> PyResult<SealOptions> {
     let py = given.py();
     let mut options = SealOptions::new();
-    let (mut raw_key, mut key_id) = (None, String::new());
-    for (key, value) in given {
+    let (mut key, mut key_id) = (None, String::new());
+    for (name, value) in given {
         if value.is_none() {
             continue;
         }
-        match key.extract::<String>()?.as_str() {
+        match name.extract::<String>()?.as_str() {
             "sign" => {
                 for key in listed(&value)? {
                     options = options.sign(signing_key(&key)?);
@@ -30,22 +29,17 @@ pub(crate) fn sealing(given: &Bound<'_, PyDict>) -> PyResult<SealOptions> {
                     options = options.recipient(fit(py, "recipients", seal::recipient(&key))?);
                 }
             }
-            "passphrase" => {
-                let phrase: Passphrase = passphrase(&value)?;
-                options = options.passphrase(phrase);
-            }
-            "raw_key" => raw_key = Some(value.cast_into::<PyBytes>()?),
+            "passphrase" => options = options.passphrase(passphrase(&value)?),
+            "raw_key" => key = Some(raw_key(&value)?),
             "key_id" => key_id = value.extract()?,
             "hide_index" => options = options.hide_index(value.extract()?),
             other => return Err(PyTypeError::new_err(format!("there is no keyword {other:?} of sealing"))),
         }
     }
-    if let Some(bytes) = raw_key {
-        let bytes = bytes.as_bytes().try_into();
-        let bytes = bytes.map_err(|_| refuse(py, "usage", "raw_key: a key is 32 bytes"))?;
-        options = options.raw_key(RawKey::from_bytes(bytes), key_id);
-    }
-    Ok(options)
+    Ok(match key {
+        Some(key) => options.raw_key(key, key_id),
+        None => options,
+    })
 }
 
 /// A private key that signs within APR2 files.

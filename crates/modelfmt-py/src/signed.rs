@@ -1,23 +1,22 @@
-//! Signatures beside files and within, and keys.
+//! Signatures beside files and inside them, and keys.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use modelfmt::keys::{KeyType, PrivateKey, PublicKey, write_pair};
-use modelfmt::modelfmt_core::author::with_causes;
 use modelfmt::oms::{self, SignOptions, VerifyOptions};
 use modelfmt::{Error, Format, Overwrite, detached_signature};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::errors::{Keywords, raise, refuse};
+use crate::errors::{Keywords, of_key, of_signature, raise, refuse};
 use crate::opening::{Opening, listed, private_key};
 use crate::remote::Place;
 use crate::sealing::signing_key;
 use crate::work::{self, Progress};
 
-/// Whether the keys are of a signature beside the file or folder, and not within: only APR2 files hold their own.
+/// Whether the keys are for a signature beside the file or folder. Only APR2 files have signatures inside.
 pub(crate) fn is_beside(opening: &Opening, place: &Place) -> bool {
     let holds_its_own = |format| matches!(format, Format::Apr2 | Format::Apr2Sharded);
     match place {
@@ -28,7 +27,7 @@ pub(crate) fn is_beside(opening: &Opening, place: &Place) -> bool {
     }
 }
 
-/// Demands that the signature beside a model is by one of the keys, and of every byte that it covers.
+/// Requires a signature beside the model by one of the keys, and checks every byte that it covers.
 pub(crate) fn demand(py: Python<'_>, model: &Arc<modelfmt::Model>, keys: Vec<PublicKey>) -> PyResult<()> {
     let model = Arc::clone(model);
     let path = model.path().display().to_string();
@@ -43,7 +42,7 @@ pub(crate) fn demand(py: Python<'_>, model: &Arc<modelfmt::Model>, keys: Vec<Pub
     Err(refuse(py, "signature", &format!("{path}: {why}")))
 }
 
-/// Signs a file or folder: an APR2 file inside, whatever else by a signature beside it. Returns what became of it.
+/// Signs a file or folder: an APR2 file inside, anything else by a signature beside it. Returns what was written.
 #[pyfunction]
 #[pyo3(signature = (path, keys, given, opening, progress))]
 pub(crate) fn sign<'py>(
@@ -92,7 +91,7 @@ fn inside<'py>(
     let options = Opening::new(opening)?.options(py, false)?;
     let total = std::fs::metadata(&path).map_or(0, |file| file.len());
     let progress = Progress { callback: progress, total };
-    // What was begun in place is finished or put back, so it is waited for.
+    // An edit in place has to be completed or undone, so the caller waits for it.
     let signed = work::run_to_end(py, None, &progress, move |work| {
         let signed = modelfmt::seal::sign(&path, &keys, revision, &options, work)?;
         let model = options.open(&path)?;
@@ -147,12 +146,7 @@ fn beside<'py>(
     let progress = Progress { callback: progress, total };
     let path = path.to_owned();
     let signed = work::run(py, None, &progress, move |work| oms::sign(&path, &key, &options, work))?;
-    let signed = signed.map_err(|error| match error {
-        oms::Error::Exists { .. } => {
-            refuse(py, "exists", &format!("{}; overwrite=True replaces it", with_causes(&error)))
-        }
-        error => refuse(py, "key", &with_causes(&error)),
-    })?;
+    let signed = signed.map_err(|error| of_signature(py, &error))?;
     progress.finish()?;
     let result = PyDict::new(py);
     result.set_item("path", signed.path.into_os_string())?;
@@ -170,13 +164,9 @@ fn format(path: &Path) -> Option<Format> {
 /// Makes a key, and returns where its public half is and its id.
 #[pyfunction]
 pub(crate) fn keygen(py: Python<'_>, path: PathBuf, key_type: &str) -> PyResult<(OsString, String)> {
-    let failed = |error: &modelfmt::keys::Error| {
-        let is_there = matches!(error, modelfmt::keys::Error::Exists { .. });
-        refuse(py, if is_there { "exists" } else { "key" }, &with_causes(error))
-    };
     let key_type: KeyType =
         key_type.parse().map_err(|error| refuse(py, "usage", &format!("key_type: {error}")))?;
-    let key = PrivateKey::generate(key_type).map_err(|error| failed(&error))?;
-    let public = write_pair(&path, &key).map_err(|error| failed(&error))?;
+    let key = PrivateKey::generate(key_type).map_err(|error| of_key(py, &error))?;
+    let public = write_pair(&path, &key).map_err(|error| of_key(py, &error))?;
     Ok((public.into_os_string(), key.public().id().to_string()))
 }

@@ -1,5 +1,5 @@
-//! Long work beside the interpreter: on threads of its own and without the GIL, while the calling thread looks for Ctrl-C and
-//! tells of progress.
+//! Long work beside the interpreter: on threads of its own and without the GIL, while the calling thread checks for Ctrl-C and
+//! reports progress.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,12 +10,12 @@ use modelfmt::Execution;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
-/// How often the calling thread looks for signals and tells of progress.
+/// How often the calling thread checks for signals and reports progress.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long work that is to stop is waited for. What a server or a disk keeps longer ends by itself, and nobody sees its result.
+/// How long the caller waits for work that is to stop. Work that a server or a disk keeps longer ends by itself, without a result.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Who is told of progress: `callback(done, total)`, in bytes.
+/// A callback for progress, which is called with the bytes that are done and the total.
 pub(crate) struct Progress<'py> {
     pub(crate) callback: Option<Bound<'py, PyAny>>,
     pub(crate) total: u64,
@@ -33,13 +33,13 @@ impl Progress<'_> {
         }
     }
 
-    /// Tells of the end.
+    /// Reports the end.
     pub(crate) fn finish(&self) -> PyResult<()> {
         self.tell(self.total)
     }
 }
 
-/// What the work and the thread that waits for it share.
+/// State that the work and the thread that waits for it share.
 struct Shared<T> {
     state: Mutex<State<T>>,
     changed: Condvar,
@@ -95,7 +95,7 @@ impl<T> Shared<T> {
     }
 }
 
-/// Says that there will be no result, unless there is one.
+/// Marks that there will be no result, if the work panics.
 struct Ending<'a, T>(&'a Shared<T>);
 
 impl<T> Drop for Ending<'_, T> {
@@ -106,9 +106,9 @@ impl<T> Drop for Ending<'_, T> {
     }
 }
 
-/// Runs `job` on another thread, so that Ctrl-C and an error of the callback stop it: by [`Execution::advance`], which it asks as
-/// it goes. `threads` of `None` are as many as there are cores, at most 8. A job that does not stop within half a second is left
-/// to itself.
+/// Runs `job` on another thread, so that Ctrl-C and an error of the callback can stop it: the job calls [`Execution::advance`]
+/// as it goes. `threads` of `None` means one for each core, at most 8. If the job does not stop within half a second, the caller
+/// no longer waits for it.
 pub(crate) fn run<T: Send + 'static>(
     py: Python<'_>,
     threads: Option<usize>,
@@ -118,7 +118,7 @@ pub(crate) fn run<T: Send + 'static>(
     wait_for(py, threads, progress, Some(GRACE), job)
 }
 
-/// As [`run`], for a job that looks into memory of Python: it is waited for whatever happens.
+/// As [`run`], for a job that reads memory of Python: the caller waits for it, whatever happens.
 pub(crate) fn run_to_end<T: Send + 'static>(
     py: Python<'_>,
     threads: Option<usize>,

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
 from pathlib import Path
 
 import numpy as np
@@ -85,3 +91,26 @@ def web(tmp_path_factory):
         pytest.skip("there is no nginx (Debian: apt-get install nginx)")
     with servers.nginx(program, tmp_path_factory.mktemp("www"), tmp_path_factory.mktemp("nginx")) as server:
         yield server
+
+
+def interrupt(code: str) -> None:
+    """Runs a program that prints `begin` before a long call, sends it Ctrl-C, and waits until it prints `interrupted` and ends."""
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as run:
+        try:
+            assert run.stdout.readline() == "begin\n"
+            time.sleep(0.4)
+            begin, worked = time.monotonic(), cpu_seconds(run.pid)
+            run.send_signal(signal.SIGINT)
+            assert run.stdout.readline() == "interrupted\n"
+            # On a machine that is busy, time passes without work. Waits for servers would take 20 seconds or more.
+            assert cpu_seconds(run.pid) - worked < 1 and time.monotonic() - begin < 5
+            assert run.wait(10) == 0
+        finally:
+            run.kill()
+
+
+def cpu_seconds(process: int) -> float:
+    """The time that a process has worked on all cores, until it is waited for."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

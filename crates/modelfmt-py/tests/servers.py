@@ -120,7 +120,10 @@ def nginx(program: str, folder: Path, work: Path) -> Iterator[Web]:
         server = subprocess.Popen(command, stderr=subprocess.DEVNULL)
         if listens(port, server):
             break
+        server.kill()
         server.wait()
+    else:
+        raise OSError(f"nginx did not start: {(work / 'error.log').read_text()}")
     try:
         yield Web(f"http://127.0.0.1:{port}", folder, work / "access.log")
     finally:
@@ -135,7 +138,8 @@ def free_port() -> int:
 
 
 def listens(port: int, server: subprocess.Popen) -> bool:
-    for _ in range(200):
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
         if server.poll() is not None:
             return False
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):

@@ -85,8 +85,13 @@ def test_mistakes(tmp_path, saved):
         modelfmt.open(saved, threshold=2)
     with pytest.raises(modelfmt.UsageError, match="no key in PEM"):
         modelfmt.open(saved, keys=b"hello")
-    with pytest.raises(modelfmt.UsageError, match="cannot be read"):
+    with pytest.raises(FileNotFoundError, match="cannot be read") as caught:
         modelfmt.open(saved, keys=tmp_path / "none.pub")
+    assert caught.value.filename == str(tmp_path / "none.pub")
+    with pytest.raises(FileNotFoundError):
+        modelfmt.sign(tmp_path / "none", modelfmt.keygen(tmp_path / "sign.pem", "p256").private)
+    with pytest.raises(FileNotFoundError, match="cannot be written"):
+        modelfmt.keygen(tmp_path / "none" / "key.pem", "p256")
     with pytest.raises(modelfmt.UsageError, match="pin"):
         modelfmt.open(saved, pin="md5:12")
     with pytest.raises(modelfmt.ModelfmtError, match="as only APR2 has"):

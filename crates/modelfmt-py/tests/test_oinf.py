@@ -271,7 +271,30 @@ def test_the_command_line(tmp_path):
     content[6] = 9
     (tmp_path / "bad.oinf").write_bytes(content)
     assert run("verify", "bad.oinf").returncode == 1
-    assert "error: " in run("--input", "mine", "--output", "m.oinf").stderr
+    mistakes = {
+        ("--input", "mine"): "MODULE:NAME",
+        ("--input", "none:Model"): "No module named 'none'",
+        ("--input", "mine:None"): "mine has no None",
+        ("--input", "mine:dataclass"): "no dataclass",
+        ("--input", "mine:Model"): "--json gives its fields",
+        ("--input", "mine:Model", "--json", "none.json"): "No such file",
+        ("--input", "mine:Model", "--json", "mine.py"): "mine.py: Expecting value",
+    }
+    for args, expected in mistakes.items():
+        done = run(*args, "--output", "m.oinf")
+        assert done.returncode == 1 and expected in done.stderr and "Traceback" not in done.stderr, done.stderr
+
+
+def test_a_file_that_cannot_be_written_is_an_error_of_the_system(tmp_path):
+    @dataclasses.dataclass
+    class Model:
+        D: int
+
+    with pytest.raises(FileNotFoundError, match="No such file"):
+        write_oinf(Model(1), tmp_path / "none" / "m.oinf")
+    with pytest.raises(IsADirectoryError) as caught:
+        write_oinf(Model(1), tmp_path)
+    assert caught.value.filename == str(tmp_path)
 
 
 def test_names_are_exported():

@@ -62,6 +62,14 @@ def test_plans_are_pickled_and_made_again(tmp_path, source):
     assert not target.exists()
 
 
+def test_receipts_of_others_are_added_to_those_of_the_plan(tmp_path, source):
+    plan = modelfmt.plan_convert(source, tmp_path / "m.safetensors.index.json", shard_size=5000)
+    worker = modelfmt.plan_convert(source, plan.path, shard_size=5000, begin=False)
+    plan.part(0).write()
+    plan.finish([worker.part(number).write() for number in range(1, len(plan))])
+    assert modelfmt.diff(source, plan.path, ignore_metadata=True)["same"]
+
+
 def test_mistakes(tmp_path, source):
     with pytest.raises(modelfmt.UsageError):
         modelfmt.plan_convert(source, tmp_path / "m.aero")

@@ -12,6 +12,7 @@ import time
 import numpy as np
 import pytest
 import servers
+from conftest import interrupt
 
 import modelfmt
 
@@ -316,17 +317,3 @@ def test_ctrl_c_ends_a_read_and_leaves_the_model_usable(web, arrays):
         print("interrupted", flush=True)
     """
     interrupt(code)
-
-
-def interrupt(code):
-    command = [sys.executable, "-c", textwrap.dedent(code)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as run:
-        assert run.stdout.readline() == "begin\n"
-        time.sleep(0.4)
-        begin = time.monotonic()
-        run.send_signal(signal.SIGINT)
-        assert run.stdout.readline() == "interrupted\n"
-        seconds = time.monotonic() - begin
-        assert seconds < 1
-    assert run.returncode == 0
-    assert time.monotonic() - begin < 3

@@ -15,7 +15,7 @@ Array = npt.NDArray[Any]
 
 
 class Native(NamedTuple):
-    """A dtype that numpy has of its own."""
+    """A dtype that numpy itself has."""
 
     typestr: str
     # DLPack's code and bits.
@@ -85,7 +85,7 @@ PACKED: dict[str, Packed] = {
     "f6_e3m2": Packed(6, "code", "float6_e3m2fn"),
 }
 
-#: The types of numpy's own, made once.
+#: numpy's types, made once.
 NUMPY: dict[str, np.dtype[Any]] = {name: np.dtype(native.typestr) for name, native in NATIVE.items()}
 
 # Names of numpy's and ml_dtypes' types for what is saved.
@@ -148,14 +148,14 @@ def unpack_codes(data: Array, bits: int, shape: tuple[int, ...]) -> Array:
 
 
 def pack_codes(codes: Array, bits: int) -> Array:
-    """Bytes in which the lowest bits of each element stand one after the other."""
+    """Bytes that hold the lowest bits of each element, without gaps."""
     stream = np.unpackbits(codes.reshape(-1, 1), axis=1, bitorder="little")[:, :bits]
     data: Array = np.packbits(stream.reshape(-1), bitorder="little")
     return data
 
 
 def pack(dtype: str, values: Array) -> Array:
-    """The bytes of elements, the other way round."""
+    """The bytes of elements of a packed type."""
     packed = PACKED[dtype]
     if packed.kind == "sign":
         codes = (values.reshape(-1) > 0).astype(np.uint8)
@@ -167,7 +167,7 @@ def pack(dtype: str, values: Array) -> Array:
 
 
 def of_numpy(dtype: np.dtype[Any]) -> str:
-    """Our name of a type of numpy or ml_dtypes."""
+    """Our name for a type of numpy or ml_dtypes."""
     name = dtype.newbyteorder("=").name if dtype.kind != "V" else dtype.name
     found = _OF_NUMPY.get(name) or _PACKED_OF_NUMPY.get(name)
     if found is None:

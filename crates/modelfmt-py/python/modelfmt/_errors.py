@@ -45,11 +45,11 @@ class VerifyError(FormatError):
 
 
 class UnsupportedError(ModelfmtError, ValueError):
-    """What was asked for is not possible for this format or this type; ``remedies`` says what is."""
+    """The format or the type does not allow what was asked for; ``remedies`` are keywords that help."""
 
 
 class UsageError(ModelfmtError, ValueError):
-    """An argument makes no sense, whatever the file."""
+    """An argument is wrong, whatever the file holds."""
 
 
 class TensorNotFoundError(ModelfmtError, KeyError):
@@ -59,10 +59,14 @@ class TensorNotFoundError(ModelfmtError, KeyError):
 class FileError(ModelfmtError, OSError):
     """A file cannot be read or written."""
 
+    _text: str = ""
+
     def __str__(self) -> str:
         return self._text
 
-    _text: str = ""
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Its class is none that pickle finds by name.
+        return (_file_error, (self._text, self.errno, self.filename), self.__dict__)
 
 
 class _NotFound(FileError, FileNotFoundError):
@@ -139,7 +143,7 @@ def make(
     """The exception for an error of the library."""
     error: ModelfmtError
     if code in _FILE_CODES:
-        error = _file_error(code, text, errno, path)
+        error = _file_error(text, _errno.EEXIST if code == "exists" else errno, path)
     else:
         error = _BY_CODE.get(code, ModelfmtError)(text)
         if name is not None:
@@ -149,16 +153,15 @@ def make(
     return error
 
 
-def _file_error(code: str, text: str, errno: int | None, path: str | None) -> FileError:
-    if errno is None:
-        errno = _errno.EEXIST if code == "exists" else _errno.EIO
+def _file_error(text: str, errno: int | None, path: str | None) -> FileError:
+    errno = _errno.EIO if errno is None else errno
     error = _BY_ERRNO.get(errno, FileError)(errno, text, path)
     error._text = text
     return error
 
 
 def unsupported(text: str, *remedies: str) -> UnsupportedError:
-    """An error of this package's own."""
+    """An :class:`UnsupportedError` that the Python code raises."""
     error = UnsupportedError(text)
     error.code = "unsupported"
     error.remedies = remedies
@@ -166,7 +169,7 @@ def unsupported(text: str, *remedies: str) -> UnsupportedError:
 
 
 def usage(text: str) -> UsageError:
-    """An error of this package's own."""
+    """A :class:`UsageError` that the Python code raises."""
     error = UsageError(text)
     error.code = "usage"
     return error

@@ -9,11 +9,11 @@ import tempfile
 import urllib.parse
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO, Any, Unpack, cast
+from typing import IO, Any, Unpack
 
 from . import _given, _modelfmt, _opening
 from ._errors import usage
-from ._model import Level, Model, opened
+from ._model import Level, Model, json_object, opened
 from ._opening import Content, Key, Opening, Path, Requests
 from ._progress import Progress, callback
 from ._sealing import Seal, sealing
@@ -29,13 +29,13 @@ class Converted:
     tensors: int
     #: The files that were written, with their sizes.
     files: list[tuple[str, int]]
-    #: What there is to know of types and names that changed.
+    #: Notes, such as which types and names changed.
     notes: list[str]
     #: Tensors with values beyond the range of their new type.
     clipped: list[str]
     #: Metadata that was dropped, because ``lossy`` allowed it.
     dropped: list[str]
-    #: Of a dry run, the bytes of all tensors as they would be written.
+    #: For a dry run, the bytes that all tensors would take.
     nbytes: int | None = None
 
 
@@ -91,7 +91,8 @@ def convert(
     does not fit, an :class:`UnsupportedError` is raised, whose ``remedies`` are keywords of this function.
 
     ``rename`` maps old names of tensors to new ones; ``*`` stands for any text. ``cast``, ``dequantize`` and ``quantize``
-    take a type for all tensors, or a mapping of patterns to types: ``cast={"*.weight": "f16"}``. Values are checked against the hashes and checksums of their file, unless ``verify`` is false.
+    take a type for all tensors, or a mapping of patterns to types: ``cast={"*.weight": "f16"}``. Values are checked against the hashes
+    and checksums of their file, unless ``verify`` is false.
 
     An APR2 file is signed by the private keys of ``sign`` (Ed25519), with a ``revision`` that readers can demand as the lowest,
     and encrypted as ``seal`` says.
@@ -108,7 +109,7 @@ def convert(
 
 
 def conversion(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a conversion, of all that were given, as the library takes them."""
+    """The options of a conversion among all given keywords, as the library takes them."""
 
     def of(name: str, empty: Any) -> Any:
         value = given.get(name)
@@ -158,7 +159,7 @@ _LAYOUT = (
 
 
 def _layout(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of the file that is written, of all that were given."""
+    """The options of the file that is written, among all given keywords."""
     return {
         **{name: given.get(name) for name in _LAYOUT},
         "sizevars": list((given.get("sizevars") or {}).items()),
@@ -189,8 +190,8 @@ def save(
     progress: Progress = None,
     **requests: Unpack[Requests],
 ) -> None:
-    """Writes tensors to a file: arrays of numpy and torch, :class:`Tensor`, and anything with DLPack or the array interface. ``path`` may be
-    the URL of a bucket: ``s3://``, ``gs://`` or ``az://``.
+    """Writes tensors to a file: arrays of numpy and torch, :class:`Tensor`, and anything with DLPack or the array interface. ``path``
+    may be the URL of an object in a bucket: ``s3://``, ``gs://`` or ``az://``.
 
     The file extension of ``path`` chooses the format, or ``format`` does. The file appears when it is complete, and replaces one
     that exists unless ``overwrite`` is false. A mapping or a list is written straight from its memory. The tensors of an iterator
@@ -205,7 +206,7 @@ def save(
     opening = _opening.requests(requests)
     if not isinstance(path, (str, os.PathLike)):
         if format is None:
-            raise usage("a file object has no ending that says which format: give format=")
+            raise usage("a file object has no extension that says which format: give format=")
         _save_to_object(tensors, path, format, text, given, threads, told)
         return
     path = os.fspath(path)
@@ -223,7 +224,7 @@ def save(
 def _save_to_object(
     tensors: Any, out: IO[bytes], format: str, metadata: str, given: dict[str, Any], threads: int | None, told: Any
 ) -> None:
-    """Writes a file elsewhere, and copies it: formats are not written from the first byte to the last."""
+    """Writes a temporary file and copies it: no format is written from the first byte to the last."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model")
         pairs = tensors.items() if isinstance(tensors, Mapping) else tensors
@@ -256,7 +257,7 @@ def verify(
     given = _opening.given(opening)
     told = callback(progress, "verifying")
     report = _modelfmt.verify(os.fspath(path), level, given, allow_symlinks, threads, told)
-    return cast_dict(json.loads(report))
+    return json_object(report)
 
 
 def check(
@@ -300,7 +301,7 @@ def diff(
     first, second = opened(a, {}).native(), opened(b, {}).native()
     told = callback(progress, "comparing")
     report = _modelfmt.diff(first, second, norms, tolerance, ignore_metadata, threads, told)
-    return cast_dict(json.loads(report))
+    return json_object(report)
 
 
 def stats(
@@ -327,7 +328,7 @@ def format_of(format: str | None, path: Path) -> str:
     name = os.path.basename(urllib.parse.urlsplit(path).path if _opening.is_url(path) else path)
     found = _modelfmt.format_of_name(name)
     if found is None:
-        raise usage(f"the ending of {name!r} names no format that is written: give format=")
+        raise usage(f"the extension of {name!r} names no format that is written: give format=")
     return found
 
 
@@ -349,8 +350,3 @@ def dumps(metadata: Mapping[str, Any]) -> str:
         return json.dumps(dict(metadata), allow_nan=False)
     except (TypeError, ValueError) as error:
         raise usage(f"metadata has to be what JSON can hold: {error}") from None
-
-
-def cast_dict(value: Any) -> dict[str, Any]:
-    """An object of JSON."""
-    return cast("dict[str, Any]", value)

@@ -1,4 +1,4 @@
-"""Tensors that are given to be written: what each is, and its bytes."""
+"""Tensors to be written: the dtype, the shape and the bytes of each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Described = tuple[str, str, tuple[int, ...], Any]
 
 @contextlib.contextmanager
 def given(tensors: Iterable[tuple[str, Any]], folder: str) -> Iterator[list[Described]]:
-    """The tensors as they are written, as long as the block lasts."""
+    """The tensors as they are written. Their bytes stay where they are as long as the block lasts."""
     if isinstance(tensors, Sized):
         yield [describe(name, value) for name, value in tensors]
         return
@@ -44,7 +44,7 @@ def given(tensors: Iterable[tuple[str, Any]], folder: str) -> Iterator[list[Desc
         try:
             yield [(*place[:3], part) for place, part in zip(places, parts, strict=True)]
         finally:
-            # An upload that Ctrl-C has left to itself may still read: then the map stays as long as the process.
+            # After Ctrl-C an upload may still read: then the map stays as long as the process.
             with contextlib.suppress(BufferError):
                 for part in [*parts, whole]:
                     part.release()
@@ -52,7 +52,7 @@ def given(tensors: Iterable[tuple[str, Any]], folder: str) -> Iterator[list[Desc
 
 
 def dtype_of(name: str, value: Any) -> str:
-    """Our name of the type of what is given, or an error."""
+    """Our name for the type of a value; ``""`` for a type of torch that no format has."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         return TORCH_DTYPES.get(str(value.dtype).removeprefix("torch."), "")
@@ -60,7 +60,7 @@ def dtype_of(name: str, value: Any) -> str:
 
 
 def describe(name: str, value: Any) -> Described:
-    """What is written of one tensor."""
+    """One tensor, as it is written."""
     if isinstance(value, Tensor):
         return name, value.dtype, value.shape, value.memory()
     torch = sys.modules.get("torch")
@@ -103,7 +103,7 @@ def _of_torch(torch: Any, name: str, value: Any) -> Described:
         raise unsupported(f"tensor {name!r} is sparse", "tensor.to_dense()")
     shape = tuple(value.shape)
     value = value.detach().to("cpu").contiguous()
-    # Bytes by their address: torch's own numpy() asks for the numpy that torch was built with, and knows no bf16.
+    # By DLPack: torch's own numpy() needs the numpy that torch was built with, and has no bf16.
     return name, dtype, shape, _bytes_of_torch(torch, value)
 
 

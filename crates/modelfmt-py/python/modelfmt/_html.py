@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ._model import Model
 
-# What is shown at most, so that a large model is shown at once.
+# How much is shown, so that a large model takes no time.
 _ROWS = 100
 _HISTOGRAMS = 20
 _ELEMENTS = 1 << 20
@@ -39,7 +39,7 @@ def table(model: Model) -> str:
 
 
 def _histogram(model: Model, name: str) -> str:
-    """Bars, with the range beside them; nothing for values that are no numbers."""
+    """Bars, with the range beside them; ``""`` for values that are not numbers."""
     try:
         stats = model.stats(name)
     except ValueError:

@@ -35,12 +35,12 @@ class Signed:
     path: str
     #: The ids of the keys.
     key_ids: list[str]
-    #: The number of files that it is of, and their size together.
+    #: The number of files that it covers, and their total size.
     files: int
     nbytes: int
-    #: Of a signature inside a file, the bytes of the file that changed: 0 if it was signed so already.
+    #: For a signature inside a file, the number of bytes that changed: 0 if the keys had signed it already.
     written: int | None = None
-    #: What there is to know besides.
+    #: Notes, such as what a change of the file has removed.
     notes: list[str] = field(default_factory=list)
 
 
@@ -48,16 +48,16 @@ class Signed:
 class Outboard:
     """An outboard that was written."""
 
-    #: Its file: that of which it is, with ``.obao4`` after it.
+    #: Its file: the path of the hashed file, with ``.obao4`` appended.
     path: str
-    #: What ``pin=`` takes: the BLAKE3 of the file that it is of.
+    #: The BLAKE3 of the hashed file, for ``pin=``.
     pin: str
     nbytes: int
 
 
 def outboard(path: Path, *, overwrite: bool = False, progress: Progress = None) -> Outboard:
-    """Writes the outboard of a file of any kind beside it: with it, and with the pin that is returned, any range of the file can be checked
-    alone, also where it is read by a URL.
+    """Writes the outboard of a file of any kind beside it. With the outboard and the pin that is returned, any range of the file can
+    be checked alone, also when it is read from a URL.
     """
     if is_url(path):
         raise usage("an outboard is written beside a file of this machine; download the file first")
@@ -114,5 +114,5 @@ def sign(
 
 
 def _said(options: dict[str, Any]) -> dict[str, Any]:
-    """Those that say something."""
+    """The options that are not at their defaults."""
     return {name: value for name, value in options.items() if not (value is None or value is False or value == [])}

@@ -1,4 +1,4 @@
-"""Everything at once."""
+"""All tensors of a model at once."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def load(
 def _fill(
     model: Model, wanted: list[int], into: Mapping[str, Any], verify: bool, threads: int | None, told: Any
 ) -> None:
-    """Copies tensor by tensor into what the caller has."""
+    """Copies tensor by tensor into the caller's arrays."""
     native = model.native()
     total = sum(native.info(position)[3] for position in wanted)
     done = 0
@@ -97,7 +97,7 @@ def _numbers(tensor: Tensor) -> _dtypes.Array:
 
 
 def _finisher(framework: Framework | None, device: Any, dtype: Any) -> Any:
-    """What makes the result of a tensor."""
+    """The function that makes the result of a tensor."""
     if framework is None:
         framework = "numpy" if device is None or str(device) == "cpu" else "torch"
     if framework != "torch" and device is not None and str(device) != "cpu":

@@ -8,11 +8,11 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Literal, Self, Unpack, cast
+from typing import Any, Literal, Self, Unpack
 
 from . import _html, _modelfmt, _opening
 from ._dtypes import Array
-from ._errors import UsageError, VerifyError
+from ._errors import VerifyError, usage
 from ._opening import Content, Opening, Path
 from ._progress import Progress, callback
 from ._tensor import Tensor
@@ -67,6 +67,12 @@ def open(
     return model
 
 
+def json_object(text: str) -> dict[str, Any]:
+    """A report of the library."""
+    value: dict[str, Any] = json.loads(text)
+    return value
+
+
 def failed(report: dict[str, Any]) -> VerifyError:
     """The error for a report that is not good."""
     first, *others = report["errors"]
@@ -77,11 +83,11 @@ def failed(report: dict[str, Any]) -> VerifyError:
 
 
 def opened(model: Path | Content | Model, opening: Opening, *, verify: bool = True) -> Model:
-    """A model that a function was given, open."""
+    """The open model of an argument that is a path, content, or a model."""
     if not isinstance(model, Model):
         return Model(model, verify=verify, **opening)
     if opening:
-        raise UsageError(f"the model is open already: {', '.join(opening)} say how to open one")
+        raise usage(f"the model is open already: {', '.join(opening)} say how to open one")
     return model
 
 
@@ -90,6 +96,8 @@ class Model(Mapping[str, Array]):
 
     ``model["w"]`` reads a tensor into memory that belongs to the array. :meth:`tensor` gives an object that torch, jax and mlx take
     too, and that reads only the slices you ask for.
+
+    :func:`open` makes one. ``Model(path, verify=False)`` also opens a MAG file whose checksum is wrong, to look at what is left.
     """
 
     def __init__(
@@ -112,9 +120,9 @@ class Model(Mapping[str, Array]):
         return _modelfmt.Model.open(self._path, self._mmap, self._verify, _opening.given(self._opening))
 
     def native(self) -> _modelfmt.Model:
-        """The open file; an error if it was closed."""
+        """The open file of the Rust half; an error if it was closed."""
         if self._native is None:
-            raise UsageError("the model is closed")
+            raise usage("the model is closed")
         if self._process is not None and self._process != os.getpid():
             # A fork has no connections of its own yet.
             self._native = self._opened()
@@ -160,7 +168,7 @@ class Model(Mapping[str, Array]):
     @property
     def details(self) -> dict[str, Any]:
         """What only this format has, as ``modelfmt inspect --json`` prints it."""
-        return cast("dict[str, Any]", json.loads(self.native().details()))
+        return json_object(self.native().details())
 
     def __len__(self) -> int:
         return len(self.native())
@@ -208,19 +216,19 @@ class Model(Mapping[str, Array]):
     ) -> dict[str, Any]:
         """What verification finds, as ``modelfmt verify --json`` prints it: ``ok``, ``checks``, ``errors``."""
         report = self.native().verify(level, threads, callback(progress, "verifying"))
-        return cast("dict[str, Any]", json.loads(report))
+        return json_object(report)
 
     def check(self, *, threads: int | None = None, progress: Progress = None) -> dict[str, Any]:
         """What is wrong with the values, as ``modelfmt check --json`` prints it: NaN, infinities, and tensors that are all
         zero, constant or duplicates. ``ok`` is false if a tensor holds NaN or an infinity, or if an index and its files disagree.
         """
         report = _modelfmt.check(self.native(), threads, callback(progress, "checking"))
-        return cast("dict[str, Any]", json.loads(report))
+        return json_object(report)
 
     def inspect(self, *, hash: bool = False, tensors: str | list[str] | None = None) -> dict[str, Any]:
         """What ``modelfmt inspect --json`` prints."""
         patterns = [tensors] if isinstance(tensors, str) else tensors
-        return cast("dict[str, Any]", json.loads(self.native().inspect(hash, patterns, None, None)))
+        return json_object(self.native().inspect(hash, patterns, None, None))
 
     def stats(self, name: str, *, threads: int | None = None) -> dict[str, Any]:
         """Statistics of a tensor's values: ``count``, ``min``, ``max``, ``mean``, ``median``, ``std`` of the finite ones, ``nan``,
@@ -257,7 +265,7 @@ class Model(Mapping[str, Array]):
         if self._path is None:
             raise TypeError("a model that was opened from its content has no path to be pickled by")
         path = self._path if _opening.is_url(self._path) else os.path.abspath(self._path)
-        return (_reopen, (path, self._mmap, _opening.picklable(self._opening)))
+        return (_reopen, (path, self._mmap, self._verify, _opening.picklable(self._opening)))
 
     def __repr__(self) -> str:
         if self._native is None:
@@ -270,5 +278,5 @@ class Model(Mapping[str, Array]):
         return _html.table(self) if self._native is not None else "<p>closed</p>"
 
 
-def _reopen(path: str, mmap: bool, opening: Opening) -> Model:
-    return Model(path, mmap=mmap, **opening)
+def _reopen(path: str, mmap: bool, verify: bool, opening: Opening) -> Model:
+    return Model(path, mmap=mmap, verify=verify, **opening)

@@ -1,4 +1,4 @@
-"""What the package has of Rust. Its own Python gives it its shape: this module is no interface."""
+"""The Rust half of the package, which the Python half calls. This module is no interface."""
 
 from collections.abc import Callable, Sequence
 from os import PathLike

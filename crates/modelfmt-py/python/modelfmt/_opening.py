@@ -28,11 +28,11 @@ class Opening(Requests, total=False):
     """Keywords of :func:`modelfmt.open`, which :func:`modelfmt.load` and others pass on."""
 
     #: What the file must be: ``"b3:…"``, the BLAKE3 of all of it, or ``"aero:…"``, that of an AERO's bytes before its payloads.
-    #: Nothing is read that it does not prove.
+    #: Every byte that is read is checked against it.
     pin: str | None
     #: The public keys of signers that you trust. Without a good signature of one of them the file is refused.
     keys: Key | Sequence[Key] | None
-    #: So many of the keys must have signed.
+    #: How many of the keys must have signed.
     threshold: int | None
     #: Refuse a signed file whose revision is lower.
     min_revision: int | None
@@ -47,7 +47,7 @@ class Opening(Requests, total=False):
     cache: bool
 
 
-# What may be secret; the others may be written down.
+# Keywords that may hold secrets, which no pickle contains.
 _SECRETS = ("identity", "passphrase", "raw_key")
 
 
@@ -60,7 +60,7 @@ def is_url(path: Any) -> bool:
 
 
 def _at_exit(process: int = os.getpid()) -> None:
-    # A fork has no uploads of its own here, and those of its parent go on.
+    # A fork must not end the uploads of its parent.
     if os.getpid() == process:
         _modelfmt.abort_uploads()
 
@@ -69,17 +69,17 @@ atexit.register(_at_exit)
 
 
 def given(opening: Opening) -> dict[str, Any]:
-    """The keywords that say something."""
+    """The keywords that are not at their defaults."""
     return {name: value for name, value in opening.items() if value is not None and value is not _DEFAULTS.get(name, False)}
 
 
 def requests(opening: Opening | Requests) -> dict[str, Any]:
-    """The keywords that are about requests, which count for what is written too."""
+    """The keywords about requests, which are also for the file that is written."""
     return {name: value for name, value in opening.items() if name.startswith("allow_") and value}
 
 
 def picklable(opening: Opening) -> Opening:
-    """The keywords, unless they are secrets and not paths to them."""
+    """The keywords, if none of them is a secret; paths to secrets may be pickled."""
     for name in _SECRETS:
         values = cast("dict[str, Any]", opening).get(name)
         listed = values if isinstance(values, (list, tuple)) else [values]

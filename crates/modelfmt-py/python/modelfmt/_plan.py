@@ -1,4 +1,4 @@
-"""Conversions into sets, whose parts independent processes write."""
+"""Conversions into sets, whose parts are written by independent processes."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ def plan_convert(
 
 
 class ConversionPlan:
-    """A conversion into a set that is planned; :func:`plan_convert` makes one."""
+    """A planned conversion into a set, made by :func:`plan_convert`."""
 
-    #: What tells it from other plans: workers with the same one write parts of the same set.
+    #: Plans with the same id write parts of the same set.
     id: str
     #: The file that appears last, by which the set is opened.
     path: str
@@ -119,7 +119,7 @@ class ConversionPlan:
         return map(self.part, range(len(self)))
 
     def keep(self, number: int, receipt: str) -> str:
-        """Notes that a part was written here."""
+        """Keeps the receipt of a part that was written here, for :meth:`finish`."""
         self._receipts[number] = receipt
         return receipt
 
@@ -129,8 +129,8 @@ class ConversionPlan:
         """Writes the remaining files when all parts are there; then the set can be opened. ``receipts`` are what writing the
         parts returned, in any order. You need not give those of parts that this plan itself has written.
         """
-        all_receipts = list(receipts) or list(self._receipts.values())
-        done = self.native().finish(all_receipts, threads, callback(progress, "finishing"))
+        known = [*self._receipts.values(), *receipts]
+        done = self.native().finish(known, threads, callback(progress, "finishing"))
         return Converted(**done)
 
     def __repr__(self) -> str:

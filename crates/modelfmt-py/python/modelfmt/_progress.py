@@ -1,4 +1,4 @@
-"""Who is told of progress."""
+"""Progress: callbacks, and bars of tqdm."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 Callback = Callable[[int, int], object]
-#: A callback that is given the bytes that are done and those of the whole; ``True`` for a bar of tqdm.
+#: A callback that gets the number of bytes done and the total; ``True`` for a bar of tqdm.
 Progress = Callback | bool | None
 
 
 def callback(progress: Progress, what: str) -> Callback | None:
-    """The callback that is meant."""
+    """The callback for a ``progress=``."""
     if callable(progress):
         return progress
     return _bar(what) if progress else None
@@ -21,7 +21,7 @@ def _bar(what: str) -> Callback:
     try:
         from tqdm.auto import tqdm
     except ImportError:
-        raise ModuleNotFoundError("progress=True takes tqdm, which is not installed: give a callback") from None
+        raise ModuleNotFoundError("progress=True needs tqdm, which is not installed: install it, or give a callback") from None
     bar: Any = tqdm(desc=what, unit="B", unit_scale=True)
 
     def tell(done: int, total: int) -> None:

@@ -1,4 +1,4 @@
-"""Who can open a file that is written, and who signs it."""
+"""Keywords of writing: the keys that can open a file, and those that sign it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Seal:
 
 
 def sealing(seal: Seal | None, sign: Key | Sequence[Key] | None, revision: int | None) -> dict[str, Any] | None:
-    """The same, for the library."""
+    """The keywords of sealing, as the library takes them."""
     if revision is not None and sign is None:
         raise usage("revision is what a signer vouches for: give sign= too")
     given: dict[str, Any] = {"sign": sign, "revision": revision}
@@ -34,6 +34,6 @@ def sealing(seal: Seal | None, sign: Key | Sequence[Key] | None, revision: int |
         if not seal.recipients and seal.passphrase is None and seal.raw_key is None:
             raise usage("nobody could open the file: give recipients=, passphrase= or raw_key=")
         if seal.key_id is not None and seal.raw_key is None:
-            raise usage("key_id is shown of a raw_key: give that too")
+            raise usage("key_id is the name of a raw_key: give raw_key= too")
         given |= {name: getattr(seal, name) for name in seal.__dataclass_fields__}
     return given if seal is not None or sign is not None else None

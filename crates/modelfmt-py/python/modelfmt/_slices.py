@@ -1,7 +1,8 @@
-"""Which bytes a slice of a tensor takes, and what becomes of them."""
+"""Which bytes of a tensor a slice reads, and how its result is made of them."""
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from types import EllipsisType
@@ -16,12 +17,12 @@ Index = int | slice | EllipsisType | Sequence[int] | npt.NDArray[np.integer[Any]
 Key = Index | tuple[Index, ...]
 Positions = npt.NDArray[np.int64]
 
-# Up to so many bytes between two ranges are read with them: less work than another read.
+# A gap of up to this many bytes between two ranges is read with them: less work than another read.
 _GAP = 4096
 
 
 class Slice(NamedTuple):
-    """What is read, and how the result is made of it."""
+    """What a slice reads, and how its result is made of that."""
 
     # First byte and last byte + 1 of each range, in elements of ``unit`` bytes.
     ranges: list[tuple[int, int]]
@@ -29,14 +30,14 @@ class Slice(NamedTuple):
     read: tuple[int, ...]
     # For each dimension, which of its places are taken; None for all.
     take: list[Positions | None]
-    # The shape of the result: without the dimensions that one index was given for.
+    # The shape of the result, without the dimensions that were indexed by a number.
     shape: tuple[int, ...]
 
 
 def one_run(key: Key, shape: tuple[int, ...]) -> tuple[int, int, tuple[int, ...]] | None:
-    """The first and last element + 1 of a slice whose elements stand together, and its shape.
+    """The first element, the last element + 1 and the shape of a slice whose elements are neighbours in memory.
 
-    Most slices are so, and need no lists of places. None for all others, those that are wrong among them.
+    Most slices are such, and need no lists of places. ``None`` for all others, also for wrong ones.
     """
     keys = key if isinstance(key, tuple) else (key,)
     if len(keys) > len(shape):
@@ -63,7 +64,7 @@ def one_run(key: Key, shape: tuple[int, ...]) -> tuple[int, int, tuple[int, ...]
 
 
 def resolve(key: Key, shape: tuple[int, ...]) -> tuple[list[Positions], list[bool]]:
-    """The places of each dimension that are taken, and whether the dimension goes."""
+    """The places of each dimension that are taken, and whether the dimension disappears."""
     keys = _expand(key, len(shape))
     lists = sum(not isinstance(one, (slice, int, np.integer)) for one in keys)
     if lists > 1:
@@ -84,7 +85,7 @@ def resolve(key: Key, shape: tuple[int, ...]) -> tuple[list[Positions], list[boo
 
 
 def _expand(key: Key, rank: int) -> list[Any]:
-    """One index a dimension."""
+    """One index for each dimension."""
     keys: list[Any] = list(key) if isinstance(key, tuple) else [key]
     for place, one in enumerate(keys):
         is_array = isinstance(one, np.ndarray) and one.ndim == 1
@@ -138,44 +139,43 @@ def plan(places: list[Positions], goes: list[bool], shape: tuple[int, ...], unit
     if any(len(one) == 0 for one in places):
         counts = tuple(len(one) for one in places)
         return Slice([], counts, [None] * len(shape), result)
-    # From the last dimension on, those that are read whole: all of them is wanted, or what is not wanted is a small gap.
-    strides = [unit] * len(shape)
-    for axis in range(len(shape) - 2, -1, -1):
-        strides[axis] = strides[axis + 1] * shape[axis + 1]
-    split = len(shape) - 1
-    while split >= 0:
-        row = strides[split] * shape[split]
-        wanted = strides[split] * len(np.unique(places[split]))
-        if row - wanted > _GAP:
-            break
-        split -= 1
-    starts = np.zeros(1, dtype=np.int64)
-    ends = np.full(1, unit if not shape else strides[0] * shape[0], dtype=np.int64)
+    strides = [unit * math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    split = _last_divided(places, shape, strides)
+    starts, ends = np.zeros(1, dtype=np.int64), np.full(1, unit * math.prod(shape), dtype=np.int64)
     read: list[int] = []
     take: list[Positions | None] = []
     for axis, one in enumerate(places):
         if axis > split:
-            read.append(shape[axis])
-            take.append(None if _is_all(one, shape[axis]) else one)
-            continue
-        wanted_places, inverse = np.unique(one, return_inverse=True)
-        if axis < split:
-            firsts, lasts = wanted_places, wanted_places + 1
+            count, order = shape[axis], one
         else:
-            firsts, lasts = _runs(wanted_places, strides[axis])
-        # Where each wanted place stands among those that are read.
-        lengths = lasts - firsts
-        before = np.concatenate(([0], np.cumsum(lengths)[:-1]))
-        run = np.searchsorted(firsts, wanted_places, side="right") - 1
-        among = before[run] + (wanted_places - firsts[run])
-        total = int(lengths.sum())
-        read.append(total)
-        order = among[inverse.reshape(-1)]
-        take.append(None if _is_all(order, total) else order)
-        base = starts
-        starts = np.add.outer(base, firsts * strides[axis]).reshape(-1)
-        ends = np.add.outer(base, lasts * strides[axis]).reshape(-1)
+            firsts, lasts, order = _read_of(one, strides[axis], joined=axis == split)
+            count = int((lasts - firsts).sum())
+            starts, ends = (np.add.outer(starts, at * strides[axis]).reshape(-1) for at in (firsts, lasts))
+        read.append(count)
+        take.append(None if _is_all(order, count) else order)
     return Slice(list(zip(starts.tolist(), ends.tolist(), strict=True)), tuple(read), take, result)
+
+
+def _last_divided(places: list[Positions], shape: tuple[int, ...], strides: list[int]) -> int:
+    """The last dimension of which only parts are read; -1 if there is none. Those after it are read whole: all of each is wanted, or
+    what is not wanted is a small gap.
+    """
+    for axis in range(len(shape) - 1, -1, -1):
+        if strides[axis] * (shape[axis] - len(np.unique(places[axis]))) > _GAP:
+            return axis
+    return -1
+
+
+def _read_of(one: Positions, stride: int, *, joined: bool) -> tuple[Positions, Positions, Positions]:
+    """What is read of one dimension: the first place and the last place + 1 of each range, and where each wanted place is among those
+    that are read. With ``joined``, neighbours are one range.
+    """
+    wanted, inverse = np.unique(one, return_inverse=True)
+    firsts, lasts = _runs(wanted, stride) if joined else (wanted, wanted + 1)
+    before = np.concatenate(([0], np.cumsum(lasts - firsts)[:-1]))
+    run = np.searchsorted(firsts, wanted, side="right") - 1
+    among = before[run] + (wanted - firsts[run])
+    return firsts, lasts, among[inverse.reshape(-1)]
 
 
 def _runs(places: Positions, stride: int) -> tuple[Positions, Positions]:
@@ -191,7 +191,7 @@ def _is_all(places: Positions, size: int) -> bool:
 
 
 def finish(data: npt.NDArray[Any], taken: Slice) -> npt.NDArray[Any]:
-    """The result, of what was read."""
+    """The result, made of what was read."""
     for axis, places in enumerate(taken.take):
         if places is not None:
             data = data.take(places, axis=axis)

@@ -49,19 +49,47 @@ def _write() -> int:
 
 
 def _instance(target: str, data: str | None) -> Any:
+    found = _named(target)
+    if not dataclasses.is_dataclass(found):
+        raise usage(f"--input: {target} is no dataclass")
+    if not isinstance(found, type):
+        return found
+    try:
+        return found(**_fields(data))
+    except TypeError as error:
+        raise usage(f"--input: {target} cannot be made of {data or 'nothing (--json gives its fields)'}: {error}") from error
+
+
+def _named(target: str) -> Any:
+    """What a module has under a name."""
     module, colon, name = target.partition(":")
     if not colon:
         raise usage("--input takes MODULE:NAME")
     sys.path.insert(0, "")
-    found = getattr(importlib.import_module(module), name, None)
-    if not dataclasses.is_dataclass(found):
-        raise usage(f"{target} is no dataclass")
-    if not isinstance(found, type):
-        return found
+    try:
+        imported = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        # A module that this one needs is the module's own mistake, whose place the traceback shows.
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise
+        raise usage(f"--input: {error}") from None
+    if not hasattr(imported, name):
+        raise usage(f"--input: {module} has no {name}")
+    return getattr(imported, name)
+
+
+def _fields(data: str | None) -> dict[str, Any]:
+    """What the fields hold, of a file of JSON."""
     if data is None:
-        return found()
-    with open(data, encoding="utf-8") as file:
-        return found(**json.load(file))
+        return {}
+    try:
+        with open(data, encoding="utf-8") as file:
+            fields = json.load(file)
+    except (OSError, ValueError) as error:
+        raise usage(f"--json: {data}: {error}") from None
+    if not isinstance(fields, dict):
+        raise usage(f"--json: {data}: it has to be an object, with a key for each field")
+    return fields
 
 
 if __name__ == "__main__":

@@ -123,7 +123,7 @@ def _device(device: Any) -> Any:
 
 
 class Slice:
-    """A tensor that is read where it is sliced."""
+    """A tensor of which only slices are read."""
 
     def __init__(self, opened: safe_open, tensor: Tensor) -> None:
         self._opened, self._tensor = opened, tensor
@@ -145,7 +145,7 @@ class Slice:
 
 
 def _checked(key: Any, shape: tuple[int, ...]) -> Any:
-    """The key, if safetensors takes it: it has no steps, and refuses ends that are outside."""
+    """The key, if safetensors takes it: it knows no steps, and refuses ends that are outside."""
     keys = list(key) if isinstance(key, tuple) else [key]
     for place, one in enumerate(keys):
         if isinstance(one, list) and one:

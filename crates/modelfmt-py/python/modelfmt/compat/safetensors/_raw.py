@@ -1,4 +1,4 @@
-"""Tensors by the addresses of their memory, and as bytes: what safetensors is made of."""
+"""Tensors by the addresses of their memory, and files as bytes: the lower level of safetensors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DTYPES = {**_given.TORCH_DTYPES, "float8_e4m3": "f8_e4m3", "float4_e2m1fn_x2": 
 
 
 class TensorSpec:
-    """A tensor by the address of its memory, which the caller keeps where it is as long as it is being written."""
+    """A tensor by the address of its memory, which the caller keeps until it is written."""
 
     def __init__(self, *, dtype: str, shape: Sequence[int], data_ptr: int, data_len: int) -> None:
         found = _DTYPES.get(dtype)
@@ -39,7 +39,7 @@ class TensorSpec:
         return self._dtype.upper()
 
     def tensor(self, name: str) -> Tensor:
-        """The same, as it is written. Its bytes are looked at where they are."""
+        """The tensor, as it is written. Its bytes are read where they are."""
         memory: Any = b""  # any object with the buffer protocol is written
         if self.data_len:
             data: Any = (ctypes.c_ubyte * self.data_len).from_address(self.data_ptr)

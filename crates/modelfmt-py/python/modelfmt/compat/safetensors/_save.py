@@ -1,4 +1,4 @@
-"""Files of safetensors with their tensors in its own order."""
+"""Writes safetensors files, with the tensors in the order of the package ``safetensors``."""
 
 from __future__ import annotations
 
