@@ -132,7 +132,7 @@ def test_bad_arguments(tmp_path):
     for given in ({"format": "zip"}, {"format": "apr1"}, {"align": 7, "format": "apr2"}, {"compress": "x", "format": "apr2"}):
         with pytest.raises(modelfmt.UsageError):
             modelfmt.save({"w": np.ones(2)}, tmp_path / "m", **given)
-    with pytest.raises(modelfmt.UsageError, match="ending"):
+    with pytest.raises(modelfmt.UsageError, match="extension"):
         modelfmt.save({"w": np.ones(2)}, tmp_path / "m.bin")
     with pytest.raises(modelfmt.UsageError, match="JSON"):
         modelfmt.save({"w": np.ones(2)}, tmp_path / "m.aero", metadata={"x": object()})
