@@ -148,6 +148,10 @@ struct Place {
     compressed: bool,
 }
 
+impl Place {
+    const NOWHERE: Self = Self { offset: 0, size: 0, plain: 0, compressed: false };
+}
+
 struct Places {
     data_offset: u64,
     list: Vec<Place>,
@@ -225,8 +229,13 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn emit(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
+        self.emit_known(bytes, Crc::of(bytes))
+    }
+
+    /// Writes bytes whose CRC is known.
+    fn emit_known(&mut self, bytes: &[u8], crc: Crc) -> Result<(), WriteError> {
         put(self.sink, self.at, bytes)?;
-        self.crc = self.crc.then(Crc::of(bytes));
+        self.crc = self.crc.then(crc);
         self.at += bytes.len() as u64;
         Ok(())
     }
@@ -303,13 +312,12 @@ impl Writer<'_> {
         let run = |worker: &mut Worker, number: u64| -> Result<Done, WriteError> {
             let piece = pieces.at(number);
             let mut bytes = spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
-            bytes.clear();
-            let Some(&place) = list.get(piece.tensor) else { return Ok(Done { piece, bytes, crypt: true }) };
-            worker.stored(plan, data, options, &keys, piece, place, &mut bytes)?;
+            let place = list.get(piece.tensor).copied().unwrap_or(Place::NOWHERE); // there is one for each tensor
+            let ready = worker.stored(plan, data, options, &keys, piece, place, &mut bytes)?;
             if work.advance(piece.len).is_break() {
                 return Err(WriteError::Cancelled);
             }
-            Ok(Done { piece, bytes, crypt: !place.compressed })
+            Ok(Done { piece, bytes, ready })
         };
         let mut tensors =
             Tensors { writer: self, extents: Vec::new(), pages: Vec::new(), first_page: 0, current: None };
@@ -336,7 +344,7 @@ impl Writer<'_> {
         if self.options.hides_index {
             let plain = front.hidden.len() as u64;
             let cipher = Cipher::of_index(&self.keys, self.options.segment, plain);
-            cipher.seal(0, &front.hidden, &mut sealed_index).map_err(refused)?;
+            sealed_index = cipher.sealed(0, &front.hidden).map_err(refused)?;
         }
         let body = Body {
             flags: if self.options.hides_index { INDEX_SEALED } else { 0 },
@@ -397,8 +405,8 @@ impl Front {
 struct Done {
     piece: Piece,
     bytes: Vec<u8>,
-    /// Whether it has been encrypted, if it has to be.
-    crypt: bool,
+    /// The CRC of its bytes, if they are as they will be written.
+    ready: Option<Crc>,
 }
 
 /// What a thread keeps from piece to piece.
@@ -410,7 +418,7 @@ struct Worker {
 }
 
 impl Worker {
-    /// A piece in its stored form: a compressed one is encrypted later, for its segments go across pieces.
+    /// A piece in its stored form, in place of what `out` held: a compressed one is encrypted later, for its segments go across pieces.
     #[allow(clippy::too_many_arguments, reason = "all of them are what the piece is made of")]
     fn stored(
         &mut self,
@@ -421,14 +429,14 @@ impl Worker {
         piece: Piece,
         place: Place,
         out: &mut Vec<u8>,
-    ) -> Result<(), WriteError> {
+    ) -> Result<Option<Crc>, WriteError> {
         #[cfg(feature = "lz4")]
         if place.compressed {
             let compressor = self.compressor.get_or_insert_with(crate::compress::Compressor::new);
             let done = compressor.compress(plan, data, piece.values(), std::mem::take(out))?;
             *out = done.bytes;
             out.truncate(done.len);
-            return Ok(());
+            return Ok(if options.encrypts() { None } else { Some(Crc::of(out)) });
         }
         let name = || plan.table.info(piece.tensor).map_or_else(String::new, |info| info.name.to_owned());
         let values = match data.borrow(piece.tensor, piece.offset..piece.offset + piece.len) {
@@ -441,12 +449,17 @@ impl Worker {
             }
         };
         if !options.encrypts() {
+            out.clear();
             out.extend(values);
-            return Ok(());
+            return Ok(Some(Crc::of(out)));
         }
         // A piece has whole segments.
         let cipher = cipher(plan, options, keys, piece.tensor, place.plain);
-        cipher.seal(piece.offset / options.segment, values, out).map_err(refused)
+        out.resize(cipher.sealed_len(values.len()), 0);
+        let mut crc = crc32fast::Hasher::new();
+        let saw = |sealed: &[u8]| crc.update(sealed); // while a near cache still has it
+        cipher.seal(piece.offset / options.segment, values, out, saw).map_err(refused)?;
+        Ok(Some(Crc { value: crc.finalize(), len: out.len() as u64 }))
     }
 }
 
@@ -497,12 +510,12 @@ impl Tensors<'_, '_> {
                 }
             }
         };
-        let is_ready = done.crypt || !self.writer.options.encrypts();
-        if is_ready {
-            current.digester.update(&done.bytes);
-            self.writer.emit(&done.bytes)?;
-        } else {
-            self.encrypt(tensor, place, &mut current, &done.bytes)?;
+        match done.ready {
+            Some(crc) => {
+                current.digester.update(&done.bytes);
+                self.writer.emit_known(&done.bytes, crc)?;
+            }
+            None => self.encrypt(tensor, place, &mut current, &done.bytes)?,
         }
         let nbytes = self.writer.plan.table.info(tensor).map_or(0, |info| info.nbytes);
         if done.piece.offset + done.piece.len == nbytes {
@@ -529,11 +542,9 @@ impl Tensors<'_, '_> {
         } else {
             current.pending.len() / segment * segment
         };
-        let mut out = Vec::new();
         let ready = current.pending.get(..whole).unwrap_or_default();
-        cipher(plan, options, keys, tensor, place.plain)
-            .seal(current.segment, ready, &mut out)
-            .map_err(refused)?;
+        let cipher = cipher(plan, options, keys, tensor, place.plain);
+        let out = cipher.sealed(current.segment, ready).map_err(refused)?;
         current.segment += (whole / segment) as u64;
         current.pending.drain(..whole);
         current.digester.update(&out);

@@ -324,3 +324,57 @@ fn verify_reads_a_signed_file_once() {
         assert_eq!(digests.status == modelfmt_core::Status::Failed, damaged.is_some());
     }
 }
+
+/// A tensor of several jobs, parts and segments, in a file and elsewhere.
+#[test]
+fn an_encrypted_tensor_is_read_without_a_second_buffer_of_its_length() {
+    const PLAIN: usize = (5 << 20) + (64 << 10) + 12;
+    let values: Vec<u8> = (0..PLAIN).map(|n| (n * 7 + n / 4096).to_le_bytes()[0]).collect();
+    let plan = Plan::new(
+        [TensorSpec::new("w", DType::U8, vec![PLAIN as u64])],
+        &Metadata::new("tiny", Object::new()),
+        &WriteOptions::new(),
+    );
+    let owner = Identity::from_bytes(&[7; 32]);
+    let access = || Access::new().open_with(owner.clone());
+    let file = MemoryFile::new();
+    let options = SealOptions::new().recipient(owner.recipient());
+    plan.unwrap().write_sealed(&options, &[&values[..]], &file, &Execution::sequential()).unwrap();
+    let bytes = file.into_bytes();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("encrypted.apr");
+    fs::write(&path, &bytes).unwrap();
+
+    let near = OpenOptions::new().access(access()).open(&path).unwrap();
+    let (tensor, held) = testkit::peak(|| near.tensor("w").unwrap());
+    assert_eq!(tensor.bytes(), values);
+    assert!(held < PLAIN + (1 << 20), "{held} bytes were held for {PLAIN}");
+    let source = testkit::CountingSource::new(bytes.clone());
+    let far = OpenOptions::new().access(access()).open_source(&source).unwrap();
+    source.reset();
+    assert_eq!(far.tensor("w").unwrap().bytes(), values);
+    assert_eq!(source.reads(), 1, "where each read may be a request, there is one");
+
+    // Parts that begin or end within a segment, and those that do not.
+    let segment = 64 << 10;
+    for range in [0..segment, segment..3 * segment, 5..PLAIN, 0..segment + 1, 40 * segment..PLAIN, 7..9] {
+        let mut part = vec![0; range.len()];
+        near.read_into(0, range.start as u64, &mut part).unwrap();
+        assert_eq!(part, values[range.clone()], "{range:?}");
+    }
+    // Nothing of a segment is shown that has been changed, whichever it is.
+    let start = usize::try_from(near.index().location(0).unwrap().offset.unwrap()).unwrap();
+    for segment_number in [0, 17, 80] {
+        let mut broken = bytes.clone();
+        broken[start + segment_number * (segment + 16) + 3] ^= 1;
+        fs::write(&path, &broken).unwrap();
+        let near = OpenOptions::new().access(access()).open(&path).unwrap();
+        let mut out = vec![0; PLAIN];
+        let error = near.read_into(0, 0, &mut out).unwrap_err();
+        let expected = format!("Seal(Segment({segment_number}))");
+        assert!(format!("{error:?}").contains(&expected), "{error:?}");
+        let from = segment_number * segment;
+        let to = PLAIN.min(from + segment);
+        assert!(out[from..to].iter().all(|&byte| byte == 0), "segment {segment_number} is shown");
+    }
+}

@@ -1,5 +1,8 @@
 //! The stored bytes of one tensor, checked and decrypted, as a file of their own. Values are read through it.
 
+#[cfg(feature = "encrypt")]
+mod near;
+
 use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -212,6 +215,10 @@ impl<S: Fetch> Fetch for Plain<'_, S> {
         end.ok_or(io::ErrorKind::UnexpectedEof)?;
         if self.section.is_locked() {
             return Err(io::Error::other(locked()));
+        }
+        #[cfg(feature = "encrypt")]
+        if let Some(filled) = self.fill_near(at, out) {
+            return filled;
         }
         let (mut at, mut rest) = (at, out);
         while !rest.is_empty() {

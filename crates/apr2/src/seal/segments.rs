@@ -7,8 +7,10 @@ use aes_gcm::{Aes256Gcm, KeyInit as _, Nonce, Tag};
 use crate::error::SealFault;
 use crate::seal::derive::{FileKeys, Secret};
 use crate::seal::hash::hash;
-use crate::seal::sizes::TAG;
 use crate::seal::wire::structure;
+
+/// The length of a segment's tag.
+const TAG_LEN: usize = 16;
 
 /// What is encrypted, so that nothing decrypts in the place of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,35 +87,72 @@ impl Cipher {
 
     /// Decrypts segments that stand one after the other, of which `first` is the first, into `out`, which has their length.
     pub(crate) fn open(&self, first: u64, stored: &[u8], out: &mut [u8]) -> Result<(), SealFault> {
-        let tag_len = usize::try_from(TAG).unwrap_or(16);
-        let segments = stored.chunks(self.segment.saturating_add(tag_len));
+        let segments = stored.chunks(self.segment.saturating_add(TAG_LEN));
         for ((number, stored), out) in (first..).zip(segments).zip(out.chunks_mut(self.segment)) {
             let failed = || SealFault::Segment(number);
-            let split = stored.len().checked_sub(tag_len).and_then(|at| stored.split_at_checked(at));
-            let (sealed, tag) = split.ok_or_else(failed)?;
-            let (nonce, aad) = self.nonce_and_aad(number);
-            let tag: [u8; 16] = tag.try_into().map_err(|_| failed())?;
+            let (sealed, tag) = stored.split_last_chunk::<TAG_LEN>().ok_or_else(failed)?;
             let buffer = InOutBuf::new(sealed, out).map_err(|_| failed())?;
-            self.cipher
-                .decrypt_inout_detached(&Nonce::from(nonce), &aad, buffer, &Tag::from(tag))
-                .map_err(|_| failed())?;
+            self.decrypt(number, buffer, *tag)?;
         }
         Ok(())
     }
 
-    /// Encrypts segments that stand one after the other, of which `first` is the first, behind what `out` has.
-    pub(crate) fn seal(&self, first: u64, plain: &[u8], out: &mut Vec<u8>) -> Result<(), SealFault> {
-        for (number, plain) in (first..).zip(plain.chunks(self.segment)) {
+    /// Decrypts one segment where it is, and returns the plaintext without the tag.
+    pub(crate) fn open_in_place<'b>(
+        &self,
+        number: u64,
+        stored: &'b mut [u8],
+    ) -> Result<&'b mut [u8], SealFault> {
+        let split = stored.split_last_chunk_mut::<TAG_LEN>();
+        let (sealed, tag) = split.ok_or(SealFault::Segment(number))?;
+        self.decrypt(number, InOutBuf::from(&mut *sealed), *tag)?;
+        Ok(sealed)
+    }
+
+    /// Decrypts a segment if its tag is right.
+    fn decrypt(
+        &self,
+        number: u64,
+        buffer: InOutBuf<'_, '_, u8>,
+        tag: [u8; TAG_LEN],
+    ) -> Result<(), SealFault> {
+        let (nonce, aad) = self.nonce_and_aad(number);
+        let opened = self.cipher.decrypt_inout_detached(&Nonce::from(nonce), &aad, buffer, &Tag::from(tag));
+        opened.map_err(|_| SealFault::Segment(number))
+    }
+
+    /// Encrypts segments that stand one after the other, of which `first` is the first, into `out`, which is as long as
+    /// [`sealed_len`](Self::sealed_len) says. Each segment is shown to `saw`.
+    pub(crate) fn seal(
+        &self,
+        first: u64,
+        plain: &[u8],
+        out: &mut [u8],
+        mut saw: impl FnMut(&[u8]),
+    ) -> Result<(), SealFault> {
+        let refused = || structure("AES-GCM refuses a segment");
+        let outs = out.chunks_mut(self.segment.saturating_add(TAG_LEN));
+        for ((number, plain), out) in (first..).zip(plain.chunks(self.segment)).zip(outs) {
             let (nonce, aad) = self.nonce_and_aad(number);
-            let at = out.len();
-            out.extend(plain);
-            let buffer = InOutBuf::from(out.get_mut(at..).unwrap_or_default());
-            let tag = self
-                .cipher
-                .encrypt_inout_detached(&Nonce::from(nonce), &aad, buffer)
-                .map_err(|_| structure("AES-GCM refuses a segment"))?;
-            out.extend(tag.as_slice());
+            let (sealed, tag) = out.split_at_mut_checked(plain.len()).ok_or_else(refused)?;
+            sealed.copy_from_slice(plain);
+            let made = self.cipher.encrypt_inout_detached(&Nonce::from(nonce), &aad, InOutBuf::from(sealed));
+            let made = made.map_err(|_| refused())?;
+            *<&mut [u8; TAG_LEN]>::try_from(tag).map_err(|_| refused())? = made.into();
+            saw(out);
         }
         Ok(())
+    }
+
+    /// As [`seal`](Self::seal), into new memory.
+    pub(crate) fn sealed(&self, first: u64, plain: &[u8]) -> Result<Vec<u8>, SealFault> {
+        let mut out = vec![0; self.sealed_len(plain.len())];
+        self.seal(first, plain, &mut out, |_| ())?;
+        Ok(out)
+    }
+
+    /// The bytes that the segments of so many bytes take, of which all but the last are whole.
+    pub(crate) const fn sealed_len(&self, plain: usize) -> usize {
+        plain.saturating_add(plain.div_ceil(self.segment).saturating_mul(TAG_LEN))
     }
 }

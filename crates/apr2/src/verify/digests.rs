@@ -3,12 +3,9 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use modelfmt_core::author::Scan;
+use modelfmt_core::author::{PIECE, Scan};
 
 use crate::seal::{Hash, Section, digest_of_nodes, hash_of, page_node, pages_of};
-
-/// Bytes that one thread hashes at once.
-const PIECE: u64 = 1 << 20;
 
 /// The stored bytes of the tensors, cut into pieces of whole pages.
 pub(super) struct Pieces<'a> {

@@ -60,6 +60,11 @@ pub trait Fetch {
         None
     }
 
+    /// This source, if threads may share it and [short reads cost little](Source::is_near).
+    fn near(&self) -> Option<&(dyn Source + Sync)> {
+        None
+    }
+
     /// The identity of the file, if it is known: see [`Source::id`].
     fn file_id(&self) -> Option<FileId> {
         None
@@ -235,6 +240,10 @@ impl<S: Source + ?Sized> Fetch for S {
 
     fn memory(&self) -> Option<&[u8]> {
         self.as_slice()
+    }
+
+    fn near(&self) -> Option<&(dyn Source + Sync)> {
+        self.shared().filter(|source| source.is_near())
     }
 
     fn file_id(&self) -> Option<FileId> {

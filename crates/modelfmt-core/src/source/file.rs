@@ -149,6 +149,10 @@ impl Source for FileSource {
         Some(self)
     }
 
+    fn is_near(&self) -> bool {
+        true
+    }
+
     /// The path that it was opened by.
     fn name(&self) -> Option<Cow<'_, str>> {
         match &self.file {

@@ -68,6 +68,12 @@ pub trait Source {
         None
     }
 
+    /// Whether a short read costs little more than a copy of its bytes, as from memory or a file of this machine. Code that works on
+    /// bytes in several steps then reads parts that stay in a core's own cache, and otherwise as much as it can at once.
+    fn is_near(&self) -> bool {
+        self.as_slice().is_some()
+    }
+
     /// The file behind it, if there is one that the system can tell from others. Two sources with the same hold the same bytes.
     fn id(&self) -> Option<FileId> {
         None
@@ -211,6 +217,7 @@ macro_rules! forward {
             fn read(&self, range: Range<u64>) -> io::Result<Bytes<'_>> { (**self).read(range) }
             fn as_slice(&self) -> Option<&[u8]> { (**self).as_slice() }
             fn shared(&self) -> Option<&(dyn Source + Sync)> { (**self).shared() }
+            fn is_near(&self) -> bool { (**self).is_near() }
             fn id(&self) -> Option<FileId> { (**self).id() }
             fn name(&self) -> Option<Cow<'_, str>> { (**self).name() }
             fn is_unchanged(&self) -> bool { (**self).is_unchanged() }

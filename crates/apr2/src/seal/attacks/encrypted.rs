@@ -263,8 +263,7 @@ fn a_pinned_statement_binds_what_a_recipient_could_forge() {
     let listed = parts.listed[4].clone();
     let identity = crate::wire::identity(&listed.name, listed.dtype, &listed.dims);
     let cipher = crate::seal::segments::Cipher::of_tensor(&keys, 4, &identity, 4096, 4096);
-    let mut other = Vec::new();
-    cipher.seal(0, &[0xee; 4096], &mut other).unwrap();
+    let other = cipher.sealed(0, &[0xee; 4096]).unwrap();
     parts.stored("edge").copy_from_slice(&other);
     let forged = parts.join();
     assert_eq!(read(&forged, &access), "ok", "without the statement only AES-GCM is looked at");

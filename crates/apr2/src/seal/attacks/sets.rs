@@ -235,8 +235,8 @@ fn a_list_binds_what_a_recipient_could_forge() {
     let listed = parts.listed[0].clone();
     let identity = crate::wire::identity(&listed.name, listed.dtype, &listed.dims);
     let cipher = crate::seal::segments::Cipher::of_tensor(&keys, 0, &identity, parts.body.segment, 9000);
-    let (mut other, at) = (Vec::new(), usize::try_from(listed.offset).unwrap());
-    cipher.seal(0, &[0xee; 9000], &mut other).unwrap();
+    let at = usize::try_from(listed.offset).unwrap();
+    let other = cipher.sealed(0, &[0xee; 9000]).unwrap();
     parts.data[at..at + other.len()].copy_from_slice(&other);
     let forged = parts.join();
     assert_eq!(options.open_source(forged.clone()).unwrap().tensor("big").unwrap().bytes(), [0xee; 9000]);

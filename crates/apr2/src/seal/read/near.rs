@@ -1,0 +1,71 @@
+//! Encrypted tensors of files on this machine: each thread reads and decrypts parts that its core's own cache holds.
+
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use modelfmt_core::{AlignedBuf, Execution, Fetch, Source};
+
+use super::{Plain, threads};
+use crate::seal::segments::Cipher;
+use crate::seal::sizes::TAG;
+
+/// The bytes that are read and decrypted at once, if a segment is not longer.
+const PART: u64 = 64 << 10;
+/// The bytes that a thread decrypts before it takes more: a multiple of every length of a segment.
+const JOB: u64 = 1 << 20;
+
+/// The segments of a tensor in a source.
+struct Near<'a> {
+    source: &'a (dyn Source + Sync),
+    cipher: &'a Cipher,
+    /// Where the tensor begins in the source.
+    start: u64,
+    segment: u64,
+}
+
+impl<S: Fetch> Plain<'_, S> {
+    /// Fills `out` with the plaintext from `at` on, if it is whole segments that no digest has to prove, of a source that is near.
+    pub(super) fn fill_near(&self, at: u64, out: &mut [u8]) -> Option<io::Result<()>> {
+        let segment = self.section.segment()?;
+        let end = at.saturating_add(out.len() as u64);
+        let is_whole = at.is_multiple_of(segment) && (end.is_multiple_of(segment) || end == self.plain);
+        if self.section.binds_content || !is_whole {
+            return None;
+        }
+        let near =
+            Near { source: self.source.near()?, cipher: self.cipher.as_ref()?, start: self.start, segment };
+        let work = Execution { threads: threads(out.len() as u64), progress: None };
+        Some(near.fill(at / segment, out, &work))
+    }
+}
+
+impl Near<'_> {
+    /// Fills `out` with the plaintext of the segments from `first` on.
+    fn fill(&self, first: u64, out: &mut [u8], work: &Execution<'_>) -> io::Result<()> {
+        let job = usize::try_from(JOB).unwrap_or(usize::MAX);
+        let jobs: Vec<_> = out.chunks_mut(job).map(Mutex::new).collect();
+        let one = |buffer: &mut AlignedBuf, number: u64| {
+            let Some(job) = usize::try_from(number).ok().and_then(|n| jobs.get(n)) else { return Ok(()) };
+            let mut out = job.lock().unwrap_or_else(PoisonError::into_inner);
+            self.job(first.saturating_add(number.saturating_mul(JOB / self.segment)), &mut out, buffer)
+        };
+        work.map(jobs.len() as u64, AlignedBuf::default, one).map(|_| ())
+    }
+
+    fn job(&self, mut first: u64, out: &mut [u8], buffer: &mut AlignedBuf) -> io::Result<()> {
+        let cut = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        let (segment, count) = (cut(self.segment), (PART / self.segment).max(1));
+        for out in out.chunks_mut(segment.saturating_mul(cut(count))) {
+            buffer.resize(self.cipher.sealed_len(out.len()))?;
+            self.source
+                .read_into(self.start.saturating_add(first.saturating_mul(self.segment + TAG)), buffer)?;
+            // In place, and then copied: the cipher alone is slow where it writes to memory that is in no cache.
+            let sealed = buffer.chunks_mut(segment.saturating_add(cut(TAG)));
+            for ((number, sealed), out) in (first..).zip(sealed).zip(out.chunks_mut(segment)) {
+                out.copy_from_slice(self.cipher.open_in_place(number, sealed).map_err(io::Error::other)?);
+            }
+            first = first.saturating_add(count);
+        }
+        Ok(())
+    }
+}
