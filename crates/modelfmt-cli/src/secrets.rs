@@ -24,7 +24,7 @@ pub(crate) fn access(args: &OpenArgs) -> Result<Option<Access>> {
     one_from_stdin(
         args.unlock.identity.iter().chain(&args.unlock.passphrase_file).chain(&args.unlock.key_file),
     )?;
-    let mut access = Access::new().may_be_clear(args.may_be_clear);
+    let mut access = Access::new().allow_unencrypted(args.allow_unencrypted);
     for path in &args.signers.key {
         access = access.trust(verifying_key(path)?);
     }

@@ -62,7 +62,7 @@ pub enum Error {
     },
     /// No key that was named made the signature.
     #[error("{}: is signed by the key {}, which is not one of the named keys", path.display(), hint)]
-    OtherKey {
+    UntrustedKey {
         /// The signature's file.
         path: PathBuf,
         /// The id that the signature gives, which proves nothing.

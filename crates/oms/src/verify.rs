@@ -91,7 +91,7 @@ impl Verified {
 /// Verifies a file or folder by its signature and the keys that are trusted. Each file is read once, in pieces, several at once.
 ///
 /// # Errors
-/// If the signature does not count: [`Error::Missing`], [`Error::Bundle`], [`Error::OtherKey`], [`Error::BadSignature`], [`Error::WrongKey`]. If the
+/// If the signature does not count: [`Error::Missing`], [`Error::Bundle`], [`Error::UntrustedKey`], [`Error::BadSignature`], [`Error::WrongKey`]. If the
 /// model cannot be compared: [`Error::Read`], [`Error::Unsignable`], [`Error::Changed`], [`Error::Stopped`]. Files that differ are not an error: the
 /// result reports them.
 pub fn verify(
@@ -143,7 +143,7 @@ pub(crate) fn signer(path: &Path, bundle: &Bundle, keys: &[PublicKey]) -> Result
     let is_named = |hint: &str| nist.iter().any(|key| key.id().to_string() == hint);
     match bundle.hint() {
         Some(hint) if !is_named(hint) => {
-            Err(Error::OtherKey { path: path.to_owned(), hint: hint.chars().take(64).collect() })
+            Err(Error::UntrustedKey { path: path.to_owned(), hint: hint.chars().take(64).collect() })
         }
         hint => {
             let tried =

@@ -60,7 +60,7 @@ fn what_is_signed_is_verified_with_every_curve() {
         model.is_ok(&key);
         let stranger = model.verify(&other_key());
         assert!(
-            matches!(stranger, Err(Error::OtherKey { hint, .. }) if hint == key.public().id().to_string())
+            matches!(stranger, Err(Error::UntrustedKey { hint, .. }) if hint == key.public().id().to_string())
         );
     }
 }

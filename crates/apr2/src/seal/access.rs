@@ -28,7 +28,7 @@ pub struct Access {
     pub(crate) statement: Option<[u8; 32]>,
     pub(crate) openers: Vec<Opener>,
     pub(crate) argon2: Argon2Caps,
-    pub(crate) may_be_clear: bool,
+    pub(crate) allow_unencrypted: bool,
 }
 
 impl Access {
@@ -80,8 +80,8 @@ impl Access {
     #[cfg(feature = "encrypt")]
     #[cfg_attr(docsrs, doc(cfg(feature = "encrypt")))]
     #[must_use]
-    pub const fn may_be_clear(mut self, may: bool) -> Self {
-        self.may_be_clear = may;
+    pub const fn allow_unencrypted(mut self, allow: bool) -> Self {
+        self.allow_unencrypted = allow;
         self
     }
 
@@ -98,7 +98,7 @@ impl Access {
     #[must_use]
     pub fn demands(&self) -> bool {
         !self.signers.is_empty()
-            || (!self.openers.is_empty() && !self.may_be_clear)
+            || (!self.openers.is_empty() && !self.allow_unencrypted)
             || self.threshold > 0
             || self.min_revision.is_some()
             || self.statement.is_some()
@@ -116,7 +116,7 @@ impl Access {
         if (!self.signers.is_empty() || self.threshold > 0) && !is_signed {
             return Err(SealFault::Missing("a signature is required, and the file has none"));
         }
-        if !self.openers.is_empty() && !is_encrypted && !self.may_be_clear {
+        if !self.openers.is_empty() && !is_encrypted && !self.allow_unencrypted {
             return Err(SealFault::Missing("a key to decrypt the file was given, and it is not encrypted"));
         }
         if self.demands() && !is_signed && !is_encrypted {
@@ -134,7 +134,7 @@ impl Access {
             statement: Some(statement),
             openers: self.openers.clone(),
             argon2: self.argon2,
-            may_be_clear: self.may_be_clear,
+            allow_unencrypted: self.allow_unencrypted,
         }
     }
 }

@@ -26,7 +26,7 @@ pub(crate) struct OpenArgs {
     pub(crate) unlock: UnlockArgs,
     /// Whether keys may be given for a file that is not encrypted, because others are
     #[arg(skip)]
-    pub(crate) may_be_clear: bool,
+    pub(crate) allow_unencrypted: bool,
 }
 
 impl OpenArgs {

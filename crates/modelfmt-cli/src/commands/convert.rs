@@ -99,7 +99,7 @@ fn open(args: &Convert) -> Result<Model> {
     }
     // A key opens those that are encrypted; for one file it says that this must be.
     let is_merged = args.inputs.len() > 1;
-    let open = OpenArgs { may_be_clear: is_merged, ..args.how.open.clone() };
+    let open = OpenArgs { allow_unencrypted: is_merged, ..args.how.open.clone() };
     let models = args.inputs.iter().map(|input| streams::open_for_copy(input, args.how.no_verify, &open));
     let model = Model::merged(models.collect::<Result<Vec<_>>>()?)?;
     if is_merged && open.unlock != UnlockArgs::default() && !model.is_encrypted() {

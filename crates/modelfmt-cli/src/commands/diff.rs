@@ -16,7 +16,7 @@ pub(crate) fn run(args: &Diff, quiet: bool) -> Result {
         remote: args.remote,
         signers: args.signers.clone(),
         unlock: args.unlock.clone(),
-        may_be_clear: true,
+        allow_unencrypted: true,
     };
     if args.pin.len() > 2 {
         return Err(Failure::Usage("--pin: one for A and one for B at most".to_owned()));

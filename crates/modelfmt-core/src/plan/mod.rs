@@ -37,7 +37,7 @@ pub use self::gather::TensorSlice;
 pub(crate) use self::gather::{gather, gathered};
 pub(crate) use self::new::{wanted, wanted_of};
 pub use self::runs::{Runs, RunsIter, Stride};
-pub use self::slice::{Slice, SliceError, Sliced, Span};
+pub use self::slice::{Slice, SliceError, SliceLayout, Span};
 
 /// How ranges become requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

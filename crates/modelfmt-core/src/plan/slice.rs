@@ -148,7 +148,7 @@ impl Slice {
     ///
     /// # Errors
     /// [`SliceError`] if the tensor has no such dimension or position, or the values there are no whole bytes.
-    pub fn of(&self, tensor: &TensorInfo<'_>) -> Result<Sliced, SliceError> {
+    pub fn of(&self, tensor: &TensorInfo<'_>) -> Result<SliceLayout, SliceError> {
         let rank = tensor.shape.len();
         if self.spans.len() > rank {
             return Err(SliceError::Rank { given: self.spans.len(), rank });
@@ -169,7 +169,7 @@ impl Slice {
             () if dims.iter().any(|dim| dim.count == 0) => Runs::contiguous(0..0),
             () => bytes_of(tensor, &dims)?,
         };
-        Ok(Sliced { shape, runs })
+        Ok(SliceLayout { shape, runs })
     }
 }
 
@@ -217,7 +217,7 @@ fn bytes_of(tensor: &TensorInfo<'_>, dims: &[Dim]) -> Result<Runs, SliceError> {
 
 /// What a [`Slice`] takes of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sliced {
+pub struct SliceLayout {
     /// The shape of what it takes.
     pub shape: Vec<u64>,
     /// Its bytes among those of the tensor's values.
