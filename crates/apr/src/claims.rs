@@ -39,7 +39,11 @@ pub(crate) async fn claims(
     out: &mut FileClaims<'_>,
 ) -> Result<()> {
     if index.image.is_some() {
-        return check_image(index).map(drop); // it is in memory
+        // It is in memory.
+        if check_image(index)?.is_some() {
+            out.note_checked();
+        }
+        return Ok(());
     }
     let Some(footer) = index.sections().footer else { return Ok(()) };
     let end = footer.offset();

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use modelfmt::modelfmt_core::TensorInfo;
-use modelfmt::modelfmt_core::load::{self, LoadOptions};
+use modelfmt::modelfmt_core::load::LoadOptions;
 use modelfmt::modelfmt_core::plan::{Pick, Slice};
 use modelfmt::modelfmt_core::source::{Files, MemoryFiles, shared_files};
 use modelfmt::{
@@ -58,10 +58,6 @@ fn buffers(is_known: bool, infos: &[TensorInfo<'_>]) -> (Vec<Pick>, Vec<Vec<u8>>
     known.filter(|(_, info)| info.nbytes < 1 << 24).map(buffer).unzip()
 }
 
-fn unverified(format: Format, loaded: &load::Loaded) -> u64 {
-    if format == Format::Apr { 0 } else { loaded.unverified }
-}
-
 fn by_model(options: &OpenOptions, files: &MemoryFiles, name: &str) -> Outcome {
     let source = files.open(name).map_err(|error| error.to_string())?;
     let model =
@@ -84,7 +80,7 @@ fn by_model(options: &OpenOptions, files: &MemoryFiles, name: &str) -> Outcome {
         let mut out: Vec<_> = buffers.iter_mut().map(Vec::as_mut_slice).collect();
         let options = LoadOptions::new().verify(verify);
         let loaded = model.load_into(&picks, &mut out, &options, &Execution::sequential());
-        loaded.map(|loaded| (buffers, unverified(model.format(), &loaded))).map_err(drop)
+        loaded.map(|loaded| (buffers, loaded.unverified)).map_err(drop)
     });
     let at = |n| model.tensor_at(n).map(|tensor| tensor.bytes().to_vec()).map_err(error_text);
     let metadata = model.container().flat_metadata();
@@ -123,7 +119,7 @@ async fn by_async_model(options: &OpenOptions, files: &MemoryFiles, name: &str) 
         let mut out: Vec<_> = buffers.iter_mut().map(Vec::as_mut_slice).collect();
         let options = LoadOptions::new().verify(verify);
         let done = model.load_into(&picks, &mut out, &options, &Execution::sequential()).await;
-        loaded.push(done.map(|loaded| (buffers, unverified(model.format(), &loaded))).map_err(drop));
+        loaded.push(done.map(|loaded| (buffers, loaded.unverified)).map_err(drop));
     }
     for position in 0..model.tensor_count() {
         at.push(model.tensor_at(position).await.map(|tensor| tensor.bytes().to_vec()).map_err(error_text));

@@ -398,3 +398,19 @@ fn a_slice_of_a_compressed_tensor_reads_its_blocks() {
     let expected: Vec<u8> = (0..4).flat_map(|row| &rows[row * 16 * 65_536..][..100]).copied().collect();
     assert_eq!(slice.bytes(), expected);
 }
+
+/// A file that is compressed as a whole is in memory once it is open: nothing is read, and its checksum is checked only if that is asked for.
+#[test]
+fn a_file_that_is_compressed_as_a_whole_counts_as_checked_only_if_it_was() {
+    for name in ["apr/lz4.apr", "apr/zstd.apr"] {
+        let model = Model::open(testkit::testdata(name)).unwrap();
+        let picks = all(&model);
+        let nbytes: u64 = model.tensors().map(|info| info.nbytes).sum();
+        let unverified = |verify| {
+            let options = LoadOptions::new().verify(verify);
+            model.load(&picks, &options, &threads(1)).unwrap().1.unverified
+        };
+        assert!(nbytes > 0);
+        assert_eq!([false, true].map(unverified), [nbytes, 0], "{name}");
+    }
+}

@@ -12,7 +12,7 @@ mod lane;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
 use std::ops::Range;
@@ -79,6 +79,8 @@ impl Wanted {
 #[derive(Default)]
 pub struct Claims {
     files: BTreeMap<usize, Vec<Box<dyn AnyLane>>>,
+    /// The files of which every byte has been checked already.
+    checked: BTreeSet<usize>,
     notes: Vec<String>,
     /// Shared by all members.
     has_failed: Arc<AtomicBool>,
@@ -212,6 +214,13 @@ impl Claims {
             }
             self.read(&missing, container, work)?;
         }
+    }
+
+    /// Whether every byte of a file has been checked already: nothing of it has to be hashed.
+    #[must_use]
+    pub fn is_checked(&self, file: usize) -> bool {
+        let (claims, file) = self.of(file);
+        claims.checked.contains(&file)
     }
 
     /// Whether claims of a file cover every byte of a range.
@@ -372,6 +381,11 @@ impl FileClaims<'_> {
             self.claims.files.entry(self.number).or_default().push(Box::new(lane));
         }
         claims
+    }
+
+    /// Notes that every byte of the file has been checked: of one that was read whole when it was opened.
+    pub fn note_checked(&mut self) {
+        self.claims.checked.insert(self.number);
     }
 
     /// Whether a claim over `covers` bytes is checked if only `read` of them are wanted anyway: it is where that is half of

@@ -24,6 +24,7 @@ mod flight;
 mod jobs;
 mod run;
 
+use std::collections::BTreeSet;
 use std::io;
 
 use tensor_core::{Bytes, DType, TensorInfo, TensorView, ViewError};
@@ -267,7 +268,18 @@ fn load_items(
         Claims::new()
     };
     let exact = PlanOptions { gap: 0, max_request: u64::MAX };
-    let unverified = uncovered(&ReadPlan::new(container, picks, exact)?, &claims);
+    let plan = ReadPlan::new(container, picks, exact)?;
+    // Of a file that was read whole when it was opened, nothing is read now.
+    let read: BTreeSet<usize> = plan.ranges().iter().map(|range| range.file).collect();
+    let mut held = ReadPlan::builder(exact);
+    for Stored { file, offset, nbytes, .. } in items.iter().map(|item| item.stored) {
+        if !read.contains(&file) {
+            let at = offset.unwrap_or(0);
+            held.add(file, Runs::contiguous(at..at.saturating_add(nbytes)));
+        }
+    }
+    let held = held.finish(Vec::new());
+    let unverified = uncovered(&plan, &claims).saturating_add(uncovered(&held, &claims));
     Ok(Loaded { unverified, ..loading.run(items, &claims, work)? })
 }
 
@@ -278,6 +290,7 @@ fn uncovered(plan: &ReadPlan, claims: &Claims) -> u64 {
         let is_covered = |run: &std::ops::Range<u64>| claims.covers(range.file, run);
         let all = range.runs.nbytes();
         match range.runs.count() {
+            _ if claims.is_checked(range.file) => 0,
             _ if claims.is_empty() => all,
             count if count > MAX_RUNS => {
                 if is_covered(&range.runs.hull()) {
