@@ -14,7 +14,7 @@ use crate::seal::write::{Body, Digester, SealedExtent, Trailer};
 use crate::seal::{END_LEN, Hash, SealOptions, Section, SigningKey, statement, tail};
 use crate::wire::{FOOTER_LEN, Flags, Footer, HEADER_LEN};
 
-/// Bytes that are read at once to be hashed.
+/// Bytes that are read at once.
 const PIECE: u64 = 4 << 20;
 /// Where the header has its flags.
 const FLAGS: std::ops::Range<usize> = 8..12;
@@ -83,8 +83,8 @@ impl Index {
         };
         let Parts { prefix, .. } = Parts::read(source, section)?;
         let end = self.end_of_tensors();
-        let behind = read(source, end..section.trailer.signatures_at())?;
-        Ok((end, prefix.without(Crc::of(&behind)).value))
+        let behind = crc_of(source, end..section.trailer.signatures_at())?;
+        Ok((end, prefix.without(behind).value))
     }
 
     /// APR1 is only read, and a broken section is not replaced.
@@ -275,6 +275,19 @@ fn digest(
     Ok(digester.finish())
 }
 
+/// The CRC of a range, which may be long: a file may have any gap before its seal section.
+fn crc_of(source: &impl Source, range: std::ops::Range<u64>) -> Result<Crc> {
+    let (mut crc, mut buffer, mut at) = (Crc::default(), Vec::new(), range.start);
+    while at < range.end {
+        let size = PIECE.min(range.end - at);
+        buffer.resize(usize::try_from(size).unwrap_or(0), 0);
+        source.read_into(at, &mut buffer).map_err(|error| EditError::io(&(at..at + size), error))?;
+        crc = crc.then(Crc::of(&buffer));
+        at += size;
+    }
+    Ok(crc)
+}
+
 /// The end of a sealed file, after its pages.
 struct Parts {
     signatures: Vec<u8>,
@@ -342,4 +355,33 @@ fn read(source: &impl Source, range: std::ops::Range<u64>) -> Result<Vec<u8>> {
 
 fn refused(fault: SealFault) -> EditError {
     unfit(Part::new("seal section"), fault).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A long file of zeros, which gives no more than a piece at once.
+    struct Zeros(u64);
+
+    impl Source for Zeros {
+        fn len(&self) -> u64 {
+            self.0
+        }
+
+        fn read_into(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()> {
+            let len = out.len() as u64;
+            assert!(len <= PIECE && offset + len <= self.0, "{len} bytes at once");
+            out.fill(0);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_long_gap_is_read_in_pieces() {
+        let len = 3 * PIECE + 77;
+        let crc = crc_of(&Zeros(len), 5..len).unwrap();
+        assert_eq!(crc, Crc::of(&vec![0; usize::try_from(len - 5).unwrap()]));
+        assert_eq!(crc_of(&Zeros(len), len..len).unwrap(), Crc::default());
+    }
 }

@@ -465,3 +465,22 @@ fn keys_that_protect_nothing_are_refused() {
     assert!(Passphrase::from_bytes(b"").is_err());
     assert!(Recipient::from_bytes(&Identity::from_bytes(&[9; 32]).recipient().to_bytes()).is_ok());
 }
+
+/// A verification that is stopped says so once, and not of every tensor that it has not decrypted.
+#[test]
+fn a_verification_that_is_stopped_ends() {
+    let metadata = Metadata::new("tiny", Object::default());
+    let specs = ["a", "b", "c", "d"].map(|name| TensorSpec::new(name, DType::U8, vec![100]));
+    let carol = Identity::from_bytes(&[2; 32]);
+    let plan = Plan::new(specs, &metadata, &WriteOptions::new()).unwrap();
+    let (file, seal) = (MemoryFile::new(), SealOptions::new().recipient(carol.recipient()));
+    plan.write_sealed(&seal, &[[1u8; 100]; 4], &file, &Execution::sequential()).unwrap();
+    let bytes = file.into_bytes();
+    let reader = open(&bytes, Access::new().open_with(carol)).unwrap();
+    assert!(reader.verify(VerifyLevel::Full).is_ok());
+    let stop = |_| std::ops::ControlFlow::Break(());
+    let work = Execution { progress: Some(&stop), ..Execution::sequential() };
+    let report = reader.verify_with(VerifyLevel::Full, &work);
+    let check = report.checks.iter().find(|check| check.name == "encryption").unwrap();
+    assert!(!report.is_ok() && !check.detail.contains("more"), "{report:?}");
+}

@@ -13,6 +13,7 @@ use crate::error::{Error, Result, SealFault, malformed};
 use crate::seal::hash::{self, Hash};
 use crate::seal::section::Section;
 use crate::seal::sizes::{TAG, plain_len};
+use crate::seal::wire::SealedExtent;
 use crate::wire;
 
 /// The most that is decrypted at once.
@@ -239,14 +240,19 @@ pub(crate) async fn read_table(
     position: usize,
 ) -> io::Result<Vec<Hash>> {
     let extent = section.extent(position).ok_or(io::ErrorKind::InvalidInput)?;
-    let at = section.trailer.pages_at() + extent.first_page * 32; // the section has checked where the table ends
-    let len = hash::pages_of(extent.size, section.body.page) * 32;
+    let (at, len) = table_place(section, extent);
     let bytes = source.fetch(at..at + len).await?;
     let table = bytes.as_chunks::<32>().0.to_vec();
     if hash::root(&table) != Some(extent.digest) {
         return Err(io::Error::other(SealFault::Pages));
     }
     Ok(table)
+}
+
+/// Where the table of a tensor begins in the file, and its length.
+pub(crate) fn table_place(section: &Section, extent: &SealedExtent) -> (u64, u64) {
+    let at = section.trailer.pages_at() + extent.first_page * 32; // the section has checked where the table ends
+    (at, hash::pages_of(extent.size, section.body.page) * 32)
 }
 
 fn page_nodes(page: u64, first: u64, bytes: &[u8]) -> Vec<Hash> {

@@ -33,8 +33,7 @@ impl SetIndex {
         let refused = |fault: SealFault| unfit(Part::new("manifest"), fault);
         let map = self.shard_map();
         let new = seal.signed_by(keys, self.shards().map(|shard| shard.path), &map).map_err(refused)?;
-        let mut tree = json::parse(text).map_err(|_| bad("is not the JSON that was read before"))?;
-        let Value::Object(manifest) = &mut tree else { return Err(bad("is no object").into()) };
+        let mut manifest = self.object(text)?;
         let Some(Value::Object(object)) = manifest.get_mut("seal") else {
             return Err(bad("has no `seal` any more").into());
         };
@@ -53,7 +52,7 @@ impl SetIndex {
         }
         object.insert("revision", seal.revision());
         object.insert("signatures", Value::Array(all));
-        written(&tree)
+        written(&Value::Object(manifest))
     }
 
     /// What becomes of the manifest when its shards have these lengths. What it says about their content stays.

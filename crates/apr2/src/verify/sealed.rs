@@ -10,7 +10,7 @@ use crate::blocks::Compressed;
 use crate::error::{Error, Result, SealFault};
 use crate::index::Index;
 use crate::seal::Section;
-use crate::seal::read::{read_table, sealed};
+use crate::seal::read::{read_table, sealed, table_place};
 use crate::seal::{hex, pages_of};
 use crate::sealed::plain;
 
@@ -34,12 +34,15 @@ pub(crate) async fn run(
 ) -> SealFindings {
     let mut found = SealFindings::default();
     digests(index, section, source, work, known, &mut found.digests).await;
+    if section.is_locked() || !section.is_encrypted() {
+        return found;
+    }
     for position in 0..section.body.extents.len() {
-        if section.is_locked() || !section.is_encrypted() {
-            break;
-        }
         if let Err(error) = decrypts(index, section, source, position, work, &mut found.encryption).await {
             found.encryption.push(with_causes(&error));
+            if matches!(error, Error::Cancelled) {
+                break;
+            }
         }
     }
     found
@@ -89,20 +92,20 @@ async fn digests(
     for (position, extent) in section.body.extents.iter().enumerate() {
         // What was not hashed overlaps another, which is a finding of its own.
         if digests.of((extent.offset, extent.size)).is_some_and(|digest| digest != Some(extent.digest)) {
-            found.push(tell(index, section, position, &SealFault::Digest));
+            found.push(finding(index, section, position, &SealFault::Digest));
         }
         if pages_of(extent.size, section.body.page) > 0
             && let Err(error) = read_table(source, section, position).await
         {
-            let at = section.trailer.pages_at();
-            let error = sealed(Error::Io { at, len: 0, source: error }, position, "");
+            let (at, len) = table_place(section, extent);
+            let error = sealed(Error::Io { at, len, source: error }, position, "");
             found.push(with_causes(&error));
         }
     }
 }
 
 /// A finding about a tensor, which may have no name that anybody can read.
-fn tell(index: &Index, section: &Section, position: usize, fault: &SealFault) -> String {
+fn finding(index: &Index, section: &Section, position: usize, fault: &SealFault) -> String {
     let at = section.data_offset + section.extent(position).map_or(0, |extent| extent.offset);
     about(index, position, None, at, fault)
 }
@@ -119,12 +122,12 @@ async fn decrypts(
     let plain = plain(index, section, source, position)?;
     let (start, len) = plain.place();
     let name = index.tensors().info(position).map_or("", |info| info.name);
-    let told = |error| sealed(error, position, name);
+    let named = |error| sealed(error, position, name);
     let mut buffer = AlignedBuf::default();
     let mut at = start;
     while at < start + len {
         let size = (4 * PIECE).min(start + len - at);
-        let failed = |source| told(Error::Io { at, len: size, source });
+        let failed = |source| named(Error::Io { at, len: size, source });
         let room = usize::try_from(size).unwrap_or(usize::MAX);
         buffer.resize(room).map_err(|_| failed(std::io::ErrorKind::OutOfMemory.into()))?;
         Fetch::fetch_into(&plain, at, &mut buffer).await.map_err(failed)?;
@@ -137,10 +140,10 @@ async fn decrypts(
     let Some(stored) = stored else { return Ok(()) };
     let tensor = Compressed { number: position, name, stored };
     let mut scratch = Vec::new();
-    for group in groups_of(&tensor, &plain).await.map_err(told)? {
+    for group in groups_of(&tensor, &plain).await.map_err(named)? {
         let (at, len) = (group.range.start, group.range.end - group.range.start);
         let bytes = plain.fetch(group.range.clone()).await;
-        let bytes = bytes.map_err(|source| told(Error::Io { at, len, source }))?;
+        let bytes = bytes.map_err(|source| named(Error::Io { at, len, source }))?;
         let faults = tensor.check(&bytes, (group.first, group.count), at, &mut scratch, |_| {});
         found.extend(faults.iter().map(|error| with_causes(error)));
         if work.advance(0).is_break() {
