@@ -64,6 +64,7 @@ impl Words for Flags {
             Remedy::Scales => "--scale WEIGHT=SCALE".to_owned(),
             Remedy::ListNames => "`modelfmt inspect`".to_owned(),
             Remedy::Recover => "`modelfmt edit` with the file alone".to_owned(),
+            Remedy::Unlock => "--identity, --passphrase-file or --key-file".to_owned(),
             other => other.to_string(),
         }
     }
@@ -133,10 +134,11 @@ mod tests {
             Remedy::Dequantize(f32),
             Remedy::Quantize(modelfmt::DType::Q4K),
             Remedy::Scales,
+            Remedy::Unlock,
         ];
         for remedy in remedies {
             let text = Flags.remedy(remedy);
-            assert!(known.contains(text.split(' ').next().unwrap()), "{text}");
+            assert!(known.contains(text.split([' ', ',']).next().unwrap()), "{text}");
         }
     }
 }

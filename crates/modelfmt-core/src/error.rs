@@ -536,6 +536,13 @@ impl AnyFault {
         Self(Box::new(fault))
     }
 
+    /// The fault, if it is one of this format.
+    #[must_use]
+    pub fn downcast_ref<F: Fault>(&self) -> Option<&F> {
+        let fault: &dyn Any = &*self.0;
+        fault.downcast_ref()
+    }
+
     /// The fault of a format, or the text of another format's fault.
     fn typed<F: From<CommonFault> + 'static>(self) -> F {
         let text = self.0.to_string();

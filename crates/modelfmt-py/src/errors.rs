@@ -36,6 +36,7 @@ impl Words for Keywords {
             Remedy::Quantize(to) => format!("quantize=\"{to}\""),
             Remedy::Scales => "scales={WEIGHT: SCALE}".to_owned(),
             Remedy::ListNames => "list(model)".to_owned(),
+            Remedy::Unlock => "identity=, passphrase= or raw_key=".to_owned(),
             other => other.to_string(),
         }
     }

@@ -130,6 +130,7 @@ impl Words for Options {
             Remedy::Quantize(to) => format!("quantize: [\"{to}\"]"),
             Remedy::Scales => "scales: [\"WEIGHT=SCALE\"]".to_owned(),
             Remedy::ListNames => "the list of tensors".to_owned(),
+            Remedy::Unlock => "a key or a passphrase that opens it".to_owned(),
             other => other.to_string(),
         }
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use modelfmt_core::proof::ProofError;
 use modelfmt_core::write::{AnyWriteError, BoxError};
 use modelfmt_core::{
-    AnyError,
+    AnyError, AnyFault,
     author::{Shortened, with_causes},
 };
 
@@ -265,6 +265,18 @@ fn suggestion(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |name| format!("; did you mean {:?}?", Shortened(name)))
 }
 
+/// Whether a file is encrypted, and no key was given that opens it.
+#[cfg(feature = "apr2")]
+fn is_locked(fault: &AnyFault) -> bool {
+    matches!(fault.downcast_ref(), Some(apr2::Fault::Seal(apr2::SealFault::NoKey(_))))
+}
+
+/// No other format encrypts.
+#[cfg(not(feature = "apr2"))]
+const fn is_locked(_: &AnyFault) -> bool {
+    false
+}
+
 fn and_others(count: usize) -> String {
     if count == 0 { String::new() } else { format!(" (and {count} more)") }
 }
@@ -343,9 +355,11 @@ impl Error {
             Self::Damaged { .. } => Some(Remedy::SkipVerification),
             Self::NothingSelected { .. } | Self::NoMatch { .. } => Some(Remedy::ListNames),
             Self::NotExtractable { remedy, .. } => *remedy,
-            Self::File { error, .. } if matches!(error.inner(), AnyError::Limit { .. }) => {
-                Some(Remedy::RaiseLimit)
-            }
+            Self::File { error, .. } => match error.inner() {
+                AnyError::Limit { .. } => Some(Remedy::RaiseLimit),
+                AnyError::Malformed { fault, .. } if is_locked(fault) => Some(Remedy::Unlock),
+                _ => None,
+            },
             _ => None,
         }
     }
@@ -387,6 +401,9 @@ impl Error {
             Self::NoMatch { path, choice, pattern } => {
                 let (path, choice) = (path.display(), words.choice(*choice));
                 format!("{path}: {choice} {pattern}: no tensor has a matching name; {remedy} lists the names")
+            }
+            Self::File { path, error } if self.remedy() == Some(Remedy::Unlock) => {
+                format!("{}: {error}; what helps: {remedy}", path.display())
             }
             other => other.to_string(),
         }

@@ -43,6 +43,8 @@ pub enum Remedy {
     RaiseLimit,
     /// Undo an edit that was interrupted: [`edit::recover`](crate::edit::recover).
     Recover,
+    /// Give a key or a passphrase that opens the file: `seal::Access::open_with`.
+    Unlock,
 }
 
 /// How a program calls what can be chosen, and what helps.
@@ -82,6 +84,7 @@ impl Words for Own {
             Remedy::ListNames => "Model::tensors".to_owned(),
             Remedy::RaiseLimit => "Limits".to_owned(),
             Remedy::Recover => "edit::recover".to_owned(),
+            Remedy::Unlock => "Access::open_with".to_owned(),
         }
     }
 }
