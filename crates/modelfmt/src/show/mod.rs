@@ -258,8 +258,9 @@ fn show_numbers(
 ) -> Result<()> {
     let (info, dtype) = (&values.info, values.info.dtype);
     if !info.has_data || info.elements() == 0 {
-        let dims = dims(info);
-        return writeln!(out, "{name}: {dtype}{dims} -- uninitialized").map_err(output);
+        // OINF's tool says the first of every tensor without elements. A slice takes them of a tensor that has some.
+        let why = if values.is_part() && info.has_data { "no values" } else { "uninitialized" };
+        return writeln!(out, "{name}: {dtype}{} -- {why}", dims(info)).map_err(output);
     }
     if !is_numeric(dtype) {
         let (dims, nbytes) = (dims(info), info.nbytes);

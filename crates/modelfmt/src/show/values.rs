@@ -91,6 +91,11 @@ impl<'a> Values<'a> {
         Ok(Self { model, position, info, part })
     }
 
+    /// Whether they are of a part of the tensor.
+    pub(super) const fn is_part(&self) -> bool {
+        self.part.is_some()
+    }
+
     /// Fills `out` with elements from `first` on, as [`read_as`](crate::values::read_as) says.
     pub(super) fn read_elements(&self, first: u64, out: &mut [u8]) -> Result<()> {
         let whole = self.model.info(self.position)?;
