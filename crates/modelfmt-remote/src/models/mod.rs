@@ -26,10 +26,22 @@ use crate::url::Location;
 /// # Errors
 /// [`Fault::Url`](crate::Fault::Url).
 pub fn location(path: &Path) -> Result<Option<Location>> {
-    let Some(text) = path.to_str().filter(|text| Location::is_url(text)) else { return Ok(None) };
+    let Some(text) = path.to_str() else { return Ok(None) };
+    // A file may be called so; only what is none is taken for a URL of another kind.
+    if !Location::is_url(text) && (!has_scheme(text) || path.exists()) {
+        return Ok(None);
+    }
     let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
     let place = text.parse().map_err(|fault| Error::of_invalid(format!("{scheme}://…"), fault))?;
     Ok(Some(place))
+}
+
+/// Whether a text begins as a URL of some kind. A single letter may be a drive of Windows.
+fn has_scheme(text: &str) -> bool {
+    let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme).as_bytes();
+    scheme.len() > 1
+        && scheme.first().is_some_and(u8::is_ascii_alphabetic)
+        && scheme.iter().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte))
 }
 
 /// A URL for the errors of `modelfmt`, without the parts that may be secret.
