@@ -471,13 +471,11 @@ impl Model {
         let model = Arc::clone(&self.model);
         let loaded = work::run(py, None, &Progress::none(), move |work| {
             let (picks, options) = ([Pick::whole(position)], LoadOptions::new());
+            let failed = |error| not_loaded(&model, error);
             let mut buffer = LoadBuffer::zeroed(len)
-                .map_err(|source| ClaimError::from(AnyError::Io { at: 0, len, source }));
-            if let Ok(buffer) = &mut buffer {
-                load::load_into(model.container(), &picks, &mut [buffer], &options, work)
-                    .map_err(|error| not_loaded(&model, error))?;
-            }
-            buffer.map_err(|error| not_loaded(&model, error))
+                .map_err(|source| failed(AnyError::Io { at: 0, len, source }.into()))?;
+            load::load_into(model.container(), &picks, &mut [&mut buffer], &options, work).map_err(failed)?;
+            Ok(buffer)
         })?;
         Ok(Block::of_loaded(loaded.map_err(|error| raise(py, &error))?))
     }

@@ -1,4 +1,4 @@
-//! What JavaScript has for us: files by name, a place to write to, an ear for progress. All of it is synchronous.
+//! What JavaScript provides: files by name, a place to write to, a callback for progress. All calls are synchronous.
 #![allow(unsafe_code, reason = "functions of the host are called so")]
 
 use std::cell::RefCell;
@@ -27,7 +27,7 @@ unsafe extern "C" {
     fn failure(out: *mut u8, out_len: usize) -> usize;
     /// Takes a message.
     fn message(text: *const u8, text_len: usize);
-    /// Is told of bytes that are done; 0 stops the work.
+    /// Takes the number of bytes that are done since the last call; 0 stops the work.
     fn progress(nbytes: u64) -> i32;
 }
 
@@ -40,9 +40,9 @@ pub(crate) fn say(text: &str) {
     unsafe { message(text.as_ptr(), text.len()) };
 }
 
-/// Tells of bytes that are done.
+/// Reports bytes that are done.
 pub(crate) fn advance(nbytes: u64) -> ControlFlow<()> {
-    // SAFETY: it takes a number and gives one.
+    // SAFETY: it takes a number and returns one, and touches no memory.
     match unsafe { progress(nbytes) } {
         0 => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
@@ -68,9 +68,9 @@ thread_local! {
     static SHARE: RefCell<Option<Arc<Share>>> = const { RefCell::new(None) };
 }
 
-/// Has files, from now on, read for a share of a job.
-pub(crate) fn share(share: Option<Arc<Share>>) {
-    SHARE.set(share);
+/// Files that are opened from now on are read for this share of a job.
+pub(crate) fn share(share: Arc<Share>) {
+    SHARE.set(Some(share));
 }
 
 /// Opens one of the files by its whole name.
@@ -178,6 +178,7 @@ impl Output for HostSink {
         }
     }
 
+    /// The host keeps what it has, and gives it away when the worker is done.
     fn finish(&mut self) -> io::Result<()> {
         Ok(())
     }

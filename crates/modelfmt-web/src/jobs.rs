@@ -31,7 +31,7 @@ pub(crate) fn verify(args: &Args) -> Result {
         other => return Err(usage(format!("there is no level {other:?}"))),
     };
     let share = Arc::new(share(args)?);
-    host::share(Some(Arc::clone(&share)));
+    host::share(Arc::clone(&share));
     let name = args.need_text("name")?;
     let source = host::open(name).map_err(|source| modelfmt::Error::Open { path: name.into(), source })?;
     let options = options::opening(args)?;
@@ -104,7 +104,7 @@ pub(crate) fn convert(args: &Args) -> Result {
         conversion.write_to_files(name, &HostOutput, &work())?
     } else {
         let sink =
-            host::create(name).map_err(|source| modelfmt::Error::Open { path: name.into(), source })?;
+            host::create(name).map_err(|source| modelfmt::Error::Write { path: name.into(), source })?;
         conversion.write_to_sink(&sink, &work())?
     };
     Ok(said(&converted).into())

@@ -8,7 +8,7 @@ use modelfmt_core::proof::{AsyncVerifiedSource, HashProof, OutboardProof};
 use modelfmt_core::source::FileId;
 use modelfmt_core::{Bytes, Execution, Fetch, FetchFiles};
 
-/// Files, of which the one that is called so is proved by its hash, if there is one.
+/// Files. The one called `name` must have the hash, if there is one; each read of it is checked.
 pub(super) struct Proved<F> {
     files: F,
     name: String,
