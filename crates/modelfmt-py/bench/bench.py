@@ -137,7 +137,8 @@ def rows(folder: Path, sizes: Sizes) -> Iterator[Row | Memory]:
         "a slice of 1 % of a tensor, file open", "safetensors", 1, part,
         lambda: theirs.get_slice(name)[:rows_of], np.array_equal, times=200,
     )  # fmt: skip
-    yield memory(folder, sizes)
+    if HAS_PEAKS:
+        yield memory(folder, sizes)
 
 
 def torch_rows(folder: Path, sizes: Sizes) -> Iterator[Row | Memory]:
@@ -156,7 +157,8 @@ def torch_rows(folder: Path, sizes: Sizes) -> Iterator[Row | Memory]:
     mapped = lambda: {tensor.name: tensor.torch() for tensor in modelfmt.open(path, mmap=True).tensors()}  # noqa: E731
     theirs = lambda: safetensors.torch.load_file(path)  # noqa: E731
     yield Row("all tensors, bf16 to torch, without a copy", "safetensors", 1, mapped, theirs, same)
-    yield torch_memory(folder, sizes)
+    if HAS_PEAKS:
+        yield torch_memory(folder, sizes)
 
 
 def gguf_reader() -> Any:
@@ -196,6 +198,9 @@ def torch_memory(folder: Path, sizes: Sizes) -> Memory:
 PEAK = "peak of the resident memory while all tensors are loaded and copied"
 #: What may be taken beyond the tensors, in MiB.
 BEYOND = 64
+
+#: Linux tells the peak of a process.
+HAS_PEAKS = Path("/proc/self/status").exists()
 
 # VmHWM, and not ru_maxrss: a process begins with the ru_maxrss of the one that started it.
 SCRIPT = """

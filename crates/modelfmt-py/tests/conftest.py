@@ -111,6 +111,9 @@ def interrupt(code: str) -> None:
 
 
 def cpu_seconds(process: int) -> float:
-    """The time that a process has worked on all cores, until it is waited for."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    """The time that a process has worked on all cores, until it is waited for; 0 where the system does not tell."""
+    stat = Path(f"/proc/{process}/stat")
+    if not stat.exists():
+        return 0
+    fields = stat.read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -106,9 +107,19 @@ class Web:
 
     def __init__(self, endpoint: str, folder: Path, log: Path) -> None:
         self.endpoint, self.folder, self._log = endpoint, folder, log
+        self._marks = 0
 
     def requests(self) -> list[str]:
-        return self._log.read_text().splitlines()
+        """The requests so far. nginx writes one down after its answer, so a request of our own has to follow it."""
+        self._marks += 1
+        mark = f"/mark-{self._marks}"
+        with contextlib.suppress(urllib.error.HTTPError):
+            urllib.request.urlopen(self.endpoint + mark, timeout=30).close()
+        end = time.monotonic() + 30
+        while f" {mark} " not in (log := self._log.read_text()):
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        return [line for line in log.splitlines() if " /mark-" not in line]
 
 
 @contextlib.contextmanager

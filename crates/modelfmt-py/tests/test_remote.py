@@ -40,6 +40,17 @@ def test_a_model_at_a_url_is_read_by_ranges(web, url, arrays):
     assert all(request.split()[2].startswith("bytes=") for request in web.requests())
 
 
+def test_a_column_is_one_request(web):
+    array = np.arange(1_000_000, dtype=np.float32).reshape(200, 5000)
+    modelfmt.save({"w": array}, web.folder / "wide.safetensors")
+    model = modelfmt.open(f"{web.endpoint}/wide.safetensors", cache=False)
+    before = len(web.requests())
+    np.testing.assert_array_equal(model.tensor("w")[:, 4990].numpy(), array[:, 4990])
+    assert len(web.requests()) == before + 1
+    np.testing.assert_array_equal(model.tensor("w")[[50, 190, 51], ::-7].numpy(), array[[50, 190, 51], ::-7])
+    assert len(web.requests()) == before + 3  # rows that are far apart are two ranges
+
+
 def test_what_may_be_secret_is_not_shown(web, url):
     secret = url + "?signature=s3cret"
     model = modelfmt.open(secret)

@@ -129,6 +129,11 @@ class Model(Mapping[str, Array]):
         return self._native
 
     @property
+    def is_remote(self) -> bool:
+        """Whether it was opened by a URL."""
+        return self._process is not None
+
+    @property
     def path(self) -> str | None:
         """The path or URL by which it was opened, without the parts that may be secret; ``None`` for content."""
         if self._path is None or self._process is None or self._native is None:

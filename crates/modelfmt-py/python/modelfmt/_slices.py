@@ -17,8 +17,11 @@ Index = int | slice | EllipsisType | Sequence[int] | npt.NDArray[np.integer[Any]
 Key = Index | tuple[Index, ...]
 Positions = npt.NDArray[np.int64]
 
-# A gap of up to this many bytes between two ranges is read with them: less work than another read.
-_GAP = 4096
+#: A gap of up to this many bytes between two ranges is read with them: less work than another read.
+GAP = 4096
+#: The same for a file at a URL, where each range is a request, and for tensors of up to ``FAR_NBYTES``: those are read whole at worst.
+FAR_GAP = 1 << 18
+FAR_NBYTES = 64 << 20
 
 
 class Slice(NamedTuple):
@@ -133,14 +136,14 @@ def _index_error(text: str) -> SliceError:
     return error
 
 
-def plan(places: list[Positions], goes: list[bool], shape: tuple[int, ...], unit: int) -> Slice:
-    """The ranges that have these places of elements of ``unit`` bytes."""
+def plan(places: list[Positions], goes: list[bool], shape: tuple[int, ...], unit: int, gap: int = GAP) -> Slice:
+    """The ranges that have these places of elements of ``unit`` bytes, with gaps of up to ``gap`` bytes."""
     result = tuple(len(one) for one, gone in zip(places, goes, strict=True) if not gone)
     if any(len(one) == 0 for one in places):
         counts = tuple(len(one) for one in places)
         return Slice([], counts, [None] * len(shape), result)
     strides = [unit * math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
-    split = _last_divided(places, shape, strides)
+    split = _last_divided(places, shape, strides, gap)
     starts, ends = np.zeros(1, dtype=np.int64), np.full(1, unit * math.prod(shape), dtype=np.int64)
     read: list[int] = []
     take: list[Positions | None] = []
@@ -148,7 +151,7 @@ def plan(places: list[Positions], goes: list[bool], shape: tuple[int, ...], unit
         if axis > split:
             count, order = shape[axis], one
         else:
-            firsts, lasts, order = _read_of(one, strides[axis], joined=axis == split)
+            firsts, lasts, order = _read_of(one, strides[axis], gap if axis == split else None)
             count = int((lasts - firsts).sum())
             starts, ends = (np.add.outer(starts, at * strides[axis]).reshape(-1) for at in (firsts, lasts))
         read.append(count)
@@ -156,31 +159,31 @@ def plan(places: list[Positions], goes: list[bool], shape: tuple[int, ...], unit
     return Slice(list(zip(starts.tolist(), ends.tolist(), strict=True)), tuple(read), take, result)
 
 
-def _last_divided(places: list[Positions], shape: tuple[int, ...], strides: list[int]) -> int:
+def _last_divided(places: list[Positions], shape: tuple[int, ...], strides: list[int], gap: int) -> int:
     """The last dimension of which only parts are read; -1 if there is none. Those after it are read whole: all of each is wanted, or
     what is not wanted is a small gap.
     """
     for axis in range(len(shape) - 1, -1, -1):
-        if strides[axis] * (shape[axis] - len(np.unique(places[axis]))) > _GAP:
+        if strides[axis] * (shape[axis] - len(np.unique(places[axis]))) > gap:
             return axis
     return -1
 
 
-def _read_of(one: Positions, stride: int, *, joined: bool) -> tuple[Positions, Positions, Positions]:
+def _read_of(one: Positions, stride: int, gap: int | None) -> tuple[Positions, Positions, Positions]:
     """What is read of one dimension: the first place and the last place + 1 of each range, and where each wanted place is among those
-    that are read. With ``joined``, neighbours are one range.
+    that are read. With a ``gap``, places that are no further apart are one range.
     """
     wanted, inverse = np.unique(one, return_inverse=True)
-    firsts, lasts = _runs(wanted, stride) if joined else (wanted, wanted + 1)
+    firsts, lasts = (wanted, wanted + 1) if gap is None else _runs(wanted, stride, gap)
     before = np.concatenate(([0], np.cumsum(lasts - firsts)[:-1]))
     run = np.searchsorted(firsts, wanted, side="right") - 1
     among = before[run] + (wanted - firsts[run])
     return firsts, lasts, among[inverse.reshape(-1)]
 
 
-def _runs(places: Positions, stride: int) -> tuple[Positions, Positions]:
+def _runs(places: Positions, stride: int, gap: int) -> tuple[Positions, Positions]:
     """Ranges of ascending places, those with small gaps between them as one."""
-    breaks = np.flatnonzero((np.diff(places) - 1) * stride > _GAP)
+    breaks = np.flatnonzero((np.diff(places) - 1) * stride > gap)
     firsts = places[np.concatenate(([0], breaks + 1))]
     lasts = places[np.concatenate((breaks, [len(places) - 1]))] + 1
     return firsts, lasts

@@ -28,6 +28,9 @@ class _Source(Protocol):
 
     def native(self) -> _Native: ...
 
+    @property
+    def is_remote(self) -> bool: ...
+
 
 class Tensor:
     """A tensor of a model. Nothing is read until you ask for its values, and a slice reads only its own ranges.
@@ -178,7 +181,7 @@ class Tensor:
         places, goes = _slices.resolve(key, self.shape)
         if size is None:
             return self._part_of_packed(places, goes)
-        taken = _slices.plan(places, goes, self.shape, size)
+        taken = _slices.plan(places, goes, self.shape, size, self._gap())
         data = self._gather(taken.ranges)
         values = _slices.finish(data.view(f"V{size}").reshape(taken.read), taken)
         return self._part(values.reshape(-1).view(np.uint8) if values.size else data[:0], taken.shape)
@@ -189,6 +192,11 @@ class Tensor:
         else:
             memory = Memory.copy_of(self.raw()[start:end])
         return Tensor(self.name, self.dtype, shape, memory.nbytes, memory=memory)
+
+    def _gap(self) -> int:
+        """How far ranges may be apart that are read as one."""
+        is_far = self._source is not None and self._source.is_remote and self.nbytes <= _slices.FAR_NBYTES
+        return _slices.FAR_GAP if is_far else _slices.GAP
 
     def _gather(self, ranges: list[tuple[int, int]]) -> Array:
         """The bytes of these ranges, one after the other."""
@@ -218,7 +226,7 @@ class Tensor:
             raise usage(f"{self.dtype} has no rows of whole blocks; .dequantize() can be sliced")
         if goes[-1] or len(places[-1]) != self.shape[-1] or (np.diff(places[-1]) != 1).any():
             raise usage(f"blocks of {self.dtype} take whole rows; .dequantize() can be sliced further")
-        taken = _slices.plan([*places[:-1], np.arange(shape[-1])], goes, shape, 1)
+        taken = _slices.plan([*places[:-1], np.arange(shape[-1])], goes, shape, 1, self._gap())
         values = _slices.finish(self._gather(taken.ranges).reshape(taken.read), taken)
         return self._part(values.reshape(-1), (*taken.shape[:-1], self.shape[-1]))
 
