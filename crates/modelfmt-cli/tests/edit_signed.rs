@@ -114,11 +114,37 @@ fn tensors_are_dropped_from_a_signed_file() {
     let first = values(&keys, &path)[0].0.clone();
     let copy = keys.path("copy.apr");
     fs::copy(&path, &copy).unwrap();
-    keys.ok(&["edit", &copy, "--drop", &first]);
+    let run = keys.run(&["edit", &copy, "--drop", &first]);
+    assert!(run.status == 0 && run.stderr.matches("note: ").count() == 1, "{}", run.stderr);
     assert!(keys.run(&["verify", &copy, "--key", &format!("{a}.pub")]).stdout.contains("SealMissing"));
     keys.ok(&["edit", &path, "--drop", &first, "--sign", &a, "-o", &copy, "--force"]);
     keys.ok(&["verify", &copy, "--key", &format!("{a}.pub"), "--min-revision", "7"]);
     assert!(values(&keys, &copy)[..] == values(&keys, &path)[1..]);
+}
+
+#[test]
+fn a_dry_run_says_what_becomes_of_signatures() {
+    let keys = Secrets::new();
+    let a = keys.key("ed25519", "a");
+    let path = signed(&keys, &[&a], "none");
+    let (bytes, first) = (fs::read(&path).unwrap(), values(&keys, &path)[0].0.clone());
+    for change in [["--set", "license=MIT"], ["--drop", &first]] {
+        let run = keys.run(&[&["edit", &path, "--dry-run"], &change[..]].concat());
+        let notes: Vec<&str> = run.stderr.lines().filter(|line| line.starts_with("note: ")).collect();
+        assert!(run.status == 0 && run.stderr.contains("would edit"), "{}", run.stderr);
+        assert!(notes.len() == 1 && notes[0].contains("is removed"), "{}", run.stderr);
+        let run = keys.run(&[&["edit", &path, "--dry-run", "--sign", &a], &change[..]].concat());
+        assert!(run.status == 0 && !run.stderr.contains("note: "), "{}", run.stderr);
+    }
+    assert!(bytes == fs::read(&path).unwrap());
+    // It is not signed in earnest either.
+    let place = inspected(&keys, &path)["tensors"][0]["offset"].as_u64().unwrap();
+    let mut damaged = bytes;
+    damaged[usize::try_from(place).unwrap()] ^= 1;
+    fs::write(&path, &damaged).unwrap();
+    let error = keys.run(&["edit", &path, "--set", "license=MIT", "--sign", &a, "--dry-run"]).error();
+    assert!(error.contains("not intact"), "{error}");
+    assert!(damaged == fs::read(&path).unwrap());
 }
 
 #[test]
@@ -184,6 +210,11 @@ fn a_signature_beside_a_file_is_made_anew() {
     let run = keys.run(&["edit", &path, "--set", "license=BSD", "--sign", &p256]);
     assert!(run.status == 0 && !run.stderr.contains("as it was"), "{}", run.stderr);
     keys.ok(&["verify", &path, "--key", &format!("{p256}.pub")]);
+    // That of the folder is still of before.
+    keys.ok(&["sign", &keys.path("."), "--key", &p256]);
+    let run = keys.run(&["edit", &path, "--set", "license=MIT", "--sign", &p256]);
+    assert!(run.stderr.contains("model.sig is the signature of the folder"), "{}", run.stderr);
+    assert!(!run.stderr.contains("of the file as it was"), "{}", run.stderr);
     let bytes = fs::read(&path).unwrap();
     let cases: &[(i32, &[&str], &str)] = &[
         (1, &["--set", "a=b", "--sign", &ed], "ed25519"),
@@ -260,6 +291,31 @@ fn the_signatures_of_a_set_are_removed_or_made_anew() {
         keys.ok(&["edit", &out, "--set", "license=MIT", "--sign", &b]);
         keys.ok(&["verify", &out, "--key", &a_public, "--key", &b_public, "--threshold", "2"]);
     }
+}
+
+#[test]
+fn signatures_of_shards_alone_are_removed_with_a_note() {
+    let keys = Secrets::new();
+    let a = keys.key("ed25519", "a");
+    let out = signed_set(&keys, "alone", &[&a], &[]);
+    let mut manifest: Value = serde_json::from_slice(&fs::read(&out).unwrap()).unwrap();
+    manifest.as_object_mut().unwrap().remove("seal").unwrap();
+    fs::write(&out, manifest.to_string()).unwrap();
+    keys.ok(&["verify", &out]);
+    let bytes = bytes_of(&out);
+    let signature = "the signature of the key";
+    let run = keys.run(&["edit", &out, "--set", "note=1", "--dry-run"]);
+    assert!(run.status == 0 && run.stderr.matches(signature).count() == 1, "{}", run.stderr);
+    assert!(bytes == bytes_of(&out));
+    let run = keys.run(&["edit", &out, "--set", "note=1"]);
+    assert!(run.status == 0 && run.stderr.matches(signature).count() == 1, "{}", run.stderr);
+    keys.ok(&["verify", &out]);
+    // The first shard, which has the metadata, has lost it. The others keep theirs until they change too.
+    let run = keys.run(&["edit", &out, "--set", "note=2"]);
+    assert!(run.status == 0 && !run.stderr.contains(signature), "{}", run.stderr);
+    let run = keys.run(&["edit", &out, "--rename", "*=new.*"]);
+    assert!(run.status == 0 && run.stderr.matches(signature).count() == 1, "{}", run.stderr);
+    keys.ok(&["verify", &out]);
 }
 
 #[test]

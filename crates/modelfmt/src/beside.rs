@@ -9,5 +9,5 @@ pub(crate) fn of_before(file: &Path) -> Vec<Note> {
     let outboard = crate::outboard::of_before(file).into_iter();
     #[cfg(feature = "sign")]
     let outboard = outboard.chain(crate::signed::of_before(file));
-    outboard.map(Note::from).collect()
+    outboard.collect()
 }

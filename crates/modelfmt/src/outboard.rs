@@ -12,6 +12,7 @@ use modelfmt_core::{AnyError, Execution};
 use crate::error::{Error, Result};
 use crate::pin::Pin;
 use crate::pin::open::path_of_outboard;
+use crate::words::Note;
 
 /// A written outboard.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,22 +77,24 @@ pub fn outboard(path: impl AsRef<Path>, overwrite: Overwrite, work: &Execution<'
 }
 
 /// Writes the outboard of a file that has just been written, whose bytes have been counted, and notes that.
-pub(crate) fn of_output(file: &Path, overwrite: Overwrite, work: &Execution<'_>) -> Result<String> {
+pub(crate) fn of_output(file: &Path, overwrite: Overwrite, work: &Execution<'_>) -> Result<Note> {
     let go_on = |_| work.advance(0);
     let work = Execution { threads: work.threads, progress: Some(&go_on) };
     let Outboard { blake3, path, .. } = outboard(file, overwrite, &work)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    Ok(format!("{name} proves any range of a file with the pin {}", Pin::B3(blake3)))
+    let text = format!("{name} proves any range of a file with the pin {}", Pin::B3(blake3));
+    Ok(Note::about(path, text))
 }
 
 /// A note about the outboard of a file that has just been replaced, if it has one.
-pub(crate) fn of_before(file: &Path) -> Option<String> {
+pub(crate) fn of_before(file: &Path) -> Option<Note> {
     let path = path_of_outboard(file);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     fs::symlink_metadata(&path).ok()?;
-    Some(format!(
+    let text = format!(
         "{name} is the outboard of another file, or of an older version of this one; make it again or remove it"
-    ))
+    );
+    Some(Note::about(path, text))
 }
 
 /// Refuses, before any work, what would be refused afterwards.

@@ -13,6 +13,7 @@ use crate::formats::Format;
 use crate::open::OpenOptions;
 use crate::signed_source::{OF_SETS, add};
 use crate::verify::FileReport;
+use crate::words::Note;
 
 /// The signature beside a model, as far as it was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,12 +79,14 @@ pub fn detached_signature(
 }
 
 /// Notes about the signatures beside a file that has just been changed, and in its folder.
-pub(crate) fn of_before(file: &Path) -> impl Iterator<Item = String> {
+pub(crate) fn of_before(file: &Path) -> impl Iterator<Item = Note> {
     let folder = folder_of(file);
     let signatures = [(signature_path(file), "the file"), (signature_path(folder), "the folder")];
     signatures.into_iter().filter(|(path, _)| path.is_file()).map(|(path, what)| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        format!("{name} is the signature of {what} as it was before; sign {what} again or remove it")
+        let text =
+            format!("{name} is the signature of {what} as it was before; sign {what} again or remove it");
+        Note::about(path, text)
     })
 }
 

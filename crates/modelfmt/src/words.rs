@@ -1,6 +1,7 @@
 //! What helps, as data, and how it is said: the library names its own fields, a program its own options.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use modelfmt_core::DType;
 
@@ -105,18 +106,25 @@ impl fmt::Display for Remedy {
     }
 }
 
-/// A note of a conversion.
+/// A note for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// What was chosen that it is about; its text goes on from there.
     pub choices: Vec<Choice>,
     /// The rest of its text.
     pub text: String,
+    /// The file that it is about, if that is one beside the model: an outboard, a signature.
+    pub file: Option<PathBuf>,
 }
 
 impl Note {
     pub(crate) fn of(choices: &[Choice], text: impl Into<String>) -> Self {
-        Self { choices: choices.to_vec(), text: text.into() }
+        Self { choices: choices.to_vec(), ..Self::from(text.into()) }
+    }
+
+    /// A note about a file beside the model.
+    pub(crate) fn about(file: PathBuf, text: String) -> Self {
+        Self { file: Some(file), ..Self::from(text) }
     }
 
     /// The text, in the words of a program.
@@ -131,7 +139,7 @@ impl Note {
 
 impl From<String> for Note {
     fn from(text: String) -> Self {
-        Self { choices: Vec::new(), text }
+        Self { choices: Vec::new(), text, file: None }
     }
 }
 

@@ -1,10 +1,12 @@
 //! `modelfmt edit`
 
+use std::path::Path;
 use std::time::Instant;
 
 use modelfmt::edit::{EditMethod, EditOptions, NewValue, Recovered};
 use modelfmt::keys::PrivateKey;
-use modelfmt::{Edited, Format, Overwrite, Printable};
+use modelfmt::oms::signature_path;
+use modelfmt::{Edited, Format, Note, Overwrite, Printable};
 
 use super::sign;
 use crate::args::Edit;
@@ -35,18 +37,7 @@ pub(crate) fn run(args: &Edit, quiet: bool) -> Result {
     let edit = modelfmt::Edit::new(&args.file, &options)?;
     let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
     if args.dry_run {
-        edit.check(args.output.as_deref(), overwrite)?;
-        let how = match (edit.method(), &args.output) {
-            (EditMethod::Unchanged | EditMethod::InPlace, Some(_)) if !edit.format().is_set() => {
-                EditMethod::NewFile
-            }
-            (_, Some(_)) if edit.format().is_set() => EditMethod::Written,
-            (how, _) => how,
-        };
-        let (tensors, dropped) = (changes(edit.renamed(), "renamed"), changes(edit.dropped(), "dropped"));
-        let path = edit.path().display().to_string();
-        say(format_args!("would edit {}{tensors}{dropped}, {}", Printable(&path), words(how)));
-        return Ok(());
+        return rehearse(edit, args.output.as_deref(), overwrite, quiet);
     }
     let bar = Progress::new("copying", edit.nbytes(), quiet || edit.method() == EditMethod::InPlace);
     let edited = bar.run(|work| match &args.output {
@@ -59,6 +50,19 @@ pub(crate) fn run(args: &Edit, quiet: bool) -> Result {
     if !quiet {
         report(&edited, beside.is_some(), begun);
     }
+    Ok(())
+}
+
+/// Says what an edit would do, or fails as it would.
+fn rehearse(edit: modelfmt::Edit, output: Option<&Path>, overwrite: Overwrite, quiet: bool) -> Result {
+    let path = edit.path().display().to_string();
+    let bar = Progress::new("checking", edit.nbytes(), quiet || edit.method() == EditMethod::InPlace);
+    let edited = bar.run(|work| edit.dry_run(output, overwrite, work))?;
+    if !quiet {
+        say_notes(&edited.notes);
+    }
+    let tensors = changes(edited.renamed, "renamed") + &changes(edited.dropped, "dropped");
+    say(format_args!("would edit {}{tensors}, {}", Printable(&path), words(edited.method)));
     Ok(())
 }
 
@@ -100,10 +104,8 @@ fn undo(args: &Edit, quiet: bool) -> Result {
 }
 
 fn report(edited: &Edited, is_signed_beside: bool, begun: Instant) {
-    let own = format!("{}.sig ", edited.path.file_name().unwrap_or_default().to_string_lossy());
-    for note in edited.notes.iter().filter(|note| !(is_signed_beside && note.text.starts_with(&own))) {
-        say(format_args!("note: {}", Printable(&note.in_words(&Flags))));
-    }
+    let anew = is_signed_beside.then(|| signature_path(&edited.path));
+    say_notes(edited.notes.iter().filter(|note| anew.is_none() || note.file != anew));
     let path = edited.path.display().to_string();
     let path = Printable(&path);
     let time = seconds(begun.elapsed());
@@ -117,6 +119,12 @@ fn report(edited: &Edited, is_signed_beside: bool, begun: Instant) {
         _ => size(edited.nbytes),
     };
     say(format_args!("edited {path}{keys}{tensors}, {}: {nbytes} in {time}", words(edited.method)));
+}
+
+fn say_notes<'a>(notes: impl IntoIterator<Item = &'a Note>) {
+    for note in notes {
+        say(format_args!("note: {}", Printable(&note.in_words(&Flags))));
+    }
 }
 
 /// `: 3 renamed`

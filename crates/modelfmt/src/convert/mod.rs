@@ -213,7 +213,7 @@ impl<'a> Conversion<'a> {
         let notes = notes.chain(tied.notes().map(Note::from)).chain(no_dedupe);
         let notes = notes.chain(alike::notes(model, target, &options));
         #[cfg(feature = "seal")]
-        let notes = notes.chain(signatures::note(model, target, &options));
+        let notes = notes.chain(signatures::note(model, target));
         let notes = notes.collect();
         let tied = tied.kept;
         Ok(Self { model, target, options, tensors: choice.tensors, tied, metadata, notes, dropped })
@@ -261,7 +261,7 @@ impl<'a> Conversion<'a> {
             } else {
                 crate::outboard::of_before(&file)
             };
-            converted.notes.extend(note.map(Note::from));
+            converted.notes.extend(note);
         }
         Ok(converted)
     }

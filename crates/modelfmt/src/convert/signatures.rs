@@ -2,14 +2,13 @@
 
 use modelfmt_core::value::Value;
 
-use super::options::ConvertOptions;
 use crate::choice::Choice;
 use crate::formats::Format;
 use crate::model::Model;
 use crate::words::Note;
 
 /// That they are left out.
-pub(super) fn note(model: &Model, target: Format, options: &ConvertOptions) -> Option<Note> {
+pub(super) fn note(model: &Model, target: Format) -> Option<Note> {
     let is_signed = |model: &Model| {
         let details = model.container().details();
         details.is_ok_and(|details| {
@@ -20,9 +19,8 @@ pub(super) fn note(model: &Model, target: Format, options: &ConvertOptions) -> O
         return None;
     }
     let text = "the signatures inside the input cover that file alone, and are left out";
-    let can_sign = matches!(target, Format::Apr2 | Format::Apr2Sharded) && options.seal.is_none();
-    Some(match can_sign {
-        true => Note::of(&[Choice::Sign], format!("signs the output; {text}")),
-        false => Note::from(text.to_owned()),
+    Some(match target {
+        Format::Apr2 | Format::Apr2Sharded => Note::of(&[Choice::Sign], format!("signs the output; {text}")),
+        _ => Note::from(text.to_owned()),
     })
 }

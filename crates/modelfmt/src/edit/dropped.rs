@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use modelfmt_core::edit::NewFile;
 use modelfmt_core::source::{FileVersion, folder_of};
-use modelfmt_core::write::{AtomicFile, Output, Overwrite};
+use modelfmt_core::write::{AtomicFile, Discard, Output, Overwrite};
 use modelfmt_core::{AnyError, Execution};
 
 use super::fault::{opened, version};
 use super::set::SetEdit;
 use super::{Edit, EditMethod, Edited, check};
 use crate::choice::Choice;
-use crate::convert::{Conversion, ConvertOptions};
+use crate::convert::{Conversion, ConvertOptions, Converted};
 use crate::error::{Error, Result};
 use crate::globs::escaped;
 use crate::model::Model;
@@ -25,6 +25,13 @@ pub(super) struct Written {
     nbytes: u64,
     /// The notes of the conversion.
     notes: Vec<Note>,
+}
+
+impl Written {
+    fn of(path: PathBuf, converted: Converted) -> Self {
+        let nbytes = converted.files.iter().map(|file| file.nbytes).sum();
+        Self { path, nbytes, notes: converted.notes }
+    }
 }
 
 impl Edit {
@@ -43,8 +50,7 @@ impl Edit {
         };
         let is_same = modelfmt_core::write::InputFiles::new([&self.path]).contains(out);
         let resolved = if is_same { std::fs::canonicalize(out).map_err(failed)? } else { out.to_owned() };
-        let model = check::preview(&self.path, opened(&self.path)?, new)?;
-        let options = self.options(&model, work)?;
+        let (model, options) = self.source(new, work)?;
         let conversion = Conversion::new(&model, self.format, &options)?;
         let file = AtomicFile::create(resolved, overwrite).map_err(failed)?;
         let converted = conversion.write_to_sink(&file, work)?;
@@ -59,13 +65,34 @@ impl Edit {
         Ok(Written { path: out.to_owned(), nbytes, notes })
     }
 
-    /// Writes the set that there would be under another name, without the tensors that are removed.
+    /// Does the same, and writes nothing.
+    pub(super) fn rehearse_without(
+        &self,
+        new: &NewFile,
+        path: PathBuf,
+        work: &Execution<'_>,
+    ) -> Result<Written> {
+        let (model, options) = self.source(new, work)?;
+        let converted =
+            Conversion::new(&model, self.format, &options)?.write_to_sink(&Discard::default(), work)?;
+        Ok(Written::of(path, converted))
+    }
+
+    /// What is converted: the file with all other changes. And how it is.
+    fn source(&self, new: &NewFile, work: &Execution<'_>) -> Result<(Model, ConvertOptions)> {
+        let model = check::preview(&self.path, opened(&self.path)?, new)?;
+        let options = self.options(&model, work)?;
+        Ok((model, options))
+    }
+
+    /// Lets `write` write the set that there would be under another name, without the tensors that are removed.
     pub(super) fn write_set(
         &self,
         edit: &SetEdit,
         out: &Path,
         overwrite: Overwrite,
         work: &Execution<'_>,
+        write: impl FnOnce(Conversion<'_>) -> Result<Converted>,
     ) -> Result<Written> {
         let model = edit.preview(&self.path, work)?;
         let folder = folder_of(&self.path);
@@ -78,9 +105,7 @@ impl Edit {
         let conversion = Conversion::new(&model, self.format, &options)?;
         let name = out.file_name().unwrap_or_default().to_string_lossy();
         let path = out.with_file_name(conversion.index_name(&name)?);
-        let converted = conversion.write(out, work)?;
-        let nbytes = converted.files.iter().map(|file| file.nbytes).sum();
-        Ok(Written { path, nbytes, notes: converted.notes })
+        Ok(Written::of(path, write(conversion)?))
     }
 
     /// A conversion into the same format that leaves out the tensors that are removed, and keeps everything else. If it is to be signed, the
@@ -97,20 +122,18 @@ impl Edit {
         Ok(options)
     }
 
-    pub(super) fn rewritten(self, written: Written) -> Edited {
-        let Written { path, nbytes, notes } = written;
-        // The caller did not ask the conversion to exclude anything; `dropped` says how many tensors are gone.
-        let about_edit = |note: &Note| !note.choices.contains(&Choice::Exclude);
-        Edited {
-            path,
-            method: EditMethod::Written,
-            nbytes,
-            changed_nbytes: nbytes,
-            set: self.set,
-            unset: self.unset,
-            renamed: self.renamed,
-            dropped: self.drop.len(),
-            notes: self.notes.into_iter().chain(notes.into_iter().filter(about_edit)).collect(),
-        }
+    /// The result, once the model has been written again.
+    pub(super) fn rewritten(mut self, written: Written) -> Edited {
+        let Written { path, nbytes, mut notes } = written;
+        // The caller did not ask the conversion to exclude anything; `dropped` says how many tensors are gone. What becomes of signatures then
+        // is in the notes of the plan.
+        let is_known = |choice: &Choice| match choice {
+            Choice::Exclude => true,
+            Choice::Sign => !self.drop.is_empty(),
+            _ => false,
+        };
+        notes.retain(|note| !note.choices.iter().any(is_known));
+        self.method = EditMethod::Written;
+        self.result(path, (nbytes, nbytes), notes)
     }
 }

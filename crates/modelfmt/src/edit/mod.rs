@@ -42,9 +42,9 @@ mod signing;
 
 use std::path::{Path, PathBuf};
 
-use modelfmt_core::edit::NewFile;
 pub use modelfmt_core::edit::Recovered;
-use modelfmt_core::source::FileVersion;
+use modelfmt_core::edit::{FileChange, NewFile};
+use modelfmt_core::source::{FileVersion, folder_of};
 use modelfmt_core::value::Object;
 use modelfmt_core::write::Overwrite;
 use modelfmt_core::{Execution, Source};
@@ -246,11 +246,12 @@ impl Edit {
         self.drop.len()
     }
 
-    /// Refuses what [`write`](Self::write), or [`write_to`](Self::write_to) an output, would refuse before it does anything.
+    /// Refuses what [`write`](Self::write), or [`write_to`](Self::write_to) an output, would refuse before it reads anything.
+    /// [`dry_run`](Self::dry_run) does more.
     ///
     /// # Errors
     /// [`Error::NotEditable`] if tensors are to be removed from a model of several files without an output; [`Error::Usage`] for an output
-    /// that is the file itself, [`Error::Exists`] for one that may not be replaced.
+    /// that is the file itself, [`Error::Exists`] for one that may not be replaced, [`Error::Write`] for one in no folder.
     pub fn check(&self, out: Option<&Path>, overwrite: Overwrite) -> Result<()> {
         let Some(out) = out else {
             return match &self.target {
@@ -267,6 +268,10 @@ impl Edit {
         }
         if overwrite == Overwrite::Refuse && std::fs::symlink_metadata(out).is_ok() {
             return Err(Error::Exists { path: out.to_owned() });
+        }
+        if !folder_of(out).is_dir() {
+            let source = std::io::ErrorKind::NotFound.into();
+            return Err(Error::Write { path: out.to_owned(), source });
         }
         Ok(())
     }
@@ -297,6 +302,54 @@ impl Edit {
         Ok(self.done(path, changed))
     }
 
+    /// Does all that [`write`](Self::write), or [`write_to`](Self::write_to) an output, does, and writes nothing: what is to be signed is verified, and
+    /// values that would be written again are read and checked. So it fails where that would fail, unless the disk is at fault. In the result
+    /// `changed_nbytes` is 0.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write) and [`write_to`](Self::write_to).
+    pub fn dry_run(self, out: Option<&Path>, overwrite: Overwrite, work: &Execution<'_>) -> Result<Edited> {
+        self.check(out, overwrite)?;
+        Ok(Edited { changed_nbytes: 0, ..self.rehearse(out, overwrite, work)? })
+    }
+
+    fn rehearse(mut self, out: Option<&Path>, overwrite: Overwrite, work: &Execution<'_>) -> Result<Edited> {
+        let path = out.unwrap_or(&self.path).to_owned();
+        let nbytes = match (&self.target, out) {
+            (_, None) if self.method == EditMethod::Unchanged => self.len(),
+            (Target::Set(edit), Some(out)) => {
+                let written =
+                    self.write_set(edit, out, overwrite, work, |conversion| conversion.dry_run(out, work))?;
+                return Ok(self.rewritten(written));
+            }
+            (Target::Set(edit), None) => {
+                self.rehearse_signatures(edit, work)?;
+                edit.nbytes()
+            }
+            (Target::File(new, _), _) if !self.drop.is_empty() => {
+                let written = self.rehearse_without(new, path, work)?;
+                return Ok(self.rewritten(written));
+            }
+            (Target::File(new, _), _) => {
+                let nbytes = self.signed(new, work)?.len();
+                if out.is_some() {
+                    self.method = EditMethod::NewFile;
+                }
+                nbytes
+            }
+        };
+        Ok(self.result(path, (nbytes, 0), Vec::new()))
+    }
+
+    /// Signs a set without writing it.
+    fn rehearse_signatures(&self, edit: &SetEdit, work: &Execution<'_>) -> Result<()> {
+        match &self.signing {
+            Some(_) if edit.changes_files() => self.changes(edit, work).map(drop),
+            Some(signing) => signing.expect_intact(&self.path, work),
+            None => Ok(()),
+        }
+    }
+
     /// Writes the changed file to `out`, and leaves the old one alone. Of a model of several files a new set is written, whose files are
     /// named after `out` and about as large as the old ones.
     ///
@@ -312,7 +365,8 @@ impl Edit {
         self.check(Some(&out), overwrite)?;
         let changed = match &self.target {
             Target::Set(edit) => {
-                let written = self.write_set(edit, &out, overwrite, work)?;
+                let written =
+                    self.write_set(edit, &out, overwrite, work, |conversion| conversion.write(&out, work))?;
                 return Ok(self.rewritten(written));
             }
             Target::File(new, before) if !self.drop.is_empty() => {
@@ -343,19 +397,24 @@ impl Edit {
 
     /// Changes the files of a set together, and returns the number of bytes that were written.
     fn write_several(&self, edit: &SetEdit, work: &Execution<'_>) -> Result<u64> {
+        let edited = match edit.is_unchanged() {
+            true => 0,
+            false => edit.write(&self.path, &self.changes(edit, work)?, work)?,
+        };
         match &self.signing {
-            None => edit.write(&self.path, work, |_, text| Ok(file_of(text))),
-            Some(signing) if edit.changes_files() => {
-                edit.write(&self.path, work, |shards, text| signing.sign_set(&self.path, shards, &text, work))
-            }
-            Some(signing) => {
-                let edited = match edit.is_unchanged() {
-                    true => 0,
-                    false => edit.write(&self.path, work, |_, text| Ok(file_of(text)))?,
-                };
+            Some(signing) if !edit.changes_files() => {
                 Ok(signing.add_to_set(&self.path, work)?.saturating_add(edited))
             }
+            _ => Ok(edited),
         }
+    }
+
+    /// The files of a set as they will be, signed if that was asked for. If only the index changes, the signatures are added afterwards.
+    fn changes(&self, edit: &SetEdit, work: &Execution<'_>) -> Result<Vec<FileChange>> {
+        edit.changes(&self.path, work, |shards, text| match &self.signing {
+            Some(signing) if !shards.is_empty() => signing.sign_set(&self.path, shards, &text, work),
+            _ => Ok(file_of(text)),
+        })
     }
 
     /// The file as it will be, signed if that was asked for.
@@ -366,6 +425,7 @@ impl Edit {
         }
     }
 
+    /// The result, once the file has been written.
     fn done(self, path: PathBuf, changed_nbytes: u64) -> Edited {
         let nbytes = match &self.target {
             Target::File(..) if self.signing.is_some() => {
@@ -374,21 +434,26 @@ impl Edit {
             Target::File(new, _) => new.len(),
             Target::Set(edit) => edit.written_nbytes(),
         };
-        let mut notes = self.notes;
+        let mut notes = Vec::new();
         if self.method != EditMethod::Unchanged {
             notes.extend(through_link(&path));
             notes.extend(crate::beside::of_before(&path));
         }
+        self.result(path, (nbytes, changed_nbytes), notes)
+    }
+
+    /// The result; `notes` come after those of the plan.
+    fn result(self, path: PathBuf, (nbytes, changed_nbytes): (u64, u64), notes: Vec<Note>) -> Edited {
         Edited {
+            path,
             method: self.method,
             nbytes,
             changed_nbytes,
             set: self.set,
             unset: self.unset,
             renamed: self.renamed,
-            dropped: 0,
-            notes,
-            path,
+            dropped: self.drop.len(),
+            notes: self.notes.into_iter().chain(notes).collect(),
         }
     }
 }

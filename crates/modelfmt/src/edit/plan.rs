@@ -63,7 +63,7 @@ impl Edit {
             None => one(&model, (&path, old), &names, &given)?,
         };
         let method = if dropped.positions.is_empty() { method } else { EditMethod::Written };
-        notes.extend(signing::note(&model, method, signing.as_ref()));
+        notes.extend(signing::note(&model, &target, method, signing.as_ref()));
         let is_only_signed = method == EditMethod::Unchanged && signing.is_some();
         let method = if is_only_signed { EditMethod::InPlace } else { method };
         let drop = dropped.names(&model, &names);

@@ -147,6 +147,12 @@ impl SetEdit {
         !self.files.is_empty()
     }
 
+    /// Whether the file of that name changes.
+    #[cfg_attr(not(feature = "seal"), allow(dead_code, reason = "only signatures are looked for by file"))]
+    pub(super) fn changes_file(&self, name: &str) -> bool {
+        self.files.iter().any(|file| file.name == name)
+    }
+
     /// The number of bytes of the files that change.
     pub(super) fn nbytes(&self) -> u64 {
         self.files.iter().map(|file| file.new.len()).sum()
@@ -209,22 +215,28 @@ impl SetEdit {
         }
     }
 
-    /// Changes the files, which `sign` may sign, and gives the manifest that goes with that; returns the bytes that were written.
-    pub(super) fn write(
+    /// The files as they will be, the index last; it states their digests. `sign` gets the other files and the text of the index, and says what
+    /// becomes of it.
+    pub(super) fn changes(
         &self,
         path: &Path,
         work: &Execution<'_>,
         sign: impl FnOnce(&mut [FileChange], Vec<u8>) -> Result<NewFile>,
-    ) -> Result<u64> {
-        let unread = |source| Error::Write { path: path.to_owned(), source };
+    ) -> Result<Vec<FileChange>> {
         let mut files = self.files.clone();
         if let Some(listing) = &self.listing {
-            let listed = self.digests(listing, work).map_err(unread)?;
+            let listed = self.digests(listing, work);
+            let listed = listed.map_err(|source| Error::Write { path: path.to_owned(), source })?;
             let text = listing.edited(&listed).map_err(|fault| failed(path, fault))?;
             let new = sign(&mut files, text)?;
             files.push(FileChange { name: listing.name.clone(), new, before: listing.version.clone() });
         }
-        interruptible(path, work, |go_on| modelfmt_core::edit::change_several(&self.index, &files, go_on))
+        Ok(files)
+    }
+
+    /// Makes these changes, all of them or none, and returns the number of bytes that were written.
+    pub(super) fn write(&self, path: &Path, changes: &[FileChange], work: &Execution<'_>) -> Result<u64> {
+        interruptible(path, work, |go_on| modelfmt_core::edit::change_several(&self.index, changes, go_on))
     }
 
     /// What the index is to state of the files that change.

@@ -1,6 +1,6 @@
 //! Signatures inside a file or set that is edited. Old ones do not cover the change; new ones can be made.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use apr2::SetIndex;
@@ -10,7 +10,7 @@ use modelfmt_core::source::{BoxSource, folder_of};
 use modelfmt_core::{Execution, Limits};
 
 use super::fault::{failed, opened};
-use super::{EditMethod, EditOptions};
+use super::{EditMethod, EditOptions, Target};
 use crate::choice::Choice;
 use crate::convert::ConvertOptions;
 use crate::error::{Error, Result};
@@ -55,6 +55,11 @@ impl Signing {
         Signers { keys: &self.keys, revision: self.revision }
     }
 
+    /// Refuses to sign a model that is not intact.
+    pub(super) fn expect_intact(&self, path: &Path, work: &Execution<'_>) -> Result<()> {
+        expect_intact(&Model::open(path)?, work)
+    }
+
     /// Signs what a conversion writes. A signature vouches for the whole content, so the model at `path` is verified first.
     pub(super) fn sign_output(
         &self,
@@ -62,14 +67,14 @@ impl Signing {
         options: &mut ConvertOptions,
         work: &Execution<'_>,
     ) -> Result<()> {
-        expect_intact(&Model::open(path)?, work)?;
+        self.expect_intact(path, work)?;
         options.seal = Some(self.by().options());
         Ok(())
     }
 
     /// The file as it will be, with its signatures. It is verified first.
     pub(super) fn sign_file(&self, path: &Path, new: &NewFile, work: &Execution<'_>) -> Result<NewFile> {
-        expect_intact(&Model::open(path)?, work)?;
+        self.expect_intact(path, work)?;
         let signed = self.by().file(&preview(path, new)?, work);
         Ok(signed.map_err(|error| failed(path, error))?.after(new))
     }
@@ -89,7 +94,7 @@ impl Signing {
         text: &[u8],
         work: &Execution<'_>,
     ) -> Result<NewFile> {
-        expect_intact(&Model::open(path)?, work)?;
+        self.expect_intact(path, work)?;
         let folder = folder_of(path);
         let mut stated = HashMap::new();
         for shard in shards {
@@ -123,18 +128,21 @@ fn preview(path: &Path, new: &NewFile) -> Result<apr2::Reader<BoxSource>> {
     apr2::Reader::from_source(preview).map_err(|error| failed(path, error))
 }
 
-/// What becomes of the signatures of a file that changes.
-pub(super) fn note(model: &Model, method: EditMethod, signing: Option<&Signing>) -> Option<Note> {
-    let is_ours = |id: &[u8; 32]| {
-        signing.is_some_and(|by| by.keys.iter().any(|key| key.verifying_key().key_id() == *id))
+/// What becomes of the signatures of a model that changes.
+pub(super) fn note(
+    model: &Model,
+    target: &Target,
+    method: EditMethod,
+    signing: Option<&Signing>,
+) -> Option<Note> {
+    let mut gone = match method {
+        EditMethod::Unchanged => Vec::new(),
+        _ => removed(model, target, method == EditMethod::Written),
     };
-    let all: Vec<_> = match model.as_apr2_sharded() {
-        _ if method == EditMethod::Unchanged => return None,
-        Some(set) => set.index().signatures().collect(),
-        None => model.as_apr2()?.index().seal()?.signatures().collect(),
-    };
-    let gone = all.iter().map(|signature| signature.key_id);
-    let gone = gone.filter(|id| !id.as_ref().is_some_and(is_ours)).map(|id| match id {
+    let ours: Vec<[u8; 32]> =
+        signing.iter().flat_map(|by| &by.keys).map(|key| key.verifying_key().key_id()).collect();
+    gone.retain(|id| id.is_none_or(|id| !ours.contains(&id)));
+    let gone = gone.into_iter().map(|id| match id {
         Some(id) => format!("the key {}", blake3::Hash::from_bytes(id).to_hex()),
         None => "a key of an unknown type".to_owned(),
     });
@@ -152,4 +160,26 @@ pub(super) fn note(model: &Model, method: EditMethod, signing: Option<&Signing>)
         Some(_) => Note::from(format!("the {text}")),
         None => Note::of(&[Choice::Sign], format!("signs the file anew; the {text}")),
     })
+}
+
+/// The keys of the signatures that are removed, each once; `None` is one of an unknown type. Shards of a set can have signatures without it.
+fn removed(model: &Model, target: &Target, is_rewritten: bool) -> Vec<Option<[u8; 32]>> {
+    let mut all = Vec::new();
+    match (model.as_apr2_sharded(), target) {
+        (Some(set), Target::Set(edit)) => {
+            if edit.changes_files() || is_rewritten {
+                all.extend(set.index().signatures());
+            }
+            let names = model.container().file_paths().into_iter().enumerate();
+            let changed = names.filter(|(_, name)| is_rewritten || edit.changes_file(name));
+            let shards = changed.filter_map(|(number, _)| set.shard(number).ok()?.index().seal());
+            shards.for_each(|seal| all.extend(seal.signatures()));
+        }
+        _ => {
+            let seal = model.as_apr2().and_then(|reader| reader.index().seal());
+            all.extend(seal.iter().flat_map(|seal| seal.signatures()));
+        }
+    }
+    let mut seen = HashSet::new();
+    all.into_iter().map(|signature| signature.key_id).filter(|id| seen.insert(*id)).collect()
 }

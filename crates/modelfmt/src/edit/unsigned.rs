@@ -6,7 +6,7 @@ use std::path::Path;
 use modelfmt_core::Execution;
 use modelfmt_core::edit::{FileChange, NewFile};
 
-use super::{EditMethod, EditOptions};
+use super::{EditMethod, EditOptions, Target};
 use crate::convert::ConvertOptions;
 use crate::error::Result;
 use crate::model::Model;
@@ -20,6 +20,10 @@ pub(super) enum Signing {}
 impl Signing {
     pub(super) const fn new(_: &Model, _: &EditOptions) -> Result<Option<Self>> {
         Ok(None)
+    }
+
+    pub(super) const fn expect_intact(&self, _: &Path, _: &Execution<'_>) -> Result<()> {
+        match *self {}
     }
 
     pub(super) fn sign_output(&self, _: &Path, _: &mut ConvertOptions, _: &Execution<'_>) -> Result<()> {
@@ -49,6 +53,6 @@ pub(super) const fn others(_: &Model, _: Option<&Signing>) -> Option<fn(&Path) -
     None
 }
 
-pub(super) const fn note(_: &Model, _: EditMethod, _: Option<&Signing>) -> Option<Note> {
+pub(super) const fn note(_: &Model, _: &Target, _: EditMethod, _: Option<&Signing>) -> Option<Note> {
     None
 }

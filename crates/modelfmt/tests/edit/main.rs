@@ -270,6 +270,40 @@ fn tensors_go_and_leave_everything_else() {
     }
 }
 
+/// A dry run says what the edit will say, or fails as that would, and writes nothing.
+#[test]
+fn a_dry_run_does_all_but_write() {
+    let drop_b = || {
+        let mut options = EditOptions::default();
+        options.drop.push("b".to_owned());
+        options
+    };
+    for format in FORMATS {
+        let folder = tempfile::tempdir().unwrap();
+        let path = one(format, folder.path());
+        let (bytes, work) = (fs::read(&path).unwrap(), Execution::default());
+        let dry = |out| Edit::new(&path, &drop_b()).unwrap().dry_run(out, Overwrite::Refuse, &work);
+        let planned = dry(None).unwrap();
+        let nowhere = folder.path().join("nowhere").join("m");
+        assert!(matches!(dry(Some(&nowhere)), Err(Error::Write { .. })), "{format}");
+        assert!(matches!(dry(Some(&path)), Err(Error::Usage { .. })), "{format}");
+        assert_eq!((&fs::read(&path).unwrap(), fs::read_dir(folder.path()).unwrap().count()), (&bytes, 1));
+        let mut edited = run(&path, &drop_b()).unwrap();
+        edited.changed_nbytes = 0;
+        assert_eq!(planned, edited, "{format}");
+    }
+    // The hash of what would be copied is checked.
+    let folder = tempfile::tempdir().unwrap();
+    let path = one(Format::Aero, folder.path());
+    let place = Model::open(&path).unwrap().container().location(0).unwrap().offset.unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[usize::try_from(place).unwrap()] ^= 1;
+    fs::write(&path, &bytes).unwrap();
+    let dry = Edit::new(&path, &drop_b()).unwrap().dry_run(None, Overwrite::Replace, &Execution::default());
+    assert!(matches!(dry, Err(Error::Damaged { .. })), "{dry:?}");
+    assert_eq!(fs::read(&path).unwrap(), bytes);
+}
+
 #[test]
 fn another_file_is_written_and_the_old_one_stays() {
     for format in FORMATS {

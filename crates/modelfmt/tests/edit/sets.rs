@@ -257,10 +257,15 @@ fn a_set_is_edited_into_another_one() {
         };
         let edit = Edit::new(&path, &options).unwrap();
         assert_eq!((edit.method(), edit.dropped()), (EditMethod::Written, 2), "{format}");
-        let edited =
+        let (target, again) = (folder.path().join(&out), Edit::new(&path, &options).unwrap());
+        let planned = again.dry_run(Some(&target), Overwrite::Refuse, &Execution::default()).unwrap();
+        assert!(all_bytes(folder.path()) == bytes, "{format}");
+        let mut edited =
             edit.write_to(folder.path().join(&out), Overwrite::Refuse, &Execution::default()).unwrap();
         assert_eq!((edited.set, edited.unset, edited.renamed, edited.dropped), (1, 1, 3, 2), "{format}");
         assert_eq!(edited.method, EditMethod::Written);
+        edited.changed_nbytes = 0;
+        assert_eq!(planned, edited, "{format}");
         // The old files are what they were.
         let now = all_bytes(folder.path());
         assert!(bytes.iter().all(|(path, bytes)| now.get(path) == Some(bytes)), "{format}");
