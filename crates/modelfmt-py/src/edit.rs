@@ -1,20 +1,24 @@
 //! Metadata and names of a file, changed without its values.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use modelfmt::convert::RenameRule;
 use modelfmt::edit::{EditMethod, EditOptions, NewValue};
-use modelfmt::{Edit, Error, Overwrite};
+use modelfmt::keys::PrivateKey;
+use modelfmt::{Edit, Edited, Error, Overwrite};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors::{Keywords, raise, refuse};
+use crate::opening::listed;
 use crate::options::object;
+use crate::sealing::signing_key;
+use crate::signed;
 use crate::work::{self, Progress};
 
 /// Edits a file; returns what became of it.
 #[pyfunction]
-#[pyo3(signature = (path, output, set, unset, metadata, rename, drop, overwrite, dry_run, progress))]
+#[pyo3(signature = (path, output, set, unset, metadata, rename, drop, sign, revision, overwrite, dry_run, progress))]
 #[expect(clippy::too_many_arguments, reason = "the keywords of a Python function")]
 pub(crate) fn edit<'py>(
     py: Python<'py>,
@@ -25,6 +29,8 @@ pub(crate) fn edit<'py>(
     metadata: Option<Bound<'py, PyAny>>,
     rename: Vec<(String, String)>,
     drop: Vec<String>,
+    sign: Option<Bound<'py, PyAny>>,
+    revision: Option<u64>,
     overwrite: bool,
     dry_run: bool,
     progress: Option<Bound<'py, PyAny>>,
@@ -32,31 +38,38 @@ pub(crate) fn edit<'py>(
     let mut options = EditOptions::default();
     options.metadata = metadata.map(|text| object(&text)).transpose()?;
     options.set = object(set)?.into_iter().map(|(key, value)| (key, NewValue::Value(value))).collect();
-    (options.unset, options.drop) = (unset, drop);
+    (options.unset, options.drop, options.revision) = (unset, drop, revision);
     for (old, new) in rename {
         let rule = RenameRule::new(old, new).map_err(|why| refuse(py, "usage", &format!("rename: {why}")))?;
         options.rename.push(rule);
     }
-    let result = PyDict::new(py);
+    let beside = sign.map(|keys| signers(&path, &keys, &mut options)).transpose()?.flatten();
     let planned = py.detach(|| Edit::new(&path, &options)).map_err(|error| raise(py, &error))?;
-    if dry_run {
-        let how = if output.is_some() { EditMethod::NewFile } else { planned.method() };
-        result.set_item("how", word(how))?;
-        result.set_item("path", output.unwrap_or(path).into_os_string())?;
-        result.set_item("nbytes", planned.nbytes())?;
-        result.set_item("renamed", planned.renamed())?;
-        result.set_item("dropped", planned.dropped())?;
-        return Ok(result);
-    }
     let progress = Progress { callback: progress, total: planned.nbytes() };
     let overwrite = if overwrite { Overwrite::Replace } else { Overwrite::Refuse };
-    // What was begun in place is finished or put back, so it is waited for.
-    let edited = work::run_to_end(py, None, &progress, move |work| match output {
-        None => planned.write(work),
-        Some(output) => planned.write_to(output, overwrite, work),
-    })?;
+    let edited = if dry_run {
+        work::run(py, None, &progress, move |work| planned.dry_run(output.as_deref(), overwrite, work))?
+    } else {
+        // What was begun in place is finished or put back, so it is waited for.
+        work::run_to_end(py, None, &progress, move |work| match output {
+            None => planned.write(work),
+            Some(output) => planned.write_to(output, overwrite, work),
+        })?
+    };
     let edited = edited.map_err(|error: Error| raise(py, &error))?;
     progress.finish()?;
+    let signature = match beside.filter(|_| !dry_run) {
+        Some(key) => Some(signed::sign_changed(py, edited.path.clone(), key)?),
+        None => None,
+    };
+    answer(py, edited, signature.as_deref())
+}
+
+/// What became of a file. A note about the signature that has been made anew is left out.
+fn answer<'py>(py: Python<'py>, edited: Edited, signature: Option<&Path>) -> PyResult<Bound<'py, PyDict>> {
+    let notes = edited.notes.iter().filter(|note| signature.is_none() || note.file.as_deref() != signature);
+    let notes: Vec<String> = notes.map(|note| note.in_words(&Keywords)).collect();
+    let result = PyDict::new(py);
     result.set_item("how", word(edited.method))?;
     result.set_item("path", edited.path.into_os_string())?;
     result.set_item("nbytes", edited.nbytes)?;
@@ -64,9 +77,25 @@ pub(crate) fn edit<'py>(
     result.set_item("unset", edited.unset)?;
     result.set_item("renamed", edited.renamed)?;
     result.set_item("dropped", edited.dropped)?;
-    let notes: Vec<String> = edited.notes.iter().map(|note| note.in_words(&Keywords)).collect();
     result.set_item("notes", notes)?;
     Ok(result)
+}
+
+/// Who signs: inside an APR2 file, which the options say, otherwise a key for a signature beside the file.
+fn signers(path: &Path, keys: &Bound<'_, PyAny>, options: &mut EditOptions) -> PyResult<Option<PrivateKey>> {
+    let (py, keys) = (keys.py(), listed(keys)?);
+    if options.is_empty() {
+        let why = "sign: it signs what is changed, and nothing is to be; modelfmt.sign signs a file as it is";
+        return Err(refuse(py, "usage", why));
+    }
+    if signed::is_inside(path) {
+        options.sign = keys.iter().map(signing_key).collect::<PyResult<_>>()?;
+        return Ok(None);
+    }
+    if options.revision.is_some() {
+        return Err(refuse(py, "usage", "revision: only signatures inside APR2 files have one"));
+    }
+    signed::key_of_changed(py, path, &keys).map(Some)
 }
 
 /// Undoes an edit that was interrupted, and says whether there was one.

@@ -18,13 +18,53 @@ use crate::work::{self, Progress};
 
 /// Whether the keys are for a signature beside the file or folder. Only APR2 files have signatures inside.
 pub(crate) fn is_beside(opening: &Opening, place: &Place) -> bool {
-    let holds_its_own = |format| matches!(format, Format::Apr2 | Format::Apr2Sharded);
     match place {
         Place::Path(path) if !opening.keys.is_empty() => {
-            path.is_dir() || modelfmt::probe(path).is_ok_and(|found| !found.format.is_some_and(holds_its_own))
+            path.is_dir() || modelfmt::probe(path).is_ok_and(|found| !is_apr2(found.format))
         }
         _ => false,
     }
+}
+
+/// Whether the signatures of a file are inside it.
+pub(crate) fn is_inside(path: &Path) -> bool {
+    is_apr2(format(path))
+}
+
+const fn is_apr2(format: Option<Format>) -> bool {
+    matches!(format, Some(Format::Apr2 | Format::Apr2Sharded))
+}
+
+/// The key that signs a file that is about to be changed, beside it.
+pub(crate) fn key_of_changed(py: Python<'_>, path: &Path, keys: &[Bound<'_, PyAny>]) -> PyResult<PrivateKey> {
+    if path.is_dir() {
+        return Err(refuse(py, "usage", "sign: name the file that is to be changed, not its folder"));
+    }
+    if format(path).is_some_and(Format::is_set) {
+        let why = "sign: the model has several files, of which a signature of one does not cover the others; sign the folder afterwards";
+        return Err(refuse(py, "refused", why));
+    }
+    let key = one_key(py, "sign", keys)?;
+    if !key.key_type().is_nist() {
+        return Err(of_signature(py, &oms::Error::WrongKey(format!("this key is {}", key.key_type()))));
+    }
+    Ok(key)
+}
+
+/// Signs a file again after a change; the path of the signature.
+pub(crate) fn sign_changed(py: Python<'_>, path: PathBuf, key: PrivateKey) -> PyResult<PathBuf> {
+    let options = SignOptions::new().overwrite(Overwrite::Replace);
+    let signed = work::run(py, None, &Progress::none(), move |work| oms::sign(&path, &key, &options, work))?;
+    signed.map(|signed| signed.path).map_err(|error| of_signature(py, &error))
+}
+
+/// The key of a signature beside a file, which is by one key; `keyword` gave it.
+fn one_key(py: Python<'_>, keyword: &str, keys: &[Bound<'_, PyAny>]) -> PyResult<PrivateKey> {
+    let [key] = keys else {
+        let why = "a signature beside a file is by one key; for more, sign copies of their own";
+        return Err(refuse(py, "usage", &format!("{keyword}: {why}")));
+    };
+    private_key(key)
 }
 
 /// Requires a signature beside the model by one of the keys, and checks every byte that it covers.
@@ -137,11 +177,7 @@ fn beside<'py>(
             }
         };
     }
-    let [key] = keys else {
-        let why = "key: a signature beside a file is by one key; for more, sign copies of their own";
-        return Err(refuse(py, "usage", why));
-    };
-    let key = private_key(key)?;
+    let key = one_key(py, "key", keys)?;
     let total = std::fs::metadata(path).map_or(0, |file| if file.is_file() { file.len() } else { 0 });
     let progress = Progress { callback: progress, total };
     let path = path.to_owned();

@@ -37,6 +37,53 @@ def test_a_dry_run_of_an_edit_writes_nothing(saved):
     assert saved.read_bytes() == before
 
 
+def test_a_dry_run_raises_what_the_edit_would(tmp_path):
+    path = tmp_path / "m.aero"
+    modelfmt.save({"a": np.full(64, 1.5), "b": np.zeros(3)}, path)
+    planned = modelfmt.edit(path, set={"license": "MIT"}, drop="b", dry_run=True)
+    assert (planned.how, planned.set, planned.dropped, planned.path) == ("written", 1, 1, str(path))
+    for output, error in [(path, modelfmt.UsageError), (tmp_path / "none" / "m.aero", FileNotFoundError)]:
+        with pytest.raises(error):
+            modelfmt.edit(path, unset=[], drop="b", output=output, dry_run=True)
+    (tmp_path / "there.aero").touch()
+    with pytest.raises(FileExistsError):
+        modelfmt.edit(path, drop="b", output=tmp_path / "there.aero", dry_run=True)
+    damaged = bytearray(path.read_bytes())
+    damaged[damaged.index(np.full(64, 1.5).tobytes())] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(modelfmt.VerifyError):
+        modelfmt.edit(path, drop="b", dry_run=True)
+    assert path.read_bytes() == damaged
+
+
+def test_what_is_edited_is_signed(tmp_path):
+    alice, beside = modelfmt.keygen(tmp_path / "alice.pem", "ed25519"), modelfmt.keygen(tmp_path / "p.pem", "p256")
+    path = tmp_path / "m.apr"
+    modelfmt.save({"a": np.ones(4, np.float32), "b": np.zeros(3, np.float32)}, path)
+    modelfmt.edit(path, set={"n": 1}, sign=alice.private, revision=3)
+    assert len(modelfmt.open(path, keys=alice.public, min_revision=3)) == 2
+    assert "signature" in modelfmt.edit(path, set={"n": 2}, dry_run=True).notes[0]
+    assert modelfmt.edit(path, set={"n": 2}, drop="b", sign=[alice.private]).notes == []
+    assert len(modelfmt.open(path, keys=alice.public, min_revision=3)) == 1
+    other = tmp_path / "m.safetensors"
+    modelfmt.save({"a": np.ones(4)}, other)
+    modelfmt.sign(other, beside.private)
+    assert "m.safetensors.sig" in modelfmt.edit(other, set={"n": "1"}).notes[0]
+    assert modelfmt.edit(other, set={"n": "2"}, sign=beside.private).notes == []
+    assert len(modelfmt.open(other, keys=beside.public)) == 1
+    before = other.read_bytes()
+    for given, why in [
+        ({"set": {"n": "3"}, "sign": alice.private}, "this key is ed25519"),
+        ({"set": {"n": "3"}, "sign": [beside.private] * 2}, "sign: .*by one key"),
+        ({"set": {"n": "3"}, "sign": beside.private, "revision": 1}, "revision"),
+        ({"set": {"n": "3"}, "revision": 1}, "revision"),
+        ({"sign": beside.private}, "modelfmt.sign"),
+    ]:
+        with pytest.raises(modelfmt.UsageError, match=why):
+            modelfmt.edit(other, **given)
+    assert other.read_bytes() == before
+
+
 def test_values_that_are_wrong_are_found(tmp_path):
     path = tmp_path / "m.safetensors"
     tensors = {"nan": np.array([1, np.nan]), "inf": np.array([np.inf, 1, -np.inf]), "zero": np.zeros(3), "ok": np.arange(3.0)}

@@ -10,7 +10,7 @@ from typing import Any
 from . import _modelfmt
 from ._errors import usage
 from ._files import dumps
-from ._opening import Path, is_url
+from ._opening import Key, Path, is_url
 from ._progress import Progress, callback
 
 
@@ -40,6 +40,8 @@ def edit(
     metadata: Mapping[str, Any] | None = None,
     rename: Mapping[str, str] | None = None,
     drop: str | Sequence[str] = (),
+    sign: Key | Sequence[Key] | None = None,
+    revision: int | None = None,
     output: Path | None = None,
     overwrite: bool = False,
     dry_run: bool = False,
@@ -52,6 +54,12 @@ def edit(
 
     ``set`` sets keys of the metadata, ``metadata`` sets all keys of an object, and ``unset`` removes keys. ``rename`` maps old
     names to new ones, where ``*`` stands for any text. ``drop`` removes tensors, by patterns.
+
+    An edit removes the signatures inside an APR2 file, and leaves a signature beside a file as it is; ``notes`` say so. The private
+    keys of ``sign`` sign the result: Ed25519 keys inside an APR2 file, with a ``revision`` that stays as it is if you give none; one
+    P-256, P-384 or P-521 key beside a file of another format. What is to be signed inside is verified first.
+
+    A ``dry_run`` does all of this and writes nothing, so that it raises what the edit would raise.
     """
     if is_url(path) or is_url(output):
         raise usage("files of this machine are edited; download the file first")
@@ -64,6 +72,8 @@ def edit(
         None if metadata is None else dumps(metadata),
         list((rename or {}).items()),
         [drop] if isinstance(drop, str) else list(drop),
+        sign,
+        revision,
         overwrite,
         dry_run,
         callback(progress, "copying"),

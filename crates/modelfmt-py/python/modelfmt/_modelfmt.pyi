@@ -117,6 +117,8 @@ def edit(
     metadata: str | None,
     rename: Sequence[tuple[str, str]],
     drop: Sequence[str],
+    sign: _Path | bytes | Sequence[_Path | bytes] | None,
+    revision: int | None,
     overwrite: bool,
     dry_run: bool,
     progress: _Progress,
