@@ -11,7 +11,7 @@ pub use crate::cursor::Cursor;
 pub use crate::error::{Located, Shortened};
 pub use crate::execution::PIECE;
 pub use crate::extent::{Extent, Overlap, align_up, overlaps};
-pub use crate::fetch::{Dealt, Scan, ScanError, ScanRange, now, now_or_never};
+pub use crate::fetch::{Dealt, Scan, ScanError, ScanRange, each_step, now, now_or_never};
 pub use crate::file_index::FileIndex;
 pub use crate::format::FormatReader;
 pub use crate::names::NameTable;

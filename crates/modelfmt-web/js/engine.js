@@ -20,7 +20,7 @@ export class Engine {
   outputs = null;
   // Finds a file that is not among them.
   missing = () => {
-    throw new Error("it is not among the files that were given");
+    throw new Error("it is not among the files that were given; give all files of the model");
   };
   // Is called with the number of bytes that are done.
   onProgress = () => {};

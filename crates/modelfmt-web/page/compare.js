@@ -62,14 +62,12 @@ function changed(list) {
   if (list.length === 0) return null;
   const norms = list.some((item) => item.rel_norm !== undefined);
   const titles = ["tensor", "what", "largest difference", "relative", ...(norms ? ["rmse", "cosine", "‖a−b‖ / ‖a‖"] : [])];
-  const cell = (value) => h("td", { class: "number" }, value === undefined || value === null ? "" : typeof value === "number" ? number(value) : String(value));
+  const cell = (value, i) => h("td", { class: "number", "data-title": titles[i + 2] }, value === undefined || value === null ? "" : typeof value === "number" ? number(value) : String(value));
   const row = (item) =>
     h("tr", {},
       h("th", { scope: "row" }, item.name),
       h("td", {}, item.what.join(", ")),
-      cell(item.max_abs),
-      cell(item.max_rel),
-      norms && [cell(item.rmse), cell(item.cosine), cell(item.rel_norm)],
+      [item.max_abs, item.max_rel, ...(norms ? [item.rmse, item.cosine, item.rel_norm] : [])].map(cell),
     );
   return [
     h("h3", {}, counted(list.length, "changed tensor")),

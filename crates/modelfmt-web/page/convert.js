@@ -5,20 +5,33 @@ import { discard } from "./scratch.js";
 import { watched } from "./progress.js";
 import { count, counted, size } from "./units.js";
 
+const BOXES = {
+  widen: "take a wider type (lossless)",
+  stringify: "write metadata as text",
+  lossy: "drop metadata that it cannot hold",
+};
+const FIELDS = { include: "Only these tensors", exclude: "Without these", cast: "Cast", dequantize: "Dequantize", quantize: "Quantize" };
+
+// What the library says of options, in the words of this form.
+function inFields(text) {
+  const boxes = text.replace(/\b(\w+): true\b/g, (all, id) => (BOXES[id] ? `“${BOXES[id]}”` : all));
+  return boxes.replace(/\b(\w+): \[(?:"([^"]*)"|…)\]/g, (all, id, rule) => (FIELDS[id] ? `“${FIELDS[id]}”${rule ? ` ${rule}` : ""}` : all));
+}
+
 export async function convert(element, model) {
   const targets = await model.ask("targets", {});
   const own = model.summary.format.replace(/-sharded$/, "").replace(/^aeroset$/, "aero");
-  const to = h("select", { id: "to" }, targets.map(({ name }) => h("option", { value: name, selected: name === own }, name)));
+  const to = h("select", { id: "to" }, targets.map(({ name }) => h("option", { value: name, selected: name === own }, name === own ? `${name} (as it is now)` : name)));
   const text = (id, label, placeholder) => [h("label", { for: id }, label), h("input", { type: "text", id, placeholder, autocomplete: "off", spellcheck: "false" })];
-  const box = (id, label) => h("label", { class: "box" }, h("input", { type: "checkbox", id }), label);
+  const box = (id) => h("label", { class: "box" }, h("input", { type: "checkbox", id }), BOXES[id]);
   const metadata = h("textarea", { id: "new-metadata", rows: 6, spellcheck: "false", placeholder: '{"license": "MIT"}' });
   const shard = h("input", { type: "number", id: "shard-size", min: 1, placeholder: "no limit" });
   const [status, result] = [h("div", { role: "status" }), h("div", { id: "converted" })];
   const run = h("button", { type: "submit", class: "primary", id: "convert" }, "Convert");
   const form = h("form", { class: "form" },
     h("label", { for: "to" }, "Format"), to,
-    text("include", "Only tensors", "patterns, with commas between: model.layers.*, *.bias"),
-    text("exclude", "No tensors", "patterns"),
+    text("include", "Only these tensors", "patterns, with commas between: model.layers.*, *.bias"),
+    text("exclude", "Without these", "patterns"),
     text("cast", "Cast", "f16, or *.weight=bf16"),
     text("dequantize", "Dequantize", "f32, or f16"),
     text("quantize", "Quantize", "q8_0, q4_k_m, or *.weight=q4_0"),
@@ -26,9 +39,7 @@ export async function convert(element, model) {
     h("label", { for: "new-metadata" }, "Metadata"), metadata,
     h("span", { class: "what" }, "If the target lacks something"),
     h("div", { class: "boxes" },
-      box("widen", "take a wider type (lossless)"),
-      box("stringify", "write metadata as text"),
-      box("lossy", "drop metadata that it cannot hold"),
+      Object.keys(BOXES).map(box),
     ),
     h("span"), h("div", {}, run),
   );
@@ -39,15 +50,16 @@ export async function convert(element, model) {
     try {
       await write(model, to.value, targets, options(form), status, result);
     } catch (error) {
-      const lines = (error.details ?? []).map((line) => h("li", {}, line));
-      fill(result, h("div", { class: "problem" }, h("p", {}, error.message), lines.length > 0 && h("ul", {}, lines)));
+      const lines = (error.details ?? []).map((line) => h("li", {}, inFields(line)));
+      fill(result, h("div", { class: "problem" }, h("p", {}, inFields(error.message)), lines.length > 0 && h("ul", {}, lines)));
+      result.scrollIntoView({ block: "nearest" });
     } finally {
       run.disabled = false;
     }
   };
   fill(
     element,
-    h("p", {}, "The file is the one that the program writes, byte for byte; keys of the metadata that you give replace those of the model. Hashes and checksums of the source are checked on the way, and nothing appears if they do not hold."),
+    h("p", {}, "The output is the same as that of the program, byte for byte. Metadata that you give replaces that of the model, key by key. Hashes and checksums of the source are checked on the way; if one is wrong, nothing is written."),
     form,
     status,
     result,

@@ -112,6 +112,7 @@ function go(wanted) {
     view.element.hidden = !isWanted;
     $(`tab-${view.id}`).setAttribute("aria-selected", String(isWanted));
     $(`tab-${view.id}`).tabIndex = isWanted ? 0 : -1;
+    if (isWanted) $(`tab-${view.id}`).scrollIntoView({ block: "nearest", inline: "nearest" });
     if (isWanted && !view.isMade) {
       view.isMade = true;
       view.make();

@@ -16,7 +16,7 @@ export function overview(element, model, tools) {
     element,
     folder && h("p", { class: "quiet" }, folder),
     h("dl", { class: "summary" }, facts.map(fact)),
-    card("Seal", seal(summary, tools)),
+    card("Signatures and encryption", seal(summary, tools)),
     card("Types", types(summary)),
     card("Tensors by name", tree(model, tools)),
     summary.pins.length > 0 && card("Pins", [
@@ -70,7 +70,7 @@ function tree(model, tools) {
     }
   }
   function one(prefix, item) {
-    const sums = h("span", { class: "sums" }, `${counted(item.tensors, "tensor")}, ${short(item.parameters)} parameters, ${size(item.nbytes)}`);
+    const sums = h("span", { class: "sums" }, `${counted(item.tensors, "tensor")}, ${short(item.parameters)} parameter${item.parameters === 1 ? "" : "s"}, ${size(item.nbytes)}`);
     const name = h("span", { class: "name" }, item.name || "(no name)");
     if (!item.has_more) {
       const show = () => {

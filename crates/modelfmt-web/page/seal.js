@@ -22,7 +22,7 @@ function signer({ algorithm, key_id: id, is_named: isTrusted }) {
 function encrypted({ recipients, is_open: isOpen, hides_index: hidesIndex }) {
   const who = recipients.length === 1 ? "One key or passphrase opens it" : `${recipients.length} keys or passphrases open it`;
   if (isOpen) return `Encrypted, and open here. ${who}.`;
-  return `Encrypted${hidesIndex ? ", names and shapes too" : ", but for names and shapes"}. ${who}.`;
+  return `Encrypted${hidesIndex ? ", names and shapes too" : ", except names and shapes"}. ${who}.`;
 }
 
 function form(encryption, reopen, fail) {

@@ -12,7 +12,7 @@ export function tensors(element, model, tools) {
     "Tensors",
     (from, number) => model.ask("rows", { query, from, count: number }),
     (row) => [
-      h("span", { class: "name" }, row.name || "(no name)"),
+      h("span", { class: "name" }, h("bdi", { dir: "ltr" }, row.name || "(no name)")),
       h("span", { class: "dtype" }, row.dtype),
       h("span", { class: "shape" }, shape(row.shape)),
       h("span", { class: "size" }, row.has_data ? size(row.nbytes) : "no data"),

@@ -26,7 +26,7 @@ export function verify(element, model) {
       const total = (level.value === "full" ? model.summary.file_size : 0) + (signed ? model.summary.file_size : 0);
       const answer = await watched(status, "Verifying", total, (told) => model.verify({ level: level.value, ...signed }, told));
       const unchecked = beside && !signed && h("p", { id: "unchecked" }, `${beside.name} was not looked at: give the public key of the signer.`);
-      fill(result, answer ? [report(answer.value, performance.now() - started), unchecked] : h("p", { class: "quiet" }, "Stopped."));
+      fill(result, answer ? [report(answer.value, level.value, performance.now() - started), unchecked] : h("p", { class: "quiet" }, "Stopped."));
     } catch (error) {
       fill(result, h("p", { class: "problem" }, error.message));
     } finally {
@@ -59,18 +59,23 @@ async function signedBy(signature, keys) {
   return { signature: await signature.text(), signers: await Promise.all(Array.from(keys, (key) => key.text())) };
 }
 
-function report({ ok, checks, errors }, milliseconds) {
+// Names of checks that look at what the values are.
+const OF_VALUES = /crc|hash|sign|digest|encrypt/;
+
+function report({ ok, checks, errors }, level, milliseconds) {
   const made = checks.filter(({ status }) => status === "ok");
-  const verdict = ok ? `Nothing is wrong (${made.length} ${made.length === 1 ? "check" : "checks"}, ${(milliseconds / 1000).toFixed(1)} s).` : "This file is damaged, or breaks a rule of its format.";
+  const verdict = ok ? `Nothing is wrong (${made.length} ${made.length === 1 ? "check" : "checks"}, ${(milliseconds / 1000).toFixed(1)}\u00a0s).` : "This file is damaged, or breaks a rule of its format.";
   const row = ({ name, status, detail }) =>
     h("tr", { class: status },
       h("th", { scope: "row" }, name),
       h("td", { class: "status" }, WORDS[status]),
       h("td", {}, detail),
     );
+  const isBare = ok && level === "full" && !made.some(({ name }) => OF_VALUES.test(name));
   const more = errors.length > 1 && [h("h3", {}, `All ${errors.length} findings`), h("ul", { class: "findings" }, errors.slice(0, 1000).map((text) => h("li", {}, text)))];
   return [
     h("p", { class: ok ? "verdict good" : "verdict bad", id: "verdict" }, verdict),
+    isBare && h("p", { class: "quiet", id: "bare" }, "This file carries no hash and no checksum, so nobody can see whether its values have changed. AERO and APR2 carry them."),
     h("div", { class: "card" }, h("table", { class: "entries checks" }, h("tbody", {}, checks.map(row)))),
     more,
   ];

@@ -2,7 +2,7 @@
 
 use modelfmt_core::{
     Execution, Fetch, FetchFiles, Part, Report, VerifyLevel,
-    author::{OpenSet, Place, ShardMap as _, Shortened, with_causes},
+    author::{OpenSet, Place, ScanError, ShardMap as _, Shortened, each_step, with_causes},
 };
 
 use super::stated::sha256s;
@@ -192,8 +192,9 @@ impl<F: FetchFiles> Verifier<'_, F> {
                 Err(error) => found.push(format!("file {:?}: {error}", Shortened(&file.path))),
             }
         }
-        let hashes = sha256s(&sources.iter().map(|&(_, source)| source).collect::<Vec<_>>(), work).await;
-        found.extend(sources.into_iter().zip(hashes).filter_map(|((file, _), hash)| {
+        let (files, sources): (Vec<&SetFile>, Vec<&F::File>) = sources.into_iter().unzip();
+        let hashes = set_sha256s(&sources, work).await;
+        found.extend(files.into_iter().zip(hashes).filter_map(|(file, hash)| {
             let path = Shortened(&file.path);
             match (hash, file.sha256) {
                 (Ok(hash), Some(stated)) if hash != stated => {
@@ -208,6 +209,20 @@ impl<F: FetchFiles> Verifier<'_, F> {
         }));
         found
     }
+}
+
+/// The SHA-256 of each of these files, on several cores; or of some of them, if other processes hash the others.
+async fn set_sha256s<S: Fetch>(sources: &[&S], work: &Execution<'_>) -> Vec<Result<[u8; 32], ScanError>> {
+    let Some(share) = sources.first().and_then(|source| source.part_of_job()) else {
+        return sha256s(sources, work).await;
+    };
+    let sizes: Vec<u64> = sources.iter().map(|source| source.size()).collect();
+    let one = async |number: usize| match sources.get(number) {
+        Some(source) => sha256s(&[*source], work).await.pop().unwrap_or(Err(ScanError::Cancelled)),
+        None => Err(ScanError::Cancelled),
+    };
+    let all = each_step(Some(share), &sizes, one).await;
+    all.into_iter().map(|hashed| hashed.unwrap_or(Err(ScanError::Cancelled))).collect()
 }
 
 /// Bytes that are read at once.

@@ -1,6 +1,6 @@
 //! Checks of a sealed file: every digest, every page, and every segment that a key opens.
 
-use modelfmt_core::author::with_causes;
+use modelfmt_core::author::{each_step, with_causes};
 use modelfmt_core::{AlignedBuf, Execution, Fetch};
 
 use super::about;
@@ -37,14 +37,21 @@ pub(crate) async fn run(
     if section.is_locked() || !section.is_encrypted() {
         return found;
     }
-    for position in 0..section.body.extents.len() {
-        if let Err(error) = decrypts(index, section, source, position, work, &mut found.encryption).await {
-            found.encryption.push(with_causes(&error));
-            if matches!(error, Error::Cancelled) {
-                break;
-            }
+    let sizes: Vec<u64> = section.body.extents.iter().map(|extent| extent.size).collect();
+    let mut is_stopped = false;
+    let one = async |position| {
+        let mut found = Vec::new();
+        if is_stopped {
+            return Err(Error::Cancelled);
         }
-    }
+        if let Err(error) = decrypts(index, section, source, position, work, &mut found).await {
+            found.push(with_causes(&error));
+            is_stopped = matches!(error, Error::Cancelled);
+        }
+        Ok(found)
+    };
+    let all = each_step(source.part_of_job(), &sizes, one).await;
+    found.encryption.extend(all.into_iter().flatten().flatten().flatten());
     found
 }
 

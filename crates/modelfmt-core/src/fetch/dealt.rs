@@ -67,6 +67,46 @@ impl<C: Scan<Seen: Parcel>> Scan for Dealt<C> {
     }
 }
 
+/// What each step of a job gives that goes over bytes in a way of its own, such as a hash of a whole file: for each of `sizes`, the bytes that
+/// it goes over. Of several processes that [share](Share) the job, each takes the steps in its part of all bytes; where it takes none, and knows
+/// of none that another took, stands `None`. A step that fails is not noted: the last process takes it again, and has its error.
+pub async fn each_step<T: Parcel, E>(
+    share: Option<&Share>,
+    sizes: &[u64],
+    mut step: impl AsyncFnMut(usize) -> Result<T, E>,
+) -> Vec<Option<Result<T, E>>> {
+    let mut all = Vec::with_capacity(sizes.len());
+    let number = share.map(Share::begin);
+    let total = sizes.iter().map(|&size| u128::from(size)).sum::<u128>().max(1);
+    let mut before = 0;
+    for (at, &size) in sizes.iter().enumerate() {
+        // The middle of its bytes says whose it is.
+        let middle = (before + u128::from(size) / 2).min(total - 1);
+        before += u128::from(size);
+        let (Some(share), Some(number)) = (share, number) else {
+            all.push(Some(step(at).await));
+            continue;
+        };
+        let noted = |mut note: &[u8]| T::take(&mut note).filter(|_| note.is_empty());
+        if let Some(known) = share.known(number, at as u64).and_then(noted) {
+            all.push(Some(Ok(known)));
+        } else if share.takes(middle, total) {
+            let seen = step(at).await;
+            if let Ok(seen) = &seen
+                && share.is_part()
+            {
+                let mut note = Vec::new();
+                seen.put(&mut note);
+                share.note(number, at as u64, &note);
+            }
+            all.push(Some(seen));
+        } else {
+            all.push(None);
+        }
+    }
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use std::io;
@@ -154,5 +194,42 @@ mod tests {
         let whole = Shared(&bytes, Share::whole(part.1.take_notes()), AtomicU64::new(0));
         let stop = Execution { threads: 1, progress: Some(&|_| ControlFlow::Break(())) };
         assert!(matches!(scan(&whole, &whole.1, &pieces, &stop, drop), Err(ScanError::Cancelled)));
+    }
+
+    type Known = Vec<Option<Result<String, &'static str>>>;
+
+    /// The steps that are taken, and what is known of each; the second one fails.
+    fn steps(share: Option<&Share>, sizes: &[u64]) -> (Vec<usize>, Known) {
+        let mut taken = Vec::new();
+        let all = each_step(share, sizes, async |at| {
+            taken.push(at);
+            if at == 1 { Err("no") } else { Ok(format!("step {at}")) }
+        });
+        let all = crate::author::now_or_never(all).unwrap();
+        (taken, all)
+    }
+
+    #[test]
+    fn each_step_is_taken_by_one_part() {
+        // The sizes of a file may be any.
+        for sizes in [&[8, 1, 1, 1, 1, 0, 8][..], &[0, 0, 0], &[], &[4, 4, 0], &[u64::MAX, u64::MAX, 7]] {
+            let (taken, alone) = steps(None, sizes);
+            assert_eq!(taken, (0..sizes.len()).collect::<Vec<_>>());
+            for of in 1..5 {
+                let parts: Vec<_> = (0..of).map(|number| Share::part(number, of)).collect();
+                let mut taken: Vec<_> = parts.iter().flat_map(|part| steps(Some(part), sizes).0).collect();
+                taken.sort_unstable();
+                assert_eq!(taken, (0..sizes.len()).collect::<Vec<_>>(), "{sizes:?} {of}");
+                let notes: Vec<_> = parts.iter().map(Share::take_notes).collect();
+                let whole = Share::whole(notes.concat());
+                let failed = if sizes.is_empty() { Vec::new() } else { vec![1] };
+                assert_eq!(steps(Some(&whole), sizes), (failed, alone.clone()));
+                // What was not noted, the last one does.
+                let (taken, all) = steps(Some(&Share::whole(Vec::new())), sizes);
+                assert_eq!((taken.len(), all), (sizes.len(), alone.clone()));
+            }
+        }
+        let part = Share::part(0, 2);
+        assert_eq!(steps(Some(&part), &[8, 1, 1, 1, 1, 0, 8]).0, [0, 1, 2]);
     }
 }

@@ -20,9 +20,9 @@ use tensor_core::{AlignedBuf, Bytes};
 
 use crate::error::Error;
 use crate::execution::{Execution, PIECE};
-use crate::source::{FileId, Files, Source, checked_len};
+use crate::source::{FileId, Files, Share, Source, checked_len};
 
-pub use dealt::Dealt;
+pub use dealt::{Dealt, each_step};
 
 /// Asynchronous random access to bytes of a fixed length.
 ///
@@ -95,6 +95,11 @@ pub trait Fetch {
             }
             Ok(())
         }
+    }
+
+    /// The share of a job that is done on it, if several processes do that together.
+    fn part_of_job(&self) -> Option<&Share> {
+        None
     }
 
     /// Goes through whole sources from their first byte to their last, as a SHA-256 must: `add` takes the next bytes into
@@ -261,6 +266,10 @@ impl<S: Source + ?Sized> Fetch for S {
             (None, Some(shared)) => on_threads(shared, scan, work, take),
             (None, None) => in_order(self, scan, work, take),
         })
+    }
+
+    fn part_of_job(&self) -> Option<&Share> {
+        self.share()
     }
 
     fn each_whole<H: Send>(

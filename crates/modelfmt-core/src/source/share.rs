@@ -82,9 +82,21 @@ impl Share {
     pub(crate) fn looks_at(&self, piece: u64, count: u64, is_noted: bool) -> bool {
         match self.role {
             Role::Whole { .. } => true,
+            Role::Part { .. } => {
+                is_noted
+                    && self.takes(u128::from(piece), u128::from(count.max(1)))
+                    && self.state().notes.len() < MOST
+            }
+        }
+    }
+
+    /// Whether what lies at `place` of `total` is in this part.
+    pub(crate) fn takes(&self, place: u128, total: u128) -> bool {
+        match self.role {
+            Role::Whole { .. } => true,
+            // Numbers too large for this are of no file, and what no part takes is left to the last process.
             Role::Part { number, of } => {
-                let part = u128::from(piece) * u128::from(of) / u128::from(count.max(1));
-                is_noted && part == u128::from(number) && self.state().notes.len() < MOST
+                place.saturating_mul(u128::from(of)) / total.max(1) == u128::from(number)
             }
         }
     }
