@@ -189,8 +189,15 @@ fn tests(page: &Path, package: &Path) -> Result {
     need_packages(&tests)?;
     exec(workspace::cargo("build").args(["--quiet", "--package", "modelfmt-cli"]))?;
     let mut node = workspace::command("node");
-    let files = ["flow.test.mjs", "page.test.mjs", "npm.test.mjs", "package.test.mjs", "size.test.mjs"]
-        .map(|file| tests.join(file));
+    let files = [
+        "flow.test.mjs",
+        "page.test.mjs",
+        "verify.test.mjs",
+        "npm.test.mjs",
+        "package.test.mjs",
+        "size.test.mjs",
+    ]
+    .map(|file| tests.join(file));
     node.args(["--test", "--test-concurrency=1"]).args(files);
     node.env("MODELFMT_PAGE", page).env("MODELFMT_NPM", package);
     node.env("MODELFMT_PROGRAM", workspace::target_dir().join("debug/modelfmt"));

@@ -1,6 +1,6 @@
 // The page in Chromium. `cargo xtask web --test` builds it and runs this.
 import assert from "node:assert/strict";
-import { copyFileSync, mkdtempSync, openSync, closeSync, ftruncateSync, readFileSync, readdirSync, rmSync, writeFileSync, writeSync } from "node:fs";
+import { copyFileSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, dirname, join, relative } from "node:path";
 import { after, before, test } from "node:test";
@@ -8,6 +8,7 @@ import { start } from "./browser.mjs";
 import { demo } from "./demo.mjs";
 import { PROGRAM, TESTDATA, filesBeside, models, program } from "./models.mjs";
 import { serve } from "../serve.mjs";
+import { give, settled, sparse } from "./steps.mjs";
 import { execFileSync } from "node:child_process";
 
 let browser;
@@ -27,19 +28,6 @@ after(async () => {
   assert.deepEqual(others, [], "requests to others");
   assert.deepEqual(browser.problems, [], "errors that nobody caught");
 });
-
-// Waits until the page shows a model or says why not: the text of the problem, or null.
-async function settled(page) {
-  await page.waitForSelector("body[data-done]");
-  const problem = page.locator("#problem");
-  return (await problem.isVisible()) ? problem.textContent() : null;
-}
-
-async function give(page, paths) {
-  await page.evaluate(() => delete document.body.dataset.done);
-  await page.setInputFiles("#files", paths);
-  return settled(page);
-}
 
 // The content of the file that the page gives after a click.
 async function downloaded(page, selector) {
@@ -185,141 +173,6 @@ test("a large tensor is sampled, and counted when asked", async () => {
   await page.click("#exact");
   await page.click(".progress button");
   await page.waitForSelector("#exact:enabled");
-  await page.close();
-});
-
-// A file of one tensor with zeros, which takes no room on the disk.
-function sparse(path, nbytes, tensors = 1) {
-  const each = nbytes / tensors;
-  const tensor = (_, i) => [`w${i}`, { dtype: "F32", shape: [each / 4 / 1000, 1000], data_offsets: [i * each, (i + 1) * each] }];
-  const text = JSON.stringify(Object.fromEntries(Array.from({ length: tensors }, tensor)));
-  const header = Buffer.alloc(8 + text.length);
-  header.writeBigUInt64LE(BigInt(text.length));
-  header.write(text, 8);
-  writeFileSync(path, header);
-  const file = openSync(path, "r+");
-  ftruncateSync(file, header.length + nbytes);
-  closeSync(file);
-  return path;
-}
-
-test("verification names every check, and damage", async () => {
-  const page = await browser.page();
-  const good = demo();
-  const bad = join(folder, "damaged.aero");
-  copyFileSync(good, bad);
-  const bytes = readFileSync(bad);
-  bytes[2_000_000] ^= 1;
-  writeFileSync(bad, bytes);
-  for (const path of [good, bad]) {
-    assert.equal(await give(page, [path]), null);
-    await page.click("#tab-verify");
-    await page.click("#verify");
-    await page.waitForSelector("#verdict");
-    const expected = JSON.parse(await program(["verify", "--json"], path));
-    assert.equal(await page.locator("#verdict.good").count(), expected.ok ? 1 : 0, path);
-    const rows = await page.locator(".checks tr").evaluateAll((rows) => rows.map((row) => [row.className, row.firstChild.textContent, row.lastChild.textContent]));
-    assert.deepEqual(rows, expected.checks.map(({ status, name, detail }) => [status, name, detail]));
-    assert.equal(await page.locator("#bare").count(), 0, "it has hashes");
-  }
-  assert.equal(await give(page, [join(TESTDATA, "safetensors/set-00001-of-00005.safetensors")]), null);
-  await page.click("#verify");
-  await page.waitForSelector("#verdict.good");
-  assert.match(await page.textContent("#bare"), /no hash and no checksum/);
-  await page.close();
-});
-
-test("several workers verify a large file, and find what one finds", async () => {
-  const page = await browser.page();
-  await page.addInitScript(() => Object.defineProperty(navigator, "hardwareConcurrency", { value: 2 }));
-  await page.reload();
-  const path = join(folder, "several.aero");
-  execFileSync(PROGRAM, ["convert", sparse(join(folder, "several.safetensors"), 80_000_000), path, "--quiet", "--tensor-hashes"]);
-  let begun = 0;
-  page.on("worker", () => (begun += 1));
-  for (const at of [null, 20_000_000, 60_000_000]) {
-    if (at !== null) {
-      const file = openSync(path, "r+");
-      writeSync(file, Buffer.from([1]), 0, 1, at);
-      closeSync(file);
-    }
-    assert.equal(await give(page, [path]), null);
-    await page.click("#tab-verify");
-    begun = 0;
-    await page.click("#verify");
-    await page.waitForSelector("#verdict");
-    assert.equal(begun, 3, "two workers that read, and one that reports");
-    const expected = JSON.parse(await program(["verify", "--json"], path));
-    assert.equal(expected.ok, at === null);
-    const rows = await page.locator(".checks tr").evaluateAll((rows) => rows.map((row) => [row.className, row.firstChild.textContent, row.lastChild.textContent]));
-    assert.deepEqual(rows, expected.checks.map(({ status, name, detail }) => [status, name, detail]));
-  }
-  // The same from a server, of which each worker asks a part of the bytes.
-  let sent = 0;
-  const { server, port } = await serve(folder, 0, { cors: true, seen: ({ method }) => (sent += method === "GET") });
-  asked.push(`http://127.0.0.1:${port}/`);
-  await page.evaluate(() => delete document.body.dataset.done);
-  await page.click("#home");
-  await page.fill("#url", `http://127.0.0.1:${port}/${basename(path)}`);
-  await page.click("#url-form button");
-  assert.equal(await settled(page), null);
-  await page.click("#tab-verify");
-  [begun, sent] = [0, 0];
-  await page.click("#verify");
-  await page.waitForSelector("#verdict.bad");
-  assert.equal(begun, 3, "workers for a URL");
-  assert.ok(sent <= 40, `${sent} requests for 160 MB: they are read as streams`);
-  server.closeAllConnections();
-  server.close();
-  await page.close();
-});
-
-test("several workers share what a set and a sealed file need", async () => {
-  const page = await browser.page();
-  await page.addInitScript(() => Object.defineProperty(navigator, "hardwareConcurrency", { value: 2 }));
-  await page.reload();
-  const size = 72_000_000;
-  const source = sparse(join(folder, "shared.safetensors"), size, 4);
-  const key = join(folder, "shared.key");
-  writeFileSync(key, Buffer.alloc(32, 7));
-  const run = (...args) => execFileSync(PROGRAM, [...args, "--quiet"]);
-  run("convert", source, join(folder, "shared.aeroset.json"), "--shard-size", "18MiB");
-  run("convert", source, join(folder, "shared.apr"), "--seal", "--key-file", key);
-  const { server, port } = await serve(folder, 0, { cors: true });
-  asked.push(`http://127.0.0.1:${port}/`);
-  const sockets = [];
-  server.on("connection", (socket) => sockets.push(socket));
-  const sent = () => sockets.reduce((sum, { bytesWritten }) => sum + bytesWritten, 0);
-  for (const [name, keys] of [["shared.aeroset.json", []], ["shared.apr", ["--key-file", key]]]) {
-    await page.click("#home");
-    await page.fill("#url", `http://127.0.0.1:${port}/${name}`);
-    await page.evaluate(() => delete document.body.dataset.done);
-    await page.click("#url-form button");
-    assert.equal(await settled(page), null);
-    if (keys.length > 0) {
-      await page.evaluate(() => delete document.body.dataset.done);
-      await page.setInputFiles("#keys", [key]);
-      await page.click("#unseal");
-      assert.equal(await settled(page), null);
-    }
-    await page.click("#tab-verify");
-    let begun = 0;
-    const count = () => (begun += 1);
-    page.on("worker", count);
-    const before = sent();
-    await page.click("#verify");
-    await page.waitForSelector("#verdict");
-    const nbytes = sent() - before;
-    page.off("worker", count);
-    assert.equal(begun, 3, "two workers that read, and one that reports");
-    // One pass for hashes and checksums, another one for those of whole files or for decrypting.
-    assert.ok(nbytes > 1.9 * size && nbytes < 2.7 * size, `${name}: ${nbytes} bytes were sent`);
-    const expected = JSON.parse(await program(["verify", "--json", ...keys], join(folder, name)));
-    const rows = await page.locator(".checks tr").evaluateAll((rows) => rows.map((row) => [row.className, row.firstChild.textContent, row.lastChild.textContent]));
-    assert.deepEqual(rows, expected.checks.map(({ status, name, detail }) => [status, name, detail]));
-  }
-  server.closeAllConnections();
-  server.close();
   await page.close();
 });
 
@@ -578,7 +431,7 @@ test("files that are no models, and a worker that dies, are said in a sentence",
   assert.match(await give(page, [text]), /not a model file/);
   assert.match(await give(page, [text, text.replace("notes", "more")].filter((path, i) => i === 0 || (copyFileSync(text, path), true))), /There is no model/);
   // What stands for any fault of the reader: the worker ends in the middle of its work.
-  await page.route("**/engine.js", (route) => route.fulfill({ contentType: "text/javascript", body: 'export class Died extends Error {} export class Refused extends Error {} export class Engine { static async load() { return new Engine(); } call() { throw new Died("unreachable"); } }' }));
+  await page.route("**/engine.js", (route) => route.fulfill({ contentType: "text/javascript", body: 'export class Died extends Error {} export class Refused extends Error {} export class Engine { static async load() { return new Engine(); } async run() { throw new Died("unreachable"); } }' }));
   assert.match(await give(page, [demo()]), /the reader stopped working on this file \(unreachable\)/);
   await page.unroute("**/engine.js");
   assert.equal(await give(page, [demo()]), null);

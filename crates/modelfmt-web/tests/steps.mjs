@@ -1,0 +1,30 @@
+// What tests of the page do in it.
+import { closeSync, ftruncateSync, openSync, writeFileSync } from "node:fs";
+
+// Waits until the page shows a model or says why not: the text of the problem, or null.
+export async function settled(page) {
+  await page.waitForSelector("body[data-done]");
+  const problem = page.locator("#problem");
+  return (await problem.isVisible()) ? problem.textContent() : null;
+}
+
+export async function give(page, paths) {
+  await page.evaluate(() => delete document.body.dataset.done);
+  await page.setInputFiles("#files", paths);
+  return settled(page);
+}
+
+// A file of tensors with zeros, which takes no room on the disk.
+export function sparse(path, nbytes, tensors = 1) {
+  const each = nbytes / tensors;
+  const tensor = (_, i) => [`w${i}`, { dtype: "F32", shape: [each / 4 / 1000, 1000], data_offsets: [i * each, (i + 1) * each] }];
+  const text = JSON.stringify(Object.fromEntries(Array.from({ length: tensors }, tensor)));
+  const header = Buffer.alloc(8 + text.length);
+  header.writeBigUInt64LE(BigInt(text.length));
+  header.write(text, 8);
+  writeFileSync(path, header);
+  const file = openSync(path, "r+");
+  ftruncateSync(file, header.length + nbytes);
+  closeSync(file);
+  return path;
+}
