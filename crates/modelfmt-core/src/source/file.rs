@@ -9,7 +9,7 @@ use std::sync::Arc;
 #[cfg(all(feature = "direct", target_os = "linux"))]
 use super::direct;
 use super::pool::{FileVersion, Pool, Pooled};
-use super::{FileId, Files, Source, check_relative, checked_len};
+use super::{FileId, Files, Source, check_relative, checked_len, folder_of};
 #[cfg(all(feature = "direct", target_os = "linux"))]
 use tensor_core::AlignedBuf;
 
@@ -181,12 +181,6 @@ pub(crate) fn read_exact_at(file: &File, mut offset: u64, mut out: &mut [u8]) ->
         }
     }
     Ok(())
-}
-
-/// The folder that holds a file: `.` for a bare name.
-#[must_use]
-pub fn folder_of(file: &Path) -> &Path {
-    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// The files of a folder, for sets of files. However many are in use, 16 at most stay open: the others are opened again when they

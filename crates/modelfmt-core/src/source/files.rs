@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::{BoxSource, Source};
@@ -140,6 +141,12 @@ impl SetPaths {
         };
         self.0.push(&plain).map(drop).map_err(|_| PathFault::Twice)
     }
+}
+
+/// The folder that holds a file: `.` for a bare name.
+#[must_use]
+pub fn folder_of(file: &Path) -> &Path {
+    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]

@@ -21,8 +21,10 @@ use tensor_core::{AlignedBuf, Bytes};
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use file::read_exact_at;
 #[cfg(not(target_arch = "wasm32"))]
-pub use file::{FileSource, Folder, folder_of};
-pub use files::{Files, MemoryFiles, PathFault, SetPaths, SharedFiles, check_relative, shared_files};
+pub use file::{FileSource, Folder};
+pub use files::{
+    Files, MemoryFiles, PathFault, SetPaths, SharedFiles, check_relative, folder_of, shared_files,
+};
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use map::Mmap;
 #[cfg(not(target_arch = "wasm32"))]
