@@ -123,6 +123,7 @@ impl Note {
     }
 
     /// A note about a file beside the model.
+    #[cfg(not(target_arch = "wasm32"))]
     pub(crate) fn about(file: PathBuf, text: String) -> Self {
         Self { file: Some(file), ..Self::from(text) }
     }
