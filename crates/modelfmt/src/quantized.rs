@@ -1,7 +1,7 @@
-//! Quantized values element by element, however their blocks lie in a tensor.
+//! Quantized values and those of small types element by element, however their blocks lie in a tensor.
 
 use ggml_quant::QuantError;
-use modelfmt_core::{Block, DType, TensorInfo};
+use modelfmt_core::{Block, DType, SmallType, TensorInfo};
 
 /// Why elements could not be decoded: reading them failed, or decoding did.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(crate) fn is_even(info: &TensorInfo<'_>) -> bool {
         && info.dtype.nbytes(info.shape) == Some(info.nbytes)
 }
 
-/// Decodes the elements of a quantized tensor from `first` on; `read` gives bytes of it from an offset on.
+/// Decodes the elements of a tensor, of blocks or of a small type, from `first` on; `read` gives bytes of it from an offset on.
 pub(crate) fn decode<E>(
     info: &TensorInfo<'_>,
     first: u64,
@@ -49,7 +49,12 @@ pub(crate) fn decode<E>(
     };
     let (elements, nbytes) = (u64::from(elements), u64::from(nbytes));
     let row = match info.shape {
-        &[_, columns] if columns > 0 && dtype.nbytes(info.shape) != Some(info.nbytes) => columns,
+        // Only quantized rows are filled up to whole blocks.
+        &[_, columns]
+            if columns > 0 && dtype.is_quantized() && dtype.nbytes(info.shape) != Some(info.nbytes) =>
+        {
+            columns
+        }
         _ => info.elements(),
     };
     let row_len = row.div_ceil(elements).saturating_mul(nbytes);
@@ -64,7 +69,10 @@ pub(crate) fn decode<E>(
         read(number.saturating_mul(row_len).saturating_add(begin * nbytes), &mut blocks)
             .map_err(Failed::Read)?;
         values.resize(size((end - begin) * elements)?, 0.0);
-        ggml_quant::decode(dtype, &blocks, &mut values)?;
+        match SmallType::from_dtype(dtype) {
+            Some(small) => small.decode(&blocks, &mut values),
+            None => ggml_quant::decode(dtype, &blocks, &mut values)?,
+        }
         let (head, tail) = rest.split_at_mut(size(count)?);
         let skip = size(within - begin * elements)?;
         head.iter_mut().zip(values.iter().skip(skip)).for_each(|(out, value)| *out = *value);
@@ -88,12 +96,15 @@ mod tests {
             (DType::Q4K, &[3, 300], 864),
             (DType::Q4K, &[2, 256], 288),
             (DType::Q8_0, &[96], 102),
+            (DType::F8E4M3, &[5, 70], 350),
+            (DType::I4, &[3, 201], 302),
         ] {
             let info = TensorInfo::with_nbytes("w", dtype, shape, nbytes, true);
             let bytes = &bytes[..usize::try_from(nbytes).unwrap()];
             let view = modelfmt_core::TensorView::new(info, modelfmt_core::Bytes::Borrowed(bytes)).unwrap();
             let whole = ggml_quant::to_f32(&view).unwrap();
-            let uneven = dtype == DType::AprQ8 || shape == [7, 15] || shape == [3, 300];
+            let uneven =
+                dtype == DType::AprQ8 || [[7, 15], [3, 300], [3, 201]].iter().any(|uneven| shape == uneven);
             assert_eq!(is_even(&info), !uneven, "{dtype} {shape:?}");
             for first in (0..whole.len()).step_by(5) {
                 for len in [0, 1, 2, 31, 33, 257, 310, whole.len()] {

@@ -119,7 +119,7 @@ impl<'a> Pieces<'a> {
         }
         let mut floats = vec![0.0; size];
         let read = |at: u64, bytes: &mut [u8]| self.model.read_into(self.position, at, bytes);
-        decode_quantized(self.model, &self.info, first, &mut floats, &read)?;
+        decode_floats(self.model, &self.info, first, &mut floats, &read)?;
         self.uneven = Some((elements, first + count));
         let read = self.info.nbytes.saturating_sub(self.at).min(count.saturating_mul(4));
         self.at += read;
@@ -196,7 +196,11 @@ pub(crate) fn elements_of(
     if read_as(info.dtype) == info.dtype {
         return read(first * u64::from(info.dtype.size().unwrap_or(1)), out);
     }
-    decode_elements(model, info, first, out, read)
+    let mut values = vec![0f32; out.len() / 4];
+    decode_floats(model, info, first, &mut values, read)?;
+    let pairs = out.chunks_exact_mut(4).zip(&values);
+    pairs.for_each(|(out, value)| out.copy_from_slice(&value.to_le_bytes()));
+    Ok(())
 }
 
 /// A tensor's elements as numbers. The range lies within it.
@@ -221,8 +225,8 @@ pub(crate) fn read_stored(model: &Model, position: usize, first: u64, out: &mut 
     model.read_into(position, offset, out)
 }
 
-/// Decodes the elements of a quantized tensor from `first` on.
-fn decode_quantized(
+/// Decodes the elements of a tensor from `first` on: of blocks, or of a small type.
+fn decode_floats(
     model: &Model,
     info: &TensorInfo<'_>,
     first: u64,
@@ -237,42 +241,4 @@ fn decode_quantized(
             model.failed(AnyError::Io { at: first, len, source })
         }
     })
-}
-
-fn decode_elements(
-    model: &Model,
-    info: &TensorInfo<'_>,
-    first: u64,
-    out: &mut [u8],
-    read: ReadBytes<'_>,
-) -> Result<()> {
-    let dtype = info.dtype;
-    let invalid = |text: String| {
-        let source = io::Error::new(io::ErrorKind::InvalidData, text);
-        model.failed(AnyError::Io { at: first, len: out.len() as u64, source })
-    };
-    if dtype.is_quantized() {
-        let mut values = vec![0f32; out.len() / 4];
-        decode_quantized(model, info, first, &mut values, read)?;
-        let pairs = out.chunks_exact_mut(4).zip(&values);
-        pairs.for_each(|(out, value)| out.copy_from_slice(&value.to_le_bytes()));
-        return Ok(());
-    }
-    let Some(block) = dtype.block() else { return Err(invalid(format!("{dtype} has no blocks"))) };
-    let (elements, nbytes) = (u64::from(block.elements), u64::from(block.nbytes));
-    let wanted = out.len() as u64 / 4;
-    let (begin, end) = (first / elements, (first + wanted).div_ceil(elements));
-    let size = |n: u64| usize::try_from(n).map_err(|_| invalid("the range is larger than memory".to_owned()));
-    let mut blocks = vec![0; size((end - begin) * nbytes)?];
-    read(begin * nbytes, &mut blocks)?;
-    let mut values = vec![0f32; size((end - begin) * elements)?];
-    match SmallType::from_dtype(dtype) {
-        Some(small) => small.decode(&blocks, &mut values),
-        None => return Err(invalid(format!("{dtype} has no numbers"))),
-    }
-    let skip = size(first - begin * elements)?;
-    for (out, value) in out.chunks_exact_mut(4).zip(values.iter().skip(skip)) {
-        out.copy_from_slice(&value.to_le_bytes());
-    }
-    Ok(())
 }
