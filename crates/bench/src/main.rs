@@ -94,7 +94,7 @@ struct Sizes {
     /// MiB of f32 of which statistics are made
     #[arg(long, default_value_t = 1024)]
     stats_mib: u64,
-    /// MiB of the files that are encrypted and signed; three times as much memory is needed
+    /// MiB of the files that are encrypted and signed; five times as much memory is needed
     #[arg(long, default_value_t = 512)]
     seal_mib: u64,
 }

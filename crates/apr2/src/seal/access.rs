@@ -1,7 +1,8 @@
 //! The demands of a caller on a sealed file, and the keys that it brings to open one.
 
 use crate::error::SealFault;
-use crate::seal::keys::{Argon2Caps, Opener};
+use crate::seal::caps::Argon2Caps;
+use crate::seal::keys::Opener;
 use crate::seal::signatures::VerifyingKey;
 use crate::wire::Flags;
 

@@ -1,28 +1,6 @@
 //! The keys that open an encrypted file. Memory that holds a secret is wiped when it is dropped, and nothing prints
 //! one.
 
-use std::fmt;
-
-/// How much opening a file with a passphrase may cost. The file says how much it costs, and that is compared with these caps before any memory is
-/// allocated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Argon2Caps {
-    /// Memory in KiB; 1 GiB unless said otherwise.
-    pub memory: u32,
-    /// The product of memory in KiB and passes; 4 GiB of passes unless said otherwise.
-    pub work: u64,
-    /// Passes; 64 unless said otherwise.
-    pub passes: u32,
-    /// Lanes; 16 unless said otherwise.
-    pub lanes: u32,
-}
-
-impl Default for Argon2Caps {
-    fn default() -> Self {
-        Self { memory: 1 << 20, work: 1 << 22, passes: 64, lanes: 16 }
-    }
-}
-
 #[cfg(not(feature = "encrypt"))]
 pub(crate) use off::Opener;
 #[cfg(feature = "encrypt")]
@@ -35,20 +13,17 @@ mod off {
     pub(crate) enum Opener {}
 }
 
-impl fmt::Display for Argon2Caps {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} KiB, {} passes, {} lanes", self.memory, self.passes, self.lanes)
-    }
-}
-
 #[cfg(feature = "encrypt")]
 mod on {
     use std::fmt;
+    use std::sync::{Arc, Mutex, PoisonError};
 
     use hpke::kem::X25519HkdfSha256;
     use hpke::{Deserializable as _, Kem, Serializable as _};
     use zeroize::Zeroizing;
 
+    use crate::seal::costs::Costs;
+    use crate::seal::derive::Secret;
     use crate::seal::hash::{Hash, hex, key_id};
     use crate::seal::signatures::InvalidKey;
 
@@ -180,8 +155,23 @@ mod on {
     }
 
     /// A passphrase, taken as the bytes that it is.
+    ///
+    /// It and its clones remember what Argon2id has made of it, since that takes long and the files of a set ask for the same.
     #[derive(Clone)]
-    pub struct Passphrase(pub(crate) Zeroizing<Vec<u8>>);
+    pub struct Passphrase {
+        bytes: Zeroizing<Vec<u8>>,
+        stretched: Arc<Mutex<Vec<Stretched>>>,
+    }
+
+    /// What Argon2id has made of a passphrase.
+    struct Stretched {
+        salt: [u8; 16],
+        costs: Costs,
+        secret: Secret,
+    }
+
+    /// As much is remembered as is tried for one file.
+    const REMEMBERED: usize = crate::seal::costs::PASSPHRASE_SLOTS;
 
     impl Passphrase {
         /// The passphrase of these bytes.
@@ -192,7 +182,34 @@ mod on {
             if bytes.is_empty() {
                 return Err(InvalidKey("the passphrase is empty"));
             }
-            Ok(Self(Zeroizing::new(bytes.to_vec())))
+            Ok(Self { bytes: Zeroizing::new(bytes.to_vec()), stretched: Arc::default() })
+        }
+
+        /// What `argon2` makes of the passphrase with this salt and these costs. Other threads wait: they may want the same.
+        pub(crate) fn stretched<E>(
+            &self,
+            salt: &[u8; 16],
+            costs: Costs,
+            argon2: impl FnOnce(&[u8]) -> Result<Secret, E>,
+        ) -> Result<Secret, E> {
+            let mut known = self.stretched.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(same) = known.iter().find(|known| known.salt == *salt && known.costs == costs) {
+                return Ok(same.secret.clone());
+            }
+            let secret = argon2(&self.bytes)?;
+            if known.len() >= REMEMBERED {
+                known.remove(0);
+            }
+            known.push(Stretched { salt: *salt, costs, secret: secret.clone() });
+            Ok(secret)
+        }
+    }
+
+    #[cfg(test)]
+    impl Passphrase {
+        /// How much is remembered.
+        pub(crate) fn remembered(&self) -> usize {
+            self.stretched.lock().unwrap_or_else(PoisonError::into_inner).len()
         }
     }
 
@@ -273,5 +290,41 @@ mod on {
             .map(|content| key(content.as_bytes()));
             assert!(wrong.iter().all(Result::is_err), "{wrong:?}");
         }
+    }
+}
+
+#[cfg(all(test, feature = "encrypt"))]
+mod tests {
+    use super::Passphrase;
+    use crate::seal::costs::Costs;
+    use crate::seal::derive::Secret;
+
+    #[test]
+    fn argon2_runs_once_for_a_salt_and_costs() {
+        let phrase = Passphrase::from_bytes(b"a").unwrap_or_else(|_| unreachable!("it is not empty"));
+        let runs = std::cell::Cell::new(0u8);
+        let stretch = |phrase: &Passphrase, salt: u8, memory| {
+            let argon2 = |_: &[u8]| {
+                runs.set(runs.get() + 1);
+                Ok::<_, ()>(Secret::new([runs.get(); 32]))
+            };
+            phrase
+                .stretched(&[salt; 16], Costs { memory, passes: 1, lanes: 1 }, argon2)
+                .map(|secret| secret[0])
+        };
+        assert_eq!(stretch(&phrase, 1, 8), Ok(1));
+        assert_eq!(stretch(&phrase.clone(), 1, 8), Ok(1));
+        assert_eq!((stretch(&phrase, 2, 8), stretch(&phrase, 1, 16)), (Ok(2), Ok(3)));
+        assert_eq!(stretch(&phrase, 1, 8), Ok(1));
+        // Another passphrase knows nothing of it, also if it is the same.
+        assert_eq!(stretch(&Passphrase::from_bytes(b"a").unwrap_or(phrase.clone()), 1, 8), Ok(4));
+        // It does not grow with what files ask for.
+        for salt in 3..100 {
+            stretch(&phrase, salt, 8).unwrap_or_default();
+        }
+        assert_eq!(phrase.remembered(), 4);
+        // What fails is not remembered.
+        let failed = phrase.stretched(&[200; 16], Costs { memory: 8, passes: 1, lanes: 1 }, |_| Err(()));
+        assert!(failed.is_err() && phrase.remembered() == 4);
     }
 }

@@ -15,6 +15,9 @@
 mod access;
 #[cfg(all(test, feature = "encrypt", feature = "lz4"))]
 mod attacks;
+mod caps;
+#[cfg(feature = "encrypt")]
+mod costs;
 #[cfg(feature = "encrypt")]
 mod derive;
 #[cfg(feature = "encrypt")]
@@ -37,7 +40,7 @@ pub(crate) mod tail;
 mod wire;
 
 pub use access::Access;
-pub use keys::Argon2Caps;
+pub use caps::Argon2Caps;
 #[cfg(feature = "encrypt")]
 #[cfg_attr(docsrs, doc(cfg(feature = "encrypt")))]
 pub use keys::{Identity, Opener, Passphrase, RawKey, Recipient};
@@ -87,6 +90,6 @@ pub(crate) mod write {
 /// Choices that only tests may make.
 #[cfg(all(test, feature = "encrypt"))]
 pub(crate) mod testing {
+    pub(crate) use super::costs::Costs;
     pub(crate) use super::options::Random;
-    pub(crate) use super::slots::Costs;
 }

@@ -1,14 +1,18 @@
 //! How a file is sealed: who signs, who can open it.
 
+use std::sync::{Arc, OnceLock};
+
 use hpke::rand_core::{TryCryptoRng, TryRng};
 
 use crate::error::SealFault;
+use crate::seal::caps::Argon2Caps;
+use crate::seal::costs::{Costs, PASSPHRASE_SLOTS};
 use crate::seal::derive::{FileKeys, Secret};
 use crate::seal::hash::Hash;
-use crate::seal::keys::{Argon2Caps, Passphrase, RawKey, Recipient};
+use crate::seal::keys::{Passphrase, RawKey, Recipient};
 use crate::seal::keys_section::Slot;
 use crate::seal::signatures::{Purpose, Signed, SigningKey};
-use crate::seal::slots::{self, Costs};
+use crate::seal::slots;
 use crate::seal::wire::{MAX_KEYS, MAX_SIGNATURES};
 
 /// Type and length of a slot; also the bytes before all slots.
@@ -54,11 +58,33 @@ pub struct SealOptions {
 #[derive(Clone, Debug)]
 enum NewSlot {
     Recipient(Recipient),
-    Passphrase(Passphrase, Costs),
+    Passphrase(Passphrase, Costs, Salt),
     RawKey(RawKey, Vec<u8>),
     /// A slot of an unknown type.
     #[cfg(test)]
     Unknown(Slot),
+}
+
+/// The salt of a passphrase.
+#[derive(Clone, Debug)]
+enum Salt {
+    /// A new one for each file.
+    Fresh,
+    /// One for all files of a set, from the first of them on.
+    OfSet(Arc<OnceLock<[u8; 16]>>),
+}
+
+impl Salt {
+    fn draw(&self, random: &Random) -> Result<[u8; 16], SealFault> {
+        let fresh = || random.array();
+        match self {
+            Self::Fresh => fresh(),
+            Self::OfSet(salt) => match salt.get() {
+                Some(salt) => Ok(*salt),
+                None => fresh().map(|fresh| *salt.get_or_init(|| fresh)),
+            },
+        }
+    }
 }
 
 impl Default for SealOptions {
@@ -103,7 +129,19 @@ impl SealOptions {
     }
 
     pub(crate) fn passphrase_at(mut self, passphrase: Passphrase, costs: Costs) -> Self {
-        self.openers.push(NewSlot::Passphrase(passphrase, costs));
+        self.openers.push(NewSlot::Passphrase(passphrase, costs, Salt::Fresh));
+        self
+    }
+
+    /// For the files of one set: those that are sealed with the result and its clones have the same salt for a passphrase. So trying it takes
+    /// the time and memory of Argon2id once for the set and not once for each file; their keys differ nevertheless.
+    #[must_use]
+    pub fn for_set(mut self) -> Self {
+        for opener in &mut self.openers {
+            if let NewSlot::Passphrase(_, _, salt) = opener {
+                *salt = Salt::OfSet(Arc::default());
+            }
+        }
         self
     }
 
@@ -152,7 +190,7 @@ impl SealOptions {
             slots_len += SLOT_HEAD
                 + match opener {
                     NewSlot::Recipient(_) => 112,
-                    NewSlot::Passphrase(_, costs) => {
+                    NewSlot::Passphrase(_, costs, _) => {
                         passphrases += 1;
                         costs.check(&Argon2Caps::default())?;
                         88
@@ -165,7 +203,7 @@ impl SealOptions {
                     NewSlot::Unknown(slot) => slot.payload.len(),
                 };
         }
-        if passphrases > slots::PASSPHRASE_SLOTS {
+        if passphrases > PASSPHRASE_SLOTS {
             return limit("a file has more than four passphrases, and readers try no more");
         }
         if SLOT_HEAD + slots_len + MACS > at_most(MAX_KEYS) || self.openers.len() > usize::from(u16::MAX) {
@@ -190,8 +228,8 @@ impl SealOptions {
                     }
                     slot
                 }
-                NewSlot::Passphrase(passphrase, costs) => {
-                    let (salt, nonce) = (self.random.array()?, self.random.array()?);
+                NewSlot::Passphrase(passphrase, costs, salt) => {
+                    let (salt, nonce) = (salt.draw(&self.random)?, self.random.array()?);
                     slots::for_passphrase(passphrase, *costs, salt, nonce, keys.file_key(), &keys.uuid)?
                 }
                 NewSlot::RawKey(key, id) => {
@@ -226,7 +264,7 @@ pub(crate) enum Random {
     System,
     /// The bytes that a test gives, in the order in which they are used.
     #[cfg(test)]
-    Fixed(std::sync::Arc<std::sync::Mutex<std::collections::VecDeque<u8>>>),
+    Fixed(Arc<std::sync::Mutex<std::collections::VecDeque<u8>>>),
 }
 
 impl Random {

@@ -2,7 +2,6 @@
 
 use aes_gcm::aead::AeadInOut as _;
 use aes_gcm::{Aes256Gcm, KeyInit as _, Nonce, Tag};
-use argon2::{Algorithm, Argon2, Params, Version};
 use hpke::kem::X25519HkdfSha256;
 use hpke::rand_core::CryptoRng;
 use hpke::{Deserializable as _, Kem, Serializable as _};
@@ -10,17 +9,17 @@ use zeroize::Zeroizing;
 
 use crate::error::SealFault;
 use crate::seal::access::Access;
+use crate::seal::caps::Argon2Caps;
+use crate::seal::costs::{Costs, PASSPHRASE_SLOTS};
 use crate::seal::derive::{Secret, derive};
 use crate::seal::hash::label;
-use crate::seal::keys::{Argon2Caps, Identity, Opener, Passphrase, RawKey, Recipient};
+use crate::seal::keys::{Identity, Opener, Passphrase, RawKey, Recipient};
 use crate::seal::keys_section::Slot;
 use crate::seal::wire::{Fields, structure};
 
 pub(crate) const X25519: u16 = 1;
 pub(crate) const PASSPHRASE: u16 = 2;
 pub(crate) const RAW_KEY: u16 = 3;
-/// A passphrase is tried on so many slots: each takes a while.
-pub(crate) const PASSPHRASE_SLOTS: usize = 4;
 
 /// The file's key, from the first slot that something opens.
 pub(crate) fn unwrap(slots: &[Slot], access: &Access, uuid: &[u8; 16]) -> Result<Secret, SealFault> {
@@ -93,9 +92,19 @@ fn of_passphrase(
             return None;
         }
         let (nonce, wrapped) = rest.split_first_chunk::<12>()?;
-        let key = costs.key(passphrase, &salt, uuid).ok()?;
+        let key = passphrase_key(passphrase, costs, &salt, uuid).ok()?;
         open(&key, nonce, &passphrase_aad(uuid, fixed), wrapped)
     })
+}
+
+fn passphrase_key(
+    passphrase: &Passphrase,
+    costs: Costs,
+    salt: &[u8; 16],
+    uuid: &[u8; 16],
+) -> Result<Secret, SealFault> {
+    let stretched = passphrase.stretched(salt, costs, |bytes| costs.stretch(bytes, salt))?;
+    Ok(derive(uuid, &*stretched, &label("passphrase")))
 }
 
 fn passphrase_aad(uuid: &[u8; 16], fixed: &[u8; 28]) -> Vec<u8> {
@@ -103,47 +112,6 @@ fn passphrase_aad(uuid: &[u8; 16], fixed: &[u8; 28]) -> Vec<u8> {
     aad.extend(uuid);
     aad.extend(fixed);
     aad
-}
-
-/// What Argon2id takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Costs {
-    /// In KiB.
-    pub(crate) memory: u32,
-    pub(crate) passes: u32,
-    pub(crate) lanes: u32,
-}
-
-impl Costs {
-    fn decode(c: &mut Fields<'_>) -> Result<Self, SealFault> {
-        Ok(Self { memory: c.u32()?, passes: c.u32()?, lanes: c.u32()? })
-    }
-
-    pub(crate) fn check(&self, caps: &Argon2Caps) -> Result<(), SealFault> {
-        let Self { memory, passes, lanes } = *self;
-        let in_range = (1..=caps.lanes).contains(&lanes)
-            && (1..=caps.passes).contains(&passes)
-            && u64::from(lanes) * 8 <= u64::from(memory)
-            && memory <= caps.memory
-            && u64::from(memory) * u64::from(passes) <= caps.work;
-        if in_range {
-            return Ok(());
-        }
-        Err(SealFault::Limit(format!(
-            "a passphrase takes {memory} KiB, {passes} passes and {lanes} lanes; the caps are {caps}"
-        )))
-    }
-
-    fn key(&self, passphrase: &Passphrase, salt: &[u8; 16], uuid: &[u8; 16]) -> Result<Secret, SealFault> {
-        let refused =
-            |_| SealFault::Limit("Argon2id refuses its parameters, or there is no memory for it".to_owned());
-        let params = Params::new(self.memory, self.passes, self.lanes, Some(32)).map_err(refused)?;
-        let mut hashed = Zeroizing::new([0; 32]);
-        Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
-            .hash_password_into(&passphrase.0, salt, &mut *hashed)
-            .map_err(refused)?;
-        Ok(derive(uuid, &*hashed, &label("passphrase")))
-    }
 }
 
 fn raw_key(payload: &[u8], key: &RawKey, uuid: &[u8; 16]) -> Option<Secret> {
@@ -217,7 +185,7 @@ pub(crate) fn for_passphrase(
     for (byte, from) in fixed.iter_mut().zip(salt.iter().chain(words.as_flattened())) {
         *byte = *from;
     }
-    let key = costs.key(passphrase, &salt, uuid)?;
+    let key = passphrase_key(passphrase, costs, &salt, uuid)?;
     let wrapped = close(&key, &nonce, &passphrase_aad(uuid, &fixed), file_key)?;
     Ok(Slot { kind: PASSPHRASE, payload: [&fixed[..], &nonce, &wrapped].concat() })
 }

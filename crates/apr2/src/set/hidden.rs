@@ -64,6 +64,13 @@ impl SetIndex {
         self.opened.iter().any(is_hidden)
     }
 
+    /// How many tensors there are, listed or hidden.
+    pub(super) fn sealed_count(&self) -> u64 {
+        let hidden =
+            self.opened.iter().filter_map(|index| index.seal()).map(|seal| seal.tensor_count() as u64);
+        if self.opened.is_empty() { self.names().len() as u64 } else { hidden.sum() }
+    }
+
     /// Whether what these options demand is what the manifest has been checked against.
     pub(super) fn is_checked(&self, options: &OpenOptions) -> bool {
         match (options.extension::<Access>(), &self.checked) {

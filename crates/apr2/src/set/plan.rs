@@ -170,6 +170,7 @@ impl SetPlan {
         work: &Execution<'_>,
     ) -> Result<(), WriteError> {
         let refused = |fault: crate::error::SealFault| unfit(Part::new("manifest"), fault);
+        let options = &options.clone().for_set();
         let names = self.shards.iter().map(|shard| &shard.name);
         let mut set = NewSet::begin(files, &self.manifest_name, names)?;
         let (mut crcs, mut statements) = (Vec::new(), Vec::new());

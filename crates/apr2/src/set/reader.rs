@@ -8,7 +8,10 @@ use modelfmt_core::{
     author::{OpenSet, ShardMap},
 };
 #[cfg(feature = "sign")]
-use modelfmt_core::{Fetch, Part, value::Object};
+use modelfmt_core::{
+    Fetch, Part,
+    value::{Object, Value},
+};
 
 use super::SetIndex;
 use crate::error::Result;
@@ -138,12 +141,13 @@ impl ShardMap for SetIndex {
 
     /// What the manifest says of signatures is about the whole set, and what its first shard says is not.
     #[cfg(feature = "sign")]
-    fn details(&self) -> Object {
-        let mut details = Object::new();
+    fn describe(&self, details: &mut Object) {
         if let (Some(seal), Some(statement)) = (self.seal(), self.statement()) {
-            crate::sealed::signed(&statement, seal.revision(), self.signatures(), &mut details);
+            crate::sealed::signed(&statement, seal.revision(), self.signatures(), details);
         }
-        details
+        if let Some(Value::Object(encryption)) = details.get_mut("encryption") {
+            encryption.insert("tensors", self.sealed_count());
+        }
     }
 
     async fn verify<F: FetchFiles>(

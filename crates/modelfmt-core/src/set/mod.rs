@@ -202,6 +202,14 @@ pub trait ShardMap: Sized {
         Object::new()
     }
 
+    /// Makes the details of the file that [describes](Self::described_by) the set those of the set: unless a format knows better, by putting
+    /// [`details`](Self::details) in.
+    fn describe(&self, details: &mut Object) {
+        for (key, value) in &self.details() {
+            details.insert(key, value.clone());
+        }
+    }
+
     /// Adds what is stated of the bytes that are read of one file for these tensors: of what the file lists, what the
     /// file says.
     ///

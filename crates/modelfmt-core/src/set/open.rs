@@ -545,9 +545,7 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
             files.push(Object::from_iter([("path", Value::from(self.path(number))), ("size", size.into())]));
         }
         details.insert("files", files.into_iter().collect::<Value>());
-        for (key, value) in &self.map.details() {
-            details.insert(key, value.clone());
-        }
+        self.map.describe(&mut details);
         Ok(details)
     }
 

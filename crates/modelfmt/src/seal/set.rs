@@ -23,8 +23,9 @@ pub(super) fn sign(opened: Opened, by: Signers<'_>, work: &Execution<'_>) -> Res
 /// Writes other slots into each shard.
 pub(super) fn rekey(opened: Opened, to: &SealOptions) -> Result<Resealed> {
     let versions = versions(&opened)?;
+    let to = to.clone().for_set();
     let shard = |shard: &Shard| {
-        let new = shard.index().rekey(shard.source(), to)?;
+        let new = shard.index().rekey(shard.source(), &to)?;
         let len = new.len();
         Ok((new, len))
     };

@@ -12,7 +12,10 @@ use super::{Access, Parts, SealOptions, alice, carol, mallory, vector};
 use crate::layout::WriteOptions;
 use crate::metadata::Metadata;
 use crate::reader::OpenOptions;
+use crate::seal::Passphrase;
+use crate::seal::costs::Costs;
 use crate::seal::derive::FileKeys;
+use crate::seal::keys_section::KeysSection;
 use crate::set::{SetIndex, SetPlan, SetReader};
 
 const MANIFEST: &str = "model.apr";
@@ -244,5 +247,59 @@ fn a_list_binds_what_a_recipient_could_forge() {
     for access in [key.clone(), key.trust(alice().verifying_key())] {
         let set = Set { name: "forged", files: files.clone(), access };
         refused(&set, "a tensor", "SealDigest", |files| put(files, SECOND, forged.clone()));
+    }
+}
+
+/// The shards of a set have one salt for a passphrase, so that it is tried once for all of them. Their keys differ nevertheless, and so do
+/// the salts of two sets that are written alike.
+#[test]
+fn a_passphrase_is_tried_once_for_a_set() {
+    let phrase = || Passphrase::from_bytes(b"correct horse").unwrap();
+    let seal = SealOptions::new().passphrase_at(phrase(), Costs { memory: 64, passes: 1, lanes: 1 });
+    let payload =
+        |bytes: &[u8]| KeysSection::decode(&Parts::of(bytes).keys).unwrap().slots[0].payload.clone();
+    let mut salts = Vec::new();
+    for hides in [true, false] {
+        let files = ours(&seal.clone().hide_index(hides), 1);
+        let [first, second] = [FIRST, SECOND].map(|name| payload(&files.0[name]));
+        assert_eq!(first[..28], second[..28], "salt and costs");
+        assert_ne!(first[28..40], second[28..40], "the nonce");
+        assert_ne!(first[40..], second[40..], "the wrapped key");
+        salts.push(first[..16].to_vec());
+        let phrase = phrase();
+        let options = OpenOptions::new().access(Access::new().open_with(phrase.clone()));
+        let set = SetReader::from_files_with(files.clone(), MANIFEST, &options).unwrap();
+        assert_eq!(
+            (set.tensor("a.weight").unwrap().bytes(), set.tensor("big").unwrap().bytes()),
+            (&[1; 9000][..], &[2; 9000][..])
+        );
+        assert_eq!(phrase.remembered(), 1, "Argon2id ran more than once");
+        let uuids = [FIRST, SECOND].map(|name| Parts::of(&files.0[name]).body.uuid);
+        assert_ne!(uuids[0], uuids[1]);
+    }
+    assert_ne!(salts[0], salts[1]);
+    // Files that are no set have salts of their own.
+    let single = || {
+        let specs = [TensorSpec::new("w", DType::U8, vec![3])];
+        let plan = crate::Plan::new(specs, &Metadata::new("tiny", Object::default()), &WriteOptions::new());
+        let file = modelfmt_core::write::MemoryFile::new();
+        plan.unwrap().write_sealed(&seal, &[[1u8, 2, 3]], &file, &Execution::default()).unwrap();
+        payload(&file.into_bytes())[..16].to_vec()
+    };
+    assert_ne!(single(), single());
+}
+
+/// What is said of the encryption of a set is about all of its shards.
+#[test]
+fn the_tensors_of_all_shards_are_counted() {
+    for (hides, key) in [(false, true), (false, false), (true, true), (true, false)] {
+        let files = ours(&both().hide_index(hides), 1);
+        let access = if key { Access::new().open_with(carol()) } else { Access::new() };
+        let set = SetReader::from_files_with(files, MANIFEST, &OpenOptions::new().access(access)).unwrap();
+        let details = modelfmt_core::Container::details(&set).unwrap().into_object();
+        let encryption = details.get("encryption").unwrap().as_object().unwrap();
+        assert_eq!(encryption.get("tensors").unwrap().as_u64(), Some(2), "{hides} {key}");
+        assert_eq!(encryption.get("is_open").unwrap().as_bool(), Some(key));
+        assert_eq!(details.get("revision").unwrap().as_u64(), Some(7));
     }
 }
