@@ -112,6 +112,10 @@ fn large_tensors_are_looked_at_in_pieces() {
     last[len - 1] = 1.5;
     let mut wide = odd.clone();
     wide.rotate_left(1); // as many of each, elsewhere
+    // Rows of 64 bytes in another order have the same fingerprint, but other hashes.
+    let rows: Vec<f32> = (0..len).map(|n| n as f32).collect();
+    let mut swapped = rows.clone();
+    swapped[..32].rotate_left(16);
     let shape: &[u64] = &[len as u64];
     let model = saved(
         folder.path(),
@@ -122,6 +126,8 @@ fn large_tensors_are_looked_at_in_pieces() {
             ("again", &ones, shape),
             ("flat", &ones, &[3, len as u64 / 3]),
             ("wide", &wide, shape),
+            ("rows", &rows, shape),
+            ("swapped", &swapped, shape),
         ],
     );
     for threads in [1, 2, 5] {

@@ -1,7 +1,7 @@
 //! What is wrong with values at first sight, in one pass over their bits: NaN, infinities, all zero, all the same.
 //!
 //! The loops are folds of bit operations over words, which compilers make vector code of. Only where a fold says that some word is
-//! not finite are words counted one by one.
+//! not finite are words counted one by one. Words are compared with each other only until two of them differ.
 
 use tensor_core::{DType, SmallType};
 
@@ -129,7 +129,7 @@ enum Odd {
     /// None.
     None,
     /// Magnitudes from this one on: it is the infinity, and what is beyond is NaN.
-    From { infinity: u64, sign: u64 },
+    From { infinity: u64 },
     /// NaN is this code in these bits; there are no infinities.
     Is { mask: u64, nan: u64 },
 }
@@ -139,9 +139,8 @@ impl Codes {
 
     /// A float as in IEEE 754, of so many bits and so many of mantissa.
     const fn ieee(bits: u32, mantissa: u32) -> Self {
-        let sign = 1 << (bits - 1);
-        let magnitude = sign - 1;
-        Self { magnitude, odd: Odd::From { infinity: magnitude >> mantissa << mantissa, sign } }
+        let magnitude = (1 << (bits - 1)) - 1;
+        Self { magnitude, odd: Odd::From { infinity: magnitude >> mantissa << mantissa } }
     }
 
     /// A float of 8 bits.
@@ -158,44 +157,41 @@ impl Codes {
     }
 }
 
-/// Words whose counts are added up at once, so that they stay in the nearest cache when they are looked at again.
-const NEAR: usize = 1 << 11;
+/// Bytes that are looked at together, so that they are in the nearest cache when they are looked at again.
+const NEAR: usize = 8 << 10;
 
 /// A scan of words of one size.
 macro_rules! words {
     ($name:ident, $word:ty) => {
         #[allow(clippy::cast_possible_truncation, reason = "codes have the bits of their words")]
         fn $name(bytes: &[u8], codes: Codes) -> Scan {
-            let words = bytes.as_chunks::<{ size_of::<$word>() }>().0;
+            const SIZE: usize = size_of::<$word>();
+            let words = bytes.as_chunks::<SIZE>().0;
             let Some(&first) = words.first() else { return Scan::default() };
             let (first, magnitude) = (<$word>::from_le_bytes(first), codes.magnitude as $word);
             let (mut differing, mut set): ($word, $word) = (0, 0);
             let mut found = Scan { count: words.len() as u64, ..Scan::default() };
-            // What takes the magnitude of the infinity, and any beyond it, to the bit of the sign.
-            let (sign, over) = match codes.odd {
-                Odd::From { infinity, sign } => (sign as $word, (sign - infinity) as $word),
-                _ => (0, 0),
-            };
-            for near in words.chunks(NEAR) {
-                let mut odd: $word = 0;
-                for &word in near {
-                    let word = <$word>::from_le_bytes(word);
-                    differing |= word ^ first;
-                    set |= word & magnitude;
-                    odd |= (word & magnitude).wrapping_add(over);
+            for near in words.as_flattened().chunks(NEAR) {
+                let words = near.as_chunks::<SIZE>().0;
+                if differing == 0 || (set == 0 && magnitude != 0) {
+                    for &word in words {
+                        let word = <$word>::from_le_bytes(word);
+                        differing |= word ^ first;
+                        set |= word & magnitude;
+                    }
                 }
                 let count = |is: &dyn Fn($word) -> bool| {
-                    near.iter().filter(|&&word| is(<$word>::from_le_bytes(word))).count() as u64
+                    words.iter().filter(|&&word| is(<$word>::from_le_bytes(word))).count() as u64
                 };
                 match codes.odd {
-                    Odd::From { infinity, .. } if odd & sign != 0 => {
+                    Odd::From { infinity } if highest::<SIZE>(near) >= high_bits::<SIZE>(infinity) => {
                         let infinity = infinity as $word;
                         found.infinite += count(&|word| word & magnitude == infinity);
                         found.nan += count(&|word| word & magnitude > infinity);
                     }
                     Odd::Is { mask, nan } => {
                         let (mask, nan) = (mask as $word, nan as $word);
-                        let is_there = near.iter().fold(false, |is_there, &word| {
+                        let is_there = words.iter().fold(false, |is_there, &word| {
                             is_there | (<$word>::from_le_bytes(word) & mask == nan)
                         });
                         if is_there {
@@ -216,6 +212,36 @@ words!(words_of_1, u8);
 words!(words_of_2, u16);
 words!(words_of_4, u32);
 words!(words_of_8, u64);
+
+/// The highest 16 bits of a word of so many bytes, or all 8 of a byte: of a float they hold the exponent.
+#[allow(clippy::cast_possible_truncation, reason = "no word has more bits above those")]
+const fn high_bits<const SIZE: usize>(word: u64) -> u16 {
+    let below = if SIZE > 2 { 8 * (SIZE - 2) } else { 0 };
+    (word >> below) as u16
+}
+
+/// The largest of the [`high_bits`] of words, without their signs. All floats of 16 bits and more are compared as numbers of 16
+/// bits, for which every processor has vector instructions.
+fn highest<const SIZE: usize>(bytes: &[u8]) -> u16 {
+    // A multiple of the halves of a word. With fewer, the compiler makes no vector code of this.
+    const LANES: usize = 64;
+    if SIZE == 1 {
+        return bytes.iter().fold(0, |max, byte| max.max(byte & 0x7f)).into();
+    }
+    let mut largest = [0i16; LANES];
+    let (rows, rest) = bytes.as_chunks::<2>().0.as_chunks::<LANES>();
+    for row in rows {
+        for (max, &half) in largest.iter_mut().zip(row) {
+            *max = (*max).max(i16::from_le_bytes(half) & i16::MAX);
+        }
+    }
+    for (max, &half) in largest.iter_mut().zip(rest) {
+        *max = (*max).max(i16::from_le_bytes(half) & i16::MAX);
+    }
+    // The others are lower bits of words, and mean nothing.
+    let halves = SIZE / 2;
+    largest.iter().skip(halves - 1).step_by(halves).fold(0, |max, &half| max.max(half)).cast_unsigned()
+}
 
 /// Any byte but 0 is true.
 fn bools(bytes: &[u8]) -> Scan {
@@ -331,14 +357,38 @@ mod tests {
     /// One odd value among many, wherever it is.
     #[test]
     fn one_nan_among_many_is_found_wherever_it_is() {
+        let scanned = |dtype, bytes: &[u8], len: usize| {
+            let found = scan(dtype, bytes, len as u64).unwrap();
+            (found.nan(), found.infinite(), found.is_constant())
+        };
         for len in [1usize, 15, 16, 17, 2047, 2048, 2049, 4100] {
             for at in [0, len / 2, len - 1] {
                 let mut values = vec![1f32; len];
                 values[at] = f32::from_bits(0x7f80_0001);
                 let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
-                let found = scan(DType::F32, &bytes, len as u64).unwrap();
-                assert_eq!((found.nan(), found.infinite()), (1, 0), "{at} of {len}");
+                assert_eq!(scanned(DType::F32, &bytes, len), (1, 0, false), "{at} of {len}");
+                values[at] = f32::NEG_INFINITY;
+                let bytes: Vec<u8> = values.iter().flat_map(|&x| f64::from(x).to_le_bytes()).collect();
+                assert_eq!(scanned(DType::F64, &bytes, len), (0, 1, len == 1), "{at} of {len}");
+                let bytes: Vec<u8> = values.iter().flat_map(|&x| f16::from_f32(x).to_le_bytes()).collect();
+                assert_eq!(scanned(DType::F16, &bytes, len), (0, 1, len == 1), "{at} of {len}");
             }
+        }
+    }
+
+    /// Values are compared until two of them differ, and one is not zero.
+    #[test]
+    fn one_other_value_among_many_is_found_wherever_it_is() {
+        for (len, at) in [(1, 0), (2, 1), (4100, 0), (4100, 2047), (4100, 2048), (4100, 4099)] {
+            let mut values = vec![0f32; len];
+            let mut scanned = |value: f32| {
+                values[at] = value;
+                let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+                let found = scan(DType::F32, &bytes, len as u64).unwrap();
+                (found.is_zero(), found.is_constant())
+            };
+            assert_eq!(scanned(-0.0), (true, true), "{at} of {len}");
+            assert_eq!(scanned(1e-45), (false, len == 1), "{at} of {len}");
         }
     }
 
