@@ -243,6 +243,8 @@ mod ties;
 mod unrecognized;
 mod values;
 mod verify;
+#[cfg(not(target_arch = "wasm32"))]
+mod whole;
 mod words;
 
 #[cfg(feature = "aero")]

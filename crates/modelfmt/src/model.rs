@@ -232,7 +232,8 @@ impl Model {
 
     /// Several models as one: the tensors of each follow those of the one before. It has the path and the format of the
     /// first; its metadata are theirs, and where several have a key, those of the first of them. [`convert`](fn@crate::convert)
-    /// makes one file of it, and takes no such choice silently.
+    /// makes one file of it, and takes no such choice silently. Files of a set that is among the models are left out, so that all
+    /// files of a split can be given.
     ///
     /// ```no_run
     /// # use modelfmt::{ConvertOptions, Execution, Format, Model, convert};
@@ -247,6 +248,15 @@ impl Model {
     /// set is missing or broken.
     pub fn merged(models: impl IntoIterator<Item = Self>) -> Result<Self> {
         let mut models: Vec<Self> = models.into_iter().collect();
+        #[cfg(not(target_arch = "wasm32"))]
+        {
+            let files =
+                |model: &Self| if model.format.is_set() { model.opened.file_paths() } else { Vec::new() };
+            let places: Vec<_> =
+                models.iter().map(|model| (model.on_disk.as_deref(), files(model))).collect();
+            let mut are_whole = crate::whole::are_whole(&places).into_iter();
+            models.retain(|_| are_whole.next() != Some(false));
+        }
         if models.len() < 2 {
             return models.pop().ok_or_else(|| Error::usage(Choice::Models, "give one model or more"));
         }

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use modelfmt::{ConvertOptions, Execution, Format, Model, VerifyLevel};
+use modelfmt::{ConvertOptions, Execution, Format, Model, Object, VerifyLevel, View};
 
 fn copied(into: &Path, numbers: &[u32]) -> Vec<PathBuf> {
     let from = testkit::testdata("reference/gguf");
@@ -88,4 +88,34 @@ fn a_split_converts_as_one_model() {
     let json = again.metadata().unwrap();
     assert_eq!(json.path(["json", "general.name"]), model.metadata().unwrap().get("general.name"));
     assert!(json.path(["json", "split.count"]).is_none());
+}
+
+/// A shell's pattern names all files of a split, or the parts of a set and its index.
+#[test]
+fn files_of_one_set_are_one_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut paths = copied(folder.path(), &[1, 2, 3]);
+    let merged = |paths: &[PathBuf]| Model::merged(paths.iter().map(|path| Model::open(path).unwrap()));
+    for _ in 0..3 {
+        paths.rotate_left(1);
+        let whole = merged(&paths).unwrap();
+        assert_eq!((whole.path(), whole.tensor_count()), (&*paths[0], 5));
+    }
+    let (index, one) = (folder.path().join("m.safetensors.index.json"), folder.path().join("one.mag"));
+    let values = ["a", "b", "c"].map(|name| (name, View::new(&[1.0f32; 64], [64]).unwrap()));
+    modelfmt::save(&one, values, &Object::default()).unwrap();
+    let mut options = ConvertOptions::default();
+    options.shard_size = Some(600);
+    let one = Model::open(&one).unwrap();
+    modelfmt::convert(&one, Format::SafetensorsSharded, &index, &options, &Execution::default()).unwrap();
+    let parts = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    let mut parts: Vec<PathBuf> = parts.filter(|path| path.extension().unwrap() == "safetensors").collect();
+    assert!(parts.len() > 1);
+    assert_eq!(merged(&parts).unwrap().tensor_count(), 3);
+    parts.push(index.clone());
+    let whole = merged(&parts).unwrap();
+    assert_eq!((whole.path(), whole.tensor_count()), (&*index, 3));
+    // A file that is given twice is not a part of itself.
+    let twice = [parts[0].clone(), parts[0].clone()];
+    assert!(merged(&twice).unwrap_err().to_string().contains("each name once"));
 }

@@ -26,8 +26,8 @@ pub(crate) struct Edit {
     /// Set a metadata key: JSON if V parses as JSON, else a string; always text in safetensors, which holds nothing else. May be repeated
     #[arg(long, value_name = "K=V", value_parser = pair)]
     pub(crate) set: Vec<(String, String)>,
-    /// Remove a metadata key; may be repeated
-    #[arg(long, value_name = "K")]
+    /// Remove a metadata key, or those that match a pattern; may be repeated
+    #[arg(long, value_name = "K|GLOB")]
     pub(crate) unset: Vec<String>,
     /// A JSON object whose top-level keys replace those of the metadata; --set takes precedence
     #[arg(long, value_name = "FILE.json", value_hint = ValueHint::FilePath)]

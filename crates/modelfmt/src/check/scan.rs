@@ -186,11 +186,15 @@ mod tests {
     #[test]
     fn a_fingerprint_depends_on_every_byte() {
         let bytes: Vec<u8> = (0..200u8).collect();
-        let mut seen = std::collections::HashSet::from([fingerprint(&bytes)]);
+        let whole = fingerprint(&bytes);
+        let mut seen = std::collections::HashSet::from([whole]);
         for at in 0..bytes.len() {
             let mut other = bytes.clone();
             other[at] ^= 1;
-            assert!(seen.insert(fingerprint(&other)) && seen.insert(fingerprint(&bytes[..at])), "{at}");
+            assert!(fingerprint(&other) != whole && seen.insert(fingerprint(&bytes[..at])), "{at}");
         }
+        // The order of parts counts.
+        let [one, two] = [1u8, 2].map(|byte| vec![byte; 32 << 10]);
+        assert_ne!(fingerprint(&[&one[..], &two].concat()), fingerprint(&[&two[..], &one].concat()));
     }
 }

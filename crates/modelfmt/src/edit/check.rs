@@ -18,20 +18,22 @@ pub(super) fn preview(path: &Path, old: Arc<FileSource>, new: &NewFile) -> Resul
     crate::OpenOptions::new().open_source(&path.to_string_lossy(), Box::new(source), None)
 }
 
-/// Refuses a file in which a tensor would not be what it was: under its name, with its dtype and shape, and over the same bytes.
+/// Opens the file that there would be. One in which a tensor would not be what it was is refused: under its name, with its dtype and shape,
+/// and over the same bytes.
 pub(super) fn same_values(
     model: &Model,
     (path, old): (&Path, Arc<FileSource>),
     new: &NewFile,
     names: &BTreeMap<usize, String>,
-) -> Result<()> {
+) -> Result<Model> {
     let not_editable = |why: String| Error::NotEditable { path: path.to_owned(), why };
     let after = preview(path, old, new)
         .map_err(|error| not_editable(format!("it could not be read after that: {error}")))?;
     if after.format() != model.format() {
         return Err(not_editable(OTHERS.to_owned()));
     }
-    is_same(model.opened(), after.opened(), new, names).map_err(not_editable)
+    is_same(model.opened(), after.opened(), new, names).map_err(not_editable)?;
+    Ok(after)
 }
 
 const OTHERS: &str = "it would not hold the same tensors after that";

@@ -1,6 +1,6 @@
 //! The metadata that the caller gives to an edit.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use modelfmt_core::value::Object;
 
@@ -9,6 +9,7 @@ use crate::convert::metadata::reserved;
 use crate::error::{Error, Result};
 use crate::formats::capabilities::Metadata;
 use crate::formats::change::{Change, NewValue};
+use crate::globs::Globs;
 use crate::model::Model;
 
 /// The metadata that are given.
@@ -16,6 +17,8 @@ use crate::model::Model;
 pub(super) struct Given {
     pub(super) set: Vec<(String, NewValue)>,
     pub(super) unset: Vec<String>,
+    /// How many keys the caller removes.
+    pub(super) removed: usize,
 }
 
 impl Given {
@@ -23,8 +26,9 @@ impl Given {
     pub(super) fn new(model: &Model, options: &EditOptions, names: &BTreeMap<usize, String>) -> Result<Self> {
         let metadata = options.metadata.iter().flatten();
         let metadata = metadata.map(|(key, value)| (key.to_owned(), NewValue::Value(value.clone())));
-        let mut given =
-            Self { set: metadata.chain(options.set.iter().cloned()).collect(), unset: options.unset.clone() };
+        let unset = unset(model, &options.unset)?;
+        let set = metadata.chain(options.set.iter().cloned()).collect();
+        let mut given = Self { set, removed: unset.len(), unset };
         if model.format().capabilities().metadata == Metadata::Json {
             given.follow(model, names)?;
         }
@@ -67,6 +71,30 @@ impl Given {
         let set = self.set.iter().map(|(key, value)| (key.as_str(), value));
         Change::new(set, self.unset.iter().map(String::as_str), names)
     }
+}
+
+/// The keys that are removed: those that are given, and those that match a pattern that is not a key itself.
+fn unset(model: &Model, given: &[String]) -> Result<Vec<String>> {
+    if !given.iter().any(|key| key.contains(['*', '?', '[', '{'])) {
+        return Ok(given.to_vec());
+    }
+    let own = json_of(model)?;
+    let mut keys = Vec::new();
+    for key in given {
+        let before = keys.len();
+        let pattern = Globs::new([key.as_str()]).ok().filter(|_| own.get(key).is_none());
+        // What a conversion left to be restored is not the caller's.
+        let matching = |known: &&str| {
+            *known != reserved::KEY && pattern.as_ref().is_some_and(|pattern| pattern.is_match(known))
+        };
+        keys.extend(own.keys().filter(matching).map(str::to_owned));
+        if keys.len() == before {
+            keys.push(key.clone());
+        }
+    }
+    let mut seen = HashSet::new();
+    keys.retain(|key| seen.insert(key.clone()));
+    Ok(keys)
 }
 
 /// The metadata of a model, as far as keys and values can be given for them.

@@ -67,7 +67,7 @@ pub struct EditOptions {
     pub metadata: Option<Object>,
     /// Keys of the metadata and their values. They take precedence over `metadata`, and the last value of a key counts.
     pub set: Vec<(String, NewValue)>,
-    /// Keys of the metadata to remove.
+    /// Keys of the metadata to remove, or [patterns](crate::Globs) of keys. What is a key of the file itself is no pattern.
     pub unset: Vec<String>,
     /// New names of tensors; the last rule that matches a tensor counts.
     pub rename: Vec<RenameRule>,

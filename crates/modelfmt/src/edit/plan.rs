@@ -20,6 +20,7 @@ use crate::formats::entry::{EditFile, EditSet};
 use crate::globs::Globs;
 use crate::model::Model;
 use crate::open::OpenOptions;
+use crate::words::Note;
 
 impl Edit {
     /// Works out how the model at `path` will change: a file, or several by their index or folder. An edit of it that was interrupted is first
@@ -57,10 +58,11 @@ impl Edit {
         let dropped = Dropped::new(&model, &options.drop)?;
         let names = names(&model, options, &dropped)?;
         let given = Given::new(&model, options, &names)?;
+        let unset = given.removed;
         let signing = Signing::new(&model, options)?;
         let (target, method) = match format.driver().and_then(|driver| driver.edit_set.as_ref()) {
             Some(set) => several(&model, (&path, before), set, &names, given, signing.as_ref())?,
-            None => one(&model, (&path, old), &names, &given)?,
+            None => one(&model, (&path, old), &names, &given, &mut notes)?,
         };
         let method = if dropped.positions.is_empty() { method } else { EditMethod::Written };
         notes.extend(signing::note(&model, &target, method, signing.as_ref()));
@@ -75,7 +77,7 @@ impl Edit {
             method,
             drop,
             set: set.len(),
-            unset: options.unset.len(),
+            unset,
             renamed: names.keys().filter(|position| !dropped.has(**position)).count(),
             signing,
             notes,
@@ -102,13 +104,26 @@ fn one(
     (path, old): (&Path, Arc<FileSource>),
     names: &BTreeMap<usize, String>,
     given: &Given,
+    notes: &mut Vec<Note>,
 ) -> Result<(Target, EditMethod)> {
     let new = editor(path, model.format())?(model.opened(), &given.change(names));
     let new = new.map_err(|fault| failed(path, fault))?;
-    check::same_values(model, (path, Arc::clone(&old)), &new, names)?;
+    let after = check::same_values(model, (path, Arc::clone(&old)), &new, names)?;
+    notes.extend(retyped(model, &after));
     let method = EditMethod::of(&new, &old);
     let method = method.map_err(|source| Error::Open { path: path.to_owned(), source })?;
     Ok((Target::File(new, old.version().clone()), method))
+}
+
+/// Which metadata would have another type, where types are more than those of JSON.
+#[cfg(feature = "gguf")]
+fn retyped(before: &Model, after: &Model) -> impl Iterator<Item = Note> {
+    crate::formats::gguf_retyped(before.opened(), after.opened()).into_iter().map(Note::from)
+}
+
+#[cfg(not(feature = "gguf"))]
+fn retyped(_: &Model, _: &Model) -> impl Iterator<Item = Note> {
+    std::iter::empty()
 }
 
 /// What becomes of a set.

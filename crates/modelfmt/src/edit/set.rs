@@ -350,6 +350,7 @@ impl File<'_> {
         };
         let set = given.set.iter().filter(|(key, _)| has(key));
         Ok(Given {
+            removed: 0,
             set: set.map(|(key, value)| (key.clone(), held(value))).collect(),
             unset: given.unset.iter().filter(|key| has(key)).cloned().collect(),
         })

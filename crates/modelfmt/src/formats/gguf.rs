@@ -50,14 +50,18 @@ const CAPABILITIES: Capabilities = Capabilities {
 };
 
 #[cfg(feature = "gguf")]
+pub(crate) use on::retyped;
+
+#[cfg(feature = "gguf")]
 mod on {
     use std::sync::Arc;
 
+    use modelfmt_core::author::{Shortened, now};
     use modelfmt_core::edit::NewFile;
     use modelfmt_core::source::{BoxSource, SharedFiles};
     use modelfmt_core::value::{Object, Value};
     use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
-    use modelfmt_core::{AnyError, CommonFault, Execution, Part, author::now};
+    use modelfmt_core::{AnyError, CommonFault, Execution, Part};
     use modelfmt_gguf::{
         Index, MetaValue, Metadata, PADDING, Plan, Reader, SetIndex, SetPlan, SetReader, WriteError,
         WriteOptions,
@@ -209,7 +213,11 @@ mod on {
         let (types, mut after) = (before.hints().types, Metadata::new());
         for (key, value) in before.iter().filter(|(key, _)| !change.is_gone(key)) {
             match change.given(key) {
-                Some(given) => push_new(&mut after, key, given, types.get(key))?,
+                Some(given) => {
+                    let scalar = || Value::from(value.value_type().name());
+                    let before = types.get(key).cloned().unwrap_or_else(scalar);
+                    push_new(&mut after, key, given, Some(before))?;
+                }
                 None => after
                     .push(key, value)
                     .map_err(|fault| WriteError::unsupported(Part::named("metadata key", key), fault))
@@ -222,16 +230,33 @@ mod on {
         Ok(index.edit(reader.source(), change.names, Some(&after))?)
     }
 
+    /// Keys whose values have another type afterwards, in words: readers mostly ask for one type only.
+    pub(crate) fn retyped(before: &dyn Opened, after: &dyn Opened) -> Vec<String> {
+        let reader = reader_of::<Reader<BoxSource>>;
+        let Some((before, after)) = reader(before).zip(reader(after)) else { return Vec::new() };
+        let after = after.index().metadata();
+        let changed = before.index().metadata().iter().filter_map(|(key, value)| {
+            let (was, is) = (value.value_type().name(), after.get(key)?.value_type().name());
+            let key = Shortened(key);
+            (was != is).then(|| {
+                format!(
+                    "metadata key {key:?} had the type {was} and has {is} now; programs may ask for {was}"
+                )
+            })
+        });
+        changed.collect()
+    }
+
     /// Adds a value in the type that its key had, if that holds it, else in the first that does.
     fn push_new(
         metadata: &mut Metadata,
         key: &str,
         given: &NewValue,
-        before: Option<&Value>,
+        before: Option<Value>,
     ) -> Result<(), EditFault> {
         let value = given.to_value();
         if let Some(before) = before {
-            let typed = Object::from_iter([("type", before.clone()), ("value", value.clone())]);
+            let typed = Object::from_iter([("type", before), ("value", value.clone())]);
             if metadata.push_tree(key, &typed.into()).is_ok() {
                 return Ok(());
             }

@@ -522,6 +522,51 @@ fn a_file_that_a_link_leads_to_is_told() {
     assert!(!told(&run(&blob, &options).unwrap().notes));
 }
 
+#[test]
+fn keys_go_by_patterns_that_are_no_keys_themselves() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.safetensors");
+    let keys = ["format", "ss_a", "ss_*", "ss_b"].map(|key| (key, "1"));
+    modelfmt::save(&path, [("w", View::new(&[1.0f32], [1]).unwrap())], &Object::from_iter(keys)).unwrap();
+    let unset = |keys: &[&str]| {
+        let mut options = EditOptions::default();
+        options.unset.extend(keys.iter().map(|&key| key.to_owned()));
+        edit(&path, &options, &Execution::default())
+    };
+    assert_eq!(unset(&["ss_*"]).unwrap().unset, 1);
+    assert_eq!(unset(&["ss_[ab]", "*_b"]).unwrap().unset, 2);
+    assert_eq!(metadata(&path).keys().collect::<Vec<_>>(), ["format"]);
+    for nothing in ["ss_*", "["] {
+        assert!(matches!(unset(&[nothing]).unwrap_err(), Error::NoSuchKey { key, .. } if key == nothing));
+    }
+}
+
+/// A program that asks for u32 does not read anything else.
+#[cfg(feature = "gguf")]
+#[test]
+fn a_value_keeps_its_type_or_a_note_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.gguf");
+    let keys: Object =
+        [("n", Value::from(-7)), ("x", Value::from(0.5)), ("text", Value::from("1"))].into_iter().collect();
+    modelfmt::save(&path, [("w", View::new(&[1.0f32], [1]).unwrap())], &keys).unwrap();
+    let set = |key: &str, value: Value| {
+        let mut options = EditOptions::default();
+        options.set.push((key.to_owned(), NewValue::Value(value)));
+        let notes = edit(&path, &options, &Execution::default()).unwrap().notes;
+        notes.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    // Each of these would be of another type if the key were new.
+    assert!(set("n", Value::from(7)).is_empty() && set("x", Value::from(2)).is_empty());
+    assert!(set("n", Value::from(-7)).is_empty() && set("text", Value::from("2")).is_empty());
+    let notes = set("text", Value::from(2.5));
+    assert_eq!(
+        notes,
+        [r#"metadata key "text" had the type string and has f64 now; programs may ask for string"#]
+    );
+    assert!(set("n", Value::from("x"))[0].contains("had the type i32 and has string now"));
+}
+
 /// The number of times that this thread has asked the system to read.
 #[cfg(target_os = "linux")]
 fn reads() -> u64 {

@@ -1,0 +1,24 @@
+//! Which of several models are parts of another one.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// A model: where it is, and its files if it is a set, as they are called beside it.
+pub(crate) type Place<'a> = (Option<&'a Path>, Vec<String>);
+
+/// Of each model whether it is one by itself, and not a file of a set that is among them: people name the files of a split by a pattern,
+/// and any file of a split GGUF stands for the whole.
+pub(crate) fn are_whole(models: &[Place<'_>]) -> Vec<bool> {
+    let mut set_of = HashMap::<PathBuf, usize>::new();
+    for (number, (path, files)) in models.iter().enumerate() {
+        let Some(folder) = path.and_then(Path::parent) else { continue };
+        for file in files {
+            set_of.entry(folder.join(file)).or_insert(number);
+        }
+    }
+    let is_whole = |(number, (path, _)): (usize, &Place<'_>)| {
+        let set = path.and_then(|path| set_of.get(path));
+        set.is_none_or(|set| *set == number)
+    };
+    models.iter().enumerate().map(is_whole).collect()
+}
