@@ -52,7 +52,7 @@ def edit(
     If the values can stay where they are, the file is changed in place; otherwise a new file replaces it. With ``output`` the
     old file stays. A crash leaves the old file, the new one, or a journal from which the next edit restores the old file.
 
-    ``set`` sets keys of the metadata, ``metadata`` sets all keys of an object, and ``unset`` removes keys. ``rename`` maps old
+    ``set`` sets keys of the metadata, ``metadata`` sets all keys of an object, and ``unset`` removes keys, by patterns too. ``rename`` maps old
     names to new ones, where ``*`` stands for any text. ``drop`` removes tensors, by patterns.
 
     An edit removes the signatures inside an APR2 file, and leaves a signature beside a file as it is; ``notes`` say so. The private
