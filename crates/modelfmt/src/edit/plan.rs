@@ -109,21 +109,12 @@ fn one(
     let new = editor(path, model.format())?(model.opened(), &given.change(names));
     let new = new.map_err(|fault| failed(path, fault))?;
     let after = check::same_values(model, (path, Arc::clone(&old)), &new, names)?;
-    notes.extend(retyped(model, &after));
+    let retyped = model.format().driver().and_then(|driver| driver.retyped);
+    let retyped = retyped.map(|retyped| retyped(model.opened(), after.opened()));
+    notes.extend(retyped.into_iter().flatten().map(Note::from));
     let method = EditMethod::of(&new, &old);
     let method = method.map_err(|source| Error::Open { path: path.to_owned(), source })?;
     Ok((Target::File(new, old.version().clone()), method))
-}
-
-/// Which metadata would have another type, where types are more than those of JSON.
-#[cfg(feature = "gguf")]
-fn retyped(before: &Model, after: &Model) -> impl Iterator<Item = Note> {
-    crate::formats::gguf_retyped(before.opened(), after.opened()).into_iter().map(Note::from)
-}
-
-#[cfg(not(feature = "gguf"))]
-fn retyped(_: &Model, _: &Model) -> impl Iterator<Item = Note> {
-    std::iter::empty()
 }
 
 /// What becomes of a set.

@@ -113,7 +113,10 @@ pub(crate) struct Driver {
     /// What becomes of a file with other metadata and names.
     #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no files to edit"))]
     pub(crate) edit: Option<EditFile>,
-    /// The same of a set.
+    /// What to say of the metadata of an edited file beside the file before: which keys have another type.
+    #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no files to edit"))]
+    pub(crate) retyped: Option<Retyped>,
+    /// What [`edit`](Self::edit) is for a file, for a set.
     #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no files to edit"))]
     pub(crate) edit_set: Option<EditSet>,
     /// What a conversion of a model into its own format has to be asked for, so that it is of the same version and has the same hashes.
@@ -136,6 +139,7 @@ impl Driver {
             pin: None,
             unreadable: None,
             edit: None,
+            retyped: None,
             edit_set: None,
             same: None,
         }
@@ -177,6 +181,8 @@ type PinOf = fn(&dyn Opened) -> Result<Option<Pin>, AnyError>;
 
 /// The file with other metadata and names, all values at hand; see [`Change`].
 pub(crate) type EditFile = fn(&dyn Opened, &Change<'_>) -> Result<NewFile, EditFault>;
+
+type Retyped = fn(&dyn Opened, &dyn Opened) -> Vec<String>;
 
 type Same = fn(&dyn Opened, &mut ConvertOptions);
 

@@ -17,7 +17,7 @@ pub(super) static GGUF: Entry = Entry {
     versions: &[],
     capabilities: CAPABILITIES,
     choices: &[Choice::ShardSize, Choice::Align, Choice::Stringify, Choice::Reserve],
-    driver: driver!("gguf", on::open, found: Some(on::found), write: super::entry::Write::File(on::write), losses: Some(on::losses), value: Some(on::value), edit: Some(on::edit)),
+    driver: driver!("gguf", on::open, found: Some(on::found), write: super::entry::Write::File(on::write), losses: Some(on::losses), value: Some(on::value), edit: Some(on::edit), retyped: Some(on::retyped)),
 };
 
 pub(super) static GGUF_SHARDED: Entry = Entry {
@@ -48,9 +48,6 @@ const CAPABILITIES: Capabilities = Capabilities {
     metadata: Metadata::TypedLists,
     access: Access::ReadWrite,
 };
-
-#[cfg(feature = "gguf")]
-pub(crate) use on::retyped;
 
 #[cfg(feature = "gguf")]
 mod on {
@@ -231,7 +228,7 @@ mod on {
     }
 
     /// Keys whose values have another type afterwards, in words: readers mostly ask for one type only.
-    pub(crate) fn retyped(before: &dyn Opened, after: &dyn Opened) -> Vec<String> {
+    pub(super) fn retyped(before: &dyn Opened, after: &dyn Opened) -> Vec<String> {
         let reader = reader_of::<Reader<BoxSource>>;
         let Some((before, after)) = reader(before).zip(reader(after)) else { return Vec::new() };
         let after = after.index().metadata();

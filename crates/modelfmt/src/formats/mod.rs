@@ -31,8 +31,6 @@ pub use self::detect::{PROBE_LEN, UnknownFormat};
 use self::entry::Entry;
 #[allow(unused_imports, reason = "with no format switched on nothing is opened")]
 pub(crate) use self::entry::own_options;
-#[cfg(feature = "gguf")]
-pub(crate) use self::gguf::retyped as gguf_retyped;
 pub(crate) use self::index::{InOrder, Walk};
 pub use self::versions::{Target, UnknownTarget};
 
