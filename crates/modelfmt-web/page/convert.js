@@ -1,5 +1,5 @@
 // Writes the model in another format, or again: with other tensors, types or metadata.
-import { download, fill, h } from "./elements.js";
+import { downloadAll, fill, h } from "./elements.js";
 import { assembled } from "./outputs.js";
 import { discard } from "./scratch.js";
 import { watched } from "./progress.js";
@@ -111,7 +111,7 @@ async function write(model, to, targets, chosen, status, result) {
     await keep(files, place);
     discard(scratch);
   } else {
-    for (const { name, blob } of files) download(name, blob);
+    await downloadAll(files);
     // The browser copies them meanwhile, and says nobody when it is done.
     setTimeout(() => discard(scratch), 600_000);
   }

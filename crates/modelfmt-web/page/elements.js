@@ -25,6 +25,16 @@ export function download(name, blob) {
   setTimeout(() => URL.revokeObjectURL(address), 60_000);
 }
 
+// Gives several files, `{ name, blob }`. Browsers drop downloads that are asked for all at once.
+export async function downloadAll(files) {
+  for (const [number, { name, blob }] of files.entries()) {
+    if (number > 0) await new Promise((resume) => setTimeout(resume, BETWEEN_DOWNLOADS));
+    download(name, blob);
+  }
+}
+
+const BETWEEN_DOWNLOADS = 300; // ms
+
 // Replaces what an element holds; returns the element.
 export function fill(element, ...children) {
   element.replaceChildren(...present(children));
