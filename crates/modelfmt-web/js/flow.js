@@ -2,7 +2,8 @@
 
 // What is taken from the stream at once, and the most that is skipped to stay with it.
 const ROOM = 1 << 20;
-// The least that is worth a stream of its own.
+// So much has to have been passed in order before a stream is begun. What is skipped counts too: a walk over the lengths of LZ4 blocks
+// asks for 4 bytes in 64 KiB, and each question to the browser costs more than the bytes between them.
 const WORTH = 256 << 10;
 
 export class Flow {
@@ -13,6 +14,8 @@ export class Flow {
   #at = -1;
   // Where the last bytes ended that were asked for.
   #next = -1;
+  // How many bytes were passed in order until there.
+  #run = 0;
   #room = new ArrayBuffer(ROOM);
 
   // `open(offset)` gives a stream of the bytes from there on, or a promise of one.
@@ -22,9 +25,11 @@ export class Flow {
 
   // Whether these bytes continue what was asked for. To be called for everything that is read.
   suits(offset, out) {
-    const isNext = offset === this.#next || this.#isNear(offset);
+    const skipped = offset - this.#next;
+    const isNext = this.#next >= 0 && skipped >= 0 && skipped <= WORTH;
     this.#next = offset + out.length;
-    return isNext && (out.length >= WORTH || this.#isNear(offset));
+    this.#run = out.length + (isNext ? this.#run + skipped : 0);
+    return (isNext && this.#run >= WORTH) || this.#isNear(offset);
   }
 
   // Fills `out`, and returns a promise if that takes until later.

@@ -45,6 +45,15 @@ test("what comes in order is one stream, with small gaps too", async () => {
   assert.deepEqual(one.opened, [10 + MIB]);
 });
 
+test("a walk over the lengths of blocks becomes one stream", async () => {
+  const one = flowing();
+  const places = Array.from({ length: 40 }, (_, number) => 100 + number * 64 * KIB);
+  const streamed = [];
+  for (const at of places) streamed.push(await read(one, at, 4));
+  assert.deepEqual(streamed, places.map((_, number) => number >= 4), "once 256 KiB are behind it");
+  assert.equal(one.opened.length, 1);
+});
+
 test("what comes in no order, or is small, begins no stream", async () => {
   const one = flowing();
   for (const [at, length] of [[0, MIB], [3 * MIB, MIB], [MIB, MIB], [6 * MIB, 100], [6 * MIB + 100, 100]]) {

@@ -154,6 +154,7 @@ test("the page is there before its code, obeys its policy and the keyboard", asy
   assert.match(page.url(), /view=tensors/);
   await page.keyboard.press("/");
   assert.equal(await page.evaluate(() => document.activeElement.id), "search");
+  await page.waitForSelector("#row-0"); // keys do nothing in a list that is not there yet
   await page.keyboard.press("ArrowDown");
   await page.keyboard.press("ArrowDown");
   await page.waitForSelector("#detail[data-done]");
