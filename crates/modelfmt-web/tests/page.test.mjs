@@ -1,33 +1,15 @@
 // The page in Chromium. `cargo xtask web --test` builds it and runs this.
 import assert from "node:assert/strict";
-import { copyFileSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { copyFileSync, mkdtempSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, relative } from "node:path";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import { start } from "./browser.mjs";
 import { demo } from "./demo.mjs";
 import { PROGRAM, TESTDATA, filesBeside, models, program } from "./models.mjs";
 import { serve } from "../serve.mjs";
+import { asked, browser, folder } from "./session.mjs";
 import { give, settled, sparse } from "./steps.mjs";
 import { execFileSync } from "node:child_process";
-
-let browser;
-let folder;
-// Addresses that tests ask for on purpose.
-const asked = [];
-
-before(async () => {
-  browser = await start(process.env.MODELFMT_PAGE);
-  folder = mkdtempSync(join(tmpdir(), "modelfmt-page-"));
-});
-after(async () => {
-  const isOther = (url) => ![browser.address, ...asked].some((own) => url.startsWith(own)) && !/^(blob|data):/.test(url);
-  const others = browser.requests.filter(isOther);
-  await browser.close();
-  rmSync(folder, { recursive: true, force: true });
-  assert.deepEqual(others, [], "requests to others");
-  assert.deepEqual(browser.problems, [], "errors that nobody caught");
-});
 
 // The content of the file that the page gives after a click.
 async function downloaded(page, selector) {

@@ -1,33 +1,14 @@
 // Verification in Chromium: what it names, and how several workers share it. `cargo xtask web --test` builds the page and runs this.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { closeSync, copyFileSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync, writeSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { closeSync, copyFileSync, openSync, readFileSync, writeFileSync, writeSync } from "node:fs";
 import { basename, join } from "node:path";
-import { after, before, test } from "node:test";
-import { start } from "./browser.mjs";
+import { test } from "node:test";
 import { demo } from "./demo.mjs";
 import { PROGRAM, TESTDATA, program } from "./models.mjs";
 import { serve } from "../serve.mjs";
+import { asked, browser, folder } from "./session.mjs";
 import { give, settled, sparse } from "./steps.mjs";
-
-let browser;
-let folder;
-// Addresses that tests ask for on purpose.
-const asked = [];
-
-before(async () => {
-  browser = await start(process.env.MODELFMT_PAGE);
-  folder = mkdtempSync(join(tmpdir(), "modelfmt-page-"));
-});
-after(async () => {
-  const isOther = (url) => ![browser.address, ...asked].some((own) => url.startsWith(own)) && !/^(blob|data):/.test(url);
-  const others = browser.requests.filter(isOther);
-  await browser.close();
-  rmSync(folder, { recursive: true, force: true });
-  assert.deepEqual(others, [], "requests to others");
-  assert.deepEqual(browser.problems, [], "errors that nobody caught");
-});
 
 test("verification names every check, and damage", async () => {
   const page = await browser.page();

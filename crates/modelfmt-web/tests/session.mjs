@@ -1,0 +1,25 @@
+// The browser and the folder of a file of tests. At its end nothing was asked of other servers, and no error went uncaught.
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before } from "node:test";
+import { start } from "./browser.mjs";
+
+export let browser;
+export let folder;
+// Addresses that tests ask for on purpose.
+export const asked = [];
+
+before(async () => {
+  browser = await start(process.env.MODELFMT_PAGE);
+  folder = mkdtempSync(join(tmpdir(), "modelfmt-page-"));
+});
+after(async () => {
+  const isOther = (url) => ![browser.address, ...asked].some((own) => url.startsWith(own)) && !/^(blob|data):/.test(url);
+  const others = browser.requests.filter(isOther);
+  await browser.close();
+  rmSync(folder, { recursive: true, force: true });
+  assert.deepEqual(others, [], "requests to others");
+  assert.deepEqual(browser.problems, [], "errors that nobody caught");
+});
