@@ -159,7 +159,8 @@ fn all_changed(
         }
         places.push(place);
     }
-    let read = known.keys().map(|&(&of_one, &of_other)| of_a.stored(of_one) + of_b.stored(of_other));
+    let read =
+        known.keys().map(|&(&of_one, &of_other)| of_a.stored(of_one).saturating_add(of_b.stored(of_other)));
     let size = of_a.size(a).saturating_add(of_b.size(b));
     check_reading(read, size, a)?;
     let one = |(): &mut (), number: u64| {

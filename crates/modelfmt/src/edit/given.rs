@@ -101,7 +101,5 @@ fn unset(model: &Model, given: &[String]) -> Result<Vec<String>> {
 pub(super) fn json_of(model: &Model) -> Result<Object> {
     let own = model.container().metadata();
     let own = own.map_err(|error| Error::file(model.path().to_owned(), error))?;
-    // AERO has a manifest beside it.
-    let json = own.get("json").filter(|_| own.get("manifest").is_some());
-    Ok(json.unwrap_or(&own).clone().into_object())
+    Ok(model.format().keys_of(&own).cloned().unwrap_or_default().into_object())
 }

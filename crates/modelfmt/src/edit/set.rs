@@ -339,10 +339,8 @@ impl File<'_> {
     /// The metadata that a file other than the first gets: only the keys that it has already.
     fn known(&self, opened: &dyn Opened, given: &Given) -> Result<Given> {
         let metadata = opened.metadata().map_err(|error| Error::file(self.path.clone(), error))?;
-        // AERO has a manifest beside it.
-        let metadata =
-            metadata.get("json").filter(|_| metadata.get("manifest").is_some()).unwrap_or(&metadata);
-        let has = |key: &str| metadata.get(key).is_some();
+        let keys = self.set.file.keys_of(&metadata);
+        let has = |key: &str| keys.is_some_and(|keys| keys.get(key).is_some());
         let is_text = self.set.file.capabilities().metadata == Metadata::Strings;
         let held = |value: &NewValue| match value {
             NewValue::Value(value) if is_text && value.as_str().is_none() => NewValue::Text(json_text(value)),

@@ -26,6 +26,8 @@ mod safetensors;
 pub(crate) mod set_plan;
 pub(crate) mod versions;
 
+use modelfmt_core::value::Value;
+
 pub(crate) use self::detect::MAX_INDEX_JSON;
 pub use self::detect::{PROBE_LEN, UnknownFormat};
 use self::entry::Entry;
@@ -95,5 +97,13 @@ impl Format {
     /// How it is read and written, if this build can do that.
     pub(crate) const fn driver(self) -> Option<&'static entry::Driver> {
         self.entry().driver.as_ref()
+    }
+
+    /// The keys and values of a model in the metadata that its reader gives. AERO has a manifest beside them.
+    pub(crate) fn keys_of(self, metadata: &Value) -> Option<&Value> {
+        match self {
+            Self::Aero | Self::AeroSet => metadata.get("json"),
+            _ => Some(metadata),
+        }
     }
 }

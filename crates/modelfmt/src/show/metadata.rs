@@ -26,11 +26,7 @@ pub(super) fn sizevars(model: &Model, sections: &mut Sections<'_>) -> Result<()>
 /// `key: type = value`.
 pub(super) fn metadata(model: &Model, sections: &mut Sections<'_>) -> Result<()> {
     let metadata = model.metadata()?;
-    let entries = match model.format() {
-        Format::Aero | Format::AeroSet => metadata.get("json"),
-        _ => Some(&metadata),
-    };
-    let Some(Value::Object(entries)) = entries else { return Ok(()) };
+    let Some(Value::Object(entries)) = model.format().keys_of(&metadata) else { return Ok(()) };
     if entries.is_empty() {
         return Ok(());
     }

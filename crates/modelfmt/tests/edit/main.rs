@@ -541,6 +541,19 @@ fn keys_go_by_patterns_that_are_no_keys_themselves() {
     }
 }
 
+/// The metadata of AERO has parts of these names; keys that are called so are like others.
+#[test]
+fn keys_may_be_named_as_the_parts_of_another_format() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.safetensors");
+    let keys = ["json", "manifest", "ss_a", "ss_b"].map(|key| (key, "1"));
+    modelfmt::save(&path, [("w", View::new(&[1.0f32], [1]).unwrap())], &Object::from_iter(keys)).unwrap();
+    let mut options = EditOptions::default();
+    options.unset.push("ss_*".to_owned());
+    assert_eq!(edit(&path, &options, &Execution::default()).unwrap().unset, 2);
+    assert_eq!(metadata(&path).keys().collect::<Vec<_>>(), ["json", "manifest"]);
+}
+
 /// A program that asks for u32 does not read anything else.
 #[cfg(feature = "gguf")]
 #[test]

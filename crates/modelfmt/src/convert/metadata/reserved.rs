@@ -1,6 +1,8 @@
 //! The reserved key `modelfmt` of a JSON object, which carries what JSON cannot say for the way
 //! back.
 
+use std::collections::{HashMap, HashSet};
+
 use modelfmt_core::value::{List, Object, Value};
 
 use super::bare;
@@ -332,19 +334,18 @@ impl Reserved {
 pub(crate) fn follow_edit<'k>(
     keys: &mut Object,
     edited: impl IntoIterator<Item = &'k str>,
-    names: &std::collections::HashMap<&str, &str>,
+    names: &HashMap<&str, &str>,
     sorts: bool,
 ) {
     let Some(mut reserved) = keys.get(KEY).and_then(Reserved::parse) else { return };
-    for key in edited {
-        reserved.give(key);
-        reserved.metadata.remove(key);
-        reserved.aside.remove(key);
-        reserved.floats.remove(key);
-        reserved.hints.types.remove(key);
-        reserved.hints.stored.remove(key);
-        reserved.hints.text.retain(|text| text != key);
+    let edited: Vec<&str> = edited.into_iter().collect();
+    let gone: HashSet<&str> = edited.iter().copied().collect();
+    let Hints { types, stored, text, .. } = &mut reserved.hints;
+    text.retain(|key| !gone.contains(key.as_str()));
+    for object in [&mut reserved.metadata, &mut reserved.aside, &mut reserved.floats, types, stored] {
+        object.retain(|key, _| !gone.contains(key));
     }
+    edited.into_iter().filter(|key| super::names::is_asked_for(key)).for_each(|key| reserved.give(key));
     let rename = |name: &mut String| {
         if let Some(new) = names.get(name.as_str()) {
             *name = (*new).to_owned();

@@ -45,8 +45,8 @@ impl Content {
         self.own_set.extend(next.own_set);
         self.is_turned |= next.is_turned;
         self.restored.extend(next.restored);
-        self.notes
-            .extend(next.notes.into_iter().filter(|note| !self.notes.contains(note)).collect::<Vec<_>>());
+        let known: HashSet<String> = self.notes.iter().cloned().collect();
+        self.notes.extend(next.notes.into_iter().filter(|note| !known.contains(note)));
     }
 }
 

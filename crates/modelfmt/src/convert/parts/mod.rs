@@ -2,6 +2,7 @@
 
 pub(super) mod receipt;
 
+use std::collections::HashSet;
 use std::io;
 use std::ops::Range;
 
@@ -213,13 +214,11 @@ impl<'a> PartPlan<'a> {
         };
         converted.files = self.parts.iter().zip(&receipts).map(file).collect();
         converted.files.extend(recorded.into_files());
+        let mut known: HashSet<String> = converted.notes.iter().map(Note::to_string).collect();
         for receipt in receipts {
             converted.clipped.extend(receipt.clipped.iter().cloned());
-            for note in &receipt.notes {
-                if !converted.notes.iter().any(|known| known.to_string() == *note) {
-                    converted.notes.push(Note::from(note.clone()));
-                }
-            }
+            let new = receipt.notes.iter().filter(|note| known.insert((*note).clone()));
+            converted.notes.extend(new.cloned().map(Note::from));
         }
         Ok(converted)
     }
