@@ -10,6 +10,7 @@ use modelfmt::{Object, Printable, Value, json};
 
 use crate::flags::Flags;
 use crate::json::escaped;
+use crate::nearest::nearest;
 
 /// Why a command did not do its job.
 #[derive(Debug)]
@@ -88,7 +89,8 @@ struct Message {
 impl Message {
     fn of(error: &modelfmt::Error) -> Self {
         let message = |text, causes| Self { code: error.code(), text, hint: "", causes };
-        if let modelfmt::Error::Write { path, .. } = error
+        if let modelfmt::Error::Write { path, source } = error
+            && source.kind() == io::ErrorKind::NotFound
             && !path.to_string_lossy().contains("://")
             && is_without_folder(path)
         {
@@ -96,7 +98,13 @@ impl Message {
             let text = format!("{}: cannot be written: its folder does not exist", path.display());
             return message(text, Vec::new());
         }
-        let text = error.in_words(&Flags);
+        let mut text = error.in_words(&Flags);
+        if let modelfmt::Error::Open { path, source } = error
+            && source.kind() == io::ErrorKind::NotFound
+            && let Some(other) = nearest(path)
+        {
+            text = format!("{text}; did you mean {}?", other.display());
+        }
         let mut causes = Vec::new();
         if let modelfmt::Error::Unsupported { unsupported, .. } = error
             && unsupported.len() > 1

@@ -12,6 +12,7 @@ mod flags;
 mod formats;
 mod json;
 mod keys;
+mod nearest;
 mod progress;
 #[cfg(feature = "remote")]
 mod remote;
@@ -23,9 +24,11 @@ mod walk;
 mod width;
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use args::{Cli, Command};
 use failure::Failure;
@@ -35,7 +38,7 @@ use failure::Failure;
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let Cli { quiet, threads, command } = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
-        Err(error) => return help(&error),
+        Err(error) => return help(&with_tip(error)),
     };
     stop::listen();
     progress::set_threads(threads);
@@ -63,6 +66,18 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         // The error is only a result of the stop, which the user asked for.
         Err(failure) => stop::status().unwrap_or_else(|| failure.report(json)),
     }
+}
+
+/// Says how to look at a file, where one stands in place of a command.
+fn with_tip(mut error: clap::Error) -> clap::Error {
+    if let (ErrorKind::InvalidSubcommand, Some(ContextValue::String(word))) =
+        (error.kind(), error.get(ContextKind::InvalidSubcommand))
+        && (Path::new(word).exists() || word.contains("://"))
+    {
+        let tip = "to see what is in a file: modelfmt inspect FILE".to_owned();
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
 }
 
 /// Prints help, a version, or what is wrong with the arguments.

@@ -7,7 +7,7 @@ use std::io::{self, IsTerminal, Read, Seek, Write};
 use std::path::Path;
 
 use modelfmt::keys::PublicKey;
-use modelfmt::modelfmt_core::source::FileSource;
+use modelfmt::modelfmt_core::source::{FileSource, folder_of};
 use modelfmt::modelfmt_core::write::FileSink;
 use modelfmt::oms::VerifyOptions;
 use modelfmt::{Execution, FileReport, Model, OpenOptions, VerifyLevel};
@@ -82,6 +82,15 @@ pub(crate) fn shown(path: &Path) -> Cow<'_, Path> {
         return Cow::Owned(place.to_string().into());
     }
     Cow::Owned(format!("{scheme}://…").into())
+}
+
+/// Refuses a URL where a command needs a path of this machine, and says what to do.
+pub(crate) fn only_here(path: &Path, why: &str) -> Result {
+    let is_url = path.to_str().is_some_and(|text| text.contains("://")) && !folder_of(path).exists();
+    if is_url {
+        return Err(Failure::Usage(format!("{}: {why}", shown(path).display())));
+    }
+    Ok(())
 }
 
 /// Verifies a model: a path, a URL, or `-`.

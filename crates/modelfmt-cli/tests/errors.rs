@@ -112,6 +112,67 @@ fn a_name_that_is_not_there_suggests_one_that_is() {
 }
 
 #[test]
+fn a_file_that_is_not_there_suggests_one_that_is() {
+    let folder = folder_with_models();
+    let error = modelfmt_in(folder.path(), "inspect traned.mag").error();
+    assert!(error.ends_with("; did you mean trained.mag?"), "{error}");
+    modelfmt_in(folder.path(), "convert trained.mag set.safetensors --shard-size 100 --lossy").ok();
+    let error = modelfmt_in(folder.path(), "inspect set.safetensors").error();
+    assert!(error.ends_with("; did you mean set.safetensors.index.json?"), "{error}");
+    // The parts of a set differ in their numbers, and one does not stand for another.
+    let error = modelfmt_in(folder.path(), "inspect set-00009-of-00009.safetensors").error();
+    assert!(!error.contains("did you mean"), "{error}");
+}
+
+#[test]
+fn a_file_in_place_of_a_command_says_which_command_looks_at_it() {
+    let folder = folder_with_models();
+    let run = modelfmt_in(folder.path(), "trained.mag");
+    assert!(
+        run.status == 2 && run.stderr.contains("see what is in a file: modelfmt inspect"),
+        "{}",
+        run.stderr
+    );
+    assert!(!modelfmt_in(folder.path(), "missing.mag").stderr.contains("modelfmt inspect"));
+}
+
+#[test]
+fn a_url_where_only_a_path_will_do_is_wrong_usage() {
+    let folder = folder_with_models();
+    let at = |line: &str| modelfmt_in(folder.path(), line);
+    assert_eq!(at("keygen --type p256 -o key.pem").status, 0);
+    for (line, why) in [
+        ("edit s3://b/m.mag --set a=1", "only files of this machine are edited"),
+        ("edit trained.mag --set a=1 -o s3://b/m.mag", "only files of this machine are edited"),
+        ("sign https://h/m.mag --key key.pem", "only files and folders of this machine are signed"),
+        ("outboard s3://b/m.mag", "which has to be on this machine"),
+        ("keygen --type p256 -o s3://b/key.pem", "keys are written only to files"),
+        ("extract trained.mag steps -o s3://b/w.npy", "extracted only to files"),
+        ("seal --rekey s3://b/m.apr --to-recipient key.pem.pub", "only files of this machine are changed"),
+    ] {
+        let run = at(line);
+        let said = run.status == 2 && run.stderr.contains("://") && run.stderr.contains(why);
+        assert!(said, "{line}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn a_folder_in_place_of_a_file_says_so() {
+    let folder = folder_with_models();
+    fs::create_dir(folder.path().join("out")).unwrap();
+    for line in ["convert trained.mag out", "convert trained.mag new/", "convert trained.mag new/ --to aero"]
+    {
+        let run = modelfmt_in(folder.path(), line);
+        let said = run.stderr.contains("it is a folder; name the file to write");
+        assert!(run.status == 2 && said, "{line}: {}", run.stderr);
+    }
+    let error = modelfmt_in(folder.path(), "convert -r missing out --to aero").error();
+    assert_eq!(error, "error: missing: there is no such folder");
+    let error = modelfmt_in(folder.path(), "convert -r trained.mag out --to aero").error();
+    assert_eq!(error, "error: trained.mag: -r takes folders, and this is none");
+}
+
+#[test]
 fn an_existing_file_is_replaced_only_with_force() {
     let folder = folder_with_models();
     fs::write(folder.path().join("w.npy"), "mine").unwrap();
@@ -148,6 +209,11 @@ fn a_full_disk_leaves_nothing_behind() {
     assert_eq!(output.status.code(), Some(1));
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(stderr.starts_with("error: ") && stderr.contains("m.aero"), "{stderr}");
+    // A folder that is removed again is not the reason.
+    let script = format!("ulimit -f 4; exec {} extract simple_model.oinf a kernel -o out/", program());
+    let output = Command::new("sh").args(["-c", &script]).current_dir(folder.path()).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("cannot be written: File too large"), "{stderr}");
     assert_eq!(names(folder.path()), ["simple_model.oinf", "trained.mag"]);
 }
 

@@ -98,7 +98,7 @@ pub enum UrlFault {
     #[error("it is no valid URL")]
     Malformed,
     /// Nothing follows the bucket or the host.
-    #[error("it names no file: a bucket or a server alone is none")]
+    #[error("it names no file, only a bucket or a server")]
     NoFile,
     /// The key has an empty part, or one of dots.
     #[error("its path has an empty part, or one that is . or .., which no object of ours has")]

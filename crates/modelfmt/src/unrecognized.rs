@@ -42,6 +42,8 @@ static UNKNOWN: LazyLock<String> = LazyLock::new(|| {
     let files = files.collect::<Vec<_>>().join(", ");
     format!("its content is of no format that modelfmt knows ({files}, indexes of sets)")
 });
+const WEB_PAGE: &str =
+    "it is a web page: the download failed, or its address is that of a page about the file";
 const OLD_GGML: &str = "it is a ggml file from before GGUF; llama.cpp has a script that makes GGUF of it";
 
 /// How files begin, in lower case, as what they are compared with.
@@ -62,8 +64,18 @@ const STARTS: &[(&[u8], Stranger)] = &[
     ),
     (b"\x1f\x8b", other("it is compressed by gzip; decompress it first")),
     (b"\x28\xb5\x2f\xfd", other("it is compressed by zstd; decompress it first")),
-    (b"<!doctype", other("it is a web page, perhaps of a download that failed")),
-    (b"<html", other("it is a web page, perhaps of a download that failed")),
+    (b"\xfd7zxz\0", other("it is compressed by xz; decompress it first")),
+    (b"bzh", other("it is compressed by bzip2; decompress it first")),
+    (b"7z\xbc\xaf\x27\x1c", other("it is a 7z archive; unpack it first")),
+];
+
+/// How texts begin, in lower case, after white space.
+const TEXTS: &[(&[u8], Stranger)] = &[
+    (b"<!doctype html", other(WEB_PAGE)),
+    (b"<html", other(WEB_PAGE)),
+    (b"<?xml", other("it is XML, perhaps the error message of a server")),
+    (b"<error", other("it is XML, perhaps the error message of a server")),
+    (b"{\"error\"", other("it is JSON with an error message, perhaps of a server")),
     (b"{", other("it is JSON, but not the index of a set of files")),
 ];
 
@@ -71,6 +83,10 @@ const STARTS: &[(&[u8], Stranger)] = &[
 pub(crate) fn from_first_bytes(first: &[u8]) -> Stranger {
     let lower = first.to_ascii_lowercase();
     if let Some(&(_, unrecognized)) = STARTS.iter().find(|(start, _)| lower.starts_with(start)) {
+        return unrecognized;
+    }
+    let text = lower.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&lower).trim_ascii_start();
+    if let Some(&(_, unrecognized)) = TEXTS.iter().find(|(start, _)| text.starts_with(start)) {
         return unrecognized;
     }
     match first {
@@ -88,6 +104,10 @@ pub(crate) fn from_first_bytes(first: &[u8]) -> Stranger {
         [_, _, _, 0..=5, 0, 0, 0, 0, b'{', b'"', ..] => model(
             "it begins as safetensors do, but its header would be longer than the file: it is cut short",
         ),
+        _ if first.get(257..262) == Some(b"ustar") => other("it is a tar archive; unpack it first"),
+        _ if first.len() >= 64 && first.iter().all(|&byte| byte == 0) => {
+            other("it begins with zeros alone, as the file of a download that did not finish does")
+        }
         _ => other(&UNKNOWN),
     }
 }
@@ -122,6 +142,9 @@ mod tests {
             file.extend(b"contents");
             file
         };
+        let mut tar = b"model.safetensors".to_vec();
+        tar.resize(257, 0);
+        tar.extend(b"ustar\x0000");
         for (content, is_model, word) in [
             (&b""[..], false, "empty"),
             (b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a", true, "Git LFS pointer"),
@@ -137,6 +160,15 @@ mod tests {
             (b"\x08\x08\x12\x07pytorch\x1a\x05", true, "ONNX"),
             (b"ALBR-ENC\x01\x02", true, "`apr` has encrypted"),
             (b"<!DOCTYPE html><html>", false, "web page"),
+            (b"\xef\xbb\xbf\n  <html>", false, "web page"),
+            (b"<?xml version=\"1.0\"?><Error><Code>AccessDenied", false, "XML"),
+            (b"{\"error\":\"Entry not found\"}", false, "error message"),
+            (b"\xfd7zXZ\0\0\x04", false, "xz"),
+            (b"BZh91AY", false, "bzip2"),
+            (b"7z\xbc\xaf\x27\x1c", false, "7z"),
+            (&tar, false, "tar archive"),
+            (&[0; 100], false, "zeros"),
+            (&[0; 8], false, "no format"),
             (b"{\"hidden_size\": 384}", false, "not the index"),
             (b"\0\x10\0\0\0\0\0\0{\"a\":", true, "cut short"),
             (b"\x03\0\0\0\0\0\0\0x", false, "no format"),

@@ -29,7 +29,9 @@ pub(super) fn run(args: &Convert, target: Format, options: &ConvertOptions, quie
     }
     if !folder.is_dir() || args.output.is_file() {
         let path = if folder.is_dir() { &args.output } else { folder };
-        return Err(Failure::Input(format!("{}: -r takes folders, and this is none", path.display())));
+        let why =
+            if path.exists() { "-r takes folders, and this is none" } else { "there is no such folder" };
+        return Err(Failure::Input(format!("{}: {why}", path.display())));
     }
     let found = walk(folder);
     let mut batch = Batch::new(args, target, options, folder, quiet);

@@ -110,6 +110,13 @@ fn open(args: &Convert) -> Result<Model> {
 }
 
 fn target(args: &Convert) -> Result<Format> {
+    let name = args.output.to_string_lossy();
+    let is_folder = name.ends_with('/')
+        || (args.to.is_none() && Format::for_output(&name).is_none() && args.output.is_dir());
+    if is_folder && !args.recursive {
+        let why = "it is a folder; name the file to write, or convert every model of a folder with -r";
+        return Err(Failure::Usage(format!("{name}: {why}")));
+    }
     if let Some(format) = args.to.as_ref().map(|target| target.format) {
         if format.is_set() && streams::is_dash(&args.output) {
             let why = format!("-: {format} is several files, and standard output takes one; name a file");
@@ -121,7 +128,6 @@ fn target(args: &Convert) -> Result<Format> {
         let why = "-r: OUT is a folder, whose name does not say which format; use --to";
         return Err(Failure::Usage(why.to_owned()));
     }
-    let name = args.output.to_string_lossy();
     Format::for_output(&name).ok_or_else(|| {
         if streams::is_dash(&args.output) {
             return Failure::Usage(

@@ -23,6 +23,8 @@ pub(crate) fn run(args: &Edit, quiet: bool) -> Result {
             let why = "-: a file is edited where it is, and a stream has no place; name a file";
             return Err(Failure::Usage(why.to_owned()));
         }
+        let why = "only files of this machine are edited; download the file first, or write a new one with `modelfmt convert`";
+        streams::only_here(path, why)?;
     }
     let mut options = options(args)?;
     if options.is_empty() && !args.sign.is_empty() {

@@ -16,6 +16,7 @@ use crate::streams;
 
 pub(crate) fn run(args: &Extract, quiet: bool) -> Result {
     let begun = Instant::now();
+    streams::only_here(&args.output, "tensors are extracted only to files of this machine")?;
     let target = Target::of(args)?;
     let model = streams::open_for_copy(&args.file, args.no_verify, &args.open)?;
     let picks = model.picks(&args.tensors)?;

@@ -16,10 +16,8 @@ pub(crate) fn run(args: &Outboard, quiet: bool) -> Result {
         let why = "-: an outboard is written beside its file, and standard input has no place; name a file";
         return Err(Failure::Usage(why.to_owned()));
     }
-    if args.file.to_str().is_some_and(|text| text.contains("://") && !args.file.exists()) {
-        let why = "outboard: an outboard is written beside its file, which has to be on this machine; download it first";
-        return Err(Failure::Usage(why.to_owned()));
-    }
+    let why = "an outboard is written beside its file, which has to be on this machine; download it first";
+    streams::only_here(&args.file, why)?;
     let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
     let total = std::fs::metadata(&args.file).map_or(0, |file| file.len());
     let bar = Progress::new("hashing", total, quiet);

@@ -42,6 +42,7 @@ fn rekey(args: Seal, quiet: bool) -> Result {
         let why = "-: a file is changed where it is, and a stream has no place; name a file";
         return Err(Failure::Usage(why.to_owned()));
     }
+    streams::only_here(file, "only files of this machine are changed; download the file first")?;
     if !how.sealing.sign.is_empty() || how.sealing.hide_index {
         let why =
             "--sign, --hide-index: --rekey changes only who can open the file; `modelfmt sign` signs it";

@@ -22,6 +22,10 @@ pub(crate) fn run(args: &Sign, quiet: bool) -> Result {
         let why = "-: a signature is written beside its file, and standard input has no place; name a file";
         return Err(Failure::Usage(why.to_owned()));
     }
+    streams::only_here(
+        &args.model,
+        "only files and folders of this machine are signed; download them first",
+    )?;
     match format(args)? {
         Some(Format::Apr2 | Format::Apr2Sharded) => inside(args, quiet),
         Some(format) if format.is_set() => Err(Failure::Input(format!(
@@ -81,18 +85,15 @@ fn beside(args: &Sign, quiet: bool) -> Result {
         let why = "--revision, --identity, --passphrase-file, --key-file: they are for APR2 files, and this is none";
         return Err(Failure::Usage(why.to_owned()));
     }
-    let keys: Result<Vec<_>> =
-        args.keys.iter().map(|path| PrivateKey::read(path).map_err(|error| keys::failed(&error))).collect();
-    let [key] = &keys?[..] else {
-        return Err(Failure::Usage(format!("--key: {ONE_KEY}")));
-    };
+    let [key] = &args.keys[..] else { return Err(Failure::Usage(format!("--key: {ONE_KEY}"))) };
+    let key = key_beside(key)?;
     let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
     let options = SignOptions::new()
         .overwrite(overwrite)
         .allow_symlinks(args.allow_symlinks)
         .trust_mtime(args.trust_mtime)
         .ignore(args.ignore.iter().cloned());
-    write_beside(&args.model, key, &options, quiet)
+    write_beside(&args.model, &key, &options, quiet)
 }
 
 const ONE_KEY: &str = "a signature beside a file is by one key; for more, sign copies of their own";
@@ -107,12 +108,21 @@ pub(super) fn key_of_changed(model: &Path, keys: &[PathBuf]) -> Result<PrivateKe
         let why = "--sign: the model has several files, of which a signature of one does not cover the others; sign the folder afterwards";
         return Err(Failure::Usage(why.to_owned()));
     }
-    let key = PrivateKey::read(key).map_err(|error| keys::failed(&error))?;
-    if !key.key_type().is_nist() {
-        let error = oms::Error::WrongKey(format!("this key is {}", key.key_type()));
-        return Err(Failure::Input(with_causes(&error)));
+    key_beside(key)
+}
+
+/// A key that can sign beside a file.
+fn key_beside(path: &Path) -> Result<PrivateKey> {
+    let key = PrivateKey::read(path).map_err(|error| keys::failed(&error))?;
+    if key.key_type().is_nist() {
+        return Ok(key);
     }
-    Ok(key)
+    Err(Failure::Input(format!(
+        "{}: the key is {}, and a signature beside a file or folder (OpenSSF Model Signing) needs one of P-256, P-384 or P-521; \
+         `modelfmt keygen --type p256` makes one",
+        path.display(),
+        key.key_type()
+    )))
 }
 
 /// Signs a file again after a change.

@@ -216,7 +216,24 @@ impl<'a> Conversion<'a> {
         let notes = notes.chain(signatures::note(model, target));
         let notes = notes.collect();
         let tied = tied.kept;
-        Ok(Self { model, target, options, tensors: choice.tensors, tied, metadata, notes, dropped })
+        let mut made =
+            Self { model, target, options, tensors: choice.tensors, tied, metadata, notes, dropped };
+        made.notes.extend(made.larger_than_shards());
+        Ok(made)
+    }
+
+    /// Says which tensors no file of the size that was asked for can hold.
+    fn larger_than_shards(&self) -> Option<Note> {
+        let most = self.options.shard_size?;
+        let count = self.job().specs().filter(|spec| nbytes_of(spec) > most).count();
+        let tensors = match count {
+            0 => return None,
+            1 => "1 tensor, which is larger and gets".to_owned(),
+            count => format!("{count} tensors, each of which is larger and gets"),
+        };
+        let why =
+            format!("does not hold for {tensors} a shard of its own, because a tensor is never divided");
+        Some(Note::of(&[Choice::ShardSize], why))
     }
 
     /// The format that is written: with a shard size the set of the format that was asked for.

@@ -25,7 +25,7 @@ fn a_config_beside_the_source_names_it_where_it_says_nothing_itself() {
     assert_eq!(found.get("architecture"), Some(&"bert".into()));
     assert_eq!(found.get("license"), None, "names only");
     assert_eq!(
-        notes(&done).iter().filter(|note| note.contains("after the config.json")).count(),
+        notes(&done).iter().filter(|note| note.contains("from the config.json")).count(),
         2,
         "{:?}",
         notes(&done)

@@ -23,6 +23,25 @@ fn set(folder: &Path, source: &Model, format: Format, index: &str) -> Model {
     Model::open(folder.join(index)).unwrap()
 }
 
+#[test]
+fn a_tensor_that_is_larger_than_a_file_may_be_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = safetensors(&three(), "{}");
+    for (name, format) in [("m.safetensors.index.json", Format::Safetensors), ("m.aero", Format::Aero)] {
+        for (size, told) in [(39, true), (40, false)] {
+            let options = options(|o| {
+                o.overwrite = Overwrite::Replace;
+                o.shard_size = Some(size);
+            });
+            let done =
+                modelfmt::convert(&source, format, folder.path().join(name), &options, &Execution::default());
+            let notes = done.unwrap().notes;
+            let says = notes.iter().any(|note| note.text.contains("does not hold for 3 tensors"));
+            assert_eq!(says, told, "{format} {size}: {notes:?}");
+        }
+    }
+}
+
 /// The set with these keys in its index.
 fn with_keys(model: &Model, keys: &str) -> Model {
     let mut index = json::parse_object(&fs::read(model.path()).unwrap()).unwrap();

@@ -577,7 +577,7 @@ impl Asked<'_> {
     }
 }
 
-const BESIDE: &str = "after the config.json beside the file";
+const BESIDE: &str = "from the config.json beside the file";
 
 /// The bits that a weight takes on average, scales included, of so many elements in blocks of each type.
 fn bits_per_weight(blocks: &BTreeMap<DType, u64>) -> f64 {
