@@ -123,18 +123,16 @@ impl Parts {
         }
         self.sent.add(number, number + 1);
         let len = usize::try_from(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        let part = self.open.remove(&number);
-        let mut bytes = part.as_ref().map_or_else(Vec::new, |_| Vec::new());
-        match part {
-            Some(Open { bytes: Some(held), .. }) => bytes = held,
-            Some(Open { bytes: None, .. }) => {
-                if let Some(spool) = &mut self.spool {
-                    spool.seek(SeekFrom::Start(number.saturating_mul(self.size)))?;
-                    spool.take(len as u64).read_to_end(&mut bytes)?;
-                }
+        let mut bytes = match (self.open.remove(&number), &mut self.spool) {
+            (Some(Open { bytes: Some(held), .. }), _) => held,
+            (Some(Open { bytes: None, .. }), Some(spool)) => {
+                let mut bytes = Vec::new();
+                spool.seek(SeekFrom::Start(number.saturating_mul(self.size)))?;
+                spool.take(len as u64).read_to_end(&mut bytes)?;
+                bytes
             }
-            None => {}
-        }
+            _ => Vec::new(),
+        };
         extend(&mut bytes, len)?;
         bytes.truncate(len);
         Ok(Some(bytes))

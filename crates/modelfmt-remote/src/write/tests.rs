@@ -296,6 +296,20 @@ fn a_program_that_ends_takes_all_of_it_back() {
 }
 
 #[test]
+fn a_writer_that_waits_for_its_parts_gets_an_error_when_they_are_taken_back() {
+    let mut files = Files::alone(4);
+    Arc::get_mut(&mut files.store).unwrap().begins_after = std::time::Duration::from_secs(60);
+    let upload = files.create("k").unwrap();
+    upload.write_at(0, &[1; 8]).unwrap();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| upload.commit());
+        std::thread::sleep(std::time::Duration::from_millis(100)); // it waits by then
+        abort_uploads(std::time::Duration::from_secs(5));
+        assert!(writer.join().unwrap().is_err());
+    });
+}
+
+#[test]
 fn what_exists_is_kept_unless_it_may_be_replaced() {
     let mut files = Files::new(4);
     let write = |files: &Files, bytes: &[u8]| {

@@ -149,10 +149,10 @@ impl Shared {
         }
     }
 
-    /// Waits for all parts that are on their way.
+    /// Waits for all parts that are on their way. Those of an upload that is given up never arrive.
     fn wait(&self) -> io::Result<()> {
         let mut state = self.state();
-        while state.running > 0 {
+        while state.running > 0 && !state.is_over {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.check()
