@@ -221,10 +221,6 @@ mod save;
 pub mod seal;
 #[cfg(feature = "sign")]
 mod sealed;
-#[cfg(feature = "encrypt")]
-mod sealed_edit;
-#[cfg(feature = "encrypt")]
-mod sealed_writer;
 mod set;
 mod stored;
 mod stream;
@@ -244,7 +240,7 @@ pub use reader::{AsyncReader, OpenOptions, Reader};
 pub use save::save;
 #[cfg(feature = "encrypt")]
 #[cfg_attr(docsrs, doc(cfg(feature = "encrypt")))]
-pub use sealed_writer::Written;
+pub use sealed::Written;
 pub use set::{AsyncSetReader, SetIndex, SetPlan, SetReader, Shard, shard_crc};
 pub use stream::StreamingLoader;
 pub use wire::{Flags, can_hold};
