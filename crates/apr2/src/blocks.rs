@@ -132,19 +132,32 @@ impl Compressed<'_> {
         (first, count): (u64, u64),
         at: u64,
         scratch: &mut Vec<u8>,
-        mut done: impl FnMut(u64),
+        done: impl FnMut(u64),
     ) -> Vec<Error> {
-        let blocks = match self.split(bytes, first, count, at) {
-            Ok((blocks, _)) => blocks,
-            Err(error) => return vec![error],
-        };
-        let mut faults = Vec::new();
+        let checked = self.check_some(bytes, (first, count), at, scratch, done);
+        checked.map_or_else(|error| vec![error], |checked| checked.faults)
+    }
+
+    /// Like [`check`](Self::check), for those blocks of which all bytes are here.
+    ///
+    /// # Errors
+    /// If the header of one of them is broken: then it is not known where the next one begins.
+    pub(crate) fn check_some(
+        &self,
+        bytes: &[u8],
+        (first, count): (u64, u64),
+        at: u64,
+        scratch: &mut Vec<u8>,
+        mut done: impl FnMut(u64),
+    ) -> Result<Checked> {
+        let (blocks, at) = self.split(bytes, first, count, at)?;
+        let mut checked = Checked { faults: Vec::new(), next: first + blocks.len() as u64, at };
         for (number, block) in (first..).zip(&blocks) {
             scratch.resize(usize::try_from(self.expanded(number)).unwrap_or(0), 0);
-            faults.extend(self.decode_block(block, number, scratch).err());
+            checked.faults.extend(self.decode_block(block, number, scratch).err());
             done(block.at + BLOCK_HEADER + block.data.len() as u64);
         }
-        faults
+        Ok(checked)
     }
 
     /// All values. Nothing is allocated for them before every block header has been seen to be good.
@@ -337,6 +350,14 @@ impl Compressed<'_> {
         let _ = block.data;
         Err(self.fault(block.at, Fault::NoLz4))
     }
+}
+
+/// What decoding some blocks showed.
+pub(crate) struct Checked {
+    pub(crate) faults: Vec<Error>,
+    /// The block after them, and where it begins.
+    pub(crate) next: u64,
+    pub(crate) at: u64,
 }
 
 /// The stored bytes of one block, without its header.

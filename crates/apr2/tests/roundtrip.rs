@@ -13,7 +13,9 @@ use apr2::{
     Container, DType, Encoding, Execution, Flags, Index, Plan, Reader, SetPlan, SetReader, Source,
     StreamingLoader, TensorSpec, VerifyLevel, WriteOptions,
 };
-use common::{Tensor, aligned_32, lz4, metadata, noise, text, threads, values, write, write_set};
+use common::{
+    Tensor, aligned_32, check_shared, lz4, metadata, noise, text, threads, values, write, write_set,
+};
 use modelfmt_core::AlignedBuf;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -170,6 +172,9 @@ fn large_tensors_are_compressed_in_pieces_with_the_same_bytes_on_every_machine()
     let encodings: Vec<_> =
         (0..6).map(|position| index.location(position).unwrap().encoding.name()).collect();
     assert_eq!(encodings, ["lz4", "raw", "raw", "lz4", "lz4", "raw"]);
+    let report = Reader::from_source(bytes.as_slice()).unwrap().verify_with(VerifyLevel::Full, &threads(2));
+    assert!(report.is_ok(), "{report:?}");
+    check_shared("large", &bytes, &report);
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 #[cfg(feature = "sign")]
 mod digests;
+mod in_order;
 mod pass;
+mod plan;
 #[cfg(feature = "sign")]
 mod sealed;
 

@@ -5,7 +5,7 @@ use modelfmt_core::{AlignedBuf, Execution, Fetch};
 
 use super::about;
 use super::digests::{Digests, Pieces};
-use super::pass::groups_of;
+use super::plan::groups_of;
 use crate::blocks::Compressed;
 use crate::error::{Error, Result, SealFault};
 use crate::index::Index;

@@ -9,7 +9,7 @@ use apr2::{
     Alignment, Compression, DType, Execution, Metadata, Plan, Reader, SetPlan, TensorSpec, VerifyLevel,
     WriteOptions,
 };
-use modelfmt_core::source::MemoryFiles;
+use modelfmt_core::source::{MemoryFiles, Share, Source};
 use testkit::CountingSource;
 
 pub const METADATA: &str = r#"{"apr_version":"2.0.0","architecture":{"n_mels":80},"model_type":"tiny"}"#;
@@ -302,6 +302,50 @@ pub(crate) fn check_found(name: &str, file: &[u8], check: &str, words: &str) {
         assert!(report.errors.iter().any(|e| e.contains(words)), "{name}: {:?}", report.errors);
         let far = Reader::from_source(CountingSource::new(file.to_vec())).unwrap();
         assert_eq!(far.verify_with(VerifyLevel::Full, &self::threads(threads)), report, "{name}");
+        check_shared(name, file, &report);
+    }
+}
+
+/// Several processes that share the verification come to the same report; together they read every byte about once.
+pub(crate) fn check_shared(name: &str, file: &[u8], expected: &modelfmt_core::Report) {
+    for of in 0..4 {
+        let parts = (0..of).map(|number| shared(file, Share::part(number, of)).0);
+        let parts: Vec<Shared> = parts.collect();
+        let notes: Vec<u8> = parts.iter().flat_map(|part| part.share.take_notes()).collect();
+        let (last, report) = shared(file, Share::whole(notes));
+        assert_eq!(&report, expected, "{name}: {of} parts");
+        // Each of them reads the beginning and the end of the file too, and no one asks where each block begins.
+        let all = || parts.iter().chain([&last]).map(|part| &part.inner);
+        let (nbytes, reads) =
+            (all().map(CountingSource::nbytes).sum::<u64>(), all().map(CountingSource::reads).sum::<u64>());
+        let len = file.len() as u64;
+        assert!(nbytes <= len + (of + 1) * (64 << 10), "{name}: {of} parts read {nbytes} of {len} bytes");
+        assert!(reads <= 2 * (len >> 20) + 10 * (of + 1), "{name}: {of} parts, {reads} reads of {len} bytes");
+    }
+}
+
+fn shared(file: &[u8], share: Share) -> (Shared, modelfmt_core::Report) {
+    let source = Shared { inner: CountingSource::new(file.to_vec()), share };
+    let report = Reader::from_source(&source).unwrap().verify_with(VerifyLevel::Full, &threads(1));
+    (source, report)
+}
+
+struct Shared {
+    inner: CountingSource<Vec<u8>>,
+    share: Share,
+}
+
+impl Source for Shared {
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()> {
+        self.inner.read_into(offset, out)
+    }
+
+    fn share(&self) -> Option<&Share> {
+        Some(&self.share)
     }
 }
 

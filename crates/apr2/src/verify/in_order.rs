@@ -1,0 +1,172 @@
+//! The pass over a file with LZ4 blocks where several processes share it, such as the workers of a page.
+//!
+//! Threads of one process learn where all blocks begin before they look at them. Of several processes each would have to learn that of
+//! all blocks, and there each length of a block may be a slow read. So each process takes whole tensors, and reads them once, in order.
+
+use std::ops::Range;
+
+use crc32fast::Hasher;
+use modelfmt_core::{
+    AlignedBuf, Execution, Fetch,
+    author::{Crc, Scan as _, ScanError, each_step, with_causes},
+    source::Share,
+};
+
+use super::plan::{PIECE, Piece, Plan};
+use crate::blocks::Compressed;
+use crate::error::{Error, Fault};
+
+/// Looks at the units of a plan whose groups are whole tensors, and gives what is known of each to `take`, in order.
+pub(super) async fn scan(
+    plan: &Plan<'_>,
+    share: &Share,
+    source: &impl Fetch,
+    work: &Execution<'_>,
+    mut take: impl FnMut(Piece),
+) -> Result<(), ScanError> {
+    let sizes: Vec<u64> = (0..plan.count()).map(|unit| len_of(&plan.piece(unit))).collect();
+    let mut window =
+        Window { source, work, plan, bytes: AlignedBuf::default(), seen: Seen::default(), end: 0 };
+    let (mut scratch, mut has_failed) = (Vec::new(), false);
+    let one = async |number: usize| {
+        // The first error is the one that is reported.
+        if has_failed {
+            return Err(ScanError::Cancelled);
+        }
+        let piece = look(&mut window, number, &mut scratch).await;
+        has_failed = piece.is_err();
+        piece
+    };
+    for piece in each_step(Some(share), &sizes, one).await.into_iter().flatten() {
+        take(piece?);
+    }
+    Ok(())
+}
+
+/// Looks at one unit.
+async fn look(
+    window: &mut Window<'_, impl Fetch>,
+    number: usize,
+    scratch: &mut Vec<u8>,
+) -> Result<Piece, ScanError> {
+    let range = window.plan.piece(number as u64);
+    let len = len_of(&range);
+    window.begin(range);
+    let mut piece = Piece::default();
+    for tensor in window.plan.tensors_in(number) {
+        while window.read_end() < tensor.stored.offset {
+            window.more(window.read_end(), &mut piece).await?;
+        }
+        check(window, &tensor, scratch, &mut piece).await?;
+    }
+    while window.more(window.read_end(), &mut piece).await? {}
+    piece.crc = Crc { value: std::mem::take(&mut window.seen.crc).finalize(), len };
+    Ok(piece)
+}
+
+const fn len_of(range: &Range<u64>) -> u64 {
+    range.end.saturating_sub(range.start)
+}
+
+/// Decodes the blocks of a tensor, as they come. A tensor whose headers are broken has no other findings.
+async fn check(
+    window: &mut Window<'_, impl Fetch>,
+    tensor: &Compressed<'_>,
+    scratch: &mut Vec<u8>,
+    piece: &mut Piece,
+) -> Result<(), ScanError> {
+    let (mut at, mut block, mut faults) = (tensor.stored.offset, 0, Vec::new());
+    let walked: Result<(), Error> = loop {
+        let Window { bytes, seen, .. } = &mut *window;
+        let here = bytes.get(seen.index(at)..).unwrap_or_default();
+        let left = (block, tensor.count() - block);
+        match tensor.check_some(here, left, at, scratch, |end| seen.go_on(bytes, end)) {
+            Ok(checked) => {
+                faults.extend(checked.faults.iter().map(|error| with_causes(error)));
+                (at, block) = (checked.at, checked.next);
+            }
+            Err(error) => break Err(error),
+        }
+        if block == tensor.count() {
+            break Ok(());
+        }
+        if !window.more(at, piece).await? {
+            break Err(tensor.fault(at, Fault::MissingBlocks { block, blocks: tensor.count() }));
+        }
+    };
+    match walked {
+        Ok(()) => {
+            piece.blocks += block;
+            piece.lz4.append(&mut faults);
+        }
+        Err(error) => piece.walk.push(with_causes(&error)),
+    }
+    Ok(())
+}
+
+/// The bytes of a unit, of which some are here.
+struct Window<'a, S> {
+    source: &'a S,
+    work: &'a Execution<'a>,
+    plan: &'a Plan<'a>,
+    bytes: AlignedBuf,
+    seen: Seen,
+    /// Where the unit ends.
+    end: u64,
+}
+
+/// The CRC of what has been seen of a unit.
+#[derive(Default)]
+struct Seen {
+    /// Where the bytes that are here begin in the file.
+    start: u64,
+    /// Where those end that were added to the CRC.
+    to: u64,
+    crc: Hasher,
+}
+
+impl Seen {
+    fn index(&self, at: u64) -> usize {
+        usize::try_from(at.saturating_sub(self.start)).unwrap_or(usize::MAX)
+    }
+
+    fn go_on(&mut self, bytes: &[u8], to: u64) {
+        let new = self.index(self.to)..self.index(to.max(self.to));
+        self.crc.update(bytes.get(new).unwrap_or_default());
+        self.to = to.max(self.to);
+    }
+}
+
+impl<S: Fetch> Window<'_, S> {
+    fn begin(&mut self, unit: Range<u64>) {
+        self.seen = Seen { start: unit.start, to: unit.start, crc: Hasher::new() };
+        self.end = unit.end;
+        // Never more memory than there was before.
+        let _ = self.bytes.resize(0);
+    }
+
+    /// Where the bytes end that are here.
+    fn read_end(&self) -> u64 {
+        self.seen.start + self.bytes.as_slice().len() as u64
+    }
+
+    /// Lets go of what is before byte `from`, and reads on; false at the end of the unit.
+    async fn more(&mut self, from: u64, piece: &mut Piece) -> Result<bool, ScanError> {
+        self.seen.go_on(&self.bytes, from);
+        let (at, kept) = (self.read_end(), self.seen.index(from)..self.bytes.as_slice().len());
+        let len = PIECE.min(self.end - at);
+        if len == 0 {
+            return Ok(false);
+        }
+        let old = kept.len();
+        self.bytes.copy_within(kept, 0);
+        self.seen.start = from;
+        let failed = |source| ScanError::Io { at, len, source };
+        let out_of_memory = |_| failed(std::io::ErrorKind::OutOfMemory.into());
+        self.bytes.resize(old + usize::try_from(len).unwrap_or(usize::MAX)).map_err(out_of_memory)?;
+        let new = self.bytes.get_mut(old..).unwrap_or_default();
+        self.source.fetch_into(at, new).await.map_err(failed)?;
+        self.plan.check_gaps(at, self.bytes.get(old..).unwrap_or_default(), &mut piece.padding);
+        if self.work.advance(len).is_break() { Err(ScanError::Cancelled) } else { Ok(true) }
+    }
+}

@@ -1,0 +1,389 @@
+//! How a file is cut for the pass over every byte of it, and what a stretch of it shows.
+
+use std::ops::Range;
+
+use crc32fast::Hasher;
+use modelfmt_core::{
+    Fetch,
+    author::{Crc, Parcel, Scan, with_causes},
+};
+
+#[cfg(feature = "sign")]
+use super::digests::{Pieces, Seen};
+use crate::blocks::{BLOCK, Compressed};
+use crate::error::{Fault, Result, SealFault};
+use crate::index::{Generation, Index, Sealing};
+use crate::stored::Stored;
+
+/// The bytes that one thread reads at once. They are looked at again (CRC, blocks) and should still be in its cache then.
+pub(super) const PIECE: u64 = 1 << 20;
+/// Blocks that are decoded from one piece.
+const GROUP: u64 = PIECE / BLOCK;
+
+/// Where the signatures of a sealed file begin, and the CRC of everything before them that its trailer states.
+pub(super) fn prefix_of(index: &Index) -> Option<(u64, u32)> {
+    #[cfg(feature = "sign")]
+    return index.seal.as_deref().map(|s| (s.trailer.signatures_at(), s.trailer.prefix_crc32));
+    #[cfg(not(feature = "sign"))]
+    {
+        let _ = index; // no file is known to be sealed
+        None
+    }
+}
+
+/// Some blocks of a compressed tensor, which are read together.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    tensor: usize,
+    pub(super) first: u64,
+    pub(super) count: u64,
+    /// Where they lie in the file, headers included.
+    pub(super) range: Range<u64>,
+}
+
+impl Group {
+    /// All blocks of a tensor.
+    fn whole(tensor: &Compressed<'_>) -> Self {
+        let range = tensor.stored.offset..tensor.stored.end();
+        Self { tensor: tensor.number, first: 0, count: tensor.count(), range }
+    }
+}
+
+/// A stretch of the file that one thread reads.
+#[derive(Clone, Debug)]
+struct Unit {
+    range: Range<u64>,
+    /// The groups of blocks within.
+    groups: Range<usize>,
+    /// The piece of a tensor that it is, where the tensors are hashed too.
+    #[cfg(feature = "sign")]
+    hashed: Option<u64>,
+}
+
+impl Unit {
+    /// One that begins there, and is empty yet.
+    const fn at(start: u64, next_group: usize) -> Self {
+        Self {
+            range: start..start,
+            groups: next_group..next_group,
+            #[cfg(feature = "sign")]
+            hashed: None,
+        }
+    }
+}
+
+/// What one unit showed.
+#[derive(Default)]
+pub(super) struct Piece {
+    pub(super) crc: Crc,
+    /// Headers of blocks that are broken, if they were not looked at before.
+    pub(super) walk: Vec<String>,
+    /// Blocks that do not decode.
+    pub(super) lz4: Vec<String>,
+    pub(super) padding: Vec<String>,
+    /// Blocks that were decoded.
+    pub(super) blocks: u64,
+    /// Of the tensor that it is a part of, if tensors are hashed in this pass: one or none.
+    #[cfg(feature = "sign")]
+    pub(super) hashes: Vec<Seen>,
+}
+
+impl Parcel for Piece {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.crc.put(out);
+        self.walk.put(out);
+        self.lz4.put(out);
+        self.padding.put(out);
+        self.blocks.put(out);
+        #[cfg(feature = "sign")]
+        self.hashes.put(out);
+    }
+
+    fn take(from: &mut &[u8]) -> Option<Self> {
+        Some(Self {
+            crc: Parcel::take(from)?,
+            walk: Parcel::take(from)?,
+            lz4: Parcel::take(from)?,
+            padding: Parcel::take(from)?,
+            blocks: Parcel::take(from)?,
+            #[cfg(feature = "sign")]
+            hashes: Parcel::take(from)?,
+        })
+    }
+}
+
+/// The file, cut into units.
+pub(super) struct Plan<'a> {
+    index: &'a Index,
+    /// What cutting it has found of LZ4 blocks.
+    pub(super) found: Vec<String>,
+    units: Vec<Unit>,
+    pub(super) groups: Vec<Group>,
+    /// Ascending ranges that must be zero.
+    gaps: Vec<Range<u64>>,
+    /// The tensors of a sealed file, where one pass sees all of it: none has blocks of LZ4, which are cut elsewhere.
+    #[cfg(feature = "sign")]
+    pub(super) pieces: Option<Pieces<'a>>,
+}
+
+impl<'a> Plan<'a> {
+    /// Cuts the file; walking over the block headers may show faults already. Several processes take whole tensors.
+    pub(super) async fn new(index: &'a Index, source: &impl Fetch) -> Self {
+        let mut found = Vec::new();
+        let tensors = compressed_tensors(index, &mut found);
+        let groups = match source.part_of_job() {
+            Some(_) => tensors.iter().map(Group::whole).collect(),
+            None => groups(&tensors, source, &mut found).await,
+        };
+        let gaps = gaps(index);
+        #[cfg(feature = "sign")]
+        let pieces = index.seal.as_deref().filter(|_| groups.is_empty()).map(Pieces::new);
+        let mut plan = Self {
+            index,
+            found,
+            units: Vec::new(),
+            groups,
+            gaps,
+            #[cfg(feature = "sign")]
+            pieces,
+        };
+        plan.cut(index.footer_at());
+        plan
+    }
+
+    fn cut(&mut self, end: u64) {
+        let mut unit = Unit::at(0, 0);
+        for (number, Group { range, .. }) in self.groups.iter().enumerate() {
+            stretch(&mut self.units, &mut unit, range.start, number);
+            if range.end - unit.range.start > PIECE {
+                flush(&mut self.units, &mut unit, number);
+            }
+            unit.range.end = range.end;
+            unit.groups.end = number + 1;
+        }
+        #[cfg(feature = "sign")]
+        if let Some(pieces) = &self.pieces {
+            for number in pieces.in_order() {
+                let range = pieces.piece(number);
+                stretch(&mut self.units, &mut unit, range.start, 0);
+                flush(&mut self.units, &mut unit, 0);
+                self.units.push(Unit { range: range.clone(), groups: 0..0, hashed: Some(number) });
+                unit = Unit::at(range.end, 0);
+            }
+        }
+        if let Some((prefix_end, _)) = prefix_of(self.index) {
+            stretch(&mut self.units, &mut unit, prefix_end.min(end), self.groups.len());
+            flush(&mut self.units, &mut unit, self.groups.len());
+        }
+        stretch(&mut self.units, &mut unit, end, self.groups.len());
+        flush(&mut self.units, &mut unit, self.groups.len());
+    }
+
+    /// The compressed tensors in a unit, in order; the groups are whole tensors.
+    pub(super) fn tensors_in(&self, unit: usize) -> impl Iterator<Item = Compressed<'a>> {
+        let groups = self.units.get(unit).and_then(|unit| self.groups.get(unit.groups.clone()));
+        groups.unwrap_or_default().iter().filter_map(|group| compressed(self.index, group.tensor))
+    }
+
+    fn unit(&self, number: u64) -> Option<&Unit> {
+        self.units.get(usize::try_from(number).ok()?)
+    }
+
+    /// Gaps are zero.
+    pub(super) fn check_gaps(&self, start: u64, bytes: &[u8], found: &mut Vec<String>) {
+        let end = start + bytes.len() as u64;
+        let first = self.gaps.partition_point(|gap| gap.end <= start);
+        for gap in self.gaps.get(first..).unwrap_or_default() {
+            if gap.start >= end {
+                break;
+            }
+            let here = gap.start.max(start)..gap.end.min(end);
+            let filled = part(bytes, start, &here).iter().position(|&byte| byte != 0);
+            if let Some(at) = filled {
+                let at = here.start + at as u64;
+                found.push(match self.index.is_sealed() {
+                    true => format!("padding at byte {at}: {}", SealFault::Gap(at)),
+                    false => format!("padding at byte {at}: is not zero"),
+                });
+            }
+        }
+    }
+}
+
+impl Scan for Plan<'_> {
+    type Seen = Piece;
+    /// Where blocks are decoded to.
+    type Scratch = Vec<u8>;
+
+    fn count(&self) -> u64 {
+        self.units.len() as u64
+    }
+
+    fn piece(&self, number: u64) -> Range<u64> {
+        self.unit(number).map_or(0..0, |unit| unit.range.clone())
+    }
+
+    fn look(&self, number: u64, bytes: &[u8], scratch: &mut Vec<u8>) -> Piece {
+        let mut piece = Piece::default();
+        let Some(Unit { range: Range { start, end }, groups, .. }) = self.unit(number).cloned() else {
+            return piece;
+        };
+        #[cfg(feature = "sign")]
+        if let Some((pieces, number)) =
+            self.pieces.as_ref().zip(self.unit(number).and_then(|unit| unit.hashed))
+        {
+            piece.hashes.push(pieces.look(number, bytes, &mut ()));
+        }
+        self.check_gaps(start, bytes, &mut piece.padding);
+        let mut crc = Running { bytes, start, seen: start, hasher: Hasher::new() };
+        for group in self.groups.get(groups).unwrap_or_default() {
+            let Some(tensor) = compressed(self.index, group.tensor) else { continue };
+            let blocks = part(bytes, start, &group.range);
+            let count = (group.first, group.count);
+            let faults = tensor.check(blocks, count, group.range.start, scratch, |end| crc.go_on(end));
+            piece.lz4.extend(faults.iter().map(|error| with_causes(error)));
+            piece.blocks += group.count;
+        }
+        crc.go_on(end);
+        piece.crc = Crc { value: crc.hasher.finalize(), len: end - start };
+        piece
+    }
+}
+
+/// The CRC of a unit, as far as it has been computed.
+struct Running<'b> {
+    bytes: &'b [u8],
+    /// Where they begin in the file.
+    start: u64,
+    /// Where what has been seen of them ends.
+    seen: u64,
+    hasher: Hasher,
+}
+
+impl Running<'_> {
+    fn go_on(&mut self, to: u64) {
+        self.hasher.update(part(self.bytes, self.start, &(self.seen..to.max(self.seen))));
+        self.seen = to.max(self.seen);
+    }
+}
+
+/// Goes on to byte `to`, in units of at most a piece.
+fn stretch(units: &mut Vec<Unit>, unit: &mut Unit, to: u64, next_group: usize) {
+    while to > unit.range.end {
+        let room = PIECE.saturating_sub(unit.range.end - unit.range.start);
+        unit.range.end = to.min(unit.range.end + room);
+        if room == 0 || to > unit.range.end {
+            flush(units, unit, next_group);
+        }
+    }
+}
+
+/// Ends a unit, and begins the next where it ends.
+fn flush(units: &mut Vec<Unit>, unit: &mut Unit, next_group: usize) {
+    let end = unit.range.end;
+    let next = Unit::at(end, next_group);
+    let done = std::mem::replace(unit, next);
+    if done.range.start < done.range.end {
+        units.push(done);
+    }
+}
+
+/// The compressed tensors, in the order of the file.
+///
+/// Every byte belongs to one of them at most: tied tensors are decoded once, and one that begins inside another is a finding of
+/// its own (`extents`). So a hostile index cannot have the same bytes decoded a million times.
+fn compressed_tensors<'a>(index: &'a Index, found: &mut Vec<String>) -> Vec<Compressed<'a>> {
+    // What is encrypted has no blocks to look at before it is decrypted.
+    let is_clear = !matches!(index.tensors.sealing, Sealing::Encrypted(_));
+    let compressed_only = |(_, stored): &(usize, Stored)| stored.compressed && is_clear;
+    let mut tensors: Vec<_> = index.tensors.all_stored().enumerate().filter(compressed_only).collect();
+    tensors.sort_by_key(|(_, stored)| (stored.offset, stored.len));
+    let mut all = Vec::new();
+    let mut last: Option<Stored> = None;
+    for (number, stored) in tensors {
+        let Some(tensor) = compressed(index, number) else { continue };
+        if let Some(last) = last.filter(|last| stored.offset < last.end()) {
+            if (stored.offset, stored.len) == (last.offset, last.len) && stored.nbytes != last.nbytes {
+                let fault = Fault::TiedSize { found: stored.nbytes, expected: last.nbytes };
+                found.push(with_causes(&tensor.fault(stored.offset, fault)));
+            }
+            continue;
+        }
+        last = Some(stored);
+        all.push(tensor);
+    }
+    all
+}
+
+/// The groups of blocks of tensors. One whose headers are broken is a finding and has none.
+async fn groups(tensors: &[Compressed<'_>], source: &impl Fetch, found: &mut Vec<String>) -> Vec<Group> {
+    let mut all = Vec::new();
+    for tensor in tensors {
+        match groups_of(tensor, source).await {
+            Ok(groups) => all.extend(groups),
+            Err(error) => found.push(with_causes(&error)),
+        }
+    }
+    all
+}
+
+/// The groups of one tensor, from a walk over its block headers.
+pub(super) async fn groups_of(tensor: &Compressed<'_>, source: &impl Fetch) -> Result<Vec<Group>> {
+    let (mut groups, count) = (Vec::new(), tensor.count());
+    let see = |block: u64, at| {
+        if block.is_multiple_of(GROUP) {
+            let count = GROUP.min(count - block);
+            groups.push(Group { tensor: tensor.number, first: block, count, range: at..at });
+        }
+    };
+    let mut next = tensor.walk(source, 0, tensor.stored.offset, count, see).await?;
+    // Each ends where the next one begins.
+    for group in groups.iter_mut().rev() {
+        group.range.end = next;
+        next = group.range.start;
+    }
+    Ok(groups)
+}
+
+fn compressed(index: &Index, number: usize) -> Option<Compressed<'_>> {
+    let (info, stored) = index.tensors().info(number).zip(index.tensors.stored(number))?;
+    Some(Compressed { number, name: info.name, stored })
+}
+
+/// The bytes between sections and between tensors, in ascending order.
+fn gaps(index: &Index) -> Vec<Range<u64>> {
+    if index.generation() == Generation::Apr1 {
+        return Vec::new();
+    }
+    let sections = index.sections();
+    let mut gaps =
+        vec![sections.metadata.end()..sections.index.offset(), sections.index.end()..sections.data.offset()];
+    let within = |offset: u64, end: u64| offset.min(sections.data.end())..end.min(sections.data.end());
+    let ranges = index.tensors.all_stored().map(|stored| within(stored.offset, stored.end()));
+    let mut ranges: Vec<_> = ranges.collect();
+    #[cfg(feature = "sign")]
+    if let Some(section) = &index.seal {
+        // The index may be sealed too.
+        let start = |offset: u64| sections.data.offset().saturating_add(offset);
+        let extents = section.body.extents.iter();
+        ranges.extend(extents.map(|e| within(start(e.offset), start(e.offset).saturating_add(e.size))));
+    }
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut end = sections.data.offset();
+    for range in ranges {
+        if range.start > end {
+            gaps.push(end..range.start);
+        }
+        end = end.max(range.end);
+    }
+    gaps.push(end..sections.data.end());
+    gaps.retain(|gap| gap.start < gap.end);
+    gaps
+}
+
+/// The bytes of `range` out of those that begin at byte `start`.
+fn part<'b>(bytes: &'b [u8], start: u64, range: &Range<u64>) -> &'b [u8] {
+    let cut = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+    let skip = cut(range.start.saturating_sub(start));
+    bytes.get(skip..).and_then(|rest| rest.get(..cut(range.end - range.start))).unwrap_or_default()
+}
