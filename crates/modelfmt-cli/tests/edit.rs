@@ -121,6 +121,9 @@ fn a_journal_is_told_by_every_reader_and_put_back() {
         let said = run.stderr.clone() + &run.stdout;
         assert!(said.contains("has what undoes or completes it") && run.status == 1, "{args}: {said}");
     }
+    let run = modelfmt_in(folder.path(), "edit trained.mag --set a=1 --dry-run");
+    assert!(run.stderr.contains("has what undoes or completes it") && run.status == 1, "{}", run.stderr);
+    assert!(folder.path().join("trained.mag.modelfmt-undo").exists());
     let run = modelfmt_in(folder.path(), "edit trained.mag");
     assert!(run.stderr.starts_with("undid the edit"), "{}", run.stderr);
     run.ok();

@@ -44,7 +44,8 @@ pub(crate) fn edit<'py>(
         options.rename.push(rule);
     }
     let beside = sign.map(|keys| signers(&path, &keys, &mut options)).transpose()?.flatten();
-    let planned = py.detach(|| Edit::new(&path, &options)).map_err(|error| raise(py, &error))?;
+    let plan = if dry_run { Edit::new } else { Edit::after_recovery };
+    let planned = py.detach(|| plan(&path, &options)).map_err(|error| raise(py, &error))?;
     let progress = Progress { callback: progress, total: planned.nbytes() };
     let overwrite = if overwrite { Overwrite::Replace } else { Overwrite::Refuse };
     let edited = if dry_run {

@@ -36,8 +36,7 @@ impl OpenOptions {
         let path = path.as_ref();
         let index = if path.is_dir() { crate::folder::model_in(path)? } else { path.to_owned() };
         let failed = |source| Error::Open { path: path.to_owned(), source };
-        if modelfmt_core::edit::is_interrupted(&index) {
-            let journal = modelfmt_core::edit::journal_path(&index);
+        if let Some(journal) = modelfmt_core::edit::interrupted_by(&index) {
             return Err(Error::Interrupted { path: path.to_owned(), journal });
         }
         let source = Box::new(FileSource::open(&index).map_err(failed)?);

@@ -13,8 +13,7 @@ impl Files for Settled {
     fn open(&self, path: &str) -> io::Result<FileSource> {
         let source = self.0.open(path)?;
         let file = self.0.path().join(path);
-        if modelfmt_core::edit::is_interrupted(&file) {
-            let journal = modelfmt_core::edit::journal_path(&file);
+        if let Some(journal) = modelfmt_core::edit::interrupted_by(&file) {
             let name = journal.file_name().unwrap_or_default().to_string_lossy();
             let text = format!(
                 "an edit of it was interrupted or is still running; {name} has what undoes or completes it, and another edit of it does that first"

@@ -36,7 +36,8 @@ pub(crate) fn run(args: &Edit, quiet: bool) -> Result {
         return undo(args, quiet);
     }
     let beside = signers(args, &mut options)?;
-    let edit = modelfmt::Edit::new(&args.file, &options)?;
+    let plan = if args.dry_run { modelfmt::Edit::new } else { modelfmt::Edit::after_recovery };
+    let edit = plan(&args.file, &options)?;
     let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
     if args.dry_run {
         return rehearse(edit, args.output.as_deref(), overwrite, quiet);

@@ -63,7 +63,11 @@ impl Group {
             let (name, journal) = (take_u32(&mut rest)?, take_u32(&mut rest)?);
             let name = std::str::from_utf8(take(&mut rest, name)?).ok()?.to_owned();
             check_relative(&name).ok()?;
-            members.push(Member { name, is_replaced, journal: Journal::decode(take(&mut rest, journal)?)? });
+            let journal = Journal::decode(take(&mut rest, journal)?)?;
+            if !is_replaced && !journal.is_whole() {
+                return None;
+            }
+            members.push(Member { name, is_replaced, journal });
         }
         rest.is_empty().then_some(Self { members })
     }
@@ -103,7 +107,7 @@ mod tests {
     use super::*;
 
     fn group() -> Group {
-        let record = Record { at: 1, before: b"ab".into(), after: b"cd".into() };
+        let record = Record { at: 8, before: b"ab".into(), after: b"cdef".into() };
         let journal = Journal { old_len: 10, new_len: 12, records: vec![record] };
         let member =
             |name: &str, is_replaced| Member { name: name.to_owned(), is_replaced, journal: journal.clone() };

@@ -8,18 +8,27 @@
 //! ```
 //! All numbers are little-endian. The bytes after are there to tell whether a file is still the one that was being changed.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// The suffix that turns the name of a file into the name of its journal.
 pub const JOURNAL_SUFFIX: &str = ".modelfmt-undo";
 
-/// The path of the journal of a file.
+/// The path of the journal of a file. If `path` is a link, the journal of an edit of this file alone is beside the file that it
+/// [leads to](target_of).
 #[must_use]
 pub fn journal_path(path: &Path) -> PathBuf {
     let mut name: OsString = path.as_os_str().to_owned();
     name.push(JOURNAL_SUFFIX);
     name.into()
+}
+
+/// The file that a path leads to: whoever opens it by another path has to see the journal too. And a journal that somebody puts beside a link
+/// must not change a file elsewhere.
+pub(super) fn target_of(path: &Path) -> Cow<'_, Path> {
+    let target = path.is_symlink().then(|| std::fs::canonicalize(path).ok()).flatten();
+    target.map_or(Cow::Borrowed(path), Cow::Owned)
 }
 
 const MAGIC: &[u8; 8] = b"MFMTUNDO";
@@ -77,6 +86,21 @@ impl Journal {
             records.push(Record { at, before, after });
         }
         rest.is_empty().then_some(Self { old_len, new_len, records })
+    }
+
+    /// Whether it has every byte by which the old and the new file differ in length. Nothing is cut off that it could not restore.
+    pub(super) fn is_whole(&self) -> bool {
+        let (shorter, longer) = (self.old_len.min(self.new_len), self.old_len.max(self.new_len));
+        let reached = self.records.iter().fold(shorter, |reached, Record { at, before, after }| {
+            let end = at.saturating_add(before.len().max(after.len()) as u64);
+            if *at <= reached { reached.max(end) } else { reached }
+        });
+        reached >= longer
+    }
+
+    /// Whether a file of this length can be one that was being changed.
+    pub(super) fn can_have(&self, len: u64) -> bool {
+        (self.old_len.min(self.new_len)..=self.old_len.max(self.new_len)).contains(&len)
     }
 }
 

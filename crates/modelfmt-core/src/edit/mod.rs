@@ -45,11 +45,11 @@ pub use new_file::{NewFile, Patch, Preview};
 #[cfg(not(target_arch = "wasm32"))]
 pub use patch::{Recovered, patch};
 #[cfg(not(target_arch = "wasm32"))]
-pub use recover::{is_interrupted, recover};
+pub use recover::{interrupted_by, is_interrupted, recover};
 #[cfg(not(target_arch = "wasm32"))]
 pub use replace::replace;
 #[cfg(not(target_arch = "wasm32"))]
-pub use several::{FileChange, change as change_several};
+pub use several::{FileChange, change as change_several, is_through_link};
 
 /// Why a file cannot be changed; `F` is its format's `Fault`.
 #[derive(Debug, thiserror::Error)]

@@ -6,14 +6,23 @@ use std::path::{Path, PathBuf};
 
 use super::disk::{Disk, RealDisk};
 use super::group::{self, MAX_MARK, marked};
-use super::journal::journal_path;
-use super::patch::{Recovered, lock, read_all, undo};
+use super::journal::{journal_path, target_of};
+use super::patch::{Recovered, lock, not_begun, read_all, undo};
 use super::several::redo;
 
 /// Whether an edit of this file was interrupted, by itself or as one of several: there is a journal, with which [`recover`] undoes or completes it.
 #[must_use]
 pub fn is_interrupted(path: &Path) -> bool {
-    matches!(left(path), Left::Journal(_))
+    interrupted_by(path).is_some()
+}
+
+/// The journal of an edit of this file that [was interrupted](is_interrupted).
+#[must_use]
+pub fn interrupted_by(path: &Path) -> Option<PathBuf> {
+    match left(path) {
+        Left::Journal(path) => Some(journal_path(&path)),
+        Left::Nothing | Left::Mark => None,
+    }
 }
 
 /// The remains of an edit beside a file.
@@ -26,6 +35,13 @@ enum Left {
 }
 
 fn left(path: &Path) -> Left {
+    match left_beside(path) {
+        Left::Nothing if path.is_symlink() => left_beside(&target_of(path)),
+        left => left,
+    }
+}
+
+fn left_beside(path: &Path) -> Left {
     let is_file = |path: &Path| std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file());
     let place = journal_path(path);
     if !is_file(&place) {
@@ -61,5 +77,9 @@ pub fn recover(path: &Path) -> io::Result<Recovered> {
 /// Undoes the edit in the journal of a file, or completes the edit in the journal of several files.
 pub(super) fn set_right<D: Disk>(disk: &D, path: &Path) -> io::Result<Recovered> {
     let is_group = read_all(disk, &journal_path(path))?.starts_with(group::MAGIC);
-    if is_group { redo(disk, path) } else { undo(disk, path) }
+    match is_group {
+        true => redo(disk, path),
+        false if path.is_symlink() => not_begun(disk, path), // its journal would be beside the file that the link leads to
+        false => undo(disk, path),
+    }
 }

@@ -151,9 +151,9 @@ pub struct Edited {
 /// several files.
 ///
 /// # Errors
-/// As [`Edit::new`] and [`Edit::write`].
+/// As [`Edit::after_recovery`] and [`Edit::write`].
 pub fn edit(path: impl AsRef<Path>, options: &EditOptions, work: &Execution<'_>) -> Result<Edited> {
-    Edit::new(path, options)?.write(work)
+    Edit::after_recovery(path, options)?.write(work)
 }
 
 /// [`recover`], with a note of what was done.

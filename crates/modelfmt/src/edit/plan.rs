@@ -1,7 +1,7 @@
 //! What becomes of a file, worked out.
 
 use std::collections::{BTreeMap, HashSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use modelfmt_core::source::{FileSource, FileVersion};
@@ -23,18 +23,32 @@ use crate::open::OpenOptions;
 use crate::words::Note;
 
 impl Edit {
-    /// Works out how the model at `path` will change: a file, or several by their index or folder. An edit of it that was interrupted is first
-    /// undone, or completed if it was one of several files; the notes say so.
+    /// As [`new`](Self::new), after an edit of the model that was interrupted has been undone, or completed if it was one of several files; the
+    /// notes say so.
     ///
     /// # Errors
-    /// As [`Model::open`] if the file cannot be opened. [`Error::NotEditable`] for an encrypted file, a file that an index lists, a format that
+    /// As [`new`](Self::new) and [`recover`](super::recover).
+    pub fn after_recovery(path: impl AsRef<Path>, options: &EditOptions) -> Result<Self> {
+        let path = file_at(path.as_ref())?;
+        let note = super::recovered(&path)?;
+        let mut edit = Self::new(path, options)?;
+        edit.notes.splice(0..0, note);
+        Ok(edit)
+    }
+
+    /// Works out how the model at `path` will change: a file, or several by their index or folder. Nothing is written.
+    ///
+    /// # Errors
+    /// As [`Model::open`] if the file cannot be opened, with [`Error::Interrupted`] for one whose last edit was interrupted. [`Error::NotEditable`] for an encrypted file, a file that an index lists, a format that
     /// is only read, signatures in another format than APR2, and a change after which the tensors would not be what they were.
     /// [`Error::NoMatch`] and [`Error::SameName`] for the names of tensors, [`Error::NoSuchKey`] for a key to remove that is not there,
     /// [`Error::Usage`] for options that contradict each other, [`Error::Refused`] for metadata and names that do not fit the format.
     pub fn new(path: impl AsRef<Path>, options: &EditOptions) -> Result<Self> {
-        let path = path.as_ref();
-        let path = if path.is_dir() { crate::folder::model_in(path)? } else { path.to_owned() };
-        let mut notes: Vec<_> = super::recovered(&path)?.into_iter().collect();
+        let path = file_at(path.as_ref())?;
+        if let Some(journal) = modelfmt_core::edit::interrupted_by(&path) {
+            return Err(Error::Interrupted { path, journal });
+        }
+        let mut notes = Vec::new();
         // One file is opened, and all that follows is about that: another may have its path by the time it is written.
         let old = opened(&path)?;
         let before = old.version().clone();
@@ -84,6 +98,11 @@ impl Edit {
             path,
         })
     }
+}
+
+/// The file that stands for a model: in a folder, its index or its one file.
+fn file_at(path: &Path) -> Result<PathBuf> {
+    if path.is_dir() { crate::folder::model_in(path) } else { Ok(path.to_owned()) }
 }
 
 /// Why an encrypted file is not edited.

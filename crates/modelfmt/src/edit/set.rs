@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-use modelfmt_core::edit::{FileChange, NewFile, Preview};
+use modelfmt_core::edit::{FileChange, NewFile, Preview, is_through_link};
 use modelfmt_core::source::{BoxSource, FileVersion, Files, Folder, folder_of, shared_files};
 use modelfmt_core::value::{Object, Value, json};
 use modelfmt_core::{AnyError, Execution};
@@ -82,7 +82,7 @@ impl SetEdit {
             let file = File { set, path: folder.join(&name), model: path };
             let before = fault::version(&file.path)?;
             if let Some((new, stays)) = file.edited(edit, &renamed, &given, is_home)? {
-                is_in_place &= stays;
+                is_in_place &= stays && !is_through_link(folder, &name);
                 files.push(FileChange { name, new, before });
             } else {
                 others.push((name, before));

@@ -382,6 +382,10 @@ fn a_file_whose_edit_was_interrupted_is_not_read_before_it_is_put_back() {
     assert!(matches!(error, Error::Interrupted { .. }) && error.code() == "interrupted");
     let mut options = EditOptions::default();
     options.set.push(("k".to_owned(), NewValue::Text("v".to_owned())));
+    // Planning an edit, as a dry run does, puts nothing back.
+    let bytes = fs::read(&path).unwrap();
+    assert_eq!(Edit::new(&path, &options).unwrap_err().code(), "interrupted");
+    assert!(journal.exists() && fs::read(&path).unwrap() == bytes);
     let edited = run(&path, &options).unwrap();
     assert!(edited.notes.iter().any(|note| note.text.contains("undone")), "{:?}", edited.notes);
     assert!(!journal.exists() && Model::open(&path).is_ok());

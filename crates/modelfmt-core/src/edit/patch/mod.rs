@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 
 use super::disk::{Disk, RealDisk};
-use super::journal::{Journal, MAX_LEN, Record, journal_path};
+use super::journal::{Journal, MAX_LEN, Record, journal_path, target_of};
 use super::new_file::{NewFile, Patch};
 use crate::source::FileVersion;
 
@@ -47,7 +47,7 @@ pub fn patch(path: &Path, new: &NewFile, before: &FileVersion) -> io::Result<u64
     let old = Old { disk: &RealDisk, file: &file, len: metadata.len() };
     let moves = || io::Error::new(io::ErrorKind::InvalidInput, "bytes that are kept would move");
     let patches = new.patches(&old)?.ok_or_else(moves)?;
-    apply(&old, path, &patches, new.len())?;
+    apply(&old, &target_of(path), &patches, new.len())?;
     Ok(patches.iter().map(|(_, bytes)| bytes.len() as u64).sum())
 }
 
@@ -188,27 +188,30 @@ pub(super) fn read_all<D: Disk>(disk: &D, place: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Removes a journal that says nothing.
+pub(super) fn not_begun<D: Disk>(disk: &D, path: &Path) -> io::Result<Recovered> {
+    let place = journal_path(path);
+    disk.remove(&place)?;
+    disk.flush_folder(&place)?;
+    Ok(Recovered::NotBegun)
+}
+
 /// Restores the bytes in the journal of a file, and removes the journal.
 pub(super) fn undo<D: Disk>(disk: &D, path: &Path) -> io::Result<Recovered> {
     let place = journal_path(path);
     let bytes = read_all(disk, &place)?;
     // It is flushed before the file is touched.
-    let Some(journal) = Journal::decode(&bytes) else {
-        disk.remove(&place)?;
-        disk.flush_folder(&place)?;
-        return Ok(Recovered::NotBegun);
+    let Some(journal) = Journal::decode(&bytes).filter(Journal::is_whole) else {
+        return not_begun(disk, path);
     };
     let file = disk.open(path)?;
-    let len = disk.len(&file)?;
-    for record in &journal.records {
-        if !is_of(disk, &file, (len, journal.old_len.min(journal.new_len)), record)? {
-            let text = format!(
-                "{} says how to undo an edit that was interrupted, but the file is not the one that was being edited; \
-                 if the file is good as it is, remove the journal",
-                place.display()
-            );
-            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
-        }
+    if !is_changed_by(disk, &file, &journal)? {
+        let text = format!(
+            "{} says how to undo an edit that was interrupted, but the file is not the one that was being edited; \
+             if the file is good as it is, remove the journal",
+            place.display()
+        );
+        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
     }
     for Record { at, before, .. } in &journal.records {
         disk.write(&file, *at, before)?;
@@ -220,13 +223,18 @@ pub(super) fn undo<D: Disk>(disk: &D, path: &Path) -> io::Result<Recovered> {
     Ok(Recovered::Undone)
 }
 
+/// Whether a file is as it was before the edit in a journal, as it was to be after it, or in between.
+pub(super) fn is_changed_by<D: Disk>(disk: &D, file: &D::File, journal: &Journal) -> io::Result<bool> {
+    let len = disk.len(file)?;
+    let mut is_known = journal.can_have(len);
+    for record in &journal.records {
+        is_known = is_known && is_of(disk, file, (len, journal.old_len.min(journal.new_len)), record)?;
+    }
+    Ok(is_known)
+}
+
 /// Whether every byte of a file of `len` bytes that a record is about is as it was before the edit, or as it was to be after.
-pub(super) fn is_of<D: Disk>(
-    disk: &D,
-    file: &D::File,
-    (len, shorter): (u64, u64),
-    record: &Record,
-) -> io::Result<bool> {
+fn is_of<D: Disk>(disk: &D, file: &D::File, (len, shorter): (u64, u64), record: &Record) -> io::Result<bool> {
     let longest = record.before.len().max(record.after.len());
     let here = len.saturating_sub(record.at).min(longest as u64);
     let mut found = vec![0; usize::try_from(here).unwrap_or(0)]; // not more than the record

@@ -200,3 +200,61 @@ fn a_file_that_was_replaced_meanwhile_is_left_alone() {
     assert_eq!(std::fs::read(&path).unwrap(), vec![1; 6000]);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
+
+/// A change of the first 5,000 bytes that was interrupted after the first of them.
+fn interrupted() -> (Journal, Vec<u8>) {
+    let record = Record { at: 0, before: before()[..5000].to_vec(), after: vec![7; 5000] };
+    (
+        Journal { old_len: 6000, new_len: 6000, records: vec![record] },
+        [vec![7; 9], before()[9..].to_vec()].concat(),
+    )
+}
+
+#[test]
+fn a_journal_never_cuts_off_what_it_cannot_restore() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m");
+    let (journal, half) = interrupted();
+    // Somebody has put a longer file there, which begins in the same way.
+    let longer = [&half[..], b"more"].concat();
+    std::fs::write(&path, &longer).unwrap();
+    std::fs::write(journal_path(&path), journal.encode().unwrap()).unwrap();
+    assert!(recover(&path).unwrap_err().to_string().contains("is not the one"));
+    assert_eq!(std::fs::read(&path).unwrap(), longer);
+    // The journal of a stranger: nothing of what it would cut off is in it.
+    for (old_len, new_len) in [(0, 0), (0, 6004), (6000, 6004), (6004, 9000)] {
+        let journal = Journal { old_len, new_len, records: Vec::new() };
+        std::fs::write(journal_path(&path), journal.encode().unwrap()).unwrap();
+        let _ = recover(&path);
+        assert_eq!(std::fs::read(&path).unwrap(), longer, "{old_len} {new_len}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn the_journal_of_an_edit_through_a_link_is_beside_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, link) = (folder.path().join("m"), folder.path().join("link"));
+    std::os::unix::fs::symlink("m", &link).unwrap();
+    let (journal, half) = interrupted();
+    std::fs::write(&path, before()).unwrap();
+    // While the edit runs, the journal is where everybody looks for it who opens the file.
+    std::fs::create_dir(journal_path(&path)).unwrap();
+    let mut new = NewFile::new();
+    new.push(vec![7; 5000]);
+    new.keep(5000..6000);
+    assert!(patch(&link, &new, &FileVersion::of(&link).unwrap()).is_err());
+    assert_eq!(std::fs::read(&path).unwrap(), before());
+    std::fs::remove_dir(journal_path(&path)).unwrap();
+    std::fs::write(&path, &half).unwrap();
+    std::fs::write(journal_path(&path), journal.encode().unwrap()).unwrap();
+    assert!(is_interrupted(&link) && is_interrupted(&path));
+    assert_eq!(recover(&link).unwrap(), Recovered::Undone);
+    assert_eq!(std::fs::read(&path).unwrap(), before());
+    // One beside the link says nothing about a file that may be anywhere.
+    std::fs::write(&path, &half).unwrap();
+    std::fs::write(journal_path(&link), journal.encode().unwrap()).unwrap();
+    assert_eq!(recover(&link).unwrap(), Recovered::NotBegun);
+    assert_eq!(std::fs::read(&path).unwrap(), half);
+    assert!(!is_interrupted(&link));
+}

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use super::disk::{Disk, RealDisk};
 use super::group::{Group, Member, mark};
 use super::journal::{Journal, Record, journal_path};
 use super::new_file::{NewFile, Patch};
-use super::patch::{Recovered, expect_version, is_of, journal_for, lock, patch, read_all};
+use super::patch::{Recovered, expect_version, is_changed_by, journal_for, lock, not_begun, patch, read_all};
 use super::replace::{replace, write_draft};
 use crate::source::{FileSource, FileVersion, folder_of};
 use crate::write::{Overwrite, commit_guard, draft_of};
@@ -37,9 +37,17 @@ struct Change<'a> {
     patches: Option<Vec<Patch<'a>>>,
 }
 
+/// Whether a file of a set, by its path relative to the folder of the index, is a link, or in a folder that is one. Such a file is not changed
+/// in place together with others: a journal that a stranger has put beside the index would change files anywhere.
+#[must_use]
+pub fn is_through_link(folder: &Path, name: &str) -> bool {
+    let inside = Path::new(name).components().filter(|part| matches!(part, Component::Normal(_))).count();
+    folder.join(name).ancestors().take(inside).any(Path::is_symlink)
+}
+
 /// Changes several files of a model; `index` is one of its files too, and need not be among those that change. Returns how many bytes were written that the files did not have.
 ///
-/// Each is changed in place, if [every byte keeps its place](NewFile::is_in_place), or by a new file. A journal beside the index,
+/// Each is changed in place, if [every byte keeps its place](NewFile::is_in_place) and no link [leads to it](is_through_link), or by a new file. A journal beside the index,
 /// `NAME.modelfmt-undo`, says what becomes of all of them: if the edit is interrupted, [`recover`](super::recover) completes it. Before that journal
 /// is complete no file is changed. An edit that changes only one file is made as by [`patch`] and [`replace`].
 ///
@@ -54,7 +62,8 @@ pub fn change(index: &Path, files: &[FileChange], go_on: &dyn Fn(u64) -> bool) -
         if new.len() != crate::Source::len(&old) || patches.as_ref().is_none_or(|patches| !patches.is_empty())
         {
             // A text that is written anew is never half of one and half of the other, for programs that know of no journal.
-            changes.push(Change { name, new, before, patches: patches.filter(|_| new.keeps()) });
+            let is_in_place = new.keeps() && !is_through_link(folder, name);
+            changes.push(Change { name, new, before, patches: patches.filter(|_| is_in_place) });
         }
     }
     let nbytes = changes.iter().map(|change| match &change.patches {
@@ -243,13 +252,11 @@ fn carry_out<D: Disk>(disk: &D, index: &Path, group: &Group) -> io::Result<()> {
 pub(super) fn redo<D: Disk>(disk: &D, index: &Path) -> io::Result<Recovered> {
     let place = journal_path(index);
     let Some(group) = Group::decode(&read_all(disk, &place)?) else {
-        disk.remove(&place)?;
-        disk.flush_folder(&place)?;
-        return Ok(Recovered::NotBegun);
+        return not_begun(disk, index);
     };
     let folder = folder_of(index);
     for member in &group.members {
-        if !is_known(disk, &folder.join(&member.name), member)? {
+        if !is_known(disk, folder, member)? {
             let text = format!(
                 "{} says how to complete an edit that was interrupted, but {} is not the file that was being edited; if the files \
                  are good as they are, remove the journal",
@@ -268,22 +275,17 @@ pub(super) fn redo<D: Disk>(disk: &D, index: &Path) -> io::Result<Recovered> {
 }
 
 /// Whether a file is as it was before the edit, as it was to be after it, or in between.
-fn is_known<D: Disk>(disk: &D, path: &Path, member: &Member) -> io::Result<bool> {
-    let Member { is_replaced, journal, .. } = member;
+fn is_known<D: Disk>(disk: &D, folder: &Path, member: &Member) -> io::Result<bool> {
+    let Member { name, is_replaced, journal } = member;
+    let path = folder.join(name);
     if *is_replaced {
-        let draft = disk.open(&draft_of(&disk.resolve(path)?));
-        let file = draft.or_else(|_| disk.open(path))?;
+        let draft = disk.open(&draft_of(&disk.resolve(&path)?));
+        let file = draft.or_else(|_| disk.open(&path))?;
         let after = journal.records.first().map(|record| &record.after);
         return Ok(disk.len(&file)? == journal.new_len && Some(&head(disk, &file)?) == after);
     }
-    let file = disk.open(path)?;
-    let (len, shorter) = (disk.len(&file)?, journal.old_len.min(journal.new_len));
-    for record in &journal.records {
-        if !is_of(disk, &file, (len, shorter), record)? {
-            return Ok(false);
-        }
-    }
-    Ok(len >= shorter)
+    // A folder that is a link leads to what is not of this set either.
+    Ok(!is_through_link(folder, name) && is_changed_by(disk, &disk.open(&path)?, journal)?)
 }
 
 #[cfg(test)]

@@ -238,3 +238,37 @@ fn a_mark_without_a_journal_means_nothing() {
     assert!(recover(&index).unwrap_err().to_string().contains("is not the file"));
     assert_eq!(std::fs::read(&file).unwrap(), old(3));
 }
+
+#[cfg(unix)]
+#[test]
+fn a_journal_changes_nothing_in_place_through_a_link() {
+    use super::super::recover;
+    use std::os::unix::fs::symlink;
+    let outside = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (victim, index) = (outside.path().join("victim"), folder.path().join("m.json"));
+    std::fs::write(&victim, old(1)).unwrap();
+    std::fs::write(&index, old(0)).unwrap();
+    symlink(&victim, folder.path().join("a")).unwrap();
+    symlink(outside.path(), folder.path().join("sub")).unwrap();
+    for name in ["a", "sub/victim", "./sub/./victim"] {
+        let record = Record { at: 0, before: old(1)[..9].to_vec(), after: vec![9; 9] };
+        let journal = Journal { old_len: 6000, new_len: 6000, records: vec![record] };
+        let group = Group { members: vec![Member { name: name.to_owned(), is_replaced: false, journal }] };
+        std::fs::write(journal_path(&index), group.encode().unwrap()).unwrap();
+        assert!(recover(&index).unwrap_err().to_string().contains("is not the file"), "{name}");
+        assert_eq!(std::fs::read(&victim).unwrap(), old(1));
+        // So an edit does not change such a file in place, when it changes others too.
+        let changes = [name, "m.json"].map(|name| FileChange {
+            name: name.to_owned(),
+            new: new_file(&old(1), false),
+            before: FileVersion::of(folder.path().join(name)).unwrap(),
+        });
+        std::fs::remove_file(journal_path(&index)).unwrap();
+        assert_eq!(change(&index, &changes, &|_| true).unwrap(), 5000 + 5000, "{name}");
+        assert!(!super::super::is_interrupted(&victim));
+        std::fs::write(&victim, old(1)).unwrap();
+        std::fs::write(&index, old(0)).unwrap();
+    }
+    assert!(is_through_link(folder.path(), "a") && !is_through_link(folder.path(), "./m.json"));
+}
