@@ -74,19 +74,30 @@ impl Scan for Pieces<'_> {
     }
 
     fn look(&self, number: u64, bytes: &[u8], (): &mut ()) -> Self::Seen {
-        let Some((tensor, range)) = self.at(number) else { return (usize::MAX, Vec::new()) };
-        let page = self.section.body.page;
-        let size = self.section.extent(tensor).map_or(0, |extent| extent.size);
-        if size <= page {
-            return (tensor, vec![hash_of(bytes)]);
-        }
-        let len = usize::try_from(page).unwrap_or(usize::MAX).max(1);
-        let nodes = (range.start / page..).zip(bytes.chunks(len)).map(|(n, bytes)| page_node(page, n, bytes));
-        (tensor, nodes.collect())
+        self.look_after(number, bytes, |_| ())
     }
 }
 
 impl Pieces<'_> {
+    /// Hashes a piece. Before each page of it, `before` is called with the place in the piece where that page ends.
+    pub(super) fn look_after(&self, number: u64, bytes: &[u8], mut before: impl FnMut(u64)) -> Seen {
+        let Some((tensor, range)) = self.at(number) else { return (usize::MAX, Vec::new()) };
+        let page = self.section.body.page;
+        let size = self.section.extent(tensor).map_or(0, |extent| extent.size);
+        if size <= page {
+            before(bytes.len() as u64);
+            return (tensor, vec![hash_of(bytes)]);
+        }
+        let len = usize::try_from(page).unwrap_or(usize::MAX).max(1);
+        let mut end = 0;
+        let nodes = (range.start / page..).zip(bytes.chunks(len)).map(|(n, bytes)| {
+            end += bytes.len() as u64;
+            before(end);
+            page_node(page, n, bytes)
+        });
+        (tensor, nodes.collect())
+    }
+
     /// The pieces in the order of the file.
     pub(super) fn in_order(&self) -> Vec<u64> {
         let mut numbers: Vec<u64> = (0..self.count).collect();
