@@ -24,14 +24,30 @@ const PIECE: usize = 1 << 20;
 
 /// Opens a model: a path, a URL, or `-`.
 pub(crate) fn open(path: &Path, open: &OpenArgs) -> Result<Model> {
-    let open = &*beside::verified(path, open)?;
-    open_with(path, open, &open.options()?)
+    signed_beside(path, open, |open| open_with(path, open, &open.options()?))
+}
+
+/// Opens a model, and then demands the signature beside it, if it has to be there and nowhere else.
+fn signed_beside(
+    path: &Path,
+    open: &OpenArgs,
+    opened: impl FnOnce(&OpenArgs) -> Result<Model>,
+) -> Result<Model> {
+    if !beside::is_demanded(path, open) {
+        return opened(open);
+    }
+    let model = opened(&open.without_signers()).map_err(|failure| beside::explained(path, open, failure))?;
+    beside::expect(&model, open)?;
+    Ok(model)
 }
 
 /// Opens a model whose values are to be written again. A file that its own checksum refuses opens with `no_verify`, and
 /// the error says so where that would help.
 pub(crate) fn open_for_copy(path: &Path, no_verify: bool, open: &OpenArgs) -> Result<Model> {
-    let open = &*beside::verified(path, open)?;
+    signed_beside(path, open, |open| intact(path, no_verify, open))
+}
+
+fn intact(path: &Path, no_verify: bool, open: &OpenArgs) -> Result<Model> {
     let options = open.options()?;
     let ignoring = options.clone().ignore_checksum(true);
     if no_verify {

@@ -224,3 +224,19 @@ fn nothing_secret_is_printed() {
         assert!(!help.contains("--password") && !help.contains("--passphrase "), "{command}");
     }
 }
+
+#[test]
+fn a_model_that_the_signer_left_out_is_not_read() {
+    let place = Place::with_key();
+    fs::copy(place.path().join("m/model.mag"), place.path().join("m/scratch.mag")).unwrap();
+    place.ok(&["sign", "m", "--key", "k", "--ignore", "scratch.mag"]);
+    place.ok(&["inspect", "m/model.mag", "--key", "k.pub"]);
+    place.ok(&["diff", "m/model.mag", "m/model.mag", "--key", "k.pub"]);
+    for args in [["inspect", "m/scratch.mag"], ["show", "m/scratch.mag"]] {
+        let said = place.fails(1, &[&args[..], &["--key", "k.pub"]].concat());
+        assert!(said.contains("scratch.mag") && said.contains("not among the files"), "{said}");
+    }
+    // Nor after another of the folder was verified in the same run.
+    let said = place.fails(1, &["diff", "m/model.mag", "m/scratch.mag", "--key", "k.pub"]);
+    assert!(said.contains("scratch.mag"), "{said}");
+}

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use modelfmt::keys::{KeyType, PrivateKey, PublicKey, write_pair};
 use modelfmt::oms::{self, SignOptions, VerifyOptions};
-use modelfmt::{Error, Format, Overwrite, detached_signature};
+use modelfmt::{Error, Format, Overwrite, SignatureScope, detached_signature};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -72,7 +72,7 @@ pub(crate) fn demand(py: Python<'_>, model: &Arc<modelfmt::Model>, keys: Vec<Pub
     let model = Arc::clone(model);
     let path = model.path().display().to_string();
     let found = work::run(py, None, &Progress::none(), move |work| {
-        detached_signature(model.path(), model.format(), &keys, &VerifyOptions::new(), work)
+        detached_signature(&model, &keys, &VerifyOptions::new(), SignatureScope::All, work)
     })?;
     let why = match found {
         Some(found) if found.is_trusted == Some(true) => return Ok(()),

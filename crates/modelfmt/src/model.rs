@@ -11,7 +11,9 @@ use modelfmt_core::source::{BoxSource, Files, SharedFiles, shared_files};
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::source::{FileSource, Folder, folder_of};
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{Bytes, Container, Encoding, Location, TensorInfo, TensorView, author::Extent};
+use modelfmt_core::{
+    Bytes, Container, Encoding, Location, Source as _, TensorInfo, TensorView, author::Extent,
+};
 
 use crate::choice::Choice;
 use crate::error::{Error, Result};
@@ -100,7 +102,9 @@ impl OpenOptions {
         #[cfg(feature = "seal")]
         self.check_sealable(index, format)?;
         let name = index.file_name().unwrap_or(index.as_os_str()).to_string_lossy().into_owned();
-        let index_file = format.is_set().then(|| (name.clone(), source.len()));
+        let mut index_file = None;
+        let source =
+            if format.is_set() { Box::new(index_file.insert(Arc::new(source)).clone()) } else { source };
         let files = match files {
             Some(files) => files,
             None if format.is_set() => {
@@ -108,7 +112,7 @@ impl OpenOptions {
             }
             None => shared_files(NoFiles),
         };
-        let opened = (driver.open)(ToOpen { source, name, files, options: self })
+        let opened = (driver.open)(ToOpen { source, name: name.clone(), files, options: self })
             .map_err(|error| Error::file(index.to_owned(), error))?;
         let format = driver.found.and_then(|found| found(&*opened)).unwrap_or(format);
         is_pinnable(format)?;
@@ -116,7 +120,7 @@ impl OpenOptions {
             path,
             format,
             pinned,
-            index_file,
+            index_file: index_file.map(|file| (name, file)),
             #[cfg(not(target_arch = "wasm32"))]
             on_disk: None,
             opened: opened.into(),
@@ -149,11 +153,11 @@ pub struct Model {
     format: Format,
     /// What it must be, if it was opened so.
     pinned: Option<Pinned>,
-    /// For a set, name and length of the index that was opened.
-    index_file: Option<(String, u64)>,
+    /// For a set, the index that was opened and its name.
+    pub(crate) index_file: Option<(String, Arc<BoxSource>)>,
     /// The file that was opened by its path: the model, or its index.
     #[cfg(not(target_arch = "wasm32"))]
-    on_disk: Option<PathBuf>,
+    pub(crate) on_disk: Option<PathBuf>,
     opened: Arc<dyn Opened>,
     /// The models that it was made of, each with the position of its first tensor; none of one model.
     members: Vec<(usize, Model)>,
@@ -546,10 +550,10 @@ impl Model {
     pub fn details(&self) -> Result<Value> {
         let mut details = self.container().details().map_err(|error| self.failed(error))?;
         // A reader of a set does not know what the index is called that it was made of.
-        if let (Some((name, size)), Value::Object(details)) = (&self.index_file, &mut details)
+        if let (Some((name, index)), Value::Object(details)) = (&self.index_file, &mut details)
             && let Some(Value::Array(files)) = details.get_mut("files")
         {
-            let entry = [("path", Value::from(name.as_str())), ("size", Value::from(*size))];
+            let entry = [("path", Value::from(name.as_str())), ("size", Value::from(index.len()))];
             files.push_front(Object::from_iter(entry));
         }
         Ok(details)

@@ -55,9 +55,20 @@ impl OpenOptions {
     #[cfg(not(target_arch = "wasm32"))]
     pub fn verify(&self, path: impl AsRef<Path>, level: VerifyLevel, work: &Execution<'_>) -> FileReport {
         let path = path.as_ref();
+        self.opened_and_verified(path, level, work).0
+    }
+
+    /// The report on a file, and the model if it could be opened.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn opened_and_verified(
+        &self,
+        path: &Path,
+        level: VerifyLevel,
+        work: &Execution<'_>,
+    ) -> (FileReport, Option<Model>) {
         let detect = || FileSource::open(path).and_then(|source| Format::detect(&source)).ok().flatten();
-        let options = self.clone().ignore_checksum(true);
-        options.reported(path, options.open(path), detect, level, work)
+        let opened = self.clone().ignore_checksum(true).open(path);
+        (self.reported(path, &opened, detect, level, work), opened.ok())
     }
 
     /// As [`verify_source`], with options, and with what opens the other files of a set.
@@ -72,7 +83,8 @@ impl OpenOptions {
     ) -> FileReport {
         let format = Format::detect(&source).ok().flatten();
         let options = self.clone().ignore_checksum(true);
-        options.reported(Path::new(name), options.open_source(name, source, files), || format, level, work)
+        let opened = options.open_source(name, source, files);
+        options.reported(Path::new(name), &opened, || format, level, work)
     }
 
     /// The report on a file that could not even be opened, with the error that says why.
@@ -86,7 +98,7 @@ impl OpenOptions {
     fn reported(
         &self,
         path: &Path,
-        opened: Result<Model>,
+        opened: &Result<Model>,
         detect: impl FnOnce() -> Option<Format>,
         level: VerifyLevel,
         work: &Execution<'_>,

@@ -1,7 +1,7 @@
 //! Compares the files that were signed with the files that are there.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 
 use crate::error::Fault;
@@ -118,6 +118,15 @@ impl<'a> Comparison<'a> {
             self.jobs.push(Job { file, range: Some(start..end) });
             self.expected.push(digest);
         }
+    }
+
+    /// Those of these names that are not compared with anything, and not known to be extra.
+    pub(crate) fn uncovered<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<String> {
+        let jobs = self.jobs.iter().map(|job| &*job.file.name);
+        let others = self.changed.iter().chain(&self.extra).map(String::as_str);
+        let known: HashSet<&str> = jobs.chain(others).collect();
+        let names: BTreeSet<&str> = names.filter(|name| !known.contains(name)).collect();
+        names.into_iter().map(str::to_owned).collect()
     }
 
     /// Adds the files whose digests are not what they have to be.

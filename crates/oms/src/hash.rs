@@ -11,6 +11,7 @@ use modelfmt_core::{Execution, Source};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::{Error, Result};
+use crate::open::OpenFiles;
 use crate::walk::{Found, Stamp, path_of};
 
 /// Bytes that are read at once: they are still in the core's own cache when they are hashed.
@@ -58,11 +59,12 @@ impl Job<'_> {
     }
 }
 
-/// The digests of all jobs, in their order. `root` is the folder, or the file itself if it is one.
+/// The digests of all jobs, in their order. `root` is the folder, or the file itself if it is one. Files that are open are read as they are.
 pub(crate) fn digests(
     root: &Path,
     jobs: &[Job<'_>],
     algorithm: Algorithm,
+    open: &OpenFiles<'_>,
     work: &Execution<'_>,
 ) -> Result<Vec<Vec<u8>>> {
     let mut order: Vec<usize> = (0..jobs.len()).collect();
@@ -75,7 +77,11 @@ pub(crate) fn digests(
         while let Some(&at) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
             let Some(job) = jobs.get(at) else { break };
             let path = if is_file { root.to_owned() } else { path_of(root, &job.file.name) };
-            let digest = one(&path, job, algorithm, buffer, work);
+            let mut opened = open.named(&job.file.name, is_file).peekable();
+            let digest = match opened.peek() {
+                Some(_) => of_open(&path, job, opened, algorithm, buffer, work),
+                None => one(&path, job, algorithm, buffer, work),
+            };
             if digest.is_err() {
                 next.store(order.len(), Ordering::Relaxed); // the others stop with what they are at
             }
@@ -130,21 +136,46 @@ fn one(
     if stamp(&file)? == job.file.stamp { Ok(hasher.finish()) } else { Err(changed()) }
 }
 
-/// The digest of a range of a source; `name` is what it is called in errors.
+/// The digest of a file that is open, once or several times: then all of these must be the same.
+fn of_open<'o, 'a: 'o>(
+    path: &Path,
+    job: &Job<'_>,
+    opened: impl Iterator<Item = &'o (impl Fn() -> io::Result<&'a dyn Source> + 'o)>,
+    algorithm: Algorithm,
+    buffer: &mut [u8],
+    work: &Execution<'_>,
+) -> Result<Vec<u8>> {
+    let changed = || Error::Changed { path: path.to_owned() };
+    let mut all: Option<Vec<u8>> = None;
+    for open in opened {
+        let source = open().map_err(|source| Error::Read { path: path.to_owned(), source })?;
+        if source.len() != job.file.stamp.len {
+            return Err(changed());
+        }
+        let range = job.range.clone().unwrap_or(0..source.len());
+        let digest = of_source(path, source, range, algorithm, buffer, work)?;
+        if !source.is_unchanged() || all.as_ref().is_some_and(|all| *all != digest) {
+            return Err(changed());
+        }
+        all = Some(digest);
+    }
+    all.ok_or_else(changed)
+}
+
+/// The digest of a range of a source; `path` is what it is called in errors.
 pub(crate) fn of_source(
-    name: &str,
+    path: &Path,
     source: &dyn Source,
     range: Range<u64>,
     algorithm: Algorithm,
+    buffer: &mut [u8],
     work: &Execution<'_>,
 ) -> Result<Vec<u8>> {
-    const PIECE: usize = 512 << 10; // a read of a source may ask another process
-    let failed = |source| Error::Read { path: name.into(), source };
+    let failed = |source| Error::Read { path: path.to_owned(), source };
     let mut hasher = Hasher::new(algorithm);
-    let mut buffer = vec![0; PIECE];
     let mut at = range.start;
     while at < range.end {
-        let most = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(PIECE);
+        let most = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(buffer.len());
         let piece = buffer.get_mut(..most).unwrap_or_default();
         source.read_into(at, piece).map_err(failed)?;
         hasher.update(piece);

@@ -51,6 +51,7 @@ mod compare;
 mod error;
 mod hash;
 mod names;
+mod open;
 mod place;
 #[cfg(not(target_arch = "wasm32"))]
 mod sign;
@@ -61,8 +62,9 @@ mod walk;
 
 pub use bundle::{Bundle, MAX_BUNDLE};
 pub use error::{Error, Result};
+pub use open::OpenFiles;
 pub use place::signature_path;
 #[cfg(not(target_arch = "wasm32"))]
 pub use sign::{SignOptions, Signed, sign};
-pub use verify::{Verified, VerifyOptions, verify};
+pub use verify::{Verified, VerifyOptions, verify, verify_open};
 pub use verify_source::verify_source;

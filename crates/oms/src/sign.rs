@@ -13,6 +13,7 @@ use crate::bundle::{Bundle, MAX_BUNDLE};
 use crate::error::{Error, Fault, Result};
 use crate::hash::{self, Algorithm, Job};
 use crate::names::{self, DEFAULT_IGNORED, Ignored};
+use crate::open::OpenFiles;
 use crate::place::{name_of, signature_path, within};
 use crate::statement::{Resource, Statement};
 use crate::walk::{self, Found, Stamp, nanoseconds};
@@ -105,7 +106,7 @@ pub fn sign(model: &Path, key: &PrivateKey, options: &SignOptions, work: &Execut
     let known = |file: &Found| before.get(&*file.name).filter(|(stamp, _)| *stamp == file.stamp);
     let unknown = found.iter().filter(|file| known(file).is_none());
     let jobs: Vec<_> = unknown.map(|file| Job { file, range: None }).collect();
-    let mut digests = hash::digests(model, &jobs, Algorithm::Sha256, work)?.into_iter();
+    let mut digests = hash::digests(model, &jobs, Algorithm::Sha256, &OpenFiles::new(), work)?.into_iter();
     let reused = found.len() - jobs.len();
     let nbytes = found.iter().fold(0, |sum: u64, file| sum.saturating_add(file.stamp.len));
     let is_settled = |stamp: &Stamp| stamp.modified.is_some_and(|time| time < begun - SETTLED);

@@ -1,5 +1,6 @@
 //! Verifying.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use modelfmt_core::Execution;
@@ -10,6 +11,7 @@ use crate::compare::{compare, signed, unlisted_defaults};
 use crate::error::{Error, Result};
 use crate::hash;
 use crate::names::{DEFAULT_IGNORED, Ignored};
+use crate::open::OpenFiles;
 use crate::place::{signature_path, within};
 use crate::statement::Statement;
 use crate::walk::{self, Found};
@@ -62,6 +64,8 @@ pub struct Verified {
     pub extra: Vec<String>,
     /// Files that are not what was signed.
     pub changed: Vec<String>,
+    /// Files that are open ([`OpenFiles`]) and are none of those that are signed, such as one that the signer left out.
+    pub unsigned: Vec<String>,
     /// The files that the signer left out, besides git's files and the signature. They could be anything.
     pub ignored: Vec<String>,
 }
@@ -70,7 +74,7 @@ impl Verified {
     /// Whether every file is what was signed, and there are no other files.
     #[must_use]
     pub fn is_ok(&self) -> bool {
-        self.missing.is_empty() && self.extra.is_empty() && self.changed.is_empty()
+        [&self.missing, &self.extra, &self.changed, &self.unsigned].into_iter().all(Vec::is_empty)
     }
 
     /// What differs, a line for each file.
@@ -83,6 +87,7 @@ impl Verified {
             lines(&self.changed, "is not what was signed"),
             lines(&self.missing, "was signed and is missing"),
             lines(&self.extra, "is there and was not signed"),
+            lines(&self.unsigned, "is not among the files that the signature covers"),
         ]
         .concat()
     }
@@ -100,6 +105,21 @@ pub fn verify(
     options: &VerifyOptions,
     work: &Execution<'_>,
 ) -> Result<Verified> {
+    verify_open(model, keys, options, &OpenFiles::new(), work)
+}
+
+/// As [`verify`](verify()), for a caller that has files of the model open. These are hashed as they are open, so the result is about what
+/// the caller reads, also if somebody exchanges files meanwhile. Each of them must be covered by the signature.
+///
+/// # Errors
+/// As [`verify`](verify()).
+pub fn verify_open(
+    model: &Path,
+    keys: &[PublicKey],
+    options: &VerifyOptions,
+    open: &OpenFiles<'_>,
+    work: &Execution<'_>,
+) -> Result<Verified> {
     let path = options.signature.clone().unwrap_or_else(|| signature_path(model));
     let bundle = Bundle::read(&path)?;
     let key_id = signer(&path, &bundle, keys)?;
@@ -111,10 +131,17 @@ pub fn verify(
     }
     let own = within(model, &path).filter(|_| model.is_dir());
     let signed = signed(&statement).map_err(bad)?;
-    let found = found(model, &statement, own.as_deref(), options)?;
+    let found = match open.are_all() && model.is_dir() {
+        true => found_open(model, open, options)?,
+        false => found(model, &statement, own.as_deref(), options)?,
+    };
     let mut comparison = compare(&signed, &found, statement.shard_size.is_some());
-    let digests = hash::digests(model, &comparison.jobs, statement.algorithm, work)?;
+    if open.are_all() {
+        comparison.missing.clear();
+    }
+    let digests = hash::digests(model, &comparison.jobs, statement.algorithm, open, work)?;
     comparison.take(&digests);
+    let unsigned = if model.is_dir() { comparison.uncovered(open.names()) } else { Vec::new() };
     let is_usual = |name: &String| DEFAULT_IGNORED.contains(&&**name) || own.as_ref() == Some(name);
     Ok(Verified {
         key_id,
@@ -123,6 +150,7 @@ pub fn verify(
         missing: comparison.missing,
         extra: comparison.extra,
         changed: comparison.changed,
+        unsigned,
         ignored: statement.ignored.iter().filter(|name| !is_usual(name)).cloned().collect(),
         path: path.clone(),
     })
@@ -151,6 +179,13 @@ pub(crate) fn signer(path: &Path, bundle: &Bundle, keys: &[PublicKey]) -> Result
             Err(Error::BadSignature { path: path.to_owned(), ids: tried.collect() })
         }
     }
+}
+
+/// The files that are open, as they are in the folder.
+fn found_open(folder: &Path, open: &OpenFiles<'_>, options: &VerifyOptions) -> Result<Vec<Found>> {
+    let names: BTreeSet<&str> = open.names().collect();
+    let one = |name| walk::file(&walk::path_of(folder, name), name, options.allow_symlinks);
+    names.into_iter().map(one).collect()
 }
 
 /// The files that are there.

@@ -1,6 +1,6 @@
 //! Verifying where there are no paths: one file, by the bytes of its signature.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use modelfmt_core::{Execution, Source};
 use modelfmt_keys::PublicKey;
@@ -12,6 +12,9 @@ use crate::hash;
 use crate::statement::Statement;
 use crate::verify::{Verified, signer};
 use crate::walk::{Found, Stamp};
+
+/// Bytes that are read at once: a read of a source may ask another process.
+const PIECE: usize = 512 << 10;
 
 /// Verifies one file by the bytes of its signature's file, and the keys that are trusted: [`verify`](crate::verify()) for what has no
 /// path, as in a browser. `name` is what the file is called, without folders: the statement has it too.
@@ -64,9 +67,17 @@ pub fn verify_source(
     let found = [found];
     let mut comparison = compare(&signed, &found, statement.shard_size.is_some());
     let mut digests = Vec::new();
+    let mut buffer = vec![0; PIECE];
     for job in &comparison.jobs {
         let range = job.range.clone().unwrap_or(0..source.len());
-        digests.push(hash::of_source(name, source, range, statement.algorithm, work)?);
+        digests.push(hash::of_source(
+            Path::new(name),
+            source,
+            range,
+            statement.algorithm,
+            &mut buffer,
+            work,
+        )?);
     }
     comparison.take(&digests);
     let own_name = |names: Vec<String>| {
@@ -79,6 +90,7 @@ pub fn verify_source(
         missing: own_name(comparison.missing),
         extra: own_name(comparison.extra),
         changed: own_name(comparison.changed),
+        unsigned: Vec::new(),
         ignored: Vec::new(),
         path,
     })

@@ -9,9 +9,12 @@ use std::path::Path;
 
 use common::{Model, key, other_key, testdata};
 use modelfmt_core::Execution;
+use modelfmt_core::source::FileSource;
 use modelfmt_core::write::Overwrite;
 use modelfmt_keys::{PrivateKey, PublicKey};
-use modelfmt_oms::{Bundle, Error, SignOptions, VerifyOptions, sign, signature_path, verify};
+use modelfmt_oms::{
+    Bundle, Error, OpenFiles, SignOptions, Verified, VerifyOptions, sign, signature_path, verify, verify_open,
+};
 
 fn work() -> Execution<'static> {
     Execution { threads: 2, progress: None }
@@ -134,6 +137,70 @@ fn a_single_file_has_its_signature_beside_it() {
     // A file's signature is not a folder's.
     fs::copy(&signed.path, model.path().join("model.sig")).unwrap();
     assert_eq!(model.verify(&key()).unwrap().missing, ["."]);
+}
+
+/// Verifies a model of which these files are open.
+fn verify_opened(model: &Path, open: &OpenFiles<'_>) -> Result<Verified, Error> {
+    verify_open(model, &[key().public().clone()], &VerifyOptions::new(), open, &work())
+}
+
+#[test]
+fn a_file_that_is_open_is_hashed_as_it_is_open() {
+    let model = Model::new();
+    let file = model.path().join("config.json");
+    let good = fs::read(&file).unwrap();
+    let other = good.iter().map(|byte| byte ^ 1).collect::<Vec<_>>();
+    sign(model.path(), &key(), &SignOptions::new(), &work()).unwrap();
+    sign(&file, &key(), &SignOptions::new(), &work()).unwrap();
+    fs::rename(signature_path(&file), model.path().join("model.sig.beside")).unwrap();
+    // Another file, of the same length, is open when the signed one comes to its place.
+    model.write("config.json", &other);
+    let source = FileSource::open(&file).unwrap();
+    fs::rename(&file, model.path().join("gone")).unwrap();
+    model.write("config.json", &good);
+    fs::remove_file(model.path().join("gone")).unwrap();
+    fs::rename(model.path().join("model.sig.beside"), signature_path(&file)).unwrap();
+    let open = || OpenFiles::new().file("config.json", || Ok(&source as _));
+    assert!(verify(&file, &[key().public().clone()], &VerifyOptions::new(), &work()).unwrap().is_ok());
+    let is_refused = |verified: Result<Verified, Error>| match verified {
+        Ok(verified) => !verified.changed.is_empty(),
+        Err(error) => matches!(error, Error::Changed { .. }),
+    };
+    assert!(is_refused(verify_opened(&file, &open())));
+    fs::remove_file(signature_path(&file)).unwrap();
+    assert!(model.verify(&key()).unwrap().is_ok());
+    assert!(is_refused(verify_opened(model.path(), &open())));
+    assert!(is_refused(verify_opened(model.path(), &open().only(true))));
+    // The signed one, opened, is good.
+    let source = FileSource::open(&file).unwrap();
+    let open = || OpenFiles::new().file("config.json", || Ok(&source as _));
+    assert!(verify_opened(model.path(), &open()).unwrap().is_ok());
+    // Opened twice, it has to be the same both times.
+    let both = open().file("config.json", || Ok(&source as _));
+    assert!(verify_opened(model.path(), &both).unwrap().is_ok());
+    assert!(is_refused(verify_opened(model.path(), &open().file("config.json", || Ok(&other as _)))));
+}
+
+#[test]
+fn what_is_open_must_be_covered() {
+    let model = Model::new();
+    model.write("scratch", b"x");
+    let options = SignOptions::new().ignore(["scratch".to_owned()]);
+    sign(model.path(), &key(), &options, &work()).unwrap();
+    let scratch = b"x".to_vec();
+    let open = || OpenFiles::new().file("scratch", || Ok(&scratch as _));
+    let verified = verify_opened(model.path(), &open()).unwrap();
+    assert_eq!((verified.is_ok(), &verified.unsigned[..]), (false, &["scratch".to_owned()][..]));
+    let verified = verify_opened(model.path(), &open().only(true)).unwrap();
+    assert_eq!((verified.is_ok(), verified.extra), (false, vec!["scratch".to_owned()]));
+    // Where only the open files are looked at, the others may be anything.
+    model.write("config.json.new", b"x");
+    let config = FileSource::open(model.path().join("config.json")).unwrap();
+    let open = || OpenFiles::new().file("config.json", || Ok(&config as _));
+    assert!(!verify_opened(model.path(), &open()).unwrap().is_ok());
+    assert!(verify_opened(model.path(), &open().only(true)).unwrap().is_ok());
+    // That is no way to look at nothing.
+    assert!(!verify_opened(model.path(), &OpenFiles::new().only(true)).unwrap().is_ok());
 }
 
 #[test]

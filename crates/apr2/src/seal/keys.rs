@@ -16,7 +16,7 @@ mod off {
 #[cfg(feature = "encrypt")]
 mod on {
     use std::fmt;
-    use std::sync::{Arc, Mutex, PoisonError};
+    use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
     use hpke::kem::X25519HkdfSha256;
     use hpke::{Deserializable as _, Kem, Serializable as _};
@@ -160,14 +160,15 @@ mod on {
     #[derive(Clone)]
     pub struct Passphrase {
         bytes: Zeroizing<Vec<u8>>,
-        stretched: Arc<Mutex<Vec<Stretched>>>,
+        stretched: Arc<Mutex<Vec<Arc<Stretched>>>>,
     }
 
-    /// What Argon2id has made of a passphrase.
+    /// What Argon2id makes of a passphrase.
     struct Stretched {
         salt: [u8; 16],
         costs: Costs,
-        secret: Secret,
+        /// `None` until it is done. It is locked meanwhile, so that whoever wants the same waits, and nobody else.
+        secret: Mutex<Option<Secret>>,
     }
 
     /// As much is remembered as is tried for one file.
@@ -185,23 +186,44 @@ mod on {
             Ok(Self { bytes: Zeroizing::new(bytes.to_vec()), stretched: Arc::default() })
         }
 
-        /// What `argon2` makes of the passphrase with this salt and these costs. Other threads wait: they may want the same.
+        /// What `argon2` makes of the passphrase with this salt and these costs. A thread that wants the same waits; others do not.
         pub(crate) fn stretched<E>(
             &self,
             salt: &[u8; 16],
             costs: Costs,
             argon2: impl FnOnce(&[u8]) -> Result<Secret, E>,
         ) -> Result<Secret, E> {
-            let mut known = self.stretched.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(same) = known.iter().find(|known| known.salt == *salt && known.costs == costs) {
-                return Ok(same.secret.clone());
+            let entry = self.entry(salt, costs);
+            let mut secret = entry.secret.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(secret) = &*secret {
+                return Ok(secret.clone());
             }
-            let secret = argon2(&self.bytes)?;
+            match argon2(&self.bytes) {
+                Ok(made) => Ok(secret.insert(made).clone()),
+                Err(error) => {
+                    self.known().retain(|known| !Arc::ptr_eq(known, &entry));
+                    Err(error)
+                }
+            }
+        }
+
+        /// Where the result is or will be. The oldest makes room for a new one.
+        fn entry(&self, salt: &[u8; 16], costs: Costs) -> Arc<Stretched> {
+            let mut known = self.known();
+            if let Some(same) = known.iter().find(|known| known.salt == *salt && known.costs == costs) {
+                return Arc::clone(same);
+            }
             if known.len() >= REMEMBERED {
                 known.remove(0);
             }
-            known.push(Stretched { salt: *salt, costs, secret: secret.clone() });
-            Ok(secret)
+            let new = Arc::new(Stretched { salt: *salt, costs, secret: Mutex::default() });
+            known.push(Arc::clone(&new));
+            new
+        }
+
+        /// It is never locked for long.
+        fn known(&self) -> MutexGuard<'_, Vec<Arc<Stretched>>> {
+            self.stretched.lock().unwrap_or_else(PoisonError::into_inner)
         }
     }
 
@@ -209,7 +231,7 @@ mod on {
     impl Passphrase {
         /// How much is remembered.
         pub(crate) fn remembered(&self) -> usize {
-            self.stretched.lock().unwrap_or_else(PoisonError::into_inner).len()
+            self.known().len()
         }
     }
 
@@ -325,6 +347,42 @@ mod tests {
         assert_eq!(phrase.remembered(), 4);
         // What fails is not remembered.
         let failed = phrase.stretched(&[200; 16], Costs { memory: 8, passes: 1, lanes: 1 }, |_| Err(()));
-        assert!(failed.is_err() && phrase.remembered() == 4);
+        assert!(failed.is_err() && phrase.remembered() == 3);
+        assert!(
+            phrase
+                .stretched(&[200; 16], Costs { memory: 8, passes: 1, lanes: 1 }, |_| Ok::<_, ()>(
+                    Secret::new([1; 32])
+                ))
+                .is_ok()
+        );
+    }
+
+    /// Files of other salts are opened while Argon2id works on one; those of the same salt have its result.
+    #[test]
+    fn only_threads_that_want_the_same_wait() {
+        use std::sync::mpsc::channel;
+        let phrase = Passphrase::from_bytes(b"a").unwrap_or_else(|_| unreachable!("it is not empty"));
+        let costs = Costs { memory: 8, passes: 1, lanes: 1 };
+        let (begun, has_begun) = channel();
+        let (go_on, may_go_on) = channel();
+        let phrase = &phrase;
+        std::thread::scope(|scope| {
+            let first = scope.spawn(move || {
+                let slow = |_: &[u8]| {
+                    begun.send(()).unwrap_or_default();
+                    may_go_on.recv().unwrap_or_default();
+                    Ok::<_, ()>(Secret::new([1; 32]))
+                };
+                phrase.stretched(&[1; 16], costs, slow).map(|secret| secret[0])
+            });
+            has_begun.recv().unwrap_or_default();
+            // Were this to wait, it would wait forever.
+            let other = phrase.stretched(&[2; 16], costs, |_| Ok::<_, ()>(Secret::new([2; 32])));
+            assert_eq!(other.map(|secret| secret[0]), Ok(2));
+            let same = scope.spawn(|| phrase.stretched(&[1; 16], costs, |_| Err(())).map(|secret| secret[0]));
+            go_on.send(()).unwrap_or_default();
+            assert_eq!(first.join().ok(), Some(Ok(1)));
+            assert_eq!(same.join().ok(), Some(Ok(1)));
+        });
     }
 }

@@ -22,6 +22,14 @@ pub(super) enum ProvedFile<S> {
     ByHash(AsyncVerifiedSource<S, HashProof>),
 }
 
+/// The outboard is there and cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{outboard} cannot be read")]
+struct Unread {
+    outboard: String,
+    source: io::Error,
+}
+
 impl<F: FetchFiles> Proved<F> {
     pub(super) fn new(files: F, name: &str, hash: Option<[u8; 32]>) -> Self {
         Self { files, name: name.to_owned(), hash }
@@ -44,7 +52,7 @@ impl<F: FetchFiles> FetchFiles for Proved<F> {
                 let proof = HashProof::new(hash, file.size());
                 Ok(ProvedFile::ByHash(AsyncVerifiedSource::new(file, proof)))
             }
-            Err(error) => Err(io::Error::new(error.kind(), format!("{outboard}: {error}"))),
+            Err(source) => Err(io::Error::new(source.kind(), Unread { outboard, source })),
         }
     }
 }
@@ -99,5 +107,39 @@ impl<S: Fetch> Fetch for ProvedFile<S> {
             Self::ByOutboard(file) => file.scan(scan, work, take).await,
             Self::ByHash(file) => file.scan(scan, work, take).await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+    use std::error::Error as _;
+    use std::future::Future as _;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    /// One file; every other fails with a cause of its own.
+    struct One;
+
+    impl FetchFiles for One {
+        type File = Vec<u8>;
+
+        async fn fetch_file(&self, path: &str) -> io::Result<Vec<u8>> {
+            let cause = io::Error::new(io::ErrorKind::PermissionDenied, "the bucket says no");
+            if path == "m" { Ok(vec![1]) } else { Err(cause) }
+        }
+    }
+
+    #[test]
+    fn an_outboard_that_cannot_be_read_says_why() {
+        let files = Proved::new(One, "m", Some([0; 32]));
+        let read = pin!(files.fetch_file("m")).poll(&mut Context::from_waker(Waker::noop()));
+        let Poll::Ready(Err(error)) = read else { panic!("it was read") };
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        assert_eq!(error.to_string(), "m.obao4 cannot be read");
+        assert_eq!(error.source().unwrap().to_string(), "the bucket says no");
     }
 }

@@ -69,7 +69,7 @@ fn inspect(path: &Path, args: &Inspect, options: &InspectOptions, quiet: bool, b
     let total = if args.hash { super::nbytes(&model) } else { 0 };
     let bar = Progress::of("hashing", total, args.json, quiet || !args.hash);
     let mut inspection = bar.run(|work| model.inspect(options, work))?;
-    inspection.signature = signature::look(path, model.format(), args, is_beside, quiet)?;
+    inspection.signature = signature::look(&model, args, is_beside, quiet)?;
     super::print(|out| {
         if !args.json {
             write!(out, "{before}")?;

@@ -1,8 +1,6 @@
 //! The signature beside a file or in its folder.
 
-use std::path::Path;
-
-use modelfmt::{DetachedSignature, Format, Printable, Value, detached_signature};
+use modelfmt::{DetachedSignature, Model, Printable, SignatureScope, Value, detached_signature};
 
 use super::LONGEST;
 use crate::args::Inspect;
@@ -11,22 +9,21 @@ use crate::progress::Progress;
 
 /// Looks for it. With a key it has to hold.
 pub(super) fn look(
-    path: &Path,
-    format: Format,
+    model: &Model,
     args: &Inspect,
     must_hold: bool,
     quiet: bool,
 ) -> Result<Option<DetachedSignature>> {
     let keys = if must_hold { args.open.keys_beside()? } else { Vec::new() };
-    let total = if keys.is_empty() { 0 } else { std::fs::metadata(path).map_or(0, |file| file.len()) };
+    let total = if keys.is_empty() { 0 } else { model.container().file_size() };
     let bar = Progress::new("hashing", total, quiet || keys.is_empty());
     let options = args.beside.options();
-    let found = bar.run(|work| detached_signature(path, format, &keys, &options, work));
+    let found = bar.run(|work| detached_signature(model, &keys, &options, SignatureScope::All, work));
     match &found {
         _ if keys.is_empty() => Ok(found),
         Some(DetachedSignature { is_trusted: Some(true), .. }) => Ok(found),
         Some(DetachedSignature { problem: Some(problem), .. }) => Err(Failure::Input(problem.clone())),
-        _ => Err(Failure::Input(format!("{}: there is no signature beside it", path.display()))),
+        _ => Err(Failure::Input(format!("{}: there is no signature beside it", model.path().display()))),
     }
 }
 
