@@ -1,24 +1,26 @@
-//! Writes sealed files in one pass: each byte is encrypted, hashed and written once, in the order of the file.
+//! Writes sealed files in one pass: each byte is encrypted, hashed and written once, in the order of the file. What stands before the tensors comes after
+//! them, when their sizes are known.
 
+mod packed;
+mod places;
+
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use modelfmt_core::write::{Sink, TensorData};
-use modelfmt_core::{
-    Execution, Part,
-    author::{Crc, PIECE, align_up},
-};
+use modelfmt_core::{Execution, Part, author::Crc};
 
+use self::packed::{Packed, Piece, Pieces};
+use self::places::{Place, Places};
 use crate::error::{SealFault, WriteError, unfit};
-use crate::layout::{Compression, Plan};
+use crate::layout::Plan;
 use crate::seal::write::{Body, Cipher, Digester, FileKeys, INDEX_SEALED, SealedExtent, Trailer};
 use crate::seal::{Hash, SealOptions, pages_of, statement, tail};
-use crate::wire::{self, DATA_ALIGNMENT, Entry, Flags, HEADER_LEN, Header, TENSOR_COMPRESSED};
+use crate::wire::{self, Entry, Flags, HEADER_LEN, Header, TENSOR_COMPRESSED};
 use crate::written::put;
 
 /// What the front of a file says whose index is sealed.
 const HIDDEN: &[u8] = br#"{"apr_version":"2.0.0","architecture":{},"model_type":"sealed"}"#;
-
-const OVER_ONE_KEY: &str = "a tensor has more than 2^44 bytes, the most that is encrypted with one key";
 
 /// A sealed file that has been written.
 #[derive(Clone, Copy, Debug)]
@@ -30,8 +32,8 @@ pub struct Written {
 }
 
 impl Plan {
-    /// As [`write`](Self::write), sealed: signed, encrypted or both. Compressed tensors are compressed twice, so that their
-    /// sizes are known before the first byte is encrypted.
+    /// As [`write`](Self::write), sealed: signed, encrypted or both. Whether a tensor is compressed has to be known before its first byte is
+    /// encrypted. So compressed values wait in memory, at most 64 MiB of them; a tensor of more than that is compressed twice.
     ///
     /// # Errors
     /// As [`write`](Self::write); if what the options ask for cannot be, or the system gives no randomness.
@@ -46,89 +48,13 @@ impl Plan {
         if self.table.len() as u64 > 1 << 20 {
             return Err(refused(SealFault::Limit("a sealed file has at most 2^20 tensors".to_owned())));
         }
+        let places = Places::new(self, options)?;
         let keys = options.fresh_keys().map_err(refused)?;
-        let places = self.sealed_places(options, data, work)?;
-        let mut writer = Writer { plan: self, options, keys, places, sink, at: 0, crc: Crc::default() };
-        let front = writer.front()?;
+        let at = places.data_offset;
+        let mut writer = Writer { plan: self, options, keys, places, sink, at, crc: Crc::default() };
         let (extents, pages) = writer.data(data, work)?;
+        let front = writer.front()?;
         writer.section(&front, extents, &pages)
-    }
-
-    /// Where each tensor will lie: compressed where that makes it smaller.
-    fn sealed_places(
-        &self,
-        options: &SealOptions,
-        data: &dyn TensorData,
-        work: &Execution<'_>,
-    ) -> Result<Places, WriteError> {
-        let compressed = self.compressed_lens(data, work)?;
-        let header = if options.hides_index {
-            HEADER_LEN + HIDDEN.len() as u64 + 8
-        } else {
-            HEADER_LEN + self.metadata.len() as u64 + u64::from(self.index_len)
-        };
-        let data_offset = header.next_multiple_of(DATA_ALIGNMENT);
-        let mut places = Places { data_offset, list: Vec::with_capacity(self.table.len()), end: data_offset };
-        let too_long = || refused(SealFault::Limit("the file would be longer than a file can be".to_owned()));
-        for (position, info) in self.table.iter().enumerate() {
-            let raw = compressed.get(position).copied().flatten();
-            let plain = raw.unwrap_or(info.nbytes);
-            let size = match options.encrypts() {
-                true => Cipher::stored_len(plain, options.segment),
-                false => Some(plain),
-            };
-            let offset = align_up(places.end, self.options.alignment.bytes()).ok_or_else(too_long)?;
-            let size = size.ok_or_else(|| refused(SealFault::Limit(OVER_ONE_KEY.to_owned())))?;
-            let end = offset.checked_add(size).filter(|&end| end < 1 << 62).ok_or_else(too_long)?;
-            places.list.push(Place { offset, size, plain, compressed: raw.is_some() });
-            if size > 0 {
-                places.end = end;
-            }
-        }
-        Ok(places)
-    }
-
-    /// The length of each tensor in LZ4 blocks, where that is less than it has.
-    #[cfg(feature = "lz4")]
-    fn compressed_lens(
-        &self,
-        data: &dyn TensorData,
-        work: &Execution<'_>,
-    ) -> Result<Vec<Option<u64>>, WriteError> {
-        let mut lens = vec![None; self.table.len()];
-        if self.options.compression == Compression::None {
-            return Ok(lens);
-        }
-        let pieces = Pieces::new(self.table.iter().map(|info| info.nbytes));
-        let run = |compressor: &mut crate::compress::Compressor, number: u64| {
-            let piece = pieces.at(number);
-            if self.keep_raw.contains(&piece.tensor) {
-                return Ok((piece, piece.len));
-            }
-            let done = compressor.compress(self, data, piece.values(), Vec::new())?;
-            if work.advance(0).is_break() {
-                return Err(WriteError::Cancelled);
-            }
-            Ok((piece, done.len as u64))
-        };
-        work.each(pieces.count(), crate::compress::Compressor::new, run, |(piece, len): (Piece, u64)| {
-            if let Some(sum) = lens.get_mut(piece.tensor) {
-                *sum = Some(sum.unwrap_or(0) + len);
-            }
-            Ok(())
-        })?;
-        for (len, info) in lens.iter_mut().zip(self.table.iter()) {
-            *len = len.filter(|&len| len < info.nbytes);
-        }
-        Ok(lens)
-    }
-
-    #[cfg(not(feature = "lz4"))]
-    fn compressed_lens(&self, _: &dyn TensorData, _: &Execution<'_>) -> Result<Vec<Option<u64>>, WriteError> {
-        match self.options.compression {
-            Compression::None => Ok(vec![None; self.table.len()]),
-            Compression::Lz4 => Err(unfit(Part::new("file"), crate::error::Fault::NoLz4)),
-        }
     }
 }
 
@@ -136,76 +62,7 @@ fn refused(fault: SealFault) -> WriteError {
     unfit(Part::new("seal section"), fault)
 }
 
-/// Where a tensor will lie.
-#[derive(Clone, Copy)]
-struct Place {
-    /// From the start of the file.
-    offset: u64,
-    /// The bytes that it takes.
-    size: u64,
-    /// The bytes that are encrypted, or stored as they are.
-    plain: u64,
-    compressed: bool,
-}
-
-impl Place {
-    const NOWHERE: Self = Self { offset: 0, size: 0, plain: 0, compressed: false };
-}
-
-struct Places {
-    data_offset: u64,
-    list: Vec<Place>,
-    /// Where the last byte of a tensor ends.
-    end: u64,
-}
-
-/// Some values of one tensor.
-#[derive(Clone, Copy)]
-struct Piece {
-    tensor: usize,
-    offset: u64,
-    len: u64,
-}
-
-#[cfg(feature = "lz4")]
-impl Piece {
-    const fn values(self) -> crate::compress::Piece {
-        crate::compress::Piece::compressed(self.tensor, self.offset, self.len)
-    }
-}
-
-/// All values, cut into pieces.
-struct Pieces {
-    lens: Vec<u64>,
-    firsts: Vec<u64>,
-    count: u64,
-}
-
-impl Pieces {
-    fn new(lens: impl Iterator<Item = u64>) -> Self {
-        let mut pieces = Self { lens: lens.collect(), firsts: Vec::new(), count: 0 };
-        for len in &pieces.lens {
-            pieces.firsts.push(pieces.count);
-            pieces.count += len.div_ceil(PIECE);
-        }
-        pieces
-    }
-
-    const fn count(&self) -> u64 {
-        self.count
-    }
-
-    fn at(&self, number: u64) -> Piece {
-        // The last of those that begin here: the others are empty.
-        let tensor = self.firsts.partition_point(|&first| first <= number).saturating_sub(1);
-        let first = self.firsts.get(tensor).copied().unwrap_or(0);
-        let offset = (number - first).saturating_mul(PIECE);
-        let len = self.lens.get(tensor).copied().unwrap_or(0).saturating_sub(offset).min(PIECE);
-        Piece { tensor, offset, len }
-    }
-}
-
-/// What was written before the tensors, as far as it is signed.
+/// What stands before the tensors, as far as it is signed.
 struct Front {
     header: [u8; 32],
     flags: Flags,
@@ -223,7 +80,7 @@ struct Writer<'a> {
     sink: &'a dyn Sink,
     /// Where the next byte goes.
     at: u64,
-    /// The CRC of what is before it.
+    /// The CRC of what is before it; without the front as long as that is not written.
     crc: Crc,
 }
 
@@ -246,7 +103,7 @@ impl Writer<'_> {
         self.emit(zeros.get(..gap).unwrap_or_default())
     }
 
-    /// Header, metadata and index. All sizes are known, so they are final.
+    /// Header, metadata and index. All tensors are written, so the sizes are final.
     fn front(&mut self) -> Result<Front, WriteError> {
         let compressed = self.places.list.iter().any(|place| place.compressed);
         let is_signed = !self.options.signers.is_empty() || !self.options.encrypts();
@@ -261,7 +118,6 @@ impl Writer<'_> {
         let size = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(u32::MAX); // checked by the plan
         let metadata_size = size(&front.metadata);
         let begin = u32::try_from(HEADER_LEN).unwrap_or(32);
-        let data_offset = u32::try_from(self.places.data_offset);
         front.header = Header {
             version_major: 2,
             version_minor: 0,
@@ -270,14 +126,18 @@ impl Writer<'_> {
             metadata_size,
             index_offset: begin.saturating_add(metadata_size),
             index_size: size(&front.index),
-            data_offset: data_offset
-                .map_err(|_| refused(SealFault::Limit("the index takes more than 4 GiB".to_owned())))?,
+            data_offset: u32::try_from(self.places.data_offset).unwrap_or(u32::MAX), // checked by the places
         }
         .encode();
-        self.emit(&front.header)?;
-        self.emit(&front.metadata)?;
-        self.emit(&front.index)?;
-        self.pad_to(self.places.data_offset)?;
+        let len = front.header.len() + front.metadata.len() + front.index.len();
+        let gap = vec![0; usize::try_from(self.places.data_offset).unwrap_or(len).saturating_sub(len)];
+        let (mut at, mut crc) = (0, Crc::default());
+        for bytes in [&front.header[..], &front.metadata, &front.index, &gap] {
+            put(self.sink, at, bytes)?;
+            crc = crc.then(Crc::of(bytes));
+            at += bytes.len() as u64;
+        }
+        self.crc = crc.then(self.crc);
         Ok(front)
     }
 
@@ -305,28 +165,18 @@ impl Writer<'_> {
         data: &dyn TensorData,
         work: &Execution<'_>,
     ) -> Result<(Vec<SealedExtent>, Vec<u8>), WriteError> {
-        let (plan, options, keys) = (self.plan, self.options, self.keys.clone());
-        let list = self.places.list.clone();
-        let pieces = Pieces::new(plan.table.iter().map(|info| info.nbytes));
-        let spare: Mutex<Vec<Vec<u8>>> = Mutex::default();
-        let run = |worker: &mut Worker, number: u64| -> Result<Done, WriteError> {
-            let piece = pieces.at(number);
-            let mut bytes = spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
-            let place = list.get(piece.tensor).copied().unwrap_or(Place::NOWHERE); // there is one for each tensor
-            let ready = worker.stored(plan, data, options, &keys, piece, place, &mut bytes)?;
-            if work.advance(piece.len).is_break() {
-                return Err(WriteError::Cancelled);
-            }
-            Ok(Done { piece, bytes, ready })
-        };
+        let plan = self.plan;
+        let pieces = Pieces::new(plan);
         let mut tensors =
             Tensors { writer: self, extents: Vec::new(), pages: Vec::new(), first_page: 0, current: None };
-        work.each(pieces.count(), Worker::default, run, |done: Done| {
-            tensors.take(&done)?;
-            spare.lock().unwrap_or_else(PoisonError::into_inner).push(done.bytes);
-            Ok(())
-        })?;
-        tensors.empty_until(list.len())?;
+        for batch in pieces.batches(plan) {
+            let packed = Packed::new(plan, &pieces, batch.clone(), data, work)?;
+            for tensor in batch.clone() {
+                let Writer { places, options, .. } = &mut *tensors.writer;
+                places.add(plan, options, tensor, packed.len_of(tensor))?;
+            }
+            tensors.write(batch, &pieces, &packed, data, work)?;
+        }
         Ok((tensors.extents, tensors.pages))
     }
 
@@ -382,7 +232,7 @@ impl Writer<'_> {
 impl Front {
     /// Puts metadata and index where only the key shows them.
     fn hide(&mut self) -> Result<(), WriteError> {
-        let too_long = |_| refused(SealFault::Limit("the sealed index is too long".to_owned()));
+        let too_long = |_| refused(SealFault::Limit(places::TOO_LONG.to_owned()));
         let metadata = std::mem::replace(&mut self.metadata, HIDDEN.to_vec());
         let index = std::mem::replace(&mut self.index, vec![0; 8]);
         let lens = [u32::try_from(metadata.len()), u32::try_from(index.len())];
@@ -393,9 +243,6 @@ impl Front {
         self.hidden.extend([0; 4]);
         self.hidden.extend(metadata);
         self.hidden.extend(index);
-        if self.hidden.len() as u64 >= (1 << 31) - (1 << 20) {
-            return Err(refused(SealFault::Limit("the sealed index is too long".to_owned())));
-        }
         self.flags = self.flags.without(Flags::COMPRESSED).without(Flags::QUANTIZED);
         Ok(())
     }
@@ -418,7 +265,8 @@ struct Worker {
 }
 
 impl Worker {
-    /// A piece in its stored form, in place of what `out` held: a compressed one is encrypted later, for its segments go across pieces.
+    /// A piece in its stored form, in place of what `out` held: a compressed one is encrypted later, for its segments go across pieces. With
+    /// `is_packed`, `out` holds it compressed.
     #[allow(clippy::too_many_arguments, reason = "all of them are what the piece is made of")]
     fn stored(
         &mut self,
@@ -428,16 +276,21 @@ impl Worker {
         keys: &FileKeys,
         piece: Piece,
         place: Place,
+        is_packed: bool,
         out: &mut Vec<u8>,
     ) -> Result<Option<Crc>, WriteError> {
         #[cfg(feature = "lz4")]
         if place.compressed {
-            let compressor = self.compressor.get_or_insert_with(crate::compress::Compressor::new);
-            let done = compressor.compress(plan, data, piece.values(), std::mem::take(out))?;
-            *out = done.bytes;
-            out.truncate(done.len);
+            if !is_packed {
+                let compressor = self.compressor.get_or_insert_with(crate::compress::Compressor::new);
+                let done = compressor.compress(plan, data, piece.values(), std::mem::take(out))?;
+                *out = done.bytes;
+                out.truncate(done.len);
+            }
             return Ok(if options.encrypts() { None } else { Some(Crc::of(out)) });
         }
+        #[cfg(not(feature = "lz4"))]
+        let _ = is_packed; // nothing is
         let name = || plan.table.info(piece.tensor).map_or_else(String::new, |info| info.name.to_owned());
         let values = match data.borrow(piece.tensor, piece.offset..piece.offset + piece.len) {
             Some(values) => values,
@@ -493,6 +346,42 @@ struct Current {
 }
 
 impl Tensors<'_, '_> {
+    /// Writes tensors whose places are known.
+    fn write(
+        &mut self,
+        batch: Range<usize>,
+        pieces: &Pieces,
+        packed: &Packed,
+        data: &dyn TensorData,
+        work: &Execution<'_>,
+    ) -> Result<(), WriteError> {
+        let Writer { plan, options, ref keys, ref places, .. } = *self.writer;
+        let keys = keys.clone();
+        let list = places.list.get(batch.clone()).unwrap_or_default().to_vec();
+        let numbers = pieces.of(&batch);
+        let spare: Mutex<Vec<Vec<u8>>> = Mutex::default();
+        let run = |worker: &mut Worker, number: u64| -> Result<Done, WriteError> {
+            let piece = pieces.at(numbers.start + number);
+            let kept = packed.take(number);
+            let is_packed = kept.is_some();
+            let spare = || spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+            let mut bytes = kept.unwrap_or_else(spare);
+            // There is one for each tensor.
+            let place = list.get(piece.tensor - batch.start).copied().unwrap_or(Place::NOWHERE);
+            let ready = worker.stored(plan, data, options, &keys, piece, place, is_packed, &mut bytes)?;
+            if work.advance(piece.len).is_break() {
+                return Err(WriteError::Cancelled);
+            }
+            Ok(Done { piece, bytes, ready })
+        };
+        work.each(numbers.end - numbers.start, Worker::default, run, |done: Done| {
+            self.take(&done)?;
+            spare.lock().unwrap_or_else(PoisonError::into_inner).push(done.bytes);
+            Ok(())
+        })?;
+        self.empty_until(batch.end)
+    }
+
     fn take(&mut self, done: &Done) -> Result<(), WriteError> {
         let tensor = done.piece.tensor;
         self.empty_until(tensor)?;

@@ -9,7 +9,7 @@ use modelfmt_core::write::{MemoryFile, TensorSpec};
 use modelfmt_core::{Execution, VerifyLevel};
 
 use super::*;
-use crate::layout::WriteOptions;
+use crate::layout::{Compression, WriteOptions};
 use crate::reader::{OpenOptions, Reader};
 use crate::seal::testing::{Costs, Random};
 use crate::seal::{Access, Identity, Passphrase, RawKey, SigningKey};
@@ -131,4 +131,92 @@ fn the_vectors_are_written_again() {
 fn shorter(ours: &Reader<&[u8]>, theirs: &Reader<&[u8]>) -> u64 {
     let end = |reader: &Reader<&[u8]>| reader.index().sections().data.end();
     end(theirs) - end(ours)
+}
+
+/// Values that count how often each tensor is read.
+struct Counted(Vec<Vec<u8>>, Vec<std::sync::atomic::AtomicU64>);
+
+impl TensorData for Counted {
+    fn read(
+        &self,
+        tensor: usize,
+        offset: u64,
+        out: &mut [u8],
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        self.1[tensor].fetch_add(out.len() as u64, std::sync::atomic::Ordering::Relaxed);
+        self.0.read(tensor, offset, out)
+    }
+}
+
+/// A sink that refuses to have a byte written twice: with the same key that would show what was encrypted.
+struct Once(MemoryFile, Mutex<Vec<Range<u64>>>);
+
+impl Sink for Once {
+    fn write_at(&self, at: u64, bytes: &[u8]) -> std::io::Result<()> {
+        let new = at..at + bytes.len() as u64;
+        let mut seen = self.1.lock().unwrap();
+        assert!(
+            seen.iter().all(|old| old.end <= new.start || new.end <= old.start),
+            "{new:?} is written twice"
+        );
+        seen.push(new);
+        self.0.write_at(at, bytes)
+    }
+}
+
+#[test]
+fn values_are_compressed_once_where_they_fit_into_memory() {
+    let mut state = 1u64;
+    let mut noise = |len: usize| -> Vec<u8> {
+        let next = |_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            state.to_le_bytes()[7]
+        };
+        (0..len).map(next).collect()
+    };
+    let kib = 1 << 10;
+    let values = vec![
+        vec![1; 300 * kib], // small, alone in the first batch with the next two
+        noise(200 * kib),   // becomes no smaller
+        Vec::new(),
+        vec![2; 700 * kib],
+        [noise(600 * kib), vec![3; 2500 * kib]].concat(), // does not fit
+        vec![4; 10],
+        Vec::new(),
+    ];
+    let names: Vec<String> = (0..values.len()).map(|n| format!("t{n}")).collect();
+    let specs = names
+        .iter()
+        .zip(&values)
+        .map(|(name, values)| TensorSpec::new(name, modelfmt_core::DType::U8, vec![values.len() as u64]));
+    let options = WriteOptions::new().compression(Compression::Lz4);
+    let plan = Plan::new(specs, &crate::metadata::Metadata::new("t", Object::default()), &options).unwrap();
+    let carol = Identity::from_bytes(&[5; 32]);
+    for (seal, hides) in [(true, false), (true, true), (false, false)] {
+        for threads in [1, 3] {
+            let mut options = SealOptions::new().sign(SigningKey::from_bytes(&[1; 32])).hide_index(hides);
+            let mut access = Access::new().trust(SigningKey::from_bytes(&[1; 32]).verifying_key());
+            if seal {
+                options = options.recipient(carol.recipient());
+                access = access.open_with(carol.clone());
+            }
+            let data = Counted(values.clone(), values.iter().map(|_| Default::default()).collect());
+            let out = Once(MemoryFile::new(), Mutex::default());
+            plan.write_sealed(&options, &data, &out, &Execution { threads, progress: None }).unwrap();
+            let reads: Vec<u64> = data.1.into_iter().map(std::sync::atomic::AtomicU64::into_inner).collect();
+            let lens: Vec<u64> = values.iter().map(|values| values.len() as u64).collect();
+            // What becomes no smaller is read again as it is.
+            let expected = [lens[0], 2 * lens[1], 0, lens[3], 2 * lens[4], 2 * lens[5], 0];
+            assert_eq!(reads, expected);
+            let out = out.0.into_bytes();
+            let reader: Reader<_> = OpenOptions::new().access(access).open_source(&out[..]).unwrap();
+            let report = reader.verify(VerifyLevel::Full);
+            assert!(report.is_ok(), "{report:?}");
+            for (position, values) in values.iter().enumerate() {
+                assert_eq!(reader.tensor_at(position).unwrap().bytes(), values, "{position}");
+                let is_packed = reader.index().tensors.stored(position).unwrap().compressed;
+                assert_eq!(is_packed, [0, 3, 4].contains(&position));
+            }
+        }
+    }
 }
