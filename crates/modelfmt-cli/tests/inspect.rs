@@ -115,3 +115,18 @@ fn the_list_of_a_set_fits_sixty_columns() {
         assert!(tensors.contains("set-00001-of-00005.safetensors"), "{text}");
     }
 }
+
+/// A list that is cut says how long it is, such as a tokenizer's.
+#[test]
+fn a_long_list_says_how_many_items_it_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.gguf");
+    let tokens: modelfmt::Value = (0..32_000).map(|number| format!("token{number}")).collect();
+    let metadata = modelfmt::Object::from_iter([("tokens", tokens)]);
+    let view = modelfmt::View::new(&[1.0f32], [1]).unwrap();
+    modelfmt::save(&path, [("w", view)], &metadata).unwrap();
+    let text = printed("", &[path.to_str().unwrap()]);
+    assert!(text.contains("\"token7\",") && text.contains("… (32,000 in all)"), "{text}");
+    let text = printed("60", &[path.to_str().unwrap()]);
+    assert!(text.contains("… (32,000 in all)") && longest(&text) <= 60, "{text}");
+}

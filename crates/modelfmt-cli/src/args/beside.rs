@@ -6,8 +6,8 @@ use modelfmt::oms::VerifyOptions;
 /// How a signature beside a file is checked.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct BesideArgs {
-    /// Follow symbolic links to files; the signer must have done so too
-    #[arg(long, requires = "key")]
+    /// For a signature of a folder: follow symbolic links to files; the signer must have done so too
+    #[arg(long, help_heading = "Signatures and keys", requires = "key")]
     pub(crate) allow_symlinks: bool,
 }
 

@@ -64,14 +64,14 @@ pub(crate) struct SignerArgs {
     /// The public key (PEM) of a signer that you trust; may be repeated. The file is refused unless one of these keys has signed it. An APR2 file
     /// contains its signatures (Ed25519). For other files, the signature is FILE.sig or FOLDER/model.sig (OpenSSF Model Signing, with P-256, P-384 or
     /// P-521), and every file that it covers is hashed first
-    #[arg(long, value_name = "KEY.pub", help_heading = "Sealed files", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "KEY.pub", help_heading = "Signatures and keys", value_hint = ValueHint::FilePath)]
     pub(crate) key: Vec<PathBuf>,
     /// How many of the keys must have signed
-    #[arg(long, value_name = "N", help_heading = "Sealed files", requires = "key",
+    #[arg(long, value_name = "N", help_heading = "Signatures and keys", requires = "key",
           value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threshold: Option<u16>,
     /// Refuse a signed file whose revision is lower
-    #[arg(long, value_name = "N", help_heading = "Sealed files", requires = "key")]
+    #[arg(long, value_name = "N", help_heading = "Signatures and keys", requires = "key")]
     pub(crate) min_revision: Option<u64>,
 }
 
@@ -79,12 +79,12 @@ pub(crate) struct SignerArgs {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 pub(crate) struct UnlockArgs {
     /// A private key that opens an encrypted file (X25519, PEM); may be repeated, like the next two
-    #[arg(long, value_name = "KEY", help_heading = "Sealed files", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "KEY", help_heading = "Signatures and keys", value_hint = ValueHint::FilePath)]
     pub(crate) identity: Vec<PathBuf>,
     /// A file with a passphrase that opens an encrypted file; a newline at its end is ignored; - is standard input
-    #[arg(long, value_name = "F", help_heading = "Sealed files", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "F", help_heading = "Signatures and keys", value_hint = ValueHint::FilePath)]
     pub(crate) passphrase_file: Vec<PathBuf>,
     /// A file with a key that opens an encrypted file: 32 bytes, or 64 hex digits; - is standard input
-    #[arg(long, value_name = "F", help_heading = "Sealed files", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "F", help_heading = "Signatures and keys", value_hint = ValueHint::FilePath)]
     pub(crate) key_file: Vec<PathBuf>,
 }

@@ -80,10 +80,17 @@ fn cell(value: &Value) -> String {
     words.map_or_else(|| leaf(value, CELL), |words| Printable(&start(words)).cut(CELL))
 }
 
+/// Items that a list may have without a line that is cut saying how many they are.
+const FEW: usize = 8;
+
 /// A value in one line.
 fn leaf(value: &Value, width: usize) -> String {
     match value {
         Value::String(text) => Printable(text).cut(width),
+        Value::Array(items) if items.len() > FEW && json::start(value, width + 1).chars().count() > width => {
+            let number = format!(" ({} in all)", count(items.len() as u64));
+            Printable(&json::start(value, width + 1)).cut(width.saturating_sub(number.len())) + &number
+        }
         other => Printable(&json::start(other, width + 1)).cut(width),
     }
 }
