@@ -65,9 +65,9 @@ fn sorted(mut diff: Diff) -> Diff {
 }
 
 /// A writer, and what makes checksums fit again.
-type Writer = (Write, fn(&mut [u8]));
+pub(crate) type Writer = (Write, fn(&mut [u8]));
 
-const FORMATS: [Writer; 9] = [
+pub(crate) const FORMATS: [Writer; 9] = [
     (writers::aero, mutate::fix_aero),
     (writers::apr2, mutate::fix_apr2),
     (writers::mag_any, mutate::fix_mag),

@@ -6,6 +6,7 @@ mod convert;
 mod differ;
 mod drill;
 mod drivers;
+mod edits;
 mod ggufs;
 mod model;
 mod mutate;
@@ -33,6 +34,7 @@ pub mod targets {
     pub use super::convert::{any as convert_any, there_and_back as convert_roundtrip};
     pub use super::differ::any as diff_any;
     pub use super::drivers::any as drivers_any;
+    pub use super::edits::any as edit_any;
     pub use super::mutate::{
         aero as aero_mutate, apr as apr_mutate, apr2 as apr2_mutate, gguf as gguf_mutate, mag as mag_mutate,
         oinf as oinf_mutate, safetensors as safetensors_mutate,
@@ -71,6 +73,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("convert_roundtrip", targets::convert_roundtrip),
     ("diff_any", targets::diff_any),
     ("drivers_any", targets::drivers_any),
+    ("edit_any", targets::edit_any),
     ("gguf_mutate", targets::gguf_mutate),
     ("gguf_parse", targets::gguf_parse),
     ("gguf_roundtrip", targets::gguf_roundtrip),

@@ -75,7 +75,9 @@ impl Index {
         let shift = records.checked_sub(first).map_or(Some(0), |more| align_up(more, v1::wire::ALIGNMENT));
         let shift = shift.unwrap_or(u64::MAX);
         let start = first.saturating_add(shift);
-        let moved = |offset: u64| if offset >= first { offset.saturating_add(shift) } else { start };
+        // Where a file ends that has no values is not aligned, but a tensor without values has to be.
+        let aligned = start.saturating_sub(start % v1::wire::ALIGNMENT);
+        let moved = |offset: u64| if offset >= first { offset.saturating_add(shift) } else { aligned };
         let tensors = self.renamed(names, moved)?;
         let mut head = v1::records::encode(&tensors, numbers, self.checksum.unwrap_or_default())?;
         let known = head.len() as u64;

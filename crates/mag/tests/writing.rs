@@ -9,14 +9,18 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::ops::ControlFlow;
 
 use common::{Tensor, metadata};
-use mag::modelfmt_core::CommonFault;
+use mag::modelfmt_core::edit::Preview;
 use mag::modelfmt_core::write::{MemoryFile, Overwrite};
+use mag::modelfmt_core::{CommonFault, Source as _};
 use mag::value::{Object, Value};
-use mag::{DType, Execution, Fault, Part, Plan, Reader, TensorSpec, WriteError, WriteOptions, can_hold};
+use mag::{
+    DType, Execution, Fault, Part, Plan, Reader, TensorSpec, VerifyLevel, WriteError, WriteOptions, can_hold,
+};
 
 fn plan(specs: Vec<TensorSpec<'_>>) -> Result<Plan, WriteError> {
     Plan::new(specs, &metadata([]), &WriteOptions::new())
@@ -127,4 +131,23 @@ fn a_file_appears_complete_or_not_at_all() {
     plan.write_file(&path, Overwrite::Replace, &[[5; 4]], &Execution::default()).unwrap();
     assert_eq!(Reader::open(&path).unwrap().tensor("a").unwrap().bytes(), [5; 4]);
     assert_eq!(names(), ["m.mag"]);
+}
+
+/// Somebody has put bytes behind a file that has no values.
+#[test]
+fn an_empty_tensor_stays_aligned_when_the_file_is_edited() {
+    let out = MemoryFile::new();
+    let specs = vec![TensorSpec::new("a", DType::I8, vec![0])];
+    plan(specs).unwrap().write(&[[0; 0]], &out, &Execution::default()).unwrap();
+    let written = out.into_bytes();
+    for more in [8, 64, 90] {
+        let file = [&written[..], &vec![1; more]].concat();
+        let metadata = Object::from_iter([("k", 1.0)]);
+        let reader = Reader::from_source(&*file).unwrap();
+        let new = reader.index().edit(&&*file, &BTreeMap::new(), Some(&metadata)).unwrap();
+        let edited = Preview::new(new, &*file);
+        let edited = edited.read(0..edited.len()).unwrap().to_vec();
+        let report = Reader::from_source(edited).unwrap().verify(VerifyLevel::Full);
+        assert!(report.is_ok(), "{more}: {:?}", report.errors);
+    }
 }
