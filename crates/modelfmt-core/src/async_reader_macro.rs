@@ -1,4 +1,4 @@
-//! The part of [`reader!`](crate::reader) that is about bytes which may have to be waited for.
+//! The part of [`reader!`](crate::reader!) that is about bytes which may have to be waited for.
 
 /// Makes the `AsyncReader` of a format crate.
 #[doc(hidden)]

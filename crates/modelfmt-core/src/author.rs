@@ -2,7 +2,7 @@
 //!
 //! A [`Parser`] asks for the bytes that it needs and makes an index of them: a [`Cursor`] reads records, every range becomes an
 //! [`Extent`], and names go into a [`NameTable`]. [`FileIndex`] is what the shared readers ask of an index, [`ShardMap`] what
-//! they ask of the index of a set. [`reader!`](crate::reader), [`set_reader!`](crate::set_reader) and [`save!`](crate::save) make
+//! they ask of the index of a set. [`reader!`](crate::reader!), [`set_reader!`](crate::set_reader) and [`save!`](crate::save) make
 //! the public types of the crate.
 
 #[cfg(feature = "crc32")]

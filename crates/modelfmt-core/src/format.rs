@@ -17,7 +17,7 @@ use crate::source::Source;
 use crate::table::{Location, Stored};
 use crate::value::{Object, Value};
 
-/// The reader of a format: a type over the shared [`Reader`]. [`reader!`](crate::reader) makes one. Each is a [`Container`].
+/// The reader of a format: a type over the shared [`Reader`]. [`reader!`](crate::reader!) makes one. Each is a [`Container`].
 pub trait FormatReader: Sized {
     /// The index of the format's files.
     type Index: FileIndex;

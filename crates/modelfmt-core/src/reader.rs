@@ -22,7 +22,7 @@ use crate::table::TensorTable;
 use crate::value::Object;
 
 /// An open file: its index and the source of its bytes. Each format crate has a type of its own over it, which
-/// [`reader!`](crate::reader) makes.
+/// [`reader!`](crate::reader!) makes.
 ///
 /// With a source in memory (a slice, a map), tensors are views of it without a copy; with any other, one tensor is one
 /// read. A reader is as [`Send`] and [`Sync`] as its source.

@@ -210,8 +210,8 @@ impl Store {
     /// for a reason that may pass.
     ///
     /// # Errors
-    /// [`Fault::NoCredentials`](crate::Fault::NoCredentials) without credentials in the environment, unless it asks for anonymous
-    /// reading or the options allow those of the instance; [`Fault::Settings`](crate::Fault::Settings) if they cannot be used.
+    /// [`Fault::NoCredentials`] without credentials in the environment, unless it asks for anonymous
+    /// reading or the options allow those of the instance; [`Fault::Settings`] if they cannot be used.
     pub fn object_store(&self, at: &Bucket) -> Result<Arc<dyn ObjectStore>> {
         self.bucket(at, self.shared.options.retries)
     }

@@ -18,7 +18,7 @@ use crate::words::Note;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Outboard {
-    /// The BLAKE3 of the file: what [`Pin::B3`](crate::Pin::B3) takes.
+    /// The BLAKE3 of the file: what [`Pin::B3`] takes.
     pub blake3: [u8; 32],
     /// Where the outboard is: the path of the file with `.obao4` after it.
     pub path: PathBuf,

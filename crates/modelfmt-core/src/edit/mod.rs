@@ -1,8 +1,8 @@
 //! Changes a file without touching the values in it. The change is described as data first, and then written to the disk.
 //!
 //! A format says with a [`NewFile`] what becomes of one of its files: new bytes, and ranges of the old file that stay. The same data is looked at
-//! before anything is written ([`Preview`]), tells whether the file can be changed in place ([`NewFile::patches`]), and is written: by [`patch`],
-//! which keeps a journal that undoes it, or as a new file whose values the system copies ([`replace`]). Several files that belong together are
+//! before anything is written ([`Preview`]), tells whether the file can be changed in place ([`NewFile::patches`]), and is written: by [`patch()`],
+//! which keeps a journal that undoes it, or as a new file whose values the system copies ([`replace()`]). Several files that belong together are
 //! changed all at once ([`change_several`]).
 //!
 //! ```

@@ -181,7 +181,7 @@ pub trait Scan: Sync {
     /// Looks at the bytes of a piece.
     fn look(&self, number: u64, bytes: &[u8], scratch: &mut Self::Scratch) -> Self::Seen;
 
-    /// Whether several processes may share the pieces; [`Dealt`](crate::author::Dealt) makes a scan one of these.
+    /// Whether several processes may share the pieces; [`Dealt`] makes a scan one of these.
     const IS_NOTED: bool = false;
 
     /// What another process is told of a piece.

@@ -197,7 +197,7 @@ impl<M: ShardMap, F: Files> SetReader<M, F> {
     /// [`Reader::read_range_checked`](crate::Reader::read_range_checked).
     ///
     /// # Errors
-    /// As [`tensor_checked`](Self::tensor_checked); [`Error::OutOfRange`](crate::Error::OutOfRange) if the tensor has fewer bytes.
+    /// As [`tensor_checked`](Self::tensor_checked); [`Error::OutOfRange`] if the tensor has fewer bytes.
     pub fn read_range_checked(&self, name: &str, range: Range<u64>) -> Result<Bytes<'_>, MapError<M>> {
         self.read_range_at_checked(self.0.position(name)?, range)
     }
@@ -218,7 +218,7 @@ impl<M: ShardMap, F: Files> SetReader<M, F> {
     /// A range of the bytes of the tensor of that name: as [`Reader::read_range`](crate::Reader::read_range).
     ///
     /// # Errors
-    /// As [`tensor`](Self::tensor); [`Error::OutOfRange`](crate::Error::OutOfRange) if the tensor has fewer bytes.
+    /// As [`tensor`](Self::tensor); [`Error::OutOfRange`] if the tensor has fewer bytes.
     pub fn read_range(&self, name: &str, range: Range<u64>) -> Result<Bytes<'_>, MapError<M>> {
         self.read_range_at(self.0.position(name)?, range)
     }

@@ -48,7 +48,7 @@ pub fn is_through_link(folder: &Path, name: &str) -> bool {
 /// Changes several files of a model; `index` is one of its files too, and need not be among those that change. Returns how many bytes were written that the files did not have.
 ///
 /// Each is changed in place, if [every byte keeps its place](NewFile::is_in_place) and no link [leads to it](is_through_link), or by a new file. A journal beside the index,
-/// `NAME.modelfmt-undo`, says what becomes of all of them: if the edit is interrupted, [`recover`](super::recover) completes it. Before that journal
+/// `NAME.modelfmt-undo`, says what becomes of all of them: if the edit is interrupted, [`recover`](super::recover()) completes it. Before that journal
 /// is complete no file is changed. An edit that changes only one file is made as by [`patch`] and [`replace`].
 ///
 /// # Errors

@@ -5,7 +5,7 @@ use modelfmt_core::value::Object;
 use crate::convert::fit::Unsupported;
 
 /// Metadata as a target takes it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Metadata {
     /// Keys and values: any JSON; for MAG numbers, for safetensors strings, for OINF what its crate reads.
     pub(crate) keys: Object,

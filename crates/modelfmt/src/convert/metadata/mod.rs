@@ -1,5 +1,6 @@
 //! The metadata of the target, made from the metadata of the source.
 
+mod asked;
 mod bare;
 #[cfg(not(target_arch = "wasm32"))]
 pub(super) mod config;
@@ -26,11 +27,9 @@ use crate::formats::Format;
 use crate::formats::capabilities::{Capabilities, Metadata as Kind};
 use crate::quant::Quant;
 use crate::words::Remedy;
+use asked::Asked;
 use mapped::Metadata;
-use names::{
-    AERO_KEYS, APR_VERSION, APR2_KEYS, ModelNames, NO_STEM, SILENT, UNKNOWN, family, is_filler,
-    is_same_family,
-};
+use names::{AERO_KEYS, APR2_KEYS, family, is_filler, is_same_family};
 use reserved::{Changes, Hints, KEY, Reserved};
 use source::Content;
 
@@ -53,101 +52,111 @@ impl Mapper<'_> {
 
     /// For a target whose metadata is a JSON object.
     fn json(&self, content: Content, tensors: &Tensors) -> Metadata {
-        let target = self.target.format;
-        let source = content.format;
-        let is_same = is_same_family(source, target);
-        let Content {
-            mut keys,
-            reserved,
-            mut losses,
-            own,
-            own_set,
-            said,
-            config,
-            manifest,
-            is_turned,
-            mut notes,
-            ..
-        } = content;
-        // AERO alone has such things; of several models not each need be one.
-        if family(target).is_none_or(|(known, _)| known != Format::Aero) {
-            losses.extend(own);
-        }
-        if target != Format::AeroSet {
-            losses.extend(own_set);
-        }
+        let (source, stem) = (content.format, self.stem);
+        let Content { mut keys, reserved, losses, own, own_set, said, config, manifest, .. } = content;
+        let (mut losses, mut notes) = (self.without_own(losses, own, own_set), content.notes);
         if source == Format::Mag {
             let is_bare = |(_, value): &(&str, &Value)| !value.is_json();
             notes.extend(
                 keys.iter().filter(is_bare).map(|(key, _)| format!("metadata key {key:?}: {}", bare::NOTE)),
             );
         }
-        let mut reserved = reserved.unwrap_or_else(|| Reserved::new(source));
-        // A container that asks for no keys adds none.
-        let mut is_foreign =
-            reserved.format != source && !is_same_family(reserved.format, source) && family(source).is_some();
-        let mut gone = Vec::new();
-        if is_same_family(reserved.format, target) && reserved.format != source {
-            // Back to where it came from, from the last container to the first.
-            reserved.via.iter().rev().for_each(|(_, changes)| gone.extend(changes.undo(&mut keys)));
-            gone.extend(reserved.changes.undo(&mut keys));
-            losses.extend(reserved.losses());
-            reserved = Reserved::new(target);
-            is_foreign = false;
-        } else if is_foreign && let Some((known, _)) = family(target) {
-            gone.extend(leave(&mut keys, &mut reserved, source, known));
-        }
-        let own = typed_names(&reserved);
-        gone.retain(|(key, value)| own.get(key) != Some(value));
-        notes.extend(left_out(&gone, &keys, self.stem));
-        let asked = Asked {
-            source,
-            said,
-            config,
-            typed: typed_names(&reserved),
-            options: self.options,
-            stem: self.stem,
-        };
-        let mut changes = asked.fill(target, &mut keys, &mut notes);
+        let reserved = reserved.unwrap_or_else(|| Reserved::new(source));
+        let (mut reserved, is_foreign, gone) = self.left(reserved, source, &mut keys, &mut losses);
+        notes.extend(left_out(&gone, &keys, stem));
+        let typed = typed_names(&reserved);
+        let asked = Asked { source, said, config, typed, options: self.options, stem };
+        let mut changes = asked.fill(self.target.format, &mut keys, &mut notes);
         for (key, value) in self.options.metadata.iter().flatten() {
             keys.insert(key, value.clone());
             changes.forget(key);
         }
         self.options.given_keys().for_each(|key| reserved.give(key));
-        if is_same || (is_foreign && reserved.has_all_metadata()) {
-            // What a format asks for, a file of it keeps, and the reserved key travels verbatim.
-            for key in changes.replaced.keys() {
-                let why = format!("{target} asks for another kind of value there");
-                losses.push(Unsupported::loss("metadata key", key, why));
-            }
-        } else if !is_foreign {
-            reserved.changes.extend(changes);
-        } else if !changes.is_empty() {
-            reserved.via.push((source, changes));
-        }
+        losses.extend(self.note_changes(changes, &mut reserved, source, is_foreign));
         self.quantization(&mut keys, tensors, &mut notes);
         reserved.declared.clone_from(&tensors.listed);
         reserved.shapes.clone_from(&tensors.scalars);
         reserved.quants.clone_from(&tensors.quants);
         reserved.order.clone_from(&tensors.order);
         reserved.floats = bare::places(&keys);
-        self.set_aside(&mut keys, &mut reserved, is_turned, &mut notes);
+        self.set_aside(&mut keys, &mut reserved, content.is_turned, &mut notes);
         let architecture = asked.architecture(&keys);
         let name = asked.name().0.to_owned();
-        let mut metadata = Metadata {
-            keys,
-            sizevars: Object::new(),
-            files: Object::new(),
-            manifest,
-            losses,
-            notes,
-            name,
-            architecture,
-        };
+        let mut metadata =
+            Metadata { keys, manifest, losses, notes, name, architecture, ..Metadata::default() };
         if !reserved.is_empty() {
             metadata.reserve(&reserved);
         }
         metadata
+    }
+
+    /// What is lost, with what only the format of the source can hold unless this is the target. Of several models not each need be AERO.
+    fn without_own(
+        &self,
+        mut losses: Vec<Unsupported>,
+        own: Vec<Unsupported>,
+        own_set: Vec<Unsupported>,
+    ) -> Vec<Unsupported> {
+        let target = self.target.format;
+        if family(target).is_none_or(|(known, _)| known != Format::Aero) {
+            losses.extend(own);
+        }
+        if target != Format::AeroSet {
+            losses.extend(own_set);
+        }
+        losses
+    }
+
+    /// Takes back what the container of the source asked for: all of it if the model goes back to where it came from. Returns what the reserved
+    /// key says then, whether the model is a guest in the source's format, and the values that are gone.
+    fn left(
+        &self,
+        mut reserved: Reserved,
+        source: Format,
+        keys: &mut Object,
+        losses: &mut Vec<Unsupported>,
+    ) -> (Reserved, bool, Vec<(String, Value)>) {
+        let target = self.target.format;
+        // A container that asks for no keys adds none.
+        let mut is_foreign =
+            reserved.format != source && !is_same_family(reserved.format, source) && family(source).is_some();
+        let mut gone = Vec::new();
+        if is_same_family(reserved.format, target) && reserved.format != source {
+            // Back to where it came from, from the last container to the first.
+            reserved.via.iter().rev().for_each(|(_, changes)| gone.extend(changes.undo(keys)));
+            gone.extend(reserved.changes.undo(keys));
+            losses.extend(reserved.losses());
+            reserved = Reserved::new(target);
+            is_foreign = false;
+        } else if is_foreign && let Some((known, _)) = family(target) {
+            gone.extend(leave(keys, &mut reserved, source, known));
+        }
+        let own = typed_names(&reserved);
+        gone.retain(|(key, value)| own.get(key) != Some(value));
+        (reserved, is_foreign, gone)
+    }
+
+    /// Notes under the reserved key what was done to the keys because the target asks for some; returns what is lost by it.
+    fn note_changes(
+        &self,
+        changes: Changes,
+        reserved: &mut Reserved,
+        source: Format,
+        is_foreign: bool,
+    ) -> Vec<Unsupported> {
+        let target = self.target.format;
+        if is_same_family(source, target) || (is_foreign && reserved.has_all_metadata()) {
+            // What a format asks for, a file of it keeps, and the reserved key travels verbatim.
+            let why = format!("{target} asks for another kind of value there");
+            let loss = |key| Unsupported::loss("metadata key", key, why.clone());
+            return changes.replaced.keys().map(loss).collect();
+        }
+        if !is_foreign {
+            reserved.changes.extend(changes);
+        } else if !changes.is_empty() {
+            reserved.via.push((source, changes));
+        }
+        Vec::new()
     }
 
     /// Puts keys that must not are in a file of the target under the reserved key, for the way back
@@ -203,16 +212,7 @@ impl Mapper<'_> {
     /// For a target whose metadata is a list of keys with values of its own kinds.
     fn plain(&self, content: Content, tensors: &Tensors) -> Metadata {
         let Content { format, mut keys, reserved, losses, own, own_set, notes, .. } = content;
-        let mut metadata = Metadata {
-            keys: Object::new(),
-            sizevars: Object::new(),
-            files: Object::new(),
-            manifest: Object::new(),
-            losses,
-            notes,
-            name: String::new(),
-            architecture: String::new(),
-        };
+        let mut metadata = Metadata { losses, notes, ..Metadata::default() };
         metadata.losses.extend(own.into_iter().chain(own_set));
         metadata.losses.extend(self.lost_quants(tensors));
         // All keys, and those whose values may be in the form `{"type", "value"}`.
@@ -228,14 +228,7 @@ impl Mapper<'_> {
                 all = reserved.metadata;
             }
             if self.target.metadata == Kind::Index {
-                let files: HashSet<String> = reserved.files.into_iter().collect();
-                keys.retain(|key, value| {
-                    let is_of_index = !files.contains(key);
-                    if !is_of_index {
-                        metadata.files.insert(key, std::mem::take(value));
-                    }
-                    is_of_index
-                });
+                metadata.take_files(&mut keys, reserved.files);
             }
         }
         for (key, value) in keys {
@@ -257,9 +250,20 @@ impl Mapper<'_> {
         if self.target.metadata == Kind::TypedLists {
             all = typed_lists::in_order(all, &hints.keys);
         }
+        self.put(all, &typed, &mut hints, &mut metadata);
+        if matches!(self.target.format, Format::Gguf | Format::GgufSharded) {
+            file_type::state(&mut metadata.keys, self.options, tensors, &mut metadata.notes);
+        }
+        self.keep_hints(&mut metadata, origin, hints);
+        self.map_sizevars(&mut metadata);
+        metadata
+    }
+
+    /// Puts in the values as the target takes them. Those of the keys in `typed` may have the form `{"type", "value"}`.
+    fn put(&self, all: Object, typed: &HashSet<String>, hints: &mut Hints, metadata: &mut Metadata) {
         for (key, value) in all {
             let is_typed = typed.contains(&key);
-            match self.value(&key, &value, is_typed, &hints) {
+            match self.value(&key, &value, is_typed, hints) {
                 Ok(value) => _ = metadata.keys.insert(key, value),
                 Err(why) => match self.as_text(&key, &value, is_typed, why) {
                     Ok(text) => {
@@ -270,12 +274,6 @@ impl Mapper<'_> {
                 },
             }
         }
-        if matches!(self.target.format, Format::Gguf | Format::GgufSharded) {
-            file_type::state(&mut metadata.keys, self.options, tensors, &mut metadata.notes);
-        }
-        self.keep_hints(&mut metadata, origin, hints);
-        self.map_sizevars(&mut metadata);
-        metadata
     }
 
     /// Scales and zero points that stay beside numbers, for a target that has none.
@@ -397,6 +395,18 @@ impl Metadata {
         self.notes.extend(left_out(&gone, keys, stem));
     }
 
+    /// Takes the keys out that are in the files of a set and not in its index.
+    fn take_files(&mut self, keys: &mut Object, files: Vec<String>) {
+        let files: HashSet<String> = files.into_iter().collect();
+        keys.retain(|key, value| {
+            let is_of_index = !files.contains(key);
+            if !is_of_index {
+                self.files.insert(key, std::mem::take(value));
+            }
+            is_of_index
+        });
+    }
+
     /// Puts the reserved key in, or says what is lost because the model already uses it.
     fn reserve(&mut self, reserved: &Reserved) {
         if self.keys.try_insert(KEY, reserved.to_object()).is_ok() {
@@ -473,112 +483,6 @@ fn typed_names(reserved: &Reserved) -> Object {
     names.filter_map(|key| Some(((*key).to_owned(), reserved.metadata.get(key)?.to_plain()))).collect()
 }
 
-/// What AERO and APR2 ask for, from what there is.
-struct Asked<'a> {
-    source: Format,
-    /// What the source says outside of the keys.
-    said: ModelNames,
-    /// What a config.json beside it says, which is asked last.
-    config: ModelNames,
-    /// What a model whose metadata is typed has under the keys that formats ask for.
-    typed: Object,
-    options: &'a ConvertOptions,
-    stem: &'a str,
-}
-
-impl Asked<'_> {
-    /// Puts in what the user gave, and what the target asks for and the keys lack or have otherwise.
-    fn fill(&self, target: Format, keys: &mut Object, notes: &mut Vec<String>) -> Changes {
-        let mut changes = Changes::default();
-        let known = family(target).map(|(known, _)| known);
-        let (is_apr, is_apr2) = (known == Some(Format::Apr), known == Some(Format::Apr2));
-        let ConvertOptions { model_name, architecture, model_type, .. } = self.options;
-        let text = |value: &Option<String>| value.as_deref().map(Value::from);
-        let architecture_value = |text| if is_apr2 { object_of(text) } else { Value::from(text) };
-        let given = [
-            (if is_apr { "name" } else { "model_name" }, text(model_name)),
-            ("architecture", architecture.as_deref().map(architecture_value)),
-            ("model_type", text(model_type)),
-        ];
-        let said = self.said(keys, if is_apr || is_apr2 { "architecture" } else { "model_type" });
-        for (key, value) in given.into_iter().filter_map(|(key, value)| Some((key, value?))) {
-            keys.insert(key, value);
-        }
-        let mut lacks = |key: &str, is_good: fn(&Value) -> bool, value: Value, note: Option<&str>| {
-            let there = keys.get(key).or(self.typed.get(key));
-            if keys.get(key).is_some_and(is_good) {
-                return;
-            }
-            if let Some(own) = self.typed.get(key).filter(|own| is_good(own) && own.is_json()) {
-                return changes.set(keys, key, own.clone());
-            }
-            // What `--metadata` says replaces this later.
-            let is_given = self.options.metadata.as_ref().is_some_and(|given| given.contains_key(key));
-            let other = there.map(|_| "because the format asks for another kind of value than there is");
-            if let Some(note) = other.or(note).filter(|_| !is_given) {
-                let text = json::to_string(&value).unwrap_or_default();
-                notes.push(format!("{key} is {text}, {note}"));
-            }
-            changes.set(keys, key, value);
-        };
-        let is_text = |value: &Value| value.as_str().is_some();
-        let note = match (&said, &self.config.architecture) {
-            (Some(_), _) => None,
-            (None, Some(_)) => Some(BESIDE),
-            (None, None) => Some(SILENT),
-        };
-        let said = said.or_else(|| self.config.architecture.clone()).unwrap_or_else(|| UNKNOWN.to_owned());
-        if is_apr2 {
-            let plain = architecture.clone().filter(|text| json::parse_object(text.as_bytes()).is_err());
-            let note = note.filter(|_| plain.is_none());
-            let is_architecture = |value: &Value| matches!(value, Value::Object(_) | Value::String(_));
-            lacks("apr_version", is_text, APR_VERSION.into(), None);
-            lacks("model_type", is_text, plain.unwrap_or(said).into(), note);
-            lacks("architecture", is_architecture, Object::new().into(), None);
-        } else if is_apr {
-            lacks("model_type", is_text, architecture.clone().unwrap_or(said).into(), note);
-        } else if known.is_some() {
-            let (name, from) = self.name();
-            lacks("model_name", |_| true, name.into(), from);
-            lacks("architecture", |_| true, said.into(), note);
-        }
-        changes
-    }
-
-    /// The model's name, and where it comes from if the source does not say it.
-    fn name(&self) -> (&str, Option<&'static str>) {
-        match (&self.said.name, &self.config.name) {
-            (Some(name), _) => (name, None),
-            (None, Some(name)) => (name, Some(BESIDE)),
-            // Standard input has no name.
-            (None, None) if self.stem == NO_STEM => (self.stem, Some(SILENT)),
-            (None, None) => (self.stem, Some("taken from the file name")),
-        }
-    }
-
-    /// What there is for the name of an architecture: what GGUF says, the text under `key`, what the source says elsewhere.
-    fn said(&self, keys: &Object, key: &str) -> Option<String> {
-        let there = keys.get(key).and_then(Value::as_str).map(str::to_owned);
-        let said = self.said.architecture.clone();
-        if matches!(self.source, Format::Gguf | Format::GgufSharded) {
-            said.or(there)
-        } else {
-            there.or(said)
-        }
-    }
-
-    /// The name of the architecture for AERO's manifest, where a key of that name may be an object.
-    fn architecture(&self, keys: &Object) -> String {
-        let there = keys.get("architecture").and_then(Value::as_str).map(str::to_owned);
-        there
-            .or_else(|| self.said(keys, "model_type"))
-            .or_else(|| self.config.architecture.clone())
-            .unwrap_or_else(|| UNKNOWN.to_owned())
-    }
-}
-
-const BESIDE: &str = "from the config.json beside the file";
-
 /// The bits that a weight takes on average, scales included, of so many elements in blocks of each type.
 fn bits_per_weight(blocks: &BTreeMap<DType, u64>) -> f64 {
     let mut sums = (0.0, 0.0);
@@ -587,10 +491,4 @@ fn bits_per_weight(blocks: &BTreeMap<DType, u64>) -> f64 {
         sums = (sums.0 + bits * elements as f64, sums.1 + elements as f64);
     }
     if sums.1 > 0.0 { sums.0 / sums.1 } else { 0.0 }
-}
-
-/// `--architecture` for APR2: the text of an object, or a name, which is put into one.
-fn object_of(text: &str) -> Value {
-    let named = || Object::from_iter([("name", text)]);
-    json::parse_object(text.as_bytes()).unwrap_or_else(|_| named()).into()
 }
