@@ -1,4 +1,4 @@
-//! Descriptions → [`Plan`]: what a file will hold and where, checked, and nothing written yet.
+//! Plans a file from the descriptions of its tensors: what it will hold and where. Everything is checked, and nothing is written.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

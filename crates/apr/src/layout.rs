@@ -1,4 +1,4 @@
-//! Descriptions to a plan: everything checked, every offset fixed, nothing written.
+//! Plans a file from the descriptions of its tensors: every offset. Everything is checked, and nothing is written.
 
 use modelfmt_core::value::json;
 use modelfmt_core::write::{Segment, TensorSpec};

@@ -1,4 +1,4 @@
-//! Descriptions to a plan: everything checked and every length fixed that can be, nothing written.
+//! Plans a file from the descriptions of its tensors: every length that does not depend on values. Everything is checked, and nothing is written.
 
 use std::collections::BTreeSet;
 

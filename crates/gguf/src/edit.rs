@@ -1,4 +1,4 @@
-//! Other metadata and names for a file whose values stay as they are.
+//! Changes the metadata and the names of tensors of a file. The values stay as they are.
 
 use std::collections::BTreeMap;
 

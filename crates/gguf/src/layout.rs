@@ -1,4 +1,4 @@
-//! Descriptions → [`Plan`]: every offset and length of a file that is to be written, and nothing written yet.
+//! Plans a file from the descriptions of its tensors: every offset and length. Everything is checked, and nothing is written.
 
 use modelfmt_core::write::{Segment, TensorSpec};
 use modelfmt_core::{

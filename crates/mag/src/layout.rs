@@ -1,4 +1,4 @@
-//! What is to be written: every offset and length of a file, and nothing written yet.
+//! Plans a file from the descriptions of its tensors: every offset and length. Everything is checked, and nothing is written.
 
 use modelfmt_core::value::Object;
 use modelfmt_core::write::{Segment, TensorSpec};

@@ -1,4 +1,4 @@
-//! Tells the version, and lets its own parser do the rest.
+//! Detects the version of a file, and calls the parser of that version.
 
 use std::ops::Range;
 

@@ -120,6 +120,7 @@ fn one_that_fails_does_not_stop_the_others() {
         assert_eq!(run(wrong).status, 2, "{wrong}");
     }
     assert!(run("convert -r in/trained.mag out --to aero").error().contains("-r takes folders"));
+    assert!(run("convert -r in in --to aero").error().contains("OUT is the folder to read"));
     fs::create_dir(folder.path().join("empty")).unwrap();
     assert!(run("convert -r empty out --to aero").error().contains("no model to convert"));
 }

@@ -1,4 +1,4 @@
-//! The same for blocking code: a runtime on a thread of its own, and files as [`Source`]s.
+//! Files at URLs for blocking code: a runtime on a thread of its own, and files as [`Source`]s.
 
 use std::borrow::Cow;
 use std::future::Future;

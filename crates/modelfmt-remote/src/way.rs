@@ -1,4 +1,4 @@
-//! The ways to ask for ranges of a file: one request each.
+//! The two ways to request a range of a file: from a web server, and from a bucket.
 
 use crate::answer::{Answer, Ask, Version};
 use crate::bucket::BucketObject;

@@ -1,4 +1,4 @@
-//! A signature beside a file (OpenSSF Model Signing), where the file has no path; and what a report says of one.
+//! Verifies the signature of a file that has no path (OpenSSF Model Signing), and puts the result of any such signature into a report.
 
 use std::sync::Arc;
 

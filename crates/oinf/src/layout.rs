@@ -1,4 +1,4 @@
-//! Descriptions to a plan: every offset and length of the file, nothing written.
+//! Plans a file from the descriptions of its tensors: every offset and length. Everything is checked, and nothing is written.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

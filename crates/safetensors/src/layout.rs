@@ -1,4 +1,4 @@
-//! Descriptions to [`Plan`]: every offset and the header's text, before anything is written.
+//! Plans a file from the descriptions of its tensors: every offset, and the header's text. Everything is checked, and nothing is written.
 
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::write::{Segment, TensorSpec};

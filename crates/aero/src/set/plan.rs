@@ -1,4 +1,4 @@
-//! Descriptions to a set: which tensor goes into which shard, which shard into which part.
+//! Plans a set from the descriptions of its tensors: which tensor goes into which shard, and which shard into which part.
 
 use std::ops::Range;
 #[cfg(not(target_arch = "wasm32"))]

@@ -1,4 +1,4 @@
-//! Other signatures in a file, and others who can open it: what becomes of the file, of which no tensor is touched.
+//! Changes the signatures of a file, and who can open it. No tensor is touched.
 
 use std::collections::HashMap;
 

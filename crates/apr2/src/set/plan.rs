@@ -1,4 +1,4 @@
-//! Descriptions to a sharded model: which tensor goes into which shard.
+//! Plans a set from the descriptions of its tensors: which tensor goes into which shard.
 
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Other signatures in the manifest of a set that is sealed.
+//! Changes the signatures in the manifest of a sealed set.
 
 use modelfmt_core::edit::NewFile;
 use modelfmt_core::value::{List, Object, Value, json};

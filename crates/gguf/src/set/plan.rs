@@ -1,4 +1,4 @@
-//! Descriptions to a split set: which tensor goes into which file.
+//! Plans a set from the descriptions of its tensors: which tensor goes into which file.
 
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;

@@ -33,6 +33,10 @@ pub(super) fn run(args: &Convert, target: Format, options: &ConvertOptions, quie
             if path.exists() { "-r takes folders, and this is none" } else { "there is no such folder" };
         return Err(Failure::Input(format!("{}: {why}", path.display())));
     }
+    if is_below(folder, &args.output) {
+        let why = "OUT is the folder to read, or above it, and nothing in OUT is converted; name another";
+        return Err(Failure::Input(format!("{}: {why}", args.output.display())));
+    }
     let found = walk(folder);
     let mut batch = Batch::new(args, target, options, folder, quiet);
     batch.say_found(&found);

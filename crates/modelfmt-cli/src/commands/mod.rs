@@ -1,4 +1,4 @@
-//! A module a command: arguments in, a call of the library, text or JSON out.
+//! One module for each command: arguments in, a call of the library, text or JSON out.
 
 mod batch;
 pub(crate) mod check;

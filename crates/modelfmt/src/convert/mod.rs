@@ -50,13 +50,13 @@
 //! architecture (from the source, else from a config.json beside the file) may be missing, because only few architectures have rules of their own.
 //! `docs/PRESETS.md` of the repository has all rules.
 
-mod alike;
 mod check;
 pub(crate) mod fit;
 pub(crate) mod metadata;
 pub(crate) mod options;
 pub(crate) mod output;
 mod parts;
+mod same_format;
 #[cfg(not(target_arch = "wasm32"))]
 mod save;
 #[cfg(feature = "seal")]
@@ -190,7 +190,7 @@ impl<'a> Conversion<'a> {
         if !target.is_enabled() {
             return Err(Error::NotEnabled { path: path(), format: target, feature: target.feature() });
         }
-        let options = alike::completed(model, target, options);
+        let options = same_format::completed(model, target, options);
         let content = Content::read_for(model, &options)?;
         let choice = Chooser::new(model, capabilities, &options)?.choose(&content)?;
         let mapper =
@@ -211,7 +211,7 @@ impl<'a> Conversion<'a> {
         }
         let notes = metadata.notes.drain(..).map(Note::from).chain(choice.notes);
         let notes = notes.chain(tied.notes().map(Note::from)).chain(no_dedupe);
-        let notes = notes.chain(alike::notes(model, target, &options));
+        let notes = notes.chain(same_format::notes(model, target, &options));
         #[cfg(feature = "seal")]
         let notes = notes.chain(signatures::note(model, target));
         let notes = notes.collect();

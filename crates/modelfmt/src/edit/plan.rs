@@ -1,4 +1,4 @@
-//! What becomes of a file, worked out.
+//! Works out what an edit changes.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};

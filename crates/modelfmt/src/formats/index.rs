@@ -1,4 +1,4 @@
-//! The JSON that lists the files of a set: what tells it, and which files it names.
+//! The JSON that lists the files of a set: how it is recognized, and which files it names.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! A format is a value: what it is called, how it is told, what it can hold, how it is opened and written. Everything
+//! A format is a value: what it is called, how it is detected, what it can hold, how it is opened and written. Everything
 //! else asks these entries.
 //!
 //! Adding a format is a file in this folder and its line in the list below.

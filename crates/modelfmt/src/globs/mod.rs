@@ -111,9 +111,11 @@ fn check(pattern: &str) -> Result<(), &'static str> {
     if pattern.len() > MAX_LEN {
         return Err("longer than 16 KiB");
     }
-    let mut depth = 0usize;
+    let (mut depth, mut is_escaped) = (0usize, false);
     for c in pattern.bytes() {
         match c {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = true,
             b'{' => depth += 1,
             b'}' => depth = depth.saturating_sub(1),
             _ => {}

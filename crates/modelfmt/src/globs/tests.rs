@@ -82,6 +82,13 @@ fn each_pattern_that_matches_is_named() {
     assert_eq!(globs.matches("xy"), [1, 5]);
 }
 
+#[test]
+fn any_name_is_a_pattern_once_it_is_escaped() {
+    let name = format!("{}{}", "{".repeat(40), r"*?[a]\,!-");
+    let globs = Globs::new([escaped(&name)]).unwrap();
+    assert!(globs.is_match(&name) && !globs.is_match("{"));
+}
+
 /// A pattern that would take a machine with backtracking longer than anybody waits.
 #[test]
 fn no_pattern_takes_long() {

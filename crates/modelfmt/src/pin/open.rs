@@ -1,4 +1,4 @@
-//! Opening files of which nothing is served that a pin does not prove.
+//! Opens files by a pin, which proves every byte before it is returned.
 
 use std::io;
 use std::path::Path;

@@ -11,7 +11,6 @@
 )]
 
 mod aeros;
-mod alike;
 mod blocks;
 mod chains;
 mod claims;
@@ -29,6 +28,7 @@ mod parts;
 mod presets;
 mod quants;
 mod renamed;
+mod same_format;
 mod scales;
 mod sets;
 mod several;

@@ -1,4 +1,4 @@
-//! Descriptions to a set: which tensor goes into which file, and the index's text.
+//! Plans a set from the descriptions of its tensors: which tensor goes into which file, and the index's text.
 
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;

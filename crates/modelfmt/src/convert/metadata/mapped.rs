@@ -1,4 +1,4 @@
-//! The metadata of a target, made.
+//! The metadata of a target, as its writer takes it.
 
 use modelfmt_core::value::Object;
 

@@ -1,4 +1,4 @@
-//! What several models say together that become one (docs/formats/conversion.md#several-models).
+//! Joins the metadata of several models that become one (docs/formats/conversion.md#several-models).
 
 use std::collections::HashSet;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Files of a rehearsal.
+//! The files of a dry run, which are checked and not written.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! What must not be lost to an output: files of the input, files of other sets. And what is left of a set that is replaced.
+//! Refuses outputs that would replace files of the input or of another set, and removes what is left of a set that was replaced.
 
 use std::collections::BTreeSet;
 use std::fs;

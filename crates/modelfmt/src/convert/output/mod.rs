@@ -1,4 +1,4 @@
-//! What is written, counted while it is.
+//! The files of an output: their names, their lengths, and when they may appear.
 
 #[cfg(not(target_arch = "wasm32"))]
 pub(super) mod dry_run;

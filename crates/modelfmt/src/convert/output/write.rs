@@ -1,4 +1,4 @@
-//! Has the target's format write.
+//! Calls the writer of the target's format.
 
 use std::path::Path;
 

@@ -2,12 +2,12 @@
 
 pub(crate) mod chosen;
 pub(super) mod dedupe;
+mod notes;
 mod quantize;
 pub(crate) mod rename;
 mod rules;
 pub(super) mod scales;
 pub(super) mod tied;
-mod told;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -40,7 +40,7 @@ impl<'a> Patterns<'a> {
 
     /// An error for the first pattern that has matched nothing: it is a slip of the pen.
     fn check(&self, model: &Model) -> Result<()> {
-        match self.lonely().next() {
+        match self.unmatched().next() {
             None => Ok(()),
             Some(pattern) => Err(Error::NoMatch {
                 path: model.path().to_owned(),
@@ -51,7 +51,7 @@ impl<'a> Patterns<'a> {
     }
 
     /// The patterns that have matched nothing.
-    fn lonely(&self) -> impl Iterator<Item = &'a str> {
+    fn unmatched(&self) -> impl Iterator<Item = &'a str> {
         let both = self.patterns.iter().zip(&self.matched);
         both.filter(|(_, matched)| !**matched).map(|(&pattern, _)| pattern)
     }
@@ -145,11 +145,11 @@ impl<'a> Filter<'a> {
         let leave = if choices.len() > 1 { "leave" } else { "leaves" };
         let count =
             (*left_out > 0).then(|| Note::of(choices, format!("{leave} out {left_out} of {seen} tensors")));
-        let lonely = self
+        let unmatched = self
             .exclude
-            .lonely()
+            .unmatched()
             .map(|pattern| Note::of(&[Choice::Exclude], format!("{pattern}: no tensor has a matching name")));
-        count.into_iter().chain(lonely).collect()
+        count.into_iter().chain(unmatched).collect()
     }
 
     /// Those that have patterns.

@@ -1,4 +1,4 @@
-//! Tensors of the source that are over the same bytes: what becomes of that in the target.
+//! Tensors of the source that share their bytes, and whether they share them in the target.
 
 use std::collections::{BTreeMap, HashMap};
 

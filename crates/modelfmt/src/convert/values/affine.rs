@@ -1,4 +1,4 @@
-//! What makes values of numbers: value = scale × (number − zero point).
+//! Applies scales and zero points: value = scale × (number − zero point).
 
 use crate::quant::Quant;
 
