@@ -337,3 +337,50 @@ fn a_conversion_into_a_bucket_that_is_stopped_leaves_nothing() {
         assert!(s3.unfinished_uploads("bucket").is_empty() && s3.keys("bucket").is_empty(), "{out}");
     }
 }
+
+/// Each part is decrypted and checked by itself, in a bucket too.
+#[test]
+fn a_part_of_a_sealed_file_at_a_url_is_read_alone() {
+    const LEN: usize = 16 << 20;
+    let keys = common::Secrets::new();
+    let header = format!(
+        r#"{{"a":{{"dtype":"U8","shape":[{LEN}],"data_offsets":[0,{LEN}]}},"b":{{"dtype":"U8","shape":[{LEN}],"data_offsets":[{LEN},{}]}}}}"#,
+        2 * LEN
+    );
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(header.bytes());
+    bytes.extend((0..2 * LEN).map(|at| ((at * at) >> 7).to_le_bytes()[0]));
+    let (plain, sealed) = (keys.path("plain.safetensors"), keys.path("sealed.apr"));
+    std::fs::write(&plain, bytes).unwrap();
+    let (author, reader) = (keys.key("ed25519", "author"), keys.key("x25519", "reader"));
+    let (author_public, reader_public) = (format!("{author}.pub"), format!("{reader}.pub"));
+    let named =
+        ["--model-type", "m", "--architecture", "a", "--to-recipient", &reader_public, "--sign", &author];
+    keys.ok(&[&["seal", &plain, &sealed][..], &named].concat());
+
+    let folder = std::path::Path::new(&sealed).parent().unwrap().to_owned();
+    let server = files_of(&folder);
+    let url = "s3://bucket/sealed.apr";
+    for demanded in [&["--identity", &reader][..], &["--identity", &reader, "--key", &author_public]] {
+        let show =
+            |file| run(&server, &[&["show", file, "b", "--slice", "5000000:5000100"][..], demanded].concat());
+        server.forget();
+        assert_eq!(show(url).ok(), show(&sealed).ok());
+        let ranges = server.requests().into_iter().filter_map(|request| request.range(u64::MAX / 2));
+        let read: u64 = ranges.map(|range| range.end - range.start).sum();
+        assert!(0 < read && read < LEN as u64 / 2, "{read} bytes are read");
+        // A byte of that part is changed, then one of the other tensor.
+        let good = std::fs::read(&sealed).unwrap();
+        for (at, is_read) in [(good.len() - LEN + 5_000_000, true), (LEN / 2, false)] {
+            let mut changed = good.clone();
+            changed[at] ^= 1;
+            std::fs::write(&sealed, changed).unwrap();
+            let shown = show(url);
+            match is_read {
+                true => assert!(shown.error().contains("Seal"), "{demanded:?}"),
+                false => drop(shown.ok()),
+            }
+        }
+        std::fs::write(&sealed, good).unwrap();
+    }
+}
