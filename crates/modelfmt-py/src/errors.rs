@@ -27,6 +27,7 @@ impl Words for Keywords {
             Remedy::Overwrite => "overwrite=True".to_owned(),
             Remedy::SkipVerification => "verify=False".to_owned(),
             Remedy::AllowTies => "allow_ties=True".to_owned(),
+            Remedy::Stringify => "stringify=True".to_owned(),
             Remedy::Lossy => "lossy=True".to_owned(),
             Remedy::Exclude => "exclude=[…]".to_owned(),
             Remedy::Widen(_) => "widen=True".to_owned(),
@@ -60,6 +61,7 @@ pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
         }
     }
     let errno = add_causes(&mut text, error);
+    let text = text.replace("--allow-instance-credentials", "allow_instance_credentials=True");
     let name = match error {
         Error::NoSuchTensor { name, .. } => Some(name.as_str()),
         _ => None,

@@ -141,6 +141,44 @@ def test_bad_arguments(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_is_no_mapping_of_names_to_arrays_is_told(tmp_path):
+    class Module:
+        pass
+
+    one = np.ones(2)
+    for tensors, error, text in [
+        (Module(), modelfmt.UsageError, r"of type Module: .* state_dict\(\)"),
+        ([1], modelfmt.UsageError, "of type int: give names and arrays"),
+        (iter([one, one]), modelfmt.UsageError, "of type ndarray: give names and arrays"),
+        ({1: one}, modelfmt.UsageError, "the name of a tensor is text, and 1 is not"),
+        ({"model": {"w": one}}, modelfmt.UnsupportedError, "give its own names and arrays"),
+        ({"w": None}, modelfmt.UnsupportedError, "tensor 'w' is a NoneType"),
+    ]:
+        for target in [tmp_path / "m.safetensors", io.BytesIO()]:
+            with pytest.raises(error, match=text):
+                modelfmt.save(tensors, target, "safetensors")
+    modelfmt.save([["w", one], ("v", one)], tmp_path / "m.safetensors")
+    assert set(modelfmt.open(tmp_path / "m.safetensors")) == {"w", "v"}
+
+
+def test_metadata_that_safetensors_holds_only_as_text(tmp_path):
+    path = tmp_path / "m.safetensors"
+    with pytest.raises(modelfmt.UnsupportedError) as caught:
+        modelfmt.save({"w": np.ones(2)}, path, metadata={"epoch": 3})
+    assert caught.value.remedies == ("stringify=True",)
+    modelfmt.save({"w": np.ones(2)}, path, metadata={"epoch": 3, "name": "x"}, stringify=True)
+    assert modelfmt.open(path).metadata == {"epoch": "3", "name": "x"}
+
+
+def test_other_names_of_frameworks_and_types_are_told(tmp_path):
+    path = tmp_path / "m.safetensors"
+    modelfmt.save({"w": np.ones(2)}, path)
+    with pytest.raises(modelfmt.UsageError, match="framework='pt' .* it is 'torch' here"):
+        modelfmt.load(path, framework="pt")
+    with pytest.raises(modelfmt.UsageError, match="dtype='float15' is no type"):
+        modelfmt.load(path, dtype="float15")
+
+
 def test_convert_and_diff(tmp_path, saved, arrays):
     aero = tmp_path / "m.aero"
     told = []

@@ -77,7 +77,9 @@ pub enum Error {
         ids: Vec<KeyId>,
     },
     /// None of the keys can make or check such a signature.
-    #[error("OpenSSF Model Signing needs a key of P-256, P-384 or P-521, and {0}")]
+    #[error(
+        "a signature beside a file or folder (OpenSSF Model Signing) is by a key of P-256, P-384 or P-521, and {0}"
+    )]
     WrongKey(String),
     /// A key did not do its work.
     #[error(transparent)]

@@ -62,7 +62,7 @@ def edit(
     A ``dry_run`` does all of this and writes nothing, so that it raises what the edit would raise.
     """
     if is_url(path) or is_url(output):
-        raise usage("files of this machine are edited; download the file first")
+        raise usage("only files of this machine are edited, and no URLs; download the file first")
     target = None if output is None else os.fspath(output)
     done = _modelfmt.edit(
         os.fspath(path),

@@ -185,6 +185,7 @@ def save(
     compress: str | None = None,
     align: int | None = None,
     checksum: str | None = None,
+    stringify: bool = False,
     overwrite: bool = True,
     threads: int | None = None,
     progress: Progress = None,
@@ -197,9 +198,11 @@ def save(
     that exists unless ``overwrite`` is false. A mapping or a list is written straight from its memory. The tensors of an iterator
     are taken one at a time, and their bytes wait in a temporary file until all are there: beside the target, or for a bucket in the
     folder for temporary files.
+
+    ``stringify`` turns metadata that the format can hold only as text (safetensors) into JSON text.
     """
     text = dumps(metadata or {})
-    given = _layout(locals())
+    given = {**_layout(locals()), "stringify": stringify}
     told = callback(progress, "saving")
     if unknown := requests.keys() - Requests.__annotations__.keys():
         raise TypeError(f"save has no keyword {', '.join(sorted(unknown))}")
@@ -216,7 +219,7 @@ def save(
     if isinstance(tensors, Model):
         pairs = [(tensor.name, tensor) for tensor in tensors.tensors()]
     else:
-        pairs = tensors.items() if isinstance(tensors, Mapping) else tensors
+        pairs = _given.pairs(tensors)
     with _given.given(pairs, folder) as described:
         _modelfmt.save(path, name, described, text, given, opening, threads, told)
 
@@ -227,7 +230,7 @@ def _save_to_object(
     """Writes a temporary file and copies it: no format is written from the first byte to the last."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model")
-        pairs = tensors.items() if isinstance(tensors, Mapping) else tensors
+        pairs = _given.pairs(tensors)
         with _given.given(pairs, folder) as described:
             _modelfmt.save(path, format, described, metadata, given, {}, threads, told)
         if os.listdir(folder) != ["model"]:

@@ -6,18 +6,37 @@ import contextlib
 import mmap
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import Any
 
 import numpy as np
 
 from . import _dtypes
 from ._dtypes import Array
-from ._errors import unsupported
+from ._errors import unsupported, usage
 from ._tensor import Tensor
 
 #: Name, dtype, shape, and an object with the buffer protocol.
 Described = tuple[str, str, tuple[int, ...], Any]
+
+
+def pairs(tensors: Any) -> Iterable[tuple[str, Any]]:
+    """What was given to be saved, as names and values."""
+    if isinstance(tensors, Mapping):
+        return tensors.items()
+    if not isinstance(tensors, Iterable):
+        raise usage(
+            f"tensors is of type {type(tensors).__name__}: give names and arrays, as a mapping or as pairs; "
+            "a module of torch has them in state_dict()"
+        )
+    return _checked(tensors) if isinstance(tensors, Iterator) else list(_checked(tensors))
+
+
+def _checked(tensors: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+    for pair in tensors:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise usage(f"tensors has an element of type {type(pair).__name__}: give names and arrays, as a mapping or as pairs")
+        yield pair[0], pair[1]
 
 
 @contextlib.contextmanager
@@ -61,6 +80,8 @@ def dtype_of(name: str, value: Any) -> str:
 
 def describe(name: str, value: Any) -> Described:
     """One tensor, as it is written."""
+    if not isinstance(name, str):
+        raise usage(f"the name of a tensor is text, and {name!r} is not")
     if isinstance(value, Tensor):
         return name, value.dtype, value.shape, value.memory()
     torch = sys.modules.get("torch")
@@ -85,7 +106,10 @@ def as_numpy(name: str, value: Any) -> Array:
         return array
     if isinstance(value, (bool, int, float, list, tuple, np.generic)):
         return np.asarray(value)
-    raise unsupported(f"tensor {name!r} is a {type(value).__name__}, which has neither DLPack nor the array interface")
+    more = "; give its own names and arrays" if isinstance(value, Mapping) else ""
+    raise unsupported(
+        f"tensor {name!r} is a {type(value).__name__}, which has neither DLPack nor the array interface{more}"
+    )
 
 
 def as_bytes(array: Array) -> Array:

@@ -100,7 +100,7 @@ def sign(
     A key is a path, or the PEM as ``bytes``.
     """
     if is_url(path):
-        raise usage("files of this machine are signed; download the file first")
+        raise usage("only files of this machine are signed, and no URLs; download the file first")
     given = {
         "overwrite": overwrite,
         "allow_symlinks": allow_symlinks,

@@ -114,7 +114,14 @@ def _finisher(framework: Framework | None, device: Any, dtype: Any) -> Any:
         return lambda tensor: tensor.jax() if dtype is None else tensor.jax().astype(dtype)
     if framework == "mlx":
         return lambda tensor: tensor.mlx() if dtype is None else tensor.mlx().astype(dtype)
-    raise usage(f"framework={framework!r} is none of numpy, torch, jax, mlx and tensor")
+    raise _unknown(framework)
+
+
+def _unknown(framework: object) -> Exception:
+    """Other programs have other names."""
+    meant = {"np": "numpy", "pt": "torch", "pytorch": "torch", "flax": "jax"}.get(str(framework))
+    hint = f"; it is {meant!r} here" if meant else ""
+    return usage(f"framework={framework!r} is none of numpy, torch, jax, mlx and tensor{hint}")
 
 
 def _as_numpy(tensor: Tensor, dtype: Any) -> _dtypes.Array:
@@ -132,7 +139,10 @@ def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
         return np.dtype(_dtypes.NATIVE[dtype].typestr)
     if isinstance(dtype, str) and dtype in _dtypes.EXTENDED:
         return _dtypes.ml_dtype(_dtypes.EXTENDED[dtype].ml_dtype, dtype)
-    wanted: np.dtype[Any] = np.dtype(dtype)
+    try:
+        wanted: np.dtype[Any] = np.dtype(dtype)
+    except TypeError as error:
+        raise usage(f"dtype={dtype!r} is no type of modelfmt's or numpy's, such as 'f16'") from error
     return wanted
 
 
@@ -146,7 +156,10 @@ def _as_torch(tensor: Tensor, device: Any, dtype: Any) -> Any:
     if isinstance(dtype, str):
         from ._tensor import TORCH_NAMES
 
-        dtype = getattr(torch, TORCH_NAMES.get(dtype, dtype))
+        known = getattr(torch, TORCH_NAMES.get(dtype, dtype), None)
+        if not isinstance(known, torch.dtype):
+            raise usage(f"dtype={dtype!r} is no type of modelfmt's or torch's, such as 'f16'")
+        dtype = known
     if dtype is not None and values.is_floating_point():
         values = values.to(dtype)
     return values if device is None or str(device) == "cpu" else values.to(device)
