@@ -1,10 +1,14 @@
 // A file that several workers verify together: each looks at a part of its bytes and notes what it sees, and one more makes the
 // report of all notes, without reading the file again.
 
-// Workers that pay for a file of so many bytes.
-export function workersFor(nbytes) {
+// Workers that pay for a model, by its summary. Hashes and decrypting keep a core busy. A checksum is computed nearly as fast as the browser
+// reads, and reading takes a core too. Other formats carry neither.
+export function workersFor({ format, file_size: nbytes, encryption }, cores = navigator.hardwareConcurrency ?? 1) {
   const WORTH = 32 << 20;
-  return Math.max(1, Math.min(navigator.hardwareConcurrency ?? 1, 4, Math.floor(nbytes / WORTH)));
+  const isSummed = format.startsWith("apr");
+  const isHashed = format.startsWith("aero") || (isSummed && Boolean(encryption?.is_open));
+  const most = isHashed ? cores : isSummed ? cores - 1 : 1;
+  return Math.max(1, Math.min(most, 4, Math.floor(nbytes / WORTH)));
 }
 
 // No file that a person gives has such a name.

@@ -115,7 +115,7 @@ export class Model {
 
   // Verifies, with several workers if that pays: { done, stop }.
   verify(args, onProgress) {
-    const [jobs, of] = [[], args.level !== "full" ? 1 : workersFor(this.summary.file_size)];
+    const [jobs, of] = [[], args.level !== "full" ? 1 : workersFor(this.summary)];
     let stopped = false;
     const stop = () => {
       stopped = true;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use modelfmt::convert::Unsupported;
 use modelfmt::modelfmt_core::source::{Share, Source as _};
-use modelfmt::{Conversion, Converted, Execution, Format, OpenOptions, Target, VerifyLevel};
+use modelfmt::{Conversion, Converted, DiffOptions, Execution, Format, OpenOptions, Target, VerifyLevel};
 use serde_json::{Value, json};
 
 use crate::answers::{Answer, Options, Result, usage};
@@ -68,12 +68,14 @@ fn share(args: &Args) -> Result<Share> {
     Ok(Share::whole(notes))
 }
 
-/// What `modelfmt diff --json` prints.
+/// What `modelfmt diff --norms --json` prints.
 #[inline(never)]
 pub(crate) fn diff(args: &Args) -> Result {
     let a = session::open(args.need_text("name")?, &options::opening(args)?)?;
     let b = session::open(args.need_text("other")?, &OpenOptions::new())?;
-    let diff = modelfmt::diff(&a, &b, &work())?;
+    let mut options = DiffOptions::default();
+    options.norms = true;
+    let diff = modelfmt::diff_with(&a, &b, &options, &work())?;
     Ok(Answer::text(serde_json::to_string(&diff)?))
 }
 

@@ -14,6 +14,16 @@ export async function give(page, paths) {
   return settled(page);
 }
 
+// Loads the page again, with one UUID for everything that it writes; returns it as the program takes it.
+export async function fixedUuid(page) {
+  const uuid = "00000000-0000-4000-8000-000000000001";
+  await page.addInitScript((uuid) => {
+    crypto.randomUUID = () => uuid;
+  }, uuid);
+  await page.reload();
+  return uuid.replaceAll("-", "");
+}
+
 // A file of tensors with zeros, which takes no room on the disk.
 export function sparse(path, nbytes, tensors = 1) {
   const each = nbytes / tensors;
