@@ -226,4 +226,8 @@ impl std::fmt::Debug for Hex {
     }
 }
 
-impl modelfmt_core::Fault for Fault {}
+impl modelfmt_core::Fault for Fault {
+    fn is_end_missing(&self) -> bool {
+        matches!(self, Self::Common(common) if common.is_end_missing())
+    }
+}

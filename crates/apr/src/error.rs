@@ -128,4 +128,8 @@ pub(crate) fn unfit(part: modelfmt_core::Part, fault: impl Into<Fault>) -> Write
     WriteError::unsupported(part, fault)
 }
 
-impl modelfmt_core::Fault for Fault {}
+impl modelfmt_core::Fault for Fault {
+    fn is_end_missing(&self) -> bool {
+        matches!(self, Self::Common(common) if common.is_end_missing())
+    }
+}

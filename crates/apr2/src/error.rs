@@ -270,4 +270,11 @@ pub(crate) fn unfit(part: modelfmt_core::Part, fault: impl Into<Fault>) -> Write
     WriteError::unsupported(part, fault)
 }
 
-impl modelfmt_core::Fault for Fault {}
+impl modelfmt_core::Fault for Fault {
+    fn is_end_missing(&self) -> bool {
+        match self {
+            Self::Common(common) => common.is_end_missing(),
+            other => matches!(other, Self::FooterMagic(_) | Self::FileSize(_)),
+        }
+    }
+}

@@ -122,7 +122,11 @@ pub enum Fault {
     },
 }
 
-impl modelfmt_core::Fault for Fault {}
+impl modelfmt_core::Fault for Fault {
+    fn is_end_missing(&self) -> bool {
+        matches!(self, Self::Common(common) if common.is_end_missing())
+    }
+}
 
 /// A key of metadata cannot be written.
 pub(crate) fn unfit_key(key: &str, fault: Fault) -> WriteError {

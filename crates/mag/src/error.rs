@@ -175,4 +175,8 @@ pub enum Fault {
     TooMany,
 }
 
-impl modelfmt_core::Fault for Fault {}
+impl modelfmt_core::Fault for Fault {
+    fn is_end_missing(&self) -> bool {
+        matches!(self, Self::Common(common) if common.is_end_missing())
+    }
+}

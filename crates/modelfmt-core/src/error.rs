@@ -378,6 +378,16 @@ impl<F: Fault> From<Error<F>> for AnyError {
 }
 
 impl AnyError {
+    /// Whether a file that lacks its end has this error.
+    #[must_use]
+    pub fn is_end_missing(&self) -> bool {
+        match self.inner() {
+            Self::Truncated { .. } => true,
+            Self::Malformed { fault, .. } => fault.0.is_end_missing(),
+            _ => false,
+        }
+    }
+
     /// The same error as one of a format, whose own fault it has or one that all formats share.
     pub(crate) fn typed<F: From<CommonFault> + 'static>(self) -> Error<F> {
         self.map_fault(AnyFault::typed)
@@ -520,13 +530,29 @@ impl<F> Error<F> {
     }
 }
 
-trait AnyRule: Any + fmt::Display + fmt::Debug + Send + Sync {}
-impl<F: Any + fmt::Display + fmt::Debug + Send + Sync> AnyRule for F {}
+trait AnyRule: Any + fmt::Display + fmt::Debug + Send + Sync {
+    fn is_end_missing(&self) -> bool;
+}
+
+impl<F: Fault> AnyRule for F {
+    fn is_end_missing(&self) -> bool {
+        Fault::is_end_missing(self)
+    }
+}
 
 /// The rules of a format, those that all formats share among them.
-pub trait Fault: From<CommonFault> + Clone + fmt::Display + fmt::Debug + Send + Sync + 'static {}
+pub trait Fault: From<CommonFault> + Clone + fmt::Display + fmt::Debug + Send + Sync + 'static {
+    /// Whether a file that lacks its end breaks this rule.
+    fn is_end_missing(&self) -> bool {
+        false
+    }
+}
 
-impl Fault for CommonFault {}
+impl Fault for CommonFault {
+    fn is_end_missing(&self) -> bool {
+        matches!(self, Self::OutOfBounds { .. })
+    }
+}
 
 /// The fault of some format.
 pub struct AnyFault(Box<dyn AnyRule>);

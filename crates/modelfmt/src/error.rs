@@ -358,6 +358,7 @@ impl Error {
             Self::File { error, .. } => match error.inner() {
                 AnyError::Limit { .. } => Some(Remedy::RaiseLimit),
                 AnyError::Malformed { fault, .. } if is_locked(fault) => Some(Remedy::Unlock),
+                error if error.is_end_missing() => Some(Remedy::FetchAgain),
                 _ => None,
             },
             _ => None,
@@ -404,6 +405,9 @@ impl Error {
             }
             Self::File { path, error } if self.remedy() == Some(Remedy::Unlock) => {
                 format!("{}: {error}; what helps: {remedy}", path.display())
+            }
+            Self::File { path, error } if self.remedy() == Some(Remedy::FetchAgain) => {
+                format!("{}: {error}; if you downloaded it, {remedy}", path.display())
             }
             other => other.to_string(),
         }

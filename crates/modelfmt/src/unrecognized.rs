@@ -102,7 +102,7 @@ pub(crate) fn from_first_bytes(first: &[u8]) -> Stranger {
         }
         // A header of less than 100 MB, which is the most that a safetensors file has, and JSON after its length.
         [_, _, _, 0..=5, 0, 0, 0, 0, b'{', b'"', ..] => model(
-            "it begins as safetensors do, but its header would be longer than the file: it is cut short",
+            "it begins as safetensors do, but its header would be longer than the file: it is cut short; if you downloaded it, download it again",
         ),
         _ if first.get(257..262) == Some(b"ustar") => other("it is a tar archive; unpack it first"),
         _ if first.len() >= 64 && first.iter().all(|&byte| byte == 0) => {

@@ -46,6 +46,8 @@ pub enum Remedy {
     Recover,
     /// Give a key or a passphrase that opens the file: `seal::Access::open_with`.
     Unlock,
+    /// Get the file again, whole.
+    FetchAgain,
 }
 
 /// How a program calls what can be chosen, and what helps.
@@ -86,6 +88,7 @@ impl Words for Own {
             Remedy::RaiseLimit => "Limits".to_owned(),
             Remedy::Recover => "edit::recover".to_owned(),
             Remedy::Unlock => "Access::open_with".to_owned(),
+            Remedy::FetchAgain => "download it again".to_owned(),
         }
     }
 }
@@ -103,6 +106,27 @@ impl Remedy {
 impl fmt::Display for Remedy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&Own.remedy(*self))
+    }
+}
+
+/// Displays a number of bytes with a unit, such as `44.71 MiB`.
+pub(crate) struct Size(pub(crate) u64);
+
+impl fmt::Display for Size {
+    #[allow(clippy::cast_precision_loss, reason = "two decimals are shown")]
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+        let mut size = self.0 as f64 / 1024.0;
+        if self.0 < 1024 {
+            return write!(f, "{} B", self.0);
+        }
+        for unit in UNITS {
+            if size < 1024.0 {
+                return write!(f, "{size:.2} {unit}");
+            }
+            size /= 1024.0;
+        }
+        Ok(()) // there are no more than 16 EiB
     }
 }
 
@@ -153,4 +177,24 @@ impl fmt::Display for Note {
 /// `include and exclude`
 pub(crate) fn joined(choices: &[Choice], words: &dyn Words) -> String {
     choices.iter().map(|choice| words.choice(*choice)).collect::<Vec<_>>().join(" and ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Size;
+
+    #[test]
+    fn sizes_are_for_people() {
+        let sizes = [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.00 KiB"),
+            (46_881_792, "44.71 MiB"),
+            (100_000_000_000, "93.13 GiB"),
+            (u64::MAX, "16.00 EiB"),
+        ];
+        for (nbytes, text) in sizes {
+            assert_eq!(Size(nbytes).to_string(), text);
+        }
+    }
 }

@@ -203,4 +203,11 @@ pub enum Fault {
     TooLong,
 }
 
-impl modelfmt_core::Fault for Fault {}
+impl modelfmt_core::Fault for Fault {
+    fn is_end_missing(&self) -> bool {
+        match self {
+            Self::Common(common) => common.is_end_missing(),
+            other => matches!(other, Self::FileSize { .. }),
+        }
+    }
+}

@@ -79,4 +79,8 @@ pub enum Fault {
     Path(#[from] PathFault),
 }
 
-impl modelfmt_core::Fault for Fault {}
+impl modelfmt_core::Fault for Fault {
+    fn is_end_missing(&self) -> bool {
+        matches!(self, Self::Common(common) if common.is_end_missing())
+    }
+}

@@ -98,7 +98,7 @@ use crate::error::{Error, Result};
 use crate::formats::entry::{Job, JobError};
 use crate::formats::{Format, UnknownTarget};
 use crate::model::Model;
-use crate::words::Note;
+use crate::words::{Note, Size};
 use metadata::Mapper;
 use metadata::source::Content;
 #[cfg(not(target_arch = "wasm32"))]
@@ -334,10 +334,13 @@ impl<'a> Conversion<'a> {
         let (count, nbytes) = tensors::dedupe::find(self.model, &self.tensors, &mut self.tied, work)?;
         let note = match count {
             0 => "finds no two tensors that are equal and do not share their bytes yet".to_owned(),
-            1 => format!("finds 1 tensor that is equal to another, of {nbytes} bytes; it is written once"),
-            n => format!(
-                "finds {n} tensors that are equal to others, of {nbytes} bytes; they are written once"
-            ),
+            1 => format!("finds 1 tensor that is equal to another, of {}; it is written once", Size(nbytes)),
+            n => {
+                format!(
+                    "finds {n} tensors that are equal to others, of {}; they are written once",
+                    Size(nbytes)
+                )
+            }
         };
         self.notes.push(Note::of(&[Choice::Dedupe], note));
         Ok(())

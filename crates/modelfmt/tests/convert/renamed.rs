@@ -146,7 +146,7 @@ fn equal_tensors_are_written_once() {
     let at: Vec<_> = (0..6).map(|position| made.location(position).unwrap().offset.unwrap()).collect();
     assert!(at[0] == at[2] && at[2] == at[4] && at[1] == at[5], "{at:?}");
     assert!(at[0] != at[1] && at[0] != at[3] && at[1] != at[3], "{at:?}");
-    let note = "dedupe finds 3 tensors that are equal to others, of 48 bytes; they are written once";
+    let note = "dedupe finds 3 tensors that are equal to others, of 48 B; they are written once";
     assert!(notes(&done).contains(&note.to_owned()), "{:?}", notes(&done));
     assert!(made.verify(VerifyLevel::Full).is_ok());
     // Casts make the same of equal values.
