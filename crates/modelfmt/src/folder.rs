@@ -113,13 +113,20 @@ pub fn find_models(
     found
 }
 
-/// The index of a set that names this file as one of its own, and stands in the same folder, or in one of the two above it under
-/// such a name: no tool writes the files of a set deeper than that.
+/// How many folders are searched for the index of a set, that of the file included: no tool writes the files of a set deeper.
 #[cfg(not(target_arch = "wasm32"))]
-pub(crate) fn index_of(path: &Path) -> Option<PathBuf> {
+pub(crate) const FOLDERS_OF_INDEX: usize = 3;
+
+/// The index of a set that names this file as one of its own, and stands in one of so many folders: that of the file, or one above it, where
+/// the name has to be that of an index.
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) fn index_of(path: &Path, folders: usize) -> Option<PathBuf> {
+    if folders == 0 {
+        return None;
+    }
     // Not what a link leads to: a cache of downloads has it elsewhere, without the index.
     let (given, path) = (path, std::path::absolute(path).ok()?);
-    let found = path.ancestors().skip(1).take(3).enumerate().find_map(|(up, folder)| {
+    let found = path.ancestors().skip(1).take(folders).enumerate().find_map(|(up, folder)| {
         let own = path.strip_prefix(folder).ok()?;
         let is_json = |path: &Path| up == 0 && path.extension().is_some_and(|ending| ending == "json");
         let is_index = |path: &PathBuf| is_json(path) || is_index_name(path);
@@ -164,7 +171,7 @@ pub(crate) fn model_in(folder: &Path) -> Result<PathBuf> {
     let FoundModels { models, foreign } = find_models(paths, open);
     match (<[PathBuf; 1]>::try_from(models), foreign) {
         (Ok([model]), _) => Ok(model),
-        (Err(models), _) if !models.is_empty() => Err(none(folder, Several(&models).to_string())),
+        (Err(models), _) if !models.is_empty() => Err(none(folder, Several(&models, folder).to_string())),
         (Err(_), Some((path, hint))) => {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             Err(none(
@@ -184,9 +191,9 @@ fn none(folder: &Path, why: String) -> Error {
     Error::NoModel { path: folder.to_owned(), why }
 }
 
-/// Lists the models of a folder, those at the end left out if they are many.
+/// Lists the models of a folder, those at the end left out if they are many; and the folder.
 #[cfg(not(target_arch = "wasm32"))]
-struct Several<'a>(&'a [PathBuf]);
+struct Several<'a>(&'a [PathBuf], &'a Path);
 
 #[cfg(not(target_arch = "wasm32"))]
 impl fmt::Display for Several<'_> {
@@ -197,11 +204,34 @@ impl fmt::Display for Several<'_> {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             write!(f, "{}{name}", if number == 0 { "" } else { ", " })?;
         }
-        match self.0.len().saturating_sub(SHOWN) {
-            0 => Ok(()),
-            more => write!(f, " and {more} more"),
+        if let more @ 1.. = self.0.len().saturating_sub(SHOWN) {
+            write!(f, " and {more} more")?;
+        }
+        let mut sets = self.0.iter().map(|path| set_of_part(path));
+        match sets.next().flatten() {
+            Some(first) if sets.all(|set| set.as_ref() == Some(&first)) => {
+                f.write_str(". These are the parts of one model without its index; ")?;
+                write!(
+                    f,
+                    "`convert` joins them if you give it all of them: {}/*{}",
+                    self.1.display(),
+                    first.1
+                )
+            }
+            _ => Ok(()),
         }
     }
+}
+
+/// What the names of the parts of one set have in common: what is before the number of the part, and what is after it. It is `None` for a name
+/// that is not `STEM-00001-of-00002.safetensors`.
+#[cfg(not(target_arch = "wasm32"))]
+fn set_of_part(path: &Path) -> Option<(String, String)> {
+    let name = path.file_name()?.to_str()?;
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (start, rest) = name.strip_suffix(".safetensors")?.rsplit_once("-of-")?;
+    let (stem, number) = start.rsplit_once('-')?;
+    (is_number(number) && is_number(rest)).then(|| (stem.to_owned(), format!("-of-{rest}.safetensors")))
 }
 
 /// Reads through a JSON file; what is no JSON is no index.

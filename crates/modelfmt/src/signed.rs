@@ -7,7 +7,9 @@ use modelfmt_core::author::with_causes;
 use modelfmt_core::source::folder_of;
 use modelfmt_core::{Execution, Report, Source, VerifyLevel};
 use modelfmt_keys::PublicKey;
-use modelfmt_oms::{Bundle, OpenFiles, VerifyOptions, signature_path};
+use modelfmt_oms::{
+    Bundle, OpenFiles, VerifyOptions, file_signature_path, folder_signature_path, signature_path,
+};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::formats::Format;
@@ -120,8 +122,7 @@ fn name_below(of: &Path, file: &Path) -> String {
 
 /// Notes about the signatures beside a file that has just been changed, and in its folder.
 pub(crate) fn of_before(file: &Path) -> impl Iterator<Item = Note> {
-    let folder = folder_of(file);
-    let signatures = [(signature_path(file), "the file"), (signature_path(folder), "the folder")];
+    let signatures = [(file_signature_path(file), "the file"), (folder_signature_path(file), "the folder")];
     signatures.into_iter().filter(|(path, _)| path.is_file()).map(|(path, what)| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let text =

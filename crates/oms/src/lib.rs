@@ -63,7 +63,7 @@ mod walk;
 pub use bundle::{Bundle, MAX_BUNDLE};
 pub use error::{Error, Result};
 pub use open::OpenFiles;
-pub use place::signature_path;
+pub use place::{file_signature_path, folder_signature_path, signature_path};
 #[cfg(not(target_arch = "wasm32"))]
 pub use sign::{SignOptions, Signed, sign};
 pub use verify::{Verified, VerifyOptions, verify, verify_open};

@@ -11,12 +11,21 @@ pub(crate) const OF_FOLDER: &str = "model.sig";
 /// Where the signature of a file or folder is looked for and written: `FILE.sig`, `FOLDER/model.sig`.
 #[must_use]
 pub fn signature_path(model: &Path) -> PathBuf {
-    if model.is_dir() {
-        return model.join(OF_FOLDER);
-    }
-    let mut name = OsString::from(model);
+    if model.is_dir() { model.join(OF_FOLDER) } else { file_signature_path(model) }
+}
+
+/// [`signature_path`] of what is known to be a file, so that the system need not be asked.
+#[must_use]
+pub fn file_signature_path(file: &Path) -> PathBuf {
+    let mut name = OsString::from(file);
     name.push(".sig");
     name.into()
+}
+
+/// [`signature_path`] of the folder that a file is in.
+#[must_use]
+pub fn folder_signature_path(file: &Path) -> PathBuf {
+    folder_of(file).join(OF_FOLDER)
 }
 
 /// The name of a signature relative to its model, if it lies within.

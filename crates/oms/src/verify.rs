@@ -81,7 +81,10 @@ impl Verified {
     #[must_use]
     pub fn findings(&self) -> Vec<String> {
         let lines = |names: &[String], what| -> Vec<String> {
-            names.iter().map(|name| format!("{name:?} {what}")).collect()
+            // A model that is one file has no name in its own signature.
+            let quoted =
+                |name: &String| if name == "." { "the file".to_owned() } else { format!("{name:?}") };
+            names.iter().map(|name| format!("{} {what}", quoted(name))).collect()
         };
         [
             lines(&self.changed, "is not what was signed"),

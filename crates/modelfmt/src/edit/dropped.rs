@@ -10,7 +10,7 @@ use modelfmt_core::{AnyError, Execution};
 
 use super::fault::{opened, version};
 use super::set::SetEdit;
-use super::{Edit, EditMethod, Edited, check};
+use super::{Edit, EditMethod, Edited, check, through_link};
 use crate::choice::Choice;
 use crate::convert::{Conversion, ConvertOptions, Converted};
 use crate::error::{Error, Result};
@@ -61,6 +61,7 @@ impl Edit {
         file.commit().map_err(failed)?;
         let nbytes = std::fs::metadata(out).map_err(failed)?.len();
         let mut notes = converted.notes;
+        notes.extend(is_same.then(|| through_link(out)).flatten());
         notes.extend(crate::beside::of_before(out));
         Ok(Written { path: out.to_owned(), nbytes, notes })
     }

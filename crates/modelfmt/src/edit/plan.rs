@@ -15,6 +15,7 @@ use super::{Edit, EditMethod, EditOptions, Target, check};
 use crate::choice::Choice;
 use crate::convert::tensors::rename::Renamed;
 use crate::error::{Error, Result};
+use crate::folder::FOLDERS_OF_INDEX;
 use crate::formats::Format;
 use crate::formats::entry::{EditFile, EditSet};
 use crate::globs::Globs;
@@ -59,7 +60,7 @@ impl Edit {
         }
         model.expect_tensors()?;
         let format = model.format();
-        if let Some(index) = crate::folder::index_of(&path) {
+        if let Some(index) = crate::folder::index_of(&path, folders_of_index(format, options)) {
             let why = format!(
                 "it is a file of the model that {} lists, and would no longer match that index; edit the index instead",
                 index.display()
@@ -75,7 +76,7 @@ impl Edit {
         let unset = given.removed;
         let signing = Signing::new(&model, options)?;
         let (target, method) = match format.driver().and_then(|driver| driver.edit_set.as_ref()) {
-            Some(set) => several(&model, (&path, before), set, &names, given, signing.as_ref())?,
+            Some(set) => several(&model, (&path, before), set, &names, given, signing.as_ref(), &mut notes)?,
             None => one(&model, (&path, old), &names, &given, &mut notes)?,
         };
         let method = if dropped.positions.is_empty() { method } else { EditMethod::Written };
@@ -103,6 +104,16 @@ impl Edit {
 /// The file that stands for a model: in a folder, its index or its one file.
 fn file_at(path: &Path) -> Result<PathBuf> {
     if path.is_dir() { crate::folder::model_in(path) } else { Ok(path.to_owned()) }
+}
+
+/// In how many folders, that of the file and those above it, an index may be that the edit of one file would make wrong.
+fn folders_of_index(format: Format, options: &EditOptions) -> usize {
+    let sets = Format::ALL.iter().filter_map(|format| format.driver()?.edit_set.as_ref());
+    let Some(set) = sets.into_iter().find(|set| set.file == format && set.index.is_some()) else { return 0 };
+    // An index that states nothing of the bytes of its files repeats only the names of the tensors. But beside the file it has the metadata of the
+    // model, which are what is meant.
+    let keeps_tensors = options.rename.is_empty() && options.drop.is_empty();
+    if set.digest.is_none() && keeps_tensors { 1 } else { FOLDERS_OF_INDEX }
 }
 
 /// Why an encrypted file is not edited.
@@ -144,8 +155,11 @@ fn several(
     names: &BTreeMap<usize, String>,
     given: Given,
     signing: Option<&Signing>,
+    notes: &mut Vec<Note>,
 ) -> Result<(Target, EditMethod)> {
-    let edit = SetEdit::new(model, (path, before), (set, editor(path, set.file)?), names, given, signing)?;
+    let mut edit =
+        SetEdit::new(model, (path, before), (set, editor(path, set.file)?), names, given, signing)?;
+    notes.extend(std::mem::take(&mut edit.notes).into_iter().map(Note::from));
     let method = match edit.is_unchanged() {
         true => EditMethod::Unchanged,
         false if edit.is_in_place => EditMethod::InPlace,

@@ -30,6 +30,8 @@ pub(super) struct SetEdit {
     listing: Option<Listing>,
     /// Whether all bytes that are kept keep their places.
     pub(super) is_in_place: bool,
+    /// What else there is to say, in words.
+    pub(super) notes: Vec<String>,
 }
 
 /// The index of a set, and what changes in it.
@@ -77,12 +79,14 @@ impl SetEdit {
         let paths = model.container().file_paths();
         let first = paths.first().filter(|_| set.first_has_metadata).cloned();
         let (mut files, mut is_in_place, mut others) = (Vec::new(), true, Vec::new());
+        let mut notes = Vec::new();
         for name in paths {
             let is_home = first.as_ref() == Some(&name);
             let file = File { set, path: folder.join(&name), model: path };
             let before = fault::version(&file.path)?;
-            if let Some((new, stays)) = file.edited(edit, &renamed, &given, is_home)? {
+            if let Some((new, stays, retyped)) = file.edited(edit, &renamed, &given, is_home)? {
                 is_in_place &= stays && !is_through_link(folder, &name);
+                notes.extend(retyped);
                 files.push(FileChange { name, new, before });
             } else {
                 others.push((name, before));
@@ -114,7 +118,7 @@ impl SetEdit {
             }),
             None => None,
         };
-        let edit = Self { index, files, listing, is_in_place };
+        let edit = Self { index, files, listing, is_in_place, notes };
         edit.check(model, names).map_err(|fault| fault.at(path))?;
         Ok(edit)
     }
@@ -303,14 +307,14 @@ impl File<'_> {
         opened.map_err(|error| Error::file(self.path.clone(), error))
     }
 
-    /// What becomes of it, and whether its values keep their places; `None` if nothing does.
+    /// What becomes of it, whether its values keep their places, and notes; `None` if nothing does.
     fn edited(
         &self,
         edit: EditFile,
         renamed: &HashMap<String, String>,
         given: &Given,
         is_home: bool,
-    ) -> Result<Option<(NewFile, bool)>> {
+    ) -> Result<Option<(NewFile, bool, Vec<String>)>> {
         let opened = self.open(Box::new(fault::opened(&self.path)?))?;
         let names = renamed.iter().filter_map(|(old, new)| Some((opened.find(old)?, new.clone())));
         let names: BTreeMap<usize, String> = names.collect();
@@ -333,7 +337,9 @@ impl File<'_> {
         let after = self.open(Box::new(Preview::new(new.clone(), old)))?;
         check::is_same(&*opened, &*after, &new, &names)
             .map_err(|why| Error::NotEditable { path: self.path.clone(), why })?;
-        Ok(Some((new, method == EditMethod::InPlace)))
+        let retyped = self.set.file.driver().and_then(|driver| driver.retyped);
+        let notes = retyped.map_or_else(Vec::new, |retyped| retyped(&*opened, &*after));
+        Ok(Some((new, method == EditMethod::InPlace, notes)))
     }
 
     /// The metadata that a file other than the first gets: only the keys that it has already.

@@ -524,6 +524,12 @@ fn a_file_that_a_link_leads_to_is_told() {
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     options.set.push(("k.three".to_owned(), NewValue::Text("three".to_owned())));
     assert!(!told(&run(&blob, &options).unwrap().notes));
+    let first = Model::open(&blob).unwrap().tensors().next().unwrap().name.to_owned();
+    let mut drop = EditOptions::default();
+    drop.drop.push(first);
+    let dropped = run(&link, &drop).unwrap();
+    assert!(dropped.dropped == 1 && told(&dropped.notes), "{dropped:?}");
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
 }
 
 #[test]

@@ -284,6 +284,18 @@ fn a_set_is_edited_into_another_one() {
     }
 }
 
+#[test]
+fn a_value_of_another_type_in_a_split_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let (format, name) = SETS.into_iter().find(|(format, _)| *format == Format::GgufSharded).unwrap();
+    let path = set(format, name, folder.path());
+    let number = ("k.one".to_owned(), NewValue::Value(Value::from(2.5)));
+    let edited = run(&path, &with(|options| options.set.push(number))).unwrap();
+    let notes: Vec<String> = edited.notes.iter().map(ToString::to_string).collect();
+    let expected = r#"metadata key "k.one" had the type string and has f64 now; programs may ask for string"#;
+    assert_eq!(notes, [expected]);
+}
+
 /// A file of a set is not edited alone, also where the index stands two folders above it.
 #[test]
 fn a_file_far_below_its_index_is_not_edited_alone() {
@@ -302,6 +314,10 @@ fn a_file_far_below_its_index_is_not_edited_alone() {
     let options = with(|options| options.rename.push("*=x.*".parse().unwrap()));
     let error = run(&deep.join("m-00001-of-00005.safetensors"), &options).unwrap_err();
     assert!(error.to_string().contains("it is a file of the model that"), "{error}");
+    // The index repeats names only, so other metadata of a file leave it true: the folders above are not even searched.
+    let metadata = with(|options| options.set.push(text("k.two", "two")));
+    run(&deep.join("m-00001-of-00005.safetensors"), &metadata).unwrap();
+    assert!(content(&path).1.is_empty());
     run(&path, &options).unwrap();
     assert!(content(&path).1.is_empty());
 }
