@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use common::testdata;
 
 /// The files that the commands work on, and their names there.
-const FILES: [(&str, &str); 18] = [
+const FILES: [(&str, &str); 20] = [
     ("reference/trained.mag", "trained.mag"),
     ("reference/simple_model.oinf", "simple_model.oinf"),
     ("reference/one-shard.aero", "one-shard.aero"),
@@ -33,6 +33,8 @@ const FILES: [(&str, &str); 18] = [
     ("safetensors/set-00003-of-00005.safetensors", "set-00003-of-00005.safetensors"),
     ("safetensors/set-00004-of-00005.safetensors", "set-00004-of-00005.safetensors"),
     ("safetensors/set-00005-of-00005.safetensors", "set-00005-of-00005.safetensors"),
+    ("safetensors/set-00001-of-00005.safetensors", "parts/set-00001-of-00005.safetensors"),
+    ("safetensors/set-00002-of-00005.safetensors", "parts/set-00002-of-00005.safetensors"),
 ];
 
 /// Fills a folder with them, and with files that are damaged or no models.
@@ -45,7 +47,9 @@ fn fill(folder: &Path) {
     let mut damaged = fs::read(testdata("reference/one-shard.aero")).unwrap();
     let last = damaged.len() - 1;
     damaged[last] ^= 1;
-    fs::write(folder.join("damaged.aero"), damaged).unwrap();
+    fs::write(folder.join("damaged.aero"), &damaged).unwrap();
+    fs::create_dir(folder.join("cut")).unwrap();
+    fs::write(folder.join("cut/m.aero"), &damaged[..1500]).unwrap();
     fs::write(folder.join("notes.txt"), "no model\n").unwrap();
     fs::write(folder.join("weights.pt"), b"\x80\x02}q\x00.").unwrap();
 }

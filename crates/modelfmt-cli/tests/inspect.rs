@@ -49,6 +49,17 @@ fn lines_fit_where_their_width_is_known() {
     assert_eq!(printed("0", &[aero]), printed("wide", &[aero]));
 }
 
+/// The sum of the lines of a table would be too wide here, though each line has room.
+#[test]
+fn a_line_of_a_tree_is_a_tensor_where_it_has_room() {
+    let aero = testdata("reference/one-shard.aero");
+    let text = printed("36", &[aero.to_str().unwrap(), "--tree"]);
+    assert!(text.contains("   embed.weight   f32 [16, 8]  512 B\n"), "{text}");
+    let text = printed("33", &[aero.to_str().unwrap(), "--tree"]);
+    assert!(text.contains("   int.          7 tensors  116 B\n"), "{text}");
+    assert!(text.contains("   embed.weight\n"), "{text}");
+}
+
 #[test]
 fn several_files_are_an_object_a_line_and_one_that_is_bad_keeps_none_back() {
     let (a, b) = (testdata("reference/trained.mag"), testdata("reference/simple_model.oinf"));

@@ -116,7 +116,11 @@ fn files_are_signed_and_verified_beside_their_formats_checks() {
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
     fs::write(place.path().join("m/model.mag"), bytes).unwrap();
-    assert!(place.fails(1, &["verify", "m/model.mag", "--key", "k.pub"]).contains("is not what was signed"));
+    assert!(
+        place
+            .fails(1, &["verify", "m/model.mag", "--key", "k.pub"])
+            .contains("  the file is not what was signed")
+    );
 }
 
 #[test]

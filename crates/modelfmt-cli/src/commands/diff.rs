@@ -9,6 +9,7 @@ use crate::failure::{Failure, Result, is_reader_gone};
 use crate::json::EscapedJson;
 use crate::progress::Progress;
 use crate::streams;
+use crate::units::count;
 
 pub(crate) fn run(args: &Diff, quiet: bool) -> Result {
     let open = |number: usize| OpenArgs {
@@ -76,7 +77,29 @@ fn text(diff: &Differences, options: &DiffOptions, out: &mut dyn Write) -> Resul
         };
         writeln!(out, "{sign} metadata {}: {}", Printable(&entry.key), Printable(&text))?;
     }
-    Ok(())
+    Ok(writeln!(out, "{}", summary(diff))?)
+}
+
+/// The last line: how many differences there are, and of which kinds.
+fn summary(diff: &Differences) -> String {
+    let tensors = [
+        (diff.only_in_a.len(), "only in A"),
+        (diff.only_in_b.len(), "only in B"),
+        (diff.renamed.len(), "renamed"),
+        (diff.changed.len(), "changed"),
+    ];
+    let counted = |number: usize, what: &str| {
+        format!("{} {what}{}", count(number as u64), if number == 1 { "" } else { "s" })
+    };
+    let mut parts = Vec::new();
+    for (number, how) in tensors.into_iter().filter(|(number, _)| *number > 0) {
+        parts.push(format!("{} {how}", counted(number, "tensor")));
+    }
+    if !diff.metadata.is_empty() {
+        parts.push(counted(diff.metadata.len(), "metadata key"));
+    }
+    let all = tensors.iter().map(|(number, _)| number).sum::<usize>().saturating_add(diff.metadata.len());
+    format!("{}: {}", counted(all, "difference"), parts.join(", "))
 }
 
 fn how(changed: &Changed) -> String {

@@ -153,19 +153,21 @@ fn json(report: &FileReport, out: &mut dyn Write) -> Result {
 /// A line for the file, and one for each finding and for each check that could not look at everything.
 fn text(report: &FileReport, out: &mut dyn Write) -> Result {
     let path = report.path.display().to_string();
-    let format = report
-        .format
-        .map_or(if report.path.is_dir() { "folder" } else { "unknown format" }, |format| format.name());
-    write!(out, "{} {} ({format}", verdict(report.is_ok()), Printable(&path))?;
+    write!(out, "{} {}", verdict(report.is_ok()), Printable(&path))?;
+    match report.format {
+        Some(format) => write!(out, " ({}", format.name())?,
+        None if report.path.is_dir() => write!(out, " (folder")?,
+        // Of what is not there, there is no more to say than the error does.
+        None if !report.is_ok() && !report.path.exists() => return errors(report, out),
+        None => write!(out, " (unknown format")?,
+    }
     let done = report.report.checks.iter().filter(|check| check.status != Status::Absent);
     for (i, check) in done.enumerate() {
         let mark = if check.status == Status::Failed { "!" } else { "" };
         write!(out, "{} {}{mark}", if i == 0 { ":" } else { "," }, check.name)?;
     }
-    writeln!(out, ")")?;
-    for error in &report.report.errors {
-        writeln!(out, "  {}", Printable(error))?;
-    }
+    write!(out, ")")?;
+    errors(report, out)?;
     for check in &report.report.checks {
         // Encrypted content that was not checked must not pass for good.
         let is_unopened = check.name == "encryption"
@@ -175,6 +177,15 @@ fn text(report: &FileReport, out: &mut dyn Write) -> Result {
             continue;
         }
         writeln!(out, "  note: {}: {}", check.name, Printable(&check.detail))?;
+    }
+    Ok(())
+}
+
+/// The end of the line, and a line for each finding.
+fn errors(report: &FileReport, out: &mut dyn Write) -> Result {
+    writeln!(out)?;
+    for error in &report.report.errors {
+        writeln!(out, "  {}", Printable(error))?;
     }
     Ok(())
 }

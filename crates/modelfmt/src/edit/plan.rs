@@ -32,7 +32,7 @@ impl Edit {
     pub fn after_recovery(path: impl AsRef<Path>, options: &EditOptions) -> Result<Self> {
         let path = file_at(path.as_ref())?;
         let note = super::recovered(&path)?;
-        let mut edit = Self::new(path, options)?;
+        let mut edit = Self::at(path, options)?;
         edit.notes.splice(0..0, note);
         Ok(edit)
     }
@@ -49,6 +49,11 @@ impl Edit {
         if let Some(journal) = modelfmt_core::edit::interrupted_by(&path) {
             return Err(Error::Interrupted { path, journal });
         }
+        Self::at(path, options)
+    }
+
+    /// The edit of a file beside which there is no journal.
+    fn at(path: PathBuf, options: &EditOptions) -> Result<Self> {
         let mut notes = Vec::new();
         // One file is opened, and all that follows is about that: another may have its path by the time it is written.
         let old = opened(&path)?;

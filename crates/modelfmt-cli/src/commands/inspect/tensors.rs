@@ -32,22 +32,29 @@ pub(super) fn tensors(tensors: &[InspectedTensor<'_>], out: &mut dyn Write) -> R
 
 /// Rows of which the first cell is a name. The column of this number is aligned to the right.
 fn rows_as_table(rows: &[Vec<String>], right: usize, out: &mut dyn Write) -> Result {
+    let text = as_table(rows, right);
+    if fits(&text) {
+        return Ok(writeln!(out, "{text}")?);
+    }
+    rows.iter().try_for_each(|row| wrapped(row, out))
+}
+
+fn as_table(rows: &[Vec<String>], right: usize) -> String {
     let mut table = table();
     table.add_rows(rows);
     if let Some(column) = table.column_mut(right) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    let text = table.trim_fmt();
-    if fits(&text) {
-        return Ok(writeln!(out, "{text}")?);
-    }
-    for row in rows {
-        let Some((name, rest)) = row.split_first() else { continue };
-        let indent = name.len() - name.trim_start().len();
-        writeln!(out, " {name}")?;
-        for line in lines(rest, indent + 5) {
-            writeln!(out, " {:indent$}    {line}", "")?;
-        }
+    table.trim_fmt()
+}
+
+/// A row whose name has a line of its own.
+fn wrapped(row: &[String], out: &mut dyn Write) -> Result {
+    let Some((name, rest)) = row.split_first() else { return Ok(()) };
+    let indent = name.len() - name.trim_start().len();
+    writeln!(out, " {name}")?;
+    for line in lines(rest, indent + 5) {
+        writeln!(out, " {:indent$}    {line}", "")?;
     }
     Ok(())
 }
@@ -87,9 +94,29 @@ pub(super) fn tree(inspection: &Inspection<'_>, out: &mut dyn Write) -> Result {
         vec![label, what, size(branch.sums.nbytes)]
     };
     for chunk in branches.chunks(TABLE_ROWS) {
-        rows_as_table(&chunk.iter().map(row).collect::<Vec<_>>(), 2, out)?;
+        let rows: Vec<_> = chunk.iter().map(row).collect();
+        let text = as_table(&rows, 2);
+        match width() {
+            Some(width) if !fits(&text) => {
+                let sizes =
+                    rows.iter().filter_map(|row| Some(row.last()?.chars().count())).max().unwrap_or(0);
+                rows.iter().try_for_each(|row| one_line(row, (width, sizes), out))?;
+            }
+            _ => writeln!(out, "{text}")?,
+        }
     }
     Ok(())
+}
+
+/// A row on one line of this width, its last cells at the right end of it, sizes in so many characters; on two lines where one has no room
+/// for it.
+fn one_line(row: &[String], (width, sizes): (usize, usize), out: &mut dyn Write) -> Result {
+    let [label, what, size] = row else { return Ok(()) };
+    let rest = format!("{what}  {size:>sizes$}");
+    match width.checked_sub(1 + label.chars().count()) {
+        Some(room) if room >= rest.chars().count() + 2 => Ok(writeln!(out, " {label}{rest:>room$}")?),
+        _ => wrapped(row, out),
+    }
 }
 
 fn shape(tensor: &InspectedTensor<'_>) -> String {
