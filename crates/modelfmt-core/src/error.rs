@@ -1,6 +1,5 @@
 //! One shape of error for all format crates: which part of the file, where, and which rule it breaks.
 
-use std::any::Any;
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::io;
@@ -8,6 +7,9 @@ use std::io;
 use tensor_core::{ShapeError, TensorInfo};
 
 use crate::plan::slice::SliceError;
+
+mod any;
+pub use any::{AnyFault, Fault};
 
 /// A part of a file, as it is named in errors: `tensor record 3 "w", numel`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -383,7 +385,7 @@ impl AnyError {
     pub fn is_end_missing(&self) -> bool {
         match self.inner() {
             Self::Truncated { .. } => true,
-            Self::Malformed { fault, .. } => fault.0.is_end_missing(),
+            Self::Malformed { fault, .. } => fault.is_end_missing(),
             _ => false,
         }
     }
@@ -527,77 +529,6 @@ impl<F> Error<F> {
     #[must_use]
     pub fn is_io(&self) -> bool {
         matches!(self.inner(), Self::Io { .. } | Self::Open { .. } | Self::Changed)
-    }
-}
-
-trait AnyRule: Any + fmt::Display + fmt::Debug + Send + Sync {
-    fn is_end_missing(&self) -> bool;
-}
-
-impl<F: Fault> AnyRule for F {
-    fn is_end_missing(&self) -> bool {
-        Fault::is_end_missing(self)
-    }
-}
-
-/// The rules of a format, those that all formats share among them.
-pub trait Fault: From<CommonFault> + Clone + fmt::Display + fmt::Debug + Send + Sync + 'static {
-    /// Whether a file that lacks its end breaks this rule.
-    fn is_end_missing(&self) -> bool {
-        false
-    }
-}
-
-impl Fault for CommonFault {
-    fn is_end_missing(&self) -> bool {
-        matches!(self, Self::OutOfBounds { .. })
-    }
-}
-
-/// The fault of some format.
-pub struct AnyFault(Box<dyn AnyRule>);
-
-impl AnyFault {
-    pub(crate) fn new(fault: impl Fault) -> Self {
-        Self(Box::new(fault))
-    }
-
-    /// The fault, if it is one of this format.
-    #[must_use]
-    pub fn downcast_ref<F: Fault>(&self) -> Option<&F> {
-        let fault: &dyn Any = &*self.0;
-        fault.downcast_ref()
-    }
-
-    /// The fault of a format, or the text of another format's fault.
-    fn typed<F: From<CommonFault> + 'static>(self) -> F {
-        let text = self.0.to_string();
-        let fault: Box<dyn Any> = self.0;
-        fault.downcast::<F>().map_or_else(
-            |fault| {
-                let shared = fault.downcast::<CommonFault>();
-                shared.map_or(CommonFault::Metadata(text), |shared| *shared).into()
-            },
-            |own| *own,
-        )
-    }
-}
-
-impl From<CommonFault> for AnyFault {
-    fn from(fault: CommonFault) -> Self {
-        Self(Box::new(fault))
-    }
-}
-
-impl fmt::Display for AnyFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl fmt::Debug for AnyFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.0, f)
     }
 }
 

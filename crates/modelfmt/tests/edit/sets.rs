@@ -351,3 +351,29 @@ fn a_model_that_changed_since_the_edit_was_prepared_is_left_alone() {
         }
     }
 }
+
+/// A cache of downloads has links to files that are named after what is in them.
+#[cfg(unix)]
+#[test]
+fn a_file_that_a_link_leads_to_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let blob = one(Format::Safetensors, folder.path());
+    let link = folder.path().join("link.safetensors");
+    std::os::unix::fs::symlink(&blob, &link).unwrap();
+    let mut options = EditOptions::default();
+    options.set.push(("k.two".to_owned(), NewValue::Text("two".to_owned())));
+    let notes = run(&link, &options).unwrap().notes;
+    let told = |notes: &[modelfmt::Note]| {
+        notes.iter().any(|note| note.text.contains("is a link, and the file that it leads to"))
+    };
+    assert!(told(&notes), "{notes:?}");
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    options.set.push(("k.three".to_owned(), NewValue::Text("three".to_owned())));
+    assert!(!told(&run(&blob, &options).unwrap().notes));
+    let first = Model::open(&blob).unwrap().tensors().next().unwrap().name.to_owned();
+    let mut drop = EditOptions::default();
+    drop.drop.push(first);
+    let dropped = run(&link, &drop).unwrap();
+    assert!(dropped.dropped == 1 && told(&dropped.notes), "{dropped:?}");
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+}
