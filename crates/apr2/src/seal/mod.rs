@@ -13,6 +13,8 @@
 )]
 
 mod access;
+#[cfg(feature = "encrypt")]
+mod aes;
 #[cfg(all(test, feature = "encrypt", feature = "lz4"))]
 mod attacks;
 mod caps;

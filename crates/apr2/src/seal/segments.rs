@@ -1,16 +1,10 @@
 //! AES-256-GCM in segments, each of which decrypts alone.
 
-use aes_gcm::aead::AeadInOut as _;
-use aes_gcm::aead::inout::InOutBuf;
-use aes_gcm::{Aes256Gcm, KeyInit as _, Nonce, Tag};
-
 use crate::error::SealFault;
+use crate::seal::aes::{Aes256Gcm, Given, TAG_LEN};
 use crate::seal::derive::{FileKeys, Secret};
 use crate::seal::hash::hash;
 use crate::seal::wire::structure;
-
-/// The length of a segment's tag.
-const TAG_LEN: usize = 16;
 
 /// What is encrypted, so that nothing decrypts in the place of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +53,7 @@ impl Cipher {
 
     fn new(key: &Secret, uuid: [u8; 16], module: Module, segment: u64, plain: u64) -> Self {
         let count = plain.div_ceil(segment.max(1));
-        let cipher = Aes256Gcm::new((&**key).into());
+        let cipher = Aes256Gcm::new(key);
         Self { cipher, uuid, module, segment: usize::try_from(segment).unwrap_or(usize::MAX).max(1), count }
     }
 
@@ -68,7 +62,8 @@ impl Cipher {
         crate::seal::sizes::stored_len(plain, segment)
     }
 
-    fn nonce_and_aad(&self, number: u64) -> ([u8; 12], [u8; 32]) {
+    /// What makes a segment of this number that of its place, and of no other.
+    fn given(&self, number: u64) -> Given {
         let last = u32::from(number.saturating_add(1) == self.count);
         let (module, ordinal) = self.module.numbers();
         let mut nonce = [0; 12];
@@ -82,17 +77,15 @@ impl Cipher {
         for (field, word) in rest.as_chunks_mut::<8>().0.iter_mut().zip([words, number]) {
             *field = word.to_le_bytes();
         }
-        (nonce, aad)
+        Given { nonce, aad }
     }
 
     /// Decrypts segments that stand one after the other, of which `first` is the first, into `out`, which has their length.
     pub(crate) fn open(&self, first: u64, stored: &[u8], out: &mut [u8]) -> Result<(), SealFault> {
         let segments = stored.chunks(self.segment.saturating_add(TAG_LEN));
         for ((number, stored), out) in (first..).zip(segments).zip(out.chunks_mut(self.segment)) {
-            let failed = || SealFault::Segment(number);
-            let (sealed, tag) = stored.split_last_chunk::<TAG_LEN>().ok_or_else(failed)?;
-            let buffer = InOutBuf::new(sealed, out).map_err(|_| failed())?;
-            self.decrypt(number, buffer, *tag)?;
+            let opened = self.cipher.open(&self.given(number), stored, out);
+            opened.map_err(|_| SealFault::Segment(number))?;
         }
         Ok(())
     }
@@ -103,21 +96,7 @@ impl Cipher {
         number: u64,
         stored: &'b mut [u8],
     ) -> Result<&'b mut [u8], SealFault> {
-        let split = stored.split_last_chunk_mut::<TAG_LEN>();
-        let (sealed, tag) = split.ok_or(SealFault::Segment(number))?;
-        self.decrypt(number, InOutBuf::from(&mut *sealed), *tag)?;
-        Ok(sealed)
-    }
-
-    /// Decrypts a segment if its tag is right.
-    fn decrypt(
-        &self,
-        number: u64,
-        buffer: InOutBuf<'_, '_, u8>,
-        tag: [u8; TAG_LEN],
-    ) -> Result<(), SealFault> {
-        let (nonce, aad) = self.nonce_and_aad(number);
-        let opened = self.cipher.decrypt_inout_detached(&Nonce::from(nonce), &aad, buffer, &Tag::from(tag));
+        let opened = self.cipher.open_in_place(&self.given(number), stored);
         opened.map_err(|_| SealFault::Segment(number))
     }
 
@@ -133,12 +112,10 @@ impl Cipher {
         let refused = || structure("AES-GCM refuses a segment");
         let outs = out.chunks_mut(self.segment.saturating_add(TAG_LEN));
         for ((number, plain), out) in (first..).zip(plain.chunks(self.segment)).zip(outs) {
-            let (nonce, aad) = self.nonce_and_aad(number);
             let (sealed, tag) = out.split_at_mut_checked(plain.len()).ok_or_else(refused)?;
             sealed.copy_from_slice(plain);
-            let made = self.cipher.encrypt_inout_detached(&Nonce::from(nonce), &aad, InOutBuf::from(sealed));
-            let made = made.map_err(|_| refused())?;
-            *<&mut [u8; TAG_LEN]>::try_from(tag).map_err(|_| refused())? = made.into();
+            let made = self.cipher.seal(&self.given(number), sealed).map_err(|_| refused())?;
+            *<&mut [u8; TAG_LEN]>::try_from(tag).map_err(|_| refused())? = made;
             saw(out);
         }
         Ok(())
