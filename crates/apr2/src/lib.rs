@@ -195,6 +195,8 @@
 //! - `lz4` (default): compressed tensors. Without it, compressed tensors are listed, and reading one is an error.
 //! - `sign`: signed files ([`seal`]), and the digests of the tensors of every sealed file.
 //! - `encrypt`: encrypted files; enables `sign`.
+//! - `aws-lc-rs`: AWS-LC encrypts and decrypts their values, faster than RustCrypto does. The bytes are the same. It needs a C compiler;
+//!   on wasm32 it changes nothing.
 //! - `mmap` (default): `modelfmt_core::Mmap`, a source over a memory map; its constructor is `unsafe`.
 //! - `parallel` (default): blocks and CRCs on more than one core. Results and bytes never depend on it.
 //!

@@ -183,6 +183,7 @@
 //! | `npy` | [`ExtractAs::Npy`], [`ExtractAllAs::Npz`] | npyz, crc32fast |
 //! | `sign` | signatures beside files and folders, and their keys | `modelfmt-keys`, `modelfmt-oms` |
 //! | `seal` | signed and encrypted APR2 files | the feature `encrypt` of `modelfmt-apr2`, `modelfmt-keys` |
+//! | `aws-lc-rs` | encrypted files are read and written faster, in the same bytes; not on wasm32 | aws-lc-rs, which needs a C compiler |
 //!
 //! A disabled format is still detected ([`Error::NotEnabled`]). The formats have features of their own, and this crate
 //! enables these: `zstd`, `set` and `uuid` of `modelfmt-aero`, `lz4` of `modelfmt-apr2`, `lz4` and `zstd` of `modelfmt-apr`.
