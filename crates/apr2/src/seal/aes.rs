@@ -147,22 +147,29 @@ mod tests {
             prop_assert_eq!(&same, &sealed);
             sealed.extend(tag);
 
-            let mut out = vec![0; text.len()];
-            ours.open(&given, &sealed, &mut out).unwrap();
-            prop_assert_eq!(&out, &text);
-            let mut in_place = sealed.clone();
-            prop_assert_eq!(&*ours.open_in_place(&given, &mut in_place).unwrap(), &*text);
+            // A macro, since the two have no trait in common.
+            macro_rules! opens {
+                ($cipher:ident) => {
+                    let mut out = vec![0; text.len()];
+                    $cipher.open(&given, &sealed, &mut out).unwrap();
+                    prop_assert_eq!(&out, &text);
+                    let mut in_place = sealed.clone();
+                    prop_assert_eq!(&*$cipher.open_in_place(&given, &mut in_place).unwrap(), &*text);
 
-            let mut longer = vec![0; text.len() + 1];
-            prop_assert!(ours.open(&given, &sealed, &mut longer).is_err());
-            prop_assert!(ours.open(&given, &sealed[..TAG_LEN - 1], &mut []).is_err());
-            prop_assert!(ours.open_in_place(&given, &mut sealed.clone()[..TAG_LEN - 1]).is_err());
-            let other = Given { nonce, aad: aad.map(|byte| !byte) };
-            prop_assert!(ours.open(&other, &sealed, &mut out).is_err());
-            let at = damaged.index(sealed.len());
-            sealed[at] ^= 1;
-            prop_assert!(ours.open(&given, &sealed, &mut out).is_err());
-            prop_assert!(ours.open_in_place(&given, &mut sealed).is_err());
+                    let mut longer = vec![0; text.len() + 1];
+                    prop_assert!($cipher.open(&given, &sealed, &mut longer).is_err());
+                    prop_assert!($cipher.open(&given, &sealed[..TAG_LEN - 1], &mut []).is_err());
+                    prop_assert!($cipher.open_in_place(&given, &mut sealed.clone()[..TAG_LEN - 1]).is_err());
+                    let other = Given { nonce, aad: aad.map(|byte| !byte) };
+                    prop_assert!($cipher.open(&other, &sealed, &mut out).is_err());
+                    let mut changed = sealed.clone();
+                    changed[damaged.index(sealed.len())] ^= 1;
+                    prop_assert!($cipher.open(&given, &changed, &mut out).is_err());
+                    prop_assert!($cipher.open_in_place(&given, &mut changed).is_err());
+                };
+            }
+            opens!(ours);
+            opens!(reference);
         }
     }
 }
