@@ -125,6 +125,7 @@ mod aws_lc {
 mod tests {
     use proptest::prelude::*;
 
+    use super::rust_crypto::Aes256Gcm as Reference;
     use super::*;
 
     proptest! {
@@ -138,7 +139,7 @@ mod tests {
             damaged: proptest::sample::Index,
         ) {
             let key = Secret::new(key);
-            let (ours, reference) = (Aes256Gcm::new(&key), rust_crypto::Aes256Gcm::new(&key));
+            let (ours, reference) = (Aes256Gcm::new(&key), Reference::new(&key));
             let given = Given { nonce, aad };
             let mut sealed = text.clone();
             let tag = reference.seal(&given, &mut sealed).unwrap();
