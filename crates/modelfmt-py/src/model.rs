@@ -136,6 +136,16 @@ impl Model {
         Ok(Self { model, maps: None, is_remote: false })
     }
 
+    /// Several models as one.
+    #[staticmethod]
+    fn merged(py: Python<'_>, models: Vec<PyRef<'_, Self>>) -> PyResult<Self> {
+        let is_remote = models.iter().any(|model| model.is_remote);
+        let models: Vec<modelfmt::Model> = models.iter().map(|model| (*model.model).clone()).collect();
+        let merged = py.detach(|| modelfmt::Model::merged(models));
+        let model = Arc::new(merged.map_err(|error| raise(py, &error))?);
+        Ok(Self { model, maps: None, is_remote })
+    }
+
     /// The path or the URL, without the parts that may be secret.
     #[getter]
     fn path(&self) -> OsString {

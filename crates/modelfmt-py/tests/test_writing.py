@@ -203,6 +203,27 @@ def test_what_does_not_fit_says_what_helps(tmp_path, saved):
     assert dry.format == "oinf" and not (tmp_path / "m.oinf").exists()
 
 
+def test_several_models_become_one(tmp_path, saved, arrays):
+    parts = [tmp_path / "a.safetensors", tmp_path / "rest.aero"]
+    modelfmt.select(saved, parts[0], "a")
+    modelfmt.select(modelfmt.open(saved), parts[1], ["*"], exclude="a")
+    assert [sorted(modelfmt.open(part)) for part in parts] == [["a"], sorted(arrays.keys() - {"a"})]
+    dry = modelfmt.convert(parts, tmp_path / "dry.safetensors", dry_run=True)
+    assert dry.tensors == len(arrays) and not (tmp_path / "dry.safetensors").exists()
+    modelfmt.convert([parts[0], modelfmt.open(parts[1], mmap=True)], tmp_path / "both.safetensors")
+    both = modelfmt.open(tmp_path / "both.safetensors")
+    assert sorted(both) == sorted(arrays)
+    for name in both:
+        np.testing.assert_array_equal(both[name], arrays[name])
+    with pytest.raises(modelfmt.UsageError, match="a.safetensors"):
+        modelfmt.convert([parts[0], parts[0]], tmp_path / "twice.safetensors")
+    with pytest.raises(modelfmt.UsageError):
+        modelfmt.convert([], tmp_path / "none.safetensors")
+    for nothing in ("z*", "", []):
+        with pytest.raises(modelfmt.UsageError):
+            modelfmt.select(saved, tmp_path / "z.safetensors", nothing)
+
+
 def test_damage_is_not_laundered(tmp_path, saved):
     aero = tmp_path / "m.aero"
     modelfmt.convert(saved, aero, tensor_hashes=True)

@@ -126,8 +126,8 @@ test("several workers share what a set and a sealed file need", async () => {
     const nbytes = sent() - before;
     page.off("worker", count);
     assert.equal(begun, 3, "two workers that read, and one that reports");
-    // One pass for hashes and checksums, another one for those of whole files or for decrypting.
-    assert.ok(nbytes > 1.9 * size && nbytes < 2.7 * size, `${name}: ${nbytes} bytes were sent`);
+    // One pass for hashes and checksums, another one for those of whole files or for decrypting. Beside them, what was on its way when a stream ended.
+    assert.ok(nbytes > 1.9 * size && nbytes < 2.95 * size, `${name}: ${nbytes} bytes were sent`);
     const expected = JSON.parse(await program(["verify", "--json", ...keys], join(folder, name)));
     const rows = await page.locator(".checks tr").evaluateAll((rows) => rows.map((row) => [row.className, row.firstChild.textContent, row.lastChild.textContent]));
     assert.deepEqual(rows, expected.checks.map(({ status, name, detail }) => [status, name, detail]));

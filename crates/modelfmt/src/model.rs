@@ -147,7 +147,8 @@ const ALONE: &str = "it is the index of a set, whose other files are beside it; 
 /// An open model of any format.
 ///
 /// Tensors are numbered from 0 in the file's own order. What is peculiar to a format is reached through its own
-/// reader, such as [`as_mag`](Self::as_mag).
+/// reader, such as [`as_mag`](Self::as_mag). Clones share the open files.
+#[derive(Clone)]
 pub struct Model {
     path: PathBuf,
     format: Format,

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 pub const JOURNAL_SUFFIX: &str = ".modelfmt-undo";
 
 /// The path of the journal of a file. If `path` is a link, the journal of an edit of this file alone is beside the file that it
-/// [leads to](target_of).
+/// leads to.
 #[must_use]
 pub fn journal_path(path: &Path) -> PathBuf {
     let mut name: OsString = path.as_os_str().to_owned();

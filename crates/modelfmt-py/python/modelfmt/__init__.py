@@ -19,7 +19,7 @@ from ._errors import (
     UsageError,
     VerifyError,
 )
-from ._files import Converted, check, convert, diff, formats, inspect, save, show, stats, verify
+from ._files import Converted, check, convert, diff, formats, inspect, save, select, show, stats, verify
 from ._keys import KeyPair, Outboard, Signed, keygen, outboard, sign
 from ._load import load
 from ._model import Model, TensorInfo, open
@@ -66,6 +66,7 @@ __all__ = [
     "plan_convert",
     "save",
     "seal",
+    "select",
     "show",
     "sign",
     "stats",

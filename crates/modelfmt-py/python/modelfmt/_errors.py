@@ -122,6 +122,7 @@ _BY_CODE: dict[str, type[ModelfmtError]] = {
     "no-such-key": UsageError,
     "key": UsageError,
     "usage": UsageError,
+    "name-twice": UsageError,
     "nothing-selected": UsageError,
     "no-match": UsageError,
     "out-of-range": UsageError,

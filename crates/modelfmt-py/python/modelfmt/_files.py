@@ -10,6 +10,7 @@ import urllib.parse
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, Unpack
+from typing import cast as typed
 
 from . import _given, _modelfmt, _opening
 from ._errors import usage
@@ -40,7 +41,7 @@ class Converted:
 
 
 def convert(
-    source: Path | Content | Model,
+    source: Path | Content | Model | Sequence[Path | Model],
     path: Path,
     format: str | None = None,
     *,
@@ -87,6 +88,8 @@ def convert(
     """Converts a model to another format, losing nothing silently. The keywords are the options of ``modelfmt convert``, and those
     of :func:`open`. Source and ``path`` may be URLs; ``path`` can be in a bucket: ``s3://``, ``gs://`` or ``az://``.
 
+    A list of models becomes one: the tensors of each follow those of the one before, and no two may have the same name.
+
     The file extension of ``path`` chooses the format, or ``format`` does, which may name a version: ``"mag@0.3"``. If something
     does not fit, an :class:`UnsupportedError` is raised, whose ``remedies`` are keywords of this function.
 
@@ -98,14 +101,40 @@ def convert(
     and encrypted as ``seal`` says.
     """
     given = conversion(locals())
-    model = opened(source, opening, verify=verify)
+    model = _merged(source, opening, verify)
     told = callback(progress, "converting")
     name = format_of(format, path)
     requests = _opening.requests(opening)
-    done = _modelfmt.convert(model.native(), path, name, given, requests, dry_run, threads, told)
+    done = _modelfmt.convert(model, path, name, given, requests, dry_run, threads, told)
     if dry_run:
         return Converted(done["format"], len(model), [], [], [], [], done["nbytes"])
     return Converted(**done)
+
+
+def _merged(
+    source: Path | Content | Model | Sequence[Path | Model], opening: Opening, verify: bool
+) -> _modelfmt.Model:
+    if isinstance(source, (list, tuple)):
+        return _modelfmt.Model.merged([opened(one, opening, verify=verify).native() for one in source])
+    return opened(typed("Path | Content | Model", source), opening, verify=verify).native()
+
+
+def select(
+    source: Path | Content | Model | Sequence[Path | Model],
+    path: Path,
+    include: str | Sequence[str],
+    format: str | None = None,
+    **options: Any,
+) -> Converted:
+    """Writes the tensors whose names match one of the patterns into a file of their own, with the metadata of the model.
+
+    >>> modelfmt.select("model.safetensors", "norms.safetensors", "*norm*")
+
+    The keywords are those of :func:`convert`; ``exclude`` leaves out some of what ``include`` matches.
+    """
+    if not include:
+        raise usage("select takes a pattern of names, or several")
+    return convert(source, path, format, include=include, **options)
 
 
 def conversion(given: Mapping[str, Any]) -> dict[str, Any]:
