@@ -6,8 +6,7 @@ import { test } from "node:test";
 import { start } from "./browser.mjs";
 import { demo } from "./demo.mjs";
 import { PROGRAM, TESTDATA, filesBeside, models, program } from "./models.mjs";
-import { serve } from "../serve.mjs";
-import { asked, browser, folder } from "./session.mjs";
+import { asked, browser, folder, serve } from "./session.mjs";
 import { fixedUuid, give, settled, sparse } from "./steps.mjs";
 import { execFileSync, spawnSync } from "node:child_process";
 
@@ -314,36 +313,29 @@ test("a URL is read by ranges, and a server without them is named", async () => 
   const source = demo();
   let sent = 0;
   const open = async (options) => {
-    const { server, port } = await serve(dirname(source), 0, options);
+    const { port } = await serve(dirname(source), 0, options);
     const address = `http://127.0.0.1:${port}/`;
     asked.push(address);
     await page.evaluate(() => delete document.body.dataset.done);
     await page.fill("#url", address + basename(source));
     await page.click("#url-form button");
-    const problem = await settled(page);
-    return { problem, close: () => (server.closeAllConnections(), server.close()) };
+    return await settled(page);
   };
-  const whole = await open({ cors: true, ranges: false });
-  assert.match(whole.problem, /takes no requests for ranges/);
-  whole.close();
-  const closed = await open({ cors: false });
-  assert.match(closed.problem, /CORS/);
-  closed.close();
-  const good = await open({ cors: true, seen: ({ method }) => (sent += method === "GET") });
-  assert.equal(good.problem, null);
+  assert.match(await open({ cors: true, ranges: false }), /takes no requests for ranges/);
+  assert.match(await open({ cors: false }), /CORS/);
+  assert.equal(await open({ cors: true, seen: ({ method }) => (sent += method === "GET") }), null);
   assert.equal(await page.textContent("#fact-tensors"), "29");
   assert.ok(sent <= 6, `${sent} requests`);
   // The address holds all that is needed to come back.
   const again = await browser.page(new URL(page.url()).hash);
   assert.equal(await settled(again), null);
   assert.equal(await again.textContent("#model-name"), basename(source));
-  good.close();
   await Promise.all([page.close(), again.close()]);
 });
 
 test("a set is read by the address of its index, its files beside it", async () => {
   const page = await browser.page();
-  const { server, port } = await serve(TESTDATA, 0, { cors: true });
+  const { port } = await serve(TESTDATA, 0, { cors: true });
   const address = `http://127.0.0.1:${port}/`;
   asked.push(address);
   for (const set of ["safetensors/set.safetensors.index.json", "aero/set/model.aeroset.json"]) {
@@ -355,8 +347,6 @@ test("a set is read by the address of its index, its files beside it", async () 
     await page.click("#home");
     await page.waitForSelector("#start:not([hidden])");
   }
-  server.closeAllConnections();
-  server.close();
   await page.close();
 });
 

@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before } from "node:test";
+import { serve as served } from "../serve.mjs";
 import { start } from "./browser.mjs";
 
 export let browser;
@@ -11,11 +12,23 @@ export let folder;
 // Addresses that tests ask for on purpose.
 export const asked = [];
 
+const servers = [];
+// A server that stops at the end, whatever fails: one that runs would keep the tests from ending.
+export async function serve(...given) {
+  const serving = await served(...given);
+  servers.push(serving.server);
+  return serving;
+}
+
 before(async () => {
   browser = await start(process.env.MODELFMT_PAGE);
   folder = mkdtempSync(join(tmpdir(), "modelfmt-page-"));
 });
 after(async () => {
+  for (const server of servers) {
+    server.closeAllConnections();
+    server.close();
+  }
   const isOther = (url) => ![browser.address, ...asked].some((own) => url.startsWith(own)) && !/^(blob|data):/.test(url);
   const others = browser.requests.filter(isOther);
   await browser.close();

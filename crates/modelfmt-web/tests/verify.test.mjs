@@ -6,8 +6,7 @@ import { basename, join } from "node:path";
 import { test } from "node:test";
 import { demo } from "./demo.mjs";
 import { PROGRAM, TESTDATA, program } from "./models.mjs";
-import { serve } from "../serve.mjs";
-import { asked, browser, folder } from "./session.mjs";
+import { asked, browser, folder, serve } from "./session.mjs";
 import { give, settled, sparse } from "./steps.mjs";
 
 test("verification names every check, and damage", async () => {
@@ -70,7 +69,7 @@ test("several workers verify a large file, and find what one finds", async () =>
   }
   // The same from a server, of which each worker asks a part of the bytes.
   let sent = 0;
-  const { server, port } = await serve(folder, 0, { cors: true, seen: ({ method }) => (sent += method === "GET") });
+  const { port } = await serve(folder, 0, { cors: true, seen: ({ method }) => (sent += method === "GET") });
   asked.push(`http://127.0.0.1:${port}/`);
   await page.evaluate(() => delete document.body.dataset.done);
   await page.click("#home");
@@ -83,8 +82,6 @@ test("several workers verify a large file, and find what one finds", async () =>
   await page.waitForSelector("#verdict.bad");
   assert.equal(begun, 3, "workers for a URL");
   assert.ok(sent <= 40, `${sent} requests for 160 MB: they are read as streams`);
-  server.closeAllConnections();
-  server.close();
   await page.close();
 });
 
@@ -132,7 +129,5 @@ test("several workers share what a set and a sealed file need", async () => {
     const rows = await page.locator(".checks tr").evaluateAll((rows) => rows.map((row) => [row.className, row.firstChild.textContent, row.lastChild.textContent]));
     assert.deepEqual(rows, expected.checks.map(({ status, name, detail }) => [status, name, detail]));
   }
-  server.closeAllConnections();
-  server.close();
   await page.close();
 });
