@@ -1,0 +1,291 @@
+//! No circle among the modules of a crate: what two modules need lies below both. (Between crates Cargo sees to it.)
+//!
+//! A module is a file, or a folder with all that is in it. In each folder those that stand beside each other are compared: if anything in
+//! `edit/` names anything in `write/`, then `edit` needs `write`. A folder's own `mod.rs` and what is in the folder may name each other.
+
+mod known;
+mod names;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use crate::run::{self, Result, step};
+use crate::workspace;
+use known::KNOWN;
+use names::{Names, Path};
+
+/// What each file names.
+type Files = BTreeMap<Path, Names>;
+/// The modules that each module needs, and what it names of them. Modules of different folders are never connected.
+type Graph = BTreeMap<Path, BTreeMap<Path, BTreeSet<String>>>;
+
+pub(super) fn check() -> Result {
+    step("circles: no module needs one that needs it");
+    let mut faults = Vec::new();
+    let mut known: BTreeMap<&str, Vec<(Path, Path)>> = BTreeMap::new();
+    for (name, from, to, _) in KNOWN {
+        known.entry(name).or_default().push((parts(from), parts(to)));
+    }
+    let crates = crates()?;
+    for (name, texts) in &crates {
+        let graph = graph(&files(texts)?);
+        faults.extend(judge(name, &graph, &known.remove(name.as_str()).unwrap_or_default()));
+    }
+    faults.extend(
+        known.keys().map(|name| format!("{name}: there is no such crate (xtask/src/ci/circles/known.rs)")),
+    );
+    for fault in &faults {
+        println!("{fault}");
+    }
+    println!("{} crates, {} circles that are known, {} faults", crates.len(), KNOWN.len(), faults.len());
+    if faults.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("{} faults about circles of modules", faults.len()).into())
+    }
+}
+
+/// The sources of each crate, by the module that each file is.
+fn crates() -> Result<BTreeMap<String, BTreeMap<Path, String>>> {
+    let patterns = ["ls-files", "-z", "crates/*/src/*.rs", "xtask/src/*.rs"];
+    let listed = run::output(workspace::command("git").args(patterns))?;
+    let mut crates: BTreeMap<String, BTreeMap<Path, String>> = BTreeMap::new();
+    for path in listed.split('\0').filter(|path| !path.is_empty()) {
+        let Some((name, file)) = path.split_once("/src/") else { continue };
+        let Ok(text) = fs::read_to_string(workspace::root().join(path)) else { continue }; // deleted, not yet in the index
+        crates.entry(name.to_owned()).or_default().insert(module_of(file), text);
+    }
+    Ok(crates)
+}
+
+/// `set/reader.rs` is `set::reader`, `set/mod.rs` is `set`, `lib.rs` the root.
+fn module_of(file: &str) -> Path {
+    let path = file.strip_suffix(".rs").unwrap_or(file);
+    let path = path.strip_suffix("/mod").unwrap_or(path);
+    if matches!(path, "lib" | "main") { Path::new() } else { path.split('/').map(str::to_owned).collect() }
+}
+
+fn parts(module: &str) -> Path {
+    module.split("::").map(str::to_owned).collect()
+}
+
+/// What the files name, without files that only tests have.
+fn files(texts: &BTreeMap<Path, String>) -> Result<Files> {
+    let mut files = Files::new();
+    for (module, text) in texts {
+        files.insert(module.clone(), names::read(module, text)?);
+    }
+    let tests: Vec<Path> = files.values().flat_map(|names| names.tests.iter().cloned()).collect();
+    files.retain(|module, _| !tests.iter().any(|test| module.starts_with(test)));
+    Ok(files)
+}
+
+/// Which module needs which. The root may name all.
+fn graph(files: &Files) -> Graph {
+    let mut graph = Graph::new();
+    for (module, names) in files.iter().filter(|(module, _)| !module.is_empty()) {
+        for path in &names.paths {
+            let places = places(path, files);
+            for (from, to) in places.iter().filter_map(|other| apart(module, other)) {
+                let uses = graph.entry(from.to_vec()).or_default().entry(to.to_vec()).or_default();
+                uses.insert(format!("{} names {}", module.join("::"), path.join("::")));
+            }
+        }
+    }
+    graph
+}
+
+/// The modules that a path leads to: the one that it names, and those from which that one has the name.
+fn places(path: &[String], files: &Files) -> Vec<Path> {
+    const MAX_STEPS: usize = 16;
+    let mut found = Vec::new();
+    let mut path = path.to_vec();
+    for _ in 0..MAX_STEPS {
+        let Some(len) =
+            (0..=path.len()).rev().find(|len| path.get(..*len).is_some_and(|p| files.contains_key(p)))
+        else {
+            break;
+        };
+        let (module, below) = path.split_at(len);
+        found.push(module.to_vec());
+        let Some(origin) = below.first().and_then(|name| files.get(module)?.imports.get(name)) else { break };
+        let next = [origin, below.get(1..).unwrap_or_default()].concat();
+        if next == path {
+            break;
+        }
+        path = next;
+    }
+    found
+}
+
+/// Where two modules part: the two beside each other that they are or are in; `None` if one is in the other.
+fn apart<'a>(from: &'a [String], to: &'a [String]) -> Option<(&'a [String], &'a [String])> {
+    let same = from.iter().zip(to).take_while(|(a, b)| a == b).count();
+    Some((from.get(..=same)?, to.get(..=same)?))
+}
+
+/// What is wrong in a crate: circles without the imports that are known to be wrong, and those of them that are in no circle any more.
+fn judge(name: &str, graph: &Graph, known: &[(Path, Path)]) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut others = graph.clone();
+    for (from, to) in known {
+        let is_there = graph.get(from).is_some_and(|needs| needs.contains_key(to));
+        if !is_there || way(graph, to, from).is_none() {
+            let (from, to) = (from.join("::"), to.join("::"));
+            faults.push(format!(
+                "{name}: {from} → {to} is in no circle any more; take it out of xtask/src/ci/circles/known.rs"
+            ));
+        }
+        if let Some(needs) = others.get_mut(from) {
+            needs.remove(to);
+        }
+    }
+    faults.extend(circles(&others).iter().map(|way| format!("{name}: {}", shown(&others, way))));
+    faults
+}
+
+/// A circle, and below it what each module of it names of the next.
+fn shown(graph: &Graph, way: &[Path]) -> String {
+    const MAX_NAMES: usize = 5;
+    let modules: Vec<_> = way.iter().map(|module| module.join("::")).collect();
+    let mut text = modules.join(" → ");
+    for (from, to) in way.iter().zip(way.iter().skip(1)) {
+        let uses = graph.get(from).and_then(|needs| needs.get(to)).into_iter().flatten();
+        let uses: Vec<_> = uses.take(MAX_NAMES).map(String::as_str).collect();
+        text.push_str(&format!("\n    {} → {}: {}", from.join("::"), to.join("::"), uses.join(", ")));
+    }
+    text
+}
+
+/// For each module that can reach itself, the shortest way round through each module that it needs, once for each circle.
+fn circles(graph: &Graph) -> Vec<Vec<Path>> {
+    let mut seen = BTreeSet::new();
+    let mut circles = Vec::new();
+    for (start, needs) in graph {
+        let shortest = needs.keys().filter_map(|next| way(graph, next, start)).min_by_key(Vec::len);
+        let pairs =
+            needs.keys().filter(|next| graph.get(*next).is_some_and(|needs| needs.contains_key(start)));
+        let pairs = pairs.map(|next| vec![next.clone(), start.clone()]);
+        for mut circle in pairs.chain(shortest) {
+            if seen.insert(circle.iter().cloned().collect::<BTreeSet<_>>()) {
+                circle.insert(0, start.clone());
+                circles.push(circle);
+            }
+        }
+    }
+    circles
+}
+
+/// The shortest way from one module to another, both in it.
+fn way(graph: &Graph, from: &Path, to: &Path) -> Option<Vec<Path>> {
+    let mut came_from: BTreeMap<&Path, &Path> = BTreeMap::new();
+    let mut front = vec![from];
+    while !front.is_empty() && !came_from.contains_key(to) {
+        let mut next = Vec::new();
+        for module in front {
+            for other in graph.get(module).into_iter().flat_map(BTreeMap::keys) {
+                if other != from && !came_from.contains_key(other) {
+                    came_from.insert(other, module);
+                    next.push(other);
+                }
+            }
+        }
+        front = next;
+    }
+    let mut way = vec![to.clone()];
+    while let Some(before) = way.last().filter(|last| *last != from) {
+        way.push((*came_from.get(before)?).clone());
+    }
+    way.reverse();
+    Some(way)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn graph_of(modules: &[(&str, &str)]) -> Graph {
+        let texts = modules.iter().map(|&(file, text)| (module_of(file), text.to_owned())).collect();
+        graph(&files(&texts).unwrap())
+    }
+
+    fn found(modules: &[(&str, &str)], known: &[(&str, &str)]) -> Vec<String> {
+        let known: Vec<_> = known.iter().map(|(from, to)| (parts(from), parts(to))).collect();
+        judge("c", &graph_of(modules), &known)
+    }
+
+    fn ways(modules: &[(&str, &str)]) -> Vec<String> {
+        let ways = circles(&graph_of(modules)).into_iter();
+        ways.map(|way| way.iter().map(|module| module.join("::")).collect::<Vec<_>>().join(" → ")).collect()
+    }
+
+    #[test]
+    fn a_circle_is_found_however_it_is_spelt() {
+        let modules = [
+            ("lib.rs", "pub use d::D;"),
+            ("a.rs", "use crate::b::{self, X};"),
+            ("b.rs", "#[cfg(test)] mod tests {} fn f() { super::c::g() }"),
+            ("c.rs", "use crate::{a, D};"),
+            ("d.rs", ""),
+        ];
+        assert_eq!(
+            found(&modules, &[]),
+            [
+                "c: a → b → c → a\n    a → b: a names b, a names b::X\n    b → c: b names c::g\n    c → a: c names a"
+            ]
+        );
+    }
+
+    #[test]
+    fn folders_are_modules_too() {
+        let modules = [
+            ("a/mod.rs", "mod one; mod two;"),
+            ("a/one.rs", "use crate::b::three::X;"),
+            ("a/two.rs", ""),
+            ("b/mod.rs", "mod three; mod four;"),
+            ("b/three.rs", ""),
+            ("b/four.rs", "pub use crate::a::two::Y;"),
+        ];
+        assert_eq!(ways(&modules), ["a → b → a"]);
+    }
+
+    #[test]
+    fn a_name_leads_to_where_it_comes_from() {
+        let modules = [
+            ("lib.rs", "mod a; mod b; pub use a::A; pub use b::B as C;"),
+            ("a.rs", "use crate::C;"),
+            ("b.rs", "impl crate::A {}"),
+        ];
+        assert_eq!(ways(&modules), ["a → b → a"]);
+    }
+
+    #[test]
+    fn what_is_no_circle_is_left_alone() {
+        let modules = [
+            ("lib.rs", "mod a; mod b; pub use a::A;"),
+            ("a.rs", "use crate::b::B; // crate::c\n#[cfg(test)]\nmod tests { use crate::c::C; }"),
+            ("b/mod.rs", "mod inner; use self::inner::I; #[cfg(test)] mod checks;"),
+            ("b/inner.rs", "use super::Thing; use crate::d;"),
+            ("b/checks.rs", "use crate::a;"),
+            ("c.rs", "use crate::a::A; let crate_name = my_crate::x;"),
+            ("d.rs", "use crate::Unknown;"),
+        ];
+        assert_eq!(found(&modules, &[]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_known_import_is_let_pass_while_it_is_in_a_circle() {
+        let circle = [("a.rs", "use crate::b;"), ("b.rs", "use crate::{a, c};"), ("c.rs", "use crate::b;")];
+        assert!(found(&circle, &[("b", "a")])[0].starts_with("c: b → c → b\n"));
+        assert_eq!(found(&circle, &[("b", "a"), ("b", "c")]), Vec::<String>::new());
+        let mended = [("a.rs", "use crate::b;"), ("b.rs", "")];
+        assert!(found(&mended, &[("b", "a")])[0].contains("b → a is in no circle any more"));
+        assert!(found(&mended, &[("a", "b")])[0].contains("a → b is in no circle any more"));
+    }
+
+    #[test]
+    fn files_are_modules() {
+        let joined = ["lib.rs", "a.rs", "a/mod.rs", "a/b.rs"].map(|file| module_of(file).join("::"));
+        assert_eq!(joined, ["", "a", "a", "a::b"]);
+    }
+}
