@@ -1,5 +1,5 @@
 //! What the fuzz targets do. `fuzz_targets/NAME.rs` hands its bytes to the function of that name in [`targets`];
-//! `crates/modelfmt/tests/robustness/corpus.rs` does the same with the kept inputs of `corpus/NAME/`.
+//! `crates/modelfmt/tests/it/robustness/corpus.rs` does the same with the kept inputs of `corpus/NAME/`.
 
 mod checked;
 mod convert;

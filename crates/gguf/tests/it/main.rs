@@ -1,0 +1,11 @@
+//! The tests of this crate, a module for each subject, in one program: a program for each would be linked with all that the crate needs.
+
+mod golden;
+mod hostile;
+mod oracle;
+mod roundtrip;
+mod split;
+mod writing;
+
+#[global_allocator]
+static ALLOCATOR: testkit::CountingAllocator = testkit::CountingAllocator;

@@ -1,0 +1,163 @@
+//! `modelfmt edit`, as a user runs it, and as it is killed.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "this is test code")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::common::{modelfmt, modelfmt_in, program, testdata};
+use serde_json::json;
+
+fn folder(names: &[&str]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for name in names {
+        let from = testdata(name);
+        fs::copy(&from, folder.path().join(from.file_name().unwrap())).unwrap();
+    }
+    folder
+}
+
+fn metadata(folder: &Path, name: &str) -> serde_json::Value {
+    modelfmt_in(folder, &format!("inspect --json {name}")).json()["metadata"].clone()
+}
+
+#[test]
+fn values_are_json_or_text() {
+    let folder = folder(&["gguf/scalars.gguf", "oinf/model.oinf"]);
+    let file = folder.path().join("scalars.gguf");
+    let file = file.to_str().unwrap();
+    let sets = ["a.n=7", "a.text=seven", "a.quoted=\"7\"", "a.list=[1,2]", "a.b=c=d", "a.empty="];
+    let mut args = vec!["edit", file];
+    sets.iter().for_each(|set| args.extend(["--set", set]));
+    let run = modelfmt(&args);
+    assert!(run.stderr.starts_with("edited ") && run.stderr.contains(", 6 set, "), "{}", run.stderr);
+    run.ok();
+    let found = metadata(folder.path(), "scalars.gguf");
+    for (key, value) in [
+        ("a.n", json!(7)),
+        ("a.text", json!("seven")),
+        ("a.quoted", json!("7")),
+        ("a.list", json!([1, 2])),
+        ("a.b", json!("c=d")),
+        ("a.empty", json!("")),
+    ] {
+        assert_eq!(found[key], value, "{key}");
+    }
+    fs::write(folder.path().join("m.json"), r#"{"a.n": 8, "a.more": true}"#).unwrap();
+    modelfmt_in(folder.path(), "edit scalars.gguf --metadata m.json --set a.n=9 --unset a.text --quiet").ok();
+    let found = metadata(folder.path(), "scalars.gguf");
+    assert_eq!((&found["a.n"], &found["a.more"], found.get("a.text")), (&json!(9), &json!(true), None));
+    modelfmt_in(folder.path(), "verify scalars.gguf").ok();
+}
+
+#[test]
+fn names_are_changed_and_tensors_go() {
+    let folder = folder(&["reference/trained.mag"]);
+    let names = || {
+        let inspected = modelfmt_in(folder.path(), "inspect --json trained.mag").json();
+        let names = inspected["tensors"].as_array().unwrap().iter();
+        names.map(|tensor| tensor["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let before = names();
+    let run = modelfmt_in(folder.path(), "edit trained.mag --rename *=model.* --dry-run");
+    assert!(run.stderr.starts_with("would edit "), "{}", run.stderr);
+    run.ok();
+    assert_eq!(names(), before);
+    modelfmt_in(folder.path(), "edit trained.mag --rename *=model.*").ok();
+    let expected: Vec<String> = before.iter().map(|name| format!("model.{name}")).collect();
+    assert_eq!(names(), expected);
+    let drop = format!("edit trained.mag --drop {}", expected[0]);
+    let run = modelfmt_in(folder.path(), &drop);
+    assert!(run.stderr.contains("1 dropped, by a new file"), "{}", run.stderr);
+    run.ok();
+    assert_eq!(names(), expected[1..]);
+    modelfmt_in(folder.path(), "verify trained.mag").ok();
+    modelfmt_in(folder.path(), "edit trained.mag --rename model.*=* -o out.mag").ok();
+    assert_eq!(names(), expected[1..]);
+    let exists = modelfmt_in(folder.path(), "edit trained.mag --rename model.*=* -o out.mag").error();
+    assert!(exists.contains("--force"), "{exists}");
+    modelfmt_in(folder.path(), "edit trained.mag --rename model.*=* -o out.mag --force").ok();
+}
+
+#[test]
+fn errors_say_what_to_do() {
+    let folder = folder(&["reference/trained.mag", "apr2/apr1.apr", "reference/one-shard.aero"]);
+    for (args, expected) in [
+        ("edit trained.mag --unset nothing", "has no key \"nothing\""),
+        ("edit trained.mag --rename nothing=x", "--rename nothing: no tensor has a matching name"),
+        ("edit trained.mag --drop nothing*", "--drop nothing*: no tensor has a matching name"),
+        ("edit apr1.apr --set a=1", "only read"),
+        ("edit missing --set a=1", "cannot be opened"),
+        ("edit one-shard.aero --rename embed.weight=blk.0.q4_0", "one name"),
+    ] {
+        let error = modelfmt_in(folder.path(), args).error();
+        assert!(error.contains(expected), "{args}: {error}");
+    }
+    for args in [
+        "edit trained.mag",
+        "edit - --set a=1",
+        "edit trained.mag --set a",
+        "edit trained.mag --force --set a=1",
+    ] {
+        assert_eq!(modelfmt_in(folder.path(), args).status, 2, "{args}");
+    }
+}
+
+#[test]
+fn a_journal_is_told_by_every_reader_and_put_back() {
+    let folder = folder(&["reference/trained.mag"]);
+    fs::write(folder.path().join("trained.mag.modelfmt-undo"), "MFMTUNDO").unwrap();
+    for command in ["inspect", "show", "verify", "convert --to aero", "diff trained.mag", "extract -o x.npy"]
+    {
+        let args = match command.split_once(' ') {
+            Some(("convert", rest)) => format!("convert trained.mag x.aero {rest}"),
+            Some(("extract", rest)) => format!("extract trained.mag x {rest}"),
+            _ => format!("{command} trained.mag"),
+        };
+        let run = modelfmt_in(folder.path(), &args);
+        let said = run.stderr.clone() + &run.stdout;
+        assert!(said.contains("has what undoes or completes it") && run.status == 1, "{args}: {said}");
+    }
+    let run = modelfmt_in(folder.path(), "edit trained.mag --set a=1 --dry-run");
+    assert!(run.stderr.contains("has what undoes or completes it") && run.status == 1, "{}", run.stderr);
+    assert!(folder.path().join("trained.mag.modelfmt-undo").exists());
+    let run = modelfmt_in(folder.path(), "edit trained.mag");
+    assert!(run.stderr.starts_with("undid the edit"), "{}", run.stderr);
+    run.ok();
+    modelfmt_in(folder.path(), "verify trained.mag").ok();
+}
+
+/// Kills edits at many moments; what is left is the old file or the new one, after an edit has put back what was interrupted.
+#[cfg(unix)]
+#[test]
+fn an_edit_that_is_killed_leaves_the_old_file_or_the_new_one() {
+    let folder = folder(&[]);
+    let path = folder.path().join("m.safetensors");
+    // A header of many pages, and room in it, so that a journal is needed.
+    let long = "x".repeat(300_000);
+    let header = format!(
+        r#"{{"__metadata__":{{"k":"{long}"}},"w":{{"dtype":"U8","shape":[3],"data_offsets":[0,3]}}}}"#
+    );
+    let old = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), b"abc"].concat();
+    let keys = folder.path().join("keys.json");
+    fs::write(&keys, format!(r#"{{"k":"{}"}}"#, "y".repeat(299_000))).unwrap();
+    for moment in 0..12u32 {
+        fs::write(&path, &old).unwrap();
+        let mut child = Command::new(program())
+            .args(["edit", path.to_str().unwrap(), "--quiet", "--metadata", keys.to_str().unwrap()])
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_micros(u64::from(moment) * 700));
+        child.kill().unwrap();
+        let status = child.wait().unwrap();
+        if folder.path().join("m.safetensors.modelfmt-undo").exists() {
+            modelfmt(["edit", path.to_str().unwrap()]).ok();
+        }
+        let found = fs::read(&path).unwrap();
+        let is_new = found.len() == old.len() && found[8..].windows(9).any(|part| part == b"\"k\":\"yyyy");
+        assert!(found == old || is_new, "{moment} {status}");
+        modelfmt(["verify", path.to_str().unwrap()]).ok();
+    }
+}

@@ -1,0 +1,141 @@
+//! `modelfmt inspect`: several files, other orders, sums, and lines as wide as they may be.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use std::process::Command;
+
+use crate::common::{modelfmt, program, testdata};
+use serde_json::{Value, json};
+
+/// What it prints where lines are that wide.
+fn printed(columns: &str, args: &[&str]) -> String {
+    let output = Command::new(program()).arg("inspect").args(args).env("COLUMNS", columns).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn longest(text: &str) -> usize {
+    text.lines().skip(1).map(|line| line.chars().count()).max().unwrap()
+}
+
+#[test]
+fn lines_fit_where_their_width_is_known() {
+    let files = [
+        "reference/one-shard.aero",
+        "reference/trained.mag",
+        "reference/simple_model.oinf",
+        "gguf/types.gguf",
+    ];
+    for file in files {
+        let path = testdata(file);
+        let path = path.to_str().unwrap();
+        for args in [&[path][..], &[path, "--tree"], &[path, "--summary"]] {
+            for columns in [60, 80, 120, 300] {
+                let text = printed(&columns.to_string(), args);
+                assert!(longest(&text) <= columns, "{columns} columns: {text}");
+            }
+        }
+    }
+    // A wide line shows more than 200 characters of a value, a narrow one less.
+    let aero = testdata("reference/one-shard.aero");
+    let aero = aero.to_str().unwrap();
+    let wide = longest(&printed("300", &[aero]));
+    assert!(wide > 210, "{wide}");
+    // A name is never cut.
+    let narrow = printed("20", &[aero, "--tensors", "after.*"]);
+    assert!(narrow.contains("   after.odd.f32\n       f32  [5]  20 B\n"), "{narrow}");
+    // What is no number says nothing.
+    assert_eq!(printed("0", &[aero]), printed("wide", &[aero]));
+}
+
+/// The sum of the lines of a table would be too wide here, though each line has room.
+#[test]
+fn a_line_of_a_tree_is_a_tensor_where_it_has_room() {
+    let aero = testdata("reference/one-shard.aero");
+    let text = printed("36", &[aero.to_str().unwrap(), "--tree"]);
+    assert!(text.contains("   embed.weight   f32 [16, 8]  512 B\n"), "{text}");
+    let text = printed("33", &[aero.to_str().unwrap(), "--tree"]);
+    assert!(text.contains("   int.          7 tensors  116 B\n"), "{text}");
+    assert!(text.contains("   embed.weight\n"), "{text}");
+}
+
+#[test]
+fn several_files_are_an_object_a_line_and_one_that_is_bad_keeps_none_back() {
+    let (a, b) = (testdata("reference/trained.mag"), testdata("reference/simple_model.oinf"));
+    let (a, b) = (a.to_str().unwrap(), b.to_str().unwrap());
+    let run = modelfmt(["inspect", "--json", a, "missing.aero", b]);
+    assert_eq!(run.status, 1);
+    let objects: Vec<Value> = run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(
+        (&objects[0]["format"], &objects[1]["format"], objects.len()),
+        (&json!("mag"), &json!("oinf"), 2)
+    );
+    assert_eq!(objects[0], modelfmt(["inspect", "--json", a]).json());
+    assert!(run.stderr.starts_with(r#"{"error":"missing.aero: cannot be opened"#), "{}", run.stderr);
+    let run = modelfmt(["inspect", "missing.aero", a, b]);
+    let summary = modelfmt(["inspect", "--summary", a, b]).ok();
+    assert_eq!(run.status, 1);
+    assert_eq!((summary.lines().count(), summary.lines().nth(2)), (5, Some("")));
+    let pin = format!("b3:{}", "0".repeat(64));
+    assert_eq!(modelfmt(["inspect", a, b, "--pin", &pin]).status, 2);
+    assert_eq!(modelfmt(["inspect", a, "--tree", "--summary"]).status, 2);
+}
+
+#[test]
+fn tensors_are_sorted_grouped_and_summed_up() {
+    let path = testdata("reference/one-shard.aero");
+    let path = path.to_str().unwrap();
+    let list = |args: &[&str], key: &str| -> Vec<Value> {
+        let object = modelfmt([&["inspect", "--json", path], args].concat()).json();
+        object["tensors"].as_array().unwrap().iter().map(|tensor| tensor[key].clone()).collect()
+    };
+    let sizes: Vec<u64> = list(&["--sort", "size"], "nbytes").iter().map(|n| n.as_u64().unwrap()).collect();
+    assert!(sizes.is_sorted_by(|a, b| a >= b) && sizes[0] == 512, "{sizes:?}");
+    let names = list(&["--sort", "name"], "name");
+    assert!(names.is_sorted_by_key(|name| name.as_str().unwrap().to_owned()), "{names:?}");
+    let dtypes = list(&["--sort", "dtype"], "dtype");
+    assert_eq!((&dtypes[0], &dtypes[dtypes.len() - 1]), (&json!("bool"), &json!("q4_0")));
+    assert_eq!(modelfmt(["inspect", path, "--sort", "shape"]).status, 2);
+
+    let object = modelfmt(["inspect", "--json", "--tree", path]).json();
+    let tree = object["tree"].as_array().unwrap();
+    let int = json!({"prefix": "int.", "depth": 0, "tensors": 7, "elements": 28, "nbytes": 116});
+    assert!(tree.contains(&int), "{tree:?}");
+    let after = tree.iter().position(|branch| *branch == int).unwrap() + 1;
+    assert_eq!((&tree[after]["prefix"], &tree[after]["depth"]), (&json!("int.u8"), &json!(1)));
+    let object = modelfmt(["inspect", "--json", "--summary", path]).json();
+    assert_eq!(object["summary"]["tensors"], 18);
+    assert!(object.get("tensors").is_none() && object.get("metadata").is_none());
+    let sum = |key: &str| {
+        let dtypes = object["summary"]["dtypes"].as_array().unwrap();
+        dtypes.iter().map(|dtype| dtype[key].as_u64().unwrap()).sum::<u64>()
+    };
+    assert_eq!((sum("tensors"), sum("nbytes")), (18, object["summary"]["nbytes"].as_u64().unwrap()));
+}
+
+/// No line is longer than the terminal is wide, if it is wide enough for the longest name.
+#[test]
+fn the_list_of_a_set_fits_sixty_columns() {
+    let path = testdata("safetensors/set.safetensors.index.json");
+    for columns in ["60", "200"] {
+        let text = printed(columns, &[path.to_str().unwrap()]);
+        let tensors = text.split_once("\ntensors\n").unwrap().1;
+        let longest = tensors.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(longest <= columns.parse().unwrap(), "{columns}: {text}");
+        assert!(tensors.contains("set-00001-of-00005.safetensors"), "{text}");
+    }
+}
+
+/// A list that is cut says how long it is, such as a tokenizer's.
+#[test]
+fn a_long_list_says_how_many_items_it_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.gguf");
+    let tokens: modelfmt::Value = (0..32_000).map(|number| format!("token{number}")).collect();
+    let metadata = modelfmt::Object::from_iter([("tokens", tokens)]);
+    let view = modelfmt::View::new(&[1.0f32], [1]).unwrap();
+    modelfmt::save(&path, [("w", view)], &metadata).unwrap();
+    let text = printed("", &[path.to_str().unwrap()]);
+    assert!(text.contains("\"token7\",") && text.contains("… (32,000 in all)"), "{text}");
+    let text = printed("60", &[path.to_str().unwrap()]);
+    assert!(text.contains("… (32,000 in all)") && longest(&text) <= 60, "{text}");
+}

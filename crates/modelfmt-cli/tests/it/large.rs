@@ -1,0 +1,122 @@
+//! Models larger than the memory that converting them may take, and conversions that are interrupted. The models are
+//! sparse files, which take no room on the disk.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "this is test code")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use crate::common::program;
+
+const GIB: u64 = 1 << 30;
+
+/// A safetensors file of `tensors` tensors of 256 MiB each, all zeros.
+fn sparse_model(path: &Path, tensors: u64) {
+    let size = GIB / 4;
+    let entry = |i: u64| {
+        let (begin, end) = (i * size, (i + 1) * size);
+        format!("\"t{i}\":{{\"dtype\":\"F32\",\"shape\":[8192,8192],\"data_offsets\":[{begin},{end}]}}")
+    };
+    let header = format!("{{{}}}", (0..tensors).map(entry).collect::<Vec<_>>().join(","));
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(header.as_bytes());
+    fs::write(path, &bytes).unwrap();
+    let file = fs::OpenOptions::new().write(true).open(path).unwrap();
+    file.set_len(bytes.len() as u64 + tensors * size).unwrap();
+}
+
+fn start(folder: &Path, args: &str) -> Child {
+    let mut command = Command::new(program());
+    command.current_dir(folder).args(args.split_whitespace()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+/// Waits for the process and gives the most memory that it held, in KiB. The system keeps the peak, so looking now and
+/// then misses nothing but the very end.
+fn peak_memory(mut child: Child) -> u64 {
+    let status = format!("/proc/{}/status", child.id());
+    let mut peak = 0;
+    loop {
+        let text = fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        peak = line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(peak);
+        if let Some(status) = child.try_wait().unwrap() {
+            assert!(status.success(), "{status}");
+            return peak;
+        }
+        sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn memory_does_not_grow_with_the_model() {
+    let folder = tempfile::tempdir().unwrap();
+    sparse_model(&folder.path().join("large.safetensors"), 12);
+    sparse_model(&folder.path().join("small.safetensors"), 2);
+    for args in [
+        "convert large.safetensors large.apr --compress lz4",
+        "verify large.apr",
+        "convert large.safetensors q.apr --quantize q4_0 --compress lz4 --include t0",
+        "convert small.safetensors small.mag",
+        "extract small.safetensors t0 -o t0.npy --cast f16",
+        "convert small.safetensors small.aero --tensor-hashes --page-hashes --control-hash --force",
+        "verify small.aero",
+    ] {
+        let peak = peak_memory(start(folder.path(), args));
+        assert!(peak > 0 && peak <= 32 << 10, "{args}: {peak} KiB");
+    }
+}
+
+/// A GGUF file without tensors, with one key: a list of `len` bytes.
+fn file_with_a_list(path: &Path, len: u64) {
+    let mut bytes = b"GGUF\x03\0\0\0".to_vec();
+    [0u64, 1, 1].iter().for_each(|n| bytes.extend(n.to_le_bytes())); // no tensors, one key, of one byte
+    bytes.push(b'k');
+    bytes.extend([9u32, 0].iter().flat_map(|n| n.to_le_bytes())); // an array of u8
+    bytes.extend(len.to_le_bytes());
+    bytes.resize(bytes.len() + usize::try_from(len).unwrap(), 200);
+    fs::write(path, bytes).unwrap();
+}
+
+/// Of a long list in the metadata, the beginning is shown; its whole text would be many times as long.
+#[test]
+fn a_long_list_is_shown_in_no_more_memory_than_it_takes() {
+    const LEN: u64 = 20 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    file_with_a_list(&folder.path().join("half.gguf"), LEN / 2);
+    file_with_a_list(&folder.path().join("list.gguf"), LEN);
+    for command in ["inspect", "show"] {
+        // What the program itself takes, which in a debug build is not little, is in both and cancels out.
+        let half = peak_memory(start(folder.path(), &format!("{command} half.gguf")));
+        let peak = peak_memory(start(folder.path(), &format!("{command} list.gguf")));
+        // As the list stands in the file, and as a tree, in which a byte takes up to two.
+        let grown = peak.saturating_sub(half);
+        assert!(
+            half > LEN >> 10 && grown <= 3 * (LEN >> 11) + (4 << 10),
+            "{command}: {half}, then {peak} KiB"
+        );
+    }
+}
+
+#[test]
+fn an_interrupted_conversion_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    sparse_model(&folder.path().join("large.safetensors"), 12);
+    let mut child = start(folder.path(), "convert large.safetensors out.mag");
+    let is_begun = || {
+        fs::read_dir(folder.path())
+            .unwrap()
+            .any(|entry| entry.unwrap().file_name().to_string_lossy().ends_with(".partial"))
+    };
+    while !is_begun() {
+        sleep(Duration::from_millis(1));
+    }
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    assert_eq!(child.wait().unwrap().code(), Some(130), "it stops by itself, after cleaning up");
+    let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["large.safetensors"]);
+}

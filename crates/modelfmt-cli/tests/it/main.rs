@@ -1,0 +1,38 @@
+//! The tests of this crate, a module for each subject, in one program: a program for each would be linked with all that the crate needs.
+
+mod batch;
+#[cfg(feature = "remote")]
+mod cache;
+mod check;
+mod cmd;
+mod common;
+mod convert;
+mod diff;
+mod edit;
+mod edit_signed;
+mod errors;
+mod extract;
+mod folders;
+mod hostile;
+mod inspect;
+mod kept;
+mod large;
+mod parts;
+mod pins;
+mod reference;
+#[cfg(feature = "remote")]
+mod remote;
+mod sealed;
+mod sealed_sets;
+mod sealing;
+/// A server that the tests of modelfmt-remote read from, too.
+#[cfg(feature = "remote")]
+#[path = "../../../modelfmt-remote/tests/it/common/mod.rs"]
+mod server;
+mod show;
+mod sign;
+mod signals;
+mod streams;
+#[cfg(feature = "remote")]
+mod tls;
+mod tour;

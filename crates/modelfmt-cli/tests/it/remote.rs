@@ -1,0 +1,382 @@
+//! The program with URLs: what it reads, what it says, and what it never prints.
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "this is test code"
+)]
+
+use std::process::Command;
+
+use crate::common::{Run, program};
+use crate::server::{Reply, Server};
+
+/// A server with the golden files, by their paths; other names are not found.
+fn golden() -> Server {
+    files_of(&crate::common::testdata(""))
+}
+
+/// A server with the files of a folder.
+fn files_of(folder: &std::path::Path) -> Server {
+    let testdata = folder.display().to_string();
+    Server::start(move |request| {
+        let path = request
+            .target
+            .split('?')
+            .next()
+            .unwrap_or_default()
+            .trim_start_matches("/bucket")
+            .replace("%20", " ");
+        match std::fs::read(format!("{testdata}/{path}")) {
+            Ok(bytes) => Reply::file(request, &bytes, "\"1\""),
+            Err(_) => Reply::status(404).body(b"<html>not here</html>"),
+        }
+    })
+}
+
+/// Runs the program without the environment's credentials and with an empty cache, with S3 at the server.
+fn run(server: &Server, args: &[&str]) -> Run {
+    let cache = tempfile::tempdir().unwrap();
+    let endpoint = format!("http://127.0.0.1:{}", server.port);
+    let command = &mut Command::new(program());
+    for (name, _) in std::env::vars_os() {
+        if ["AWS_", "GOOGLE_", "AZURE_", "HF_"]
+            .iter()
+            .any(|prefix| name.to_string_lossy().starts_with(prefix))
+        {
+            command.env_remove(name);
+        }
+    }
+    let set = command.env("AWS_SKIP_SIGNATURE", "true").env("AWS_ENDPOINT_URL", endpoint);
+    crate::common::run(set.env("XDG_CACHE_HOME", cache.path()).args(args))
+}
+
+#[test]
+fn what_is_read_from_a_url_is_what_is_in_the_file() {
+    let server = golden();
+    let at = |path: &str| [format!("http://127.0.0.1:{}/{path}", server.port), format!("s3://bucket/{path}")];
+    for path in [
+        "aero/chunks.aero",
+        "apr2/lz4.apr",
+        "mag/metadata.mag",
+        "safetensors/dtypes.safetensors",
+        "gguf/types.gguf",
+        "apr2/set/sharded.apr",
+        "aero/set/model.aeroset.json",
+        "safetensors/set.safetensors.index.json",
+    ] {
+        let local = crate::common::testdata(path);
+        let local = local.to_str().unwrap();
+        for url in at(path) {
+            run(&server, &["diff", local, &url]).ok();
+            let [one, other] = [local, url.as_str()].map(|file| run(&server, &["show", file]).ok());
+            assert_eq!(one, other, "{url}");
+            let [mut one, mut other] =
+                [local, url.as_str()].map(|file| run(&server, &["inspect", "--json", file]).json());
+            assert_eq!(other["path"], url.as_str());
+            one["path"].take();
+            other["path"].take();
+            assert_eq!(one, other, "{url}");
+            let [one, other] =
+                [local, url.as_str()].map(|file| run(&server, &["plan", "--json", file]).json());
+            assert_eq!(one, other, "{url}");
+            let verified = run(&server, &["verify", "--json", &url]).json();
+            assert_eq!((&verified["ok"], &verified["path"]), (&true.into(), &url.into()));
+        }
+    }
+}
+
+#[test]
+fn any_file_of_a_split_stands_for_it_at_a_url_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let local = crate::common::testdata("safetensors/dtypes.safetensors");
+    let first = folder.path().join("m.gguf");
+    let [local, first] = [&local, &first].map(|path| path.to_str().unwrap());
+    let include = ["--include", "f32.x", "--include", "f16.x", "--include", "bf16.x"];
+    let args = [&["convert", local, first, "--shard-size", "300"][..], &include].concat();
+    crate::common::modelfmt(args).ok();
+    let names = || std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let names: Vec<String> = names().map(|name| name.into_string().unwrap()).collect();
+    assert!(names.len() > 1, "{names:?}");
+    let server = files_of(folder.path());
+    for name in names {
+        let path = folder.path().join(&name).display().to_string();
+        for url in [format!("http://127.0.0.1:{}/{name}", server.port), format!("s3://bucket/{name}")] {
+            let [one, other] = [&path, &url].map(|file| run(&server, &["show", file]).ok());
+            assert_eq!(one, other, "{url}");
+            let verified = run(&server, &["verify", "--json", &url]).json();
+            assert_eq!(verified["ok"], true, "{url}");
+        }
+    }
+}
+
+#[test]
+fn a_plan_of_a_url_reads_over_larger_gaps() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.safetensors");
+    let values = vec![7u8; 21 << 20];
+    let (small, gap, long) = (&values[..16], &values[..500_000], &values[..20 << 20]);
+    let view = |bytes| modelfmt::View::new(bytes, [bytes.len() as u64]).unwrap();
+    let views = [("a", view(small)), ("b", view(gap)), ("c", view(small)), ("d", view(long))];
+    modelfmt::save(&path, views, &modelfmt::Object::new()).unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    let server = Server::start(move |request| Reply::file(request, &bytes, "\"1\""));
+    let url = format!("http://127.0.0.1:{}/m.safetensors", server.port);
+    let plan = |file: &str, tensors: &[&str]| {
+        let plan = run(&server, &[&["plan", "--json", file], tensors].concat()).json();
+        (plan["requests"].as_u64().unwrap(), plan["overhead"].as_u64().unwrap())
+    };
+    let local = path.to_str().unwrap();
+    assert_eq!((plan(local, &["a", "c"]), plan(&url, &["a", "c"])), ((2, 0), (1, 500_000)));
+    assert_eq!((plan(local, &["d"]), plan(&url, &["d"])), ((3, 0), (2, 0)));
+    assert_eq!(plan(&format!("file://{local}"), &["a", "c"]), (2, 0));
+}
+
+#[test]
+fn a_model_is_converted_and_extracted_from_a_url() {
+    let server = golden();
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out.safetensors");
+    let url = format!("http://127.0.0.1:{}/aero/hashes.aero", server.port);
+    run(&server, &["convert", &url, out.to_str().unwrap(), "--lossy"]).ok();
+    let local = crate::common::testdata("aero/hashes.aero");
+    let again = folder.path().join("again.safetensors");
+    run(&server, &["convert", local.to_str().unwrap(), again.to_str().unwrap(), "--lossy"]).ok();
+    assert_eq!(std::fs::read(out).unwrap(), std::fs::read(again).unwrap());
+    let file = format!("file://{}", local.to_str().unwrap());
+    run(&server, &["diff", &file, &url]).ok();
+}
+
+#[test]
+fn pins_hold_for_urls_too() {
+    let server = golden();
+    let local = crate::common::testdata("aero/hashes.aero");
+    let url = format!("http://127.0.0.1:{}/aero/hashes.aero", server.port);
+    let pins = run(&server, &["inspect", "--json", local.to_str().unwrap()]).json();
+    let pin = pins["pins"].as_array().unwrap().iter().find_map(|pin| pin.as_str()).unwrap().to_owned();
+    run(&server, &["verify", &url, "--pin", &pin]).ok();
+    let wrong = format!("{}{}", &pin[..pin.len() - 2], if pin.ends_with("00") { "11" } else { "00" });
+    run(&server, &["inspect", &url, "--pin", &wrong]).error();
+    let hash = format!("b3:{}", "0".repeat(64));
+    let error = run(&server, &["inspect", &url, "--pin", &hash]).error();
+    assert!(error.contains("there is no hashes.aero.obao4 beside it"), "{error}");
+}
+
+#[test]
+fn errors_name_the_file_and_no_secret() {
+    let server = golden();
+    let host = format!("127.0.0.1:{}", server.port);
+    let url = format!("http://user:SECRET@{host}/none.aero?sig=SECRET");
+    for command in ["inspect", "show", "plan", "check", "verify", "outboard"] {
+        let done = run(&server, &[command, &url]);
+        assert_ne!(done.status, 0, "{command}");
+        let all = format!("{}{}", done.stdout, done.stderr);
+        assert!(!all.contains("SECRET") && !all.contains("html"), "{command}: {all}");
+    }
+    let expected = format!(
+        "error: http://{host}/none.aero: cannot be opened: there is no such file (the server says 404)"
+    );
+    assert_eq!(run(&server, &["inspect", &url]).error(), expected);
+    let error = run(&server, &["inspect", "s3://SECRET:SECRET@bucket/key"]).error();
+    assert!(error.starts_with("error: s3://…: ") && !error.contains("SECRET"), "{error}");
+    for url in ["gs://bucket/key", "az://bucket/key"] {
+        let error = run(&server, &["inspect", url]).error();
+        assert!(
+            error.contains("there are no credentials") && error.contains("--allow-instance-credentials"),
+            "{error}"
+        );
+    }
+    let verified = run(&server, &["verify", "--json", &url, &format!("http://{host}/aero/chunks.aero")]);
+    let lines: Vec<_> = verified.stdout.lines().collect();
+    assert_eq!((verified.status, lines.len()), (1, 2), "{}", verified.stdout);
+    assert!(lines[0].contains("\"ok\":false") && lines[0].contains("the server says 404"), "{}", lines[0]);
+    assert!(lines[1].contains("\"ok\":true"), "{}", lines[1]);
+}
+
+/// Runs the program with a bucket of a real server.
+fn with_bucket(s3: &testkit::servers::S3, args: &[&str]) -> Run {
+    let cache = tempfile::tempdir().unwrap();
+    let mut command = Command::new(program());
+    command.envs(s3.environment()).env("XDG_CACHE_HOME", cache.path()).args(args);
+    crate::common::run(&mut command)
+}
+
+#[test]
+fn a_model_is_converted_into_a_bucket_and_read_from_there() {
+    let s3 = testkit::servers::S3::start();
+    s3.make_bucket("models");
+    let local = crate::common::testdata("safetensors/dtypes.safetensors");
+    let local = local.to_str().unwrap();
+    let convert = |extra: &[&str], out: &str| {
+        let args = ["convert", local, out, "--include", "f32.x", "--tensor-hashes", "--model-name", "m"];
+        with_bucket(
+            &s3,
+            &[
+                &args[..],
+                &["--architecture", "a", "--lossy", "--include", "bf16.x", "--include", "f16.x"],
+                extra,
+            ]
+            .concat(),
+        )
+    };
+    let out = "s3://models/a/m.aero";
+    let said = convert(&[], out).ok();
+    assert!(said.is_empty(), "{said}");
+    with_bucket(&s3, &["verify", out]).ok();
+    let refused = convert(&[], out);
+    assert_eq!(
+        (refused.status, refused.stderr.contains("s3://models/a/m.aero")),
+        (1, true),
+        "{}",
+        refused.stderr
+    );
+    convert(&["--force"], out).ok();
+
+    let set = "s3://models/set/m.aeroset.json";
+    convert(&["--shard-size", "64"], set).ok();
+    with_bucket(&s3, &["verify", set]).ok();
+    with_bucket(&s3, &["diff", out, set]).ok();
+    assert!(s3.keys("models").len() > 3 && s3.unfinished_uploads("models").is_empty());
+
+    for (out, status, says) in [
+        ("https://127.0.0.1/m.aero", 1, "only buckets are written to"),
+        ("s3://models/x.unknown", 2, "the file extension does not say"),
+        ("s3://none/m.aero", 1, "s3://none/m.aero"),
+    ] {
+        let refused = convert(&[], out);
+        assert!(refused.status == status && refused.stderr.contains(says), "{out}: {}", refused.stderr);
+    }
+    let dry = convert(&["--dry-run"], "s3://models/dry.aero").ok();
+    assert!(dry.starts_with("would write s3://models/dry.aero: 3 tensors"), "{dry}");
+    let dry = convert(&["--dry-run", "--shard-size", "64"], "s3://models/dry.aeroset.json").ok();
+    assert!(dry.contains("would write s3://models/dry.aeroset.json with dry."), "{dry}");
+    assert!(s3.keys("models").iter().all(|key| !key.starts_with("dry")));
+    for (extra, out) in [(&[][..], out), (&["--shard-size", "64"][..], set)] {
+        let refused = convert(&[&["--dry-run"], extra].concat(), out);
+        assert!(refused.status == 1 && refused.stderr.contains("exists"), "{out}: {}", refused.stderr);
+    }
+    let same = with_bucket(&s3, &["convert", out, out, "--force"]);
+    assert!(same.status == 1 && same.stderr.contains("file of the input"), "{}", same.stderr);
+}
+
+#[test]
+fn what_a_set_in_a_bucket_leaves_behind_is_removed() {
+    let s3 = testkit::servers::S3::start();
+    s3.make_bucket("bucket");
+    let local = crate::common::testdata("safetensors/dtypes.safetensors");
+    let set = "s3://bucket/x/m.safetensors.index.json";
+    let convert = |size: &str| {
+        let args = ["convert", local.to_str().unwrap(), set, "--force", "--shard-size", size];
+        let run = with_bucket(&s3, &args);
+        assert_eq!(run.status, 0, "{}", run.stderr);
+        run.stderr
+    };
+    s3.put("bucket", "x/m-notes.txt", b"mine");
+    s3.put("bucket", "x/m-00001-of-00099.safetensors", b"named by no index");
+    convert("64");
+    let many = s3.keys("bucket").len();
+    let notes = convert("1MiB");
+    assert!(
+        notes.contains("is removed: it belonged to what \"m.safetensors.index.json\" was before"),
+        "{notes}"
+    );
+    let kept = [
+        "x/m-00001-of-00001.safetensors",
+        "x/m-00001-of-00099.safetensors",
+        "x/m-notes.txt",
+        "x/m.safetensors.index.json",
+    ];
+    assert!(many > kept.len() + 2);
+    assert_eq!(s3.keys("bucket"), kept);
+    with_bucket(&s3, &["diff", local.to_str().unwrap(), set]).ok();
+}
+
+/// A signal in the middle of an upload.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_conversion_into_a_bucket_that_is_stopped_leaves_nothing() {
+    use std::process::Stdio;
+    use std::time::{Duration, Instant};
+    const LEN: u64 = 64 << 30;
+    let s3 = testkit::servers::S3::start();
+    s3.make_bucket("bucket");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("large.safetensors");
+    let header = format!(r#"{{"t":{{"dtype":"I8","shape":[{LEN}],"data_offsets":[0,{LEN}]}}}}"#);
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(header.bytes());
+    std::fs::write(&path, &bytes).unwrap();
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(bytes.len() as u64 + LEN).unwrap();
+    for (out, signal, status) in
+        [("s3://bucket/m.gguf", "INT", 130), ("s3://bucket/m.safetensors", "TERM", 143)]
+    {
+        let mut command = Command::new(program());
+        command.envs(s3.environment()).env("XDG_CACHE_HOME", folder.path());
+        command.args(["convert", path.to_str().unwrap(), out]);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let begun = Instant::now();
+        while s3.unfinished_uploads("bucket").is_empty() {
+            let has_ended = child.try_wait().unwrap().is_some();
+            assert!(!has_ended && begun.elapsed() < Duration::from_secs(30), "nothing is sent");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let id = child.id().to_string();
+        assert!(Command::new("kill").args(["-s", signal, &id]).status().unwrap().success());
+        let asked = Instant::now();
+        let ended = child.wait_with_output().unwrap();
+        assert_eq!(
+            (ended.status.code(), String::from_utf8(ended.stderr).unwrap()),
+            (Some(status), String::new())
+        );
+        assert!(asked.elapsed() < Duration::from_secs(15), "{:?}", asked.elapsed());
+        assert!(s3.unfinished_uploads("bucket").is_empty() && s3.keys("bucket").is_empty(), "{out}");
+    }
+}
+
+/// Each part is decrypted and checked by itself, in a bucket too.
+#[test]
+fn a_part_of_a_sealed_file_at_a_url_is_read_alone() {
+    const LEN: usize = 16 << 20;
+    let keys = crate::common::Secrets::new();
+    let header = format!(
+        r#"{{"a":{{"dtype":"U8","shape":[{LEN}],"data_offsets":[0,{LEN}]}},"b":{{"dtype":"U8","shape":[{LEN}],"data_offsets":[{LEN},{}]}}}}"#,
+        2 * LEN
+    );
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(header.bytes());
+    bytes.extend((0..2 * LEN).map(|at| ((at * at) >> 7).to_le_bytes()[0]));
+    let (plain, sealed) = (keys.path("plain.safetensors"), keys.path("sealed.apr"));
+    std::fs::write(&plain, bytes).unwrap();
+    let (author, reader) = (keys.key("ed25519", "author"), keys.key("x25519", "reader"));
+    let (author_public, reader_public) = (format!("{author}.pub"), format!("{reader}.pub"));
+    let named =
+        ["--model-type", "m", "--architecture", "a", "--to-recipient", &reader_public, "--sign", &author];
+    keys.ok(&[&["seal", &plain, &sealed][..], &named].concat());
+
+    let folder = std::path::Path::new(&sealed).parent().unwrap().to_owned();
+    let server = files_of(&folder);
+    let url = "s3://bucket/sealed.apr";
+    for demanded in [&["--identity", &reader][..], &["--identity", &reader, "--key", &author_public]] {
+        let show =
+            |file| run(&server, &[&["show", file, "b", "--slice", "5000000:5000100"][..], demanded].concat());
+        server.forget();
+        assert_eq!(show(url).ok(), show(&sealed).ok());
+        let ranges = server.requests().into_iter().filter_map(|request| request.range(u64::MAX / 2));
+        let read: u64 = ranges.map(|range| range.end - range.start).sum();
+        assert!(0 < read && read < LEN as u64 / 2, "{read} bytes are read");
+        // A byte of that part is changed, then one of the other tensor.
+        let good = std::fs::read(&sealed).unwrap();
+        for (at, is_read) in [(good.len() - LEN + 5_000_000, true), (LEN / 2, false)] {
+            let mut changed = good.clone();
+            changed[at] ^= 1;
+            std::fs::write(&sealed, changed).unwrap();
+            let shown = show(url);
+            match is_read {
+                true => assert!(shown.error().contains("Seal"), "{demanded:?}"),
+                false => drop(shown.ok()),
+            }
+        }
+        std::fs::write(&sealed, good).unwrap();
+    }
+}

@@ -1,0 +1,140 @@
+//! The terminal sessions in README.md, docs/TOUR.md, docs/TRUST.md, docs/COOKBOOK.md, docs/EDIT.md and docs/JSON.md are what the program really prints.
+//!
+//! A block marked `console` holds commands (`$ …`) and what they print. They run one after the other in a folder that
+//! holds the files of testdata/reference. In the README's sessions, `s3://models` is a bucket with the same files: nginx on
+//! this machine. `MODELFMT_UPDATE=1 cargo test -p modelfmt-cli --test it tour` records them again.
+
+#![allow(clippy::unwrap_used, reason = "this is test code")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::common::{program, testdata};
+use testkit::servers::Nginx;
+
+/// The files that the commands work on.
+const FILES: [&str; 4] = ["trained.mag", "simple_model.oinf", "one-shard.aero", "many-shards.aero"];
+
+fn copy_files(folder: &Path) {
+    fs::create_dir_all(folder).unwrap();
+    for name in FILES {
+        fs::copy(testdata("reference").join(name), folder.join(name)).unwrap();
+    }
+}
+
+/// The folder in which the commands run.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    copy_files(folder.path());
+    folder
+}
+
+/// What a command prints, errors included, in the order of a terminal.
+fn run(command: &str, folder: &Path, bucket: Option<&Nginx>) -> String {
+    let programs = Path::new(program()).parent().unwrap().to_owned();
+    let path = std::env::join_paths(
+        std::iter::once(programs).chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
+    );
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", &format!("{{ {command}\n}} 2>&1")])
+        .env("PATH", path.unwrap())
+        .env_remove("COLUMNS")
+        .current_dir(folder);
+    if let Some(bucket) = bucket {
+        shell.env("AWS_ENDPOINT_URL", bucket.endpoint()).env("AWS_SKIP_SIGNATURE", "true");
+        shell.env("XDG_CACHE_HOME", folder.join(".cache")); // not the cache of the user who runs the tests
+    }
+    let output = shell.output().unwrap();
+    steady(&String::from_utf8(output.stdout).unwrap())
+}
+
+/// What lines begin with that end with a time.
+const TIMED: [&str; 4] = ["wrote ", "edited ", "signed ", "rekeyed "];
+
+/// The same with times that do not change from run to run.
+fn steady(printed: &str) -> String {
+    let line = |line: &str| match line.rsplit_once(" in ") {
+        Some((written, _)) if TIMED.iter().any(|word| line.starts_with(word)) => {
+            format!("{written} in 0.01 s\n")
+        }
+        _ => format!("{line}\n"),
+    };
+    printed.lines().map(line).collect()
+}
+
+/// The document with the output of every command as it is now.
+fn recorded(document: &str, bucket: Option<&Nginx>) -> String {
+    let folder = folder();
+    let (mut text, mut in_session, mut skipping) = (String::new(), false, false);
+    for line in document.lines() {
+        if in_session && line == "```" {
+            (in_session, skipping) = (false, false);
+        }
+        if let Some(command) = line.strip_prefix("$ ").filter(|_| in_session) {
+            text.push_str(&format!("{line}\n{}", run(command, folder.path(), bucket)));
+            skipping = true;
+        } else if !skipping {
+            text.push_str(&format!("{line}\n"));
+        }
+        in_session |= line == "```console";
+    }
+    text
+}
+
+fn check(name: &str) {
+    check_with(name, None);
+}
+
+fn check_with(name: &str, bucket: Option<&Nginx>) {
+    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
+    let document = fs::read_to_string(&path).unwrap();
+    let recorded = recorded(&document, bucket);
+    if std::env::var_os("MODELFMT_UPDATE").is_some() {
+        fs::write(&path, recorded).unwrap();
+        return;
+    }
+    for (number, (was, is)) in document.lines().zip(recorded.lines()).enumerate() {
+        assert_eq!(
+            was,
+            is,
+            "{name}, line {}; see the head of this test for how to record it again",
+            number + 1
+        );
+    }
+    assert_eq!(document.lines().count(), recorded.lines().count(), "{name}");
+}
+
+#[cfg(feature = "remote")]
+#[test]
+fn the_readme_is_true() {
+    let (served, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    copy_files(&served.path().join("models"));
+    check_with("README.md", Some(&Nginx::start(served.path(), work.path())));
+}
+
+#[test]
+fn the_tour_is_true() {
+    check("docs/TOUR.md");
+}
+
+#[test]
+fn the_page_about_edits_is_true() {
+    check("docs/EDIT.md");
+}
+
+#[test]
+fn the_page_about_trust_is_true() {
+    check("docs/TRUST.md");
+}
+
+#[test]
+fn the_page_about_json_is_true() {
+    check("docs/JSON.md");
+}
+
+#[test]
+fn the_cookbook_is_true() {
+    check("docs/COOKBOOK.md");
+}

@@ -1,0 +1,152 @@
+//! What a reader pays: round trips and bytes.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    clippy::needless_pass_by_value,
+    reason = "this is test code"
+)]
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use crate::common::{Reply, Server};
+use modelfmt::modelfmt_core::source::BoxSource;
+use modelfmt::{Format, Model, OpenOptions};
+use modelfmt_remote::blocking::Store;
+use modelfmt_remote::{SiblingFiles, Store as Remote};
+
+/// So many tensors of 16 bytes, each of which holds its number.
+const TENSORS: u32 = 100_000;
+const FRONT: u64 = 512 << 10;
+
+fn name(number: u32) -> String {
+    format!("model.layers.{number}.weight")
+}
+
+/// The header of a safetensors file whose tensors are that long.
+fn header(tensors: impl Iterator<Item = (String, u64)>) -> Vec<u8> {
+    let (mut json, mut at) = ("{".to_owned(), 0);
+    for (name, len) in tensors {
+        let comma = if at == 0 { "" } else { "," };
+        write!(
+            json,
+            "{comma}\"{name}\":{{\"dtype\":\"U8\",\"shape\":[{len}],\"data_offsets\":[{at},{}]}}",
+            at + len
+        )
+        .unwrap();
+        at += len;
+    }
+    json.push('}');
+    while json.len() % 8 != 0 {
+        json.push(' ');
+    }
+    [&(json.len() as u64).to_le_bytes()[..], json.as_bytes()].concat()
+}
+
+fn safetensors() -> Vec<u8> {
+    let mut bytes = header((0..TENSORS).map(|number| (name(number), 16)));
+    for number in 0..TENSORS {
+        bytes.extend([number.to_le_bytes(); 4].concat());
+    }
+    bytes
+}
+
+fn is_right(values: &[u8], number: u32) -> bool {
+    values == [number.to_le_bytes(); 4].concat()
+}
+
+#[test]
+fn one_tensor_of_many_takes_two_round_trips_after_the_first_byte() {
+    let folder = tempfile::tempdir().unwrap();
+    let from = folder.path().join("m.safetensors");
+    std::fs::write(&from, safetensors()).unwrap();
+    let model = Model::open(&from).unwrap();
+    // Of an AERO file, the first request has nearly all of the index, which is compressed.
+    for (to, most) in [("m.safetensors", 3), ("m.aero", 2), ("m.apr", 3)] {
+        let path = folder.path().join(to);
+        if path != from {
+            let format = if to.ends_with("aero") { Format::Aero } else { Format::Apr2 };
+            let options = modelfmt::ConvertOptions::default();
+            modelfmt::convert(&model, format, &path, &options, &modelfmt::Execution::default()).unwrap();
+        }
+        let bytes = std::fs::read(&path).unwrap();
+        let index = bytes.len() as u64 - u64::from(TENSORS) * 16;
+        // Requests that are under way at the same time are one round trip, so that they have to take some time.
+        let wait = Some(Duration::from_millis(30));
+        let server = Server::start(move |request| Reply { wait, ..Reply::file(request, &bytes, "\"1\"") });
+        for place in [server.url(&format!("bucket/{to}")), format!("s3://bucket/{to}").parse().unwrap()] {
+            server.forget();
+            let store = Store::new(server.options()).unwrap();
+            let source: BoxSource = Box::new(store.open(&place).unwrap());
+            let remote = OpenOptions::new()
+                .open_source(&place.to_string(), source, Some(store.beside(&place)))
+                .unwrap();
+            assert!(is_right(remote.tensor(&name(77_777)).unwrap().bytes(), 77_777));
+            let (waves, traffic) = (server.waves(), store.traffic());
+            assert!(waves <= most, "{place}: {waves} round trips, {traffic:?}");
+            assert!(traffic.bytes <= index + 16 + FRONT, "{place}: {traffic:?}, index {index}");
+        }
+    }
+}
+
+/// 100 GB, of which all but the header and the last tensor are zeros.
+#[test]
+fn a_tensor_of_a_hundred_gigabytes_costs_its_bytes() {
+    const LARGE: u64 = 100_000_000_000;
+    let head = header([("large".to_owned(), LARGE), ("small".to_owned(), 16)].into_iter());
+    let len = head.len() as u64 + LARGE + 16;
+    let data = head.len() as u64;
+    let byte = move |at: u64| match head.get(at as usize) {
+        Some(byte) => *byte,
+        None if at < data + LARGE => 0,
+        None => 7,
+    };
+    let server =
+        Server::start(move |request| Reply::part(request, len, "\"1\"", |range| range.map(&byte).collect()));
+    let place = server.url("large.safetensors");
+    let store = Store::new(server.options()).unwrap();
+    let source: BoxSource = Box::new(store.open(&place).unwrap());
+    let remote = OpenOptions::new().open_source("large", source, None).unwrap();
+    assert_eq!(remote.tensor("small").unwrap().bytes(), [7; 16]);
+    assert_eq!(*remote.read_range("large", 99_999_999_000..LARGE).unwrap(), [0; 1000]);
+    let traffic = store.traffic();
+    assert_eq!((traffic.requests, traffic.bytes), (3, FRONT + 16 + 1000));
+}
+
+/// The asynchronous readers, of a file and of a set, over objects.
+#[test]
+fn readers_that_await_read_the_same() {
+    let testdata = testkit::testdata("safetensors");
+    let local = Model::open(testdata.join("set.safetensors.index.json")).unwrap();
+    let server = Server::start(move |request| {
+        let file = testdata.join(request.target.trim_start_matches("/bucket/"));
+        std::fs::read(file).map_or(Reply::status(404), |bytes| Reply::file(request, &bytes, "\"1\""))
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let store = Remote::new(server.options().front(100));
+    runtime.block_on(async {
+        let place = "s3://bucket/dtypes.safetensors".parse().unwrap();
+        let reader =
+            modelfmt::safetensors::AsyncReader::from_source(store.open(&place).await.unwrap()).await.unwrap();
+        let file = Model::open(testkit::testdata("safetensors").join("dtypes.safetensors")).unwrap();
+        for tensor in file.tensors() {
+            assert_eq!(
+                reader.tensor(tensor.name).await.unwrap().bytes(),
+                file.tensor(tensor.name).unwrap().bytes()
+            );
+        }
+        let index = "s3://bucket/set.safetensors.index.json".parse().unwrap();
+        let files = SiblingFiles::new(store.clone(), index);
+        let set = modelfmt::safetensors::AsyncSetReader::from_files(files, "set.safetensors.index.json")
+            .await
+            .unwrap();
+        for tensor in local.tensors() {
+            assert_eq!(
+                set.tensor(tensor.name).await.unwrap().bytes(),
+                local.tensor(tensor.name).unwrap().bytes()
+            );
+        }
+    });
+}

@@ -1,0 +1,172 @@
+//! A set in a bucket that several processes write, each some of its files; one of them is killed.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "this is test code")]
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use modelfmt::convert::Receipt;
+use modelfmt::{Conversion, ConvertOptions, Execution, Format, Model, Overwrite};
+use modelfmt_remote::{NewObjects, Options, Store};
+use testkit::servers::S3;
+
+/// What a process of this test is to do: its role, the format and the folder that all share. Processes find it in their environment.
+const TASK: &str = "MODELFMT_TEST_PARTS";
+/// Each file of the set is longer than a part of an upload may be at the least.
+const TENSOR: usize = 6 << 20;
+const TENSORS: usize = 4;
+const UPLOAD: u64 = 5 << 20;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn format(name: &str) -> Format {
+    if name == "aeroset" { Format::AeroSet } else { Format::SafetensorsSharded }
+}
+
+fn options() -> ConvertOptions {
+    let mut options = ConvertOptions::default();
+    (options.shard_size, options.uuid) = (Some(TENSOR as u64 + 4096), Some([7; 16]));
+    (options.model_name, options.architecture) = (Some("m".into()), Some("a".into()));
+    options
+}
+
+/// The options that a format has.
+fn options_of(format: Format) -> ConvertOptions {
+    let mut plain = ConvertOptions::default();
+    plain.shard_size = options().shard_size;
+    if format == Format::AeroSet { options() } else { plain }
+}
+
+fn write_source(folder: &Path) {
+    let tensor = |number: usize| {
+        let (begin, end) = (number * TENSOR, (number + 1) * TENSOR);
+        format!(r#""w{number}":{{"dtype":"U8","shape":[{TENSOR}],"data_offsets":[{begin},{end}]}}"#)
+    };
+    let header = format!("{{{}}}", (0..TENSORS).map(tensor).collect::<Vec<_>>().join(","));
+    let mut file = (header.len() as u64).to_le_bytes().to_vec();
+    file.extend(header.as_bytes());
+    let values = (0..=250).cycle().take(TENSORS * TENSOR);
+    file.extend(values);
+    std::fs::write(folder.join("source.safetensors"), file).unwrap();
+}
+
+/// New objects of a set, in the bucket that the environment leads to.
+fn objects(set: &str, name: &str) -> NewObjects {
+    let place = format!("s3://parts/{set}/{name}").parse().unwrap();
+    NewObjects::new(Store::new(Options::new()), &place, Overwrite::Refuse).unwrap().part_size(UPLOAD)
+}
+
+fn name(format: &str) -> &'static str {
+    if format == "aeroset" { "m.aeroset.json" } else { "m.safetensors.index.json" }
+}
+
+/// Does what this process was started for.
+fn act(task: &str) {
+    let [role, of, folder] = task.splitn(3, ' ').collect::<Vec<_>>().try_into().unwrap();
+    let (folder, work) = (Path::new(folder), Execution::default());
+    let model = Model::open(folder.join("source.safetensors")).unwrap();
+    let options = options_of(format(of));
+    let conversion = Conversion::new(&model, format(of), &options).unwrap();
+    if role == "one" {
+        let files = objects(&format!("one-{of}"), name(of));
+        conversion.write_to_files(name(of), &files, &work).unwrap();
+        return;
+    }
+    let plan = conversion.into_parts(name(of)).unwrap();
+    let files = objects(of, plan.index_name());
+    let receipt = |number: usize| folder.join(format!("{of}-{number}.receipt"));
+    let all = 0..plan.parts().len();
+    match role {
+        "begin" => plan.begin(&files).unwrap(),
+        "finish" => {
+            let read = |number| std::fs::read_to_string(receipt(number)).unwrap().parse().unwrap();
+            let receipts: Vec<Receipt> = all.map(read).collect();
+            plan.finish(&receipts, &files, &work).unwrap();
+        }
+        "stuck" => {
+            // More than an upload's part is written, and then nothing more.
+            let done = AtomicU64::new(0);
+            let stop = |more: u64| {
+                if done.fetch_add(more, Ordering::Relaxed) + more > UPLOAD + (512 << 10) {
+                    thread::sleep(PATIENCE);
+                }
+                ControlFlow::Continue(())
+            };
+            let work = Execution { threads: 1, progress: Some(&stop) };
+            plan.part(1).unwrap().write(&files, &work).unwrap();
+        }
+        worker => {
+            let first = if worker == "even" { 0 } else { 1 };
+            for number in all.skip(first).step_by(2) {
+                let written = plan.part(number).unwrap().write(&files, &work).unwrap();
+                std::fs::write(receipt(number), written.to_string()).unwrap();
+            }
+        }
+    }
+}
+
+/// This test again, as a process of its own with another task.
+fn start(server: &S3, role: &str, of: &str, folder: &Path) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "parts::processes_write_the_parts_of_a_set", "--nocapture"]);
+    command.env(TASK, format!("{role} {of} {}", folder.display())).envs(server.environment());
+    command.stdout(Stdio::null()).spawn().unwrap()
+}
+
+fn run(server: &S3, role: &str, of: &str, folder: &Path) {
+    assert!(start(server, role, of, folder).wait().unwrap().success(), "{role} {of}");
+}
+
+/// The objects of a set by their names within it.
+fn set(server: &S3, name: &str) -> Vec<(String, Vec<u8>)> {
+    let prefix = format!("{name}/");
+    let keys = server.keys("parts");
+    let own = keys.iter().filter_map(|key| Some((key.strip_prefix(&prefix)?.to_owned(), key)));
+    own.map(|(name, key)| (name, server.get("parts", key).unwrap())).collect()
+}
+
+#[test]
+fn processes_write_the_parts_of_a_set() {
+    if let Ok(task) = std::env::var(TASK) {
+        return act(&task);
+    }
+    let (server, folder) = (S3::start(), tempfile::tempdir().unwrap());
+    server.make_bucket("parts");
+    write_source(folder.path());
+    let model = Model::open(folder.path().join("source.safetensors")).unwrap();
+    for of in ["safetensors", "aeroset"] {
+        let options = options_of(format(of));
+        let conversion = Conversion::new(&model, format(of), &options).unwrap();
+        let parts = conversion.into_parts(name(of)).unwrap().parts().len();
+        assert!(parts >= TENSORS);
+        let start = |role: &str| start(&server, role, of, folder.path());
+        let run = |role: &str| run(&server, role, of, folder.path());
+        run("begin");
+        let mut even = start("even");
+        if of == "safetensors" {
+            let mut stuck = start("stuck");
+            let begun = Instant::now();
+            while !server.unfinished_uploads("parts").iter().any(|key| key.contains("00002-of")) {
+                assert!(begun.elapsed() < PATIENCE, "the process that is to be killed writes nothing");
+                thread::sleep(Duration::from_millis(20));
+            }
+            stuck.kill().unwrap();
+            assert!(!stuck.wait().unwrap().success());
+        }
+        assert!(even.wait().unwrap().success());
+        // Of what the killed process wrote, nothing can be seen, and there is no set yet.
+        assert_eq!(set(&server, of).len(), parts.div_ceil(2));
+        run("odd");
+        assert_eq!(set(&server, of).len(), parts);
+        run("finish");
+        run("one");
+        let (many, one) = (set(&server, of), set(&server, &format!("one-{of}")));
+        assert!(many.len() > parts && many.len() == one.len(), "{} of {}", many.len(), one.len());
+        for ((name, bytes), (name_of_one, bytes_of_one)) in many.iter().zip(&one) {
+            assert_eq!(name, name_of_one);
+            assert!(bytes == bytes_of_one, "{of}: {name}");
+        }
+    }
+}

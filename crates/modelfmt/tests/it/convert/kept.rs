@@ -1,0 +1,303 @@
+//! What a conversion must not take: files that are read, files of other sets, and what else is beside OUT.
+
+use std::fs;
+use std::path::Path;
+
+use modelfmt::{ConvertOptions, DType, Error, Execution, Format, Model, VerifyLevel, convert};
+use modelfmt_core::write::Overwrite;
+
+use super::common::{T, notes, options, safetensors, tensor, tensors};
+
+fn source(count: usize) -> Model {
+    let tensors: Vec<T> =
+        ["a", "b", "c", "d"].iter().take(count).map(|name| tensor(name, DType::F32, &[100])).collect();
+    safetensors(&tensors, "{}")
+}
+
+const SETS: [(Format, &str); 3] = [
+    (Format::AeroSet, ".aeroset.json"),
+    (Format::Apr2Sharded, ".apr"),
+    (Format::SafetensorsSharded, ".safetensors.index.json"),
+];
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// A set in a folder: each tensor in a file of its own.
+fn write_set(folder: &Path, (format, ending): (Format, &str), stem: &str, count: usize) -> Vec<String> {
+    let path = folder.join(format!("{stem}{ending}"));
+    let options = options(|o| {
+        o.overwrite = Overwrite::Replace;
+        o.shard_size = Some(1);
+    });
+    let done = convert(&source(count), format, path, &options, &Execution::default()).unwrap();
+    let mut files: Vec<String> = done.files.into_iter().map(|file| file.path).collect();
+    files.sort();
+    files
+}
+
+fn assert_sound(path: &Path, count: usize) {
+    let model = Model::open(path).unwrap();
+    let report = model.verify(VerifyLevel::Full);
+    assert!(report.is_ok(), "{}: {:?}", path.display(), report.errors);
+    assert_eq!(tensors(&model), tensors(&source(count)));
+}
+
+/// The bytes of every file of a folder.
+fn bytes(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    names(folder).into_iter().map(|name| (name.clone(), fs::read(folder.join(name)).unwrap())).collect()
+}
+
+fn refused(result: Result<modelfmt::Converted, Error>, path: &Path, what: &str) {
+    match result {
+        Err(error @ Error::Write { .. }) => {
+            let text = error.to_string();
+            assert!(text.starts_with(&path.display().to_string()) && text.contains(what), "{text}");
+        }
+        other => panic!("{}: {other:?}", path.display()),
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_is_read_is_never_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let once = options(|o| o.overwrite = Overwrite::Replace);
+    convert(&source(2), Format::Safetensors, path("in"), &once, &Execution::default()).unwrap();
+    fs::hard_link(path("in"), path("hard")).unwrap();
+    std::os::unix::fs::symlink("in", path("soft")).unwrap();
+    fs::create_dir(path("sub")).unwrap();
+    let before = bytes_of(&path("in"));
+    let model = Model::open(path("soft")).unwrap();
+    for out in ["in", "hard", "soft", "sub/../in"] {
+        let done = convert(&model, Format::Safetensors, path(out), &once, &Execution::default());
+        refused(done, &path(out), "input");
+    }
+    assert_eq!((bytes_of(&path("in")), names(folder.path()).len()), (before, 4));
+    // One that was only named.
+    let named = options(|o| {
+        o.overwrite = Overwrite::Replace;
+        o.inputs = vec![path("other")];
+    });
+    fs::write(path("other"), "x").unwrap();
+    refused(
+        convert(&model, Format::Mag, path("other"), &named, &Execution::default()),
+        &path("other"),
+        "input",
+    );
+    // A model in memory has no file, whatever it is called.
+    let name = path("in").display().to_string();
+    let memory = Model::from_source(&name, fs::read(path("in")).unwrap()).unwrap();
+    convert(&memory, Format::Safetensors, path("in"), &once, &Execution::default()).unwrap();
+}
+
+#[cfg(unix)]
+fn bytes_of(path: &Path) -> Vec<u8> {
+    fs::read(path).unwrap()
+}
+
+#[test]
+fn a_part_of_the_input_is_never_replaced() {
+    for set in SETS {
+        let folder = tempfile::tempdir().unwrap();
+        let files = write_set(folder.path(), set, "m", 3);
+        let index = folder.path().join(format!("m{}", set.1));
+        let before = bytes(folder.path());
+        let model = Model::open(&index).unwrap();
+        // Into itself, and a single file in place of each of its files.
+        let again = options(|o| {
+            o.overwrite = Overwrite::Replace;
+            o.shard_size = Some(1);
+        });
+        let done = convert(&model, set.0, &index, &again, &Execution::default());
+        refused(done, &index, "input");
+        let once = options(|o| o.overwrite = Overwrite::Replace);
+        for file in &files {
+            let out = folder.path().join(file);
+            refused(convert(&model, Format::Mag, &out, &once, &Execution::default()), &out, "input");
+        }
+        assert_eq!(bytes(folder.path()), before);
+    }
+}
+
+#[test]
+fn sets_share_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut all = Vec::new();
+    for set in SETS {
+        for stem in ["a", "b", "a.b"] {
+            all.extend(write_set(folder.path(), set, stem, 3));
+        }
+    }
+    all.sort();
+    assert_eq!(names(folder.path()), all);
+    for (_, ending) in SETS {
+        ["a", "b", "a.b"]
+            .iter()
+            .for_each(|stem| assert_sound(&folder.path().join(format!("{stem}{ending}")), 3));
+    }
+    assert!(
+        all.contains(&"a.index.aero".to_owned()) && all.contains(&"b.part-002.aero".to_owned()),
+        "{all:?}"
+    );
+}
+
+#[test]
+fn a_file_of_another_set_is_never_replaced() {
+    for set in SETS {
+        let folder = tempfile::tempdir().unwrap();
+        let files = write_set(folder.path(), set, "m", 3);
+        let index = folder.path().join(format!("m{}", set.1));
+        let before = bytes(folder.path());
+        let once = options(|o| o.overwrite = Overwrite::Replace);
+        for file in files.iter().filter(|file| !index.ends_with(file)) {
+            let out = folder.path().join(file);
+            let done = convert(&source(1), Format::Mag, &out, &once, &Execution::default());
+            refused(done, &out, &format!("m{}", set.1));
+        }
+        // Another index by which its files would have the same names.
+        if set.0 != Format::SafetensorsSharded {
+            let out = folder.path().join("m.json");
+            let again = options(|o| {
+                o.overwrite = Overwrite::Replace;
+                o.shard_size = Some(1);
+            });
+            let done = convert(&source(3), set.0, &out, &again, &Execution::default());
+            let Err(Error::Write { path, source }) = done else { panic!("{done:?}") };
+            assert!(files.iter().any(|file| path.ends_with(file)), "{}", path.display());
+            assert!(source.to_string().contains(&format!("m{}", set.1)), "{source}");
+        }
+        assert_eq!(bytes(folder.path()), before);
+        assert_sound(&index, 3);
+    }
+}
+
+/// A writer that is killed between the names of a set leaves its index as a temporary file, over files that have theirs.
+#[test]
+fn a_set_that_was_cut_off_is_written_again() {
+    for set in SETS {
+        let folder = tempfile::tempdir().unwrap();
+        write_set(folder.path(), set, "m", 3);
+        let index = folder.path().join(format!("m{}", set.1));
+        let partial = folder.path().join(".modelfmt-0123456789abcdef-00000001.partial");
+        fs::rename(&index, &partial).unwrap();
+        // As long as its writer lives, its files are a set.
+        let writer = fs::File::open(&partial).unwrap();
+        writer.lock().unwrap();
+        let again = options(|o| (o.overwrite, o.shard_size) = (Overwrite::Replace, Some(1)));
+        let begun = convert(&source(3), set.0, &index, &again, &Execution::default());
+        assert!(begun.unwrap_err().to_string().contains("it is a file of the set"));
+        drop(writer);
+        write_set(folder.path(), set, "m", 3);
+        assert_sound(&index, 3);
+    }
+}
+
+#[test]
+fn what_a_shorter_set_leaves_is_removed_with_the_old_index() {
+    for set in SETS {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let long = write_set(folder.path(), set, "m", 4);
+        // Another set has one of the files too, and one is no file of a set at all.
+        let shared = long.iter().rfind(|file| !file.ends_with(set.1) || file.contains("-of-")).unwrap();
+        fs::write(path("other.json"), format!(r#"{{"weight_map": {{"w": "{shared}"}}}}"#)).unwrap();
+        fs::write(path("m-notes.txt"), "mine").unwrap();
+        let name = format!("m{}", set.1);
+        let text = fs::read_to_string(path(&name)).unwrap();
+        let text = text.replacen('{', r#"{"parts": [{"path": "m-notes.txt"}],"#, 1);
+        let hostile = set.0 != Format::AeroSet;
+        if hostile {
+            fs::write(path(&name), text).unwrap();
+        }
+        let options = options(|o| {
+            o.overwrite = Overwrite::Replace;
+            o.shard_size = Some(1);
+        });
+        let done = convert(&source(2), set.0, path(&name), &options, &Execution::default());
+        // APR2 and safetensors count the files in their names, so all of the old ones are stale. AEROSET writes over them.
+        let done = done.unwrap();
+        assert_sound(&path(&name), 2);
+        let mut expected: Vec<String> = done.files.iter().map(|file| file.path.clone()).collect();
+        expected.extend(["other.json".to_owned(), "m-notes.txt".to_owned(), shared.clone()]);
+        expected.sort();
+        assert_eq!(names(folder.path()), expected);
+        let removed = notes(&done).iter().filter(|note| note.contains("removed")).count();
+        assert_eq!(removed, if set.0 == Format::AeroSet { 1 } else { 3 }, "{:?}", notes(&done));
+
+        // One file in place of the index.
+        let once = self::options(|o| o.overwrite = Overwrite::Replace);
+        convert(&source(1), Format::Safetensors, path(&name), &once, &Execution::default()).unwrap();
+        let mut expected = vec![name, "other.json".to_owned(), "m-notes.txt".to_owned(), shared.clone()];
+        expected.sort();
+        assert_eq!(names(folder.path()), expected);
+    }
+}
+
+#[test]
+fn a_set_of_which_a_file_exists_is_refused_before_any_work() {
+    for set in SETS {
+        let folder = tempfile::tempdir().unwrap();
+        let files = write_set(folder.path(), set, "m", 2);
+        let index = folder.path().join(format!("m{}", set.1));
+        for file in &files {
+            let before = bytes(folder.path());
+            for other in files.iter().filter(|other| *other != file) {
+                fs::rename(folder.path().join(other), folder.path().join(format!("{other}.away"))).unwrap();
+            }
+            let count = |_| panic!("work was done");
+            let work = Execution { threads: 1, progress: Some(&count) };
+            let options = options(|o| o.shard_size = Some(1));
+            let error = convert(&source(2), set.0, &index, &options, &work).unwrap_err();
+            assert!(matches!(&error, Error::Exists { path } if path.ends_with(file)), "{error:?}");
+            for other in files.iter().filter(|other| *other != file) {
+                fs::rename(folder.path().join(format!("{other}.away")), folder.path().join(other)).unwrap();
+            }
+            assert_eq!(bytes(folder.path()), before);
+        }
+    }
+}
+
+#[test]
+fn names_that_cannot_be_are_refused_and_long_ones_are_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let long = format!("{}.mag", "m".repeat(251));
+    convert(&source(1), Format::Mag, path(&long), &ConvertOptions::default(), &Execution::default()).unwrap();
+    assert_eq!(names(folder.path()), [long.as_str()]);
+    let count = |_| panic!("work was done");
+    let work = Execution { threads: 1, progress: Some(&count) };
+    let longer = path(&format!("{}.mag", "m".repeat(252)));
+    convert(&source(1), Format::Mag, &longer, &ConvertOptions::default(), &work).unwrap_err();
+    for (format, ending) in SETS {
+        // The name of the index would do, those of its files would not.
+        let out = path(&format!("{}{ending}", "m".repeat(255 - ending.len())));
+        let options = options(|o| o.shard_size = Some(1));
+        convert(&source(2), format, &out, &options, &work).unwrap_err();
+    }
+    assert_eq!(names(folder.path()), [long]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_set_has_the_name_that_was_asked_for_or_none() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = tempfile::tempdir().unwrap();
+    for (format, ending) in SETS {
+        let name = [b"m\xff", ending.as_bytes()].concat();
+        let out = folder.path().join(std::ffi::OsStr::from_bytes(&name));
+        let options = options(|o| o.shard_size = Some(1));
+        let error = convert(&source(1), format, &out, &options, &Execution::default()).unwrap_err();
+        assert!(error.to_string().contains("UTF-8"), "{error}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    // A single file may be called anything.
+    let out = folder.path().join(std::ffi::OsStr::from_bytes(b"m\xff.mag"));
+    convert(&source(1), Format::Mag, &out, &ConvertOptions::default(), &Execution::default()).unwrap();
+    assert_eq!(tensors(&Model::open(out).unwrap()), tensors(&source(1)));
+}

@@ -1,0 +1,130 @@
+//! What the files of a set say beside tensors and metadata: kept, or listed as lost.
+
+use std::fs;
+use std::path::Path;
+
+use modelfmt::{DType, Execution, Format, Model};
+use modelfmt_core::value::{Object, Value, json};
+use modelfmt_core::write::{MemoryFile, Overwrite};
+
+use super::common::{T, all, apr2, convert, object, options, safetensors, tensor, try_convert};
+
+fn three() -> [T; 3] {
+    ["a", "b", "c"].map(|name| tensor(name, DType::F32, &[10]))
+}
+
+/// A set in a folder, each tensor in a file of its own.
+fn set(folder: &Path, source: &Model, format: Format, index: &str) -> Model {
+    let once = options(|o| {
+        o.overwrite = Overwrite::Replace;
+        o.shard_size = Some(1);
+    });
+    modelfmt::convert(source, format, folder.join(index), &once, &Execution::default()).unwrap();
+    Model::open(folder.join(index)).unwrap()
+}
+
+#[test]
+fn a_tensor_that_is_larger_than_a_file_may_be_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = safetensors(&three(), "{}");
+    for (name, format) in [("m.safetensors.index.json", Format::Safetensors), ("m.aero", Format::Aero)] {
+        for (size, told) in [(39, true), (40, false)] {
+            let options = options(|o| {
+                o.overwrite = Overwrite::Replace;
+                o.shard_size = Some(size);
+            });
+            let done =
+                modelfmt::convert(&source, format, folder.path().join(name), &options, &Execution::default());
+            let notes = done.unwrap().notes;
+            let says = notes.iter().any(|note| note.text.contains("does not hold for 3 tensors"));
+            assert_eq!(says, told, "{format} {size}: {notes:?}");
+        }
+    }
+}
+
+/// The set with these keys in its index.
+fn with_keys(model: &Model, keys: &str) -> Model {
+    let mut index = json::parse_object(&fs::read(model.path()).unwrap()).unwrap();
+    for (key, value) in object(keys) {
+        index.insert(key, value);
+    }
+    fs::write(model.path(), json::to_string_pretty(&index).unwrap()).unwrap();
+    Model::open(model.path()).unwrap()
+}
+
+/// The losses of a conversion, which says them all and then lets them pass if it is told to.
+fn lost(model: &Model, target: Format) -> String {
+    let error = try_convert(model, target, &options(|_| {})).map(drop).unwrap_err();
+    convert(model, target, &options(|o| o.lossy = true));
+    all(&error)
+}
+
+#[test]
+fn an_index_of_aero_says_where_its_files_are_to_be_had() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = set(folder.path(), &safetensors(&three(), "{}"), Format::AeroSet, "m.aeroset.json");
+    let keys = r#"{"base_url": "https://example.org/m/", "cache": {"days": 3}}"#;
+    let model = with_keys(&model, keys);
+    let of = |model: &Model| -> Object {
+        let details = model.details().unwrap();
+        ["base_url", "cache"].iter().filter_map(|key| Some((*key, details.get(key)?.clone()))).collect()
+    };
+    assert_eq!(of(&model), object(keys));
+    let again = convert(&model, Format::AeroSet, &options(|_| {}));
+    assert_eq!(of(&again), object(keys));
+    assert!(again.verify(modelfmt::VerifyLevel::Full).is_ok());
+    for target in [Format::Aero, Format::Apr2, Format::Safetensors, Format::Oinf] {
+        let text = lost(&model, target);
+        assert!(text.contains("\"base_url\"") && text.contains("\"cache\""), "{target}: {text}");
+    }
+    // Without them there is nothing to lose.
+    convert(&with_keys(&model, r#"{"base_url": null, "cache": null}"#), Format::Aero, &options(|_| {}));
+}
+
+#[test]
+fn keys_beside_the_metadata_of_a_safetensors_index_are_not_lost_in_silence() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = "m.safetensors.index.json";
+    let model = set(folder.path(), &safetensors(&three(), "{}"), Format::SafetensorsSharded, index);
+    convert(&model, Format::Aero, &options(|_| {}));
+    let model = with_keys(&model, r#"{"license": "MIT", "weight_maps": {"a": "b"}}"#);
+    for target in [Format::Aero, Format::Safetensors, Format::SafetensorsSharded] {
+        let text = lost(&model, target);
+        assert!(text.contains("\"license\"") && text.contains("\"weight_maps\""), "{target}: {text}");
+    }
+}
+
+#[test]
+fn what_a_later_shard_of_apr2_says_is_not_lost_in_silence() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = apr2(&three(), r#"{"model_type": "t", "architecture": {"name": "a"}, "license": "MIT"}"#);
+    let model = set(folder.path(), &source, Format::Apr2Sharded, "m.apr");
+    convert(&model, Format::Aero, &options(|_| {}));
+    // The third shard says something of its own, and of another type.
+    let shard = model.as_apr2_sharded().unwrap().index().shard(2).unwrap().path.to_owned();
+    let metadata =
+        r#"{"apr_version": "2.0.0", "model_type": "u", "architecture": {"name": "a"}, "author": "N"}"#;
+    let other = apr2(&three()[2..], metadata);
+    let file = MemoryFile::new();
+    modelfmt::convert_to_sink(&other, Format::Apr2, &file, &options(|_| {}), &Execution::default()).unwrap();
+    let path = folder.path().join(shard);
+    fs::write(&path, file.into_bytes()).unwrap();
+    let mut manifest = json::parse_object(&fs::read(model.path()).unwrap()).unwrap();
+    if let Some(Value::Array(shards)) = manifest.get_mut("shards") {
+        let mut list: Vec<Value> = shards.iter().collect();
+        if let Value::Object(entry) = &mut list[2] {
+            entry.insert("size", fs::metadata(&path).unwrap().len());
+        }
+        *shards = list.into_iter().collect();
+    }
+    fs::write(model.path(), json::to_string_pretty(&manifest).unwrap()).unwrap();
+    let model = Model::open(model.path()).unwrap();
+    for target in [Format::Aero, Format::Apr2, Format::Apr2Sharded] {
+        let text = lost(&model, target);
+        assert!(text.contains("\"author\"") && text.contains("\"model_type\""), "{target}: {text}");
+        assert!(
+            !text.contains("\"license\"") && text.contains("3 items") || text.contains("2 items"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,33 @@
+//! What every format promises for every input: the kept inputs of the fuzzer, bounded memory, linear work, failing
+//! sources and sinks, writers that are killed, flipped bits, shared readers. docs/ROBUSTNESS.md has the figures.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "a test that fails may panic"
+)]
+
+mod bitflips;
+mod concurrency;
+mod corpus;
+mod faults;
+mod interrupted;
+mod memory;
+mod named;
+mod products;
+mod sets;
+mod split;
+
+/// The targets themselves: what the fuzzer runs and what is replayed here is the same.
+#[path = "../../../../../fuzz/src/lib.rs"]
+#[allow(
+    unreachable_pub,
+    unused_imports,
+    missing_docs,
+    dead_code,
+    reason = "it is a library of its own elsewhere"
+)]
+mod fuzz;
