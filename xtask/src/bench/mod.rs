@@ -1,5 +1,8 @@
 //! `cargo xtask bench`: builds the program and the measurements in release mode, and runs these.
 
+mod compare;
+mod rows;
+
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
@@ -22,13 +25,16 @@ const END: &str = "<!-- end -->";
 const PARTIAL: &[&str] = &["--only", "--quick"];
 
 /// Runs the measurements with `args`; with `--write` among them the documents get what was measured. With `--python` first, those of
-/// the Python package; with `--web`, those of the page.
+/// the Python package; with `--web`, those of the page. With `--compare BASE`, another commit is measured too.
 pub(crate) fn run(args: &[OsString]) -> Result {
     if let Some((_, args)) = args.split_first().filter(|(first, _)| *first == "--python") {
         return python::bench(args);
     }
     if let Some((_, args)) = args.split_first().filter(|(first, _)| *first == "--web") {
         return web::bench(args);
+    }
+    if args.iter().any(|arg| arg == "--compare") {
+        return compare::run(args);
     }
     let (writes, args): (Vec<_>, Vec<_>) = args.iter().partition(|arg| *arg == "--write");
     let is_partial = |arg: &&OsString| PARTIAL.iter().any(|name| arg.to_string_lossy().starts_with(name));
