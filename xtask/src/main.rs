@@ -3,6 +3,7 @@
 mod bench;
 mod ci;
 mod docs;
+mod fence;
 mod fixtures;
 mod fuzz;
 mod oracles;
@@ -53,6 +54,11 @@ enum Task {
         #[arg(long, conflicts_with = "check")]
         replace: bool,
     },
+    /// Compare what the program says and writes, for every golden file and command, with what is recorded in testdata/fence
+    Fence {
+        #[command(subcommand)]
+        task: fence::Task,
+    },
     /// Write the parts of documents that are made from code
     Docs {
         /// Write nothing; fail if a document is out of date
@@ -102,7 +108,8 @@ enum Task {
         #[arg(long, conflicts_with_all = ["seconds", "runs"])]
         minimize: bool,
     },
-    /// Measure speed and memory beside the bare work; --help lists the options, --write puts the tables into the documents
+    /// Measure speed and memory beside the bare work; --help lists the options, --write puts the tables into the documents, --compare COMMIT measures
+    /// that commit too (--runs N times, 5 by default) and fails for rows that became worse
     #[command(disable_help_flag = true)]
     Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS")]
@@ -118,6 +125,7 @@ fn main() -> ExitCode {
         Task::Ci { no_test, only } => ci::run(no_test, &only),
         Task::Fixtures { check: true, .. } => fixtures::check(),
         Task::Fixtures { replace, .. } => fixtures::write(replace),
+        Task::Fence { task } => fence::run(task),
         Task::Docs { check: true } => docs::check(),
         Task::Docs { .. } => docs::write(),
         Task::Oracles => oracles::run(),

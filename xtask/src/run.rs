@@ -44,7 +44,7 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
 }
 
 /// A command as a line for a shell: the variables it sets, its name, its arguments.
-fn show(command: &Command) -> String {
+pub(crate) fn show(command: &Command) -> String {
     let set = command.get_envs().filter_map(|(key, value)| Some((key, value?)));
     let set = set.map(|(key, value)| format!("{}={}", key.to_string_lossy(), quote(value)));
     let words = std::iter::once(command.get_program()).chain(command.get_args()).map(quote);
