@@ -33,8 +33,29 @@ class Slice(NamedTuple):
     read: tuple[int, ...]
     # For each dimension, which of its places are taken; None for all.
     take: list[Positions | None]
+    # The dimension that comes first in the result.
+    front: int | None
     # The shape of the result, without the dimensions that were indexed by a number.
     shape: tuple[int, ...]
+
+
+class Resolved(NamedTuple):
+    """What a key takes of a tensor."""
+
+    # For each dimension, the places that are taken, in their order.
+    places: list[Positions]
+    # For each dimension, whether it was indexed by a number, and is not in the result.
+    goes: list[bool]
+    # The dimension of a list that comes first in the result.
+    front: int | None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the result."""
+        lens = [len(places) for places, gone in zip(self.places, self.goes, strict=True) if not gone]
+        if self.front is not None:
+            lens.insert(0, lens.pop(self.front - sum(self.goes[: self.front])))
+        return tuple(lens)
 
 
 def one_run(key: Key, shape: tuple[int, ...]) -> tuple[int, int, tuple[int, ...]] | None:
@@ -66,11 +87,12 @@ def one_run(key: Key, shape: tuple[int, ...]) -> tuple[int, int, tuple[int, ...]
     return first, last, tuple(result)
 
 
-def resolve(key: Key, shape: tuple[int, ...]) -> tuple[list[Positions], list[bool]]:
-    """The places of each dimension that are taken, and whether the dimension disappears."""
-    keys = _expand(key, len(shape))
-    lists = sum(not isinstance(one, (slice, int, np.integer)) for one in keys)
-    if lists > 1:
+def resolve(key: Key, shape: tuple[int, ...]) -> Resolved:
+    """The places of each dimension that are taken, and which dimensions the result has."""
+    given = _keys(key)
+    keys = _expand(given, len(shape))
+    lists = [axis for axis, one in enumerate(keys) if isinstance(one, (list, np.ndarray))]
+    if len(lists) > 1:
         raise usage("a slice takes one list of indices, the other dimensions take numbers and slices")
     places: list[Positions] = []
     goes: list[bool] = []
@@ -84,11 +106,20 @@ def resolve(key: Key, shape: tuple[int, ...]) -> tuple[list[Positions], list[boo
         else:
             places.append(_listed([operator.index(one)], size, axis))
             goes.append(True)
-    return places, goes
+    front = lists[0] if lists and _is_divided(given) else None
+    return Resolved(places, goes, front)
 
 
-def _expand(key: Key, rank: int) -> list[Any]:
-    """One index for each dimension."""
+def _is_divided(keys: list[Any]) -> bool:
+    """Whether a slice or ``...`` stands between lists and numbers. Then numpy puts the dimension of the list first, because there is no
+    one place for it; else it stays where it is.
+    """
+    apart = [place for place, one in enumerate(keys) if not isinstance(one, slice) and one is not Ellipsis]
+    return apart[-1] - apart[0] >= len(apart)
+
+
+def _keys(key: Key) -> list[Any]:
+    """The indices of a key, if each of them is one that a slice takes."""
     keys: list[Any] = list(key) if isinstance(key, tuple) else [key]
     for place, one in enumerate(keys):
         is_array = isinstance(one, np.ndarray) and one.ndim == 1
@@ -98,6 +129,12 @@ def _expand(key: Key, rank: int) -> list[Any]:
             is_array or isinstance(one, (int, np.integer, slice, list)) or one is Ellipsis
         ):
             raise usage(f"a slice takes numbers, slices, `...` and a list of numbers, not {one!r}")
+    return keys
+
+
+def _expand(given: list[Any], rank: int) -> list[Any]:
+    """One index for each dimension."""
+    keys = list(given)
     dots = [place for place, one in enumerate(keys) if one is Ellipsis]
     if len(dots) > 1:
         raise usage("a slice has one `...` at most")
@@ -136,12 +173,12 @@ def _index_error(text: str) -> SliceError:
     return error
 
 
-def plan(places: list[Positions], goes: list[bool], shape: tuple[int, ...], unit: int, gap: int = GAP) -> Slice:
+def plan(taken: Resolved, shape: tuple[int, ...], unit: int, gap: int = GAP) -> Slice:
     """The ranges that have these places of elements of ``unit`` bytes, with gaps of up to ``gap`` bytes."""
-    result = tuple(len(one) for one, gone in zip(places, goes, strict=True) if not gone)
+    places = taken.places
     if any(len(one) == 0 for one in places):
         counts = tuple(len(one) for one in places)
-        return Slice([], counts, [None] * len(shape), result)
+        return Slice([], counts, [None] * len(shape), taken.front, taken.shape)
     strides = [unit * math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
     split = _last_divided(places, shape, strides, gap)
     starts, ends = np.zeros(1, dtype=np.int64), np.full(1, unit * math.prod(shape), dtype=np.int64)
@@ -156,7 +193,8 @@ def plan(places: list[Positions], goes: list[bool], shape: tuple[int, ...], unit
             starts, ends = (np.add.outer(starts, at * strides[axis]).reshape(-1) for at in (firsts, lasts))
         read.append(count)
         take.append(None if _is_all(order, count) else order)
-    return Slice(list(zip(starts.tolist(), ends.tolist(), strict=True)), tuple(read), take, result)
+    ranges = list(zip(starts.tolist(), ends.tolist(), strict=True))
+    return Slice(ranges, tuple(read), take, taken.front, taken.shape)
 
 
 def _last_divided(places: list[Positions], shape: tuple[int, ...], strides: list[int], gap: int) -> int:
@@ -198,4 +236,6 @@ def finish(data: npt.NDArray[Any], taken: Slice) -> npt.NDArray[Any]:
     for axis, places in enumerate(taken.take):
         if places is not None:
             data = data.take(places, axis=axis)
+    if taken.front is not None:
+        data = np.moveaxis(data, taken.front, 0)
     return data.reshape(taken.shape)

@@ -178,10 +178,10 @@ class Tensor:
         if size is not None and run is not None:
             first, last, shape = run
             return self._range(first * size, last * size, shape)
-        places, goes = _slices.resolve(key, self.shape)
+        resolved = _slices.resolve(key, self.shape)
         if size is None:
-            return self._part_of_packed(places, goes)
-        taken = _slices.plan(places, goes, self.shape, size, self._gap())
+            return self._part_of_packed(resolved)
+        taken = _slices.plan(resolved, self.shape, size, self._gap())
         data = self._gather(taken.ranges)
         values = _slices.finish(data.view(f"V{size}").reshape(taken.read), taken)
         return self._part(values.reshape(-1).view(np.uint8) if values.size else data[:0], taken.shape)
@@ -211,11 +211,11 @@ class Tensor:
         memory = Memory.copy_of(np.ascontiguousarray(data))
         return Tensor(self.name, self.dtype, shape, memory.nbytes, memory=memory)
 
-    def _part_of_packed(self, places: list[_slices.Positions], goes: list[bool]) -> Tensor:
+    def _part_of_packed(self, resolved: _slices.Resolved) -> Tensor:
         """A part of a tensor whose elements share bytes: of blocks whole rows, of others whatever there is."""
         if self.dtype in PACKED:
             bits = PACKED[self.dtype].bits
-            taken = _slices.plan(places, goes, self.shape, 1)
+            taken = _slices.plan(resolved, self.shape, 1)
             codes = _dtypes.unpack_codes(self.raw(), bits, self.shape).reshape(-1)
             parts = [codes[start:end] for start, end in taken.ranges]
             data = np.concatenate(parts) if parts else codes[:0]
@@ -224,11 +224,15 @@ class Tensor:
         shape = self._block_shape()
         if len(shape) != len(self.shape) or not shape:
             raise usage(f"{self.dtype} has no rows of whole blocks; .dequantize() can be sliced")
-        if goes[-1] or len(places[-1]) != self.shape[-1] or (np.diff(places[-1]) != 1).any():
+        last = len(shape) - 1
+        row = resolved.places[last]
+        is_whole = len(row) == self.shape[last] and bool((np.diff(row) == 1).all())
+        if not is_whole or resolved.goes[last] or resolved.front == last:
             raise usage(f"blocks of {self.dtype} take whole rows; .dequantize() can be sliced further")
-        taken = _slices.plan([*places[:-1], np.arange(shape[-1])], goes, shape, 1, self._gap())
+        in_bytes = resolved._replace(places=[*resolved.places[:last], np.arange(shape[last])])
+        taken = _slices.plan(in_bytes, shape, 1, self._gap())
         values = _slices.finish(self._gather(taken.ranges).reshape(taken.read), taken)
-        return self._part(values.reshape(-1), (*taken.shape[:-1], self.shape[-1]))
+        return self._part(values.reshape(-1), (*taken.shape[:-1], self.shape[last]))
 
     def _block_shape(self) -> tuple[int, ...]:
         """The shape with bytes in place of the elements of the last dimension."""

@@ -150,6 +150,9 @@ def _checked(key: Any, shape: tuple[int, ...]) -> Any:
     for place, one in enumerate(keys):
         if isinstance(one, list) and one:
             raise SafetensorError("Non empty lists are not implemented")
+        if isinstance(one, list):
+            # An empty slice stays in its place; numpy puts an empty list where it puts any other.
+            keys[place] = slice(0, 0)
         if place >= len(shape):
             continue
         size = shape[place]
@@ -165,7 +168,7 @@ def _checked(key: Any, shape: tuple[int, ...]) -> Any:
             stop = one.stop
             if isinstance(stop, (int, np.integer)) and stop > size:
                 raise _outside(keys, shape, int(stop) - 1, place)
-    return key
+    return tuple(keys)
 
 
 def _outside(keys: list[Any], shape: tuple[int, ...], index: int, place: int) -> SafetensorError:
