@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use modelfmt::modelfmt_core::AlignedBuf;
-use modelfmt::modelfmt_core::write::TensorSpec;
+use modelfmt::modelfmt_core::source::FileSource;
+use modelfmt::modelfmt_core::write::{BoxError, TensorData, TensorSpec};
 use modelfmt::oms::VerifyOptions;
 use modelfmt::{
     Bytes, Conversion, Converted, DType, DiffOptions, Error, Execution, Format, Object, Overwrite, Pin,
-    TensorInfo, TensorView,
+    Source as _, TensorInfo, TensorView,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -23,6 +24,7 @@ use crate::options::{object, options, target};
 use crate::raw::{Block, Given, Memory};
 use crate::remote::{Allowed, Place};
 use crate::signed;
+use crate::storage::Storage;
 use crate::work::{self, Progress};
 
 /// Converts a model into a file; returns what was written.
@@ -84,15 +86,16 @@ pub(crate) fn answer<'py>(
     Ok(result)
 }
 
-/// Writes tensors: each its name, dtype, shape and an object with the buffer protocol that has its bytes.
+/// Writes tensors: each its name, dtype, shape and bytes. Those are an object with the buffer protocol, or where they are in `storage`.
 #[pyfunction]
-#[pyo3(signature = (path, format, tensors, metadata, given, opening, threads, progress))]
+#[pyo3(signature = (path, format, tensors, storage, metadata, given, opening, threads, progress))]
 #[expect(clippy::too_many_arguments, reason = "the keywords of a Python function")]
 pub(crate) fn save(
     py: Python<'_>,
     path: PathBuf,
     format: &str,
     tensors: Vec<Bound<'_, PyAny>>,
+    storage: Option<&Storage>,
     metadata: &Bound<'_, PyAny>,
     given: &Bound<'_, PyDict>,
     opening: &Bound<'_, PyDict>,
@@ -103,13 +106,15 @@ pub(crate) fn save(
     let mut options = options(given)?;
     options.version = target.version;
     let metadata: Object = object(metadata)?;
-    let (specs, values) = given_tensors(py, tensors)?;
-    let total = values.iter().fold(0u64, |sum, bytes| sum.saturating_add(bytes.len() as u64));
+    let (specs, values, total) = match storage {
+        None => given_tensors(py, tensors)?,
+        Some(storage) => stored_tensors(py, tensors, storage)?,
+    };
     let progress = Progress { callback: progress, total };
-    let (place, values) = (Place::new(py, path, allowed(opening)?)?, Arc::new(Values(values)));
+    let (place, values) = (Place::new(py, path, allowed(opening)?)?, Arc::new(values));
     let (is_remote, its) = (place.is_remote(), Arc::clone(&values));
     let job =
-        move |work: &Execution<'_>| place.save(target.format, specs, (&metadata, &options), &*its, work);
+        move |work: &Execution<'_>| place.save(target.format, specs, (&metadata, &options), &**its, work);
     let saved = match is_remote {
         false => work::run_to_end(py, threads, &progress, job),
         true => work::run(py, threads, &progress, job),
@@ -123,19 +128,55 @@ pub(crate) fn save(
     progress.finish()
 }
 
-/// Descriptions and bytes of tensors: each its name, dtype, shape and an object with the buffer protocol.
-fn given_tensors(
-    py: Python<'_>,
-    tensors: Vec<Bound<'_, PyAny>>,
-) -> PyResult<(Vec<TensorSpec<'static>>, Vec<Given>)> {
+/// Refuses a path where there is a file.
+#[pyfunction]
+pub(crate) fn refuse_existing(py: Python<'_>, path: PathBuf) -> PyResult<()> {
+    if path.is_file() { Err(raise(py, &Error::Exists { path })) } else { Ok(()) }
+}
+
+/// Descriptions of tensors, their values, and how many bytes those have.
+type Described = (Vec<TensorSpec<'static>>, Box<dyn TensorData + Send + Sync>, u64);
+
+/// Tensors by their name, dtype, shape and an object with the buffer protocol.
+fn given_tensors(py: Python<'_>, tensors: Vec<Bound<'_, PyAny>>) -> PyResult<Described> {
     let (mut specs, mut values) = (Vec::with_capacity(tensors.len()), Vec::with_capacity(tensors.len()));
+    let mut total = 0u64;
     for tensor in tensors {
         let (name, dtype, shape, bytes): (String, String, Vec<u64>, Bound<'_, PyAny>) = tensor.extract()?;
         let (dtype, bytes) = described(py, &name, &dtype, &shape, &bytes)?;
+        total = total.saturating_add(bytes.len() as u64);
         specs.push(TensorSpec::new(name, dtype, shape));
         values.push(bytes);
     }
-    Ok((specs, values))
+    Ok((specs, Box::new(Values(values)), total))
+}
+
+/// Tensors by their name, dtype, shape, and where in a file their bytes are: where they begin, and how many there are.
+fn stored_tensors(py: Python<'_>, tensors: Vec<Bound<'_, PyAny>>, storage: &Storage) -> PyResult<Described> {
+    let (mut specs, mut starts) = (Vec::with_capacity(tensors.len()), Vec::with_capacity(tensors.len()));
+    for tensor in tensors {
+        let (name, dtype, shape, (start, len)): (String, String, Vec<u64>, (u64, u64)) = tensor.extract()?;
+        let dtype = type_of(py, &name, &dtype, &shape, len)?;
+        specs.push(TensorSpec::new(name, dtype, shape));
+        starts.push(start);
+    }
+    let source = storage.source()?;
+    let total = source.len();
+    Ok((specs, Box::new(Stored { source, starts }), total))
+}
+
+/// Values in a file.
+struct Stored {
+    source: FileSource,
+    /// Where those of each tensor begin.
+    starts: Vec<u64>,
+}
+
+impl TensorData for Stored {
+    fn read(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), BoxError> {
+        let at = self.starts.get(tensor).and_then(|start| start.checked_add(offset));
+        Ok(self.source.read_into(at.ok_or("there is no such tensor")?, out)?)
+    }
 }
 
 /// What requests for the target file may do.
@@ -146,13 +187,8 @@ fn allowed(opening: &Bound<'_, PyDict>) -> PyResult<Allowed> {
 /// The given values, as the writers take them.
 pub(crate) struct Values(pub(crate) Vec<Given>);
 
-impl modelfmt::modelfmt_core::write::TensorData for Values {
-    fn read(
-        &self,
-        tensor: usize,
-        offset: u64,
-        out: &mut [u8],
-    ) -> Result<(), modelfmt::modelfmt_core::write::BoxError> {
+impl TensorData for Values {
+    fn read(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), BoxError> {
         let is_there = self.0.get(tensor).is_some_and(|given| given.copy(offset, out));
         if is_there { Ok(()) } else { Err("fewer bytes were given than type and shape take".into()) }
     }
@@ -166,17 +202,23 @@ pub(crate) fn described(
     shape: &[u64],
     bytes: &Bound<'_, PyAny>,
 ) -> PyResult<(DType, Given)> {
-    let dtype: DType =
-        dtype.parse().map_err(|error: modelfmt::UnknownDType| refuse(py, "usage", &error.to_string()))?;
-    let info = TensorInfo::new(name, dtype, shape);
-    let info = info.map_err(|error| refuse(py, "usage", &format!("tensor {name:?}: {error}")))?;
     let bytes = Given::of(bytes)?;
-    if bytes.len() as u64 != info.nbytes {
-        let text =
-            format!("tensor {name:?}: {dtype} of {shape:?} takes {} bytes, not {}", info.nbytes, bytes.len());
-        return Err(refuse(py, "usage", &text));
+    Ok((type_of(py, name, dtype, shape, bytes.len() as u64)?, bytes))
+}
+
+/// The type of a given tensor; an error if type and shape take another number of bytes.
+fn type_of(py: Python<'_>, name: &str, dtype: &str, shape: &[u64], len: u64) -> PyResult<DType> {
+    let usage = |text: String| refuse(py, "usage", &text);
+    let dtype: DType = dtype.parse().map_err(|error: modelfmt::UnknownDType| usage(error.to_string()))?;
+    let info = TensorInfo::new(name, dtype, shape);
+    let info = info.map_err(|error| usage(format!("tensor {name:?}: {error}")))?;
+    match info.nbytes == len {
+        true => Ok(dtype),
+        false => Err(usage(format!(
+            "tensor {name:?}: {dtype} of {shape:?} takes {} bytes, not {len}",
+            info.nbytes
+        ))),
     }
-    Ok((dtype, bytes))
 }
 
 /// Values of any type as f32, blocks decoded.

@@ -10,8 +10,10 @@
 //! sealing  keywords of sealing: the keys that sign, and those that open
 //! signed   signatures beside files and inside them, and keys
 //! model    an open model
+//! storage  files without a name: temporary ones, and those that are open already
 //! options  keywords as options of the library
 //! edit     metadata and names, changed without the values
+//! fits     what a format cannot hold
 //! files    whole files: convert, save, verify, inspect, diff
 //! parts    conversions into sets, part by part, by independent processes
 //! oinf     OINF files from the fields of a dataclass
@@ -21,6 +23,7 @@ mod answers;
 mod edit;
 mod errors;
 mod files;
+mod fits;
 mod model;
 mod oinf;
 mod opening;
@@ -30,6 +33,7 @@ mod raw;
 mod remote;
 mod sealing;
 mod signed;
+mod storage;
 mod work;
 
 use std::ffi::OsString;
@@ -51,9 +55,12 @@ fn _modelfmt(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<raw::Memory>()?;
     module.add_class::<model::Model>()?;
     module.add_class::<parts::Plan>()?;
+    module.add_class::<storage::Storage>()?;
     module.add_function(wrap_pyfunction!(program, module)?)?;
     module.add_function(wrap_pyfunction!(files::convert, module)?)?;
     module.add_function(wrap_pyfunction!(files::save, module)?)?;
+    module.add_function(wrap_pyfunction!(files::refuse_existing, module)?)?;
+    module.add_function(wrap_pyfunction!(fits::unfit, module)?)?;
     module.add_function(wrap_pyfunction!(files::decode, module)?)?;
     module.add_function(wrap_pyfunction!(files::verify, module)?)?;
     module.add_function(wrap_pyfunction!(files::diff, module)?)?;

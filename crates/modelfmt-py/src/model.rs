@@ -22,6 +22,7 @@ use crate::opening::Opening;
 use crate::raw::{self, Block, Given, Memory, PrivateMap, SharedMap};
 use crate::remote::Place;
 use crate::signed;
+use crate::storage::Storage;
 use crate::work::{self, Progress};
 
 /// Bytes that are read at once: a multiple of what a compressed tensor is read in.
@@ -49,9 +50,13 @@ impl Maps {
     }
 
     fn open(&self, name: &str, path: &Path) -> io::Result<SharedMap> {
-        let map = Arc::new(PrivateMap::open(path)?);
+        Ok(self.keep(name, PrivateMap::open(path)?))
+    }
+
+    fn keep(&self, name: &str, map: PrivateMap) -> SharedMap {
+        let map = Arc::new(map);
         self.lock().insert(name.to_owned(), Arc::clone(&map));
-        Ok(SharedMap(map))
+        SharedMap(map)
     }
 }
 
@@ -136,6 +141,30 @@ impl Model {
         Ok(Self { model, maps: None, is_remote: false })
     }
 
+    /// Opens a file that has no path.
+    #[staticmethod]
+    fn of_storage(
+        py: Python<'_>,
+        name: String,
+        storage: &Storage,
+        mmap: bool,
+        verify: bool,
+        given: &Bound<'_, PyDict>,
+    ) -> PyResult<Self> {
+        let options = Opening::new(given)?.options(py, false)?.ignore_checksum(!verify);
+        let failed = |source| raise(py, &Error::Open { path: name.clone().into(), source });
+        let maps = Maps::default();
+        let source: BoxSource = match mmap {
+            true => Box::new(maps.keep("", storage.map().map_err(failed)?)),
+            false => Box::new(storage.source().map_err(failed)?),
+        };
+        // A pin or a passphrase takes time.
+        let opened =
+            work::run(py, None, &Progress::none(), move |_| options.open_source(&name, source, None))?;
+        let model = Arc::new(opened.map_err(|error| raise(py, &error))?);
+        Ok(Self { model, maps: mmap.then(|| Arc::new(maps)), is_remote: false })
+    }
+
     /// Several models as one.
     #[staticmethod]
     fn merged(py: Python<'_>, models: Vec<PyRef<'_, Self>>) -> PyResult<Self> {
@@ -186,6 +215,17 @@ impl Model {
     fn names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         self.open_all(py)?;
         PyList::new(py, self.model.tensors().map(|info| info.name).collect::<Vec<_>>())
+    }
+
+    /// Name, dtype and shape of the first tensors, as many as are known without requests to a server, and without a missing file.
+    fn first(&self, py: Python<'_>, count: usize) -> Vec<(String, &'static str, Vec<u64>)> {
+        let known = |position| match self.is_remote {
+            true => self.model.container().info(position),
+            false => self.described(py, position).ok(),
+        };
+        let count = count.min(self.model.tensor_count());
+        let first = (0..count).map_while(known);
+        first.map(|info| (info.name.to_owned(), info.dtype.name(), info.shape.to_vec())).collect()
     }
 
     /// The positions of the tensors whose names match one of these patterns.

@@ -117,7 +117,10 @@ pub(crate) struct PrivateMap {
 
 impl PrivateMap {
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        let file = File::open(path)?;
+        Self::new(&File::open(path)?)
+    }
+
+    pub(crate) fn new(file: &File) -> io::Result<Self> {
         let metadata = file.metadata()?;
         if !metadata.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
@@ -127,7 +130,7 @@ impl PrivateMap {
         }
         // Without reserving swap, or a map larger than memory would be refused although nobody writes to it.
         // SAFETY: no reference to the map is ever made, only its address (promises 2 and 3).
-        let map = unsafe { MmapOptions::new().no_reserve_swap().map_copy(&file)? };
+        let map = unsafe { MmapOptions::new().no_reserve_swap().map_copy(file)? };
         Ok(Self { raw: Some(MmapRaw::from(map)) })
     }
 }

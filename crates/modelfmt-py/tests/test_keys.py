@@ -204,7 +204,7 @@ def test_an_outboard_proves_ranges(tmp_path, saved, arrays):
 def test_a_model_is_sealed_and_unsealed(tmp_path, saved, arrays):
     path, carol = tmp_path / "m.apr", public("x25519", "carol")
     own = {name: array for name, array in arrays.items() if name in ("a", "b.weight", "b.ids")}
-    modelfmt.save(own, saved)
+    modelfmt.save(own, saved, overwrite=True)
     modelfmt.seal(saved, path, recipients=carol, passphrase="open sesame", sign=private("sign", "alice"), revision=7)
     alice = public("sign", "alice")
     for given in ({"identity": private("x25519", "carol")}, {"passphrase": "open sesame"}):

@@ -81,7 +81,7 @@ def test_mistakes(tmp_path, source):
     with pytest.raises(TypeError, match="colour"):
         modelfmt.plan_convert(source, tmp_path / "n.safetensors.index.json", shard_size=5000, colour="red")
     before = pickle.dumps(plan)
-    modelfmt.save({"w": np.ones(3)}, source)
+    modelfmt.save({"w": np.ones(3)}, source, overwrite=True)
     with pytest.raises(modelfmt.UsageError, match="another here"):
         pickle.loads(before)
 

@@ -5,6 +5,7 @@ import json
 import pickle
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -104,10 +105,31 @@ def test_pickling_is_by_path(saved, arrays):
 
 def test_it_shows_itself(saved):
     model = modelfmt.open(saved)
-    assert repr(model) == f"<Model safetensors {str(saved)!r}: 6 tensors>"
+    names = list(model)
+    lines = repr(model).splitlines()
+    assert lines[0] == f"<Model safetensors {str(saved)!r}: 6 tensors"
+    assert [line.split(": ")[0] for line in lines[1:]] == [f"  {name!r}" for name in names]
+    assert {"  'a': f32[16, 8]", "  'scalar': f64[]"} <= {line.removesuffix(">") for line in lines} and lines[-1].endswith(">")
     html = model._repr_html_()
     assert "b.weight" in html and "16 × 8" in html and "<svg" in html
     assert repr(model.tensor("a")) == "Tensor('a', f32[16, 8])"
+
+
+def test_it_shows_the_first_of_many_tensors(tmp_path):
+    path = tmp_path / "m.aero"
+    modelfmt.save({"\n\x1b[31m" + "long" * 100: np.ones(2), **{f"layer.{n}": np.ones((n, 2)) for n in range(2000)}}, path)
+    lines = repr(modelfmt.open(path)).splitlines()
+    assert lines[0].endswith(": 2001 tensors") and lines[-1] == "  … 1,993 more>" and len(lines) == 10
+    assert lines[1].startswith("  '\\n\\x1b[31mlong") and lines[1].endswith("…: f64[2]") and len(lines[1]) < 120
+    assert lines[2:4] == ["  'layer.0': f64[0, 2]", "  'layer.1': f64[1, 2]"]
+    modelfmt.save({"w": np.ones(2)}, tmp_path / "one.aero")
+    assert repr(modelfmt.open((tmp_path / "one.aero").read_bytes())) == "<Model aero: 1 tensor\n  'w': f64[2]>"
+    # A set shows what it can, whatever is missing.
+    modelfmt.save({f"t{n}": np.ones(9) for n in range(3)}, tmp_path / "set.safetensors", shard_size=100)
+    model = modelfmt.open(tmp_path / "set.safetensors.index.json")
+    assert "'t0': f64[9]" in repr(model)
+    next(tmp_path.glob("set-*")).unlink()
+    assert repr(modelfmt.open(tmp_path / "set.safetensors.index.json")).startswith("<Model safetensors-sharded")
 
 
 def test_names_are_escaped_in_html(tmp_path):
@@ -174,21 +196,73 @@ def test_blocks_are_bytes_or_decoded():
     decoded = blocks.dequantize()
     assert decoded.dtype == np.float32 and decoded.shape == blocks.shape
     np.testing.assert_array_equal(blocks[1:].dequantize(), decoded[1:])
+    np.testing.assert_array_equal(blocks[[1, 0], :].dequantize(), decoded[[1, 0]])
+    with pytest.raises(modelfmt.UsageError, match="whole rows"):
+        blocks[0, list(range(31, -1, -1))]
     with pytest.raises(modelfmt.UsageError, match="whole rows"):
         blocks[:, :3]
 
 
 def test_no_ml_dtypes_is_a_clear_error(monkeypatch):
-    from modelfmt import _dtypes
-
-    _dtypes.ml_dtype.cache_clear()
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
     tensor = modelfmt.open(TESTDATA / "reference/one-shard.aero").tensor("brain")
     with pytest.raises(modelfmt.UnsupportedError, match="ml_dtypes") as caught:
         tensor.numpy()
-    assert caught.value.remedies == ("pip install ml_dtypes",)
+    assert caught.value.remedies == ('dtype="f32"', "pip install ml_dtypes")
     assert tensor.raw().nbytes == 14
-    _dtypes.ml_dtype.cache_clear()
+
+
+def test_numbers_of_numpys_own_types_need_no_ml_dtypes(tmp_path, monkeypatch):
+    """What ml_dtypes would have given, for every type that it has and several wanted types."""
+    import ml_dtypes
+
+    values = np.array([[-1, 0, 1, 1]] * 2, dtype=np.float32)
+    path, expected = tmp_path / "m.oinf", {}
+    for name in ("bfloat16", "float8_e5m2", "int4", "uint4", "int2"):
+        expected[name] = np.abs(values).astype(np.int8) if name == "uint4" else values
+        expected[name] = expected[name].astype(getattr(ml_dtypes, name))
+    modelfmt.save(expected, path, "oinf@2")
+    small = ("float8_e4m3fn", "float4_e2m1fn", "float6_e2m3fn", "float8_e8m0fnu")
+    others = {name: np.abs(values + 2).astype(getattr(ml_dtypes, name)) for name in small}
+    modelfmt.save(others, tmp_path / "n.safetensors")
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    for wanted in ("f32", "f16", "float64", np.float32):
+        loaded = modelfmt.load(path, dtype=wanted) | modelfmt.load(tmp_path / "n.safetensors", dtype=wanted)
+        for name, array in (expected | others).items():
+            as_numpy = np.dtype({"f32": "f4", "f16": "f2"}.get(wanted, wanted))
+            np.testing.assert_array_equal(loaded[name], array.astype(as_numpy), strict=True)
+    into = {name: np.zeros((2, 4), np.float16) for name in expected}
+    modelfmt.load(path, into=into)
+    for name, array in expected.items():
+        np.testing.assert_array_equal(into[name], array.astype(np.float16))
+    with pytest.raises(modelfmt.UnsupportedError, match="numpy has no type for .* dtype=\"f32\"") as caught:
+        modelfmt.load(path)
+    assert caught.value.remedies == ('dtype="f32"', "pip install ml_dtypes")
+
+
+def test_arrays_of_ml_dtypes_keep_every_bit(tmp_path):
+    import ml_dtypes
+
+    path = tmp_path / "m.safetensors"
+    # Among them NaN with every payload.
+    every = np.arange(1 << 16, dtype=np.uint16).view(ml_dtypes.bfloat16)
+    modelfmt.save({"w": every}, path)
+    for dtype in (None, "bf16", "bfloat16", ml_dtypes.bfloat16):
+        assert modelfmt.load(path, dtype=dtype)["w"].tobytes() == every.tobytes()
+    into = {"w": np.zeros(1 << 16, ml_dtypes.bfloat16)}
+    assert modelfmt.load(path, into=into)["w"].tobytes() == every.tobytes()
+
+
+def test_blocks_become_numbers_for_jax_too(monkeypatch):
+    """A stand-in for jax, which need not be installed: its arrays are those of numpy."""
+    jax = types.ModuleType("jax")
+    jax.numpy = types.ModuleType("jax.numpy")
+    jax.numpy.asarray = np.asarray
+    monkeypatch.setitem(sys.modules, "jax", jax)
+    monkeypatch.setitem(sys.modules, "jax.numpy", jax.numpy)
+    path = TESTDATA / "reference/one-shard.aero"
+    loaded = modelfmt.load(path, framework="jax", dtype="f16", include="blk.0.q4_0")["blk.0.q4_0"]
+    np.testing.assert_array_equal(loaded, modelfmt.open(path).tensor("blk.0.q4_0").dequantize().astype(np.float16))
 
 
 def test_files_are_told_by_content(saved, tmp_path):

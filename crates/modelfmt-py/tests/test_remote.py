@@ -96,7 +96,7 @@ def test_a_file_that_changes_is_an_error(web, url, arrays):
     modelfmt.save(big, web.folder / "big.safetensors")
     model = modelfmt.open(f"{web.endpoint}/big.safetensors")
     time.sleep(1.1)  # nginx makes its entity tags of whole seconds
-    modelfmt.save({"w": np.ones(1 << 20, np.float32)}, web.folder / "big.safetensors")
+    modelfmt.save({"w": np.ones(1 << 20, np.float32)}, web.folder / "big.safetensors", overwrite=True)
     with pytest.raises(OSError, match="changed"):
         model["w"]
 
@@ -148,16 +148,17 @@ def test_tensors_are_saved_into_buckets(s3, tmp_path, arrays):
         modelfmt.save(arrays, tmp_path / name, metadata={"license": "MIT"}, **options)
         for tensors in (arrays, iter(arrays.items())):
             told = []
-            modelfmt.save(
-                tensors, f"s3://models/saved/{name}", metadata={"license": "MIT"}, progress=lambda *at: told.append(at), **options
-            )
+            url, tell = f"s3://models/saved/{name}", lambda *at, told=told: told.append(at)
+            modelfmt.save(tensors, url, metadata={"license": "MIT"}, progress=tell, overwrite=bool(s3.names()), **options)
             assert s3.get(f"saved/{name}") == (tmp_path / name).read_bytes() and told[-1][0] == told[-1][1] > 0
         with pytest.raises(FileExistsError, match=f"s3://models/saved/{name}"):
-            modelfmt.save(arrays, f"s3://models/saved/{name}", overwrite=False, **options)
+            modelfmt.save(arrays, f"s3://models/saved/{name}", **options)
     index = "s3://models/saved/set.safetensors.index.json"
     modelfmt.save(arrays, index, shard_size=300)
     many = {name for name in s3.names() if name.startswith("saved/set")}
-    modelfmt.save(arrays, index, shard_size=1 << 20)
+    with pytest.raises(FileExistsError):
+        modelfmt.save(arrays, index, shard_size=1 << 20)
+    modelfmt.save(arrays, index, shard_size=1 << 20, overwrite=True)
     few = {name for name in s3.names() if name.startswith("saved/set")}
     assert few == {"saved/set.safetensors.index.json", "saved/set-00001-of-00001.safetensors"} and len(many) > len(few)
     loaded = modelfmt.load(index)

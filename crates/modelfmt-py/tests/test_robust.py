@@ -255,7 +255,7 @@ def test_errors_are_pickled(tmp_path, saved):
     """A pool of processes sends them so."""
     calls = [
         lambda: modelfmt.open(tmp_path / "none"),
-        lambda: modelfmt.save({}, saved, overwrite=False),
+        lambda: modelfmt.save({}, saved),
         lambda: modelfmt.outboard(tmp_path),
         lambda: modelfmt.open(saved)["none"],
         lambda: modelfmt.open(saved, pin="b3:" + "0" * 64),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any, NamedTuple
 
@@ -94,14 +93,14 @@ _OF_NUMPY |= {extended.ml_dtype: name for name, extended in EXTENDED.items()}
 _PACKED_OF_NUMPY = {packed.ml_dtype: name for name, packed in PACKED.items() if packed.ml_dtype is not None}
 
 
-@functools.cache
 def ml_dtype(name: str, dtype: str) -> np.dtype[Any]:
     """A type of ml_dtypes, if that is installed and has it."""
     try:
         import ml_dtypes
     except ImportError:
         raise unsupported(
-            f"numpy has no type for {dtype}: install ml_dtypes, take .torch(), or read the bytes with .raw()",
+            f"numpy has no type for {dtype}: install ml_dtypes, load it with dtype=\"f32\", or take .dequantize(), .torch() or .raw()",
+            'dtype="f32"',
             "pip install ml_dtypes",
         ) from None
     found = getattr(ml_dtypes, name, None)
@@ -122,20 +121,23 @@ SIZES |= {name: extended.size for name, extended in EXTENDED.items()}
 def unpack(dtype: str, data: Array, shape: tuple[int, ...]) -> Array:
     """The elements of a packed type from its bytes."""
     packed = PACKED[dtype]
-    codes = unpack_codes(data, packed.bits, shape)
-    values: Array
+    if packed.ml_dtype is None:
+        return unpack_integers(dtype, data, shape)
+    wanted = ml_dtype(packed.ml_dtype, dtype)
     if packed.kind == "code":
-        assert packed.ml_dtype is not None
-        return codes.view(ml_dtype(packed.ml_dtype, dtype)).reshape(shape)
+        return unpack_codes(data, packed.bits, shape).view(wanted)
+    return unpack_integers(dtype, data, shape).astype(wanted)
+
+
+def unpack_integers(dtype: str, data: Array, shape: tuple[int, ...]) -> Array:
+    """The elements of a packed type of integers from its bytes, as ``int8`` or ``uint8``."""
+    packed = PACKED[dtype]
+    values = unpack_codes(data, packed.bits, shape)
     if packed.kind == "sign":
-        values = (codes.astype(np.int8) << 1) - np.int8(1)
+        values = (values.astype(np.int8) << 1) - np.int8(1)
     elif packed.kind == "int":
         shift = 8 - packed.bits
-        values = (codes << shift).astype(np.uint8).view(np.int8) >> shift
-    else:
-        values = codes
-    if packed.ml_dtype is not None:
-        values = values.astype(ml_dtype(packed.ml_dtype, dtype))
+        values = (values << shift).astype(np.uint8).view(np.int8) >> shift
     return values.reshape(shape)
 
 
@@ -166,10 +168,7 @@ def pack(dtype: str, values: Array) -> Array:
     return pack_codes(codes, packed.bits)
 
 
-def of_numpy(dtype: np.dtype[Any]) -> str:
-    """Our name for a type of numpy or ml_dtypes."""
+def of_numpy(dtype: np.dtype[Any]) -> str | None:
+    """Our name for a type of numpy or ml_dtypes; ``None`` for one that no file format has."""
     name = dtype.newbyteorder("=").name if dtype.kind != "V" else dtype.name
-    found = _OF_NUMPY.get(name) or _PACKED_OF_NUMPY.get(name)
-    if found is None:
-        raise unsupported(f"no file format has numpy's type {dtype}", f"array.astype({'float32'!r})")
-    return found
+    return _OF_NUMPY.get(name) or _PACKED_OF_NUMPY.get(name)

@@ -10,6 +10,7 @@ from typing import Any
 from . import _modelfmt
 from ._errors import usage
 from ._files import dumps
+from ._keywords import checked
 from ._opening import Key, Path, is_url
 from ._progress import Progress, callback
 
@@ -32,6 +33,7 @@ class Edited:
     notes: list[str] = field(default_factory=list)
 
 
+@checked()
 def edit(
     path: Path,
     *,

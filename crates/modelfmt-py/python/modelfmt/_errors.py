@@ -52,6 +52,12 @@ class UsageError(ModelfmtError, ValueError):
     """An argument is wrong, whatever the file holds."""
 
 
+class ArgumentError(UsageError, TypeError):
+    """An argument is of another type than it must be, or a function has no keyword of its name; then ``remedies`` is the one that was
+    meant.
+    """
+
+
 class TensorNotFoundError(ModelfmtError, KeyError):
     """No tensor has the name."""
 
@@ -85,13 +91,15 @@ class _IsFolder(FileError, IsADirectoryError):
     pass
 
 
-for _class, _name in [
-    (_NotFound, "FileNotFoundError"),
-    (_Exists, "FileExistsError"),
-    (_Permission, "PermissionError"),
-    (_IsFolder, "IsADirectoryError"),
-]:
-    _class.__name__ = _class.__qualname__ = _name
+def _rename(error: type[FileError], name: str) -> None:
+    """Has a class shown by the name of Python's own."""
+    error.__name__ = error.__qualname__ = name
+
+
+_rename(_NotFound, "FileNotFoundError")
+_rename(_Exists, "FileExistsError")
+_rename(_Permission, "PermissionError")
+_rename(_IsFolder, "IsADirectoryError")
 
 _BY_ERRNO: dict[int, type[FileError]] = {
     _errno.ENOENT: _NotFound,
@@ -173,4 +181,12 @@ def usage(text: str) -> UsageError:
     """A :class:`UsageError` that the Python code raises."""
     error = UsageError(text)
     error.code = "usage"
+    return error
+
+
+def argument(text: str, *remedies: str) -> ArgumentError:
+    """An :class:`ArgumentError`, for which Python itself would raise a ``TypeError``."""
+    error = ArgumentError(text)
+    error.code = "usage"
+    error.remedies = remedies
     return error

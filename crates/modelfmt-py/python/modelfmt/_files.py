@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import IO, Any, Unpack
 from typing import cast as typed
 
-from . import _given, _modelfmt, _opening
+from . import _content, _given, _modelfmt, _opening
 from ._errors import usage
+from ._keywords import checked, names_of
 from ._model import Level, Model, json_object, opened
 from ._opening import Content, Key, Opening, Path, Requests
 from ._progress import Progress, callback
@@ -40,6 +41,7 @@ class Converted:
     nbytes: int | None = None
 
 
+@checked(*Opening.__annotations__)
 def convert(
     source: Path | Content | Model | Sequence[Path | Model],
     path: Path,
@@ -119,6 +121,7 @@ def _merged(
     return opened(typed("Path | Content | Model", source), opening, verify=verify).native()
 
 
+@checked(*names_of(convert))
 def select(
     source: Path | Content | Model | Sequence[Path | Model],
     path: Path,
@@ -195,6 +198,7 @@ def _layout(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+@checked(*Requests.__annotations__)
 def save(
     tensors: Mapping[str, Any] | Iterable[tuple[str, Any]],
     path: Path | IO[bytes],
@@ -215,7 +219,7 @@ def save(
     align: int | None = None,
     checksum: str | None = None,
     stringify: bool = False,
-    overwrite: bool = True,
+    overwrite: bool = False,
     threads: int | None = None,
     progress: Progress = None,
     **requests: Unpack[Requests],
@@ -223,18 +227,16 @@ def save(
     """Writes tensors to a file: arrays of numpy and torch, :class:`Tensor`, and anything with DLPack or the array interface. ``path``
     may be the URL of an object in a bucket: ``s3://``, ``gs://`` or ``az://``.
 
-    The file extension of ``path`` chooses the format, or ``format`` does. The file appears when it is complete, and replaces one
-    that exists unless ``overwrite`` is false. A mapping or a list is written straight from its memory. The tensors of an iterator
-    are taken one at a time, and their bytes wait in a temporary file until all are there: beside the target, or for a bucket in the
-    folder for temporary files.
+    The file extension of ``path`` chooses the format, or ``format`` does. The file appears when it is complete. One that exists is
+    replaced only with ``overwrite``. A mapping or a list is written straight from its memory. The tensors of an iterator are taken
+    one at a time, and their bytes wait in a temporary file until all are there: beside the target, or for a bucket in the folder for
+    temporary files. So memory holds two of them at most, the one that is written and the one that the iterator makes.
 
     ``stringify`` turns metadata that the format can hold only as text (safetensors) into JSON text.
     """
     text = dumps(metadata or {})
     given = {**_layout(locals()), "stringify": stringify}
     told = callback(progress, "saving")
-    if unknown := requests.keys() - Requests.__annotations__.keys():
-        raise TypeError(f"save has no keyword {', '.join(sorted(unknown))}")
     opening = _opening.requests(requests)
     if not isinstance(path, (str, os.PathLike)):
         if format is None:
@@ -243,14 +245,17 @@ def save(
         return
     path = os.fspath(path)
     name = format_of(format, path)
+    if not (overwrite or shard_size or _opening.is_url(path)):
+        # Before an iterator makes its tensors, which may take long. What is written then looks again.
+        _modelfmt.refuse_existing(path)
     folder = tempfile.gettempdir() if _opening.is_url(path) else os.path.dirname(path) or "."
     pairs: Any
     if isinstance(tensors, Model):
         pairs = [(tensor.name, tensor) for tensor in tensors.tensors()]
     else:
         pairs = _given.pairs(tensors)
-    with _given.given(pairs, folder) as described:
-        _modelfmt.save(path, name, described, text, given, opening, threads, told)
+    ready = _given.prepared(pairs, name, folder)
+    _modelfmt.save(path, name, ready.tensors, ready.storage, text, given, opening, threads, told)
 
 
 def _save_to_object(
@@ -260,14 +265,15 @@ def _save_to_object(
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model")
         pairs = _given.pairs(tensors)
-        with _given.given(pairs, folder) as described:
-            _modelfmt.save(path, format, described, metadata, given, {}, threads, told)
+        ready = _given.prepared(pairs, format, folder)
+        _modelfmt.save(path, format, ready.tensors, ready.storage, metadata, given, {}, threads, told)
         if os.listdir(folder) != ["model"]:
             raise usage(f"{format} is several files, and a file object takes one: give a path")
         with open(path, "rb") as file:
             shutil.copyfileobj(file, out, 1 << 20)
 
 
+@checked(*Opening.__annotations__)
 def verify(
     path: Path | Content | Model,
     level: Level = "full",
@@ -284,14 +290,15 @@ def verify(
     """
     if isinstance(path, Model):
         return opened(path, opening).verify(level, threads=threads, progress=progress)
-    if isinstance(path, (bytes, bytearray, memoryview)):
+    if _content.is_content(path):
         return Model(path, verify=False, **opening).verify(level, threads=threads, progress=progress)
     given = _opening.given(opening)
     told = callback(progress, "verifying")
-    report = _modelfmt.verify(os.fspath(path), level, given, allow_symlinks, threads, told)
+    report = _modelfmt.verify(_content.path_of(path), level, given, allow_symlinks, threads, told)
     return json_object(report)
 
 
+@checked(*Opening.__annotations__)
 def check(
     path: Path | Content | Model,
     *,
@@ -303,6 +310,7 @@ def check(
     return opened(path, opening).check(threads=threads, progress=progress)
 
 
+@checked(*Opening.__annotations__)
 def inspect(
     path: Path | Content | Model,
     *,
@@ -314,6 +322,7 @@ def inspect(
     return opened(path, opening).inspect(hash=hash, tensors=tensors)
 
 
+@checked()
 def diff(
     a: Path | Content | Model,
     b: Path | Content | Model,
@@ -336,6 +345,7 @@ def diff(
     return json_object(report)
 
 
+@checked(*Opening.__annotations__)
 def stats(
     path: Path | Content | Model, name: str, *, threads: int | None = None, **opening: Unpack[Opening]
 ) -> dict[str, Any]:
@@ -343,11 +353,13 @@ def stats(
     return opened(path, opening).stats(name, threads=threads)
 
 
+@checked(*Opening.__annotations__)
 def show(path: Path | Content | Model, *names: str, **opening: Unpack[Opening]) -> str:
     """What ``modelfmt show`` prints."""
     return opened(path, opening).show(*names)
 
 
+@checked()
 def formats() -> dict[str, str | None]:
     """The formats that are written, each with its file extension."""
     return {name: ending for name, ending, is_written in _modelfmt.formats() if is_written}

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import mmap
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sized
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _dtypes
+from . import _dtypes, _modelfmt, _unwritable
 from ._dtypes import Array
 from ._errors import unsupported, usage
 from ._tensor import Tensor
 
-#: Name, dtype, shape, and an object with the buffer protocol.
+#: Name, dtype, shape, and an object with the buffer protocol, or the first byte and the number of bytes in a file.
 Described = tuple[str, str, tuple[int, ...], Any]
 
 
@@ -39,35 +36,34 @@ def _checked(tensors: Iterable[Any]) -> Iterator[tuple[str, Any]]:
         yield pair[0], pair[1]
 
 
-@contextlib.contextmanager
-def given(tensors: Iterable[tuple[str, Any]], folder: str) -> Iterator[list[Described]]:
-    """The tensors as they are written. Their bytes stay where they are as long as the block lasts."""
-    if isinstance(tensors, Sized):
-        yield [describe(name, value) for name, value in tensors]
-        return
-    with tempfile.TemporaryFile(dir=folder) as file:
-        places: list[tuple[str, str, tuple[int, ...], int, int]] = []
-        for name, value in tensors:
-            name, dtype, shape, data = describe(name, value)
-            start = file.tell()
-            places.append((name, dtype, shape, start, start + memoryview(data).nbytes))
-            file.write(data)
-            del value, data
-        file.flush()
-        if file.tell() == 0:
-            yield [(name, dtype, shape, b"") for name, dtype, shape, _, _ in places]
-            return
-        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        whole = memoryview(mapped)
-        parts = [whole[start:end] for _, _, _, start, end in places]
-        try:
-            yield [(*place[:3], part) for place, part in zip(places, parts, strict=True)]
-        finally:
-            # After Ctrl-C an upload may still read: then the map stays as long as the process.
-            with contextlib.suppress(BufferError):
-                for part in [*parts, whole]:
-                    part.release()
-                mapped.close()
+class Prepared(NamedTuple):
+    """Tensors as they are written."""
+
+    #: Name, dtype, shape and bytes of each; of iterators, where in the file the bytes are.
+    tensors: list[Described]
+    #: The temporary file with the bytes of all of them.
+    storage: _modelfmt.Storage | None
+
+
+def prepared(tensors: Iterable[tuple[str, Any]], format: str, folder: str) -> Prepared:
+    """The tensors as a file of the format takes them. Those of an iterator are taken one at a time, and wait in a temporary file in the
+    folder.
+    """
+    storage = None if isinstance(tensors, Sized) else _modelfmt.Storage.temporary(folder)
+    described: list[Described] = []
+    names = set()
+    for name, value in tensors:
+        name, dtype, shape, data = describe(name, value)
+        unfit = _modelfmt.unfit(format, name, dtype, len(shape))
+        if unfit is not None:
+            raise _unwritable.unfit(format, name, value, len(shape), unfit)
+        if name in names:
+            raise _unwritable.twice(name)
+        names.add(name)
+        described.append((name, dtype, shape, data if storage is None else storage.write(data)))
+        # Or it would be there as long as the next one is made.
+        del value, data
+    return Prepared(described, storage)
 
 
 def dtype_of(name: str, value: Any) -> str:
@@ -75,7 +71,7 @@ def dtype_of(name: str, value: Any) -> str:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         return TORCH_DTYPES.get(str(value.dtype).removeprefix("torch."), "")
-    return value.dtype if isinstance(value, Tensor) else _dtypes.of_numpy(as_numpy(name, value).dtype)
+    return value.dtype if isinstance(value, Tensor) else _of_numpy(name, as_numpy(name, value))
 
 
 def describe(name: str, value: Any) -> Described:
@@ -88,28 +84,34 @@ def describe(name: str, value: Any) -> Described:
     if torch is not None and isinstance(value, torch.Tensor):
         return _of_torch(torch, name, value)
     array = as_numpy(name, value)
-    dtype = _dtypes.of_numpy(array.dtype)
+    dtype = _of_numpy(name, array)
     if dtype in _dtypes.PACKED:
         return name, dtype, array.shape, _dtypes.pack(dtype, np.ascontiguousarray(array))
     return name, dtype, array.shape, as_bytes(array)
+
+
+def _of_numpy(name: str, array: Array) -> str:
+    dtype = _dtypes.of_numpy(array.dtype)
+    if dtype is None:
+        raise _unwritable.array(name, array.dtype)
+    return dtype
 
 
 def as_numpy(name: str, value: Any) -> Array:
     """An array of numpy, without a copy where that is possible."""
     if isinstance(value, np.ndarray):
         return value
-    if hasattr(value, "__array_interface__") or hasattr(value, "__array__"):
-        return np.asarray(value)
-    if hasattr(value, "__dlpack__"):
-        # mypy does not know that any object with the two methods will do.
-        array: Array = np.from_dlpack(value)
-        return array
-    if isinstance(value, (bool, int, float, list, tuple, np.generic)):
-        return np.asarray(value)
-    more = "; give its own names and arrays" if isinstance(value, Mapping) else ""
-    raise unsupported(
-        f"tensor {name!r} is a {type(value).__name__}, which has neither DLPack nor the array interface{more}"
-    )
+    is_number = isinstance(value, (bool, int, float, list, tuple, np.generic))
+    try:
+        if is_number or hasattr(value, "__array_interface__") or hasattr(value, "__array__"):
+            return np.asarray(value)
+        if hasattr(value, "__dlpack__"):
+            # mypy does not know that any object with the two methods will do.
+            array: Array = np.from_dlpack(value)
+            return array
+    except (TypeError, ValueError, RuntimeError, BufferError) as error:
+        raise _unwritable.not_converted(name, value, error) from error
+    raise _unwritable.no_array(name, value)
 
 
 def as_bytes(array: Array) -> Array:
@@ -122,9 +124,13 @@ def as_bytes(array: Array) -> Array:
 def _of_torch(torch: Any, name: str, value: Any) -> Described:
     dtype = TORCH_DTYPES.get(str(value.dtype).removeprefix("torch."))
     if dtype is None:
-        raise unsupported(f"tensor {name!r}: no file format has torch's type {value.dtype}")
+        raise _unwritable.of_torch(name, value)
     if value.layout != torch.strided:
-        raise unsupported(f"tensor {name!r} is sparse", "tensor.to_dense()")
+        remedy = f"tensors[{name!r}].to_dense()"
+        raise unsupported(f"tensor {name!r} is not dense: pass {remedy}", remedy)
+    if value.device.type == "meta":
+        remedy = f"{{name: tensor for name, tensor in tensors.items() if name != {name!r}}}"
+        raise unsupported(f"tensor {name!r} is on torch's device meta, and has no values: load them, or pass {remedy}", remedy)
     shape = tuple(value.shape)
     value = value.detach().to("cpu").contiguous()
     # By DLPack: torch's own numpy() needs the numpy that torch was built with, and has no bf16.

@@ -9,10 +9,12 @@ from typing import Any, Literal
 
 from . import _modelfmt
 from ._errors import usage
+from ._keywords import checked
 from ._opening import Key, Path, is_url
 from ._progress import Progress, callback
 
-KeyType = Literal["ed25519", "x25519", "p256", "p384", "p521"]
+# A union of literals: mypy.stubtest takes a Literal of several for a mistake.
+KeyType = Literal["ed25519"] | Literal["x25519"] | Literal["p256"] | Literal["p384"] | Literal["p521"]
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ class Outboard:
     nbytes: int
 
 
+@checked()
 def outboard(path: Path, *, overwrite: bool = False, progress: Progress = None) -> Outboard:
     """Writes the outboard of a file of any kind beside it. With the outboard and the pin that is returned, any range of the file can
     be checked alone, also when it is read from a URL.
@@ -64,6 +67,7 @@ def outboard(path: Path, *, overwrite: bool = False, progress: Progress = None) 
     return Outboard(*_modelfmt.outboard(os.fspath(path), overwrite, callback(progress, "hashing")))
 
 
+@checked()
 def keygen(path: Path, key_type: KeyType) -> KeyPair:
     """Makes a key: writes the private half to ``path`` (PEM, PKCS#8, readable only by you), the public half to ``path`` + ``.pub``.
 
@@ -74,6 +78,7 @@ def keygen(path: Path, key_type: KeyType) -> KeyPair:
     return KeyPair(os.fspath(path), public, id)
 
 
+@checked()
 def sign(
     path: Path,
     key: Key | Sequence[Key],

@@ -9,14 +9,16 @@ import numpy as np
 
 from . import _dtypes
 from ._errors import usage
+from ._keywords import checked
 from ._model import Model, opened
 from ._opening import Content, Opening, Path
 from ._progress import Progress, callback
-from ._tensor import Tensor
+from ._tensor import TORCH_NAMES, Tensor
 
-Framework = Literal["numpy", "torch", "jax", "mlx", "tensor"]
+Framework = Literal["numpy"] | Literal["torch"] | Literal["jax"] | Literal["mlx"] | Literal["tensor"]
 
 
+@checked(*Opening.__annotations__)
 def load(
     path: Path | Content | Model,
     device: Any = "cpu",
@@ -83,7 +85,7 @@ def _fill(
         memories, _ = native.load([position], verify, threads, None)
         tensor = Tensor(name, dtype_name, tuple(shape), nbytes, memory=memories.pop())
         if isinstance(target, np.ndarray):
-            np.copyto(target, _numbers(tensor), casting="same_kind")
+            np.copyto(target, _numbers(tensor, target.dtype), casting="same_kind")
         else:
             target.copy_(tensor.torch())
         done += nbytes
@@ -91,9 +93,20 @@ def _fill(
             told(done, total)
 
 
-def _numbers(tensor: Tensor) -> _dtypes.Array:
-    is_plain = tensor.dtype in _dtypes.NATIVE or tensor.dtype in _dtypes.EXTENDED or tensor.dtype in _dtypes.PACKED
-    return tensor.numpy() if is_plain else tensor.dequantize()
+def _numbers(tensor: Tensor, wanted: np.dtype[Any]) -> _dtypes.Array:
+    """The values, in the wanted type if that is theirs, else in one of numpy's own, so that nobody needs ml_dtypes for float32."""
+    extended = _dtypes.EXTENDED.get(tensor.dtype)
+    is_same = extended is not None and extended.ml_dtype == wanted.name
+    return tensor.numpy() if is_same else _plain(tensor)
+
+
+def _plain(tensor: Tensor) -> _dtypes.Array:
+    """The values in a type that numpy itself has: floats that it lacks and blocks as ``float32``, which holds each of them."""
+    if tensor.dtype in _dtypes.NATIVE:
+        return tensor.numpy()
+    if tensor.dtype in _dtypes.PACKED and _dtypes.PACKED[tensor.dtype].kind != "code":
+        return _dtypes.unpack_integers(tensor.dtype, tensor.raw(), tensor.shape)
+    return tensor.dequantize()
 
 
 def _finisher(framework: Framework | None, device: Any, dtype: Any) -> Any:
@@ -111,9 +124,9 @@ def _finisher(framework: Framework | None, device: Any, dtype: Any) -> Any:
     if framework == "torch":
         return lambda tensor: _as_torch(tensor, device, dtype)
     if framework == "jax":
-        return lambda tensor: tensor.jax() if dtype is None else tensor.jax().astype(dtype)
+        return lambda tensor: _as_jax(tensor, dtype)
     if framework == "mlx":
-        return lambda tensor: tensor.mlx() if dtype is None else tensor.mlx().astype(dtype)
+        return lambda tensor: _as_mlx(tensor, dtype)
     raise _unknown(framework)
 
 
@@ -127,8 +140,8 @@ def _unknown(framework: object) -> Exception:
 def _as_numpy(tensor: Tensor, dtype: Any) -> _dtypes.Array:
     if dtype is None:
         return tensor.numpy()
-    values = _numbers(tensor)
     wanted = _numpy_dtype(dtype)
+    values = _numbers(tensor, wanted)
     is_float = tensor.dtype not in _dtypes.NATIVE or values.dtype.kind in "fc"
     return values.astype(wanted, copy=False) if is_float else values
 
@@ -146,6 +159,29 @@ def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
     return wanted
 
 
+def _as_jax(tensor: Tensor, dtype: Any) -> Any:
+    if dtype is None:
+        return tensor.jax()
+    import jax.numpy
+
+    return jax.numpy.asarray(_as_numpy(tensor, dtype))
+
+
+def _as_mlx(tensor: Tensor, dtype: Any) -> Any:
+    if dtype is None:
+        return tensor.mlx()
+    import mlx.core
+
+    if isinstance(dtype, str):
+        known = getattr(mlx.core, TORCH_NAMES.get(dtype, dtype), None)
+        if known is None:
+            raise usage(f"dtype={dtype!r} is no type of modelfmt's or mlx's, such as 'f16'")
+        dtype = known
+    values = mlx.core.array(_plain(tensor))
+    is_float = tensor.dtype not in _dtypes.NATIVE or mlx.core.issubdtype(values.dtype, mlx.core.inexact)
+    return values.astype(dtype) if is_float else values
+
+
 def _as_torch(tensor: Tensor, device: Any, dtype: Any) -> Any:
     import torch
 
@@ -154,8 +190,6 @@ def _as_torch(tensor: Tensor, device: Any, dtype: Any) -> Any:
     else:
         values = tensor.torch()
     if isinstance(dtype, str):
-        from ._tensor import TORCH_NAMES
-
         known = getattr(torch, TORCH_NAMES.get(dtype, dtype), None)
         if not isinstance(known, torch.dtype):
             raise usage(f"dtype={dtype!r} is no type of modelfmt's or torch's, such as 'f16'")

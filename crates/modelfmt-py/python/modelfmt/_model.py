@@ -8,16 +8,20 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Literal, Self, Unpack
+from typing import Any, Literal, Self, Unpack, cast
 
-from . import _html, _modelfmt, _opening
+from . import _content, _html, _modelfmt, _opening
 from ._dtypes import Array
 from ._errors import VerifyError, usage
+from ._keywords import checked
 from ._opening import Content, Opening, Path
 from ._progress import Progress, callback
 from ._tensor import Tensor
 
-Level = Literal["header", "control", "full"]
+Level = Literal["header"] | Literal["control"] | Literal["full"]
+
+# How many tensors ``repr`` shows.
+_SHOWN = 8
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ class TensorInfo:
     quant: dict[str, Any] | None
 
 
+@checked(*Opening.__annotations__)
 def open(
     path: Path | Content,
     *,
@@ -43,7 +48,10 @@ def open(
     mmap: bool = False,
     **opening: Unpack[Opening],
 ) -> Model:
-    """Opens a model of any format: a path, a URL, or the content of a file as ``bytes``.
+    """Opens a model of any format: a path, a URL, the content of a file as ``bytes``, or an open file in binary mode.
+
+    An open file is read from its beginning, wherever it stands, and stays where it stands. If it is a plain file of this machine, that is
+    read when you ask for values; anything else with ``read``, such as a member of an archive, is copied to a temporary file.
 
     URLs are ``https://``, ``http://``, ``s3://``, ``gs://``, ``az://``, ``hf://OWNER/REPO/FILE`` and ``file://``, read by ranges.
     Credentials and endpoints come from the environment, as the providers' own tools read them.
@@ -100,6 +108,7 @@ class Model(Mapping[str, Array]):
     :func:`open` makes one. ``Model(path, verify=False)`` also opens a MAG file whose checksum is wrong, to look at what is left.
     """
 
+    @checked(*Opening.__annotations__)
     def __init__(
         self, path: Path | Content, *, mmap: bool = False, verify: bool = True, **opening: Unpack[Opening]
     ) -> None:
@@ -107,11 +116,10 @@ class Model(Mapping[str, Array]):
         self._path: str | None = None
         self._process: int | None = None
         self._native: _modelfmt.Model | None
-        if isinstance(path, (bytes, bytearray, memoryview)):
-            given = _opening.given(opening)
-            self._native = _modelfmt.Model.of_content("content", path, verify, given)
+        if _content.is_content(path):
+            self._native = _content.opened(cast("Content", path), mmap, verify, _opening.given(opening))
         else:
-            self._path = os.fspath(path)
+            self._path = _content.path_of(path)
             self._native = self._opened()
 
     def _opened(self) -> _modelfmt.Model:
@@ -135,7 +143,7 @@ class Model(Mapping[str, Array]):
 
     @property
     def path(self) -> str | None:
-        """The path or URL by which it was opened, without the parts that may be secret; ``None`` for content."""
+        """The path or URL by which it was opened, without the parts that may be secret; ``None`` for content and open files."""
         if self._path is None or self._process is None or self._native is None:
             return self._path if self._process is None else None
         return self._native.path
@@ -216,6 +224,7 @@ class Model(Mapping[str, Array]):
         names = self.native().names()
         return [names[position] for position in self.native().matching(patterns)]
 
+    @checked()
     def verify(
         self, level: Level = "full", *, threads: int | None = None, progress: Progress = None
     ) -> dict[str, Any]:
@@ -223,6 +232,7 @@ class Model(Mapping[str, Array]):
         report = self.native().verify(level, threads, callback(progress, "verifying"))
         return json_object(report)
 
+    @checked()
     def check(self, *, threads: int | None = None, progress: Progress = None) -> dict[str, Any]:
         """What is wrong with the values, as ``modelfmt check --json`` prints it: NaN, infinities, and tensors that are all
         zero, constant or duplicates. ``ok`` is false if a tensor holds NaN or an infinity, or if an index and its files disagree.
@@ -230,17 +240,20 @@ class Model(Mapping[str, Array]):
         report = _modelfmt.check(self.native(), threads, callback(progress, "checking"))
         return json_object(report)
 
+    @checked()
     def inspect(self, *, hash: bool = False, tensors: str | list[str] | None = None) -> dict[str, Any]:
         """What ``modelfmt inspect --json`` prints."""
         patterns = [tensors] if isinstance(tensors, str) else tensors
         return json_object(self.native().inspect(hash, patterns, None, None))
 
+    @checked()
     def stats(self, name: str, *, threads: int | None = None) -> dict[str, Any]:
         """Statistics of a tensor's values: ``count``, ``min``, ``max``, ``mean``, ``median``, ``std`` of the finite ones, ``nan``,
         ``pos_inf``, ``neg_inf``, and a ``histogram`` of ``(from, to, count)``.
         """
         return self.native().stats(self.native().find(name), threads)
 
+    @checked()
     def show(self, *names: str) -> str:
         """What ``modelfmt show`` prints: values, statistics and histograms, of all tensors or of those named."""
         return self.native().show(names, None)
@@ -268,7 +281,7 @@ class Model(Mapping[str, Array]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._path is None:
-            raise TypeError("a model that was opened from its content has no path to be pickled by")
+            raise TypeError("a model that was opened from its content or an open file has no path to be pickled by")
         path = self._path if _opening.is_url(self._path) else os.path.abspath(self._path)
         return (_reopen, (path, self._mmap, self._verify, _opening.picklable(self._opening)))
 
@@ -277,10 +290,22 @@ class Model(Mapping[str, Array]):
             return "<Model, closed>"
         where = f" {self.path!r}" if self._path is not None else ""
         count = len(self)
-        return f"<Model {self.format}{where}: {count} tensor{'' if count == 1 else 's'}>"
+        lines = [f"<Model {self.format}{where}: {count} tensor{'' if count == 1 else 's'}"]
+        first = self.native().first(_SHOWN)
+        for name, dtype, shape in first:
+            dims = ", ".join(map(str, shape))
+            lines.append(f"  {_cut(repr(name))}: {dtype}[{_cut(dims)}]")
+        if len(first) < count:
+            lines.append(f"  … {count - len(first):,} more")
+        return "\n".join(lines) + ">"
 
     def _repr_html_(self) -> str:
         return _html.table(self) if self._native is not None else "<p>closed</p>"
+
+
+def _cut(text: str) -> str:
+    """Text, of which only the beginning is shown if it is long."""
+    return text if len(text) <= 100 else f"{text[:99]}…"
 
 
 def _reopen(path: str, mmap: bool, verify: bool, opening: Opening) -> Model:

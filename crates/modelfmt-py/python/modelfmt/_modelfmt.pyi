@@ -4,6 +4,33 @@ from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any, final
 
+# PyO3 makes it.
+__all__ = [
+    "Memory",
+    "Model",
+    "Plan",
+    "Storage",
+    "__version__",
+    "abort_uploads",
+    "check",
+    "convert",
+    "decode",
+    "diff",
+    "edit",
+    "format_of_name",
+    "formats",
+    "keygen",
+    "outboard",
+    "program",
+    "recover",
+    "refuse_existing",
+    "save",
+    "sign",
+    "unfit",
+    "verify",
+    "write_oinf",
+]
+
 __version__: str
 
 _Progress = Callable[[int, int], object] | None
@@ -19,11 +46,21 @@ class Memory:
     def dlpack(self, code: int, bits: int, shape: Sequence[int], version: int) -> object: ...
 
 @final
+class Storage:
+    @staticmethod
+    def temporary(folder: _Path) -> Storage: ...
+    @staticmethod
+    def of_descriptor(descriptor: int) -> Storage: ...
+    def write(self, bytes: Any) -> tuple[int, int]: ...
+
+@final
 class Model:
     @staticmethod
     def open(path: _Path, mmap: bool, verify: bool, given: dict[str, Any]) -> Model: ...
     @staticmethod
     def of_content(name: str, content: Any, verify: bool, given: dict[str, Any]) -> Model: ...
+    @staticmethod
+    def of_storage(name: str, storage: Storage, mmap: bool, verify: bool, given: dict[str, Any]) -> Model: ...
     @staticmethod
     def merged(models: Sequence[Model]) -> Model: ...
     def __len__(self) -> int: ...
@@ -39,6 +76,7 @@ class Model:
     @property
     def file_size(self) -> int: ...
     def names(self) -> list[str]: ...
+    def first(self, count: int) -> list[tuple[str, str, list[int]]]: ...
     def matching(self, patterns: Sequence[str]) -> list[int]: ...
     def position(self, name: str) -> int | None: ...
     def find(self, name: str) -> int: ...
@@ -86,12 +124,15 @@ def save(
     path: _Path,
     format: str,
     tensors: Sequence[tuple[str, str, Sequence[int], Any]],
+    storage: Storage | None,
     metadata: str,
     given: dict[str, Any],
     opening: dict[str, Any],
     threads: int | None,
     progress: _Progress,
 ) -> None: ...
+def unfit(format: str, name: str, dtype: str, rank: int) -> tuple[str, str, str | None, bool] | None: ...
+def refuse_existing(path: _Path) -> None: ...
 def decode(dtype: str, shape: Sequence[int], bytes: Any) -> Memory: ...
 def verify(
     path: _Path,

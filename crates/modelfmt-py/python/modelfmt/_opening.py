@@ -5,12 +5,21 @@ from __future__ import annotations
 import atexit
 import os
 from collections.abc import Sequence
-from typing import Any, TypedDict, cast
+from typing import Any, Protocol, TypedDict, cast
 
 from . import _modelfmt
 
 Path = str | os.PathLike[str]
-Content = bytes | bytearray | memoryview
+
+
+class Readable(Protocol):
+    """An open file in binary mode: anything with ``read``. If it has ``seek`` too, all of it is read, else what is left."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+
+#: The content of a file, or an open file.
+Content = bytes | bytearray | memoryview | Readable
 #: A path to a key, or the key itself: its PEM as ``bytes``.
 Key = Path | bytes
 

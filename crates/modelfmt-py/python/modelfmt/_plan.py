@@ -11,6 +11,7 @@ from typing import Any, Unpack, cast
 from . import _modelfmt, _opening
 from ._errors import usage
 from ._files import Converted, Rules, conversion, format_of
+from ._keywords import checked
 from ._model import Model
 from ._opening import Opening, Path
 from ._progress import Progress, callback
@@ -47,6 +48,7 @@ class Converting(Opening, total=False):
     overwrite: bool
 
 
+@checked(*Converting.__annotations__)
 def plan_convert(
     source: Path,
     path: Path,
@@ -89,9 +91,6 @@ class ConversionPlan:
     def _make(self) -> None:
         source, path, format, options = self._given
         opening = cast("Opening", {name: options[name] for name in Opening.__annotations__ if name in options})
-        known = Converting.__annotations__.keys() | {"shard_size"}
-        if unknown := options.keys() - known - opening.keys():
-            raise TypeError(f"plan_convert has no keyword {', '.join(sorted(unknown))}")
         self._process = os.getpid()
         self._model = Model(source, verify=options.get("verify", True), **opening)
         name = format_of(format, path)
@@ -123,6 +122,7 @@ class ConversionPlan:
         self._receipts[number] = receipt
         return receipt
 
+    @checked()
     def finish(
         self, receipts: Iterable[str] = (), *, threads: int | None = None, progress: Progress = None
     ) -> Converted:
@@ -156,10 +156,12 @@ def _unpickled(given: bytes, id: str) -> ConversionPlan:
     return plan
 
 
-@functools.lru_cache(maxsize=4)
-def _made(process: int, given: bytes) -> ConversionPlan:
-    """A plan for all the parts that a worker writes. A fork makes its own."""
+def _make(process: int, given: bytes) -> ConversionPlan:
     return ConversionPlan(*pickle.loads(given))
+
+
+#: A plan for all the parts that a worker writes. A fork makes its own.
+_made = functools.lru_cache(maxsize=4)(_make)
 
 
 class PlannedPart:
@@ -174,6 +176,7 @@ class PlannedPart:
         #: The number of its tensors, and of their bytes.
         self.tensors, self.nbytes = tensors, nbytes
 
+    @checked()
     def write(self, *, threads: int | None = None, progress: Progress = None) -> str:
         """Writes the part, in place of one that a killed worker has left. Returns its receipt, for
         :meth:`ConversionPlan.finish`: a line of text, which can be sent to another process.

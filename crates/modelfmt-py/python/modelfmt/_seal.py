@@ -7,12 +7,14 @@ from typing import Unpack
 
 from ._errors import usage
 from ._files import Converted, convert
+from ._keywords import checked
 from ._model import Model, opened
 from ._opening import Content, Key, Opening, Path
 from ._progress import Progress
 from ._sealing import Seal
 
 
+@checked()
 def seal(
     source: Path | Content | Model,
     path: Path,
@@ -49,6 +51,7 @@ def seal(
     )
 
 
+@checked(*Opening.__annotations__)
 def unseal(
     source: Path | Content | Model,
     path: Path,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ._errors import usage
+from ._keywords import checked
 from ._opening import Key
 
 
@@ -23,6 +24,10 @@ class Seal:
     key_id: str | None = None
     #: Encrypt names, shapes and metadata too. The number of tensors and their sizes stay visible.
     hide_index: bool = False
+
+
+# A dataclass makes it, and it takes keywords as any function does.
+setattr(Seal, "__init__", checked()(Seal.__init__))
 
 
 def sealing(seal: Seal | None, sign: Key | Sequence[Key] | None, revision: int | None) -> dict[str, Any] | None:

@@ -134,10 +134,9 @@ class Tensor:
 
         name = TORCH_NAMES.get(self.dtype)
         if self.dtype in PACKED:
-            values = self.numpy()
             if PACKED[self.dtype].kind == "code":
                 raise unsupported(f"torch has no type for {self.dtype}; .dequantize() gives float32")
-            small = values.astype(np.uint8 if PACKED[self.dtype].kind == "uint" else np.int8, copy=False)
+            small = _dtypes.unpack_integers(self.dtype, self.raw(), self.shape)
             memory, shape, dtype = Memory.copy_of(small.reshape(-1).view(np.uint8)), self.shape, str(small.dtype)
         elif name is None:
             memory, shape, dtype = self.memory(), self._block_shape(), "uint8"

@@ -150,7 +150,8 @@ impl Capabilities {
     }
 
     /// Why the format cannot have a tensor of that name, if it cannot.
-    pub(crate) fn name_fault(&self, name: &str) -> Option<Cow<'static, str>> {
+    #[must_use]
+    pub fn name_fault(&self, name: &str) -> Option<Cow<'static, str>> {
         match self.names {
             Names::Any => None,
             Names::AnyBut(reserved) => (name == reserved)

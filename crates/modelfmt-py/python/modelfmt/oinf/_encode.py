@@ -65,7 +65,7 @@ def _cast(array: Array, dtype: str) -> Array:
 def named(array: Array) -> str:
     """The name of an array's type, which has to be one of OINF's."""
     name = _dtypes.of_numpy(array.dtype)
-    if name == "c64" or name not in _dtypes.NATIVE:
+    if name is None or name == "c64" or name not in _dtypes.NATIVE:
         raise usage(f"OINF has no type for numpy's {array.dtype}")
     return name
 

@@ -20,7 +20,7 @@ def save_file(
     tensors: Mapping[str, Any], filename: str | os.PathLike[str], metadata: Mapping[str, str] | None
 ) -> None:
     """Writes a file, which replaces one that exists."""
-    _files.save(_sorted(tensors), filename, "safetensors", metadata)
+    _files.save(_sorted(tensors), filename, "safetensors", metadata, overwrite=True)
 
 
 def save(tensors: Mapping[str, Any], metadata: Mapping[str, str] | None) -> bytes:
