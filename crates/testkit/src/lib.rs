@@ -10,6 +10,8 @@ mod oracle;
 mod patch;
 pub mod reference;
 pub mod servers;
+#[cfg(unix)]
+pub mod signals;
 mod slow;
 mod sources;
 mod workspace;

@@ -8,7 +8,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::common::{modelfmt_in, program};
+use testkit::signals::{self, hears_signals};
+
+use crate::common::{fill_header, modelfmt_in, program};
 
 /// A safetensors file with tensors of so many bytes each.
 fn model(path: &Path, tensors: usize, nbytes: usize) {
@@ -209,17 +211,10 @@ fn work_is_done_where_no_thread_can_be_had() {
 #[test]
 fn a_signal_ends_a_process_that_has_no_thread_to_hear_it() {
     let folder = tempfile::tempdir().unwrap();
-    model(&folder.path().join("m.safetensors"), 1, 1000);
-    // It waits for standard input, which never comes.
-    let mut child = without_threads(folder.path())
-        .args(["inspect", "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(300));
-    assert!(child.try_wait().unwrap().is_none());
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let mut command = without_threads(folder.path());
+    command.args(["inspect", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = hears_signals(&mut command).spawn().unwrap();
+    fill_header(&mut child);
+    signals::send(&child, "INT");
     assert_eq!(child.wait().unwrap().signal(), Some(2));
 }

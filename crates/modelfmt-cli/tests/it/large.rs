@@ -31,7 +31,7 @@ fn sparse_model(path: &Path, tensors: u64) {
 fn start(folder: &Path, args: &str) -> Child {
     let mut command = Command::new(program());
     command.current_dir(folder).args(args.split_whitespace()).stdout(Stdio::null()).stderr(Stdio::piped());
-    command.spawn().unwrap()
+    testkit::signals::hears_signals(&mut command).spawn().unwrap()
 }
 
 /// Waits for the process and gives the most memory that it held, in KiB. The system keeps the peak, so looking now and
@@ -114,8 +114,7 @@ fn an_interrupted_conversion_leaves_nothing_behind() {
     while !is_begun() {
         sleep(Duration::from_millis(1));
     }
-    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(killed.success());
+    testkit::signals::send(&child, "INT");
     assert_eq!(child.wait().unwrap().code(), Some(130), "it stops by itself, after cleaning up");
     let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["large.safetensors"]);

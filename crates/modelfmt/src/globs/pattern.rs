@@ -214,7 +214,9 @@ impl<I: Iterator<Item = char>> Parser<I> {
     /// One star, or two. `**/` at the beginning or behind a slash is any number of folders, none too.
     fn stars(&mut self, before: Option<char>) {
         let begin = self.groups.last().map_or(0, |group| group.begin);
-        let is_at_folder = self.steps.len() == begin || before == Some('/');
+        // Braces without anything in them leave no step, but what follows them is no beginning.
+        let is_first = self.steps.len() == begin && before != Some('}');
+        let is_at_folder = is_first || before == Some('/');
         if self.rest.next_if_eq(&'*').is_none() || !is_at_folder || self.rest.next_if_eq(&'/').is_none() {
             self.steps.push(Step::Many);
             return;

@@ -7,8 +7,9 @@
     reason = "this is test code"
 )]
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
 
 use serde_json::Value;
 
@@ -73,6 +74,15 @@ pub(crate) fn run(command: &mut Command) -> Run {
 /// A file below `testdata`.
 pub(crate) fn testdata(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(name).canonicalize().expect(name)
+}
+
+/// Gives the program that reads from standard input more of a header than a pipe holds, and less than there is to come. Then it
+/// reads, and waits for more.
+pub(crate) fn fill_header(child: &mut Child) {
+    let mut header = (1u64 << 20).to_le_bytes().to_vec();
+    header.push(b'{');
+    header.resize(256 << 10, b' ');
+    child.stdin.as_mut().expect("a pipe").write_all(&header).expect("it is read");
 }
 
 /// A folder with keys and passphrases, whose contents the program must never print.
