@@ -60,7 +60,7 @@ def test_load(tmp_path):
     modelfmt.load(path, into=into)
     assert all(torch.equal(into[name], tensor) for name, tensor in tensors.items())
     module = torch.nn.Linear(3, 2)
-    modelfmt.save(module.state_dict(), path)
+    modelfmt.save(module.state_dict(), path, overwrite=True)
     other = torch.nn.Linear(3, 2)
     other.load_state_dict(modelfmt.load(path, framework="torch"))
     assert torch.equal(other.weight, module.weight)
@@ -76,11 +76,25 @@ def test_what_is_saved_as_it_is(tmp_path):
     modelfmt.save({"t": turned, "p": part, "q": parameter}, path)
     loaded = modelfmt.load(path, framework="torch")
     assert torch.equal(loaded["t"], turned) and torch.equal(loaded["p"], part) and torch.equal(loaded["q"], parameter)
-    with pytest.raises(modelfmt.UnsupportedError, match="sparse") as caught:
-        modelfmt.save({"s": torch.eye(3).to_sparse()}, path)
-    assert caught.value.remedies == ("tensor.to_dense()",)
-    with pytest.raises(modelfmt.UnsupportedError, match="complex128"):
-        modelfmt.save({"s": torch.zeros(2, dtype=torch.complex128)}, path)
+    double = torch.zeros(2, dtype=torch.complex128)
+    quantized = torch.quantize_per_tensor(torch.ones(2), 1.0, 0, torch.qint8)
+    for value, ending, remedy in [
+        (torch.eye(3).to_sparse(), "safetensors", "tensors['s'].to_dense()"),
+        (double, "safetensors", "tensors['s'].to(torch.complex64)"),
+        (quantized, "safetensors", "tensors['s'].dequantize()"),
+        (torch.ones(2, dtype=torch.uint8), "gguf", "tensors['s'].to(torch.int16)"),
+        (torch.ones(2, dtype=torch.complex64), "gguf", "torch.view_as_real(tensors['s'])"),
+        (torch.ones(2, dtype=torch.bfloat16), "mag", "tensors['s'].to(torch.float32)"),
+    ]:
+        other = tmp_path / f"other.{ending}"
+        tensors = {"s": value}
+        with pytest.raises(modelfmt.UnsupportedError, match="tensor 's'") as caught:
+            modelfmt.save(tensors, other)
+        assert caught.value.remedies == (remedy,)
+        modelfmt.save({"s": eval(remedy)}, other)
+        other.unlink()
+    with pytest.raises(modelfmt.UnsupportedError, match="'s' .*has no values"):
+        modelfmt.save({"s": torch.ones(2, device="meta")}, tmp_path / "meta.aero")
 
 
 def test_blocks():

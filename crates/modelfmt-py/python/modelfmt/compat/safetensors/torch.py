@@ -107,6 +107,8 @@ def _check(tensors: Any) -> None:
             raise ValueError(f"Key `{name}` is invalid, expected torch.Tensor but received {type(tensor)}")
         if tensor.layout != torch.strided:
             sparse.append(name)
+        if tensor.device.type == "meta":
+            raise RuntimeError(f"Cannot copy out of meta tensor `{name}`, which has no values")
     if sparse:
         raise ValueError(
             f"You are trying to save a sparse tensors: `{sparse}` which this library does not support."
