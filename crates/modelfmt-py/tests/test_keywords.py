@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import modelfmt
+import modelfmt.oinf
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,10 @@ def test_a_near_miss_is_told(call, wrong, meant):
 FUNCTIONS = [getattr(modelfmt, name) for name in modelfmt.__all__]
 
 
-@pytest.mark.parametrize("call", [it for it in FUNCTIONS if inspect.isfunction(it)] + [modelfmt.Model, modelfmt.Seal])
+MORE = [modelfmt.Model, modelfmt.Seal, modelfmt.oinf.write_oinf, modelfmt.oinf.read_oinf]
+
+
+@pytest.mark.parametrize("call", [it for it in FUNCTIONS if inspect.isfunction(it)] + MORE)
 def test_every_function_says_what_it_has(call):
     known = inspect.signature(call).parameters.values()
     own = [it.name for it in known if it.kind in (it.KEYWORD_ONLY, it.POSITIONAL_OR_KEYWORD)]

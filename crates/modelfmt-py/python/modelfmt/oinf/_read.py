@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .._errors import usage
+from .._keywords import checked
 from .._model import Model
 from .._opening import Content
 from .._tensor import Tensor
@@ -19,6 +20,7 @@ from ._fields import DICTS, Bitset, Field, ScalarValue, SizeVar, TensorSpec, Uni
 T = TypeVar("T")
 
 
+@checked()
 def read_oinf(path: str | os.PathLike[str] | Content, cls: type[T]) -> T:
     """Reads an OINF file into a dataclass.
 

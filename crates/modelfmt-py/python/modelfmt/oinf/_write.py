@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import _modelfmt
 from .._errors import usage
+from .._keywords import checked
 from . import _encode
 from ._fields import (
     DICTS,
@@ -28,6 +29,7 @@ Metadata = tuple[str, str, Any]
 Tensor = tuple[str, str, tuple[int, ...], bytes | None]
 
 
+@checked()
 def write_oinf(instance: Any, path: str | os.PathLike[str]) -> None:
     """Writes a dataclass instance to an OINF file, which replaces one that exists.
 
