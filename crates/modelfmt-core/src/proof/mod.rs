@@ -11,6 +11,9 @@
 //! - or nothing else ([`HashProof`]): then the first read goes over the whole file once. What it keeps, at most 4 MiB,
 //!   proves every later read.
 //!
+//! Where somebody goes over a file anyway, such as for the digest that a signature has of it, a [`Recording`] keeps the same, and
+//! [`RecordedProof`] proves later reads by it.
+//!
 //! ```
 //! use modelfmt_core::Source;
 //! use modelfmt_core::proof::VerifiedSource;
@@ -30,6 +33,7 @@
 
 mod by_hash;
 mod by_outboard;
+mod recorded;
 mod verified;
 mod write;
 
@@ -43,6 +47,7 @@ pub use blake3_tree::{GROUP, Mismatch, Page};
 
 pub use self::by_hash::{CustomDigest, HashProof};
 pub use self::by_outboard::OutboardProof;
+pub use self::recorded::{RecordedProof, Recording};
 pub use self::verified::{AsyncVerifiedSource, VerifiedSource};
 pub use self::write::{OutboardError, write_outboard};
 use crate::fetch::Fetch;

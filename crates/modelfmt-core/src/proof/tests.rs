@@ -250,3 +250,62 @@ fn an_outboard_that_cannot_be_written_or_is_stopped() {
     let error = write_outboard(&file, &MemoryFile::new(), &work).unwrap_err();
     assert!(matches!(error, OutboardError::Read(_)));
 }
+
+/// What a pass over each of some ranges keeps of a file.
+fn recorded(file: &[u8], ranges: &[Range<usize>], step: usize, groups: u64) -> RecordedProof {
+    let pages = ranges.iter().map(|range| {
+        let mut recording = Recording::new(range.len() as u64, groups);
+        file[range.clone()].chunks(step).for_each(|piece| recording.update(piece));
+        (range.start as u64, recording.finish().unwrap())
+    });
+    RecordedProof::new(pages, "what was signed".into())
+}
+
+#[test]
+fn a_pass_for_another_purpose_proves_later_reads() {
+    for len in LENGTHS {
+        let file = bytes(len);
+        for (step, groups) in [(1, 8), (1000, 1 << 16), (16_384, 4), (2_000_000, 2)] {
+            if step == 1 && len > 20_000 {
+                continue;
+            }
+            // Ranges of any length follow each other, as in signatures that hash in ranges.
+            let cuts = [0, len / 3, len / 3 * 2, len];
+            let ranges: Vec<_> =
+                cuts.windows(2).map(|cut| cut[0]..cut[1]).filter(|r| !r.is_empty()).collect();
+            let whole: Vec<_> = std::iter::once(0..len).collect();
+            for ranges in [&whole, &ranges] {
+                let proof = recorded(&file, ranges, step, groups);
+                assert_eq!(proof.len(), len as u64);
+                let source = VerifiedSource::new(&file, &proof);
+                if len < 20_000 {
+                    contract_test(&source, &file).unwrap();
+                }
+                assert!(*source.read(0..len as u64).unwrap() == file[..]);
+                for at in (0..len).step_by(100_003) {
+                    let mut other = file.clone();
+                    other[at] ^= 1;
+                    let other = VerifiedSource::new(Ranges::new(&other), &proof);
+                    let error = other.read(at as u64..at as u64 + 1).unwrap_err();
+                    let Some(ProofError::Bytes { start, end, .. }) = ProofError::within(&error) else {
+                        panic!("{error:?}")
+                    };
+                    assert!((*start..*end).contains(&(at as u64)), "{error}");
+                }
+                // What came after the recorded bytes is proved by nothing.
+                let longer = [&file[..], b"x"].concat();
+                let longer = VerifiedSource::new(&longer, &proof);
+                assert!(longer.read(len as u64..len as u64 + 1).is_err());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_recording_of_another_length_proves_nothing() {
+    for (len, came) in [(10u64, 9usize), (10, 11), (0, 1), (300_000, 299_999), (300_000, 300_001)] {
+        let mut recording = Recording::new(len, 1 << 16);
+        recording.update(&bytes(came));
+        assert!(recording.finish().is_none(), "{len} {came}");
+    }
+}

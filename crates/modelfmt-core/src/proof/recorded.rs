@@ -1,0 +1,146 @@
+//! What is kept of a pass over a file, to check later reads of it.
+
+use std::io;
+use std::sync::Arc;
+
+use blake3_tree::{Branch, Page, Recorder, Shape};
+
+use super::{Part, Proof, ProofError};
+use crate::execution::PIECE;
+use crate::fetch::Fetch;
+
+/// Records bytes while somebody goes over them for a purpose of their own, such as a digest of another kind: 64 bytes for each group of 16 KiB, or
+/// of more where the groups would be too many.
+///
+/// ```
+/// use modelfmt_core::Source;
+/// use modelfmt_core::proof::{RecordedProof, Recording, VerifiedSource};
+///
+/// let mut file = vec![7; 100_000];
+/// let mut recording = Recording::new(file.len() as u64, 1 << 16);
+/// file.chunks(1000).for_each(|piece| recording.update(piece));
+/// let page = recording.finish().ok_or("all bytes came")?;
+/// let proof = RecordedProof::new([(0, page)], "what was signed".into());
+///
+/// assert!(VerifiedSource::new(&file, &proof).read(50_000..50_009).is_ok());
+/// file[50_000] ^= 1;
+/// assert!(VerifiedSource::new(&file, &proof).read(50_000..50_009).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Recording {
+    shape: Shape,
+    recorder: Recorder,
+    /// Where the bytes that are held begin.
+    at: u64,
+    held: Vec<u8>,
+    /// Bytes that are hashed at once.
+    piece: usize,
+    is_whole: bool,
+}
+
+impl Recording {
+    /// Of `len` bytes, of which at most `groups` groups are distinguished.
+    #[must_use]
+    pub fn new(len: u64, groups: u64) -> Self {
+        let shape = Shape::at_most(len, groups);
+        let piece = usize::try_from(shape.group().max(PIECE)).unwrap_or(usize::MAX);
+        Self { shape, recorder: Recorder::new(shape), at: 0, held: Vec::new(), piece, is_whole: true }
+    }
+
+    /// Takes the next bytes.
+    pub fn update(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            if self.held.is_empty()
+                && let Some((piece, rest)) = bytes.split_at_checked(self.piece)
+            {
+                self.push(piece);
+                bytes = rest;
+                continue;
+            }
+            let (taken, rest) = bytes.split_at(bytes.len().min(self.piece - self.held.len()));
+            self.held.extend_from_slice(taken);
+            bytes = rest;
+            if self.held.len() == self.piece {
+                self.push_held();
+            }
+        }
+    }
+
+    fn push_held(&mut self) {
+        let mut held = std::mem::take(&mut self.held);
+        self.push(&held);
+        held.clear();
+        self.held = held;
+    }
+
+    fn push(&mut self, piece: &[u8]) {
+        match Branch::new(self.shape, self.at, piece) {
+            Some(branch) => self.recorder.push(&branch),
+            None => self.is_whole = false,
+        }
+        self.at = self.at.saturating_add(piece.len() as u64);
+    }
+
+    /// What proves the bytes, if as many came as there had to be.
+    #[must_use]
+    pub fn finish(mut self) -> Option<Page> {
+        if !self.held.is_empty() || self.shape.is_empty() {
+            self.push_held();
+        }
+        let (_, page) = self.recorder.finish().filter(|_| self.is_whole && self.at == self.shape.len())?;
+        Some(page)
+    }
+}
+
+/// The proof of a file that was gone over before, in one [`Recording`] or in several of ranges that follow each other.
+#[derive(Clone, Debug)]
+pub struct RecordedProof {
+    /// Where each begins in the file, in that order.
+    pages: Arc<[(u64, Arc<Page>)]>,
+    root: Arc<str>,
+}
+
+impl RecordedProof {
+    /// Of what was recorded, and where each range begins in the file, in order. Errors say that bytes are not those of `root`.
+    #[must_use]
+    pub fn new(pages: impl IntoIterator<Item = (u64, Page)>, root: Arc<str>) -> Self {
+        Self { pages: pages.into_iter().map(|(at, page)| (at, Arc::new(page))).collect(), root }
+    }
+
+    /// The bytes that it proves.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.pages.last().map_or(0, |(at, page)| at.saturating_add(page.range().end))
+    }
+
+    /// Whether that is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Proof for RecordedProof {
+    async fn part<S: Fetch>(&self, _: &S, at: u64) -> io::Result<Part> {
+        let after = self.pages.partition_point(|(start, _)| *start <= at);
+        let found = after.checked_sub(1).and_then(|number| self.pages.get(number));
+        let found = found.filter(|(start, page)| at - start < page.range().end);
+        let (start, page) = found.ok_or_else(|| ProofError::Bytes {
+            start: at,
+            end: at.saturating_add(1),
+            root: Arc::clone(&self.root),
+        })?;
+        Ok(Part::new(*start, Arc::clone(page), Arc::clone(&self.root)))
+    }
+}
+
+impl<P: Proof> Proof for &P {
+    async fn part<S: Fetch>(&self, source: &S, at: u64) -> io::Result<Part> {
+        (**self).part(source, at).await
+    }
+
+    fn is_slow(&self, range: &std::ops::Range<u64>) -> bool {
+        (**self).is_slow(range)
+    }
+}
