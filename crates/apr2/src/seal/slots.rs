@@ -83,7 +83,17 @@ fn of_passphrase(
     caps: &Argon2Caps,
     beyond: &mut Option<SealFault>,
 ) -> Option<Secret> {
-    of_type(slots, PASSPHRASE).take(PASSPHRASE_SLOTS).find_map(|payload| {
+    of_type(slots, PASSPHRASE).enumerate().find_map(|(number, payload)| {
+        if number >= PASSPHRASE_SLOTS {
+            // Any of these may be the one for the passphrase.
+            beyond.get_or_insert_with(|| {
+                let most = format!(
+                    "a passphrase is tried on {PASSPHRASE_SLOTS} slots at most, and the file has more"
+                );
+                SealFault::Limit(most)
+            });
+            return None;
+        }
         let (fixed, rest) = payload.split_first_chunk::<28>()?;
         let mut c = Fields(fixed);
         let (salt, costs) = (c.array::<16>().ok()?, Costs::decode(&mut c).ok()?);
@@ -200,4 +210,41 @@ pub(crate) fn for_raw_key(
     let (key, aad) = raw_key_parts(key, id, uuid);
     let wrapped = close(&key, &nonce, &aad, file_key)?;
     Ok(Slot { kind: RAW_KEY, payload: [&nonce[..], &wrapped, id].concat() })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+
+    #[test]
+    fn a_passphrase_of_a_slot_beyond_those_that_are_tried_is_a_limit() {
+        let (file_key, uuid) = ([1; 32], [2; 16]);
+        let costs = Costs { memory: 8, passes: 1, lanes: 1 };
+        let phrase = |number: u8| Passphrase::from_bytes(&[b'a' + number]).unwrap();
+        let slot = |number: u8| {
+            for_passphrase(&phrase(number), costs, [number; 16], [number; 12], &file_key, &uuid).unwrap()
+        };
+        let all: Vec<Slot> = (0..6).map(slot).collect();
+        let opened = |slots: &[Slot], number| unwrap(slots, &Access::new().open_with(phrase(number)), &uuid);
+        assert_eq!(*opened(&all, 3).unwrap(), file_key);
+        for beyond in [4, 5, 9] {
+            let fault = opened(&all, beyond).unwrap_err();
+            assert_eq!(
+                fault.to_string(),
+                "SealLimit: a passphrase is tried on 4 slots at most, and the file has more"
+            );
+        }
+        assert!(matches!(opened(&all[..4], 9), Err(SealFault::NoKey(_))));
+        // Another key opens it all the same.
+        let raw = RawKey::from_bytes(&[3; 32]);
+        let mut more = all;
+        more.push(Slot {
+            kind: RAW_KEY,
+            payload: for_raw_key(&raw, b"id", [0; 12], &file_key, &uuid).unwrap().payload,
+        });
+        let both = Access::new().open_with(phrase(5)).open_with(raw);
+        assert_eq!(*unwrap(&more, &both, &uuid).unwrap(), file_key);
+    }
 }
