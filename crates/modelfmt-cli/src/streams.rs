@@ -24,31 +24,33 @@ const PIECE: usize = 1 << 20;
 
 /// Opens a model: a path, a URL, or `-`.
 pub(crate) fn open(path: &Path, open: &OpenArgs) -> Result<Model> {
-    signed_beside(path, open, |open| open_with(path, open, &open.options()?))
+    open_signed(path, open, &VerifyOptions::new(), true)
 }
 
-/// Opens a model, and then demands the signature beside it, if it has to be there and nowhere else.
-fn signed_beside(
+/// The same, with what says how a signature beside it is checked, and whether that shows no progress.
+pub(crate) fn open_signed(
     path: &Path,
     open: &OpenArgs,
-    opened: impl FnOnce(&OpenArgs) -> Result<Model>,
+    signatures: &VerifyOptions,
+    quiet: bool,
 ) -> Result<Model> {
+    let options = options(path, open, signatures, quiet)?;
+    open_with(path, open, &options)
+}
+
+/// How a model is opened. If its signature has to be beside it and nowhere else, that is verified here, and what is read later is what was signed.
+fn options(path: &Path, open: &OpenArgs, signatures: &VerifyOptions, quiet: bool) -> Result<OpenOptions> {
     if !beside::is_demanded(path, open) {
-        return opened(open);
+        return open.options();
     }
-    let model = opened(&open.without_signers()).map_err(|failure| beside::explained(path, open, failure))?;
-    beside::expect(&model, open)?;
-    Ok(model)
+    let options = open.without_signers().options()?;
+    Ok(options.signed_files(beside::signed(path, open, signatures, quiet)?))
 }
 
 /// Opens a model whose values are to be written again. A file that its own checksum refuses opens with `no_verify`, and
 /// the error says so where that would help.
 pub(crate) fn open_for_copy(path: &Path, no_verify: bool, open: &OpenArgs) -> Result<Model> {
-    signed_beside(path, open, |open| intact(path, no_verify, open))
-}
-
-fn intact(path: &Path, no_verify: bool, open: &OpenArgs) -> Result<Model> {
-    let options = open.options()?;
+    let options = options(path, open, &VerifyOptions::new(), true)?;
     let ignoring = options.clone().ignore_checksum(true);
     if no_verify {
         return open_with(path, open, &ignoring);

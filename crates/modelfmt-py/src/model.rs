@@ -82,7 +82,9 @@ fn open_mapped(path: &Path, options: &OpenOptions) -> Result<Model, Error> {
     let files: SharedFiles =
         shared_files(MappedFolder { folder: Folder::containing(path), maps: Arc::clone(&maps) });
     let model = options.open_source(&path.to_string_lossy(), Box::new(source), Some(files))?;
-    Ok(Model { model: Arc::new(model), maps: Some(maps), is_remote: false })
+    // What has to be checked is read through the model, and not lent as it is.
+    let maps = (!options.binds_content()).then_some(maps);
+    Ok(Model { model: Arc::new(model), maps, is_remote: false })
 }
 
 #[pymethods]
@@ -103,7 +105,10 @@ impl Model {
         }
         let is_beside = signed::is_beside(&opening, &place);
         // Without `verify`, a wrong checksum is no error either.
-        let options = opening.options(py, is_beside)?.ignore_checksum(!verify);
+        let mut options = opening.options(py, is_beside)?.ignore_checksum(!verify);
+        if is_beside {
+            options = options.signed_files(signed::demand(py, place.shown(), opening.keys)?);
+        }
         let is_remote = place.is_remote();
         let shown = place.shown();
         let open = move || match mmap && !shown.is_dir() {
@@ -118,11 +123,7 @@ impl Model {
             true => work::run(py, None, &Progress::none(), move |_| open())?,
             false => py.detach(open),
         };
-        let opened = opened.map_err(|error| raise(py, &error))?;
-        if is_beside {
-            signed::demand(py, &opened.model, opening.keys)?;
-        }
-        Ok(opened)
+        opened.map_err(|error| raise(py, &error))
     }
 
     /// Opens the content of a file.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use modelfmt::keys::{KeyType, PrivateKey, PublicKey, write_pair};
-use modelfmt::oms::{self, SignOptions, VerifyOptions};
-use modelfmt::{Error, Format, Overwrite, SignatureScope, detached_signature};
+use modelfmt::oms::{self, SignOptions, SignedFiles, VerifyOptions};
+use modelfmt::{Error, Format, Overwrite, signed_files};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -67,19 +67,12 @@ fn one_key(py: Python<'_>, keyword: &str, keys: &[Bound<'_, PyAny>]) -> PyResult
     private_key(key)
 }
 
-/// Requires a signature beside the model by one of the keys, and checks every byte that it covers.
-pub(crate) fn demand(py: Python<'_>, model: &Arc<modelfmt::Model>, keys: Vec<PublicKey>) -> PyResult<()> {
-    let model = Arc::clone(model);
-    let path = model.path().display().to_string();
-    let found = work::run(py, None, &Progress::none(), move |work| {
-        detached_signature(&model, &keys, &VerifyOptions::new(), SignatureScope::All, work)
+/// Requires a signature beside the model by one of the keys, and checks every byte that it covers. What is read through the result is what was signed.
+pub(crate) fn demand(py: Python<'_>, path: PathBuf, keys: Vec<PublicKey>) -> PyResult<Arc<SignedFiles>> {
+    let files = work::run(py, None, &Progress::none(), move |work| {
+        signed_files(&path, &keys, &VerifyOptions::new(), work)
     })?;
-    let why = match found {
-        Some(found) if found.is_trusted == Some(true) => return Ok(()),
-        Some(found) => found.problem.unwrap_or_else(|| "it is by none of the keys".to_owned()),
-        None => "there is no signature beside it that covers it".to_owned(),
-    };
-    Err(refuse(py, "signature", &format!("{path}: {why}")))
+    files.map_err(|error| raise(py, &error))
 }
 
 /// Signs a file or folder: an APR2 file inside, anything else by a signature beside it. Returns what was written.

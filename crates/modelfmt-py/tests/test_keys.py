@@ -240,3 +240,38 @@ def test_a_conversion_signs(tmp_path, saved):
     keys = [public("sign", "alice"), public("sign", "bob")]
     model = modelfmt.open(path, keys=keys, threshold=2)
     assert list(model) and not model.is_encrypted
+
+
+def _demands(path, key):
+    """A pin and a signature of a file, each of which fixes every byte of it."""
+    pin = modelfmt.outboard(path).pin
+    modelfmt.sign(path, key.private)
+    return [{"pin": pin}, {"keys": key.public}]
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+def test_what_is_read_later_is_what_was_signed_or_pinned(tmp_path, mmap):
+    path = tmp_path / "m.safetensors"
+    modelfmt.save({"w": np.arange(100_000, dtype=np.int32)}, path)
+    for given in _demands(path, modelfmt.keygen(tmp_path / "release.pem", "p256")):
+        good = path.read_bytes()
+        model = modelfmt.open(path, mmap=mmap, **given)
+        assert model["w"][-1] == 99_999
+        # In place: a new file would leave the map as it was.
+        with path.open("r+b") as file:
+            file.seek(-4, 2)
+            file.write(b"\0\0\0\0")
+        with pytest.raises(modelfmt.VerifyError):
+            model["w"]
+        path.write_bytes(good)
+
+
+def test_a_config_that_nothing_covers_names_nothing(tmp_path):
+    path, out = tmp_path / "m.safetensors", tmp_path / "out.aero"
+    modelfmt.save({"w": np.zeros(2, np.float32)}, path)
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    for given in [{}, *_demands(path, modelfmt.keygen(tmp_path / "release.pem", "p256"))]:
+        done = modelfmt.convert(modelfmt.open(path, **given), out, overwrite=True)
+        expected = "does not cover the config.json" if given else 'architecture is "bert", from the config.json'
+        assert any(expected in note for note in done.notes)
+        assert modelfmt.open(out).metadata["json"]["architecture"] == ("unknown" if given else "bert")

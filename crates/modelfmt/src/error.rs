@@ -247,6 +247,14 @@ pub enum Error {
         /// Its format.
         format: Format,
     },
+    /// The signature beside a model does not count, or a file is not what was signed.
+    #[error("{why}")]
+    Signature {
+        /// The model.
+        path: PathBuf,
+        /// Why, with the file.
+        why: String,
+    },
     /// Two tensors would have one name.
     #[error("{}: tensors {:?} and {:?} would have one name, {:?}", path.display(), Shortened(first), Shortened(second), Shortened(name))]
     SameName {
@@ -343,6 +351,7 @@ impl Error {
             Self::Interrupted { .. } => "interrupted",
             Self::NotEditable { .. } => "not-editable",
             Self::NotSealable { .. } => "not-sealable",
+            Self::Signature { .. } => "signature",
         }
     }
 

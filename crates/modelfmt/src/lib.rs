@@ -320,7 +320,7 @@ pub use printable::Printable;
 pub use quant::Quant;
 pub use show::{ShowOptions, show, show_object, show_tensors, show_with, stats};
 #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
-pub use signed::{DetachedSignature, SignatureScope, detached_signature};
+pub use signed::{DetachedSignature, signed_files};
 #[cfg(not(target_arch = "wasm32"))]
 pub use verify::verify;
 pub use verify::{FileReport, verify_source};

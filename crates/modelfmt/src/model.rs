@@ -2,12 +2,11 @@
 
 use std::any::Any;
 use std::fmt;
-use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use modelfmt_core::source::{BoxSource, Files, SharedFiles, shared_files};
+use modelfmt_core::source::{BoxSource, SharedFiles, shared_files};
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::source::{FileSource, Folder, folder_of};
 use modelfmt_core::value::{Object, Value};
@@ -15,16 +14,17 @@ use modelfmt_core::{
     Bytes, Container, Encoding, Location, Source as _, TensorInfo, TensorView, author::Extent,
 };
 
+#[cfg(not(target_arch = "wasm32"))]
+use crate::beside::Beside;
 use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::formats::capabilities::Access;
 use crate::formats::entry::{Opened, ToOpen, reader_of};
 use crate::formats::merged::Merged;
-use crate::open::OpenOptions;
+use crate::open::{ALONE, NoFiles, OpenOptions};
 use crate::pin::Pin;
 use crate::pin::open::Pinned;
-use crate::quant::Quant;
 use crate::unrecognized::{self, Stranger};
 
 impl OpenOptions {
@@ -51,7 +51,8 @@ impl OpenOptions {
         let files = shared_files(crate::settled::Settled(Folder::containing(&index)));
         let outboard = if self.has_hash() { crate::pin::open::outboard_of(&index)? } else { None };
         let model = self.open_as(path.to_owned(), &index, source, Some(files), outboard)?;
-        Ok(Model { on_disk: Some(index), ..model })
+        let beside = Beside::of(self, &index);
+        Ok(Model { on_disk: Some(index), beside, ..model })
     }
 
     /// Opens a source of any format. `name` stands for the file in errors. The index of a set needs `files`, which
@@ -80,6 +81,8 @@ impl OpenOptions {
         files: Option<SharedFiles>,
         outboard: Option<BoxSource>,
     ) -> Result<Model> {
+        #[cfg(feature = "sign")]
+        let (source, files) = crate::signed_source::checked(self, index, source, files)?;
         let (source, pinned) = match self.pin {
             Some(Pin::B3(hash)) => {
                 let (source, pinned) = crate::pin::open::by_hash(index, source, hash, outboard)?;
@@ -123,26 +126,15 @@ impl OpenOptions {
             index_file: index_file.map(|file| (name, file)),
             #[cfg(not(target_arch = "wasm32"))]
             on_disk: None,
+            #[cfg(not(target_arch = "wasm32"))]
+            beside: Beside::Nothing,
+            #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
+            signed: self.signed.clone(),
             opened: opened.into(),
             members: Vec::new(),
         })
     }
 }
-
-/// The files beside a source, of which nothing is known. Only a file that turns out to be one of several asks for them.
-struct NoFiles;
-
-impl Files for NoFiles {
-    type Source = BoxSource;
-
-    fn open(&self, _: &str) -> io::Result<BoxSource> {
-        let why = "the model has other files, and was opened as one source; open it by its path (or give the files to open_source)";
-        Err(io::Error::new(io::ErrorKind::NotFound, why))
-    }
-}
-
-/// What an index is without the files that it names.
-const ALONE: &str = "it is the index of a set, whose other files are beside it; open it by its path (or give the files to open_source)";
 
 /// An open model of any format.
 ///
@@ -159,6 +151,12 @@ pub struct Model {
     /// The file that was opened by its path: the model, or its index.
     #[cfg(not(target_arch = "wasm32"))]
     pub(crate) on_disk: Option<PathBuf>,
+    /// The files beside it that count.
+    #[cfg(not(target_arch = "wasm32"))]
+    beside: Beside,
+    /// What it is read through, if it was opened so.
+    #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
+    pub(crate) signed: Option<Arc<modelfmt_oms::SignedFiles>>,
     opened: Arc<dyn Opened>,
     /// The models that it was made of, each with the position of its first tensor; none of one model.
     members: Vec<(usize, Model)>,
@@ -293,6 +291,10 @@ impl Model {
             index_file: None,
             #[cfg(not(target_arch = "wasm32"))]
             on_disk: members.first().and_then(|(_, first)| first.on_disk.clone()),
+            #[cfg(not(target_arch = "wasm32"))]
+            beside: Beside::Nothing, // each has its own
+            #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
+            signed: None,
             opened: Arc::new(merged),
             members,
         })
@@ -337,10 +339,10 @@ impl Model {
         })
     }
 
-    /// Where a config.json may be, for a model in a folder.
+    /// The files beside it that count.
     #[cfg(not(target_arch = "wasm32"))]
-    pub(crate) fn config(&self) -> Option<PathBuf> {
-        self.on_disk.as_ref().map(|index| index.with_file_name("config.json"))
+    pub(crate) const fn beside(&self) -> &Beside {
+        &self.beside
     }
 
     /// The format.
@@ -583,17 +585,5 @@ impl Model {
     /// The file that an error is of: of a model that was made of several, the one that it names.
     pub(crate) fn path_of(&self, error: &modelfmt_core::AnyError) -> PathBuf {
         error.path().filter(|_| self.is_merged()).map_or_else(|| self.path.clone(), PathBuf::from)
-    }
-}
-
-impl Model {
-    /// Scales and zero points of the tensor at a position, if the file has them beside its values. Reads them.
-    ///
-    /// # Errors
-    /// [`Error::File`] if they cannot be read, or break a rule of the format.
-    pub fn quant(&self, position: usize) -> Result<Option<Quant>> {
-        let (model, position) = self.member_at(position);
-        let Some(quant) = model.format().driver().and_then(|driver| driver.quant) else { return Ok(None) };
-        quant(model.opened(), position).map_err(|error| model.failed(error))
     }
 }

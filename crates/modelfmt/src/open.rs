@@ -1,6 +1,9 @@
 //! How a model is opened.
 
+use std::io;
+
 use modelfmt_core::Limits;
+use modelfmt_core::source::{BoxSource, Files};
 
 use crate::pin::Pin;
 
@@ -12,6 +15,8 @@ pub struct OpenOptions {
     pub(crate) pin: Option<Pin>,
     #[cfg(feature = "seal")]
     pub(crate) access: Option<std::sync::Arc<apr2::seal::Access>>,
+    #[cfg(feature = "sign")]
+    pub(crate) signed: Option<std::sync::Arc<modelfmt_oms::SignedFiles>>,
 }
 
 impl OpenOptions {
@@ -31,7 +36,8 @@ impl OpenOptions {
     /// The pin of the file: it proves every byte that is read, whatever the format. With [`Pin::B3`], a file
     /// `FILE.obao4` beside the file is its outboard, which [`outboard`](fn@crate::outboard) writes; without one the whole file is
     /// hashed once. Of a set, the pin is that of its index; an AEROSET's has a SHA-256 of each other file, by which each is
-    /// checked when it is first read, and sets whose index has none are refused.
+    /// checked when it is first read, and sets whose index has none are refused. A config.json beside the file, which the pin does not cover, is not
+    /// read.
     #[must_use]
     pub fn pin(mut self, pin: Pin) -> Self {
         self.pin = Some(pin);
@@ -53,6 +59,50 @@ impl OpenOptions {
         self
     }
 
+    /// The files that a signature beside the model covers, from [`signed_files`](fn@crate::signed_files): only they are read, and every byte of them
+    /// is checked against what was hashed then. A file that is none of them, such as a part of a set or a config.json, is refused or not read.
+    ///
+    /// ```
+    /// use modelfmt::keys::{KeyType, PrivateKey};
+    /// use modelfmt::oms::{SignOptions, VerifyOptions, sign};
+    /// use modelfmt::{Execution, Format, OpenOptions, View, signed_files};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("m.safetensors");
+    /// let weights = [("w", View::new(&[1.0f32, 2.0], [2])?)];
+    /// modelfmt::save_as(Format::Safetensors, &path, weights, &modelfmt::Object::new())?;
+    /// let key = PrivateKey::from_bytes(KeyType::P256, &[7; 32])?; // PrivateKey::read("KEY")?
+    /// sign(&path, &key, &SignOptions::new(), &Execution::default())?;
+    ///
+    /// let trusted = [key.public().clone()]; // PublicKey::read("KEY.pub")?
+    /// let files = signed_files(&path, &trusted, &VerifyOptions::new(), &Execution::default())?;
+    /// let model = OpenOptions::new().signed_files(files).open(&path)?;
+    /// assert_eq!(model.tensor("w")?.to_f32()?, [1.0, 2.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "sign")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "sign")))]
+    #[must_use]
+    pub fn signed_files(mut self, files: std::sync::Arc<modelfmt_oms::SignedFiles>) -> Self {
+        self.signed = Some(files);
+        self
+    }
+
+    /// Whether what is read must be what a pin, a trusted signer or signed files say, so that every byte is checked. Bytes of the file that are
+    /// taken past the model, such as out of a map of your own, are not.
+    #[must_use]
+    pub fn binds_content(&self) -> bool {
+        #[cfg(feature = "sign")]
+        if self.signed.is_some() {
+            return true;
+        }
+        #[cfg(feature = "seal")]
+        if self.access.as_ref().is_some_and(|access| access.binds_content()) {
+            return true;
+        }
+        self.pin.is_some()
+    }
+
     /// What is demanded of a sealed file, a pin included.
     #[cfg(feature = "seal")]
     pub(crate) fn demanded(&self) -> Option<std::sync::Arc<apr2::seal::Access>> {
@@ -68,3 +118,18 @@ impl OpenOptions {
         self
     }
 }
+
+/// The files beside a source, of which nothing is known. Only a file that turns out to be one of several asks for them.
+pub(crate) struct NoFiles;
+
+impl Files for NoFiles {
+    type Source = BoxSource;
+
+    fn open(&self, _: &str) -> io::Result<BoxSource> {
+        let why = "the model has other files, and was opened as one source; open it by its path (or give the files to open_source)";
+        Err(io::Error::new(io::ErrorKind::NotFound, why))
+    }
+}
+
+/// What an index is without the files that it names.
+pub(crate) const ALONE: &str = "it is the index of a set, whose other files are beside it; open it by its path (or give the files to open_source)";

@@ -1,17 +1,19 @@
 //! Signatures beside files: OpenSSF Model Signing.
 
-use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use modelfmt_core::author::with_causes;
 use modelfmt_core::source::folder_of;
-use modelfmt_core::{Execution, Report, Source, VerifyLevel};
+use modelfmt_core::{Execution, Report, VerifyLevel};
 use modelfmt_keys::PublicKey;
 use modelfmt_oms::{
-    Bundle, OpenFiles, VerifyOptions, file_signature_path, folder_signature_path, signature_path,
+    Bundle, SignedFiles, VerifyOptions, file_signature_path, folder_signature_path, signature_path,
 };
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
+use crate::error::{Error, Result};
+use crate::folder::probe;
 use crate::formats::Format;
 use crate::model::Model;
 use crate::open::OpenOptions;
@@ -35,17 +37,8 @@ pub struct DetachedSignature {
     pub problem: Option<String>,
 }
 
-/// Which of the files that a signature covers are compared with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SignatureScope {
-    /// All of them.
-    All,
-    /// Those of the model. This is for a caller that has compared all files of the folder before, for another model in it.
-    Model,
-}
-
 impl Serialize for DetachedSignature {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(5))?;
         map.serialize_entry("path", &self.path.display().to_string())?;
         map.serialize_entry("of", &self.of.display().to_string())?;
@@ -56,68 +49,74 @@ impl Serialize for DetachedSignature {
     }
 }
 
-/// Looks for the signature that covers an open model: beside its file (`FILE.sig`), in its folder (`FOLDER/model.sig`). With keys it is verified, which
-/// reads every file that it covers. The model's own files are hashed as they are open, so what is then read from the model is what was signed.
-#[must_use]
-pub fn detached_signature(
-    model: &Model,
+impl DetachedSignature {
+    /// Looks for the signature that covers the model at a path: beside its file (`FILE.sig`), or in its folder (`FOLDER/model.sig`). Nothing is
+    /// verified: what it says is only a claim. [`signed_files`] verifies.
+    #[must_use]
+    pub fn find(model: impl AsRef<Path>) -> Option<Self> {
+        let model = model.as_ref();
+        // The signature of an index covers none of the files that it names.
+        let is_set = || {
+            probe(model)
+                .is_ok_and(|found| found.format.is_some_and(Format::is_set) || !found.files.is_empty())
+        };
+        let covering = [model, folder_of(model)].into_iter();
+        let mut found =
+            covering.map(|of| (of, signature_path(of))).filter(|(_, path)| std::fs::metadata(path).is_ok());
+        let (of, path) = found.find(|(of, _)| of.is_dir() || !is_set())?;
+        Some(Self::read(of, path))
+    }
+
+    fn read(of: &Path, path: PathBuf) -> Self {
+        let (key_id, problem) = match Bundle::read(&path) {
+            Ok(bundle) => (bundle.hint().map(str::to_owned), None),
+            Err(error) => (None, Some(with_causes(&error))),
+        };
+        Self { path, of: of.to_owned(), key_id, is_trusted: None, problem }
+    }
+}
+
+impl Model {
+    /// The signature beside it. If it was opened through [`signed_files`](OpenOptions::signed_files), that is trusted; else it is what
+    /// [`DetachedSignature::find`] finds.
+    #[must_use]
+    pub fn detached_signature(&self) -> Option<DetachedSignature> {
+        let Some(signed) = &self.signed else { return DetachedSignature::find(self.on_disk.as_ref()?) };
+        Some(DetachedSignature {
+            path: signed.signature().to_owned(),
+            of: signed.of().to_owned(),
+            key_id: Some(signed.key_id().to_string()),
+            is_trusted: Some(true),
+            problem: None,
+        })
+    }
+}
+
+/// Verifies the signature beside a model, [where it is](DetachedSignature::find), and hashes every file that it covers. Open the model through the result
+/// ([`OpenOptions::signed_files`]): what is read then is what was hashed here. It can be used for every model of a signed folder.
+///
+/// # Errors
+/// [`Error::Signature`] if there is no signature, it is by none of the keys, or a file is not what was signed.
+pub fn signed_files(
+    model: impl AsRef<Path>,
     keys: &[PublicKey],
     options: &VerifyOptions,
-    scope: SignatureScope,
     work: &Execution<'_>,
-) -> Option<DetachedSignature> {
-    let given = model.path();
-    // The signature of an index covers none of the files that it names.
-    let covering = [given, folder_of(given)].into_iter().filter(|of| of.is_dir() || !model.format().is_set());
-    let (of, path) = covering.map(|of| (of, signature_path(of))).find(|(_, path)| path.is_file())?;
-    let mut found =
-        DetachedSignature { path, of: of.to_owned(), key_id: None, is_trusted: None, problem: None };
-    let problem = match Bundle::read(&found.path) {
-        Ok(bundle) => {
-            found.key_id = bundle.hint().map(str::to_owned);
-            None
-        }
-        Err(error) => Some(with_causes(&error)),
-    };
-    if keys.is_empty() {
-        return Some(DetachedSignature { problem, ..found });
-    }
-    let open = open_files(model, of).only(scope == SignatureScope::Model);
-    let problem = match modelfmt_oms::verify_open(of, keys, options, &open, work) {
-        Ok(verified) if verified.is_ok() => None,
-        Ok(verified) => verified.findings().into_iter().next(),
-        Err(error) => Some(with_causes(&error)),
-    };
-    Some(DetachedSignature { is_trusted: Some(problem.is_none()), problem, ..found })
-}
-
-/// The files of a model as they are open, by their names below `of`.
-fn open_files<'m>(model: &'m Model, of: &Path) -> OpenFiles<'m> {
-    let mut open = OpenFiles::new();
-    for member in model.members() {
-        let Some(path) = member.on_disk.as_deref() else { continue };
-        let container = member.container();
-        let source_of =
-            move |number| container.source_of(number).map_err(|error| io::Error::other(with_causes(&error)));
-        match &member.index_file {
-            Some((_, index)) => {
-                open = open.file(name_below(of, path), move || Ok(index as &dyn Source));
-                for (number, name) in container.file_paths().iter().enumerate() {
-                    let name = name_below(of, &folder_of(path).join(name));
-                    open = open.file(name, move || source_of(number));
-                }
-            }
-            None => open = open.file(name_below(of, path), move || source_of(0)),
+) -> Result<Arc<SignedFiles>> {
+    let model = model.as_ref();
+    let failed = |why| Error::Signature { path: model.to_owned(), why };
+    let none = || failed(format!("{}: there is no signature beside it", model.display()));
+    let of = DetachedSignature::find(model).ok_or_else(none)?.of;
+    let verified = modelfmt_oms::verify_to_read(&of, keys, options, work);
+    match verified.map_err(|error| failed(with_causes(&error)))? {
+        (_, Some(files)) => Ok(Arc::new(files)),
+        (verified, None) => {
+            let mut findings = verified.findings().into_iter();
+            let (first, more) = (findings.next().unwrap_or_default(), findings.len());
+            let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
+            Err(failed(format!("{}: {first}{more}", of.display())))
         }
     }
-    open
-}
-
-/// What a signature of the folder `of` calls a file. What is not below it keeps its path, which no signature has.
-fn name_below(of: &Path, file: &Path) -> String {
-    let below = file.strip_prefix(of).unwrap_or(file);
-    let parts = below.components().filter(|part| *part != Component::CurDir);
-    parts.map(|part| part.as_os_str().to_string_lossy()).collect::<Vec<_>>().join("/")
 }
 
 /// Notes about the signatures beside a file that has just been changed, and in its folder.
@@ -145,18 +144,27 @@ impl OpenOptions {
         work: &Execution<'_>,
     ) -> FileReport {
         let path = path.as_ref();
-        let (mut report, model) = if path.is_dir() {
-            let report = Report::new(level);
-            (FileReport { path: path.to_owned(), format: None, pin: self.pin, report }, None)
-        } else {
-            self.opened_and_verified(path, level, work)
-        };
-        if report.format.is_some_and(Format::is_set) && !path.is_dir() {
+        if !path.is_dir() && probe(path).is_ok_and(|found| found.format.is_some_and(Format::is_set)) {
+            let mut report = self.verify(path, level, work);
             report.report.add("signature", vec![OF_SETS.to_owned()], "");
             return report;
         }
-        let open = model.as_ref().map_or_else(OpenFiles::new, |model| open_files(model, path));
-        let verified = modelfmt_oms::verify_open(path, keys, options, &open, work);
+        // What the signature covers is then read as it was hashed.
+        let (verified, opening) = match modelfmt_oms::verify_to_read(path, keys, options, work) {
+            Ok((verified, Some(files))) => (Ok(verified), self.clone().signed_files(Arc::new(files))),
+            Ok((verified, None)) => (Ok(verified), self.clone()),
+            Err(error) => (Err(error), self.clone()),
+        };
+        let mut report = match path.is_dir() {
+            true => {
+                FileReport { path: path.to_owned(), format: None, pin: self.pin, report: Report::new(level) }
+            }
+            false => opening.verify(path, level, work),
+        };
+        if report.format.is_some_and(Format::is_set) {
+            report.report.add("signature", vec![OF_SETS.to_owned()], "");
+            return report;
+        }
         if report.format.is_none() && verified.is_ok() && path.is_file() {
             report.report = Report::new(level); // it need not be a model
         }
@@ -176,76 +184,125 @@ mod tests {
 
     use super::*;
 
-    fn verified(model: &Model, scope: SignatureScope) -> DetachedSignature {
-        let key = PrivateKey::from_bytes(KeyType::P256, &[7; 32]).unwrap();
-        let (options, work) = (VerifyOptions::new(), Execution::default());
-        detached_signature(model, &[key.public().clone()], &options, scope, &work).unwrap()
+    fn key() -> PrivateKey {
+        PrivateKey::from_bytes(KeyType::P256, &[7; 32]).unwrap()
+    }
+
+    fn files_of(model: &Path) -> Result<Arc<SignedFiles>> {
+        signed_files(model, &[key().public().clone()], &VerifyOptions::new(), &Execution::default())
+    }
+
+    fn sign_it(of: &Path) -> PathBuf {
+        sign(of, &key(), &SignOptions::new(), &Execution::default()).unwrap().path
+    }
+
+    /// A safetensors file with one tensor of this byte, 100,000 times.
+    fn file(byte: u8) -> Vec<u8> {
+        let header = br#"{"w":{"dtype":"U8","shape":[100000],"data_offsets":[0,100000]}}"#;
+        [&(header.len() as u64).to_le_bytes()[..], header, &[byte; 100_000]].concat()
     }
 
     #[test]
-    fn a_model_that_was_opened_before_the_signed_one_came_is_not_trusted() {
+    fn what_is_read_is_what_was_hashed_whenever_the_file_changes() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("m.safetensors");
-        let text = |byte: u8| {
-            let header = br#"{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}"#;
-            [&(header.len() as u64).to_le_bytes()[..], header, &[byte]].concat()
-        };
-        let key = PrivateKey::from_bytes(KeyType::P256, &[7; 32]).unwrap();
         for of in [path.as_path(), place.path()] {
-            fs::write(&path, text(1)).unwrap();
-            let signed = sign(of, &key, &SignOptions::new(), &Execution::default()).unwrap();
-            let good = Model::open(&path).unwrap();
-            for scope in [SignatureScope::All, SignatureScope::Model] {
-                assert_eq!(verified(&good, scope).problem, None);
-            }
-            // The other file is open, and the signed one is where it was.
+            fs::write(&path, file(1)).unwrap();
+            let signature = sign_it(of);
+            let files = files_of(&path).unwrap();
+            let open = || OpenOptions::new().signed_files(Arc::clone(&files)).open(&path);
+            let model = open().unwrap();
+            assert_eq!(model.detached_signature().unwrap().is_trusted, Some(true));
+            assert_eq!(model.tensor("w").unwrap().bytes(), [1; 100_000]);
+            // Written into while it is open.
+            fs::write(&path, file(2)).unwrap();
+            let error = model.tensor("w").unwrap_err();
+            assert_eq!(error.code(), "damaged");
+            assert!(error.without_path(&path).contains("signs: the file is damaged, was changed"), "{error}");
+            // Exchanged between the hash and the opening.
             fs::remove_file(&path).unwrap();
-            fs::write(&path, text(2)).unwrap();
-            let other = Model::open(&path).unwrap();
-            fs::remove_file(&path).unwrap();
-            fs::write(&path, text(1)).unwrap();
-            for scope in [SignatureScope::All, SignatureScope::Model] {
-                assert_eq!(verified(&other, scope).is_trusted, Some(false), "{}", of.display());
-                assert_eq!(verified(&Model::open(&path).unwrap(), scope).is_trusted, Some(true));
-            }
-            fs::remove_file(signed.path).unwrap();
+            fs::write(&path, file(2)).unwrap();
+            assert!(open().is_err_and(|error| error.code() == "damaged"));
+            fs::write(&path, [file(1), file(1)].concat()).unwrap();
+            assert!(open().unwrap_err().to_string().contains("it was changed while it was read"));
+            assert_eq!(files_of(&path).unwrap_err().code(), "signature");
+            // Without the keys it is only a claim.
+            assert_eq!(DetachedSignature::find(&path).unwrap().is_trusted, None);
+            fs::remove_file(signature).unwrap();
+            assert!(files_of(&path).unwrap_err().to_string().contains("there is no signature beside it"));
         }
     }
 
     #[test]
-    fn every_file_of_a_set_is_hashed_as_it_is_open() {
+    fn every_file_of_a_set_is_read_as_it_was_hashed() {
         let place = tempfile::tempdir().unwrap();
         let index = place.path().join("m.safetensors.index.json");
-        let shard = |byte: u8| {
-            let header = br#"{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}"#;
-            [&(header.len() as u64).to_le_bytes()[..], header, &[byte]].concat()
-        };
+        let text =
+            |name: &str| format!(r#"{{"metadata":{{"total_size":100000}},"weight_map":{{"w":"{name}"}}}}"#);
         fs::create_dir(place.path().join("sub")).unwrap();
-        let path = place.path().join("sub/1.safetensors");
-        fs::write(&path, shard(1)).unwrap();
-        fs::write(&index, r#"{"metadata":{"total_size":1},"weight_map":{"w":"sub/1.safetensors"}}"#).unwrap();
-        let key = PrivateKey::from_bytes(KeyType::P256, &[7; 32]).unwrap();
-        sign(place.path(), &key, &SignOptions::new(), &Execution::default()).unwrap();
-        for scope in [SignatureScope::All, SignatureScope::Model] {
-            assert_eq!(verified(&Model::open(&index).unwrap(), scope).problem, None);
-            assert_eq!(verified(&Model::open(place.path()).unwrap(), scope).problem, None);
+        let shard = place.path().join("sub/1.safetensors");
+        fs::write(&shard, file(1)).unwrap();
+        fs::write(place.path().join("scratch.safetensors"), file(1)).unwrap();
+        fs::write(&index, text("sub/1.safetensors")).unwrap();
+        fs::write(place.path().join("m.safetensors.index.json.sig"), "covers no other file").unwrap();
+        let left_out = ["scratch.safetensors".to_owned()];
+        let options = SignOptions::new().ignore(left_out);
+        sign(place.path(), &key(), &options, &Execution::default()).unwrap();
+        let files = files_of(&index).unwrap();
+        assert_eq!(files.of(), place.path());
+        let open = |path: &Path| OpenOptions::new().signed_files(Arc::clone(&files)).open(path);
+        for path in [&*index, place.path()] {
+            let model = open(path);
+            // The folder has another model in it.
+            let Ok(model) = model else { continue };
+            assert_eq!(model.tensor("w").unwrap().bytes(), [1; 100_000]);
         }
-        let put = |path: &Path, bytes: &[u8]| {
-            fs::remove_file(path).unwrap();
-            fs::write(path, bytes).unwrap();
+        let model = open(&index).unwrap();
+        fs::write(&shard, file(2)).unwrap();
+        let said = |model: &Model| {
+            let error = model.tensor("w").unwrap_err();
+            with_causes(&error)
         };
-        put(&path, &shard(2));
-        let other = Model::open(&index).unwrap();
-        assert_eq!(other.tensor("w").unwrap().bytes(), [2]);
-        put(&path, &shard(1));
-        assert_eq!(verified(&other, SignatureScope::All).is_trusted, Some(false));
-        let text = fs::read(&index).unwrap();
-        put(&index, &[&text[..], b" "].concat());
-        let other = Model::open(&index).unwrap();
-        put(&index, &text);
-        for scope in [SignatureScope::All, SignatureScope::Model] {
-            assert_eq!(verified(&other, scope).is_trusted, Some(false));
-            assert_eq!(verified(&Model::open(&index).unwrap(), scope).problem, None);
+        for model in [model, open(&index).unwrap()] {
+            assert!(
+                said(&model).contains("model.sig signs: the file is damaged, was changed"),
+                "{}",
+                said(&model)
+            );
         }
+        fs::write(&shard, file(1)).unwrap();
+        // An index of the same length that leads to a file that the signer left out.
+        fs::write(&index, text("scratch.safetens0")).unwrap();
+        assert!(open(&index).is_err_and(|error| error.code() == "damaged"));
+        assert!(
+            open(&place.path().join("scratch.safetensors")).unwrap_err().to_string().contains("not among")
+        );
+    }
+
+    #[test]
+    fn a_report_is_about_the_bytes_that_were_hashed() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("m.safetensors");
+        fs::write(&path, file(1)).unwrap();
+        sign_it(&path);
+        let verified = || {
+            let keys = [key().public().clone()];
+            let options = OpenOptions::new();
+            options.verify_signed(
+                &path,
+                VerifyLevel::Full,
+                &keys,
+                &VerifyOptions::new(),
+                &Execution::default(),
+            )
+        };
+        assert!(verified().is_ok());
+        fs::write(&path, file(2)).unwrap();
+        assert_eq!(verified().report.errors, ["the file is not what was signed"]);
+        fs::write(&path, "no model").unwrap();
+        assert_eq!(verified().report.errors, ["the file is not what was signed"]);
+        fs::remove_file(file_signature_path(&path)).unwrap();
+        sign_it(&path);
+        assert!(verified().is_ok(), "it need not be a model");
     }
 }

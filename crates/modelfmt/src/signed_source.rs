@@ -1,12 +1,15 @@
-//! Verifies the signature of a file that has no path (OpenSSF Model Signing), and puts the result of any such signature into a report.
+//! Signatures beside files (OpenSSF Model Signing): reads files through what was signed, verifies the signature of a file that has no path, and puts
+//! the result of any such signature into a report.
 
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use modelfmt_core::author::with_causes;
-use modelfmt_core::source::BoxSource;
+use modelfmt_core::source::{BoxSource, Files, SharedFiles, folder_of, shared_files};
 use modelfmt_core::{Execution, Report, VerifyLevel};
 use modelfmt_keys::PublicKey;
-use modelfmt_oms::{Error, Verified};
+use modelfmt_oms::{Error, SignedFiles, Verified};
 
 use crate::formats::Format;
 use crate::open::OpenOptions;
@@ -18,6 +21,37 @@ const NAMES: usize = 5;
 /// Why the signature of an index is refused.
 pub(crate) const OF_SETS: &str =
     "it names other files, which its own signature does not cover; sign its folder, and verify that";
+
+/// The file `index`, opened as `source`, and the files beside it, as the options say that they were signed.
+pub(crate) fn checked(
+    options: &OpenOptions,
+    index: &Path,
+    source: BoxSource,
+    files: Option<SharedFiles>,
+) -> crate::Result<(BoxSource, Option<SharedFiles>)> {
+    let Some(signed) = &options.signed else { return Ok((source, files)) };
+    let source = signed.source(index, source);
+    let source = source.map_err(|source| crate::Error::Open { path: index.to_owned(), source })?;
+    let folder = folder_of(index).to_owned();
+    let files = files.map(|files| shared_files(SignedSet { files, folder, signed: Arc::clone(signed) }));
+    Ok((Box::new(source), files))
+}
+
+/// The files of a set, each as it was signed.
+struct SignedSet {
+    files: SharedFiles,
+    folder: PathBuf,
+    signed: Arc<SignedFiles>,
+}
+
+impl Files for SignedSet {
+    type Source = BoxSource;
+
+    fn open(&self, path: &str) -> io::Result<BoxSource> {
+        let source = self.files.open(path)?;
+        Ok(Box::new(self.signed.source(&self.folder.join(path), source)?))
+    }
+}
 
 impl OpenOptions {
     /// As [`verify_source`](Self::verify_source), and the file must have a signature by one of `keys`: `signature` holds the bytes of
@@ -50,11 +84,20 @@ pub(crate) fn add(report: &mut Report, verified: modelfmt_oms::Result<Verified>)
             let by = format!("by the key {}, which was named", verified.key_id);
             report.add("signature", Vec::new(), by);
             let files = format!("{} file{}", verified.files, if verified.files == 1 { "" } else { "s" });
-            if verified.ignored.is_empty() {
+            let mut unknown = Vec::new();
+            if !verified.ignored.is_empty() {
+                let left_out = some(&verified.ignored);
+                unknown.push(format!("the signer left out {left_out}, which could be anything"));
+            }
+            if !verified.empty.is_empty() {
+                let empty = some(&verified.empty);
+                unknown
+                    .push(format!("the signature says nothing of empty files: {empty} may have been added"));
+            }
+            if unknown.is_empty() {
                 report.add("digests", verified.findings(), files);
             } else {
-                let left_out = some(&verified.ignored);
-                let looked_at = format!("{files}; the signer left out {left_out}, which could be anything");
+                let looked_at = format!("{files}; {}", unknown.join("; "));
                 report.add_partial("digests", verified.findings(), looked_at);
             }
         }

@@ -55,20 +55,9 @@ impl OpenOptions {
     #[cfg(not(target_arch = "wasm32"))]
     pub fn verify(&self, path: impl AsRef<Path>, level: VerifyLevel, work: &Execution<'_>) -> FileReport {
         let path = path.as_ref();
-        self.opened_and_verified(path, level, work).0
-    }
-
-    /// The report on a file, and the model if it could be opened.
-    #[cfg(not(target_arch = "wasm32"))]
-    pub(crate) fn opened_and_verified(
-        &self,
-        path: &Path,
-        level: VerifyLevel,
-        work: &Execution<'_>,
-    ) -> (FileReport, Option<Model>) {
         let detect = || FileSource::open(path).and_then(|source| Format::detect(&source)).ok().flatten();
         let opened = self.clone().ignore_checksum(true).open(path);
-        (self.reported(path, &opened, detect, level, work), opened.ok())
+        self.reported(path, &opened, detect, level, work)
     }
 
     /// As [`verify_source`], with options, and with what opens the other files of a set.

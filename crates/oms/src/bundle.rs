@@ -1,14 +1,17 @@
 //! The signature's file: a Sigstore bundle with a DSSE envelope in it.
 
-use std::fs::File;
-use std::io::Read as _;
+#[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;
 
 use base64ct::{Base64, Encoding as _};
+#[cfg(not(target_arch = "wasm32"))]
+use modelfmt_core::{Source as _, source::FileSource};
 use modelfmt_keys::{KeyId, PrivateKey, PublicKey};
 use serde::de::MapAccess;
 
-use crate::error::{Error, Fault, Result};
+#[cfg(not(target_arch = "wasm32"))]
+use crate::error::Error;
+use crate::error::{Fault, Result};
 use crate::statement::{Members, Object, Objects, PAYLOAD_TYPE, members, text};
 
 /// The largest bundle that is read, in bytes: enough for the statement of about a million files.
@@ -25,19 +28,24 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// Reads the file of a signature.
+    /// Reads the file of a signature, which must be a regular file of at most [`MAX_BUNDLE`] bytes.
     ///
     /// # Errors
     /// [`Error::Missing`] if there is none, [`Error::Read`], [`Error::Bundle`].
+    #[cfg(not(target_arch = "wasm32"))]
     pub fn read(path: &Path) -> Result<Self> {
         let failed = |source: std::io::Error| match source.kind() {
             std::io::ErrorKind::NotFound => Error::Missing { path: path.to_owned() },
             _ => Error::Read { path: path.to_owned(), source },
         };
-        let file = File::open(path).map_err(failed)?;
-        let mut bytes = Vec::new();
-        file.take(MAX_BUNDLE + 1).read_to_end(&mut bytes).map_err(failed)?;
-        Self::parse(&bytes).map_err(|fault| Error::Bundle { path: path.to_owned(), fault })
+        let bad = |fault| Error::Bundle { path: path.to_owned(), fault };
+        // A pipe would keep the caller waiting, and a device has no end: only a regular file is opened.
+        let file = FileSource::open(path).map_err(failed)?;
+        if file.len() > MAX_BUNDLE {
+            return Err(bad(Fault::TooLarge(file.len(), MAX_BUNDLE)));
+        }
+        let bytes = file.read(0..file.len()).map_err(failed)?;
+        Self::parse(&bytes).map_err(bad)
     }
 
     /// Reads the bytes of a signature's file.

@@ -1,12 +1,13 @@
 //! Compares the files that were signed with the files that are there.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 
 use crate::error::Fault;
-use crate::hash::Job;
+use crate::hash::{Hashed, Job};
 use crate::names::covers;
+use crate::signed::Pages;
 use crate::statement::{Resource, Statement};
 use crate::walk::Found;
 
@@ -71,6 +72,8 @@ pub(crate) struct Comparison<'a> {
     pub(crate) expected: Vec<&'a [u8]>,
     pub(crate) missing: Vec<String>,
     pub(crate) extra: Vec<String>,
+    /// Empty files about which ranges say nothing.
+    pub(crate) empty: Vec<String>,
     /// Files of another length than what was signed.
     pub(crate) changed: Vec<String>,
 }
@@ -89,9 +92,10 @@ pub(crate) fn compare<'a>(signed: &SignedFiles<'a>, found: &'a [Found], in_range
         match order {
             Ordering::Less => out.missing.extend(signed.next().map(|(name, _)| (*name).to_owned())),
             Ordering::Greater => {
-                // An empty file has no range, so nothing can be said about it.
-                let file = found.next().filter(|file| !in_ranges || file.stamp.len > 0);
-                out.extra.extend(file.map(|file| file.name.clone()));
+                // An empty file has no range: nothing says whether it was there when the others were signed.
+                let is_unknown = |file: &&Found| in_ranges && file.stamp.len == 0;
+                let list = if found.peek().is_some_and(is_unknown) { &mut out.empty } else { &mut out.extra };
+                list.extend(found.next().map(|file| file.name.clone()));
             }
             Ordering::Equal => {
                 if let (Some((_, signed)), Some(file)) = (signed.next(), found.next()) {
@@ -120,19 +124,21 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Those of these names that are not compared with anything, and not known to be extra.
-    pub(crate) fn uncovered<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<String> {
-        let jobs = self.jobs.iter().map(|job| &*job.file.name);
-        let others = self.changed.iter().chain(&self.extra).map(String::as_str);
-        let known: HashSet<&str> = jobs.chain(others).collect();
-        let names: BTreeSet<&str> = names.filter(|name| !known.contains(name)).collect();
-        names.into_iter().map(str::to_owned).collect()
+    /// What was recorded of each file.
+    pub(crate) fn pages(&self, hashed: Vec<Hashed>) -> Pages {
+        let mut pages = Pages::new();
+        for (job, hashed) in self.jobs.iter().zip(hashed) {
+            let at = job.range.as_ref().map_or(0, |range| range.start);
+            let page = hashed.page.map(|page| (at, page));
+            pages.entry(job.file.name.clone()).or_default().extend(page);
+        }
+        pages
     }
 
     /// Adds the files whose digests are not what they have to be.
-    pub(crate) fn take(&mut self, digests: &[Vec<u8>]) {
-        let pairs = self.jobs.iter().zip(&self.expected).zip(digests);
-        let differing = pairs.filter(|((_, expected), digest)| **expected != digest.as_slice());
+    pub(crate) fn take(&mut self, hashed: &[Hashed]) {
+        let pairs = self.jobs.iter().zip(&self.expected).zip(hashed);
+        let differing = pairs.filter(|((_, expected), hashed)| **expected != hashed.digest.as_slice());
         let names: Vec<_> = differing.map(|((job, _), _)| job.file.name.clone()).collect();
         self.changed.extend(names);
         self.changed.sort_unstable();

@@ -7,15 +7,20 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use blake2::Blake2b512;
+use modelfmt_core::proof::{GROUP, Page, Recording};
 use modelfmt_core::{Execution, Source};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::{Error, Result};
-use crate::open::OpenFiles;
 use crate::walk::{Found, Stamp, path_of};
 
 /// Bytes that are read at once: they are still in the core's own cache when they are hashed.
 const PIECE: usize = 128 << 10;
+
+/// The most groups of one file that are distinguished when it is recorded: 64 bytes are kept for each.
+const GROUPS_OF_FILE: u64 = 1 << 16;
+/// The same for all files together.
+const GROUPS_OF_ALL: u64 = 1 << 20;
 
 /// A function of files that statements know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,41 +64,67 @@ impl Job<'_> {
     }
 }
 
-/// The digests of all jobs, in their order. `root` is the folder, or the file itself if it is one. Files that are open are read as they are.
+/// What is known of a range of a file after it was read.
+#[derive(Debug, Default)]
+pub(crate) struct Hashed {
+    pub(crate) digest: Vec<u8>,
+    /// What proves later reads, if it was recorded.
+    pub(crate) page: Option<Page>,
+}
+
+/// Whether what proves later reads is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Record {
+    Nothing,
+    Pages,
+}
+
+impl Record {
+    /// How many groups of each job are distinguished, if it is recorded.
+    fn groups(self, jobs: &[Job<'_>]) -> impl Fn(u64) -> Option<u64> {
+        let all = jobs.iter().fold(0u64, |sum, job| sum.saturating_add(job.len().div_ceil(GROUP)));
+        move |len| {
+            let own = len.div_ceil(GROUP).min(GROUPS_OF_FILE);
+            let share = u128::from(len.div_ceil(GROUP)) * u128::from(GROUPS_OF_ALL) / u128::from(all.max(1));
+            let share = u64::try_from(share).unwrap_or(GROUPS_OF_FILE);
+            (self == Self::Pages).then(|| if all > GROUPS_OF_ALL { own.min(share) } else { own })
+        }
+    }
+}
+
+/// The digests of all jobs, in their order. `root` is the folder, or the file itself if it is one.
 pub(crate) fn digests(
     root: &Path,
     jobs: &[Job<'_>],
     algorithm: Algorithm,
-    open: &OpenFiles<'_>,
+    record: Record,
     work: &Execution<'_>,
-) -> Result<Vec<Vec<u8>>> {
+) -> Result<Vec<Hashed>> {
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     order.sort_by_key(|&at| std::cmp::Reverse(jobs.get(at).map_or(0, Job::len)));
     let next = AtomicUsize::new(0);
     let is_file = root.is_file();
+    let groups = record.groups(jobs);
     // For `map`, a worker is one piece of work, and the pieces must not be far from each other.
     let run = |buffer: &mut Vec<u8>, _| {
         let mut done = Vec::new();
         while let Some(&at) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
             let Some(job) = jobs.get(at) else { break };
             let path = if is_file { root.to_owned() } else { path_of(root, &job.file.name) };
-            let mut opened = open.named(&job.file.name, is_file).peekable();
-            let digest = match opened.peek() {
-                Some(_) => of_open(&path, job, opened, algorithm, buffer, work),
-                None => one(&path, job, algorithm, buffer, work),
-            };
-            if digest.is_err() {
+            let recording = groups(job.len()).map(|groups| Recording::new(job.len(), groups));
+            let hashed = one(&path, job, Hasher::new(algorithm), recording, buffer, work);
+            if hashed.is_err() {
                 next.store(order.len(), Ordering::Relaxed); // the others stop with what they are at
             }
-            done.push((at, digest?));
+            done.push((at, hashed?));
         }
         Ok::<_, Error>(done)
     };
     let threads = u64::try_from(work.threads.clamp(1, jobs.len().max(1))).unwrap_or(1);
-    let mut digests = vec![Vec::new(); jobs.len()];
-    for (at, digest) in work.map(threads, || vec![0; PIECE], run)?.into_iter().flatten() {
+    let mut digests: Vec<Hashed> = jobs.iter().map(|_| Hashed::default()).collect();
+    for (at, hashed) in work.map(threads, || vec![0; PIECE], run)?.into_iter().flatten() {
         if let Some(place) = digests.get_mut(at) {
-            *place = digest;
+            *place = hashed;
         }
     }
     Ok(digests)
@@ -102,10 +133,11 @@ pub(crate) fn digests(
 fn one(
     path: &Path,
     job: &Job<'_>,
-    algorithm: Algorithm,
+    mut hasher: Hasher,
+    mut recording: Option<Recording>,
     buffer: &mut [u8],
     work: &Execution<'_>,
-) -> Result<Vec<u8>> {
+) -> Result<Hashed> {
     let failed = |source| Error::Read { path: path.to_owned(), source };
     let mut file = File::open(path).map_err(failed)?;
     let stamp = |file: &File| file.metadata().map(|metadata| Stamp::of(&metadata)).map_err(failed);
@@ -116,7 +148,6 @@ fn one(
     if let Some(range) = &job.range {
         file.seek(SeekFrom::Start(range.start)).map_err(failed)?;
     }
-    let mut hasher = Hasher::new(algorithm);
     let mut left = job.len();
     while left > 0 {
         let most = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
@@ -127,39 +158,19 @@ fn one(
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(failed(error)),
         };
-        hasher.update(piece.get(..len).unwrap_or_default());
+        let piece = piece.get(..len).unwrap_or_default();
+        hasher.update(piece);
+        recording.iter_mut().for_each(|recording| recording.update(piece));
         left -= len as u64;
         if work.advance(len as u64).is_break() {
             return Err(Error::Stopped);
         }
     }
-    if stamp(&file)? == job.file.stamp { Ok(hasher.finish()) } else { Err(changed()) }
-}
-
-/// The digest of a file that is open, once or several times: then all of these must be the same.
-fn of_open<'o, 'a: 'o>(
-    path: &Path,
-    job: &Job<'_>,
-    opened: impl Iterator<Item = &'o (impl Fn() -> io::Result<&'a dyn Source> + 'o)>,
-    algorithm: Algorithm,
-    buffer: &mut [u8],
-    work: &Execution<'_>,
-) -> Result<Vec<u8>> {
-    let changed = || Error::Changed { path: path.to_owned() };
-    let mut all: Option<Vec<u8>> = None;
-    for open in opened {
-        let source = open().map_err(|source| Error::Read { path: path.to_owned(), source })?;
-        if source.len() != job.file.stamp.len {
-            return Err(changed());
-        }
-        let range = job.range.clone().unwrap_or(0..source.len());
-        let digest = of_source(path, source, range, algorithm, buffer, work)?;
-        if !source.is_unchanged() || all.as_ref().is_some_and(|all| *all != digest) {
-            return Err(changed());
-        }
-        all = Some(digest);
+    if stamp(&file)? != job.file.stamp {
+        return Err(changed());
     }
-    all.ok_or_else(changed)
+    let page = recording.map(|recording| recording.finish().ok_or_else(changed)).transpose()?;
+    Ok(Hashed { digest: hasher.finish(), page })
 }
 
 /// The digest of a range of a source; `path` is what it is called in errors.

@@ -38,33 +38,41 @@
 //! # What is trusted
 //!
 //! Only the keys that the caller names are trusted, never a key in a bundle. The statement is parsed only after its signature was verified. No name
-//! in it is ever opened: the existing files are hashed, and then names are compared.
+//! in it is ever opened: the existing files are hashed, and then names are compared. A signature's file is a regular file of at most 256 MiB
+//! ([`MAX_BUNDLE`]).
+//!
+//! What you read from a model after it was verified may have been changed by then. [`verify_to_read`] gives you [`SignedFiles`], through which only
+//! the bytes that were hashed can be read.
 //!
 //! Bundles that were signed with a certificate or through Sigstore are recognised and refused, and the error says what they are.
 //!
-//! wasm32 has no files, so signing does not exist there.
+//! wasm32 has no files, so there is only [`verify_source`].
 #![cfg_attr(docsrs, feature(doc_cfg))]
-#![cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "what only signing needs"))]
+#![cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "what only files need"))]
 
 mod bundle;
 mod compare;
 mod error;
 mod hash;
 mod names;
-mod open;
 mod place;
 #[cfg(not(target_arch = "wasm32"))]
 mod sign;
+mod signed;
 mod statement;
+mod verified;
+#[cfg(not(target_arch = "wasm32"))]
 mod verify;
 mod verify_source;
 mod walk;
 
 pub use bundle::{Bundle, MAX_BUNDLE};
 pub use error::{Error, Result};
-pub use open::OpenFiles;
 pub use place::{file_signature_path, folder_signature_path, signature_path};
 #[cfg(not(target_arch = "wasm32"))]
 pub use sign::{SignOptions, Signed, sign};
-pub use verify::{Verified, VerifyOptions, verify, verify_open};
+pub use signed::SignedFiles;
+pub use verified::Verified;
+#[cfg(not(target_arch = "wasm32"))]
+pub use verify::{VerifyOptions, verify, verify_to_read};
 pub use verify_source::verify_source;

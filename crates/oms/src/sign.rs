@@ -11,9 +11,8 @@ use modelfmt_keys::{KeyId, PrivateKey};
 
 use crate::bundle::{Bundle, MAX_BUNDLE};
 use crate::error::{Error, Fault, Result};
-use crate::hash::{self, Algorithm, Job};
+use crate::hash::{self, Algorithm, Job, Record};
 use crate::names::{self, DEFAULT_IGNORED, Ignored};
-use crate::open::OpenFiles;
 use crate::place::{name_of, signature_path, within};
 use crate::statement::{Resource, Statement};
 use crate::walk::{self, Found, Stamp, nanoseconds};
@@ -106,7 +105,8 @@ pub fn sign(model: &Path, key: &PrivateKey, options: &SignOptions, work: &Execut
     let known = |file: &Found| before.get(&*file.name).filter(|(stamp, _)| *stamp == file.stamp);
     let unknown = found.iter().filter(|file| known(file).is_none());
     let jobs: Vec<_> = unknown.map(|file| Job { file, range: None }).collect();
-    let mut digests = hash::digests(model, &jobs, Algorithm::Sha256, &OpenFiles::new(), work)?.into_iter();
+    let hashed = hash::digests(model, &jobs, Algorithm::Sha256, Record::Nothing, work)?;
+    let mut digests = hashed.into_iter().map(|hashed| hashed.digest);
     let reused = found.len() - jobs.len();
     let nbytes = found.iter().fold(0, |sum: u64, file| sum.saturating_add(file.stamp.len));
     let is_settled = |stamp: &Stamp| stamp.modified.is_some_and(|time| time < begun - SETTLED);

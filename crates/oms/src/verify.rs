@@ -1,19 +1,19 @@
 //! Verifying.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use modelfmt_core::Execution;
-use modelfmt_keys::{KeyId, PublicKey};
+use modelfmt_keys::PublicKey;
 
 use crate::bundle::Bundle;
 use crate::compare::{compare, signed, unlisted_defaults};
 use crate::error::{Error, Result};
-use crate::hash;
+use crate::hash::{self, Record};
 use crate::names::{DEFAULT_IGNORED, Ignored};
-use crate::open::OpenFiles;
 use crate::place::{signature_path, within};
+use crate::signed::{Pages, SignedFiles};
 use crate::statement::Statement;
+use crate::verified::{Verified, signer};
 use crate::walk::{self, Found};
 
 /// How a model is verified.
@@ -46,56 +46,6 @@ impl VerifyOptions {
     }
 }
 
-/// A signature by a trusted key, and how the files compare with what was signed.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Verified {
-    /// The signature's file.
-    pub path: PathBuf,
-    /// The key that made it.
-    pub key_id: KeyId,
-    /// What the signer called the model. It is only for people, and is not checked.
-    pub name: String,
-    /// How many files were signed.
-    pub files: usize,
-    /// Files that were signed and are not there.
-    pub missing: Vec<String>,
-    /// Files that are there and were not signed.
-    pub extra: Vec<String>,
-    /// Files that are not what was signed.
-    pub changed: Vec<String>,
-    /// Files that are open ([`OpenFiles`]) and are none of those that are signed, such as one that the signer left out.
-    pub unsigned: Vec<String>,
-    /// The files that the signer left out, besides git's files and the signature. They could be anything.
-    pub ignored: Vec<String>,
-}
-
-impl Verified {
-    /// Whether every file is what was signed, and there are no other files.
-    #[must_use]
-    pub fn is_ok(&self) -> bool {
-        [&self.missing, &self.extra, &self.changed, &self.unsigned].into_iter().all(Vec::is_empty)
-    }
-
-    /// What differs, a line for each file.
-    #[must_use]
-    pub fn findings(&self) -> Vec<String> {
-        let lines = |names: &[String], what| -> Vec<String> {
-            // A model that is one file has no name in its own signature.
-            let quoted =
-                |name: &String| if name == "." { "the file".to_owned() } else { format!("{name:?}") };
-            names.iter().map(|name| format!("{} {what}", quoted(name))).collect()
-        };
-        [
-            lines(&self.changed, "is not what was signed"),
-            lines(&self.missing, "was signed and is missing"),
-            lines(&self.extra, "is there and was not signed"),
-            lines(&self.unsigned, "is not among the files that the signature covers"),
-        ]
-        .concat()
-    }
-}
-
 /// Verifies a file or folder by its signature and the keys that are trusted. Each file is read once, in pieces, several at once.
 ///
 /// # Errors
@@ -108,21 +58,33 @@ pub fn verify(
     options: &VerifyOptions,
     work: &Execution<'_>,
 ) -> Result<Verified> {
-    verify_open(model, keys, options, &OpenFiles::new(), work)
+    Ok(compared(model, keys, options, Record::Nothing, work)?.0)
 }
 
-/// As [`verify`](verify()), for a caller that has files of the model open. These are hashed as they are open, so the result is about what
-/// the caller reads, also if somebody exchanges files meanwhile. Each of them must be covered by the signature.
+/// As [`verify`](verify()), for a caller that will read the files. If all of them are what was signed, it gets what every later read is checked by:
+/// only bytes that were hashed here are then read, also if somebody changes or exchanges files meanwhile.
 ///
 /// # Errors
 /// As [`verify`](verify()).
-pub fn verify_open(
+pub fn verify_to_read(
     model: &Path,
     keys: &[PublicKey],
     options: &VerifyOptions,
-    open: &OpenFiles<'_>,
     work: &Execution<'_>,
-) -> Result<Verified> {
+) -> Result<(Verified, Option<SignedFiles>)> {
+    let (verified, pages) = compared(model, keys, options, Record::Pages, work)?;
+    let files = verified.is_ok().then(|| SignedFiles::new(model, &verified, pages));
+    Ok((verified, files))
+}
+
+/// How the files compare with what was signed, and what was recorded of each.
+fn compared(
+    model: &Path,
+    keys: &[PublicKey],
+    options: &VerifyOptions,
+    record: Record,
+    work: &Execution<'_>,
+) -> Result<(Verified, Pages)> {
     let path = options.signature.clone().unwrap_or_else(|| signature_path(model));
     let bundle = Bundle::read(&path)?;
     let key_id = signer(&path, &bundle, keys)?;
@@ -134,61 +96,24 @@ pub fn verify_open(
     }
     let own = within(model, &path).filter(|_| model.is_dir());
     let signed = signed(&statement).map_err(bad)?;
-    let found = match open.are_all() && model.is_dir() {
-        true => found_open(model, open, options)?,
-        false => found(model, &statement, own.as_deref(), options)?,
-    };
+    let found = found(model, &statement, own.as_deref(), options)?;
     let mut comparison = compare(&signed, &found, statement.shard_size.is_some());
-    if open.are_all() {
-        comparison.missing.clear();
-    }
-    let digests = hash::digests(model, &comparison.jobs, statement.algorithm, open, work)?;
-    comparison.take(&digests);
-    let unsigned = if model.is_dir() { comparison.uncovered(open.names()) } else { Vec::new() };
+    let hashed = hash::digests(model, &comparison.jobs, statement.algorithm, record, work)?;
+    comparison.take(&hashed);
     let is_usual = |name: &String| DEFAULT_IGNORED.contains(&&**name) || own.as_ref() == Some(name);
-    Ok(Verified {
+    let pages = comparison.pages(hashed);
+    let verified = Verified {
         key_id,
         name: statement.name.clone(),
         files: signed.len(),
         missing: comparison.missing,
         extra: comparison.extra,
         changed: comparison.changed,
-        unsigned,
+        empty: comparison.empty,
         ignored: statement.ignored.iter().filter(|name| !is_usual(name)).cloned().collect(),
         path: path.clone(),
-    })
-}
-
-pub(crate) fn signer(path: &Path, bundle: &Bundle, keys: &[PublicKey]) -> Result<KeyId> {
-    let nist: Vec<_> = keys.iter().filter(|key| key.key_type().is_nist()).collect();
-    if nist.is_empty() {
-        let types: Vec<_> = keys.iter().map(|key| key.key_type().name()).collect();
-        return Err(Error::WrongKey(match &*types {
-            [] => "none was named".to_owned(),
-            types => format!("the named keys are {}", types.join(", ")),
-        }));
-    }
-    if let Some(id) = bundle.check(keys) {
-        return Ok(id);
-    }
-    let is_named = |hint: &str| nist.iter().any(|key| key.id().to_string() == hint);
-    match bundle.hint() {
-        Some(hint) if !is_named(hint) => {
-            Err(Error::UntrustedKey { path: path.to_owned(), hint: hint.chars().take(64).collect() })
-        }
-        hint => {
-            let tried =
-                nist.iter().map(|key| key.id()).filter(|id| hint.is_none_or(|hint| hint == id.to_string()));
-            Err(Error::BadSignature { path: path.to_owned(), ids: tried.collect() })
-        }
-    }
-}
-
-/// The files that are open, as they are in the folder.
-fn found_open(folder: &Path, open: &OpenFiles<'_>, options: &VerifyOptions) -> Result<Vec<Found>> {
-    let names: BTreeSet<&str> = open.names().collect();
-    let one = |name| walk::file(&walk::path_of(folder, name), name, options.allow_symlinks);
-    names.into_iter().map(one).collect()
+    };
+    Ok((verified, pages))
 }
 
 /// The files that are there.

@@ -8,9 +8,9 @@ use modelfmt_keys::PublicKey;
 use crate::bundle::Bundle;
 use crate::compare::{compare, signed};
 use crate::error::{Error, Result};
-use crate::hash;
+use crate::hash::{self, Hashed};
 use crate::statement::Statement;
-use crate::verify::{Verified, signer};
+use crate::verified::{Verified, signer};
 use crate::walk::{Found, Stamp};
 
 /// Bytes that are read at once: a read of a source may ask another process.
@@ -70,14 +70,8 @@ pub fn verify_source(
     let mut buffer = vec![0; PIECE];
     for job in &comparison.jobs {
         let range = job.range.clone().unwrap_or(0..source.len());
-        digests.push(hash::of_source(
-            Path::new(name),
-            source,
-            range,
-            statement.algorithm,
-            &mut buffer,
-            work,
-        )?);
+        let digest = hash::of_source(Path::new(name), source, range, statement.algorithm, &mut buffer, work)?;
+        digests.push(Hashed { digest, page: None });
     }
     comparison.take(&digests);
     let own_name = |names: Vec<String>| {
@@ -90,7 +84,7 @@ pub fn verify_source(
         missing: own_name(comparison.missing),
         extra: own_name(comparison.extra),
         changed: own_name(comparison.changed),
-        unsigned: Vec::new(),
+        empty: own_name(comparison.empty),
         ignored: Vec::new(),
         path,
     })

@@ -106,7 +106,8 @@ impl Access {
     }
 
     /// Whether the content must be exactly what somebody vouches for, even if an attacker can decrypt it.
-    pub(crate) fn binds_content(&self) -> bool {
+    #[must_use]
+    pub fn binds_content(&self) -> bool {
         !self.signers.is_empty() || self.statement.is_some()
     }
 

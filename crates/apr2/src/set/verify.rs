@@ -101,11 +101,7 @@ fn add_signature(manifest: &SetIndex, is_signed: bool, findings: Vec<String>, re
     if let Some((signers, is_checked)) = manifest.signers() {
         return match is_checked {
             true => report.add("signature", findings, signers),
-            false => report.add_partial(
-                "signature",
-                findings,
-                format!("{signers}; no key was named to check it by"),
-            ),
+            false => report.add_partial("signature", findings, format!("{signers}; not checked by any key")),
         };
     }
     #[cfg(not(feature = "sign"))]

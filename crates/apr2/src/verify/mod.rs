@@ -99,11 +99,7 @@ fn add_signature(index: &Index, findings: Vec<String>, report: &mut Report) {
     if let Some(section) = index.seal.as_deref().filter(|_| index.flags().contains(Flags::SIGNED)) {
         let signers = sealed::signers(section);
         return match section.trusted.is_empty() {
-            true => report.add_partial(
-                "signature",
-                findings,
-                format!("{signers}; no key was named to check it by"),
-            ),
+            true => report.add_partial("signature", findings, format!("{signers}; not checked by any key")),
             false => report.add("signature", findings, signers),
         };
     }

@@ -45,11 +45,17 @@ impl OpenArgs {
             let why = "a signature beside a file is by one key and has no revision; only sealed APR2 files have more";
             return Err(Failure::Input(format!("--threshold, --min-revision: {why}")));
         }
-        self.signers
-            .key
-            .iter()
-            .map(|path| PublicKey::read(path).map_err(|error| keys::failed(&error)))
-            .collect()
+        self.public_keys()
+    }
+
+    /// Whether one of the keys can have made a signature beside a file or in a folder.
+    pub(crate) fn has_key_beside(&self) -> Result<bool> {
+        Ok(self.public_keys()?.iter().any(|key| key.key_type().is_nist()))
+    }
+
+    fn public_keys(&self) -> Result<Vec<PublicKey>> {
+        let read = |path| PublicKey::read(path).map_err(|error| keys::failed(&error));
+        self.signers.key.iter().map(|path| read(path.as_path())).collect()
     }
 
     /// The same, for a file whose signature has been looked at elsewhere.

@@ -19,13 +19,15 @@ pub(crate) fn run(args: &Verify, quiet: bool) -> Result {
     if args.open.pin.is_some() && (args.files.len() > 1 || args.recursive) {
         return Err(Failure::Usage("--pin: it is of one file; name no other, and no -r".to_owned()));
     }
-    let unsigned = args.open.without_signers();
+    // What is in a signed folder is covered by that signature. Where no key can have made one, each file must be signed itself.
+    let has_folder_key = args.recursive && args.open.has_key_beside()?;
+    let of_models = if has_folder_key { args.open.without_signers() } else { args.open.clone() };
     let (mut tally, mut others) = (Tally::default(), 0);
     let done = args.resume.clone().map(DoneList::read);
     for path in &args.files {
         // A signature covers its folder whole: what is in it is checked by that first.
         let is_folder = path.is_dir();
-        if !args.recursive || !is_folder || !args.open.signers.key.is_empty() {
+        if !args.recursive || !is_folder || has_folder_key {
             verify(path, args, &args.open, quiet, &mut tally)?;
             if !args.recursive || !is_folder {
                 continue;
@@ -44,7 +46,7 @@ pub(crate) fn run(args: &Verify, quiet: bool) -> Result {
             tally.unread += 1;
         }
         for path in &found.models {
-            resume(path, args, done.as_ref(), quiet, &mut tally, &unsigned)?;
+            resume(path, args, done.as_ref(), quiet, &mut tally, &of_models)?;
         }
         others += found.others + found.foreign.len();
     }

@@ -244,3 +244,77 @@ fn a_model_that_the_signer_left_out_is_not_read() {
     let said = place.fails(1, &["diff", "m/model.mag", "m/scratch.mag", "--key", "k.pub"]);
     assert!(said.contains("scratch.mag"), "{said}");
 }
+
+#[test]
+fn a_key_covers_what_it_signed_and_not_the_config_beside_it() {
+    let place = Place::with_key();
+    fs::write(place.path().join("m/config.json"), r#"{"model_type": "bert"}"#).unwrap();
+    let architecture = |args: &[&str]| {
+        let said = place.fails(0, &[&["convert", "m/model.mag", "out.aero", "--force"], args].concat());
+        let json = place.ok(&["inspect", "--json", "out.aero"]);
+        (json.contains("\"architecture\": \"bert\""), said)
+    };
+    let (is_taken, said) = architecture(&[]);
+    assert!(
+        is_taken && said.contains("architecture is \"bert\", from the config.json beside the file"),
+        "{said}"
+    );
+    place.ok(&["sign", "m/model.mag", "--key", "k"]);
+    let hash = place.ok(&["outboard", "m/model.mag"]);
+    let pin = format!("b3:{}", hash.trim_end());
+    for demand in [["--key", "k.pub"], ["--pin", &pin]] {
+        let (is_taken, said) = architecture(&demand);
+        assert!(!is_taken && said.contains("does not cover the config.json"), "{said}");
+    }
+    // The signature of the folder does.
+    fs::remove_file(place.path().join("m/model.mag.sig")).unwrap();
+    place.ok(&["sign", "m", "--key", "k"]);
+    assert!(architecture(&["--key", "k.pub"]).0);
+    assert!(!architecture(&["--pin", &pin]).0);
+    fs::write(place.path().join("m/config.json"), r#"{"model_type": "gpt2"}"#).unwrap();
+    let said = place.fails(1, &["convert", "m/model.mag", "out.aero", "--force", "--key", "k.pub"]);
+    assert!(said.contains("m: \"config.json\" is not what was signed"), "{said}");
+}
+
+/// Only APR2 files can have a signature by such a key: it is looked for there, and nothing else passes.
+#[test]
+fn a_folder_is_gone_through_with_a_key_that_signs_inside_files() {
+    let place = Place::with_key();
+    place.ok(&["keygen", "--type", "ed25519", "-o", "inner"]);
+    fs::create_dir(place.path().join("f")).unwrap();
+    for name in ["f/a.apr", "f/b.apr"] {
+        place.ok(&["convert", "m/model.mag", name, "--include", "t.f32"]);
+    }
+    place.ok(&["sign", "f/a.apr", "--key", "inner"]);
+    let said = place.fails(1, &["verify", "-r", "f", "--key", "inner.pub"]);
+    assert!(said.contains("ok f/a.apr") && said.contains("FAILED f/b.apr"), "{said}");
+    assert!(said.contains("SealMissing: a signature is required"), "{said}");
+    assert!(!said.contains("note: signature") && said.contains("2 files: 1 ok, 1 failed"), "{said}");
+    place.ok(&["sign", "f/b.apr", "--key", "inner"]);
+    assert!(place.ok(&["verify", "-r", "f", "--key", "inner.pub"]).contains("2 files: 2 ok"));
+    fs::copy(place.path().join("m/model.mag"), place.path().join("f/c.mag")).unwrap();
+    let said = place.fails(1, &["verify", "-r", "f", "--key", "inner.pub"]);
+    assert!(said.contains("FAILED f/c.mag") && said.contains("c.mag.sig: there is no signature"), "{said}");
+    // With a signature of the folder, what is in it is covered by that.
+    place.ok(&["sign", "f", "--key", "k"]);
+    let said = place.ok(&["verify", "-r", "f", "--key", "k.pub"]);
+    assert!(said.contains("4 files: 4 ok") && said.contains("not checked by any key"), "{said}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_signature_that_is_no_regular_file_is_refused_at_once() {
+    let place = Place::with_key();
+    let signature = place.path().join("m/model.mag.sig");
+    let refused = || {
+        for command in [&["verify"][..], &["inspect"], &["check"]] {
+            let said = place.fails(1, &[command, &["m/model.mag", "--key", "k.pub"]].concat());
+            assert!(said.contains("model.mag.sig: cannot be read: it is not a regular file"), "{said}");
+        }
+        fs::remove_file(&signature).unwrap();
+    };
+    assert!(Command::new("mkfifo").arg(&signature).status().unwrap().success());
+    refused();
+    std::os::unix::fs::symlink("/dev/zero", &signature).unwrap();
+    refused();
+}

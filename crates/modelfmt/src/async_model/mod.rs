@@ -148,6 +148,13 @@ impl OpenOptions {
     /// As [`Model::open`](crate::Model::open). [`Error::Unpinnable`] for a [pin](Self::pin) of a seal, and for one of a set.
     pub async fn open_async<F: FetchFiles>(&self, files: F, name: &str) -> Result<AsyncModel<F>> {
         let path = || PathBuf::from(name);
+        #[cfg(feature = "sign")]
+        if self.signed.is_some() {
+            let why = format!(
+                "{name}: files that are waited for are not checked by a signature beside them; open it with Model"
+            );
+            return Err(Error::Signature { path: path(), why });
+        }
         let failed = |source| crate::pin::open::unproved(&path(), source);
         let hash = match self.pin {
             Some(Pin::B3(hash)) => Some(hash),

@@ -70,7 +70,14 @@ impl<'a> Singles<'a> {
             return Ok(Ok(Single::of(position, info.dtype, info.dtype, None)));
         };
         let scaled = scales.of(position, &info);
+        let note = match &scaled {
+            Scaled::By(scaling) if decoded.is_some() => scales.beside.note(position, scaling),
+            _ => None,
+        };
         let mut single = Single::converted(position, &info, cast, decoded, scaled);
+        if let Ok(single) = &mut single {
+            single.notes.extend(note.map(Note::from));
+        }
         if let Ok(single) = single.as_mut().map_err(|_| ())
             && is_one_of_several
         {

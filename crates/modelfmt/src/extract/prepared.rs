@@ -112,7 +112,11 @@ impl<'a> Prepared<'a> {
             item
         }));
         self.tensors.scalings.extend(single.tensors.scalings);
-        self.notes.extend(single.notes);
+        for note in single.notes {
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
         Ok(())
     }
 

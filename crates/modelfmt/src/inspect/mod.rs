@@ -108,7 +108,7 @@ pub struct Inspection<'a> {
     pub details: Value,
     /// The pins of the file: see [`Model::pins`].
     pub pins: Vec<Pin>,
-    /// The signature beside it, which the caller has looked for: see [`detached_signature`](crate::detached_signature).
+    /// The signature beside it, which the caller has looked for: see [`Model::detached_signature`].
     #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
     pub signature: Option<crate::signed::DetachedSignature>,
     hash: bool,

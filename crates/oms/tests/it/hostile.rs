@@ -14,6 +14,11 @@ const FILES: &str =
 
 /// Verifies a folder with the files `a` and `b` by a bundle.
 fn verified(bundle: &str) -> Result<Verified, Error> {
+    verified_beside(bundle, &[])
+}
+
+/// The same, with empty files of these names in the folder.
+fn verified_beside(bundle: &str, empty: &[&str]) -> Result<Verified, Error> {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("m")).unwrap();
     let model = folder.path().join("m");
@@ -22,6 +27,7 @@ fn verified(bundle: &str) -> Result<Verified, Error> {
     }
     fs::write(folder.path().join("outside"), "outside").unwrap();
     fs::write(model.join("model.sig"), bundle).unwrap();
+    empty.iter().for_each(|name| fs::write(model.join(name), "").unwrap());
     verify(&model, &[key().public().clone()], &VerifyOptions::new(), &Execution::default())
 }
 
@@ -166,6 +172,10 @@ fn ranges_and_other_hashes_are_read() {
     for algorithm in ["sha256", "sha256-sharded-4"] {
         assert_eq!(said(&statement(shards, &all(algorithm))), "[]");
     }
+    // Of an empty file ranges say nothing: the signer's tool signs it so too, and whether it was there nobody knows.
+    let beside = verified_beside(&bundle(&statement(shards, &all("sha256")), &key()), &["__init__.py"]);
+    let beside = beside.unwrap();
+    assert_eq!((beside.is_ok(), &beside.empty[..]), (true, &["__init__.py".to_owned()][..]));
     let mut wrong = all("sha256");
     wrong[1].2 = range("b", 4..8);
     assert!(said(&statement(shards, &wrong)).contains("\\\"a\\\" is not what was signed"));
@@ -199,6 +209,30 @@ fn ranges_and_other_hashes_are_read() {
     assert_eq!(said(&statement(&blake2b, &[("a", "blake2b", hash("a")), ("b", "blake2b", hash("b"))])), "[]");
     let short = [("a", "blake2b", digest("a")), ("b", "blake2b", hash("b"))];
     assert!(said(&statement(&blake2b, &short)).contains("is not what its algorithm gives"));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_signature_that_is_no_file_or_too_long_is_refused_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (model, signature) = (folder.path().join("m"), folder.path().join("m.sig"));
+    fs::write(&model, "m").unwrap();
+    let refused = || {
+        let error = verify(&model, &[key().public().clone()], &VerifyOptions::new(), &Execution::default());
+        let error = error.unwrap_err();
+        let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+        fs::remove_file(&signature).unwrap();
+        format!("{error}: {cause}")
+    };
+    // Nobody ever writes into it.
+    assert!(std::process::Command::new("mkfifo").arg(&signature).status().unwrap().success());
+    assert!(refused().ends_with("m.sig: cannot be read: it is not a regular file"));
+    std::os::unix::fs::symlink("/dev/zero", &signature).unwrap();
+    assert!(refused().ends_with("m.sig: cannot be read: it is not a regular file"));
+    let long = fs::File::create(&signature).unwrap();
+    long.set_len(modelfmt_oms::MAX_BUNDLE + 1).unwrap();
+    let said = refused();
+    assert!(said.contains("has 268435457 bytes, and the limit is 268435456"), "{said}");
 }
 
 proptest! {

@@ -6,12 +6,13 @@ use std::fs;
 use std::path::Path;
 
 use crate::common::{Model, key, other_key, testdata};
-use modelfmt_core::Execution;
 use modelfmt_core::source::FileSource;
 use modelfmt_core::write::Overwrite;
+use modelfmt_core::{Execution, Source as _};
 use modelfmt_keys::{PrivateKey, PublicKey};
 use modelfmt_oms::{
-    Bundle, Error, OpenFiles, SignOptions, Verified, VerifyOptions, sign, signature_path, verify, verify_open,
+    Bundle, Error, SignOptions, SignedFiles, Verified, VerifyOptions, sign, signature_path, verify,
+    verify_to_read,
 };
 
 fn work() -> Execution<'static> {
@@ -137,68 +138,59 @@ fn a_single_file_has_its_signature_beside_it() {
     assert_eq!(model.verify(&key()).unwrap().missing, ["."]);
 }
 
-/// Verifies a model of which these files are open.
-fn verify_opened(model: &Path, open: &OpenFiles<'_>) -> Result<Verified, Error> {
-    verify_open(model, &[key().public().clone()], &VerifyOptions::new(), open, &work())
+/// The files of a model, to be read.
+fn to_read(model: &Path) -> (Verified, Option<SignedFiles>) {
+    verify_to_read(model, &[key().public().clone()], &VerifyOptions::new(), &work()).unwrap()
 }
 
 #[test]
-fn a_file_that_is_open_is_hashed_as_it_is_open() {
-    let model = Model::new();
-    let file = model.path().join("config.json");
-    let good = fs::read(&file).unwrap();
-    let other = good.iter().map(|byte| byte ^ 1).collect::<Vec<_>>();
-    sign(model.path(), &key(), &SignOptions::new(), &work()).unwrap();
+fn only_what_was_hashed_is_read_later() {
+    let model = Model::signed();
+    let file = model.path().join("big.bin");
     sign(&file, &key(), &SignOptions::new(), &work()).unwrap();
-    fs::rename(signature_path(&file), model.path().join("model.sig.beside")).unwrap();
-    // Another file, of the same length, is open when the signed one comes to its place.
-    model.write("config.json", &other);
-    let source = FileSource::open(&file).unwrap();
-    fs::rename(&file, model.path().join("gone")).unwrap();
-    model.write("config.json", &good);
-    fs::remove_file(model.path().join("gone")).unwrap();
-    fs::rename(model.path().join("model.sig.beside"), signature_path(&file)).unwrap();
-    let open = || OpenFiles::new().file("config.json", || Ok(&source as _));
-    assert!(verify(&file, &[key().public().clone()], &VerifyOptions::new(), &work()).unwrap().is_ok());
-    let is_refused = |verified: Result<Verified, Error>| match verified {
-        Ok(verified) => !verified.changed.is_empty(),
-        Err(error) => matches!(error, Error::Changed { .. }),
-    };
-    assert!(is_refused(verify_opened(&file, &open())));
-    fs::remove_file(signature_path(&file)).unwrap();
-    assert!(model.verify(&key()).unwrap().is_ok());
-    assert!(is_refused(verify_opened(model.path(), &open())));
-    assert!(is_refused(verify_opened(model.path(), &open().only(true))));
-    // The signed one, opened, is good.
-    let source = FileSource::open(&file).unwrap();
-    let open = || OpenFiles::new().file("config.json", || Ok(&source as _));
-    assert!(verify_opened(model.path(), &open()).unwrap().is_ok());
-    // Opened twice, it has to be the same both times.
-    let both = open().file("config.json", || Ok(&source as _));
-    assert!(verify_opened(model.path(), &both).unwrap().is_ok());
-    assert!(is_refused(verify_opened(model.path(), &open().file("config.json", || Ok(&other as _)))));
+    fs::rename(signature_path(&file), model.path().join(".gitignore")).unwrap();
+    let of_folder = to_read(model.path()).1.unwrap();
+    fs::rename(model.path().join(".gitignore"), signature_path(&file)).unwrap();
+    let of_file = to_read(&file).1.unwrap();
+    assert!(of_folder.covers(&file) && of_file.covers(&file));
+    assert!(!of_file.covers(&model.path().join("config.json")));
+    let source = |files: &SignedFiles| files.source(&file, FileSource::open(&file).unwrap());
+    for files in [&of_folder, &of_file] {
+        assert!(source(files).unwrap().read(2_000_000..2_000_010).unwrap().iter().all(|&byte| byte == 7));
+    }
+    // Written into while it is open, and another file in its place: the same to the reader.
+    let open = source(&of_folder).unwrap();
+    let mut bytes = fs::read(&file).unwrap();
+    bytes[2_000_000] ^= 1;
+    model.write("big.bin", &bytes);
+    for source in [open, source(&of_folder).unwrap(), source(&of_file).unwrap()] {
+        assert!(source.read(0..10).is_ok());
+        let error = source.read(2_000_009..2_000_010).unwrap_err().to_string();
+        assert!(error.contains(".sig signs: the file is damaged, was changed"), "{error}");
+    }
+    model.write("big.bin", &[&bytes[..], b"x"].concat());
+    assert_eq!(source(&of_folder).unwrap_err().kind(), std::io::ErrorKind::InvalidData);
+    let (verified, files) = to_read(model.path());
+    assert!(!verified.is_ok() && files.is_none());
 }
 
 #[test]
-fn what_is_open_must_be_covered() {
+fn what_is_read_must_be_covered() {
     let model = Model::new();
     model.write("scratch", b"x");
     let options = SignOptions::new().ignore(["scratch".to_owned()]);
     sign(model.path(), &key(), &options, &work()).unwrap();
-    let scratch = b"x".to_vec();
-    let open = || OpenFiles::new().file("scratch", || Ok(&scratch as _));
-    let verified = verify_opened(model.path(), &open()).unwrap();
-    assert_eq!((verified.is_ok(), &verified.unsigned[..]), (false, &["scratch".to_owned()][..]));
-    let verified = verify_opened(model.path(), &open().only(true)).unwrap();
-    assert_eq!((verified.is_ok(), verified.extra), (false, vec!["scratch".to_owned()]));
-    // Where only the open files are looked at, the others may be anything.
-    model.write("config.json.new", b"x");
-    let config = FileSource::open(model.path().join("config.json")).unwrap();
-    let open = || OpenFiles::new().file("config.json", || Ok(&config as _));
-    assert!(!verify_opened(model.path(), &open()).unwrap().is_ok());
-    assert!(verify_opened(model.path(), &open().only(true)).unwrap().is_ok());
-    // That is no way to look at nothing.
-    assert!(!verify_opened(model.path(), &OpenFiles::new().only(true)).unwrap().is_ok());
+    let files = to_read(model.path()).1.unwrap();
+    for name in ["scratch", "model.sig", "new", "../outside", "sub/../scratch"] {
+        let path = model.path().join(name);
+        assert!(!files.covers(&path), "{name}");
+        let error = files.source(&path, &b"x"[..]).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied, "{name}");
+    }
+    let (empty, sub) = (model.path().join("sub/deep/empty"), model.path().join("sub/a.bin"));
+    assert_eq!(files.source(&empty, &b""[..]).unwrap().read(0..0).unwrap().len(), 0);
+    assert_eq!(*files.source(&sub, &b"1234"[..]).unwrap().read(0..4).unwrap(), *b"1234");
+    assert!(files.source(&sub, &b"1235"[..]).unwrap().read(0..4).is_err());
 }
 
 #[test]

@@ -14,9 +14,9 @@ use crate::failure::{Failure, Result};
 use crate::json::EscapedJson;
 use crate::progress::Progress;
 use crate::stop;
+use crate::streams;
 use crate::units::{count, size};
 use crate::width::fits;
-use crate::{beside, streams};
 
 /// Characters of a name or a shape that are printed: the longest makes every row of its table as wide.
 const LONGEST: usize = 200;
@@ -61,15 +61,11 @@ fn several(args: &Inspect, options: &InspectOptions, quiet: bool) -> Result {
 
 /// `before` is printed before the text.
 fn inspect(path: &Path, args: &Inspect, options: &InspectOptions, quiet: bool, before: &str) -> Result {
-    let is_beside = !args.open.signers.key.is_empty() && beside::is_signed_beside(path);
-    let model = match is_beside {
-        false => streams::open(path, &args.open)?,
-        true => streams::open(path, &args.open.without_signers())?,
-    };
+    let model = streams::open_signed(path, &args.open, &args.beside.options(), quiet)?;
     let total = if args.hash { super::nbytes(&model) } else { 0 };
     let bar = Progress::of("hashing", total, args.json, quiet || !args.hash);
     let mut inspection = bar.run(|work| model.inspect(options, work))?;
-    inspection.signature = signature::look(&model, args, is_beside, quiet)?;
+    inspection.signature = model.detached_signature();
     super::print(|out| {
         if !args.json {
             write!(out, "{before}")?;

@@ -1,31 +1,8 @@
 //! The signature beside a file or in its folder.
 
-use modelfmt::{DetachedSignature, Model, Printable, SignatureScope, Value, detached_signature};
+use modelfmt::{DetachedSignature, Printable, Value};
 
 use super::LONGEST;
-use crate::args::Inspect;
-use crate::failure::{Failure, Result};
-use crate::progress::Progress;
-
-/// Looks for it. With a key it has to hold.
-pub(super) fn look(
-    model: &Model,
-    args: &Inspect,
-    must_hold: bool,
-    quiet: bool,
-) -> Result<Option<DetachedSignature>> {
-    let keys = if must_hold { args.open.keys_beside()? } else { Vec::new() };
-    let total = if keys.is_empty() { 0 } else { model.container().file_size() };
-    let bar = Progress::new("hashing", total, quiet || keys.is_empty());
-    let options = args.beside.options();
-    let found = bar.run(|work| detached_signature(model, &keys, &options, SignatureScope::All, work));
-    match &found {
-        _ if keys.is_empty() => Ok(found),
-        Some(DetachedSignature { is_trusted: Some(true), .. }) => Ok(found),
-        Some(DetachedSignature { problem: Some(problem), .. }) => Err(Failure::Input(problem.clone())),
-        _ => Err(Failure::Input(format!("{}: there is no signature beside it", model.path().display()))),
-    }
-}
 
 /// What is known of it, which without a key is only what it says.
 pub(super) fn line(signature: &DetachedSignature) -> String {

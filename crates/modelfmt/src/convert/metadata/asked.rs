@@ -3,7 +3,7 @@
 
 use modelfmt_core::value::{Object, Value, json};
 
-use super::names::{APR_VERSION, ModelNames, NO_STEM, SILENT, UNKNOWN, family};
+use super::names::{APR_VERSION, BESIDE, ModelNames, NO_STEM, UNKNOWN, family};
 use super::reserved::Changes;
 use crate::convert::options::ConvertOptions;
 use crate::formats::Format;
@@ -15,6 +15,8 @@ pub(super) struct Asked<'a> {
     pub(super) said: ModelNames,
     /// What a config.json beside it says, which is asked last.
     pub(super) config: ModelNames,
+    /// Why nothing is known that neither of them says.
+    pub(super) silent: &'static str,
     /// What a model whose metadata is typed has under the keys that formats ask for.
     pub(super) typed: Object,
     pub(super) options: &'a ConvertOptions,
@@ -60,7 +62,7 @@ impl Asked<'_> {
         let note = match (&said, &self.config.architecture) {
             (Some(_), _) => None,
             (None, Some(_)) => Some(BESIDE),
-            (None, None) => Some(SILENT),
+            (None, None) => Some(self.silent),
         };
         let said = said.or_else(|| self.config.architecture.clone()).unwrap_or_else(|| UNKNOWN.to_owned());
         if is_apr2 {
@@ -86,7 +88,7 @@ impl Asked<'_> {
             (Some(name), _) => (name, None),
             (None, Some(name)) => (name, Some(BESIDE)),
             // Standard input has no name.
-            (None, None) if self.stem == NO_STEM => (self.stem, Some(SILENT)),
+            (None, None) if self.stem == NO_STEM => (self.stem, Some(self.silent)),
             (None, None) => (self.stem, Some("taken from the file name")),
         }
     }
@@ -102,17 +104,15 @@ impl Asked<'_> {
         }
     }
 
-    /// The name of the architecture for AERO's manifest, where a key of that name may be an object.
-    pub(super) fn architecture(&self, keys: &Object) -> String {
+    /// The name of the architecture for AERO's manifest, where a key of that name may be an object; and whether it is from a config.json.
+    pub(super) fn architecture(&self, keys: &Object) -> (String, bool) {
         let there = keys.get("architecture").and_then(Value::as_str).map(str::to_owned);
-        there
-            .or_else(|| self.said(keys, "model_type"))
-            .or_else(|| self.config.architecture.clone())
-            .unwrap_or_else(|| UNKNOWN.to_owned())
+        let said = there.or_else(|| self.said(keys, "model_type"));
+        let is_from_config = said.is_none() && self.config.architecture.is_some();
+        let found = said.or_else(|| self.config.architecture.clone()).unwrap_or_else(|| UNKNOWN.to_owned());
+        (found, is_from_config)
     }
 }
-
-const BESIDE: &str = "from the config.json beside the file";
 
 /// `--architecture` for APR2: the text of an object, or a name, which is put into one.
 fn object_of(text: &str) -> Value {

@@ -1,49 +1,59 @@
 //! The `config.json` that is beside many models: asked for names and for the blocks of scales, where a source says nothing
 //! itself (docs/formats/conversion.md#names-that-formats-ask-for).
 
-use std::fs::File;
-use std::io::Read;
-use std::path::Path;
-
+use modelfmt_core::Source as _;
 use modelfmt_core::value::{ParseOptions, Value, json};
 
 use super::names::ModelNames;
+use crate::beside::Beside;
+use crate::model::Model;
+
+/// Its name.
+const NAME: &str = "config.json";
 
 /// What the file says about the model's name and architecture. A file that is not there, or says neither, is nothing to speak
 /// of; one that cannot be read is a note, and never an error.
-pub(super) fn names(path: &Path, notes: &mut Vec<String>) -> ModelNames {
-    match read(path, notes) {
+pub(super) fn names(model: &Model, notes: &mut Vec<String>) -> ModelNames {
+    match read(model, notes) {
         Some(config) => ModelNames { name: name(&config), architecture: architecture(&config) },
         None => ModelNames { name: None, architecture: None },
     }
 }
 
-/// The file's content, if it is there and good.
-pub(crate) fn read(path: &Path, notes: &mut Vec<String>) -> Option<Value> {
-    const MAX_LEN: u64 = 1 << 20;
-    const MAX_NODES: u64 = 1 << 16;
-    let mut ignored = |why: &str| notes.push(format!("{} is ignored: {why}", path.display()));
-    // A pipe or a device of that name is not read.
-    if !std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) {
-        return None;
-    }
-    let mut text = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(MAX_LEN + 1).read_to_end(&mut text));
-    if let Err(error) = read {
-        ignored(&error.to_string());
-        return None;
-    }
-    if text.len() as u64 > MAX_LEN {
-        ignored("it is longer than 1 MiB");
-        return None;
-    }
-    match json::parse_with(&text, ParseOptions::new().with_max_nodes(MAX_NODES)) {
-        Ok(config) => Some(config),
-        Err(error) => {
-            ignored(&format!("it is not good JSON: {error}"));
+/// Whether the file is there and does not count, because what was demanded of the model says nothing about it.
+pub(crate) fn is_ignored(model: &Model) -> bool {
+    model.beside().ignores(NAME)
+}
+
+/// The file's content, if it is there and good, and counts.
+pub(crate) fn read(model: &Model, notes: &mut Vec<String>) -> Option<Value> {
+    match text(model.beside()) {
+        Ok(text) => {
+            const MAX_NODES: u64 = 1 << 16;
+            let parsed = json::parse_with(&text?, ParseOptions::new().with_max_nodes(MAX_NODES));
+            let bad = |error| notes.push(ignored(model, &format!("it is not good JSON: {error}")));
+            parsed.map_err(bad).ok()
+        }
+        Err(why) => {
+            notes.push(ignored(model, &why));
             None
         }
     }
+}
+
+fn ignored(model: &Model, why: &str) -> String {
+    format!("{} is ignored: {why}", model.path().with_file_name(NAME).display())
+}
+
+/// The file's bytes, if it is there.
+fn text(beside: &Beside) -> Result<Option<Vec<u8>>, String> {
+    const MAX_LEN: u64 = 1 << 20;
+    let Some(source) = beside.open(NAME).map_err(|error| error.to_string())? else { return Ok(None) };
+    if source.len() > MAX_LEN {
+        return Err("it is longer than 1 MiB".to_owned());
+    }
+    let text = source.read(0..source.len()).map_err(|error| error.to_string())?;
+    Ok(Some(text.to_vec()))
 }
 
 /// `_name_or_path` names a model, or the folder from which it was loaded, whose last part is kept.

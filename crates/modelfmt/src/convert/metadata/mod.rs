@@ -29,7 +29,7 @@ use crate::quant::Quant;
 use crate::words::Remedy;
 use asked::Asked;
 use mapped::Metadata;
-use names::{AERO_KEYS, APR2_KEYS, family, is_filler, is_same_family};
+use names::{AERO_KEYS, APR2_KEYS, BESIDE, NOT_COVERED, SILENT, family, is_filler, is_same_family};
 use reserved::{Changes, Hints, KEY, Reserved};
 use source::Content;
 
@@ -65,7 +65,8 @@ impl Mapper<'_> {
         let (mut reserved, is_foreign, gone) = self.left(reserved, source, &mut keys, &mut losses);
         notes.extend(left_out(&gone, &keys, stem));
         let typed = typed_names(&reserved);
-        let asked = Asked { source, said, config, typed, options: self.options, stem };
+        let silent = if content.is_config_ignored { NOT_COVERED } else { SILENT };
+        let asked = Asked { source, said, config, silent, typed, options: self.options, stem };
         let mut changes = asked.fill(self.target.format, &mut keys, &mut notes);
         for (key, value) in self.options.metadata.iter().flatten() {
             keys.insert(key, value.clone());
@@ -80,8 +81,19 @@ impl Mapper<'_> {
         reserved.order.clone_from(&tensors.order);
         reserved.floats = bare::places(&keys);
         self.set_aside(&mut keys, &mut reserved, content.is_turned, &mut notes);
-        let architecture = asked.architecture(&keys);
-        let name = asked.name().0.to_owned();
+        let (architecture, is_from_config) = asked.architecture(&keys);
+        let (name, named_by) = asked.name();
+        if family(self.target.format).is_some_and(|(known, _)| known == Format::Aero) {
+            // Where a key says it too, there is a note already.
+            let is_said = |key: &str, text: &str| keys.get(key).and_then(Value::as_str) == Some(text);
+            let from_config = [
+                ("architecture", &*architecture, is_from_config),
+                ("model_name", name, named_by == Some(BESIDE)),
+            ];
+            let unsaid = from_config.into_iter().filter(|(key, text, is)| *is && !is_said(key, text));
+            notes.extend(unsaid.map(|(key, text, _)| format!("{key} of the manifest is {text:?}, {BESIDE}")));
+        }
+        let name = name.to_owned();
         let mut metadata =
             Metadata { keys, manifest, losses, notes, name, architecture, ..Metadata::default() };
         if !reserved.is_empty() {

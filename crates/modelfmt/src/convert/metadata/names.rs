@@ -72,6 +72,10 @@ pub(super) fn is_added(key: &str, value: &Value, keys: &Object, said: &Said) -> 
 pub(super) const UNKNOWN: &str = "unknown";
 /// Why it does.
 pub(super) const SILENT: &str = "because the source does not say";
+/// The same, where a config.json may say and does not count.
+pub(super) const NOT_COVERED: &str = "because the source does not say, and the pin or the signature does not cover the config.json beside the file";
+/// Where it is from a config.json.
+pub(crate) const BESIDE: &str = "from the config.json beside the file";
 pub(super) const APR_VERSION: &str = "2.0.0";
 
 /// The names of a model that formats ask for.

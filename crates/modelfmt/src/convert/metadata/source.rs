@@ -29,6 +29,8 @@ pub(crate) struct Content {
     pub(super) said: ModelNames,
     /// What a config.json beside it says about them.
     pub(super) config: ModelNames,
+    /// Whether one is there and is not read, because what was demanded of the model says nothing about it.
+    pub(super) is_config_ignored: bool,
     /// AERO: what the manifest says beyond what is made again.
     pub(super) manifest: Object,
     /// Whether the model was an AERO file whose shapes are in ggml's order, as `source_format` says. They have been turned, so nothing
@@ -53,6 +55,7 @@ impl Content {
             manifest: Object::new(),
             said: ModelNames { name: None, architecture: None },
             config: ModelNames { name: None, architecture: None },
+            is_config_ignored: false,
             is_turned: false,
             restored: Vec::new(),
             notes: Vec::new(),
@@ -106,20 +109,29 @@ impl Content {
         content.take_reserved();
         content.name_itself();
         #[cfg(not(target_arch = "wasm32"))]
-        if let Some(path) = model.config() {
-            content.config = super::config::names(&path, &mut content.notes);
+        {
+            content.config = super::config::names(model, &mut content.notes);
+            content.is_config_ignored = super::config::is_ignored(model);
         }
         Ok(content)
     }
 
     /// The name of the architecture: what the caller says, else the source, else a config.json beside it.
     pub(crate) fn architecture<'a>(&'a self, options: &'a ConvertOptions) -> Option<&'a str> {
+        self.own_architecture(options).or(self.config.architecture.as_deref())
+    }
+
+    /// The same, if it is from a config.json.
+    pub(crate) fn architecture_of_config(&self, options: &ConvertOptions) -> Option<&str> {
+        self.config.architecture.as_deref().filter(|_| self.own_architecture(options).is_none())
+    }
+
+    fn own_architecture<'a>(&'a self, options: &'a ConvertOptions) -> Option<&'a str> {
         let key = |key| self.keys.get(key).and_then(Value::as_str);
         let given = options.architecture.as_deref().or(options.model_type.as_deref());
         let stated = given.or(self.said.architecture.as_deref()).filter(|name| *name != UNKNOWN);
         let keys = ["general.architecture", "architecture", "model_type"].into_iter();
-        let stated = stated.or_else(|| keys.filter_map(key).find(|name| *name != UNKNOWN));
-        stated.or(self.config.architecture.as_deref())
+        stated.or_else(|| keys.filter_map(key).find(|name| *name != UNKNOWN))
     }
 
     fn take_reserved(&mut self) {

@@ -21,6 +21,7 @@ use super::values::affine::Affine;
 use super::values::cast::is_number;
 use super::values::quants;
 use crate::choice::Choice;
+use crate::convert::metadata::names::BESIDE;
 use crate::error::Result;
 use crate::formats::Format;
 use crate::formats::capabilities::{Capabilities, Metadata, holds_every_value};
@@ -54,6 +55,8 @@ pub(super) struct Chooser<'a> {
     applied_quants: u64,
     /// What of the source is lost whatever the target.
     losses: Vec<Unsupported>,
+    /// What to say of what was taken from a config.json beside the model.
+    from_beside: BTreeSet<String>,
     /// How many tensors change from one type to another.
     changes: BTreeMap<(DType, DType), u64>,
     /// The number of tensors so far, also those that are only listed.
@@ -90,6 +93,7 @@ impl<'a> Chooser<'a> {
             declared_quants: HashMap::new(),
             applied_quants: 0,
             losses: Vec::new(),
+            from_beside: BTreeSet::new(),
             changes: BTreeMap::new(),
             place: 0,
         })
@@ -101,7 +105,7 @@ impl<'a> Chooser<'a> {
         self.check_types();
         self.find_quants(reserved);
         self.find_scales()?;
-        self.plan_presets(content.architecture(self.options));
+        self.plan_presets(content);
         self.rename(reserved)?;
         let mut listed = reserved.map_or(&[][..], |reserved| &reserved.declared).iter().peekable();
         let mut scalars = reserved.map_or(&[][..], |reserved| &reserved.shapes).to_vec();
@@ -203,6 +207,7 @@ impl<'a> Chooser<'a> {
                 && self.filter.would_take(info.name)
             {
                 self.used_scales.insert(scaling.position);
+                self.from_beside.extend(scales.note(position, scaling));
             }
             match scaled {
                 Scaled::No => {}
@@ -217,9 +222,13 @@ impl<'a> Chooser<'a> {
     }
 
     /// Asks the presets for the types of all tensors that are written.
-    fn plan_presets(&mut self, architecture: Option<&str>) {
+    fn plan_presets(&mut self, content: &Content) {
         if !self.quantizer.has_presets() {
             return;
+        }
+        let architecture = content.architecture(self.options);
+        if let Some(found) = content.architecture_of_config(self.options) {
+            self.from_beside.insert(format!("types are chosen for the architecture {found:?}, {BESIDE}"));
         }
         let model = self.model;
         let mut tensors = Vec::new();

@@ -29,6 +29,7 @@ impl Chooser<'_> {
                 format!("{count} {} of scales left out: weights are multiplied by them", plural(count));
             notes.push(text.into());
         }
+        notes.extend(self.from_beside.iter().cloned().map(Note::from));
         if self.applied_quants > 0 {
             let count = self.applied_quants;
             let text = format!(

@@ -4,6 +4,8 @@ use modelfmt_core::value::{Value, json};
 use modelfmt_core::{DType, Kind, SmallType, TensorInfo, author::Shortened};
 
 use crate::choice::Choice;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::convert::metadata::{config, names::BESIDE};
 use crate::convert::options::ScaleRule;
 use crate::convert::values::scaling::Scaling;
 use crate::error::{Error, Result};
@@ -48,18 +50,75 @@ pub(crate) struct Scales<'a> {
     matched: Vec<bool>,
     /// The block that the model states.
     block: Option<Vec<u64>>,
+    /// What a config.json beside each model says, where the model does not state it.
+    #[cfg(not(target_arch = "wasm32"))]
+    beside: Vec<(&'a Model, Beside)>,
+}
+
+/// What a config.json says about blocks.
+#[cfg(not(target_arch = "wasm32"))]
+enum Beside {
+    States(Vec<u64>),
+    Silent,
+    /// It is not read, because what was demanded of the model says nothing about it.
+    NotCovered,
 }
 
 impl<'a> Scales<'a> {
     pub(crate) fn new(model: &'a Model, rules: &'a [ScaleRule]) -> Result<Self> {
         let block = stated_block(&model.metadata()?);
+        Ok(Self {
+            model,
+            rules,
+            matched: vec![false; rules.len()],
+            #[cfg(not(target_arch = "wasm32"))]
+            beside: if block.is_none() { model.members().map(beside).collect() } else { Vec::new() },
+            block,
+        })
+    }
+
+    /// The block that is stated for the weight at a position.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn block(&self, position: usize) -> Option<&[u64]> {
+        let stated = match self.beside(position) {
+            Some(Beside::States(block)) => Some(block),
+            _ => self.block.as_ref(),
+        };
+        stated.map(Vec::as_slice)
+    }
+
+    #[cfg(target_arch = "wasm32")]
+    fn block(&self, _: usize) -> Option<&[u64]> {
+        self.block.as_deref()
+    }
+
+    #[cfg(not(target_arch = "wasm32"))]
+    fn beside(&self, position: usize) -> Option<&Beside> {
+        let (model, _) = self.model.member_at(position);
+        let found = self.beside.iter().find(|(own, _)| std::ptr::eq(*own, model));
+        found.map(|(_, beside)| beside)
+    }
+
+    /// What there is to say about the blocks of a weight at a position that is multiplied by its scales: that they are from a config.json, or
+    /// that one was not read.
+    pub(crate) fn note(&self, position: usize, scaling: &Scaling) -> Option<String> {
         #[cfg(not(target_arch = "wasm32"))]
-        let block = block.or_else(|| {
-            // What is wrong with the file is noted where names are taken from it.
-            let config = crate::convert::metadata::config::read(&model.config()?, &mut Vec::new())?;
-            stated_block(&config)
-        });
-        Ok(Self { model, rules, matched: vec![false; rules.len()], block })
+        if scaling.is_in_blocks() {
+            return match self.beside(position)? {
+                Beside::States(block) => {
+                    let block: Vec<String> = block.iter().map(u64::to_string).collect();
+                    Some(format!("weights are scaled in blocks of {}, {BESIDE}", block.join(" × ")))
+                }
+                Beside::NotCovered => Some(
+                    "the shapes say how large the blocks are that weights are scaled in: the pin or the signature does not cover the \
+                     config.json beside the file"
+                        .to_owned(),
+                ),
+                Beside::Silent => None,
+            };
+        }
+        let _ = (position, scaling);
+        None
     }
 
     /// What is known of the scales of a tensor.
@@ -139,11 +198,25 @@ impl<'a> Scales<'a> {
         if !scales.has_data {
             return unclear("have no values".to_owned());
         }
-        match Scaling::new(position, scales.dtype, weight.shape, scales.shape, self.block.as_deref()) {
+        let block = self.model.container().find(weight.name).and_then(|position| self.block(position));
+        match Scaling::new(position, scales.dtype, weight.shape, scales.shape, block) {
             Ok(scaling) => Scaled::By(scaling),
             Err(why) => Scaled::Unclear(why),
         }
     }
+}
+
+/// What a config.json beside a model says.
+#[cfg(not(target_arch = "wasm32"))]
+fn beside(model: &Model) -> (&Model, Beside) {
+    // What is wrong with the file is noted where names are taken from it.
+    let stated = config::read(model, &mut Vec::new()).as_ref().and_then(stated_block);
+    let said = match stated {
+        Some(block) => Beside::States(block),
+        None if config::is_ignored(model) => Beside::NotCovered,
+        None => Beside::Silent,
+    };
+    (model, said)
 }
 
 /// Whether tensors of this type are weights that scales may be beside. Powers of two are scales themselves.

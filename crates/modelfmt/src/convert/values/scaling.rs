@@ -62,6 +62,12 @@ impl Scaling {
         Ok(Self { position, dtype, dims })
     }
 
+    /// Whether a scale is for a block, and not for a row, a column or everything: then it matters how large blocks are.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn is_in_blocks(&self) -> bool {
+        self.dims.iter().any(|dim| dim.scales != 1 && dim.scales != dim.len)
+    }
+
     /// Multiplies `values`, which are the weight's elements from `first` on, by their scales. `read` gives so many scales from one
     /// on; it is asked for at most as many as there are values.
     pub(super) fn apply<E>(

@@ -2,14 +2,18 @@
 
 use modelfmt::{DType, Execution, Format};
 
-use super::common::{json_of, notes, options, safetensors, tensor, try_convert};
+use super::common::{T, json_of, notes, options, safetensors, tensor, try_convert};
 
 /// A safetensors file in a folder of its own, with this beside it.
 fn beside(config: &[u8], metadata: &str) -> (tempfile::TempDir, modelfmt::Model) {
+    beside_of(config, &safetensors(&[tensor("w", DType::F32, &[2])], metadata))
+}
+
+/// The same, with this in the file.
+fn beside_of(config: &[u8], source: &modelfmt::Model) -> (tempfile::TempDir, modelfmt::Model) {
     let folder = tempfile::tempdir().unwrap();
-    let source = safetensors(&[tensor("w", DType::F32, &[2])], metadata);
     let path = folder.path().join("model.safetensors");
-    modelfmt::convert(&source, Format::Safetensors, &path, &options(|_| {}), &Execution::default()).unwrap();
+    modelfmt::convert(source, Format::Safetensors, &path, &options(|_| {}), &Execution::default()).unwrap();
     std::fs::write(folder.path().join("config.json"), config).unwrap();
     let model = modelfmt::Model::open(&path).unwrap();
     (folder, model)
@@ -89,4 +93,89 @@ fn a_pipe_called_config_is_not_waited_for() {
     std::fs::remove_file(&config).unwrap();
     assert!(std::process::Command::new("mkfifo").arg(&config).status().unwrap().success());
     assert!(try_convert(&model, Format::Aero, &options(|_| {})).is_ok());
+}
+
+/// The tensors and names of a conversion to AERO, and the notes of it that are about config.json.
+fn named(model: &modelfmt::Model) -> (Option<modelfmt::Value>, Vec<String>) {
+    let (found, done) = try_convert(model, Format::Aero, &options(|_| {})).unwrap();
+    let notes = notes(&done).into_iter().filter(|note| note.contains("config.json"));
+    (json_of(&found).get("architecture").cloned(), notes.collect())
+}
+
+#[test]
+fn a_config_that_a_pin_does_not_cover_is_not_read() {
+    let (_folder, model) = beside(br#"{"model_type": "bert"}"#, "{}");
+    let bytes = std::fs::read(model.path()).unwrap();
+    let pin = modelfmt::Pin::B3(*blake3::hash(&bytes).as_bytes());
+    let pinned = modelfmt::OpenOptions::new().pin(pin).open(model.path()).unwrap();
+    let (architecture, notes) = named(&pinned);
+    assert_eq!(architecture, Some("unknown".into()));
+    assert!(notes.iter().all(|note| note.contains("does not cover the config.json")), "{notes:?}");
+    assert_eq!(notes.len(), 2, "{notes:?}");
+    // Nor if it is one of several models.
+    let others =
+        modelfmt::Model::merged([pinned, safetensors(&[tensor("v", DType::F32, &[2])], "{}")]).unwrap();
+    assert_eq!(named(&others).0, Some("unknown".into()));
+    // A note names what is taken from it otherwise.
+    let (architecture, notes) = named(&model);
+    assert_eq!(architecture, Some("bert".into()));
+    assert_eq!(notes, [r#"architecture is "bert", from the config.json beside the file"#]);
+}
+
+#[cfg(feature = "sign")]
+#[test]
+fn a_config_counts_with_a_key_if_it_is_what_was_signed() {
+    use modelfmt::keys::{KeyType, PrivateKey};
+    use modelfmt::oms::{SignOptions, VerifyOptions, sign};
+    let key = PrivateKey::from_bytes(KeyType::P256, &[7; 32]).unwrap();
+    let work = Execution::default();
+    let open = |model: &std::path::Path| {
+        let keys = [key.public().clone()];
+        let files = modelfmt::signed_files(model, &keys, &VerifyOptions::new(), &work).unwrap();
+        modelfmt::OpenOptions::new().signed_files(files).open(model).unwrap()
+    };
+    let (folder, model) = beside(br#"{"model_type": "bert"}"#, "{}");
+    let (path, config) = (model.path(), folder.path().join("config.json"));
+    sign(path, &key, &SignOptions::new(), &work).unwrap();
+    let (architecture, notes) = named(&open(path));
+    assert_eq!(architecture, Some("unknown".into()));
+    assert!(notes.iter().all(|note| note.contains("does not cover the config.json")), "{notes:?}");
+    assert_eq!(notes.len(), 2, "{notes:?}");
+    // The signature of the folder covers it.
+    std::fs::remove_file(path.with_file_name("model.safetensors.sig")).unwrap();
+    sign(folder.path(), &key, &SignOptions::new(), &work).unwrap();
+    let signed = open(path);
+    assert_eq!(named(&signed).0, Some("bert".into()));
+    // One that comes after the hash is not read.
+    std::fs::write(&config, br#"{"model_type": "gpt2"}"#).unwrap();
+    let (architecture, notes) = named(&signed);
+    assert_eq!(architecture, Some("unknown".into()));
+    assert!(notes.iter().any(|note| note.contains("config.json is ignored: bytes 0 to 22")), "{notes:?}");
+    // Nor is one that the signer left out.
+    std::fs::remove_file(folder.path().join("model.sig")).unwrap();
+    let options = SignOptions::new().ignore(["config.json".to_owned()]);
+    sign(folder.path(), &key, &options, &work).unwrap();
+    assert_eq!(named(&open(path)).0, Some("unknown".into()));
+}
+
+/// Where AERO has a name in its manifest that no key says, a note says where it is from.
+#[test]
+fn a_name_of_the_manifest_alone_is_noted() {
+    let config = br#"{"_name_or_path": "org/tiny", "model_type": "bert"}"#;
+    let (_folder, model) = beside(config, r#"{"model_name": "own"}"#);
+    let (_, notes) = named(&model);
+    let name = r#"model_name of the manifest is "org/tiny", from the config.json beside the file"#;
+    assert!(notes.iter().any(|note| note == name), "{notes:?}");
+}
+
+#[test]
+fn the_architecture_that_presets_go_by_is_noted() {
+    let name = "model.layers.0.self_attn.v_proj.weight";
+    let zeros = T { name, dtype: DType::F32, shape: vec![256, 256], bytes: vec![0; 4 << 16] };
+    let source = safetensors(&[zeros], "{}");
+    let (_folder, model) = beside_of(br#"{"model_type": "llama"}"#, &source);
+    let preset = options(|o| o.quantize = vec!["q4_k_m".parse().unwrap()]);
+    let notes = notes(&try_convert(&model, Format::Gguf, &preset).unwrap().1);
+    let expected = r#"types are chosen for the architecture "llama", from the config.json beside the file"#;
+    assert!(notes.iter().any(|note| note == expected), "{notes:?}");
 }

@@ -1,10 +1,12 @@
 //! Weights in small floats with scales beside them: `--dequantize` multiplies, by the formula of those who write such files.
 
 use modelfmt::convert::ScaleRule;
-use modelfmt::{ConvertOptions, DType, Execution, Format, Model};
+use modelfmt::{
+    ConvertOptions, DType, Execution, ExtractAs, ExtractOptions, Format, Model, OpenOptions, Overwrite, Pin,
+};
 use modelfmt_core::{SmallType, bf16, f16};
 
-use super::common::{T, all, convert, noise, options, safetensors, tensor, try_convert};
+use super::common::{T, all, convert, noise, notes, options, safetensors, tensor, try_convert};
 
 /// A weight of any codes.
 fn weight(name: &'static str, dtype: DType, shape: &[u64]) -> T {
@@ -210,9 +212,43 @@ fn the_block_is_what_the_model_states() {
         let parts = options(|o| o.shard_size = format.is_set().then_some(1));
         modelfmt::convert(&source, format, &path, &parts, &Execution::default()).unwrap();
         let opened = Model::open(&path).unwrap();
-        let model = convert(&opened, Format::Aero, &to(DType::F32));
+        let (model, done) = try_convert(&opened, Format::Aero, &to(DType::F32)).unwrap();
         assert_equal(&numbers(&model, "w"), &expected(&source, "w", "w_scale_inv", (32, 32)), name);
+        let note = "weights are scaled in blocks of 32 × 32, from the config.json beside the file";
+        assert_eq!(notes(&done).iter().filter(|found| **found == note).count(), 1, "{:?}", notes(&done));
+        // What is extracted has it too.
+        let mut extract = ExtractOptions::default();
+        (extract.dequantize, extract.overwrite) = (Some(DType::F32), Overwrite::Replace);
+        let out = folder.path().join(format!("{name}.bin"));
+        let done = modelfmt::extract(&opened, "w", &out, ExtractAs::Bin, &extract, &Execution::default());
+        assert!(done.unwrap().notes.iter().any(|found| found.to_string() == note));
+        // What a pin covers is read, and no more.
+        if !format.is_set() {
+            let pin = Pin::B3(*blake3::hash(&std::fs::read(&path).unwrap()).as_bytes());
+            let pinned = OpenOptions::new().pin(pin).open(&path).unwrap();
+            assert!(all(&try_convert(&pinned, Format::Aero, &to(DType::F32)).unwrap_err()).contains(why));
+            assert!(
+                modelfmt::extract(&pinned, "w", &out, ExtractAs::Bin, &extract, &Execution::default())
+                    .is_err()
+            );
+        }
     }
+    // Where the shapes say it too, values are those of the shapes, and a note says that they are.
+    let source = safetensors(
+        &[weight("w", DType::F8E4M3, &[256, 96]), scales("w_scale_inv", DType::F32, &[8, 3])],
+        "{}",
+    );
+    let path = folder.path().join("fits.safetensors");
+    modelfmt::convert(&source, Format::Safetensors, &path, &options(|_| {}), &Execution::default()).unwrap();
+    let pin = Pin::B3(*blake3::hash(&std::fs::read(&path).unwrap()).as_bytes());
+    let pinned = OpenOptions::new().pin(pin).open(&path).unwrap();
+    let (model, done) = try_convert(&pinned, Format::Aero, &to(DType::F32)).unwrap();
+    assert_equal(&numbers(&model, "w"), &expected(&source, "w", "w_scale_inv", (32, 32)), "pinned");
+    assert!(
+        notes(&done).iter().any(|note| note.starts_with("the shapes say how large the blocks are")),
+        "{:?}",
+        notes(&done)
+    );
     // One that does not fit is not passed over.
     let source = safetensors(
         &[weight("w", DType::F8E4M3, &[256, 256]), scales("w_scale", DType::F32, &[2, 2])],
