@@ -21,6 +21,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::test::Tally;
+
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", about)]
 struct Args {
@@ -30,8 +32,11 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Task {
-    /// All tests: installs the oracles, then `cargo test` on the whole workspace with documentation tests
+    /// All tests, to the end whatever fails, and their total
     Test {
+        /// Only the tests of the crates, with other inputs than in each run, and so many for each test that makes its inputs
+        #[arg(long, value_name = "CASES")]
+        random: Option<u32>,
         /// Passed on to `cargo test`
         #[arg(last = true)]
         args: Vec<String>,
@@ -121,7 +126,8 @@ enum Task {
 
 fn main() -> ExitCode {
     let done = match Args::parse().task {
-        Task::Test { args } => test::all(&args),
+        Task::Test { random: Some(cases), args } => return ended(test::random(cases, &args)),
+        Task::Test { args, .. } => return ended(test::all(&args)),
         Task::Ci { no_test, only } => ci::run(no_test, &only),
         Task::Fixtures { check: true, .. } => fixtures::check(),
         Task::Fixtures { replace, .. } => fixtures::write(replace),
@@ -130,20 +136,35 @@ fn main() -> ExitCode {
         Task::Docs { .. } => docs::write(),
         Task::Oracles => oracles::run(),
         Task::Servers => servers::run(),
-        Task::Python { release } => python::run(release),
+        Task::Python { release } => return ended(tallied(|tally| python::run(release, tally))),
         Task::Wasm { build_std } => wasm::run(build_std),
-        Task::Web { serve, test } => web::run(serve, test),
+        Task::Web { serve, test: true } => return ended(tallied(|tally| web::run(serve, Some(tally)))),
+        Task::Web { serve, .. } => web::run(serve, None),
         Task::Fuzz { seconds, runs, target, compares, minimize } => {
             fuzz::run(&fuzz::Options { seconds, runs, target, compares, minimize, quick: false })
         }
         Task::Bench { args } => bench::run(&args),
         Task::RealModel => real_model::run(),
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
+    ended(done.map(|()| true))
+}
+
+/// The exit status of a task; of tests that failed, their own last line says so.
+fn ended(passed: run::Result<bool>) -> ExitCode {
+    match passed {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("error: {error}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// Tests, and their total.
+fn tallied(tests: impl FnOnce(&mut Tally) -> run::Result) -> run::Result<bool> {
+    let mut tally = Tally::default();
+    let done = tests(&mut tally);
+    tally.done(done);
+    Ok(tally.end())
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::docs::Part;
 use crate::run::{self, Result, exec, step};
+use crate::test::{Runner, Tally};
 use crate::{servers, workspace};
 
 /// The workspace of the package.
@@ -47,16 +48,18 @@ const SYSTEM_PYTHON: &str = "/usr/bin/python3";
 const TORCH_PACKAGES: &[&str] = &["pytest>=8,<10", "safetensors==0.8.0"];
 
 /// Builds, tests and checks the package. With `release` it is installed as a user installs it, by `pip install`.
-pub(crate) fn run(release: bool) -> Result {
+pub(crate) fn run(release: bool, tally: &mut Tally) -> Result {
     let (python, servers) = (install()?, servers::install()?);
     let wheel = build(&python, release)?;
     reinstall(&python, &wheel)?;
     step("python: tests");
-    exec(pytest(&python, &servers).arg("tests"))?;
+    tally.run(Runner::Pytest, pytest(&python, &servers).arg("tests"));
     step("python: the measurements work");
-    exec(measure(&python).arg("--quick"))?;
-    torch(&wheel, &servers)?;
-    check(&python)
+    tally.check(measure(&python).arg("--quick"));
+    let done = torch(&wheel, &servers, tally);
+    tally.done(done);
+    check(&python, tally);
+    Ok(())
 }
 
 /// Measures a release build beside other packages. With `--write` among `args` the table goes into the documents.
@@ -163,11 +166,13 @@ fn reinstall(python: &Path, wheel: &Path) -> Result {
 }
 
 /// The tests with torch, where it is.
-fn torch(wheel: &Path, servers: &Path) -> Result {
+fn torch(wheel: &Path, servers: &Path, tally: &mut Tally) -> Result {
     step("python: tests with torch");
     let Some(python) = with_torch(wheel)? else { return Ok(()) };
-    exec(pytest(&python, servers).args(["tests/test_torch.py", "tests/test_compat.py"]))?;
-    exec(measure(&python).args(["--torch", "--quick"]))
+    let mut pytest = pytest(&python, servers);
+    tally.run(Runner::Pytest, pytest.args(["tests/test_torch.py", "tests/test_compat.py"]));
+    tally.check(measure(&python).args(["--torch", "--quick"]));
+    Ok(())
 }
 
 /// An interpreter that has torch and the package, where it is: on Debian, `apt-get install python3-torch`.
@@ -192,20 +197,15 @@ fn with_torch(wheel: &Path) -> Result<Option<PathBuf>> {
 }
 
 /// Rust's and Python's own checks.
-fn check(python: &Path) -> Result {
+fn check(python: &Path, tally: &mut Tally) {
     step("python: checks");
-    exec(workspace::cargo("fmt").args(["--manifest-path", MANIFEST, "--all", "--check"]))?;
+    tally.check(workspace::cargo("fmt").args(["--manifest-path", MANIFEST, "--all", "--check"]));
     let mut clippy = workspace::cargo("clippy");
     clippy.args(["--quiet", "--manifest-path", MANIFEST, "--all-targets", "--", "-D", "warnings"]);
-    exec(clippy.env("CARGO_TARGET_DIR", dir().join("build")))?;
-    exec(in_package(python).args(["-m", "mypy", "-p", "modelfmt"]))?;
+    tally.check(clippy.env("CARGO_TARGET_DIR", dir().join("build")));
+    tally.check(in_package(python).args(["-m", "mypy", "-p", "modelfmt"]));
     // All of the package, and without a list of what may be wrong.
-    exec(in_package(python).args([
-        "-m",
-        "mypy.stubtest",
-        "modelfmt",
-        "--mypy-config-file",
-        "pyproject.toml",
-    ]))?;
-    exec(in_package(&dir().join("node_modules/.bin/pyright")).arg("--pythonpath").arg(python))
+    let stubtest = ["-m", "mypy.stubtest", "modelfmt", "--mypy-config-file", "pyproject.toml"];
+    tally.check(in_package(python).args(stubtest));
+    tally.check(in_package(&dir().join("node_modules/.bin/pyright")).arg("--pythonpath").arg(python));
 }

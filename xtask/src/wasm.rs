@@ -120,6 +120,16 @@ impl Toolchain {
     }
 }
 
+/// Whether something builds for the target, or rustup may get what does.
+pub(crate) fn can_build() -> bool {
+    let is_there = |path: &&str| Path::new(path).exists();
+    has_target() || has_rustup() || [DEBIAN_RUSTC, DEBIAN_CARGO, DEBIAN_STD].iter().all(is_there)
+}
+
+fn has_rustup() -> bool {
+    run::succeeds(workspace::command("rustup").arg("--version"))
+}
+
 /// Whether the compiler that cargo uses has the target's standard library.
 fn has_target() -> bool {
     let mut rustc = workspace::command("rustc");
@@ -128,8 +138,7 @@ fn has_target() -> bool {
 }
 
 fn add_target() -> bool {
-    let has_rustup = run::succeeds(workspace::command("rustup").arg("--version"));
-    has_rustup && exec(workspace::command("rustup").args(["target", "add", TARGET])).is_ok() && has_target()
+    has_rustup() && exec(workspace::command("rustup").args(["target", "add", TARGET])).is_ok() && has_target()
 }
 
 fn install_debian() -> Result {

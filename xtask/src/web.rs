@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::run::{self, Result, exec, step};
+use crate::test::{Runner, Tally};
 use crate::wasm::{self, TARGET, Toolchain};
 use crate::workspace;
 
@@ -31,7 +32,8 @@ const INSTRUCTIONS: &[&str] = &[
     "--enable-simd",
 ];
 
-pub(crate) fn run(serve: bool, test: bool) -> Result {
+/// Builds both; with `test` they are tested.
+pub(crate) fn run(serve: bool, test: Option<&mut Tally>) -> Result {
     let modules = split(&build()?)?;
     let page = assemble("page", &modules)?;
     list(&page)?;
@@ -39,9 +41,9 @@ pub(crate) fn run(serve: bool, test: bool) -> Result {
     for license in ["LICENSE-APACHE", "LICENSE-MIT"] {
         fs::copy(workspace::root().join(license), package.join(license))?;
     }
-    if test {
-        check()?;
-        tests(&page, &package)?;
+    if let Some(tally) = test {
+        check(tally);
+        tests(&page, &package, tally)?;
     }
     if serve {
         step("web: the page, until you stop it");
@@ -172,25 +174,25 @@ fn copy_files(from: &Path, to: &Path) -> Result {
 }
 
 /// Rust's own checks.
-fn check() -> Result {
-    exec(workspace::cargo("fmt").args(["--manifest-path", MANIFEST, "--all", "--check"]))?;
+fn check(tally: &mut Tally) {
+    tally.check(workspace::cargo("fmt").args(["--manifest-path", MANIFEST, "--all", "--check"]));
     // For this machine: Debian has no clippy for WebAssembly, and nothing of the crate depends on the target.
     let mut own = workspace::cargo("test");
     own.args(["--quiet", "--locked", "--manifest-path", MANIFEST, "-p", "crc32c", "-p", "crc32fast"]);
-    exec(own.env("CARGO_TARGET_DIR", out().join("clippy")))?;
+    tally.run(Runner::Cargo, own.env("CARGO_TARGET_DIR", out().join("clippy")));
     let mut clippy = workspace::cargo("clippy");
-    clippy
-        .args(["--quiet", "--locked", "--manifest-path", MANIFEST])
-        .env("CARGO_TARGET_DIR", out().join("clippy"));
-    exec(clippy.args(["--", "-D", "warnings"]))
+    clippy.args(["--quiet", "--locked", "--manifest-path", MANIFEST]);
+    clippy.env("CARGO_TARGET_DIR", out().join("clippy"));
+    tally.check(clippy.args(["--", "-D", "warnings"]));
 }
 
 /// The tests, in the browser that `CHROMIUM` names, or Debian's.
-fn tests(page: &Path, package: &Path) -> Result {
+fn tests(page: &Path, package: &Path, tally: &mut Tally) -> Result {
     step("web: tests in Chromium and Node");
     let tests = dir().join("tests");
     need_packages(&tests)?;
-    exec(workspace::cargo("build").args(["--quiet", "--package", "modelfmt-cli"]))?;
+    // As `cargo test` builds it for all features of all crates, so that it is there.
+    exec(workspace::cargo("build").args(["--quiet", "--all-features", "--bin", "modelfmt"]))?;
     let mut node = workspace::command("node");
     let files = [
         "flow.test.mjs",
@@ -205,5 +207,6 @@ fn tests(page: &Path, package: &Path) -> Result {
     node.args(["--test", "--test-concurrency=1"]).args(files);
     node.env("MODELFMT_PAGE", page).env("MODELFMT_NPM", package);
     node.env("MODELFMT_PROGRAM", workspace::target_dir().join("debug/modelfmt"));
-    exec(node.env("MODELFMT_TESTDATA", workspace::root().join("testdata")))
+    tally.run(Runner::Node, node.env("MODELFMT_TESTDATA", workspace::root().join("testdata")));
+    Ok(())
 }
