@@ -5,6 +5,7 @@ mod alloc;
 mod dump;
 mod expected;
 pub mod gguf;
+pub mod journal;
 pub mod mag;
 mod oracle;
 mod patch;

@@ -100,8 +100,14 @@ fn undo(args: &Edit, quiet: bool) -> Result {
         return Err(Failure::Usage(why));
     }
     if !quiet {
-        let done = if recovered == Recovered::Completed { "completed" } else { "undid" };
-        say(format_args!("{done} the edit of {} that was interrupted", Printable(&path)));
+        let path = Printable(&path);
+        match recovered {
+            Recovered::Completed => say(format_args!("completed the edit of {path} that was interrupted")),
+            Recovered::NotBegun => say(format_args!(
+                "removed what an edit of {path} had prepared that was interrupted; it had changed nothing"
+            )),
+            _ => say(format_args!("undid the edit of {path} that was interrupted")),
+        }
     }
     Ok(())
 }

@@ -107,7 +107,11 @@ fn errors_say_what_to_do() {
 #[test]
 fn a_journal_is_told_by_every_reader_and_put_back() {
     let folder = folder(&["reference/trained.mag"]);
-    fs::write(folder.path().join("trained.mag.modelfmt-undo"), "MFMTUNDO").unwrap();
+    let path = folder.path().join("trained.mag");
+    let before = fs::read(&path).unwrap();
+    let journal = testkit::journal::of_one(before.len() as u64, 0, &before[..3], b"xyz");
+    fs::write(folder.path().join("trained.mag.modelfmt-undo"), journal).unwrap();
+    fs::write(&path, [b"xy", &before[2..]].concat()).unwrap();
     for command in ["inspect", "show", "verify", "convert --to aero", "diff trained.mag", "extract -o x.npy"]
     {
         let args = match command.split_once(' ') {
@@ -125,7 +129,17 @@ fn a_journal_is_told_by_every_reader_and_put_back() {
     let run = modelfmt_in(folder.path(), "edit trained.mag");
     assert!(run.stderr.starts_with("undid the edit"), "{}", run.stderr);
     run.ok();
+    assert_eq!(fs::read(&path).unwrap(), before);
     modelfmt_in(folder.path(), "verify trained.mag").ok();
+    // One that is not whole does not say what it was about, and an empty one is about nothing.
+    let place = folder.path().join("trained.mag.modelfmt-undo");
+    fs::write(&place, "MFMTEDIT").unwrap();
+    let error = modelfmt_in(folder.path(), "edit trained.mag").error();
+    assert!(error.contains("is not the whole journal") && place.exists(), "{error}");
+    fs::write(&place, "").unwrap();
+    modelfmt_in(folder.path(), "verify trained.mag").ok();
+    let run = modelfmt_in(folder.path(), "edit trained.mag");
+    assert!(run.stderr.starts_with("removed what an edit") && !place.exists(), "{}", run.stderr);
 }
 
 /// Kills edits at many moments; what is left is the old file or the new one, after an edit has put back what was interrupted.

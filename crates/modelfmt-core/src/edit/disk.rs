@@ -1,21 +1,27 @@
 //! The operations of an edit on the disk, one at a time, so that a test can stop between any two.
 
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
-use crate::write::{copy_range, create_draft, keep_draft, keep_permissions, write_all_at};
+use super::lock;
+use crate::source::folder_of;
+use crate::write::{copy_range, create_draft, keep_draft, keep_permissions, link_new, write_all_at};
 
 /// A disk. Nothing survives a loss of power unless it was flushed: the bytes and the length of a file by `flush`, names by `flush_folder`.
 pub(super) trait Disk {
     /// An open file.
     type File;
 
-    /// Opens a file that is there.
+    /// Opens a file that is there, to be read and written.
     fn open(&self, path: &Path) -> io::Result<Self::File>;
 
-    /// Creates a file that was not there.
-    fn create(&self, path: &Path) -> io::Result<Self::File>;
+    /// The first bytes of a file, at most so many; `None` if there is no regular file of that name.
+    fn look(&self, path: &Path, len: u64) -> io::Result<Option<Vec<u8>>>;
+
+    /// The names in the folder of a path.
+    fn list(&self, path: &Path) -> io::Result<Vec<String>>;
 
     /// The length of a file.
     fn len(&self, file: &Self::File) -> io::Result<u64>;
@@ -41,14 +47,23 @@ pub(super) trait Disk {
     /// Renames a file, over one that exists.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
+    /// Gives a file another name, which no file has. It has its old one too afterwards, where the file system has hard links.
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
+
     /// The file that a link leads to.
     fn resolve(&self, path: &Path) -> io::Result<PathBuf>;
 
-    /// Creates a file that will replace another, and removes the remains of an earlier one. It is removed too if the program is ended.
+    /// Creates a file that was not there, for its owner alone, and locks it. It is removed if the program is ended.
     fn create_draft(&self, path: &Path) -> io::Result<Self::File>;
 
     /// Lets such a file stay if the program is ended.
     fn keep_draft(&self, path: &Path);
+
+    /// Locks a file, or says that another process has.
+    fn lock(&self, file: &Self::File) -> io::Result<()>;
+
+    /// Makes the time of its last change one that it never had, so that everybody sees that it has been changed.
+    fn touch(&self, file: &Self::File);
 
     /// Copies bytes of a file, from an offset on, to an offset of another file.
     fn copy(&self, from: (&Self::File, u64), to: (&Self::File, u64), len: u64) -> io::Result<()>;
@@ -67,13 +82,18 @@ impl Disk for RealDisk {
         OpenOptions::new().read(true).write(true).open(path)
     }
 
-    fn create(&self, path: &Path) -> io::Result<File> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create_new(true);
-        // It has bytes of a file that perhaps not everybody may read.
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        options.open(path)
+    fn look(&self, path: &Path, len: u64) -> io::Result<Option<Vec<u8>>> {
+        if !fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file()) {
+            return Ok(None);
+        }
+        let mut bytes = Vec::new();
+        File::open(path)?.take(len).read_to_end(&mut bytes)?;
+        Ok(Some(bytes))
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<String>> {
+        let entries = fs::read_dir(folder_of(path))?.flatten();
+        Ok(entries.filter_map(|entry| entry.file_name().into_string().ok()).collect())
     }
 
     fn len(&self, file: &File) -> io::Result<u64> {
@@ -100,7 +120,7 @@ impl Disk for RealDisk {
     #[cfg(unix)]
     fn flush_folder(&self, path: &Path) -> io::Result<()> {
         // File systems that cannot flush a folder say so, and nothing more can be done there.
-        File::open(crate::source::folder_of(path)).and_then(|folder| folder.sync_all()).or(Ok(()))
+        File::open(folder_of(path)).and_then(|folder| folder.sync_all()).or(Ok(()))
     }
 
     #[cfg(not(unix))]
@@ -116,17 +136,29 @@ impl Disk for RealDisk {
         fs::rename(from, to)
     }
 
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        link_new(from, to).map(drop)
+    }
+
     fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
         fs::canonicalize(path)
     }
 
     fn create_draft(&self, path: &Path) -> io::Result<File> {
-        let _ = fs::remove_file(path);
         create_draft(path)
     }
 
     fn keep_draft(&self, path: &Path) {
         keep_draft(path);
+    }
+
+    fn lock(&self, file: &File) -> io::Result<()> {
+        lock::try_lock(file).map(drop)
+    }
+
+    fn touch(&self, file: &File) {
+        // Systems count the times that they set themselves in steps of milliseconds. Who may write a file is not always allowed to do this.
+        let _ = file.set_modified(SystemTime::now());
     }
 
     fn copy(&self, (from, at): (&File, u64), (to, place): (&File, u64), len: u64) -> io::Result<()> {

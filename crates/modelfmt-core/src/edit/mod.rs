@@ -21,9 +21,17 @@
 #[cfg(not(target_arch = "wasm32"))]
 mod disk;
 #[cfg(not(target_arch = "wasm32"))]
-mod group;
+mod guarded;
 #[cfg(not(target_arch = "wasm32"))]
 mod journal;
+#[cfg(not(target_arch = "wasm32"))]
+mod lock;
+#[cfg(not(target_arch = "wasm32"))]
+mod mark;
+#[cfg(test)]
+mod meanwhile;
+#[cfg(not(target_arch = "wasm32"))]
+mod names;
 mod new_file;
 #[cfg(not(target_arch = "wasm32"))]
 mod patch;
@@ -35,21 +43,25 @@ mod replace;
 mod several;
 #[cfg(test)]
 mod stopping;
+#[cfg(test)]
+mod testing;
 
 use crate::error::{Error, Fault};
 use crate::write::WriteError;
 
 #[cfg(not(target_arch = "wasm32"))]
-pub use journal::{JOURNAL_SUFFIX, journal_path};
+pub use lock::{EditLock, Overtaken, hold};
+#[cfg(not(target_arch = "wasm32"))]
+pub use names::{JOURNAL_SUFFIX, is_through_link, journal_path};
 pub use new_file::{NewFile, Patch, Preview};
 #[cfg(not(target_arch = "wasm32"))]
-pub use patch::{Recovered, patch};
+pub use patch::patch;
 #[cfg(not(target_arch = "wasm32"))]
-pub use recover::{interrupted_by, is_interrupted, recover};
+pub use recover::{Recovered, interrupted_by, is_interrupted, recover};
 #[cfg(not(target_arch = "wasm32"))]
 pub use replace::replace;
 #[cfg(not(target_arch = "wasm32"))]
-pub use several::{FileChange, change as change_several, is_through_link};
+pub use several::{FileChange, change as change_several};
 
 /// Why a file cannot be changed; `F` is its format's `Fault`.
 #[derive(Debug, thiserror::Error)]

@@ -5,8 +5,8 @@ use std::io;
 use std::path::Path;
 
 use super::disk::{Disk, RealDisk};
+use super::lock::{expect_version, hold};
 use super::new_file::{NewFile, Part};
-use super::patch::{expect_version, lock};
 use crate::source::FileVersion;
 use crate::write::{AtomicFile, InputFiles, Output, Overwrite, Sink, commit_guard, replacement_of};
 
@@ -27,9 +27,10 @@ pub fn replace(
     go_on: &dyn Fn(u64) -> bool,
 ) -> io::Result<()> {
     if InputFiles::new([path]).contains(out) {
-        let _lock = lock(path)?;
-        expect_version(path, before)?;
-        return in_its_place(&RealDisk, path, new, go_on, &|| expect_version(path, before));
+        let _lock = hold(path, before)?;
+        // A link itself is not replaced, but the file that it leads to.
+        let target = RealDisk.resolve(path)?;
+        return in_its_place(&RealDisk, &target, new, go_on, &|| expect_version(path, before));
     }
     let old = File::open(path)?;
     expect_version(path, before)?;
@@ -38,6 +39,17 @@ pub fn replace(
     write_parts(new, write, |from, to, len| file.copy_from(&old, from, to, len), go_on)?;
     expect_version(path, before)?;
     file.commit()
+}
+
+/// Writes `new` into a file that takes the place of the one at `path`; a link is replaced itself.
+pub(super) fn replace_name(
+    path: &Path,
+    new: &NewFile,
+    before: &FileVersion,
+    go_on: &dyn Fn(u64) -> bool,
+) -> io::Result<()> {
+    let _lock = hold(path, before)?;
+    in_its_place(&RealDisk, path, new, go_on, &|| expect_version(path, before))
 }
 
 /// Writes the new file beside the old one, and gives it the name of that when it is on the disk. The copy can take long, so `expect_same` asks
@@ -49,20 +61,21 @@ fn in_its_place<D: Disk>(
     go_on: &dyn Fn(u64) -> bool,
     expect_same: &dyn Fn() -> io::Result<()>,
 ) -> io::Result<()> {
-    // A link itself is not replaced, but the file that it leads to.
-    let target = disk.resolve(path)?;
-    let draft = replacement_of(&target);
-    let replaced = write_draft(disk, path, &draft, new, go_on).and_then(|_| {
+    let draft = replacement_of(path);
+    let _ = disk.remove(&draft); // what another one has left
+    let renamed = write_draft(disk, path, &draft, new, go_on).and_then(|files| {
         expect_same()?;
         let _kept = commit_guard();
         disk.keep_draft(&draft);
-        disk.rename(&draft, &target)
+        disk.rename(&draft, path)?;
+        Ok(files)
     });
-    if replaced.is_err() {
+    if renamed.is_err() {
         let _ = disk.remove(&draft); // the next writer of that file takes away what is left
     }
-    replaced?;
-    disk.flush_folder(&target)
+    // The new file stays locked until its name lasts.
+    let _files = renamed?;
+    disk.flush_folder(path)
 }
 
 /// Writes what a file becomes into a new one, and makes it last; the old file and the new one.
@@ -117,7 +130,7 @@ fn proceed(go_on: &dyn Fn(u64) -> bool, nbytes: u64) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::patch::read_all;
+    use super::super::stopping::read_all;
     use super::super::stopping::{State, Stopping, masks};
     use super::*;
 

@@ -11,6 +11,10 @@ use super::disk::Disk;
 /// A disk in memory that stops after so many operations that change it.
 pub(super) struct Stopping {
     left: Cell<usize>,
+    /// Whether it has stopped.
+    has_stopped: Cell<bool>,
+    /// Whether only that one operation fails.
+    fails_once: bool,
     state: RefCell<State>,
 }
 
@@ -85,13 +89,35 @@ fn put(bytes: &mut Vec<u8>, pending: &Pending) {
 
 impl Stopping {
     pub(super) fn new(left: usize, state: State) -> Self {
-        Self { left: Cell::new(left), state: RefCell::new(state) }
+        let (left, has_stopped) = (Cell::new(left), Cell::new(false));
+        Self { left, has_stopped, fails_once: false, state: RefCell::new(state) }
+    }
+
+    /// A disk on which one operation after so many fails.
+    pub(super) fn failing(left: usize, state: State) -> Self {
+        Self { fails_once: true, ..Self::new(left, state) }
     }
 
     fn step(&self) -> io::Result<()> {
-        let left = self.left.get().checked_sub(1).ok_or_else(|| io::Error::other("stopped"))?;
+        if self.fails_once && self.has_stopped.get() {
+            return Ok(());
+        }
+        let Some(left) = self.left.get().checked_sub(1) else {
+            self.has_stopped.set(true);
+            return Err(io::Error::other("stopped"));
+        };
         self.left.set(left);
         Ok(())
+    }
+
+    /// Whether it has refused to go on: whoever works on it has been killed.
+    pub(super) fn has_stopped(&self) -> bool {
+        self.has_stopped.get()
+    }
+
+    /// The names of all files.
+    pub(super) fn names(&self) -> Vec<PathBuf> {
+        self.state.borrow().names.keys().cloned().collect()
     }
 
     fn change(&self, file: &Rc<RefCell<Content>>, pending: Pending) -> io::Result<()> {
@@ -136,12 +162,15 @@ impl Disk for Stopping {
         self.state.borrow().names.get(path).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    fn create(&self, path: &Path) -> io::Result<Self::File> {
-        self.step()?;
-        let file = Self::File::default();
-        assert!(!self.state.borrow().names.contains_key(path));
-        self.state.borrow_mut().rename(vec![(path.to_owned(), Some(Rc::clone(&file)))]);
-        Ok(file)
+    fn look(&self, path: &Path, len: u64) -> io::Result<Option<Vec<u8>>> {
+        let Ok(file) = self.open(path) else { return Ok(None) };
+        let bytes = &file.borrow().bytes;
+        Ok(Some(bytes[..bytes.len().min(usize::try_from(len).unwrap())].to_vec()))
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<String>> {
+        let names = self.names().into_iter().filter(|name| name.parent() == path.parent());
+        Ok(names.map(|name| name.file_name().unwrap().to_str().unwrap().to_owned()).collect())
     }
 
     fn len(&self, file: &Self::File) -> io::Result<u64> {
@@ -194,18 +223,35 @@ impl Disk for Stopping {
         Ok(())
     }
 
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let file = self.open(from)?;
+        if self.open(to).is_ok() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        self.step()?;
+        self.state.borrow_mut().rename(vec![(to.to_owned(), Some(file))]);
+        Ok(())
+    }
+
     fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
         self.open(path).map(|_| path.to_owned())
     }
 
     fn create_draft(&self, path: &Path) -> io::Result<Self::File> {
-        if self.open(path).is_ok() {
-            self.remove(path)?;
-        }
-        self.create(path)
+        self.step()?;
+        let file = Self::File::default();
+        assert!(!self.state.borrow().names.contains_key(path));
+        self.state.borrow_mut().rename(vec![(path.to_owned(), Some(Rc::clone(&file)))]);
+        Ok(file)
     }
 
     fn keep_draft(&self, _: &Path) {}
+
+    fn lock(&self, _: &Self::File) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn touch(&self, _: &Self::File) {}
 
     fn copy(
         &self,
@@ -219,6 +265,14 @@ impl Disk for Stopping {
     }
 
     fn keep_permissions(&self, _: &Self::File, _: &Self::File) {}
+}
+
+/// The bytes of a file.
+pub(super) fn read_all<D: Disk>(disk: &D, path: &Path) -> io::Result<Vec<u8>> {
+    let file = disk.open(path)?;
+    let mut bytes = vec![0; usize::try_from(disk.len(&file)?).unwrap()];
+    disk.read(&file, 0, &mut bytes)?;
+    Ok(bytes)
 }
 
 /// Selections of what a loss of power leaves.

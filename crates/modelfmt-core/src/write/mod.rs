@@ -26,7 +26,7 @@ mod views;
 #[cfg(not(target_arch = "wasm32"))]
 pub use atomic::{AtomicFile, NewFolder, write_file};
 #[cfg(not(target_arch = "wasm32"))]
-pub(crate) use atomic::{copy_range, keep_permissions, write_all_at};
+pub(crate) use atomic::{copy_range, keep_permissions, link_new, write_all_at};
 pub use data::{BoxError, DataFrom, TensorData, TensorSpec};
 pub use discard::Discard;
 pub use erased::{AnyNewFiles, AnyOutput, BoxOutput};
@@ -39,7 +39,7 @@ pub use identity::InputFiles;
 #[cfg(not(target_arch = "wasm32"))]
 pub use partial::is_leftover;
 #[cfg(not(target_arch = "wasm32"))]
-pub(crate) use partial::{create_draft, draft_of, keep_draft, replacement_of};
+pub(crate) use partial::{create_draft, keep_draft, middle_of, replacement_of, temporary_path};
 pub use parts::{SetPart, WrittenPart, begin_parts, no_part, unfit_parts, write_part};
 #[cfg(not(target_arch = "wasm32"))]
 pub use pending::{CommitGuard, HaltGuard, commit_guard, remove_unfinished};

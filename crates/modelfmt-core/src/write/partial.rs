@@ -116,15 +116,21 @@ fn prefix(name: &OsStr) -> String {
     format!("{START}{hash:016x}-")
 }
 
-/// The path of a file that will take the place of another, and stays when the program ends once a journal speaks of it.
-pub(crate) fn draft_of(target: &Path) -> PathBuf {
-    folder_of(target).join(format!("{}new", prefix(target.file_name().unwrap_or_default())))
+/// The path of a temporary file beside `target`; `middle` tells it apart from others of that target. With eight hexadecimal digits it is one that
+/// the next writer of the target removes.
+pub(crate) fn temporary_path(target: &Path, middle: &str) -> PathBuf {
+    let prefix = prefix(target.file_name().unwrap_or_default());
+    folder_of(target).join(format!("{prefix}{middle}{ENDING}"))
+}
+
+/// What tells a temporary file of `target` apart from its others, by its name.
+pub(crate) fn middle_of<'a>(target: &Path, name: &'a str) -> Option<&'a str> {
+    name.strip_prefix(&prefix(target.file_name().unwrap_or_default()))?.strip_suffix(ENDING)
 }
 
 /// The path of a file that will take the place of another at once. The next writer of that one removes it, if it is left.
 pub(crate) fn replacement_of(target: &Path) -> PathBuf {
-    let name = format!("{}{:0RANDOM_LEN$x}{ENDING}", prefix(target.file_name().unwrap_or_default()), 0);
-    folder_of(target).join(name)
+    temporary_path(target, &format!("{:0RANDOM_LEN$x}", 0))
 }
 
 /// Creates such a file. Only its owner can read it, and other writers see that somebody is at it.

@@ -160,10 +160,11 @@ pub fn edit(path: impl AsRef<Path>, options: &EditOptions, work: &Execution<'_>)
 pub(crate) fn recovered(path: &Path) -> Result<Option<Note>> {
     let done = match recover(path)? {
         Recovered::Nothing => return Ok(None),
-        Recovered::Completed => "completed",
-        Recovered::Undone | Recovered::NotBegun => "undone",
+        Recovered::Completed => "has been completed",
+        Recovered::Undone => "has been undone",
+        Recovered::NotBegun => "had changed nothing, and what it had prepared has been removed",
     };
-    Ok(Some(format!("an edit that was interrupted has been {done}").into()))
+    Ok(Some(format!("an edit that was interrupted {done}").into()))
 }
 
 /// Undoes an edit that was interrupted, or completes it if it was one of several files, and says which of that was done.

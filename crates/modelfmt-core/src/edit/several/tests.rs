@@ -1,10 +1,16 @@
 //! Edits of several files that stop between any two operations: all of them are the old ones, or the new ones.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::super::recover::set_right;
-use super::super::stopping::{State, Stopping, masks};
+use super::super::lock::{Overtaken, hold, lock};
+use super::super::mark::Mark;
+use super::super::meanwhile::Meanwhile;
+use super::super::names::{Id, JOURNAL_SUFFIX, Temporary, journal_path};
+use super::super::recover::{Recovered, clear_remains, interrupted_by, is_interrupted, recover, settle};
+use super::super::stopping::{State, Stopping, masks, read_all};
+use super::super::testing::{Forged, forge};
 use super::*;
+use crate::edit::disk::Disk;
 
 const INDEX: &str = "folder/m.json";
 const FILES: [&str; 4] = ["m.json", "a", "b", "sub/c"];
@@ -52,25 +58,35 @@ fn after(case: Case) -> Vec<Vec<u8>> {
 /// Edits on a disk that stops after `steps` operations; whether it was not stopped.
 fn edit(steps: usize, case: Case) -> (Stopping, bool) {
     let disk = Stopping::new(steps, disk());
-    let news: Vec<NewFile> =
-        (0..).zip(case).map(|(number, moves)| new_file(&old(number), moves == Some(true))).collect();
-    let version = FileVersion::of(".").unwrap(); // these files are in memory, and their versions are not looked at
-    let changes = FILES.iter().zip(&news).zip(case).filter_map(|((name, new), moves)| {
-        let patches = (!moves?).then(|| new.patches(&old(9)).unwrap().unwrap());
-        Some(Change { name, new, before: &version, patches })
-    });
-    let changes: Vec<Change<'_>> = changes.collect();
-    let done = apply(&disk, Path::new(INDEX), &changes, &|_| true, &|| Ok(())).is_ok();
+    let done = edit_on(&disk, Path::new(INDEX), case).is_ok() && !disk.has_stopped();
     (disk, done)
 }
 
-/// The files after all that a next command does.
+/// Edits the files whose index is at a path.
+fn edit_on<D: Disk>(disk: &D, index: &Path, case: Case) -> io::Result<()> {
+    let news: Vec<NewFile> =
+        (0..).zip(case).map(|(number, moves)| new_file(&old(number), moves == Some(true))).collect();
+    let changes = FILES.iter().zip(&news).zip(case).filter_map(|((name, new), moves)| {
+        let patches = (!moves?).then(|| new.patches(&old(9)).unwrap().unwrap());
+        Some(Change { name: if *name == "m.json" { "" } else { name }, new, patches })
+    });
+    let changes: Vec<Change<'_>> = changes.collect();
+    guarded::apply(disk, index, &changes, &|_| true, &|| Ok(()))
+}
+
+/// The files after all that a next command does, and nothing else is left. Only a loss of power can leave a mark, which means nothing.
 fn settled(state: State) -> Vec<Vec<u8>> {
     let disk = Stopping::new(usize::MAX, state);
-    if disk.open(&journal_path(Path::new(INDEX))).is_ok() {
-        set_right(&disk, Path::new(INDEX)).unwrap();
-    }
-    assert!(disk.open(&journal_path(Path::new(INDEX))).is_err());
+    settle(&disk, Path::new(INDEX)).unwrap();
+    clear_remains(&disk, Path::new(INDEX));
+    let is_mark = |path: &PathBuf| {
+        let bytes = read_all(&disk, path).unwrap();
+        path.to_str().unwrap().ends_with(JOURNAL_SUFFIX) && Mark::decode(&bytes).is_some()
+    };
+    let left: Vec<PathBuf> = disk.names().into_iter().filter(|path| !is_mark(path)).collect();
+    let mut names: Vec<PathBuf> = paths().map(PathBuf::from).collect();
+    names.sort();
+    assert_eq!(left, names);
     paths().map(|path| read_all(&disk, Path::new(&path)).unwrap()).collect()
 }
 
@@ -112,13 +128,14 @@ fn completing_that_stops_anywhere_is_done_by_the_next_one() {
             }
             steps += 1;
         };
-        for steps in (all.saturating_sub(12)..all).step_by(5) {
+        for steps in (all.saturating_sub(20)..all).step_by(4) {
             let mut again = 0;
             loop {
                 let interrupted = |then: &dyn Fn(Stopping) -> State| {
                     let disk = Stopping::new(again, edit(steps, case).0.killed());
-                    let is_there = disk.open(&journal_path(Path::new(INDEX))).is_ok();
-                    let whole = !is_there || set_right(&disk, Path::new(INDEX)).is_ok();
+                    let _ = settle(&disk, Path::new(INDEX));
+                    clear_remains(&disk, Path::new(INDEX));
+                    let whole = !disk.has_stopped();
                     let found = settled(then(disk));
                     assert!(found == after(case) || found == before(), "{case:?} {steps} {again}");
                     whole
@@ -158,7 +175,7 @@ fn a_file_that_is_half_changed_is_marked() {
 }
 
 #[test]
-fn real_files_change_together_and_links_stay() {
+fn real_files_change_together_and_what_links_lead_to_stays() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("sub")).unwrap();
     for (name, number) in FILES.iter().zip(0..) {
@@ -187,8 +204,12 @@ fn real_files_change_together_and_links_stay() {
     assert_eq!(change(&index, &news, &|_| true).unwrap(), 2 * 5003 + 2 * 5000);
     assert!(change(&index, &news, &|_| true).is_err(), "they are no longer what they were");
     assert!(read() == after(case) && left() == (if cfg!(unix) { 5 } else { 4 }, 1), "{:?}", left());
+    // A link is replaced, and what it led to is as it was.
     #[cfg(unix)]
-    assert!(std::fs::symlink_metadata(folder.path().join("b")).unwrap().is_symlink());
+    {
+        assert!(!std::fs::symlink_metadata(folder.path().join("b")).unwrap().is_symlink());
+        assert_eq!(std::fs::read(folder.path().join("blob")).unwrap(), old(2));
+    }
 }
 
 #[test]
@@ -212,37 +233,57 @@ fn files_that_change_while_others_are_copied_stay_as_they_are() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "nothing is left behind");
 }
 
+/// A file of which the first bytes change.
+fn head_of(name: &str, number: u8) -> Forged<'_> {
+    Forged::in_place(name, (6000, 6000), (0, &old(number)[..9], &[9; 9]))
+}
+
 #[test]
-fn a_mark_without_a_journal_means_nothing() {
-    use super::super::{is_interrupted, recover};
+fn a_mark_without_its_journal_means_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (index, file) = (folder.path().join("m.json"), folder.path().join("a"));
     std::fs::write(&index, old(0)).unwrap();
     std::fs::write(&file, old(1)).unwrap();
-    std::fs::write(journal_path(&file), mark("a", "m.json")).unwrap();
+    let count = || std::fs::read_dir(folder.path()).unwrap().count();
+    let mark = |id| Mark::new(id, "a", &index).unwrap().put(&RealDisk, &file).unwrap();
+    let id = Id([7; 16]);
+    mark(id);
     assert!(!is_interrupted(&file));
-    let record = Record { at: 0, before: old(1)[..9].to_vec(), after: vec![9; 9] };
-    let journal = Journal { old_len: 6000, new_len: 6000, records: vec![record] };
-    let group = Group { members: vec![Member { name: "a".to_owned(), is_replaced: false, journal }] };
-    std::fs::write(journal_path(&index), group.encode().unwrap()).unwrap();
-    assert!(is_interrupted(&file) && is_interrupted(&index));
+    forge(&journal_path(&index), Id([8; 16]), &[head_of("a", 1)]);
+    assert!(!is_interrupted(&file) && is_interrupted(&index), "it is the mark of another edit");
+    std::fs::remove_file(journal_path(&index)).unwrap();
+    forge(&journal_path(&index), id, &[head_of("a", 1)]);
+    assert_eq!(interrupted_by(&file), Some(journal_path(&index)));
+    assert!(is_interrupted(&index));
     assert_eq!(recover(&file).unwrap(), Recovered::Completed);
     assert!(!is_interrupted(&file) && std::fs::read(&file).unwrap()[..9] == [9; 9]);
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
-    std::fs::write(journal_path(&file), mark("a", "m.json")).unwrap();
-    assert_eq!(recover(&file).unwrap(), Recovered::Nothing);
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+    assert_eq!(count(), 2);
+    mark(id);
+    let held = lock(&index).unwrap();
+    assert_eq!((recover(&file).unwrap(), count()), (Recovered::Nothing, 3), "its edit is running");
+    drop(held);
+    assert_eq!((recover(&file).unwrap(), count()), (Recovered::Nothing, 2));
+    // One that is in the way of another edit goes.
+    mark(id);
+    std::fs::write(&file, old(1)).unwrap();
+    let changes = ["a", "m.json"].map(|name| FileChange {
+        name: name.to_owned(),
+        new: new_file(&old(u8::from(name == "a")), false),
+        before: FileVersion::of(folder.path().join(name)).unwrap(),
+    });
+    assert_eq!(change(&index, &changes, &|_| true).unwrap(), 5000 + 5000);
+    assert_eq!(count(), 2);
     // Another file now: nothing is written.
     std::fs::write(&file, old(3)).unwrap();
-    std::fs::write(journal_path(&index), group.encode().unwrap()).unwrap();
+    forge(&journal_path(&index), id, &[head_of("a", 1)]);
     assert!(recover(&index).unwrap_err().to_string().contains("is not the file"));
     assert_eq!(std::fs::read(&file).unwrap(), old(3));
 }
 
+/// What stands in a stranger's folder changes nothing outside it.
 #[cfg(unix)]
 #[test]
-fn a_journal_changes_nothing_in_place_through_a_link() {
-    use super::super::recover;
+fn a_journal_changes_nothing_through_a_link() {
     use std::os::unix::fs::symlink;
     let outside = tempfile::tempdir().unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -251,24 +292,214 @@ fn a_journal_changes_nothing_in_place_through_a_link() {
     std::fs::write(&index, old(0)).unwrap();
     symlink(&victim, folder.path().join("a")).unwrap();
     symlink(outside.path(), folder.path().join("sub")).unwrap();
+    let id = Id([7; 16]);
     for name in ["a", "sub/victim", "./sub/./victim"] {
-        let record = Record { at: 0, before: old(1)[..9].to_vec(), after: vec![9; 9] };
-        let journal = Journal { old_len: 6000, new_len: 6000, records: vec![record] };
-        let group = Group { members: vec![Member { name: name.to_owned(), is_replaced: false, journal }] };
-        std::fs::write(journal_path(&index), group.encode().unwrap()).unwrap();
-        assert!(recover(&index).unwrap_err().to_string().contains("is not the file"), "{name}");
-        assert_eq!(std::fs::read(&victim).unwrap(), old(1));
-        // So an edit does not change such a file in place, when it changes others too.
+        let path = folder.path().join(name);
+        // Even if a file were left over outside that has the right name.
+        let draft = id.path(&victim, Temporary::Draft);
+        std::fs::write(&draft, old(2)).unwrap();
+        let replaced = Forged {
+            name,
+            is_replaced: true,
+            lens: (6000, 6000),
+            records: vec![(0, Vec::new(), old(2)[..4096].to_vec())],
+        };
+        for file in [head_of(name, 1), replaced.clone()] {
+            forge(&journal_path(&index), id, &[file]);
+            assert!(recover(&index).unwrap_err().to_string().contains("is not the file"), "{name}");
+            assert_eq!(std::fs::read(&victim).unwrap(), old(1));
+            std::fs::remove_file(journal_path(&index)).unwrap();
+        }
+        // What an edit left that had not begun.
+        forge(&id.path(&index, Temporary::Begun), id, &[replaced]);
+        recover(&index).unwrap();
+        assert!(draft.exists());
+        std::fs::remove_file(draft).unwrap();
+        // An edit does not follow such a link either.
         let changes = [name, "m.json"].map(|name| FileChange {
             name: name.to_owned(),
             new: new_file(&old(1), false),
             before: FileVersion::of(folder.path().join(name)).unwrap(),
         });
-        std::fs::remove_file(journal_path(&index)).unwrap();
-        assert_eq!(change(&index, &changes, &|_| true).unwrap(), 5000 + 5000, "{name}");
-        assert!(!super::super::is_interrupted(&victim));
-        std::fs::write(&victim, old(1)).unwrap();
+        let changed = change(&index, &changes, &|_| true);
+        if name == "a" {
+            assert_eq!(changed.unwrap(), 5000 + 5000);
+            assert!(!path.is_symlink());
+        } else {
+            assert!(changed.unwrap_err().to_string().contains("a folder that is a link"));
+        }
+        assert_eq!(std::fs::read(&victim).unwrap(), old(1));
+        assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 1);
         std::fs::write(&index, old(0)).unwrap();
     }
-    assert!(is_through_link(folder.path(), "a") && !is_through_link(folder.path(), "./m.json"));
+    symlink(&victim, folder.path().join("b")).unwrap();
+    assert!(is_through_link(folder.path(), "b") && !is_through_link(folder.path(), "./m.json"));
+}
+
+/// What an edit was killed over is removed by the next look at its index, and by nothing that knows less.
+#[test]
+fn an_edit_that_was_killed_leaves_nothing_that_stays() {
+    for case in CASES {
+        for steps in 0.. {
+            let folder = real_folder();
+            let index = folder.path().join("m.json");
+            let disk = Meanwhile::new(steps, || ()).killing();
+            let _ = edit_on(&disk, &index, case);
+            let is_over = !disk.has_happened();
+            // A file that is read alone is the old one or the new one, or says that it is being changed.
+            for (name, number) in FILES.iter().zip(0..) {
+                let path = folder.path().join(name);
+                let now = std::fs::read(&path).unwrap();
+                let is_whole = now == old(number) || now == after(case)[usize::from(number)];
+                assert!(is_whole || is_interrupted(&path), "{case:?} {steps} {name}");
+            }
+            recover(&index).unwrap();
+            assert!(all(folder.path()) == before() || all(folder.path()) == after(case));
+            assert_eq!(count(folder.path()), 5, "{case:?} {steps}: {:?}", names(folder.path()));
+            if is_over {
+                break;
+            }
+        }
+    }
+}
+
+/// A folder with the files.
+fn real_folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("sub")).unwrap();
+    for (name, number) in FILES.iter().zip(0..) {
+        std::fs::write(folder.path().join(name), old(number)).unwrap();
+    }
+    folder
+}
+
+fn all(folder: &Path) -> Vec<Vec<u8>> {
+    FILES.map(|name| std::fs::read(folder.join(name)).unwrap()).to_vec()
+}
+
+fn names(folder: &Path) -> Vec<PathBuf> {
+    let names = |folder: &Path| std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    names(folder).chain(names(&folder.join("sub"))).collect()
+}
+
+/// All files, and the folder of one of them.
+fn count(folder: &Path) -> usize {
+    names(folder).len()
+}
+
+/// The second of two edits: each file that it can change has one byte more at its end.
+fn second(index: &Path) -> io::Result<u64> {
+    recover(index)?;
+    let folder = folder_of(index);
+    let changes = FILES.map(|name| {
+        let len = std::fs::metadata(folder.join(name)).unwrap().len();
+        let mut new = NewFile::new();
+        if name == "m.json" {
+            new.push(*b"!"); // it moves, so the index is replaced
+        }
+        new.keep(0..len);
+        new.push(*b"!");
+        FileChange { name: name.to_owned(), new, before: FileVersion::of(folder.join(name)).unwrap() }
+    });
+    change(index, &changes, &|_| true)
+}
+
+/// The files after the second edit.
+fn after_second(files: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    let changed = |(number, bytes): (usize, Vec<u8>)| {
+        let head: &[u8] = if number == 0 { b"!" } else { b"" };
+        [head, &bytes, b"!"].concat()
+    };
+    files.into_iter().enumerate().map(changed).collect()
+}
+
+/// Two processes edit one set: the first is stopped after each of its operations, the second edits, and the first goes on or is killed. Whatever
+/// comes of it, it is the work of one, of the other, or of both, one after the other.
+#[test]
+fn of_two_edits_each_is_made_whole_or_not_at_all() {
+    for case in CASES {
+        for kills in [false, true] {
+            let mut done = [0; 2];
+            for steps in 0.. {
+                let folder = real_folder();
+                let index = folder.path().join("m.json");
+                let version = FileVersion::of(&index).unwrap();
+                let other = std::cell::Cell::new(None);
+                let disk = Meanwhile::new(steps, || other.set(Some(second(&index).is_ok())));
+                let disk = if kills { disk.killing() } else { disk };
+                let lock = hold(&index, &version).unwrap();
+                let first = edit_on(&disk, &index, case).is_ok();
+                drop(lock);
+                // A third process, that finds what is left of the first.
+                recover(&index).unwrap();
+                let found = all(folder.path());
+                let (both, alone) = (after_second(after(case)), after_second(before()));
+                let second = other.get();
+                let expected: &[Vec<Vec<u8>>] = match (first, second) {
+                    (true, Some(true)) => &[both],
+                    (true, _) => &[after(case)],
+                    (false, Some(true)) => &[alone, both],
+                    (false, _) => &[before(), after(case)],
+                };
+                assert!(expected.contains(&found), "{case:?} {steps} {kills}: {first} {second:?}");
+                assert_eq!(count(folder.path()), 5, "{steps}: {:?}", names(folder.path()));
+                done[usize::from(second == Some(true))] += 1;
+                if second.is_none() {
+                    break;
+                }
+            }
+            assert!(done[0] > 10, "{done:?}");
+        }
+    }
+}
+
+/// The first of two edits is killed after each of its operations, and the second after each of its own.
+#[test]
+fn an_edit_after_a_killed_one_can_be_killed_too() {
+    let case = CASES[2];
+    for steps in 0.. {
+        let mut is_over = true;
+        for again in (0..).step_by(3) {
+            let folder = real_folder();
+            let index = folder.path().join("m.json");
+            let disk = Meanwhile::new(steps, || ()).killing();
+            let _ = edit_on(&disk, &index, case);
+            is_over = !disk.has_happened();
+            let disk = Meanwhile::new(again, || ()).killing();
+            let _ = settle(&disk, &index);
+            clear_remains(&disk, &index);
+            let is_whole = !disk.has_happened();
+            let _ = second(&index);
+            let found = all(folder.path());
+            let expected = [after_second(before()), after_second(after(case))];
+            assert!(expected.contains(&found), "{steps} {again}");
+            assert_eq!(count(folder.path()), 5, "{steps}: {:?}", names(folder.path()));
+            if is_whole {
+                break;
+            }
+        }
+        if is_over {
+            break;
+        }
+    }
+}
+
+/// Whoever gets a lock on a file is alone with what is at its path.
+#[test]
+fn a_lock_is_on_what_is_at_the_path() {
+    let folder = real_folder();
+    let (index, version) =
+        (folder.path().join("m.json"), FileVersion::of(folder.path().join("m.json")).unwrap());
+    let changes = ["m.json", "a"].map(|name| FileChange {
+        name: name.to_owned(),
+        new: new_file(&all(folder.path())[usize::from(name == "a")], true),
+        before: FileVersion::of(folder.path().join(name)).unwrap(),
+    });
+    change(&index, &changes, &|_| true).unwrap();
+    assert!(Overtaken::of(&hold(&index, &version).unwrap_err()).is_some());
+    let held = lock(&index).unwrap();
+    let error = change(&index, &changes, &|_| true).unwrap_err();
+    assert!(error.to_string().contains("another process"), "{error}");
+    drop(held);
+    assert!(Overtaken::of(&change(&index, &changes, &|_| true).unwrap_err()).is_some());
 }

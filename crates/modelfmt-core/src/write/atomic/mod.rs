@@ -202,13 +202,17 @@ pub(crate) fn copy_range((from, at): (&File, u64), (to, place): (&File, u64), le
 
 /// Renames without replacing: a link fails where a file has appeared meanwhile, a rename would not.
 fn rename_new(partial: &Path, target: &Path) -> io::Result<()> {
-    match fs::hard_link(partial, target) {
-        Ok(()) => fs::remove_file(partial),
+    if link_new(partial, target)? { fs::remove_file(partial) } else { Ok(()) }
+}
+
+/// Gives a file another name, which no file has; whether it has its old one too, which it has not on file systems without hard links.
+pub(crate) fn link_new(file: &Path, target: &Path) -> io::Result<bool> {
+    match fs::hard_link(file, target) {
+        Ok(()) => Ok(true),
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Err(already_exists()),
         Err(_) => {
-            // File systems without hard links.
             refuse_existing(target, Overwrite::Refuse, &InputFiles::default())?;
-            fs::rename(partial, target)
+            fs::rename(file, target).map(|()| false)
         }
     }
 }

@@ -372,12 +372,19 @@ fn metadata_that_place_values_stay() {
     assert!(matches!(run(&path, &options), Err(Error::NotEditable { .. })));
 }
 
+/// Puts the journal of an edit beside a file that was interrupted before it changed the first byte.
+fn interrupt(path: &Path) {
+    let bytes = fs::read(path).unwrap();
+    let journal = testkit::journal::of_one(bytes.len() as u64, 0, &bytes[..1], &[!bytes[0]]);
+    fs::write(modelfmt_core::edit::journal_path(path), journal).unwrap();
+}
+
 #[test]
 fn a_file_whose_edit_was_interrupted_is_not_read_before_it_is_put_back() {
     let folder = tempfile::tempdir().unwrap();
     let path = one(Format::Safetensors, folder.path());
     let journal = modelfmt_core::edit::journal_path(&path);
-    fs::write(&journal, b"MFMTUNDO").unwrap();
+    interrupt(&path);
     let error = Model::open(&path).unwrap_err();
     assert!(matches!(error, Error::Interrupted { .. }) && error.code() == "interrupted");
     let mut options = EditOptions::default();
@@ -499,7 +506,7 @@ fn a_file_of_a_set_is_not_edited_alone() {
 fn a_set_is_not_read_through_a_file_that_is_being_edited() {
     let folder = tempfile::tempdir().unwrap();
     let paths = copied_set(&SAFETENSORS_SET, folder.path());
-    fs::write(modelfmt_core::edit::journal_path(&paths[3]), b"MFMTUNDO").unwrap();
+    interrupt(&paths[3]);
     let model = Model::open(&paths[0]).unwrap();
     let text = model.open_all().unwrap_err();
     let text = text.to_string() + &source_of(&text);
