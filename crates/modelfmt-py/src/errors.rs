@@ -108,7 +108,11 @@ pub(crate) fn of_key(py: Python<'_>, error: &keys::Error) -> PyErr {
 
 /// An error of making a signature beside a file.
 pub(crate) fn of_signature(py: Python<'_>, error: &oms::Error) -> PyErr {
-    let text = with_causes(error);
+    of_signature_saying(py, error, with_causes(error))
+}
+
+/// The same in other words.
+pub(crate) fn of_signature_saying(py: Python<'_>, error: &oms::Error, text: String) -> PyErr {
     match error {
         oms::Error::Read { path, source } => of_file(py, "cannot-read", &text, path, source),
         oms::Error::Write { path, source } => of_file(py, "cannot-write", &text, path, source),

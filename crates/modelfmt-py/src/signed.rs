@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use modelfmt::keys::{KeyType, PrivateKey, PublicKey, write_pair};
+use modelfmt::modelfmt_core::author::with_causes;
 use modelfmt::oms::{self, SignOptions, SignedFiles, VerifyOptions};
 use modelfmt::{Error, Format, Overwrite, signed_files};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::errors::{Keywords, of_key, of_signature, raise, refuse};
+use crate::errors::{Keywords, of_key, of_signature, of_signature_saying, raise, refuse};
 use crate::opening::{Opening, listed, private_key};
 use crate::remote::Place;
 use crate::sealing::signing_key;
@@ -54,8 +55,16 @@ pub(crate) fn key_of_changed(py: Python<'_>, path: &Path, keys: &[Bound<'_, PyAn
 /// Signs a file again after a change; the path of the signature.
 pub(crate) fn sign_changed(py: Python<'_>, path: PathBuf, key: PrivateKey) -> PyResult<PathBuf> {
     let options = SignOptions::new().overwrite(Overwrite::Replace);
-    let signed = work::run(py, None, &Progress::none(), move |work| oms::sign(&path, &key, &options, work))?;
-    signed.map(|signed| signed.path).map_err(|error| of_signature(py, &error))
+    let model = path.clone();
+    let signed = work::run(py, None, &Progress::none(), move |work| oms::sign(&model, &key, &options, work))?;
+    signed.map(|signed| signed.path).map_err(|error| {
+        let why = with_causes(&error);
+        let text = format!(
+            "{}: it has been changed as you asked, but could not be signed: {why}; modelfmt.sign with overwrite=True signs it",
+            path.display()
+        );
+        of_signature_saying(py, &error, text)
+    })
 }
 
 /// The key of a signature beside a file, which is by one key; `keyword` gave it.

@@ -227,6 +227,16 @@ pub enum Error {
         /// The journal beside it.
         journal: PathBuf,
     },
+    /// A file has been changed since an edit of it was prepared, by another edit or another program. The edit has changed nothing.
+    #[error(
+        "{}: it has been changed since the edit was prepared, by another edit or another program; this edit has changed nothing, and \
+         the file is as the other one left it; edit it again",
+        path.display()
+    )]
+    Overtaken {
+        /// The file.
+        path: PathBuf,
+    },
     /// A file of that format, or a set, cannot be edited in this way.
     #[error("{}: {why}", path.display())]
     NotEditable {
@@ -349,6 +359,7 @@ impl Error {
             Self::SameName { .. } => "same-name",
             Self::NoSuchKey { .. } => "no-such-key",
             Self::Interrupted { .. } => "interrupted",
+            Self::Overtaken { .. } => "changed",
             Self::NotEditable { .. } => "not-editable",
             Self::NotSealable { .. } => "not-sealable",
             Self::Signature { .. } => "signature",

@@ -47,12 +47,15 @@ pub struct Outboard {
 /// ```
 ///
 /// # Errors
-/// [`Error::Open`] and [`Error::File`] if the file cannot be read, or changes meanwhile; [`Error::Exists`] and
+/// [`Error::Open`] and [`Error::File`] if the file cannot be read, or changes meanwhile; [`Error::Interrupted`] if its last edit was interrupted; [`Error::Exists`] and
 /// [`Error::Write`] for the outboard.
 pub fn outboard(path: impl AsRef<Path>, overwrite: Overwrite, work: &Execution<'_>) -> Result<Outboard> {
     let file = path.as_ref();
     let path = path_of_outboard(file);
     let failed = |source| Error::Open { path: file.to_owned(), source };
+    if let Some(journal) = modelfmt_core::edit::interrupted_by(file) {
+        return Err(Error::Interrupted { path: file.to_owned(), journal });
+    }
     let before = FileVersion::of(file).map_err(failed)?;
     let source = FileSource::open(file).map_err(failed)?;
     let len = source.len();

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use modelfmt_core::Execution;
+use modelfmt_core::edit::{JOURNAL_SUFFIX, interrupted_by};
 use modelfmt_core::write::{AtomicFile, Output as _, Overwrite, Sink as _};
 use modelfmt_keys::{KeyId, PrivateKey};
 
@@ -89,7 +90,7 @@ pub struct Signed {
 ///
 /// # Errors
 /// [`Error::WrongKey`] if the key is not on a NIST curve, [`Error::Exists`] if there is a signature that may not be replaced, [`Error::Unsignable`]
-/// for links, devices and names that cannot be signed, [`Error::Changed`] if a file is written to meanwhile, [`Error::Read`], [`Error::Write`],
+/// for links, devices and names that cannot be signed, and beside the journal of an edit, [`Error::Changed`] if a file is written to meanwhile, [`Error::Read`], [`Error::Write`],
 /// [`Error::Stopped`].
 pub fn sign(model: &Path, key: &PrivateKey, options: &SignOptions, work: &Execution<'_>) -> Result<Signed> {
     if !key.key_type().is_nist() {
@@ -137,6 +138,9 @@ pub fn sign(model: &Path, key: &PrivateKey, options: &SignOptions, work: &Execut
 fn files(model: &Path, signature: &Path, options: &SignOptions) -> Result<(Vec<Found>, Ignored)> {
     let defaults = DEFAULT_IGNORED.map(str::to_owned);
     if !model.is_dir() {
+        if let Some(path) = interrupted_by(model) {
+            return Err(Error::Unsignable { path, why: INTERRUPTED });
+        }
         // The Python tool uses this name for a single file. The specification wants the file's own name, which the tool does not verify.
         let found = walk::file(model, ".", options.allow_symlinks)?;
         return Ok((vec![found], Ignored::new(defaults)));
@@ -154,8 +158,15 @@ fn files(model: &Path, signature: &Path, options: &SignOptions) -> Result<(Vec<F
     if found.is_empty() {
         return Err(Error::Unsignable { path: model.to_owned(), why: "holds no file to sign" });
     }
+    if let Some(journal) = found.iter().find(|file| file.name.ends_with(JOURNAL_SUFFIX)) {
+        return Err(Error::Unsignable { path: model.join(&journal.name), why: INTERRUPTED });
+    }
     Ok((found, ignored))
 }
+
+/// Why nothing is signed beside the journal of an edit.
+const INTERRUPTED: &str = "is what undoes or completes an edit that was interrupted or is still running, so the file beside it is not signed; \
+                           `modelfmt edit` with that file alone, or with the index of its model, does that";
 
 /// Whether it is the unfinished file of a writer, such as this signature before it appears. A later `verify` reports the files that other writers
 /// have left.

@@ -127,7 +127,17 @@ fn key_beside(path: &Path) -> Result<PrivateKey> {
 
 /// Signs a file again after a change.
 pub(super) fn changed(model: &Path, key: &PrivateKey, quiet: bool) -> Result {
-    write_beside(model, key, &SignOptions::new().overwrite(Overwrite::Replace), quiet)
+    let signed = write_beside(model, key, &SignOptions::new().overwrite(Overwrite::Replace), quiet);
+    signed.map_err(|failure| match failure {
+        Failure::Input(why) => {
+            let (path, signature) = (model.display(), oms::signature_path(model));
+            let old = if signature.exists() { "the signature beside it is of the file before" } else { "it has no signature" };
+            Failure::Input(format!(
+                "{path}: it has been changed as you asked, but could not be signed: {why}; {old}, and `modelfmt sign --force` signs it"
+            ))
+        }
+        other => other,
+    })
 }
 
 fn write_beside(model: &Path, key: &PrivateKey, options: &SignOptions, quiet: bool) -> Result {

@@ -175,3 +175,101 @@ fn an_edit_that_is_killed_leaves_the_old_file_or_the_new_one() {
         modelfmt(["verify", path.to_str().unwrap()]).ok();
     }
 }
+
+/// What an edit is in the middle of is not signed, and gets no outboard.
+#[test]
+fn nothing_is_signed_beside_a_journal() {
+    let folder = folder(&["reference/trained.mag", "gguf/scalars.gguf"]);
+    modelfmt_in(folder.path(), "keygen --type p256 -o me.key").ok();
+    let path = folder.path().join("trained.mag");
+    let bytes = fs::read(&path).unwrap();
+    let place = folder.path().join("trained.mag.modelfmt-undo");
+    fs::write(&place, testkit::journal::of_one(bytes.len() as u64, 0, &bytes[..3], b"xyz")).unwrap();
+    let count = || fs::read_dir(folder.path()).unwrap().count();
+    let before = count();
+    for args in ["sign trained.mag --key me.key", "sign . --key me.key", "outboard trained.mag"] {
+        let error = modelfmt_in(folder.path(), args).error();
+        assert!(
+            error.contains("trained.mag.modelfmt-undo") && error.contains("interrupted"),
+            "{args}: {error}"
+        );
+        assert_eq!(count(), before, "{args}");
+    }
+    modelfmt_in(folder.path(), "sign scalars.gguf --key me.key").ok();
+    modelfmt_in(folder.path(), "edit trained.mag").ok();
+    modelfmt_in(folder.path(), "sign . --key me.key").ok();
+    assert!(!fs::read_to_string(folder.path().join("model.sig")).unwrap().contains("undo"));
+}
+
+/// No room for the signature: the file is changed then, and the error says so.
+#[cfg(unix)]
+#[test]
+fn an_edit_that_cannot_be_signed_says_that_it_is_made() {
+    let folder = folder(&[]);
+    modelfmt_in(folder.path(), "keygen --type p256 -o me.key").ok();
+    let header = br#"{"__metadata__":{"k":"one"},"w":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}}   "#;
+    let path = folder.path().join("m.safetensors");
+    fs::write(&path, [&(header.len() as u64).to_le_bytes()[..], header, b"abc"].concat()).unwrap();
+    // The header is changed in place, and a file of 512 bytes is too short for a signature.
+    let command =
+        format!("trap '' XFSZ; ulimit -f 1; exec {} edit m.safetensors --set k=two --sign me.key", program());
+    let run =
+        |command: &str| Command::new("sh").current_dir(folder.path()).args(["-c", command]).output().unwrap();
+    for said in ["it has no signature", "is of the file before"] {
+        let output = run(&command);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        let expected =
+            ["m.safetensors: it has been changed as you asked", said, "`modelfmt sign --force` signs it"];
+        assert!(expected.iter().all(|part| error.contains(part)), "{error}");
+        assert_eq!(metadata(folder.path(), "m.safetensors")["k"], "two");
+        modelfmt_in(folder.path(), "edit m.safetensors --set k=one --sign me.key").ok();
+    }
+}
+
+/// A set whose edit needs everything that an edit can: marks, new files, a journal and a new index.
+#[cfg(unix)]
+#[test]
+fn a_set_whose_edit_was_killed_anywhere_is_edited_again() {
+    let folder = folder(&[]);
+    let tensors = |n: usize| {
+        format!(r#""t{n}":{{"dtype":"I8","shape":[4000],"data_offsets":[{},{}]}}"#, n * 4000, n * 4000 + 4000)
+    };
+    let header = format!("{{{}}}", (0..3).map(tensors).collect::<Vec<_>>().join(","));
+    let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[7; 12_000]].concat();
+    fs::write(folder.path().join("in.safetensors"), bytes).unwrap();
+    for (to, index) in [("apr2-sharded", "m.apr"), ("aeroset", "m.aeroset.json")] {
+        let made = folder.path().join(to);
+        fs::create_dir(&made).unwrap();
+        modelfmt_in(&made, &format!("convert ../in.safetensors {index} --to {to} --shard-size 4000 --quiet"))
+            .ok();
+        let names = || {
+            let mut names: Vec<_> =
+                fs::read_dir(&made).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            names.sort();
+            names
+        };
+        let before = names();
+        let long = "y".repeat(9000);
+        // The first limits let not even the journal be written, the last ones are too large to be in the way.
+        let mut is_renamed = false;
+        for blocks in (0..60).step_by(4) {
+            let rename = if is_renamed { "x*=t*" } else { "t*=x*" };
+            let command = format!(
+                "ulimit -c 0; ulimit -f {blocks}; exec {} edit {index} --quiet --rename '{rename}' --set k={long}{blocks}",
+                program()
+            );
+            Command::new("sh").current_dir(&made).args(["-c", &command]).output().unwrap();
+            modelfmt_in(&made, &format!("edit {index} --set n={blocks}")).ok();
+            assert_eq!(names(), before, "{to} {blocks}");
+            modelfmt_in(&made, &format!("verify {index}")).ok();
+            // Whichever way it went, it went for all files.
+            let model = modelfmt_in(&made, &format!("inspect --json {index}")).json();
+            let names =
+                model["tensors"].as_array().unwrap().iter().map(|tensor| tensor["name"].as_str().unwrap());
+            let renamed = names.filter(|name| name.starts_with('x')).count();
+            assert!([0, 3].contains(&renamed), "{to} {blocks}");
+            is_renamed = renamed == 3;
+        }
+    }
+}

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use super::disk::Disk;
 use super::journal::{self, Content, HEAD_LEN, Head, Journal, Member, Record, State};
+use super::lock::or_overtaken;
 use super::mark::{Mark, unmark};
 use super::names::{Id, Temporary, is_in_linked_folder, journal_path, path_of};
 use super::new_file::{NewFile, Patch, Preview};
@@ -178,7 +179,7 @@ impl<D: Disk> Guarded<'_, D> {
             .map(|member| self.draft(member))
             .chain([begun.clone()])
             .for_each(|path| disk.keep_draft(&path));
-        disk.link(&begun, &place)?;
+        disk.link(&begun, &place).map_err(|error| or_overtaken(error, home))?;
         disk.flush_folder(&place)?;
         let _ = disk.remove(&begun);
         Ok(Prepared { journal, held, _kept: kept })

@@ -43,6 +43,11 @@ pub(super) fn overtaken(path: &Path) -> io::Error {
     io::Error::new(io::ErrorKind::ResourceBusy, Overtaken { path: path.to_owned() })
 }
 
+/// The name of a journal or mark was free, and is not any more: where the file system has no locks.
+pub(super) fn or_overtaken(error: io::Error, path: &Path) -> io::Error {
+    if error.kind() == io::ErrorKind::AlreadyExists { overtaken(path) } else { error }
+}
+
 pub(super) fn busy() -> io::Error {
     io::Error::new(io::ErrorKind::ResourceBusy, "another process is changing it; wait until it is done")
 }

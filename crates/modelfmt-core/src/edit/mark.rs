@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::disk::Disk;
 use super::journal::{HEAD_LEN, Head, Kind};
+use super::lock::or_overtaken;
 use super::names::{Id, Temporary, journal_path};
 use crate::source::{check_relative, folder_of};
 
@@ -78,7 +79,7 @@ impl Mark {
         disk.write(&file, 0, &self.encode())?;
         disk.flush(&file)?;
         disk.keep_draft(&draft);
-        disk.link(&draft, &journal_path(path))?;
+        disk.link(&draft, &journal_path(path)).map_err(|error| or_overtaken(error, path))?;
         let _ = disk.remove(&draft);
         Ok(())
     }

@@ -62,7 +62,10 @@ fn in_its_place<D: Disk>(
     expect_same: &dyn Fn() -> io::Result<()>,
 ) -> io::Result<()> {
     let draft = replacement_of(path);
-    let _ = disk.remove(&draft); // what another one has left
+    match disk.remove(&draft) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {} // another one has left it
+    }
     let renamed = write_draft(disk, path, &draft, new, go_on).and_then(|files| {
         expect_same()?;
         let _kept = commit_guard();

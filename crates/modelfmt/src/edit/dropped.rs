@@ -3,12 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
-use modelfmt_core::edit::NewFile;
+use modelfmt_core::Execution;
+use modelfmt_core::edit::{NewFile, hold};
 use modelfmt_core::source::{FileVersion, folder_of};
 use modelfmt_core::write::{AtomicFile, Discard, Output, Overwrite};
-use modelfmt_core::{AnyError, Execution};
 
-use super::fault::{opened, version};
+use super::fault::{opened, unchanged, version};
 use super::set::SetEdit;
 use super::{Edit, EditMethod, Edited, check, through_link};
 use crate::choice::Choice;
@@ -55,9 +55,14 @@ impl Edit {
         let file = AtomicFile::create(resolved, overwrite).map_err(failed)?;
         let converted = conversion.write_to_sink(&file, work)?;
         drop(model);
-        if *before != version(&self.path)? {
-            return Err(Error::file(self.path.clone(), AnyError::Changed));
-        }
+        // Nobody edits the file while another takes its place.
+        let _lock = match is_same {
+            true => Some(hold(&self.path, before).map_err(|source| unchanged(&self.path, source))?),
+            false if *before != version(&self.path)? => {
+                return Err(Error::Overtaken { path: self.path.clone() });
+            }
+            false => None,
+        };
         file.commit().map_err(failed)?;
         let nbytes = std::fs::metadata(out).map_err(failed)?.len();
         let mut notes = converted.notes;

@@ -2,9 +2,10 @@
 
 use std::cell::Cell;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use modelfmt_core::edit::Overtaken;
 use modelfmt_core::source::{FileSource, FileVersion};
 use modelfmt_core::{AnyError, Execution};
 
@@ -25,6 +26,36 @@ pub(crate) fn failed(path: &Path, fault: impl Into<EditFault>) -> Error {
     }
 }
 
+/// Why the file at `path` could not be changed.
+pub(crate) fn unchanged(path: &Path, source: io::Error) -> Error {
+    match Overtaken::of(&source) {
+        Some(Overtaken { path, .. }) => Error::Overtaken { path: path.clone() },
+        None => Error::Write { path: path.to_owned(), source },
+    }
+}
+
+/// The files that an edit was prepared for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Versions(Vec<(PathBuf, FileVersion)>);
+
+impl Versions {
+    pub(super) fn add(&mut self, path: PathBuf, version: FileVersion) {
+        self.0.push((path, version));
+    }
+
+    /// What was to be found out before anything is written. If it failed, and a file is another one by now, that is why.
+    pub(super) fn unless_overtaken<T>(&self, result: Result<T>) -> Result<T> {
+        result.map_err(|error| {
+            if error.is_usage() || matches!(error, Error::Interrupted { .. } | Error::Exists { .. }) {
+                return error;
+            }
+            let other =
+                self.0.iter().find(|(path, before)| FileVersion::of(path).ok().as_ref() != Some(before));
+            other.map_or(error, |(path, _)| Error::Overtaken { path: path.clone() })
+        })
+    }
+}
+
 /// Writes something for the edit of the file at `path`, and stops when the caller wants that.
 pub(super) fn interruptible<T>(
     path: &Path,
@@ -39,7 +70,7 @@ pub(super) fn interruptible<T>(
     write(&go_on).map_err(|source| match source.kind() {
         _ if is_cancelled.get() => Error::file(path.to_owned(), AnyError::Cancelled),
         io::ErrorKind::AlreadyExists => Error::Exists { path: path.to_owned() },
-        _ => Error::Write { path: path.to_owned(), source },
+        _ => unchanged(path, source),
     })
 }
 

@@ -51,7 +51,7 @@ use modelfmt_core::{Execution, Source};
 
 pub use crate::formats::change::NewValue;
 
-use self::fault::interruptible;
+use self::fault::{Versions, interruptible, unchanged};
 use self::set::SetEdit;
 use self::signing::Signing;
 use crate::convert::RenameRule;
@@ -191,6 +191,8 @@ pub struct Edit {
     renamed: usize,
     signing: Option<Signing>,
     notes: Vec<Note>,
+    /// The files that are edited, as they were when it was prepared.
+    versions: Versions,
 }
 
 /// What the file or set becomes.
@@ -280,17 +282,18 @@ impl Edit {
     /// Changes the file.
     ///
     /// # Errors
-    /// As [`check`](Self::check). [`Error::Write`] if it cannot be written, if another process is changing it, or if it is no longer the
+    /// As [`check`](Self::check). [`Error::Write`] if it cannot be written, or another process is changing it; [`Error::Overtaken`] if it is no longer the
     /// file that the edit was prepared for. If tensors are removed, also as [`convert`](fn@crate::convert).
     pub fn write(self, work: &Execution<'_>) -> Result<Edited> {
         self.check(None, Overwrite::Replace)?;
         let path = self.path.clone();
-        let failed = |source| Error::Write { path: path.clone(), source };
+        let failed = |source| unchanged(&path, source);
         let changed = match &self.target {
             _ if self.method == EditMethod::Unchanged => 0,
             Target::Set(edit) => self.write_several(edit, work)?,
             Target::File(new, before) if !self.drop.is_empty() => {
-                let written = self.write_without(new, before, &path, Overwrite::Replace, work)?;
+                let written = self.write_without(new, before, &path, Overwrite::Replace, work);
+                let written = self.versions.unless_overtaken(written)?;
                 return Ok(self.rewritten(written));
             }
             Target::File(new, before) if self.method == EditMethod::InPlace => {
@@ -311,7 +314,9 @@ impl Edit {
     /// As [`write`](Self::write) and [`write_to`](Self::write_to).
     pub fn dry_run(self, out: Option<&Path>, overwrite: Overwrite, work: &Execution<'_>) -> Result<Edited> {
         self.check(out, overwrite)?;
-        Ok(Edited { changed_nbytes: 0, ..self.rehearse(out, overwrite, work)? })
+        let versions = self.versions.clone();
+        let rehearsed = versions.unless_overtaken(self.rehearse(out, overwrite, work))?;
+        Ok(Edited { changed_nbytes: 0, ..rehearsed })
     }
 
     fn rehearse(mut self, out: Option<&Path>, overwrite: Overwrite, work: &Execution<'_>) -> Result<Edited> {
@@ -367,11 +372,13 @@ impl Edit {
         let changed = match &self.target {
             Target::Set(edit) => {
                 let written =
-                    self.write_set(edit, &out, overwrite, work, |conversion| conversion.write(&out, work))?;
+                    self.write_set(edit, &out, overwrite, work, |conversion| conversion.write(&out, work));
+                let written = self.versions.unless_overtaken(written)?;
                 return Ok(self.rewritten(written));
             }
             Target::File(new, before) if !self.drop.is_empty() => {
-                let written = self.write_without(new, before, &out, overwrite, work)?;
+                let written = self.write_without(new, before, &out, overwrite, work);
+                let written = self.versions.unless_overtaken(written)?;
                 return Ok(self.rewritten(written));
             }
             Target::File(new, before) => {
@@ -412,16 +419,17 @@ impl Edit {
 
     /// The files of a set as they will be, signed if that was asked for. If only the index changes, the signatures are added afterwards.
     fn changes(&self, edit: &SetEdit, work: &Execution<'_>) -> Result<Vec<FileChange>> {
-        edit.changes(&self.path, work, |shards, text| match &self.signing {
+        let changes = edit.changes(&self.path, work, |shards, text| match &self.signing {
             Some(signing) if !shards.is_empty() => signing.sign_set(&self.path, shards, &text, work),
             _ => Ok(file_of(text)),
-        })
+        });
+        self.versions.unless_overtaken(changes)
     }
 
     /// The file as it will be, signed if that was asked for.
     fn signed(&self, new: &NewFile, work: &Execution<'_>) -> Result<NewFile> {
         match &self.signing {
-            Some(signing) => signing.sign_file(&self.path, new, work),
+            Some(signing) => self.versions.unless_overtaken(signing.sign_file(&self.path, new, work)),
             None => Ok(new.clone()),
         }
     }
@@ -438,6 +446,9 @@ impl Edit {
         let mut notes = Vec::new();
         if self.method != EditMethod::Unchanged {
             notes.extend(through_link(&path));
+            if let Target::Set(edit) = &self.target {
+                notes.extend(edit.of_links());
+            }
             notes.extend(crate::beside::of_before(&path));
         }
         self.result(path, (nbytes, changed_nbytes), notes)

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use modelfmt_core::source::{FileSource, FileVersion};
+use modelfmt_core::source::{FileSource, FileVersion, folder_of};
 use modelfmt_core::value::{List, Object, Value};
 
-use super::fault::{failed, opened};
+use super::fault::{Versions, failed, opened, version};
 use super::given::Given;
 use super::set::SetEdit;
 use super::signing::{self, Signing};
@@ -40,7 +40,7 @@ impl Edit {
     /// Works out how the model at `path` will change: a file, or several by their index or folder. Nothing is written.
     ///
     /// # Errors
-    /// As [`Model::open`] if the file cannot be opened, with [`Error::Interrupted`] for one whose last edit was interrupted. [`Error::NotEditable`] for an encrypted file, a file that an index lists, a format that
+    /// As [`Model::open`] if the file cannot be opened, with [`Error::Interrupted`] for one whose last edit was interrupted. [`Error::Overtaken`] if a file is changed meanwhile. [`Error::NotEditable`] for an encrypted file, a file that an index lists, a format that
     /// is only read, signatures in another format than APR2, and a change after which the tensors would not be what they were.
     /// [`Error::NoMatch`] and [`Error::SameName`] for the names of tensors, [`Error::NoSuchKey`] for a key to remove that is not there,
     /// [`Error::Usage`] for options that contradict each other, [`Error::Refused`] for metadata and names that do not fit the format.
@@ -54,9 +54,23 @@ impl Edit {
 
     /// The edit of a file beside which there is no journal.
     fn at(path: PathBuf, options: &EditOptions) -> Result<Self> {
-        let mut notes = Vec::new();
         // One file is opened, and all that follows is about that: another may have its path by the time it is written.
         let old = opened(&path)?;
+        let mut versions = Versions::default();
+        versions.add(path.clone(), old.version().clone());
+        let planned = Self::planned(path, old, options, &mut versions);
+        let edit = versions.unless_overtaken(planned)?;
+        Ok(Self { versions, ..edit })
+    }
+
+    /// What becomes of the file that is open; `versions` get its other files.
+    fn planned(
+        path: PathBuf,
+        old: Arc<FileSource>,
+        options: &EditOptions,
+        versions: &mut Versions,
+    ) -> Result<Self> {
+        let mut notes = Vec::new();
         let before = old.version().clone();
         let model = OpenOptions::new().open_file(&path, path.clone(), Box::new(Arc::clone(&old)))?;
         let not_editable = |why: String| Error::NotEditable { path: path.clone(), why };
@@ -73,6 +87,10 @@ impl Edit {
             return Err(not_editable(why));
         }
         if format.is_set() {
+            for name in model.container().file_paths() {
+                let file = folder_of(&path).join(name);
+                versions.add(file.clone(), version(&file)?);
+            }
             model.open_all()?;
         }
         let dropped = Dropped::new(&model, &options.drop)?;
@@ -101,6 +119,7 @@ impl Edit {
             renamed: names.keys().filter(|position| !dropped.has(**position)).count(),
             signing,
             notes,
+            versions: Versions::default(),
             path,
         })
     }

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
+use modelfmt_core::Execution;
 use modelfmt_core::edit::{FileChange, NewFile, Preview, is_through_link};
 use modelfmt_core::source::{BoxSource, FileVersion, Files, Folder, folder_of, shared_files};
 use modelfmt_core::value::{Object, Value, json};
-use modelfmt_core::{AnyError, Execution};
 
 use super::fault::{self, failed, interruptible};
 use super::given::Given;
@@ -19,6 +19,7 @@ use crate::formats::entry::{DigestOf, EditFile, EditSet, Opened, ToOpen};
 use crate::formats::listed::{EditIndex, IndexChange, Listed, edited};
 use crate::model::Model;
 use crate::open::OpenOptions;
+use crate::words::Note;
 
 /// What becomes of the files of a set.
 #[derive(Clone, Debug)]
@@ -32,6 +33,8 @@ pub(super) struct SetEdit {
     pub(super) is_in_place: bool,
     /// What else there is to say, in words.
     pub(super) notes: Vec<String>,
+    /// The files that change and are links.
+    links: Vec<String>,
 }
 
 /// The index of a set, and what changes in it.
@@ -118,7 +121,9 @@ impl SetEdit {
             }),
             None => None,
         };
-        let edit = Self { index, files, listing, is_in_place, notes };
+        let changing = files.iter().map(|file| &file.name).chain(listing.iter().map(|listing| &listing.name));
+        let links = changing.filter(|name| folder.join(name).is_symlink()).cloned().collect();
+        let edit = Self { index, files, listing, is_in_place, notes, links };
         edit.check(model, names).map_err(|fault| fault.at(path))?;
         Ok(edit)
     }
@@ -130,7 +135,7 @@ impl SetEdit {
         for (name, before) in self.files.iter().map(|file| (&file.name, &file.before)).chain(listing) {
             let path = folder_of(&self.index).join(name);
             if fault::version(&path)? != *before {
-                return Err(Error::file(path, AnyError::Changed));
+                return Err(Error::Overtaken { path });
             }
         }
         let listed = match &self.listing {
@@ -144,6 +149,16 @@ impl SetEdit {
     fn lengths(&self) -> HashMap<String, Listed> {
         let listed = |new: &NewFile| Listed { nbytes: new.len(), digests: None };
         self.files.iter().map(|file| (file.name.clone(), listed(&file.new))).collect()
+    }
+
+    /// What became of links, once the files have been written.
+    pub(super) fn of_links(&self) -> impl Iterator<Item = Note> {
+        let folder = folder_of(&self.index);
+        let gone = self.links.iter().filter(|name| !folder.join(name).is_symlink());
+        gone.map(|name| {
+            format!("{name} was a link and is a file of its own now; the file that it led to is as it was")
+                .into()
+        })
     }
 
     /// Whether any file changes besides the index.

@@ -11,7 +11,7 @@ use super::opened::{Opened, Resealed};
 use super::set;
 use super::signers::{Signers, expect_intact};
 use crate::edit::EditMethod;
-use crate::edit::fault::{failed, opened};
+use crate::edit::fault::{failed, opened, unchanged};
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::open::OpenOptions;
@@ -74,7 +74,7 @@ fn write(model: Opened, new: Result<NewFile, EditError>) -> Result<Resealed> {
     let mut changed_nbytes = 0;
     if method != EditMethod::Unchanged {
         let changed = modelfmt_core::edit::patch(&path, &new, &version);
-        changed_nbytes = changed.map_err(|source| Error::Write { path: path.clone(), source })?;
+        changed_nbytes = changed.map_err(|source| unchanged(&path, source))?;
         notes.extend(crate::beside::of_before(&path));
     }
     Ok(Resealed { path, method, changed_nbytes, notes })

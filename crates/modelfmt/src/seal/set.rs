@@ -9,7 +9,7 @@ use modelfmt_core::source::{BoxSource, FileVersion, folder_of};
 use super::opened::{Opened, Resealed};
 use super::signers::{Signers, Stated, expect_intact};
 use crate::edit::EditMethod;
-use crate::edit::fault::{failed, version};
+use crate::edit::fault::{failed, unchanged, version};
 use crate::error::{Error, Result};
 
 /// Signs the shards of a set and the set. All of it is verified first.
@@ -67,8 +67,8 @@ fn change<T>(
     drop(model);
     let own = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     changes.push(FileChange { name: own, new: text, before: version });
-    let changed_nbytes = change_several(&path, &changes, &|_| true)
-        .map_err(|source| Error::Write { path: path.clone(), source })?;
+    let changed_nbytes =
+        change_several(&path, &changes, &|_| true).map_err(|source| unchanged(&path, source))?;
     for path in names.iter().map(|name| folder.join(name)).chain([path.clone()]) {
         notes.extend(crate::beside::of_before(&path));
     }
