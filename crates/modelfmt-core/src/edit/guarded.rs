@@ -80,7 +80,7 @@ fn plan<D: Disk>(disk: &D, home: &Path, changes: &[Change<'_>]) -> io::Result<Jo
         match patches {
             Some(patches) => {
                 for (at, bytes) in patches {
-                    let after = bytes.len() as u64;
+                    let after = bytes.len();
                     records.push(record(*at, old_len.saturating_sub(*at).min(after), after));
                 }
                 if new_len < old_len {

@@ -84,3 +84,26 @@ pub(crate) fn opened(path: &Path) -> Result<Arc<FileSource>> {
 pub(crate) fn version(path: &Path) -> Result<FileVersion> {
     FileVersion::of(path).map_err(|source| Error::Open { path: path.to_owned(), source })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_another_one_by_now_is_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m");
+        std::fs::write(&path, "one").unwrap();
+        let mut versions = Versions::default();
+        versions.add(path.clone(), version(&path).unwrap());
+        let broken = || Err::<(), _>(Error::file(path.clone(), AnyError::Changed));
+        let usage = || Err::<(), _>(Error::usage(crate::choice::Choice::Output, "it is wrong"));
+        assert!(matches!(versions.unless_overtaken(broken()), Err(Error::File { .. })));
+        std::fs::write(&path, "another").unwrap();
+        assert!(matches!(versions.unless_overtaken(broken()), Err(Error::Overtaken { .. })));
+        assert!(versions.unless_overtaken(usage()).unwrap_err().is_usage());
+        assert!(versions.unless_overtaken(Ok(())).is_ok());
+        std::fs::remove_file(&path).unwrap();
+        assert!(matches!(versions.unless_overtaken(broken()), Err(Error::Overtaken { .. })));
+    }
+}

@@ -346,10 +346,59 @@ fn a_model_that_changed_since_the_edit_was_prepared_is_left_alone() {
                 false => edit.write(&work),
             };
             let error = error.unwrap_err();
-            assert!(error.to_string().contains("changed"), "{format}: {error}");
+            assert!(matches!(error, Error::Overtaken { .. }), "{format}: {error}");
             assert!(changed(&before, folder.path()).is_empty());
         }
     }
+}
+
+/// Another program writes while the values are copied: what is read then is of two files, and says nothing about either.
+#[test]
+fn a_model_that_changes_meanwhile_is_not_called_damaged() {
+    for format in [Format::Safetensors, Format::Aero, Format::Gguf, Format::Mag] {
+        for is_dry in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = one(format, folder.path());
+            let name = Model::open(&path).unwrap().tensors().next().unwrap().name.to_owned();
+            let edit = Edit::new(&path, &with(|options| options.drop.push(name))).unwrap();
+            let meanwhile = |_: u64| {
+                fs::write(&path, b"of somebody else").unwrap();
+                std::ops::ControlFlow::Continue(())
+            };
+            let work = Execution { progress: Some(&meanwhile), ..Execution::sequential() };
+            let error = match is_dry {
+                true => edit.dry_run(None, Overwrite::Refuse, &work).map(drop),
+                false => edit.write(&work).map(drop),
+            };
+            // A dry run has all that it wants to know where it reads nothing afterwards.
+            let is_told = matches!(error, Err(Error::Overtaken { .. }));
+            assert!(is_told || (is_dry && error.is_ok()), "{format}: {error:?}");
+            assert_eq!(fs::read(&path).unwrap(), b"of somebody else");
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        }
+    }
+}
+
+/// A link in a model of several files is replaced, and what it led to stays, for whom else it may be.
+#[cfg(unix)]
+#[test]
+fn links_in_a_set_are_replaced() {
+    let (cache, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    set(Format::SafetensorsSharded, "m.safetensors.index.json", cache.path());
+    let before = all_bytes(cache.path());
+    for path in before.keys() {
+        std::os::unix::fs::symlink(path, folder.path().join(path.file_name().unwrap())).unwrap();
+    }
+    let path = folder.path().join("m.safetensors.index.json");
+    let options = with(|options| {
+        options.set.push(text("k.two", "two"));
+        options.rename.push("a=z".parse().unwrap());
+    });
+    let edited = run(&path, &options).unwrap();
+    let told = edited.notes.iter().filter(|note| note.text.contains("is a file of its own now")).count();
+    assert_eq!(told, 2, "{:?}", edited.notes);
+    assert!(changed(&before, cache.path()).is_empty());
+    assert!(!path.is_symlink() && content(&path).0.iter().any(|(name, _)| name == "z"));
 }
 
 /// A cache of downloads has links to files that are named after what is in them.
