@@ -38,14 +38,22 @@ pub struct Version {
 }
 
 impl Version {
-    /// Whether another answer can be of the same state.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
+    /// That another answer is of the same state. What names the state has to be in each answer: one that lacks it may be of any state.
+    pub(crate) fn expect(&self, other: &Self) -> Result<(), Fault> {
+        let names = [(&self.etag, &other.etag), (&self.id, &other.id), (&self.modified, &other.modified)];
+        let name = names.into_iter().find(|(own, _)| own.is_some());
         let differs = |a: &Option<String>, b: &Option<String>| a.is_some() && b.is_some() && a != b;
-        let is_named = self.etag.is_some() && other.etag.is_some();
-        self.size == other.size
-            && !differs(&self.etag, &other.etag)
-            && !differs(&self.id, &other.id)
-            && (is_named || !differs(&self.modified, &other.modified))
+        match name {
+            _ if self.size != other.size || differs(&self.id, &other.id) => Err(Fault::Changed),
+            Some((Some(_), None)) => Err(Fault::Unnamed),
+            Some((own, other)) if own != other => Err(Fault::Changed),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether another answer is of the same state.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.expect(other).is_ok()
     }
 
     /// The entity tag, if requests can require it. A weak one never matches.
@@ -173,6 +181,39 @@ mod tests {
             assert!(ranged(bad).is_err(), "{bad}");
         }
         assert!(content_range(&HeaderMap::new()).is_err());
+    }
+
+    #[test]
+    fn an_answer_has_to_carry_what_names_the_state() {
+        let version = |size, marks: [Option<&str>; 3]| {
+            let [etag, id, modified] = marks.map(|mark| mark.map(str::to_owned));
+            Version { size, etag, id, modified }
+        };
+        let (a, b) = (Some("\"a\""), Some("\"b\""));
+        let judged = |opened, answer| match version(1, opened).expect(&version(1, answer)) {
+            Ok(()) => "same",
+            Err(Fault::Changed) => "changed",
+            Err(Fault::Unnamed) => "unnamed",
+            Err(_) => "other",
+        };
+        for (opened, answer, expected) in [
+            ([a, None, None], [a, None, None], "same"),
+            ([a, None, None], [b, None, None], "changed"),
+            ([a, None, None], [None, None, None], "unnamed"),
+            ([a, None, a], [None, None, a], "unnamed"),
+            // Servers that share the work may have other dates for the same file.
+            ([a, None, a], [a, None, b], "same"),
+            ([a, a, None], [a, b, None], "changed"),
+            ([a, a, None], [a, None, None], "same"),
+            ([None, a, None], [None, None, None], "unnamed"),
+            ([None, None, a], [b, None, a], "same"),
+            ([None, None, a], [None, None, b], "changed"),
+            ([None, None, a], [None, None, None], "unnamed"),
+            ([None, None, None], [a, a, a], "same"),
+        ] {
+            assert_eq!(judged(opened, answer), expected, "{opened:?} {answer:?}");
+        }
+        assert!(version(1, [a, a, a]).expect(&version(2, [a, a, a])).is_err());
     }
 
     #[test]

@@ -45,8 +45,8 @@ impl BucketObject {
             modified: Some(meta.last_modified.to_string()),
             id: meta.version,
         };
-        if pin.is_some_and(|pin| !pin.is_same(&version)) {
-            return Err(Fault::Changed);
+        if let Some(pin) = pin {
+            pin.expect(&version)?;
         }
         let range = got.range.clone();
         let pieces = got.into_stream().map(|piece| piece.map_err(|error| fault_of(&error)));

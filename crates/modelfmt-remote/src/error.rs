@@ -49,6 +49,11 @@ pub enum Fault {
     /// The file has changed since it was opened.
     #[error("the file has changed on the server since it was opened; open it again")]
     Changed,
+    /// An answer does not say of which version it is, though the answer that opened the file did.
+    #[error(
+        "the server's answer has no entity tag or date, though it had when the file was opened; it may be of another version, and is not used"
+    )]
+    Unnamed,
     /// The server sends only whole files.
     #[error("the server does not answer requests for ranges; download the file first")]
     NoRanges,

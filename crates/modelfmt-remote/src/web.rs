@@ -170,8 +170,8 @@ async fn read(answer: Response<Paced>, ask: &Ask, pin: Option<&Version>) -> Resu
         }
     };
     let version = answer::version(headers, size);
-    if pin.is_some_and(|pin| !pin.is_same(&version)) {
-        return Err(Fault::Changed);
+    if let Some(pin) = pin {
+        pin.expect(&version)?;
     }
     check_encoding(headers)?;
     check_range(&range, size, ask)?;

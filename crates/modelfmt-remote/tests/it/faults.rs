@@ -8,13 +8,15 @@
     reason = "this is test code"
 )]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::common::{Reply, Request, Server};
 use modelfmt_core::Source as _;
 use modelfmt_core::source::contract_test;
 use modelfmt_remote::blocking::Store;
-use modelfmt_remote::{Error, Fault, Location, Options, RedirectFault};
+use modelfmt_remote::{DiskCache, Error, Fault, Location, Options, RedirectFault};
 
 /// A file whose bytes tell where they are from.
 fn bytes(len: usize) -> Vec<u8> {
@@ -146,6 +148,7 @@ const WRONG: &[(&str, Wrong, Expected)] = &[
     ),
     ("a changed file, said so", |_, _| Reply::status(412), |fault| matches!(fault, Fault::Changed)),
     ("a changed file, sent", |reply, _| reply.with("etag", "\"2\""), |fault| matches!(fault, Fault::Changed)),
+    ("no entity tag", |reply, _| reply.without("etag"), |fault| matches!(fault, Fault::Unnamed)),
     ("gzip", |reply, _| reply.with("content-encoding", "gzip"), |fault| matches!(fault, Fault::Answer(_))),
     (
         "a missing file",
@@ -287,6 +290,33 @@ fn weak_etags_and_dates_pin_a_file_too() {
         });
         let fault = whole(server.options().front(100), &server.url("x")).unwrap_err();
         assert!(matches!(fault, Fault::Changed), "{name}: {fault:?}");
+    }
+}
+
+#[test]
+fn an_answer_without_the_entity_tag_is_not_used_and_not_kept() {
+    const LEN: usize = 1 << 20;
+    let all = bytes(LEN);
+    let is_wrong = Arc::new(AtomicBool::new(false));
+    let (served, wrong) = (all.clone(), Arc::clone(&is_wrong));
+    let server = Server::start(move |request| {
+        let reply = Reply::file(request, &served, "\"1\"");
+        if wrong.load(Ordering::SeqCst) {
+            return Reply { body: vec![0xEE; reply.body.len()], ..reply }.without("etag");
+        }
+        reply
+    });
+    for place in places(&server) {
+        let folder = tempfile::tempdir().unwrap();
+        let options = || server.options().cache(DiskCache::new(folder.path(), 1 << 30));
+        let store = Store::new(options()).unwrap();
+        let file = store.open(&place).unwrap();
+        is_wrong.store(true, Ordering::SeqCst);
+        let error = file.read(0..LEN as u64).unwrap_err();
+        let fault = Error::within(&error).unwrap().fault().clone();
+        assert!(matches!(fault, Fault::Unnamed), "{place}: {fault:?}");
+        is_wrong.store(false, Ordering::SeqCst);
+        assert!(whole(options(), &place).unwrap() == all, "{place}: wrong bytes came out of the cache");
     }
 }
 
