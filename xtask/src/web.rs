@@ -197,6 +197,7 @@ fn tests(page: &Path, package: &Path, tally: &mut Tally) -> Result {
     let files = [
         "flow.test.mjs",
         "parts.test.mjs",
+        "version.test.mjs",
         "page.test.mjs",
         "verify.test.mjs",
         "npm.test.mjs",

@@ -1,6 +1,7 @@
 // Where bytes come from in a browser's worker, synchronously: files that were dropped, and ranges of a URL.
 
 import { Flow } from "./flow.js";
+import { expectRange, expectVersion, versionOf } from "./version.js";
 
 // Each read of a blob asks another process, which takes longer than half a megabyte is read in. So what is read in order is read in
 // windows, which grow from the one to the other; or as a stream, if the reader may wait.
@@ -40,15 +41,17 @@ const KEPT = 32;
 
 // A file on a web server that answers requests for ranges. The address is asked once before anything is read.
 export async function ofUrl(url) {
-  return ranges(url, await sizeOf(url));
+  return ranges(url, await opened(url));
 }
 
-function ranges(url, size) {
+// `file` has the size of the file, and its version, which every answer has to have.
+function ranges(url, file) {
+  const { size } = file;
   const kept = new Map();
   const piece = (number) => {
     let bytes = kept.get(number);
     if (bytes) kept.delete(number);
-    else bytes = fetchRange(url, number * PIECE, Math.min(size, (number + 1) * PIECE));
+    else bytes = fetchRange(url, file, number * PIECE, Math.min(size, (number + 1) * PIECE));
     kept.set(number, bytes);
     if (kept.size > KEPT) kept.delete(kept.keys().next().value);
     return bytes;
@@ -56,16 +59,22 @@ function ranges(url, size) {
   const flow = new Flow(async (at) => {
     const answer = await fetch(url, { headers: { Range: `bytes=${at}-${size - 1}` }, credentials: "omit" }).catch(() => null);
     if (!answer) throw new Error(GONE);
-    if (answer.status === 206) return answer.body;
-    await answer.body?.cancel();
-    throw new Error(answer.status === 200 ? NO_RANGES : status(answer));
+    try {
+      expectPart(answer);
+      expectVersion(file.version, answer.headers);
+      expectRange(answer.headers, at, size, size);
+    } catch (error) {
+      await answer.body?.cancel();
+      throw error;
+    }
+    return answer.body;
   });
   return {
     size,
     read(offset, out, mayWait) {
       if (mayWait && flow.suits(offset, out)) return flow.read(offset, out);
       if (out.length >= PIECE) {
-        out.set(fetchRange(url, offset, offset + out.length));
+        out.set(fetchRange(url, file, offset, offset + out.length));
         return;
       }
       for (let done = 0; done < out.length; ) {
@@ -93,13 +102,14 @@ export function besideUrl(url, name) {
   request.open("HEAD", beside, false);
   request.send();
   if (request.status >= 400) throw new Error(`${beside}: ${status(request)}`);
-  const length = request.getResponseHeader("content-length");
+  const headers = headersOf(request);
+  const length = headers.get("content-length");
   if (length === null) throw new Error(NO_LENGTH);
-  return ranges(beside, Number(length));
+  return ranges(beside, { size: Number(length), version: versionOf(headers) });
 }
 
-// The length of the file. A server without ranges would send the whole file, so the body of its answer is not read.
-async function sizeOf(url) {
+// The size and the version of the file. A server without ranges would send the whole file, so the body of its answer is not read.
+async function opened(url) {
   const asked = new AbortController();
   let answer;
   try {
@@ -107,7 +117,8 @@ async function sizeOf(url) {
   } catch {
     throw new Error(NO_ACCESS);
   }
-  if (answer.status === 416) return 0;
+  const version = versionOf(answer.headers);
+  if (answer.status === 416) return { size: 0, version };
   if (!answer.ok) throw new Error(status(answer));
   if (answer.status !== 206) {
     asked.abort();
@@ -115,15 +126,16 @@ async function sizeOf(url) {
   }
   await answer.arrayBuffer();
   const total = /\/(\d+)$/.exec(answer.headers.get("content-range") ?? "");
-  if (total) return Number(total[1]);
+  if (total) return { size: Number(total[1]), version };
   // Other origins have to allow this header to be read, and few do. The length of the whole file can always be read.
   const head = await fetch(url, { method: "HEAD", credentials: "omit" });
   const length = head.headers.get("content-length");
   if (!head.ok || length === null) throw new Error(NO_LENGTH);
-  return Number(length);
+  expectVersion(version, head.headers);
+  return { size: Number(length), version };
 }
 
-function fetchRange(url, from, to) {
+function fetchRange(url, { size, version }, from, to) {
   if (to <= from) return new Uint8Array(0);
   const request = new XMLHttpRequest();
   request.open("GET", url, false);
@@ -134,7 +146,10 @@ function fetchRange(url, from, to) {
   } catch {
     throw new Error(GONE);
   }
-  if (request.status !== 206) throw new Error(request.status === 200 ? NO_RANGES : status(request));
+  expectPart(request);
+  const headers = headersOf(request);
+  expectVersion(version, headers);
+  expectRange(headers, from, to, size);
   const bytes = new Uint8Array(request.response);
   if (bytes.length !== to - from) {
     throw new Error(`the server sent ${bytes.length} bytes where ${to - from} were asked for`);
@@ -150,6 +165,16 @@ export function whole(url) {
   request.send();
   if (request.status !== 200) throw new Error(`${url}: ${status(request)}`);
   return request.response;
+}
+
+function expectPart(answer) {
+  if (answer.status !== 206) throw new Error(answer.status === 200 ? NO_RANGES : status(answer));
+}
+
+// The headers that the page may read. A browser complains on its console about each that is asked for by name and may not be.
+function headersOf(request) {
+  const lines = request.getAllResponseHeaders().split("\r\n").filter((line) => line.includes(":"));
+  return new Headers(lines.map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1).trim()]));
 }
 
 function status({ status, statusText }) {
