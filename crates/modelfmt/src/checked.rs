@@ -30,7 +30,11 @@ impl<'a> Checked<'a> {
     /// For the tensors at these positions; nothing is checked without `verify`.
     pub(crate) fn new(model: &'a Model, positions: &[usize], verify: bool) -> Result<Self> {
         let claims = match verify {
-            true => model.container().claims(positions).map_err(|error| damaged(model, error))?,
+            true => {
+                let claims = model.container().claims(positions).map_err(|error| damaged(model, error))?;
+                // What is written appears after `finish`.
+                claims.deferred()
+            }
             false => Claims::new(),
         };
         Ok(Self { model, claims, is_good: AtomicBool::new(false), kept: Mutex::new(None) })
@@ -98,6 +102,9 @@ impl<'a> Checked<'a> {
 }
 
 fn damaged(model: &Model, error: modelfmt_core::AnyError) -> Error {
+    if model.pin().is_some() {
+        return model.failed(error); // no option gives what a pin refuses
+    }
     let path = model.path_of(&error);
     Error::Damaged { error: error.without_file(&path.to_string_lossy()).into(), path }
 }

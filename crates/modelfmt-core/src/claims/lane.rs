@@ -13,8 +13,8 @@ pub(super) const MAX_RUNS: usize = 1 << 14;
 
 /// A [`Lane`] of any kind of digest.
 pub(super) trait AnyLane: Send + Sync {
-    /// Takes note of bytes of the file; false if a claim does not hold.
-    fn saw(&self, at: u64, bytes: &[u8], keep_all: bool) -> bool;
+    /// Takes note of bytes of the file, and adds to `taken` which of them it hashed; false if a claim does not hold.
+    fn saw(&self, at: u64, bytes: &[u8], keep_all: bool, taken: &mut Vec<Range<u64>>) -> bool;
     /// The ranges of the claims that have bytes of a range.
     fn covered(&self, range: &Range<u64>) -> Vec<Range<u64>>;
     /// What kind of digest it has.
@@ -188,16 +188,29 @@ where
         }
     }
 
-    /// Bytes of a claim, from byte `at` of its range on. Nothing is hashed under the lock but what joins two runs.
-    fn look(&self, number: usize, claim: &Claim<K::Digest, W>, at: u64, bytes: &[u8], keep_all: bool) {
-        let len = claim.extent.len();
+    /// Bytes of a claim, from byte `at` of the file on. Nothing is hashed under the lock but what joins two runs.
+    fn look(
+        &self,
+        number: usize,
+        claim: &Claim<K::Digest, W>,
+        at: u64,
+        bytes: &[u8],
+        keep_all: bool,
+        taken: &mut Vec<Range<u64>>,
+    ) {
+        let (begin, len) = (claim.extent.offset(), claim.extent.len());
+        let at = at - begin;
         let range = at..at.saturating_add(bytes.len() as u64);
         let task = self.lock().task(number, len, &range, keep_all);
         match task {
             Task::Nothing => {}
-            Task::Whole => self.judge(number, claim, K::hash(len, 0, bytes)),
+            Task::Whole => {
+                taken.push(claim.extent.range());
+                self.judge(number, claim, K::hash(len, 0, bytes));
+            }
             Task::Parts(parts) => {
                 for part in parts {
+                    taken.push(begin + part.start..begin + part.end);
                     let run = K::hash(len, part.start, slice(bytes, part.start - at, part.end - at));
                     let complete = self.lock().put::<K>(number, len, part, run);
                     if let Some(run) = complete {
@@ -215,20 +228,14 @@ where
     W: Send + Sync,
     F: Fn(&Claim<K::Digest, W>, K::Digest) -> AnyError + Send + Sync,
 {
-    fn saw(&self, at: u64, bytes: &[u8], keep_all: bool) -> bool {
+    fn saw(&self, at: u64, bytes: &[u8], keep_all: bool, taken: &mut Vec<Range<u64>>) -> bool {
         let end = at.saturating_add(bytes.len() as u64);
         let first = self.claims.partition_point(|claim| claim.extent.end() <= at);
         let here =
             self.claims.iter().enumerate().skip(first).take_while(|(_, claim)| claim.extent.offset() < end);
         for (number, claim) in here.filter(|(_, claim)| !claim.extent.is_empty()) {
             let (from, to) = (claim.extent.offset().max(at), claim.extent.end().min(end));
-            self.look(
-                number,
-                claim,
-                from - claim.extent.offset(),
-                slice(bytes, from - at, to - at),
-                keep_all,
-            );
+            self.look(number, claim, from, slice(bytes, from - at, to - at), keep_all, taken);
         }
         self.failed.get().is_none()
     }

@@ -24,6 +24,7 @@ use crate::error::{AnyError, CommonFault, Error, Part};
 use crate::execution::{Execution, PIECE};
 use crate::extent::Extent;
 use crate::fetch::Fetch;
+use crate::source::Source;
 use tensor_core::{AlignedBuf, Bytes};
 
 use lane::{AnyLane, Lane};
@@ -82,6 +83,8 @@ pub struct Claims {
     /// The files of which every byte has been checked already.
     checked: BTreeSet<usize>,
     notes: Vec<String>,
+    /// Whether nobody uses what is read before all claims were found to hold.
+    is_deferred: bool,
     /// Shared by all members.
     has_failed: Arc<AtomicBool>,
     /// The claims of each member, if the container is made of several, in their order.
@@ -108,6 +111,14 @@ impl Claims {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Says that nobody uses what is read before [`finish`](Self::finish) has found that all claims hold. Then bytes that a claim covers are read
+    /// [before they are proved](crate::Source::unproved), once: the claim proves them.
+    #[must_use]
+    pub fn deferred(mut self) -> Self {
+        self.is_deferred = true;
+        self
     }
 
     /// The claims of a single file.
@@ -176,13 +187,17 @@ impl Claims {
         self.look(file, at, bytes, true);
     }
 
-    fn look(&self, file: usize, at: u64, bytes: &[u8], keep_all: bool) {
+    /// Returns whether claims cover all of these bytes and hashed each of them now, and not others that came before from the same place.
+    fn look(&self, file: usize, at: u64, bytes: &[u8], keep_all: bool) -> bool {
         let (claims, file) = self.of(file);
+        let mut taken = Vec::new();
         for lane in claims.files.get(&file).into_iter().flatten() {
-            if !lane.saw(at, bytes, keep_all) {
+            if !lane.saw(at, bytes, keep_all, &mut taken) {
                 claims.has_failed.store(true, Ordering::Release);
             }
         }
+        let all = at..at.saturating_add(bytes.len() as u64);
+        merged(taken).iter().any(|taken| taken.start <= all.start && taken.end >= all.end)
     }
 
     /// A claim that does not hold, as far as bytes have been seen: a reason to stop early.
@@ -307,7 +322,7 @@ impl Claims {
             let out_of_memory = || AnyError::Io { at, len, source: io::ErrorKind::OutOfMemory.into() };
             let size = usize::try_from(len).map_err(|_| out_of_memory())?;
             buffer.resize(size).map_err(|_| out_of_memory())?;
-            container.read_file(*file, at, buffer)?;
+            self.read_file(container, *file, at, buffer)?;
             self.look(*file, at, buffer, true);
             match self.failure() {
                 Some(failure) => Err(ClaimError::Damaged(failure)),
@@ -317,6 +332,24 @@ impl Claims {
             }
         };
         work.each(missing.len() as u64, AlignedBuf::default, one, Ok)
+    }
+
+    /// Reads bytes that are hashed and then dropped.
+    fn read_file(
+        &self,
+        container: &(dyn Container + Sync),
+        file: usize,
+        at: u64,
+        out: &mut [u8],
+    ) -> Result<(), AnyError> {
+        let source = if self.is_deferred { container.source_of(file).ok() } else { None };
+        match source.and_then(Source::unproved) {
+            Some(source) => {
+                let len = out.len() as u64;
+                source.read_into(at, out).map_err(|source| AnyError::Io { at, len, source })
+            }
+            None => container.read_file(file, at, out),
+        }
     }
 }
 
@@ -432,6 +465,18 @@ impl<'a, S: Fetch> ObservedSource<'a, S> {
     pub const fn new(source: &'a S, file: usize, claims: &'a Claims) -> Self {
         Self { source, file, claims }
     }
+
+    /// Reads bytes before they are proved, if a claim will do that; returns whether it did. What claims have seen before, they do not look at
+    /// again, so that needs another proof.
+    fn read_unproved(&self, offset: u64, out: &mut [u8]) -> io::Result<bool> {
+        let range = offset..offset.saturating_add(out.len() as u64);
+        if !self.claims.is_deferred || !self.claims.covers(self.file, &range) {
+            return Ok(false);
+        }
+        let Some(source) = self.source.before_proof() else { return Ok(false) };
+        source.read_into(offset, out)?;
+        Ok(self.claims.look(self.file, offset, out, false))
+    }
 }
 
 /// It does not say that it is in memory, or a reader would not have to ask.
@@ -441,8 +486,10 @@ impl<S: Fetch> Fetch for ObservedSource<'_, S> {
     }
 
     async fn fetch_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.source.fetch_into(offset, out).await?;
-        self.claims.observe(self.file, offset, out);
+        if !self.read_unproved(offset, out)? {
+            self.source.fetch_into(offset, out).await?;
+            self.claims.observe(self.file, offset, out);
+        }
         Ok(())
     }
 

@@ -266,3 +266,75 @@ fn what_is_too_much_to_read_is_noted() {
         "{note}"
     );
 }
+
+/// A proved source over one whose bytes are others at each read.
+struct Fickle {
+    proved: Vec<u8>,
+    below: Changing,
+}
+
+struct Changing(Vec<u8>, std::sync::atomic::AtomicU64);
+
+impl Source for Changing {
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.0.read_into(offset, out)?;
+        if self.1.fetch_add(1, Ordering::Relaxed) > 0 {
+            out.fill(0xEE);
+        }
+        Ok(())
+    }
+}
+
+impl Source for Fickle {
+    fn len(&self) -> u64 {
+        Source::len(&self.proved)
+    }
+
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.proved.read_into(offset, out)
+    }
+
+    fn unproved(&self) -> Option<crate::source::Unproved<'_>> {
+        Some(crate::source::Unproved::new(&self.below))
+    }
+}
+
+#[test]
+fn bytes_that_no_claim_proves_are_read_through_their_proof() {
+    let bytes: Vec<u8> = (0..100).collect();
+    let claims = |is_deferred: bool| {
+        let mut claims = Claims::new();
+        let claim =
+            Claim { extent: Extent::new(10, 50, 100).unwrap(), expected: digest(&bytes[10..60]), what: () };
+        claims.for_file().add::<Bytewise, ()>(vec![claim], 1, |_, _| AnyError::Cancelled);
+        if is_deferred { claims.deferred() } else { claims }
+    };
+    // What is read, and how often that is below the proof.
+    for (is_deferred, ranges, expected) in [
+        (true, &[10..60][..], 1),
+        (true, &[10..30, 30..60], 2),
+        // Again: the claim would not look at it.
+        (true, &[10..60, 10..60], 2),
+        (true, &[10..40, 30..60], 2),
+        // The claim does not cover all of it.
+        (true, &[5..60], 0),
+        (true, &[0..100], 0),
+        (false, &[10..60], 0),
+    ] {
+        let source = Fickle { proved: bytes.clone(), below: Changing(bytes.clone(), 0.into()) };
+        let claims = claims(is_deferred);
+        let observed = ObservedSource::new(&source, 0, &claims);
+        for range in ranges {
+            let mut out = vec![0; (range.end - range.start) as usize];
+            crate::fetch::now_or_never(observed.fetch_into(range.start, &mut out)).unwrap().unwrap();
+            let is_right = out == bytes[range.start as usize..range.end as usize];
+            // A wrong byte is one that a claim has seen, and so does not hold.
+            assert!(is_right || claims.failure().is_some(), "{is_deferred} {ranges:?}");
+        }
+        assert_eq!(source.below.1.load(Ordering::Relaxed), expected, "{is_deferred} {ranges:?}");
+    }
+}

@@ -20,7 +20,7 @@ use tensor_core::{AlignedBuf, Bytes};
 
 use crate::error::Error;
 use crate::execution::{Execution, PIECE};
-use crate::source::{FileId, Files, Share, Source, checked_len};
+use crate::source::{FileId, Files, Share, Source, Unproved, checked_len};
 
 pub use dealt::{Dealt, each_step};
 
@@ -95,6 +95,11 @@ pub trait Fetch {
             }
             Ok(())
         }
+    }
+
+    /// The bytes before they are proved: see [`Source::unproved`].
+    fn before_proof(&self) -> Option<Unproved<'_>> {
+        None
     }
 
     /// The share of a job that is done on it, if several processes do that together.
@@ -266,6 +271,10 @@ impl<S: Source + ?Sized> Fetch for S {
             (None, Some(shared)) => on_threads(shared, scan, work, take),
             (None, None) => in_order(self, scan, work, take),
         })
+    }
+
+    fn before_proof(&self) -> Option<Unproved<'_>> {
+        self.unproved()
     }
 
     fn part_of_job(&self) -> Option<&Share> {

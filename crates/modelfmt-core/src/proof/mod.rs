@@ -67,6 +67,11 @@ pub trait Proof {
         let _ = range;
         false
     }
+
+    /// Whether what this proves has hashes of all other bytes of the model: see [`Source::unproved`](crate::Source::unproved).
+    fn has_all_hashes(&self) -> bool {
+        false
+    }
 }
 
 /// A part of a file, and what proves it.

@@ -9,7 +9,7 @@ use tensor_core::{AlignedBuf, Bytes};
 
 use super::{HashProof, OutboardProof, Proof};
 use crate::fetch::{Fetch, now_or_never};
-use crate::source::{Source, checked_len};
+use crate::source::{Source, Unproved, checked_len};
 
 /// Bytes that are read from a source at once: they are hashed while they are still in a core's own cache.
 const STEP: u64 = 256 << 10;
@@ -117,6 +117,10 @@ impl<S: Source + Sync, P: Proof + Sync> Source for VerifiedSource<S, P> {
 
     fn is_unchanged(&self) -> bool {
         self.source.is_unchanged()
+    }
+
+    fn unproved(&self) -> Option<Unproved<'_>> {
+        self.proof.has_all_hashes().then(|| Unproved::new(&self.source))
     }
 
     fn drop_cached(&self) {

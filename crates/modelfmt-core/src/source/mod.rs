@@ -112,6 +112,12 @@ pub trait Source {
         None
     }
 
+    /// The source below one that proves what it reads, if hashes of all other bytes are among what it has proved. It is for code that checks each
+    /// byte by these hashes before anybody uses it: that takes one pass over the bytes, where this source may need two.
+    fn unproved(&self) -> Option<Unproved<'_>> {
+        None
+    }
+
     /// Asks the system's cache to forget the bytes. This is only a hint, without an answer.
     fn drop_cached(&self) {}
 
@@ -228,14 +234,36 @@ macro_rules! forward {
                 (**self).read_uncached(offset, out, scratch)
             }
             fn share(&self) -> Option<&Share> { (**self).share() }
+            fn unproved(&self) -> Option<Unproved<'_>> { (**self).unproved() }
             fn drop_cached(&self) { (**self).drop_cached() }
         }
     )* };
 }
 forward! {
+    ['a] Unproved<'a>;
     [S: Source] &S;
     [S: Source + ?Sized] Box<S>;
     [S: Source] Arc<S>;
+}
+
+/// Bytes that are not what they have to be until somebody has checked them: see [`Source::unproved`].
+#[derive(Clone, Copy)]
+pub struct Unproved<'a>(&'a (dyn Source + Sync));
+
+impl<'a> Unproved<'a> {
+    /// The bytes of a source that another one proves.
+    #[must_use]
+    pub const fn new(source: &'a (dyn Source + Sync)) -> Self {
+        Self(source)
+    }
+}
+
+impl<'a> std::ops::Deref for Unproved<'a> {
+    type Target = dyn Source + Sync + 'a;
+
+    fn deref(&self) -> &Self::Target {
+        self.0
+    }
 }
 
 impl Source for &[u8] {

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use crate::common::{Reply, Server};
 use modelfmt::modelfmt_core::source::BoxSource;
-use modelfmt::{Format, Model, OpenOptions};
+use modelfmt::{Format, Model, OpenOptions, Pin};
 use modelfmt_remote::blocking::Store;
-use modelfmt_remote::{SiblingFiles, Store as Remote};
+use modelfmt_remote::{Location, SiblingFiles, Store as Remote, models};
 
 /// So many tensors of 16 bytes, each of which holds its number.
 const TENSORS: u32 = 100_000;
@@ -113,6 +113,95 @@ fn a_tensor_of_a_hundred_gigabytes_costs_its_bytes() {
     assert_eq!(*remote.read_range("large", 99_999_999_000..LARGE).unwrap(), [0; 1000]);
     let traffic = store.traffic();
     assert_eq!((traffic.requests, traffic.bytes), (3, FRONT + 16 + 1000));
+}
+
+/// An AERO file of some shards' worth of values in two tensors, with what `options` add to it; and what it is pinned by.
+fn aero(options: &modelfmt::ConvertOptions) -> (Vec<u8>, Pin) {
+    const LEN: u64 = 9_000_000;
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (folder.path().join("m.safetensors"), folder.path().join("m.aero"));
+    let mut bytes = header([("a".to_owned(), LEN), ("b".to_owned(), LEN + 7)].into_iter());
+    bytes.extend((0..2 * LEN + 7).map(|at| (at * at >> 5) as u8));
+    std::fs::write(&from, bytes).unwrap();
+    let work = modelfmt::Execution::sequential();
+    modelfmt::convert(&Model::open(&from).unwrap(), Format::Aero, &to, options, &work).unwrap();
+    let pins = Model::open(&to).unwrap().pins().unwrap();
+    (std::fs::read(&to).unwrap(), pins[0])
+}
+
+/// Files whose values are proved by the hash of their shard, of their tensors, and of their pages.
+fn pinned() -> [(&'static str, Vec<u8>, Pin); 3] {
+    let mut named = modelfmt::ConvertOptions::default();
+    (named.model_name, named.architecture) = (Some("m".to_owned()), Some("a".to_owned()));
+    let (mut tensors, mut pages) = (named.clone(), named.clone());
+    (tensors.tensor_hashes, pages.page_hashes) = (true, Some(4 << 20));
+    [("shard", named), ("tensors", tensors), ("pages", pages)].map(|(name, options)| {
+        let (bytes, pin) = aero(&options);
+        (name, bytes, pin)
+    })
+}
+
+/// Verifies and converts a model; returns the report, what came of the conversion, and the requests of each.
+fn jobs(
+    server: &Server,
+    place: &Location,
+    options: &OpenOptions,
+) -> (modelfmt::FileReport, Result<Vec<u8>, modelfmt::Error>, [u64; 2]) {
+    let work = modelfmt::Execution::sequential();
+    let store = || Store::new(server.options()).unwrap();
+    let (verifying, converting) = (store(), store());
+    let report = models::verify(&verifying, place, options, modelfmt::VerifyLevel::Full, &work);
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("m.safetensors");
+    let mut how = modelfmt::ConvertOptions::default();
+    how.lossy = true;
+    let converted = models::open(&converting, place, options).and_then(|model| {
+        modelfmt::convert(&model, Format::Safetensors, &to, &how, &work)?;
+        Ok(std::fs::read(&to).unwrap())
+    });
+    assert_eq!(converted.is_ok(), to.exists());
+    (report, converted, [verifying, converting].map(|store| store.traffic().requests))
+}
+
+#[test]
+fn a_pin_costs_no_second_pass() {
+    for (name, bytes, pin) in pinned() {
+        let len = bytes.len() as u64;
+        let server = Server::of(bytes);
+        for place in [server.url("bucket/m.aero"), "s3://bucket/m.aero".parse().unwrap()] {
+            let (report, plain, without) = jobs(&server, &place, &OpenOptions::new());
+            assert!(report.is_ok(), "{:?}", report.report.errors);
+            server.forget();
+            let (report, pinned, with) = jobs(&server, &place, &OpenOptions::new().pin(pin));
+            assert!(report.is_ok(), "{:?}", report.report.errors);
+            assert!(pinned.unwrap() == plain.unwrap());
+            assert_eq!(with.iter().sum::<u64>(), server.requests().len() as u64);
+            for (with, without) in with.into_iter().zip(without) {
+                assert!(
+                    with * 10 <= without * 11,
+                    "{name} at {place}: {with} requests, {without} without the pin"
+                );
+            }
+            let asked = server.requests().into_iter().filter_map(|request| request.range(len));
+            let asked = asked.map(|range| range.end - range.start).sum::<u64>();
+            assert!(asked < 2 * len + (2 << 20), "{name} at {place}: {asked} of twice {len} bytes");
+        }
+    }
+}
+
+#[test]
+fn a_pin_that_costs_one_pass_proves_every_byte() {
+    for (name, bytes, pin) in pinned() {
+        for at in [1_000_000, bytes.len() / 2, bytes.len() - 400_000] {
+            let mut changed = bytes.clone();
+            changed[at] ^= 1;
+            let server = Server::of(changed);
+            let (report, converted, _) = jobs(&server, &server.url("m.aero"), &OpenOptions::new().pin(pin));
+            assert!(!report.is_ok(), "{name}: byte {at}");
+            let error = converted.unwrap_err();
+            assert!(error.to_string().contains("m.aero"), "{name}: byte {at}: {error}");
+        }
+    }
 }
 
 /// The asynchronous readers, of a file and of a set, over objects.
