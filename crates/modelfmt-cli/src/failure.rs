@@ -11,6 +11,7 @@ use modelfmt::{Object, Printable, Value, json};
 use crate::flags::Flags;
 use crate::json::escaped;
 use crate::nearest::nearest;
+use crate::urls::without_secrets;
 
 /// Why a command did not do its job.
 #[derive(Debug)]
@@ -49,7 +50,7 @@ impl Failure {
     /// Prints the error, for a command that prints JSON as an object, and says with which status to exit.
     pub(crate) fn report(self, json: bool) -> ExitCode {
         let status = ExitCode::from(if matches!(self, Self::Usage(_)) { 2 } else { 1 });
-        match self.message() {
+        match self.message().map(Message::without_secrets) {
             Some(message) if json => message.say_json(),
             Some(message) => message.say(),
             None if matches!(self, Self::Output(_)) => return ExitCode::SUCCESS,
@@ -125,6 +126,12 @@ impl Message {
         message(text, causes)
     }
 
+    /// Before anything in it is escaped, so that URLs are found.
+    fn without_secrets(self) -> Self {
+        let without = |text: &String| without_secrets(text).into_owned();
+        Self { text: without(&self.text), causes: self.causes.iter().map(without).collect(), ..self }
+    }
+
     /// `error: …` in one line, and a line for each cause. Paths and names can hold anything, line ends included.
     fn say(&self) {
         say(format_args!("error: {}{}", Printable(&self.text), self.hint));
@@ -148,7 +155,7 @@ pub(crate) fn is_reader_gone(printed: &Result) -> bool {
 /// Prints a line to standard error. If that fails, there is nowhere left to report: the work and its exit status are what
 /// they are.
 pub(crate) fn say(line: impl std::fmt::Display) {
-    let _ = writeln!(anstream::stderr(), "{line}");
+    let _ = writeln!(anstream::stderr(), "{}", without_secrets(&line.to_string()));
 }
 
 fn is_without_folder(path: &Path) -> bool {

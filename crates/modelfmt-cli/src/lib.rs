@@ -20,10 +20,12 @@ mod secrets;
 mod stop;
 mod streams;
 mod units;
+mod urls;
 mod walk;
 mod width;
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -36,6 +38,8 @@ use failure::Failure;
 /// Runs the program with these arguments, of which the first is its name. It takes over SIGINT and SIGTERM, so a process runs it
 /// once, and ends with the status that it returns.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args: Vec<OsString> = args.into_iter().collect();
+    urls::note(&args);
     let Cli { quiet, threads, command } = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => return help(&with_tip(error)),
@@ -82,8 +86,15 @@ fn with_tip(mut error: clap::Error) -> clap::Error {
 
 /// Prints help, a version, or what is wrong with the arguments.
 fn help(message: &clap::Error) -> ExitCode {
-    match message.print() {
-        Err(error) if !message.use_stderr() => Failure::Output(error).report(false),
-        _ => ExitCode::from(u8::try_from(message.exit_code()).unwrap_or(2)),
+    let text = message.render().ansi().to_string();
+    let text = urls::without_secrets(&text);
+    if message.use_stderr() {
+        let _ = write!(anstream::stderr(), "{text}"); // there is nowhere left to report
+    } else {
+        let mut stdout = anstream::stdout();
+        if let Err(error) = write!(stdout, "{text}").and_then(|()| stdout.flush()) {
+            return Failure::Output(error).report(false);
+        }
     }
+    ExitCode::from(u8::try_from(message.exit_code()).unwrap_or(2))
 }

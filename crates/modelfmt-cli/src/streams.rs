@@ -17,6 +17,7 @@ use modelfmt_remote::{Location, models};
 use crate::args::OpenArgs;
 pub(crate) use crate::dash::is_dash;
 use crate::failure::{Failure, Result};
+use crate::urls::shown;
 use crate::{beside, dash, stop};
 
 /// Bytes that are copied at once.
@@ -89,19 +90,6 @@ pub(crate) fn is_far(_: &Path) -> Result<bool> {
     Ok(false)
 }
 
-/// An argument as it may be printed: of a URL, without what may be secret.
-pub(crate) fn shown(path: &Path) -> Cow<'_, Path> {
-    let text = path.to_string_lossy();
-    let Some((scheme, _)) = text.split_once("://").filter(|_| !path.exists()) else {
-        return Cow::Borrowed(path);
-    };
-    #[cfg(feature = "remote")]
-    if let Ok(Some(place)) = crate::remote::location(path) {
-        return Cow::Owned(place.to_string().into());
-    }
-    Cow::Owned(format!("{scheme}://…").into())
-}
-
 /// Refuses a URL where a command needs a path of this machine, and says what to do.
 pub(crate) fn only_here(path: &Path, why: &str) -> Result {
     let is_url = path.to_str().is_some_and(|text| text.contains("://")) && !folder_of(path).exists();
@@ -153,7 +141,7 @@ pub(crate) fn verify_signed(
         Place::Path(path) => Ok(open.options()?.verify_signed(path, level, keys, signatures, work)),
         _ => {
             let why = "a signature is looked for beside a file of this machine; download both first";
-            Err(Failure::Usage(format!("--key: {}: {why}", path.display())))
+            Err(Failure::Usage(format!("--key: {}: {why}", shown(path).display())))
         }
     }
 }

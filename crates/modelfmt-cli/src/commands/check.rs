@@ -13,6 +13,7 @@ use crate::progress::Progress;
 use crate::stop;
 use crate::streams;
 use crate::units::count;
+use crate::urls::shown;
 
 pub(crate) fn run(args: &Check, quiet: bool) -> Result {
     if args.open.pin.is_some() && args.files.len() > 1 {
@@ -20,7 +21,7 @@ pub(crate) fn run(args: &Check, quiet: bool) -> Result {
     }
     let mut failed = 0;
     for path in &args.files {
-        let shown = streams::shown(path);
+        let shown = shown(path);
         let report = match check(path, args, quiet) {
             Err(Failure::Job(error)) if !stop::is_asked() => {
                 CheckReport::unreadable(&shown, error.without_path(&shown))

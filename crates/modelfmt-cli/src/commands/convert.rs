@@ -15,6 +15,7 @@ use crate::args::{Convert, OpenArgs, UnlockArgs};
 use crate::failure::{Failure, Result};
 use crate::formats;
 use crate::progress::Progress;
+use crate::urls::shown;
 use crate::{secrets, streams};
 
 pub(crate) fn run(args: Convert, quiet: bool) -> Result {
@@ -37,6 +38,12 @@ pub(super) fn run_of_sealed(args: Convert, quiet: bool) -> Result {
 /// Converts a model that is as it must be.
 fn run_if(mut args: Convert, quiet: bool, expect: impl FnOnce(&Model) -> Result) -> Result {
     let begun = Instant::now();
+    #[cfg(feature = "remote")]
+    if let Some(modelfmt_remote::Location::File(path)) = crate::remote::location(&args.output)? {
+        args.output = path;
+    }
+    #[cfg(feature = "remote")]
+    bucket(&args)?;
     let target = target(&args)?;
     let options = options(&args)?;
     if args.seal {
@@ -49,8 +56,6 @@ fn run_if(mut args: Convert, quiet: bool, expect: impl FnOnce(&Model) -> Result)
     if args.how.json && !args.how.dry_run && streams::is_dash(&args.output) {
         return Err(Failure::Usage("--json: standard output takes the model; name a file".to_owned()));
     }
-    #[cfg(feature = "remote")]
-    bucket(args)?;
     if args.recursive {
         return super::batch::run(args, target, &options, quiet);
     }
@@ -79,6 +84,10 @@ fn run_if(mut args: Convert, quiet: bool, expect: impl FnOnce(&Model) -> Result)
 #[cfg(feature = "remote")]
 fn bucket(args: &Convert) -> Result<Option<modelfmt_remote::Location>> {
     let Some(place) = crate::remote::location(&args.output)? else { return Ok(None) };
+    if !matches!(place, modelfmt_remote::Location::Bucket(_)) {
+        let source = std::io::Error::other(modelfmt_remote::Fault::NotWritable);
+        return Err(Failure::Job(modelfmt::Error::Write { path: place.to_string().into(), source }));
+    }
     if args.recursive {
         let text = format!(
             "{place}: -r writes a folder of this machine; name one and copy it, or convert the models one by one"
@@ -110,7 +119,7 @@ fn open(args: &Convert) -> Result<Model> {
 }
 
 fn target(args: &Convert) -> Result<Format> {
-    let name = args.output.to_string_lossy();
+    let name = shown(&args.output).to_string_lossy().into_owned();
     let is_folder = name.ends_with('/')
         || (args.to.is_none() && Format::for_output(&name).is_none() && args.output.is_dir());
     if is_folder && !args.recursive {

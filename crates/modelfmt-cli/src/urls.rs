@@ -1,0 +1,89 @@
+//! URLs among the arguments, as they may be printed: a name, a password, a query string or a fragment may be secret.
+
+use std::borrow::Cow;
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::OnceLock;
+
+/// What follows `://` in the arguments, and what may be printed of it; the longest first.
+static URLS: OnceLock<Vec<(String, String)>> = OnceLock::new();
+
+/// Takes note of the URLs among the arguments, before anything is printed.
+pub(crate) fn note(args: &[OsString]) {
+    URLS.get_or_init(|| in_arguments(args.iter().filter_map(|arg| arg.to_str())));
+}
+
+/// A text without what may be secret in the URLs that were given. Whatever says something of an argument goes through here last, because an
+/// argument can be quoted by anything: the parser of options, an error of the system, a path.
+pub(crate) fn without_secrets(text: &str) -> Cow<'_, str> {
+    without(text, URLS.get().map_or(&[], Vec::as_slice))
+}
+
+fn without<'a>(text: &'a str, urls: &[(String, String)]) -> Cow<'a, str> {
+    let mut text = Cow::Borrowed(text);
+    for (secret, shown) in urls {
+        if text.contains(secret.as_str()) {
+            text = Cow::Owned(text.replace(secret, shown));
+        }
+    }
+    text
+}
+
+fn in_arguments<'a>(args: impl Iterator<Item = &'a str>) -> Vec<(String, String)> {
+    let mut urls: Vec<_> = args.filter_map(in_argument).filter(|(secret, shown)| secret != shown).collect();
+    urls.sort_by(|(a, _), (b, _)| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+    urls.dedup();
+    urls
+}
+
+/// The URL in an argument: alone, or behind an option or a name.
+fn in_argument(arg: &str) -> Option<(String, String)> {
+    let (before, rest) = arg.split_once("://")?;
+    let is_of_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+    let scheme = before.rsplit(|c| !is_of_scheme(c)).next()?;
+    let shown = shown(Path::new(&format!("{scheme}://{rest}"))).to_string_lossy().into_owned();
+    let shown = shown.split_once("://").map_or("…", |(_, shown)| shown);
+    Some((format!("://{rest}"), format!("://{shown}")))
+}
+
+/// An argument as it may be printed.
+pub(crate) fn shown(path: &Path) -> Cow<'_, Path> {
+    let text = path.to_string_lossy();
+    let Some((scheme, _)) = text.split_once("://").filter(|_| !path.exists()) else {
+        return Cow::Borrowed(path);
+    };
+    #[cfg(feature = "remote")]
+    if let Ok(Some(place)) = crate::remote::location(path) {
+        return Cow::Owned(place.to_string().into());
+    }
+    Cow::Owned(format!("{scheme}://…").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_found_wherever_they_stand() {
+        let args = [
+            "http://u:PW@h/x.aero?sig=PW#PW",
+            "--metadata=https://u:PW@h/y?PW",
+            "-oftp://u:PW@h/z",
+            "name=http://PW@h/z/?PW",
+            "s3://bucket/key?no=query",
+            "plain",
+            "://",
+        ];
+        let urls = in_arguments(args.into_iter());
+        for arg in args {
+            let text = format!("error: '{arg}' and {arg}: again");
+            let shown = without(&text, &urls);
+            assert!(!shown.contains("PW"), "{shown}");
+            assert!(shown.ends_with(": again") && shown.starts_with("error: '"), "{shown}");
+        }
+        assert_eq!(without("s3://bucket/key?no=query", &urls), "s3://bucket/key?no=query");
+        if cfg!(feature = "remote") {
+            assert_eq!(without("http://u:PW@h/x.aero?sig=PW#PW", &urls), "http://h/x.aero");
+        }
+    }
+}
