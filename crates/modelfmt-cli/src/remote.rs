@@ -24,6 +24,10 @@ pub(crate) fn store(args: &OpenArgs) -> Result<Store> {
     let options = Options::new()
         .instance_credentials(args.remote.allow_instance_credentials)
         .private_redirects(args.remote.allow_private_redirects);
+    let options = match args.remote.stall_timeout {
+        Some(limit) => options.stall_timeout(limit),
+        None => options,
+    };
     let cache = DiskCache::for_user(|name| std::env::var(name).ok()).filter(|_| !args.remote.no_cache);
     let made = Store::new(match cache {
         Some(cache) => options.cache(cache),

@@ -21,6 +21,14 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     }
 }
 
+/// Parses a number of seconds.
+#[cfg(feature = "remote")]
+pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let time = text.trim().parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    time.filter(|time| !time.is_zero())
+        .ok_or_else(|| "a time is a number of seconds above 0, such as 60".to_owned())
+}
+
 const NOT_A_SIZE: &str = "a size is a whole number of bytes, or one with K, M, G (powers of 1000), KB, MB, GB (the same), \
                           or KiB, MiB, GiB (powers of 1024), such as 64MiB";
 const TOO_LARGE: &str = "the size is beyond 2^64 bytes";

@@ -123,7 +123,15 @@ impl Store {
         Ok(File { name: place.to_string(), object, ahead, thread: Arc::clone(&self.thread) })
     }
 
-    /// The files beside a file, such as the files of a set beside its index.
+    /// The names of the files in a folder, as [`crate::Store::list`].
+    ///
+    /// # Errors
+    /// As [`crate::Store::list`].
+    pub fn list(&self, folder: &Location) -> Result<Vec<String>> {
+        self.thread.wait(self.store.list(folder))
+    }
+
+    /// The files beside a file, such as the files of a set beside its index; the files of a folder.
     #[must_use]
     pub fn beside(&self, place: &Location) -> SharedFiles {
         shared_files(Beside { store: self.clone(), place: place.clone() })

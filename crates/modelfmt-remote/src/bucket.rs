@@ -76,6 +76,9 @@ pub(crate) fn fault_of(error: &object_store::Error) -> Fault {
         return fault.clone();
     }
     let text = error.to_string();
+    if matches!(code(&text).trim(), "NoSuchBucket" | "ContainerNotFound") {
+        return Fault::NoBucket;
+    }
     match error {
         E::NotFound { .. } => Fault::NotFound(404),
         E::Precondition { .. } => Fault::Changed,

@@ -2,11 +2,11 @@
 
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::list::PaginatedListStore;
 use object_store::multipart::MultipartStore;
 use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
 
@@ -23,13 +23,18 @@ pub(crate) trait Writable: ObjectStore + MultipartStore {}
 
 impl<S: ObjectStore + MultipartStore> Writable for S {}
 
+/// A bucket that lists its objects in parts too.
+pub(crate) trait Listable: Writable + PaginatedListStore {}
+
+impl<S: Writable + PaginatedListStore> Listable for S {}
+
 /// The store of a bucket. It retries a request up to `retries` times by itself.
 pub(crate) fn store(
     service: Service,
     bucket: &str,
     options: &Options,
     retries: u32,
-) -> Result<Arc<dyn Writable>, Fault> {
+) -> Result<Arc<dyn Listable>, Fault> {
     let guard = Guard::new(None, true).with_metadata(options.instance_credentials);
     let common = Common { connector: Connector(Client::new(guard, options)), retry: retry(options, retries) };
     let environment = &match service {
@@ -51,7 +56,7 @@ struct Common {
 }
 
 impl Common {
-    fn s3(self, bucket: &str, environment: &Environment) -> object_store::Result<Arc<dyn Writable>> {
+    fn s3(self, bucket: &str, environment: &Environment) -> object_store::Result<Arc<dyn Listable>> {
         let mut builder = AmazonS3Builder::new();
         for (key, value) in keys(environment, "AWS_") {
             if let Ok(key) = AmazonS3ConfigKey::from_str(&key) {
@@ -63,7 +68,7 @@ impl Common {
         Ok(Arc::new(builder.with_http_connector(self.connector).build()?))
     }
 
-    fn gs(self, bucket: &str, environment: &Environment) -> object_store::Result<Arc<dyn Writable>> {
+    fn gs(self, bucket: &str, environment: &Environment) -> object_store::Result<Arc<dyn Listable>> {
         let mut builder = GoogleCloudStorageBuilder::new();
         for (key, value) in keys(environment, "GOOGLE_") {
             if let Ok(key) = GoogleConfigKey::from_str(&key) {
@@ -75,7 +80,7 @@ impl Common {
         Ok(Arc::new(builder.with_http_connector(self.connector).build()?))
     }
 
-    fn az(self, container: &str, environment: &Environment) -> object_store::Result<Arc<dyn Writable>> {
+    fn az(self, container: &str, environment: &Environment) -> object_store::Result<Arc<dyn Listable>> {
         let mut builder = MicrosoftAzureBuilder::new();
         for (key, value) in keys(environment, "AZURE_") {
             if let Ok(key) = AzureConfigKey::from_str(&key) {
@@ -107,7 +112,7 @@ fn retry(options: &Options, retries: u32) -> RetryConfig {
             base: 2.0,
         },
         max_retries: usize::try_from(retries).unwrap_or(usize::MAX),
-        retry_timeout: Duration::from_secs(180),
+        retry_timeout: options.stall_timeout,
     }
 }
 

@@ -51,7 +51,7 @@ impl Client {
     pub(crate) fn new(guard: Guard, options: &Options) -> Self {
         let guard = Arc::new(guard);
         let plain = builder().build(connector(&guard));
-        let (first_byte, progress) = (options.first_byte, options.progress);
+        let (first_byte, progress) = options.limits_of_try();
         Self(Arc::new(Inner { guard, first_byte, progress, plain, tls: OnceLock::new() }))
     }
 

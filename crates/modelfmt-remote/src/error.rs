@@ -25,9 +25,15 @@ pub enum Fault {
     /// The URL is not valid.
     #[error("{0}")]
     Url(#[from] UrlFault),
-    /// There is no such file, or no such bucket.
+    /// There is no such file.
     #[error("there is no such file (the server says {0})")]
     NotFound(u16),
+    /// There is no such bucket, or container of Azure.
+    #[error("there is no bucket of that name")]
+    NoBucket,
+    /// It is a folder, and a file is needed.
+    #[error("{0}")]
+    Folder(FolderFault),
     /// The server wants credentials, or other ones.
     #[error("the server refuses access ({status}{code}); check the credentials")]
     Denied {
@@ -55,7 +61,9 @@ pub enum Fault {
     )]
     Unnamed,
     /// The server sends only whole files.
-    #[error("the server does not answer requests for ranges; download the file first")]
+    #[error(
+        "the server does not answer requests for ranges; download the file first, or send it through a pipe: curl … | modelfmt inspect -"
+    )]
     NoRanges,
     /// The answer breaks the rules of HTTP.
     #[error("the server's answer breaks a rule of HTTP: {0}")]
@@ -75,6 +83,12 @@ pub enum Fault {
     /// The bytes came too slowly.
     #[error("less than 4 KiB came within {} s", .0.as_secs_f32())]
     Stalled(Duration),
+    /// The server gave next to nothing for too long, whatever was tried.
+    #[error(
+        "less than 4 KiB came from the server within {} s, all tries included; --stall-timeout gives it more time",
+        .0.as_secs_f32()
+    )]
+    Silent(Duration),
     /// A redirect leads to a forbidden place.
     #[error("{0}")]
     Redirect(RedirectFault),
@@ -112,6 +126,23 @@ pub enum Fault {
     /// Any other error of a store.
     #[error("{0}")]
     Store(Box<str>),
+}
+
+/// Why a folder does not stand for a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FolderFault {
+    /// A file has to be named, whatever there is in the folder.
+    #[error("it is a folder; name a file in it")]
+    NotAFile,
+    /// The server cannot be asked what there is.
+    #[error(
+        "it is a folder, and a web server does not say which files are in it; name the file, or the index of a set"
+    )]
+    Unlisted,
+    /// There are more files than anybody would look through.
+    #[error("it is a folder with more than {0} files; name one of them")]
+    TooMany(usize),
 }
 
 /// Why a redirect is not followed.
@@ -198,9 +229,9 @@ impl Fault {
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         let kind = match error.fault() {
-            Fault::NotFound(_) => io::ErrorKind::NotFound,
+            Fault::NotFound(_) | Fault::NoBucket => io::ErrorKind::NotFound,
             Fault::Denied { .. } | Fault::NoCredentials { .. } => io::ErrorKind::PermissionDenied,
-            Fault::NoAnswer(_) | Fault::Stalled(_) => io::ErrorKind::TimedOut,
+            Fault::NoAnswer(_) | Fault::Stalled(_) | Fault::Silent(_) => io::ErrorKind::TimedOut,
             Fault::Memory(_) => io::ErrorKind::OutOfMemory,
             Fault::NoRanges => io::ErrorKind::Unsupported,
             Fault::Broken(_) => io::ErrorKind::ConnectionReset,

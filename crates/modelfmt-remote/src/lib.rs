@@ -3,6 +3,9 @@
 //! A [`Location`] is a URL: `s3://`, `gs://`, `az://`, `http://`, `https://`, `hf://` or `file://`. A [`Store`] holds what
 //! all files share: [`Options`], connections, and how many requests may run at the same time.
 //!
+//! A URL that ends with `/` is that of a folder, as is one of a bucket or a repository alone. [`Store::list`] says which files are in it, where the
+//! server lists them, and with the feature `models`, a folder with one model stands for that model.
+//!
 //! [`Store::open`] returns an [`Object`], which is a `Fetch` for the asynchronous readers of `modelfmt-core` and of the
 //! format crates. [`SiblingFiles`] opens the files of a set. [`blocking`] has the same for blocking code, with `Source`s for
 //! `modelfmt::OpenOptions::open_source`. With the feature `models`, `models` opens and writes whole models.
@@ -29,6 +32,7 @@ mod crypto;
 mod error;
 mod folder;
 mod guard;
+mod list;
 #[cfg(feature = "models")]
 #[cfg_attr(docsrs, doc(cfg(feature = "models")))]
 pub mod models;
@@ -37,6 +41,7 @@ mod options;
 mod pace;
 mod profile;
 mod resolve;
+mod stall;
 mod store;
 mod tls;
 mod url;
@@ -46,7 +51,7 @@ mod write;
 
 pub use answer::Version;
 pub use cache::{DEFAULT_CACHE_SIZE, DiskCache};
-pub use error::{Error, Fault, RedirectFault, Result};
+pub use error::{Error, Fault, FolderFault, RedirectFault, Result};
 pub use folder::SiblingFiles;
 pub use object::Object;
 pub use object_store;

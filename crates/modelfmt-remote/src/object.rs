@@ -18,6 +18,7 @@ use crate::answer::{Answer, Ask, Version};
 use crate::cache::{Look, PAGE, Pages};
 use crate::cached::Cached;
 use crate::error::{Error, Fault, Result};
+use crate::stall::Stall;
 use crate::store::Store;
 use crate::url::Location;
 use crate::way::Way;
@@ -62,8 +63,9 @@ impl Object {
     /// Opens a file: asks for its beginning, and for its end at the same time if the name is of a format whose index is there.
     pub(crate) async fn open(store: Store, place: Location, way: Way) -> Result<Self> {
         let cached = Cached::new(&store, &place);
+        let stall = store.patience();
         if let Some(cached) = &cached
-            && let Some(version) = still(&store, &way, cached).await
+            && let Some(version) = still(&store, &way, cached, &stall).await
             && let Some(pages) = cached.pages(&version)
         {
             let front = front_of(&pages, u64::from(store.options().front).min(version.size));
@@ -73,7 +75,7 @@ impl Object {
             return Ok(Self { place, store, way, version, front, tail: None, cached, asked_server });
         }
         let ends_with_index = place.file_name().ends_with(".apr");
-        let first = first(&store, &way, Ask::Part(0..u64::from(store.options().front)));
+        let first = first(&store, &way, Ask::Part(0..u64::from(store.options().front)), &stall);
         let opened = if ends_with_index {
             let (first, tail) = future::join(first, first_tail(&store, &way)).await;
             first.map(|(version, _, front)| (version, front, tail))
@@ -262,14 +264,19 @@ impl Object {
         mut range: Range<u64>,
         mut take: impl FnMut(Chunk) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
-        let mut tries = Tries::new(&self.store);
+        let stall = self.store.patience();
+        let mut tries = Tries::new(&self.store, &stall);
         while !range.is_empty() {
             let (end, before) = (range.end, range.start);
             let counted = |bytes: Chunk| {
                 range.start += bytes.len() as u64;
+                stall.came(bytes.len() as u64);
                 take(bytes)
             };
-            if let Err(fault) = self.once(before..end, counted).await {
+            let turn = self.store.turn().await;
+            let done = stall.watch(self.once(before..end, counted)).await;
+            drop(turn);
+            if let Err(fault) = done {
                 tries.failed(fault, range.start - before).await?;
             }
         }
@@ -282,7 +289,6 @@ impl Object {
         range: Range<u64>,
         take: impl FnMut(Chunk) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
-        let _turn = self.store.turn().await;
         let wanted = range.end.saturating_sub(range.start);
         let answer = self.way.get(&Ask::Part(range), Some(&self.version)).await?;
         let here = answer.range.end.saturating_sub(answer.range.start);
@@ -316,10 +322,10 @@ async fn gather(
 type First = (Version, u64, AlignedBuf);
 
 /// The first request for a file, whose version is not known yet: if the answer breaks off, it is requested again from its start.
-async fn first(store: &Store, way: &Way, ask: Ask) -> Result<First, Fault> {
-    let mut tries = Tries::new(store);
+async fn first(store: &Store, way: &Way, ask: Ask, stall: &Stall) -> Result<First, Fault> {
+    let mut tries = Tries::new(store, stall);
     loop {
-        match first_once(store, way, &ask).await {
+        match first_once(store, way, &ask, stall).await {
             Ok(first) => return Ok(first),
             Err(fault) => tries.failed(fault, 0).await?,
         }
@@ -327,16 +333,20 @@ async fn first(store: &Store, way: &Way, ask: Ask) -> Result<First, Fault> {
 }
 
 /// The version that a file had at the last request, if it is still the same.
-async fn still(store: &Store, way: &Way, cached: &Cached) -> Option<Version> {
+async fn still(store: &Store, way: &Way, cached: &Cached, stall: &Stall) -> Option<Version> {
     let known = cached.known().filter(|known| known.size > 0)?;
     if !cached.asks() {
         return Some(known);
     }
     let _turn = store.turn().await;
     // One byte, which comes only if the version is the same.
-    let answer = way.get(&Ask::Part(0..1), Some(&known)).await.ok()?;
-    let version = answer.version.clone();
-    gather(store, answer, 1, |_| Ok(())).await.ok()?;
+    let asked = async {
+        let answer = way.get(&Ask::Part(0..1), Some(&known)).await?;
+        let version = answer.version.clone();
+        gather(store, answer, 1, |_| Ok(())).await?;
+        Ok(version)
+    };
+    let version = stall.watch(asked).await.ok()?;
     known.is_same(&version).then_some(version)
 }
 
@@ -349,8 +359,13 @@ fn front_of(pages: &Pages, len: u64) -> AlignedBuf {
     filled.unwrap_or_default()
 }
 
-async fn first_once(store: &Store, way: &Way, ask: &Ask) -> Result<First, Fault> {
+async fn first_once(store: &Store, way: &Way, ask: &Ask, stall: &Stall) -> Result<First, Fault> {
     let _turn = store.turn().await;
+    stall.watch(answered(store, way, ask, stall)).await
+}
+
+/// The answer to one request, with all of its bytes.
+async fn answered(store: &Store, way: &Way, ask: &Ask, stall: &Stall) -> Result<First, Fault> {
     let answer = way.get(ask, None).await?;
     let (version, range) = (answer.version.clone(), answer.range.clone());
     let len = range.end.saturating_sub(range.start);
@@ -358,6 +373,7 @@ async fn first_once(store: &Store, way: &Way, ask: &Ask) -> Result<First, Fault>
     let mut buffer = AlignedBuf::zeroed(size).map_err(|_| Fault::Memory(len))?;
     let mut filled = 0;
     gather(store, answer, len, |bytes| {
+        stall.came(bytes.len() as u64);
         let end = filled + bytes.len();
         buffer.get_mut(filled..end).ok_or(LONGER)?.copy_from_slice(&bytes);
         filled = end;
@@ -371,19 +387,20 @@ async fn first_once(store: &Store, way: &Way, ask: &Ask) -> Result<First, Fault>
 async fn first_tail(store: &Store, way: &Way) -> Option<First> {
     // The cache keeps whole pages.
     let len = if store.caches() { TAIL.max(PAGE) } else { TAIL };
-    first_once(store, way, &Ask::Tail(len)).await.ok()
+    first_once(store, way, &Ask::Tail(len), &store.patience()).await.ok()
 }
 
 /// Counts failures, and decides whether to try again.
 struct Tries<'a> {
     store: &'a Store,
+    stall: &'a Stall,
     failures: u32,
     came: u64,
 }
 
 impl<'a> Tries<'a> {
-    const fn new(store: &'a Store) -> Self {
-        Self { store, failures: 0, came: 0 }
+    const fn new(store: &'a Store, stall: &'a Stall) -> Self {
+        Self { store, stall, failures: 0, came: 0 }
     }
 
     /// Waits, if there is to be another try after `came` bytes.
@@ -406,8 +423,7 @@ impl<'a> Tries<'a> {
             Fault::Status { retry_after: Some(wait), .. } => *wait,
             _ => self.backoff(options.first_wait, options.longest_wait),
         };
-        tokio::time::sleep(wait).await;
-        Ok(())
+        self.stall.pause(wait, fault).await
     }
 
     /// Twice as long each time, minus a random part, so that clients which failed together do not come back together.
@@ -446,7 +462,8 @@ mod tests {
     #[test]
     fn pauses_grow_up_to_any_bound() {
         let store = Store::new(Options::new());
-        let mut tries = Tries::new(&store);
+        let stall = store.patience();
+        let mut tries = Tries::new(&store, &stall);
         let (first, longest) = (Duration::from_millis(100), Duration::from_secs(1));
         for (failures, most) in [(1, 100), (2, 200), (3, 400), (5, 1000), (u32::MAX, 1000)] {
             tries.failures = failures;

@@ -10,8 +10,9 @@ use crate::cache::DiskCache;
 /// How files are fetched. The defaults suit a program that a person has started.
 #[derive(Clone, Debug)]
 pub struct Options {
-    pub(crate) first_byte: Duration,
-    pub(crate) progress: Duration,
+    first_byte: Option<Duration>,
+    progress: Option<Duration>,
+    pub(crate) stall_timeout: Duration,
     pub(crate) retries: u32,
     pub(crate) first_wait: Duration,
     pub(crate) longest_wait: Duration,
@@ -28,8 +29,9 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            first_byte: Duration::from_secs(30),
-            progress: Duration::from_secs(20),
+            first_byte: None,
+            progress: None,
+            stall_timeout: Duration::from_secs(60),
             retries: 5,
             first_wait: Duration::from_millis(200),
             longest_wait: Duration::from_secs(30),
@@ -52,18 +54,31 @@ impl Options {
         Self::default()
     }
 
-    /// How long a server may take to begin its answer: 30 s unless you say otherwise.
+    /// How long a server may give less than 4 KiB, all tries and the waits between them included: 60 s unless you say otherwise. Then reading is
+    /// [`Fault::Silent`](crate::Fault::Silent).
     #[must_use]
-    pub const fn first_byte(mut self, limit: Duration) -> Self {
-        self.first_byte = limit;
+    pub const fn stall_timeout(mut self, limit: Duration) -> Self {
+        self.stall_timeout = limit;
         self
     }
 
-    /// The time within which 4 KiB of an answer have to come: 20 s unless you say otherwise.
+    /// How long a server may take to begin its answer to one try: half of [`stall_timeout`](Self::stall_timeout) unless you say otherwise.
+    #[must_use]
+    pub const fn first_byte(mut self, limit: Duration) -> Self {
+        self.first_byte = Some(limit);
+        self
+    }
+
+    /// The time within which 4 KiB of the answer to one try have to come: a third of [`stall_timeout`](Self::stall_timeout) unless you say otherwise.
     #[must_use]
     pub const fn progress(mut self, limit: Duration) -> Self {
-        self.progress = limit;
+        self.progress = Some(limit);
         self
+    }
+
+    /// How long one try waits for the beginning of an answer, and for 4 KiB of it.
+    pub(crate) fn limits_of_try(&self) -> (Duration, Duration) {
+        (self.first_byte.unwrap_or(self.stall_timeout / 2), self.progress.unwrap_or(self.stall_timeout / 3))
     }
 
     /// How often a request is tried again if it failed for a reason that may pass: 5 times unless you say otherwise, and at most twice if no server

@@ -13,7 +13,7 @@ use tokio::time::Sleep;
 use crate::error::Fault;
 
 /// How many bytes have to come for a body to count as coming at all.
-const STEP: u64 = 4 << 10;
+pub(crate) const STEP: u64 = 4 << 10;
 
 /// A body of an answer. It ends with [`Fault::Stalled`] if the next bytes take too long, and with [`Fault::Broken`] if the connection breaks off.
 /// Time in which nobody asks for bytes does not count.

@@ -13,9 +13,10 @@ use url::Url;
 use crate::bucket::BucketObject;
 use crate::buckets;
 use crate::client::Client;
-use crate::error::{Error, Fault, Result};
+use crate::error::{Error, Fault, FolderFault, Result};
 use crate::guard::Guard;
 use crate::options::Options;
+use crate::stall::Stall;
 use crate::url::{Bucket, HfFile, Location, Service, origin};
 use crate::way::{PIECE, Way};
 use crate::web::Web;
@@ -41,7 +42,7 @@ pub(crate) enum CacheUse {
 }
 
 /// Stores by provider, name of the bucket, and number of tries.
-type Buckets = BTreeMap<(Service, String, u32), Arc<dyn buckets::Writable>>;
+type Buckets = BTreeMap<(Service, String, u32), Arc<dyn buckets::Listable>>;
 
 struct Inner {
     options: Options,
@@ -127,6 +128,9 @@ impl Store {
 
     /// The way to request the file at a location.
     pub(crate) fn way(&self, place: &Location) -> Result<Way, Fault> {
+        if place.is_folder() {
+            return Err(Fault::Folder(FolderFault::NotAFile));
+        }
         match place {
             Location::Bucket(at) => {
                 // Tries are counted above the store: a request of theirs is one of ours.
@@ -134,28 +138,29 @@ impl Store {
                 Ok(Way::Bucket(BucketObject::new(store, &at.key)?))
             }
             Location::Web(url) => Ok(Way::Web(Box::new(Web::new(self.server(url), url.clone(), None)))),
-            Location::Hf(at) => {
-                let environment = &self.options().environment;
-                let endpoint = environment.var("HF_ENDPOINT").unwrap_or("https://huggingface.co");
-                let refused = |why: &str| Fault::Settings { service: "Hugging Face", why: why.into() };
-                let endpoint =
-                    endpoint.parse().ok().filter(|url: &Url| url.has_host() && !url.cannot_be_a_base());
-                let at = HfFile { revision: self.commit_of(at), ..at.clone() };
-                let url = at.at(&endpoint.ok_or_else(|| refused("HF_ENDPOINT is no URL"))?);
-                let token = match environment.var("HF_TOKEN") {
-                    Some(token) => {
-                        let value = HeaderValue::from_str(&format!("Bearer {}", token.trim()));
-                        let mut value =
-                            value.map_err(|_| refused("HF_TOKEN has characters that no token has"))?;
-                        value.set_sensitive(true);
-                        Some(value)
-                    }
-                    None => None,
-                };
-                Ok(Way::Web(Box::new(Web::new(self.server(&url), url, token))))
-            }
+            Location::Hf(at) => Ok(Way::Web(Box::new(self.hub(at, HfFile::at)?))),
             Location::File(_) => Err(Fault::Local),
         }
+    }
+
+    /// What Hugging Face has for a file at an address that depends on its endpoint.
+    pub(crate) fn hub(&self, at: &HfFile, address: impl Fn(&HfFile, &Url) -> Url) -> Result<Web, Fault> {
+        let environment = &self.options().environment;
+        let endpoint = environment.var("HF_ENDPOINT").unwrap_or("https://huggingface.co");
+        let refused = |why: &str| Fault::Settings { service: "Hugging Face", why: why.into() };
+        let endpoint = endpoint.parse().ok().filter(|url: &Url| url.has_host() && !url.cannot_be_a_base());
+        let at = HfFile { revision: self.commit_of(at), ..at.clone() };
+        let url = address(&at, &endpoint.ok_or_else(|| refused("HF_ENDPOINT is no URL"))?);
+        let token = match environment.var("HF_TOKEN") {
+            Some(token) => {
+                let value = HeaderValue::from_str(&format!("Bearer {}", token.trim()));
+                let mut value = value.map_err(|_| refused("HF_TOKEN has characters that no token has"))?;
+                value.set_sensitive(true);
+                Some(value)
+            }
+            None => None,
+        };
+        Ok(Web::new(self.server(&url), url, token))
     }
 
     /// The commit that a revision is, if it was asked for before: a branch may move while the files of a set are opened.
@@ -197,6 +202,11 @@ impl Store {
         self.shared.bytes.acquire_many(wanted).await.ok()
     }
 
+    /// The patience with a server for one request.
+    pub(crate) fn patience(&self) -> Stall {
+        Stall::new(self.options().stall_timeout)
+    }
+
     pub(crate) fn count_bytes(&self, len: u64) {
         self.shared.traffic.1.fetch_add(len, Ordering::Relaxed);
     }
@@ -222,10 +232,15 @@ impl Store {
 
     /// As [`object_store`](Self::object_store), to write objects in parts.
     pub(crate) fn writable(&self, at: &Bucket) -> Result<Arc<dyn buckets::Writable>> {
+        Ok(self.tried(at, self.shared.options.retries)?)
+    }
+
+    /// As [`object_store`](Self::object_store), to list objects in parts.
+    pub(crate) fn listable(&self, at: &Bucket) -> Result<Arc<dyn buckets::Listable>> {
         self.tried(at, self.shared.options.retries)
     }
 
-    fn tried(&self, at: &Bucket, retries: u32) -> Result<Arc<dyn buckets::Writable>> {
+    fn tried(&self, at: &Bucket, retries: u32) -> Result<Arc<dyn buckets::Listable>> {
         let mut buckets = self.shared.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (at.service, at.bucket.clone(), retries);
         if let Some(store) = buckets.get(&key) {

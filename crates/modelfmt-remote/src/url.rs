@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
-/// The location of a file that is given by a URL instead of a local path.
+/// The location of a file, or of a folder, that is given by a URL instead of a local path. A URL that ends with `/` is that of a folder, as is one that
+/// names only a bucket, a server or a repository.
 ///
 /// `Display` prints no credentials and no query string, which may be one (a presigned URL).
 ///
@@ -16,6 +17,9 @@ use url::Url;
 /// let at: Location = "https://user:secret@example.org/models/m.aero?X-Amz-Signature=abc".parse()?;
 /// assert_eq!(at.to_string(), "https://example.org/models/m.aero");
 /// assert_eq!(at.sibling("m.aero.obao4").to_string(), "https://example.org/models/m.aero.obao4");
+/// let folder: Location = "s3://bucket/models/".parse()?;
+/// assert!(folder.is_folder());
+/// assert_eq!(folder.sibling("m.aero").to_string(), "s3://bucket/models/m.aero");
 /// # Ok::<(), modelfmt_remote::UrlFault>(())
 /// ```
 #[derive(Clone, PartialEq, Eq)]
@@ -97,9 +101,6 @@ pub enum UrlFault {
     /// It is no URL.
     #[error("it is no valid URL")]
     Malformed,
-    /// Nothing follows the bucket or the host.
-    #[error("it names no file, only a bucket or a server")]
-    NoFile,
     /// The key has an empty part, or one of dots.
     #[error("its path has an empty part, or one that is . or .., which no object of ours has")]
     Path,
@@ -108,8 +109,8 @@ pub enum UrlFault {
         "the name of the bucket is missing, or has characters that no bucket may have; credentials come from the environment"
     )]
     Bucket,
-    /// `hf://` needs three parts.
-    #[error("it is not hf://OWNER/REPO/FILE or hf://OWNER/REPO/FILE@REVISION")]
+    /// `hf://` needs two parts.
+    #[error("it is not hf://OWNER/REPO or hf://OWNER/REPO/FILE, with @REVISION or without")]
     Hf,
     /// A `file:` URL of another machine.
     #[error("it is not file:///PATH, and files of other machines cannot be read in this way")]
@@ -126,7 +127,30 @@ impl Location {
         })
     }
 
-    /// The file of that path beside this one. The query string is not passed on: it may be a signature of this file alone.
+    /// Whether it is a folder: its path ends with `/`, or there is none. A path of this machine is not looked at.
+    #[must_use]
+    pub fn is_folder(&self) -> bool {
+        let is_folder = |path: &str| path.is_empty() || path.ends_with('/');
+        match self {
+            Self::Bucket(at) => is_folder(&at.key),
+            Self::Hf(at) => is_folder(&at.file),
+            Self::Web(url) => is_folder(url.path()) && url.query().is_none(),
+            Self::File(_) => false,
+        }
+    }
+
+    /// The folder of that path, if this is not one already.
+    #[must_use]
+    pub(crate) fn as_folder(&self) -> Self {
+        match self {
+            at if at.is_folder() => at.clone(),
+            Self::Bucket(at) => Self::Bucket(Bucket { key: format!("{}/", at.key), ..at.clone() }),
+            Self::Hf(at) => Self::Hf(HfFile { file: format!("{}/", at.file), ..at.clone() }),
+            other => other.clone(),
+        }
+    }
+
+    /// The file of that path beside this one, or within this folder. The query string is not passed on: it may be a signature of this file alone.
     #[must_use]
     pub fn sibling(&self, path: &str) -> Self {
         let beside = |whole: &str| match whole.rsplit_once('/') {
@@ -149,7 +173,7 @@ impl Location {
         }
     }
 
-    /// The name of the file: the last part of its path, as [`sibling`](Self::sibling) takes it.
+    /// The name of the file: the last part of its path, as [`sibling`](Self::sibling) takes it. That of a folder is empty.
     #[must_use]
     pub fn file_name(&self) -> String {
         let last = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
@@ -190,9 +214,11 @@ fn bucket(service: Service, rest: &str) -> Result<Bucket, UrlFault> {
     Ok(Bucket { service, bucket: bucket.to_owned(), key: key.to_owned() })
 }
 
+/// Checks the path of a file, or of a folder.
 fn check_path(path: &str) -> Result<(), UrlFault> {
-    if path.is_empty() || path.ends_with('/') {
-        return Err(UrlFault::NoFile);
+    let path = path.strip_suffix('/').unwrap_or(path);
+    if path.is_empty() {
+        return Ok(());
     }
     let is_bad = |part: &str| matches!(part, "" | "." | "..");
     if path.split('/').any(is_bad) || path.contains(char::is_control) {
@@ -206,9 +232,6 @@ fn web(text: &str) -> Result<Url, UrlFault> {
     if url.host_str().is_none_or(str::is_empty) {
         return Err(UrlFault::Malformed);
     }
-    if url.path().ends_with('/') && url.query().is_none() {
-        return Err(UrlFault::NoFile);
-    }
     url.set_fragment(None);
     Ok(url)
 }
@@ -219,11 +242,19 @@ fn hf(rest: &str) -> Result<HfFile, UrlFault> {
         None => (rest, "main"),
     };
     let mut parts = rest.splitn(3, '/');
-    let (Some(owner), Some(name), Some(file)) = (parts.next(), parts.next(), parts.next()) else {
+    let (Some(owner), Some(name), file) = (parts.next(), parts.next(), parts.next().unwrap_or_default())
+    else {
         return Err(UrlFault::Hf);
     };
-    check_path(revision).map_err(|_| UrlFault::Hf)?;
-    check_path(rest).map_err(|_| UrlFault::Hf)?;
+    let is_good = |path: &str| !path.is_empty() && check_path(path).is_ok();
+    if !is_good(owner)
+        || !is_good(name)
+        || !is_good(revision)
+        || revision.ends_with('/')
+        || check_path(file).is_err()
+    {
+        return Err(UrlFault::Hf);
+    }
     Ok(HfFile { repository: format!("{owner}/{name}"), file: file.to_owned(), revision: revision.to_owned() })
 }
 
@@ -236,13 +267,22 @@ impl HfFile {
     /// The file at an endpoint, such as `https://huggingface.co`.
     #[must_use]
     pub fn at(&self, endpoint: &Url) -> Url {
+        self.address(endpoint, &[], "resolve")
+    }
+
+    /// The list of the files in a folder, at an endpoint.
+    pub(crate) fn tree(&self, endpoint: &Url) -> Url {
+        self.address(endpoint, &["api", "models"], "tree")
+    }
+
+    fn address(&self, endpoint: &Url, before: &[&str], what: &str) -> Url {
         let mut url = endpoint.clone();
         url.set_query(None);
         if let Ok(mut path) = url.path_segments_mut() {
             path.pop_if_empty();
-            path.extend(self.repository.split('/')).push("resolve");
+            path.extend(before).extend(self.repository.split('/')).push(what);
             // A branch may have slashes, which are part of one name here.
-            path.push(&self.revision).extend(self.file.split('/'));
+            path.push(&self.revision).extend(self.file.split('/').filter(|part| !part.is_empty()));
         }
         url
     }
@@ -316,6 +356,8 @@ mod tests {
             ("https://h/?file=secret", "https://h/"),
             ("hf://o/r/a/b.gguf", "hf://o/r/a/b.gguf"),
             ("hf://o/r/b.gguf@refs/pr/1", "hf://o/r/b.gguf@refs/pr/1"),
+            ("hf://o/r", "hf://o/r/"),
+            ("hf://o/r/a/@v1", "hf://o/r/a/@v1"),
             ("file:///a%20b/c", "file:///a b/c"),
         ] {
             assert_eq!(shown(text).as_deref(), Ok(printed), "{text}");
@@ -325,18 +367,18 @@ mod tests {
         for (text, fault) in [
             ("m.aero", UrlFault::Scheme),
             ("ftp://h/x", UrlFault::Scheme),
-            ("s3://b", UrlFault::NoFile),
-            ("s3://b/", UrlFault::NoFile),
-            ("s3://b/x/", UrlFault::NoFile),
             ("s3://b/a//c", UrlFault::Path),
             ("s3://b/../c", UrlFault::Path),
             ("s3://b/a\nc", UrlFault::Path),
             ("s3://KEY:SECRET@b/c", UrlFault::Bucket),
             ("s3:///c", UrlFault::Bucket),
-            ("https://h", UrlFault::NoFile),
             ("https://", UrlFault::Malformed),
             ("http://[::1/x", UrlFault::Malformed),
-            ("hf://o/r", UrlFault::Hf),
+            ("s3://b//", UrlFault::Path),
+            ("hf://o", UrlFault::Hf),
+            ("hf://o/", UrlFault::Hf),
+            ("hf:///r", UrlFault::Hf),
+            ("hf://o/r@x/", UrlFault::Hf),
             ("hf://o/r/../x", UrlFault::Hf),
             ("hf://o/r/x@", UrlFault::Hf),
             ("file://host/x", UrlFault::File),
@@ -365,6 +407,28 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_is_one_by_its_last_slash() {
+        for (text, file) in [
+            ("s3://b", "s3://b/m"),
+            ("s3://b/", "s3://b/m"),
+            ("gs://b/x/", "gs://b/x/m"),
+            ("https://h", "https://h/m"),
+            ("https://u:p@h/x/", "https://h/x/m"),
+            ("hf://o/r", "hf://o/r/m"),
+            ("hf://o/r/x/@v", "hf://o/r/x/m@v"),
+        ] {
+            let at: Location = text.parse().unwrap();
+            assert!(at.is_folder() && at.file_name().is_empty() && at.as_folder() == at, "{text}");
+            assert_eq!(at.sibling("m").to_string(), file);
+        }
+        for text in ["s3://b/x", "https://h/x", "https://h/?file=x", "hf://o/r/x", "file:///x/"] {
+            assert!(!text.parse::<Location>().unwrap().is_folder(), "{text}");
+        }
+        let at: Location = "s3://b/x".parse().unwrap();
+        assert_eq!(at.as_folder().to_string(), "s3://b/x/");
+    }
+
+    #[test]
     fn a_name_is_that_of_its_own_sibling() {
         for (text, name) in [
             ("s3://b/a/m%20.aero", "m%20.aero"),
@@ -383,5 +447,7 @@ mod tests {
         let Ok(Location::Hf(at)) = "hf://o/r/a/b c.gguf@x/y".parse() else { panic!() };
         let endpoint = Url::parse("https://mirror.example/hf/").unwrap();
         assert_eq!(at.at(&endpoint).as_str(), "https://mirror.example/hf/o/r/resolve/x%2Fy/a/b%20c.gguf");
+        let Ok(Location::Hf(at)) = "hf://o/r/a/@x/y".parse() else { panic!() };
+        assert_eq!(at.tree(&endpoint).as_str(), "https://mirror.example/hf/api/models/o/r/tree/x%2Fy/a");
     }
 }

@@ -5,10 +5,11 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use futures_util::stream;
+use futures_util::{TryStreamExt as _, stream};
 use http::header::{
-    ACCEPT_ENCODING, AUTHORIZATION, HeaderValue, IF_MATCH, IF_UNMODIFIED_SINCE, LOCATION, RANGE,
+    ACCEPT_ENCODING, AUTHORIZATION, HeaderValue, IF_MATCH, IF_UNMODIFIED_SINCE, LINK, LOCATION, RANGE,
 };
+use http::request::Builder;
 use http::{Request, Response};
 use http_body::Body as _;
 use object_store::client::HttpRequestBody;
@@ -27,6 +28,16 @@ use crate::url::origin;
 const MAX_REDIRECTS: usize = 10;
 /// How much of the body of an error is looked at.
 const ERROR_BODY: usize = 8 << 10;
+
+/// The longest page of a list.
+const PAGE: usize = 16 << 20;
+
+/// A page of a list.
+pub(crate) struct Page {
+    pub(crate) bytes: Vec<u8>,
+    /// Where the next page is.
+    pub(crate) next: Option<Url>,
+}
 
 /// A file of a web server.
 #[derive(Debug)]
@@ -70,39 +81,75 @@ impl Web {
         self.commit.get().map(String::as_str)
     }
 
-    async fn follow(&self, mut url: Url, ask: &Ask, pin: Option<&Version>) -> Result<Answer, Fault> {
+    /// The whole answer at an address, or at another one of this server where the list goes on.
+    pub(crate) async fn page(&self, next: Option<Url>) -> Result<Page, Fault> {
+        let begin = next.unwrap_or_else(|| self.url.clone());
+        let (url, answer) = self.answered(begin, |url| self.get_of(url)).await?;
+        let (head, body) = answer.into_parts();
+        if head.status.as_u16() != 200 {
+            return Err(answer::fault(head.status.as_u16(), &head.headers, &beginning(body).await));
+        }
+        check_encoding(&head.headers)?;
+        let next = head.headers.get(LINK).and_then(|link| next_of(link.to_str().ok()?, &url));
+        let next = next.filter(|next| origin(next) == origin(&self.url));
+        let mut bytes = Vec::new();
+        let mut pieces = pieces(body);
+        while let Some(piece) = pieces.try_next().await? {
+            bytes.extend_from_slice(&piece);
+            if bytes.len() > PAGE {
+                return Err(Fault::Answer("the list is too long"));
+            }
+        }
+        Ok(Page { bytes, next })
+    }
+
+    async fn follow(&self, url: Url, ask: &Ask, pin: Option<&Version>) -> Result<Answer, Fault> {
+        let (url, answer) = self.answered(url, |url| self.request(url, ask, pin)).await?;
+        let answer = read(answer, ask, pin).await?;
+        let is_elsewhere = url != self.url;
+        *self.led.lock().unwrap_or_else(PoisonError::into_inner) = is_elsewhere.then_some(url);
+        Ok(answer)
+    }
+
+    /// The answer to a request, and where redirects have led.
+    async fn answered(
+        &self,
+        mut url: Url,
+        request: impl Fn(&Url) -> Builder,
+    ) -> Result<(Url, Response<Paced>), Fault> {
         for _ in 0..=MAX_REDIRECTS {
-            let answer = self.client.send(self.request(&url, ask, pin)?).await?;
+            let request = request(&url).body(HttpRequestBody::empty());
+            let request =
+                request.map_err(|_| Fault::Answer("what identifies the file cannot be sent back"))?;
+            let answer = self.client.send(request).await?;
             if url == self.url
                 && let Some(commit) = answer.headers().get("x-repo-commit").and_then(commit)
             {
                 let _ = self.commit.set(commit); // it is said once
             }
             if !matches!(answer.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
-                let answer = read(answer, ask, pin).await?;
-                let is_elsewhere = url != self.url;
-                *self.led.lock().unwrap_or_else(PoisonError::into_inner) = is_elsewhere.then_some(url);
-                return Ok(answer);
+                return Ok((url, answer));
             }
             url = redirected(&url, answer.headers().get(LOCATION))?;
         }
         Err(Fault::Redirect(RedirectFault::TooMany(MAX_REDIRECTS)))
     }
 
-    fn request(
-        &self,
-        url: &Url,
-        ask: &Ask,
-        pin: Option<&Version>,
-    ) -> Result<Request<HttpRequestBody>, Fault> {
+    /// A request with the headers that this server may see.
+    fn get_of(&self, url: &Url) -> Builder {
+        let request = Request::get(url.as_str()).header(ACCEPT_ENCODING, "identity");
+        match self.token.as_ref().filter(|_| origin(url) == origin(&self.url)) {
+            Some(token) => request.header(AUTHORIZATION, token),
+            None => request,
+        }
+    }
+
+    fn request(&self, url: &Url, ask: &Ask, pin: Option<&Version>) -> Builder {
         let range = match ask {
             Ask::Part(range) => format!("bytes={}-{}", range.start, range.end.saturating_sub(1)),
             Ask::Tail(len) => format!("bytes=-{len}"),
         };
-        let mut request = Request::get(url.as_str()).header(RANGE, range).header(ACCEPT_ENCODING, "identity");
-        if let Some(token) = self.token.as_ref().filter(|_| origin(url) == origin(&self.url)) {
-            request = request.header(AUTHORIZATION, token);
-        }
+        let mut request = self.get_of(url).header(RANGE, range);
         if let Some(pin) = pin {
             match (pin.strong(), &pin.modified) {
                 (Some(etag), _) => request = request.header(IF_MATCH, etag),
@@ -111,9 +158,13 @@ impl Web {
             }
         }
         request
-            .body(HttpRequestBody::empty())
-            .map_err(|_| Fault::Answer("what identifies the file cannot be sent back"))
     }
+}
+
+/// Where a list goes on: `<URL>; rel="next"`.
+fn next_of(link: &str, from: &Url) -> Option<Url> {
+    let next = link.split(',').find(|link| link.contains("rel=\"next\""))?;
+    from.join(next.split_once('<')?.1.split_once('>')?.0).ok()
 }
 
 /// Name and password of a URL as a header.
@@ -218,7 +269,6 @@ fn pieces(body: Paced) -> answer::Pieces {
 
 /// What came of the body of an error, whose pace has a limit too.
 async fn beginning(body: Paced) -> Vec<u8> {
-    use futures_util::TryStreamExt as _;
     let mut all = Vec::new();
     let mut pieces = pieces(body);
     while let Ok(Some(piece)) = pieces.try_next().await {

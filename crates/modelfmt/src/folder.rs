@@ -168,20 +168,30 @@ pub(crate) fn model_in(folder: &Path) -> Result<PathBuf> {
     let names = names.into_iter().filter(|name| !name.to_string_lossy().starts_with('.'));
     let paths = names.map(|name| folder.join(name)).filter(|path| path.is_file());
     let open = |path: &Path| Ok(Box::new(FileSource::open(path)?) as BoxSource);
-    let FoundModels { models, foreign } = find_models(paths, open);
-    match (<[PathBuf; 1]>::try_from(models), foreign) {
-        (Ok([model]), _) => Ok(model),
-        (Err(models), _) if !models.is_empty() => Err(none(folder, Several(&models, folder).to_string())),
-        (Err(_), Some((path, hint))) => {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            Err(none(
-                folder,
-                format!("it is a folder without a model that modelfmt reads; of {name}: {hint}"),
-            ))
-        }
-        (Err(_), None) => {
-            let why = "it is a folder without a model file; name a file, or the index of a set";
-            Err(none(folder, why.to_owned()))
+    find_models(paths, open).only(folder)
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+impl FoundModels {
+    /// The one model of a folder.
+    ///
+    /// # Errors
+    /// [`Error::NoModel`] says what there is instead: none, or several, which it names.
+    pub fn only(self, folder: &Path) -> Result<PathBuf> {
+        match (<[PathBuf; 1]>::try_from(self.models), self.foreign) {
+            (Ok([model]), _) => Ok(model),
+            (Err(models), _) if !models.is_empty() => Err(none(folder, Several(&models, folder).to_string())),
+            (Err(_), Some((path, hint))) => {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                Err(none(
+                    folder,
+                    format!("it is a folder without a model that modelfmt reads; of {name}: {hint}"),
+                ))
+            }
+            (Err(_), None) => {
+                let why = "it is a folder without a model file; name a file, or the index of a set";
+                Err(none(folder, why.to_owned()))
+            }
         }
     }
 }
@@ -209,7 +219,11 @@ impl fmt::Display for Several<'_> {
         }
         let mut sets = self.0.iter().map(|path| set_of_part(path));
         match sets.next().flatten() {
-            Some(first) if sets.all(|set| set.as_ref() == Some(&first)) => {
+            // A shell finds no files at a URL.
+            Some(first)
+                if sets.all(|set| set.as_ref() == Some(&first))
+                    && !self.1.to_string_lossy().contains("://") =>
+            {
                 f.write_str(". These are the parts of one model without its index; ")?;
                 write!(
                     f,

@@ -17,4 +17,8 @@ pub(crate) struct RemoteArgs {
     #[cfg(feature = "remote")]
     #[arg(long)]
     pub(crate) no_cache: bool,
+    /// Give up a server from which less than 4 KiB come in this many seconds, all tries included; 60 unless you say otherwise
+    #[cfg(feature = "remote")]
+    #[arg(long, value_name = "SECONDS", value_parser = crate::units::parse_seconds)]
+    pub(crate) stall_timeout: Option<std::time::Duration>,
 }

@@ -194,6 +194,136 @@ fn errors_name_the_file_and_no_secret() {
     assert!(lines[1].contains("\"ok\":true"), "{}", lines[1]);
 }
 
+/// A URL is quoted by whatever says what is wrong with an argument.
+#[test]
+fn no_message_shows_what_is_secret_in_a_url() {
+    let server = golden();
+    let host = format!("127.0.0.1:{}", server.port);
+    let local = common::testdata("aero/hashes.aero");
+    let local = local.to_str().unwrap();
+    let url = format!("http://user:SECRET@{host}/aero/x.aero?sig=SECRET#SECRET");
+    let (option, short) = (format!("--metadata={url}"), format!("-o{url}"));
+    let ftp = format!("ftp://user:SECRET@{host}/x?SECRET");
+    let unknown = format!("http://user:SECRET@{host}/x.unknown?sig=SECRET");
+    for args in [
+        &["convert", local, &url][..],
+        &["convert", local, &unknown],
+        &["convert", local, &ftp],
+        &["convert", local, &url, "--dry-run", "--json"],
+        &["convert", "-r", local, &url],
+        &["convert", local, "out.unknown", &url],
+        &["convert", local, "/nowhere/x.safetensors", &option],
+        &["convert", local, "--to", &url, "x"],
+        &["convert", local, "/nowhere/x.gguf", "--quantize", &url],
+        &["convert", local, "/nowhere/x.gguf", &url, "--bogus"],
+        &["seal", local, &url],
+        &["unseal", &url, "/nowhere/x.aero"],
+        &["extract", local, "*", "-o", &url],
+        &["extract", local, "*", &short],
+        &["extract", &url, "*", "-o", "/nowhere/x"],
+        &["edit", &url, "--set", "a=b"],
+        &["edit", local, "--metadata", &url],
+        &["sign", &url, "--key", &url],
+        &["verify", local, "--key", &url],
+        &["verify", &url, "--key", &url],
+        &["verify", local, "--pin", &url],
+        &["verify", "-r", &url],
+        &["verify", "--json", &url],
+        &["inspect", local, &format!("--bogus={url}")],
+        &["inspect", local, "--sort", &url],
+        &["inspect", local, "--threads", &url],
+        &["diff", &url, &url],
+        &["diff", local, &url],
+        &["outboard", &url],
+        &["plan", &url],
+        &["keygen", &url],
+        &["completions", &url],
+        &[&url],
+    ] {
+        let done = run(&server, args);
+        assert_ne!(done.status, 0, "{args:?}");
+        let all = format!("{}{}", done.stdout, done.stderr);
+        assert!(!all.contains("SECRET") && !all.is_empty(), "{args:?}: {all}");
+    }
+}
+
+#[test]
+fn a_silent_server_is_given_up_by_every_command() {
+    let server =
+        Server::start(|_| Reply { wait: Some(std::time::Duration::from_secs(3600)), ..Reply::status(200) });
+    let url = format!("http://127.0.0.1:{}/m.aero", server.port);
+    let (to, key) = (tempfile::tempdir().unwrap(), "s3://bucket/m.aero");
+    let to = to.path().join("m.safetensors");
+    let (to, local) = (to.to_str().unwrap(), common::testdata("safetensors/dtypes.safetensors"));
+    for args in [
+        &["inspect", &url][..],
+        &["show", &url],
+        &["check", &url],
+        &["verify", &url],
+        &["plan", &url],
+        &["extract", &url, "*", "-o", to],
+        &["diff", &url, &url],
+        &["convert", &url, to],
+        &["convert", key, to],
+    ] {
+        let run = run(&server, &[args, &["--stall-timeout", "0.2"]].concat());
+        let all = format!("{}{}", run.stdout, run.stderr);
+        assert_eq!(run.status, 1, "{args:?}: {all}");
+        assert!(all.contains("less than 4 KiB came from the server within 0.2 s"), "{args:?}: {all}");
+    }
+    // What is written is given up too; nobody says how far the server has got.
+    let args = ["convert", local.to_str().unwrap(), "s3://bucket/m.safetensors", "--stall-timeout", "0.2"];
+    let written = run(&server, &args);
+    assert!(
+        written.status == 1 && written.stderr.contains("s3://bucket/m.safetensors"),
+        "{}",
+        written.stderr
+    );
+    for wrong in ["0", "-1", "soon", "1e99"] {
+        assert_eq!(
+            run(&server, &["inspect", &url, &format!("--stall-timeout={wrong}")]).status,
+            2,
+            "{wrong}"
+        );
+    }
+}
+
+#[test]
+fn a_server_without_ranges_and_folders_say_what_to_do() {
+    let server = Server::start(|_| Reply::status(200).body(&vec![7; 1 << 20]));
+    let host = format!("http://127.0.0.1:{}", server.port);
+    let error = run(&server, &["inspect", &format!("{host}/m.aero")]).error();
+    assert!(error.contains("curl … | modelfmt inspect -"), "{error}");
+    let error = run(&server, &["inspect", &format!("{host}/models/")]).error();
+    assert!(
+        error.starts_with(&format!("error: {host}/models/: ")) && error.contains("it is a folder"),
+        "{error}"
+    );
+    let error = run(&server, &["convert", &format!("{host}/m.aero"), "s3://bucket/folder/"]).stderr;
+    assert!(error.contains("s3://bucket/folder/: it is a folder; name the file to write"), "{error}");
+    let out = tempfile::tempdir().unwrap();
+    let to = format!("file://{}/x.safetensors", out.path().display());
+    run(&server, &["convert", common::testdata("safetensors/dtypes.safetensors").to_str().unwrap(), &to])
+        .ok();
+    assert!(out.path().join("x.safetensors").exists());
+}
+
+#[test]
+fn a_folder_in_a_bucket_names_its_models() {
+    let s3 = testkit::servers::S3::start();
+    s3.make_bucket("models");
+    let file = std::fs::read(common::testdata("safetensors/dtypes.safetensors")).unwrap();
+    s3.put("models", "x/a.safetensors", &file);
+    with_bucket(&s3, &["verify", "s3://models/x/"]).ok();
+    s3.put("models", "x/b.safetensors", &file);
+    let error = with_bucket(&s3, &["inspect", "s3://models/x/"]).error();
+    let expected =
+        "error: s3://models/x/: it is a folder with 2 models; name one of them: a.safetensors, b.safetensors";
+    assert_eq!(error, expected);
+    let error = with_bucket(&s3, &["inspect", "s3://none/x/m.aero"]).error();
+    assert_eq!(error, "error: s3://none/x/m.aero: cannot be opened: there is no bucket of that name");
+}
+
 /// Runs the program with a bucket of a real server.
 fn with_bucket(s3: &testkit::servers::S3, args: &[&str]) -> Run {
     let cache = tempfile::tempdir().unwrap();

@@ -10,6 +10,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod folder;
 mod read;
 mod write;
 
@@ -21,7 +22,7 @@ pub use write::{convert, dry_run, save, write_parts};
 use crate::error::{Error, Result};
 use crate::url::Location;
 
-/// The URL that a path is, if it is one. An invalid URL is an error that shows nothing but its scheme, because the rest may be secret.
+/// The URL that a path is, if it is one, of a file or of a folder. An invalid URL is an error that shows nothing but its scheme, because the rest may be secret.
 ///
 /// # Errors
 /// [`Fault::Url`](crate::Fault::Url).

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use modelfmt::{Error, Execution, FileReport, Model, OpenOptions, Pin, VerifyLevel};
 use modelfmt_core::source::{BoxSource, Files, SharedFiles, shared_files};
 
+use super::folder::{model_in, model_in_unmarked};
 use super::shown;
 use crate::blocking::{File, Store};
 use crate::error::Fault;
@@ -14,7 +15,8 @@ use crate::url::Location;
 /// How the name of an outboard ends.
 const OUTBOARD: &str = ".obao4";
 
-/// Opens the model at a URL, as `OpenOptions::open` opens one at a path.
+/// Opens the model at a URL, as `OpenOptions::open` opens one at a path. A folder with one model stands for that model, where the server lists its
+/// files: buckets and Hugging Face do.
 ///
 /// If the store has a cache, the server is asked whether the file is still the same; with a pin it is asked only if the bytes in the cache do not
 /// match the pin. A [`Pin::B3`] needs an outboard beside the file, because otherwise all of the file would be read.
@@ -22,6 +24,33 @@ const OUTBOARD: &str = ".obao4";
 /// # Errors
 /// As `OpenOptions::open`.
 pub fn open(store: &Store, at: &Location, options: &OpenOptions) -> Result<Model, Error> {
+    at_model(store, at, |at| open_file(store, at, options))
+}
+
+/// Does something with a file, or with the model in a folder.
+fn at_model<T>(
+    store: &Store,
+    at: &Location,
+    open: impl Fn(&Location) -> Result<T, Error>,
+) -> Result<T, Error> {
+    if at.is_folder() {
+        return open(&model_in(store, at)?);
+    }
+    match open(at) {
+        Err(error) if is_missing(&error, at) => match model_in_unmarked(store, at) {
+            Some(model) => open(&model?),
+            None => Err(error),
+        },
+        opened => opened,
+    }
+}
+
+/// Whether there is no such file.
+fn is_missing(error: &Error, at: &Location) -> bool {
+    matches!(error, Error::Open { path, source } if source.kind() == io::ErrorKind::NotFound && *path == shown(at))
+}
+
+fn open_file(store: &Store, at: &Location, options: &OpenOptions) -> Result<Model, Error> {
     let opened = Opened::new(store, at, options, Cache::Trusting)?;
     let asked_server = opened.asked_server;
     match options.open_source(&opened.name, opened.source, Some(opened.files)) {
@@ -43,7 +72,7 @@ pub fn verify(
     level: VerifyLevel,
     work: &Execution<'_>,
 ) -> FileReport {
-    match Opened::new(store, at, options, Cache::Not) {
+    match at_model(store, at, |at| Opened::new(store, at, options, Cache::Not)) {
         Ok(Opened { name, source, files, .. }) => {
             options.verify_source(&name, source, Some(files), level, work)
         }
@@ -147,7 +176,7 @@ fn open_outboard(store: &Store, at: &Location) -> Result<Option<File>, Error> {
 }
 
 /// The error of opening, which names the file itself.
-fn not_opened(at: &Location, fault: &Fault) -> Error {
+pub(super) fn not_opened(at: &Location, fault: &Fault) -> Error {
     let kind = match fault {
         Fault::NotFound(_) => io::ErrorKind::NotFound,
         Fault::Denied { .. } | Fault::NoCredentials { .. } => io::ErrorKind::PermissionDenied,

@@ -15,7 +15,7 @@ use modelfmt_core::write::{NewFiles, Overwrite};
 pub use pending::abort_uploads;
 pub use upload::Upload;
 
-use crate::error::{Error, Fault, Result};
+use crate::error::{Error, Fault, FolderFault, Result};
 use crate::store::Store;
 use crate::url::{Bucket, Location};
 use target::Target;
@@ -43,9 +43,12 @@ impl NewObjects {
     /// Objects beside `at`. Nothing is asked yet.
     ///
     /// # Errors
-    /// [`Fault::NotWritable`] if the location is not in a bucket.
+    /// [`Fault::NotWritable`] if the location is not in a bucket, [`Fault::Folder`] if it is a folder.
     pub fn new(store: Store, at: &Location, overwrite: Overwrite) -> Result<Self> {
         let Location::Bucket(bucket) = at else { return Err(Error::new(at, Fault::NotWritable)) };
+        if at.is_folder() {
+            return Err(Error::new(at, Fault::Folder(FolderFault::NotAFile)));
+        }
         Ok(Self { store, at: bucket.clone(), overwrite, part_size: PART_SIZE })
     }
 

@@ -16,7 +16,8 @@ use crate::common::{Reply, Request, Server};
 use modelfmt_core::Source as _;
 use modelfmt_core::source::contract_test;
 use modelfmt_remote::blocking::Store;
-use modelfmt_remote::{DiskCache, Error, Fault, Location, Options, RedirectFault};
+use modelfmt_remote::{DiskCache, Environment, Error, Fault, Location, Options, RedirectFault};
+use testkit::servers::S3;
 
 /// A file whose bytes tell where they are from.
 fn bytes(len: usize) -> Vec<u8> {
@@ -320,6 +321,51 @@ fn an_answer_without_the_entity_tag_is_not_used_and_not_kept() {
     }
 }
 
+/// A server that says nothing for an hour, or a byte now and then; after the first answer, or from the beginning.
+#[test]
+fn a_server_that_gives_nothing_is_given_up() {
+    let silent: Wrong = |reply, _| Reply { wait: Some(Duration::from_secs(3600)), ..reply };
+    let trickling: Wrong = |reply, _| Reply { trickle: Some(Duration::from_millis(5)), ..reply };
+    let overloaded: Wrong = |_, _| Reply::status(503).with("retry-after", "1");
+    for (name, wrong, expected) in [
+        ("silence", silent, (|fault| matches!(fault, Fault::Silent(_))) as Expected),
+        ("a trickle", trickling, |fault| matches!(fault, Fault::Silent(_))),
+        ("overload", overloaded, |fault| matches!(fault, Fault::Status { status: 503, .. })),
+    ] {
+        for is_first in [true, false] {
+            let all = bytes(4000);
+            let server = Server::start(move |request| {
+                let reply = Reply::file(request, &all, "\"1\"");
+                let is_right = !is_first && request.range(4000).is_some_and(|range| range.start == 0);
+                if is_right { reply } else { wrong(reply, request) }
+            });
+            for place in places(&server) {
+                // Without an end to patience, this would be tried for hours.
+                let options =
+                    server.options().front(100).retries(u32::MAX).stall_timeout(Duration::from_millis(400));
+                let fault = whole(options, &place).unwrap_err();
+                assert!(expected(&fault), "{name}, {place}: {fault:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_missing_bucket_is_not_a_missing_file() {
+    let s3 = S3::start();
+    s3.make_bucket("there");
+    let options = || crate::common::options().environment(Environment::from_vars(s3.environment()));
+    let fault = |place: &str| whole(options(), &place.parse().unwrap()).unwrap_err();
+    assert!(matches!(fault("s3://there/m.aero"), Fault::NotFound(404)));
+    for place in ["s3://not-there/m.aero", "s3://not-there/a/b/m.apr"] {
+        let fault = fault(place);
+        assert!(matches!(fault, Fault::NoBucket), "{place}: {fault:?}");
+    }
+    let store = Store::new(options()).unwrap();
+    let error = store.list(&"s3://not-there/a/".parse().unwrap()).unwrap_err();
+    assert!(matches!(error.fault(), Fault::NoBucket), "{error:?}");
+}
+
 #[test]
 fn later_requests_name_the_version() {
     let server = Server::of(bytes(1000));
@@ -390,7 +436,7 @@ fn the_token_of_hugging_face_stays_there() {
     let server = Server::start(move |_| Reply::status(302).with("location", &to));
     let endpoint = format!("http://127.0.0.1:{}", server.port);
     let variables = [("HF_ENDPOINT", endpoint.as_str()), ("HF_TOKEN", "hf_secret")];
-    let options = crate::common::options().environment(modelfmt_remote::Environment::from_vars(variables));
+    let options = crate::common::options().environment(Environment::from_vars(variables));
     let place = "hf://owner/repo/a/m.gguf@v1".parse().unwrap();
     assert_eq!(whole(options, &place).unwrap(), bytes(1000));
     let asked = &server.requests()[0];

@@ -1,0 +1,94 @@
+//! The files of a folder, where the server says what there is.
+
+use object_store::list::PaginatedListOptions;
+
+use modelfmt_core::value::{Object, Value, json};
+
+use crate::bucket::fault_of;
+use crate::error::{Error, Fault, FolderFault, Result};
+use crate::store::Store;
+use crate::url::{Bucket, HfFile, Location};
+use crate::web::Page;
+
+/// How many files of a folder are listed at most.
+const MOST: usize = 10_000;
+/// How many answers that takes at most.
+const PAGES: usize = 100;
+
+impl Store {
+    /// The names of the files in a folder, in order; those of the folders in it end with `/`. Buckets and Hugging Face list their files, and web
+    /// servers do not.
+    ///
+    /// # Errors
+    /// [`Fault::Folder`] if the server cannot be asked, or has more than 10,000; others as [`open`](Self::open) has them.
+    pub async fn list(&self, folder: &Location) -> Result<Vec<String>> {
+        let folder = folder.as_folder();
+        let listed = match &folder {
+            Location::Bucket(at) => self.list_bucket(at).await,
+            Location::Hf(at) => self.list_repository(at).await,
+            Location::Web(_) => Err(Fault::Folder(FolderFault::Unlisted)),
+            Location::File(_) => Err(Fault::Local),
+        };
+        let mut names = listed.map_err(|fault| Error::new(&folder, fault))?;
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    async fn list_bucket(&self, at: &Bucket) -> Result<Vec<String>, Fault> {
+        let store = self.listable(at).map_err(|error| error.fault().clone())?;
+        let mut names = Vec::new();
+        let mut page_token = None;
+        for _ in 0..PAGES {
+            let _turn = self.turn().await;
+            let options = PaginatedListOptions {
+                delimiter: Some("/".into()),
+                page_token,
+                ..PaginatedListOptions::default()
+            };
+            let page = store.list_paginated(Some(&at.key), options);
+            let page = self.patience().watch(async { page.await.map_err(|error| fault_of(&error)) }).await?;
+            let within =
+                |path: &str| Some(path.strip_prefix(&at.key)?.to_owned()).filter(|name| !name.is_empty());
+            let files = page.result.objects.iter().filter_map(|object| within(object.location.as_ref()));
+            let folders = page.result.common_prefixes.iter().filter_map(|path| within(path.as_ref()));
+            names.extend(files.chain(folders.map(|name| name + "/")));
+            page_token = page.page_token;
+            if page_token.is_none() && names.len() <= MOST {
+                return Ok(names);
+            }
+            if names.len() > MOST {
+                break;
+            }
+        }
+        Err(Fault::Folder(FolderFault::TooMany(MOST)))
+    }
+
+    async fn list_repository(&self, at: &HfFile) -> Result<Vec<String>, Fault> {
+        let web = self.hub(at, HfFile::tree)?;
+        let (mut names, mut next) = (Vec::new(), None);
+        for _ in 0..PAGES {
+            let _turn = self.turn().await;
+            let Page { bytes, next: after } = self.patience().watch(web.page(next.take())).await?;
+            let unknown = || Fault::Answer("it is not a list of files");
+            let files = json::parse(&bytes).ok().as_ref().and_then(Value::as_array).map(|files| {
+                files.iter().filter_map(|file| name_of(file.as_object()?, &at.file)).collect::<Vec<_>>()
+            });
+            names.extend(files.ok_or_else(unknown)?);
+            next = after;
+            if next.is_none() && names.len() <= MOST {
+                return Ok(names);
+            }
+            if names.len() > MOST {
+                break;
+            }
+        }
+        Err(Fault::Folder(FolderFault::TooMany(MOST)))
+    }
+}
+
+/// The name of a file or a folder that Hugging Face lists, whose path is that in the repository.
+fn name_of(file: &Object, folder: &str) -> Option<String> {
+    let name = file.get("path")?.as_str()?.strip_prefix(folder)?.to_owned();
+    let is_folder = file.get("type").and_then(Value::as_str) == Some("directory");
+    Some(if is_folder { name + "/" } else { name })
+}

@@ -1,0 +1,102 @@
+//! How long a server may give nothing, over all tries of a request.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::error::Fault;
+use crate::pace::STEP;
+
+/// No more than this counts at once: in between, the program may have done other things than wait.
+const TICK: Duration = Duration::from_secs(1);
+
+/// The patience with a server. Each 4 KiB that come renew it.
+#[derive(Debug)]
+pub(crate) struct Stall {
+    limit: Duration,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The time since the last progress in which the server was waited for.
+    waited: Duration,
+    /// The bytes that came since then.
+    came: u64,
+}
+
+impl Stall {
+    pub(crate) const fn new(limit: Duration) -> Self {
+        Self { limit, state: Mutex::new(State { waited: Duration::ZERO, came: 0 }) }
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Notes bytes that came.
+    pub(crate) fn came(&self, len: u64) {
+        self.with(|state| {
+            state.came = state.came.saturating_add(len);
+            if state.came >= STEP {
+                *state = State::default();
+            }
+        });
+    }
+
+    /// Notes a wait for the server, and returns how much patience is left.
+    fn waited(&self, time: Duration) -> Duration {
+        self.with(|state| {
+            state.waited = state.waited.saturating_add(time);
+            self.limit.saturating_sub(state.waited)
+        })
+    }
+
+    /// Waits for an answer, as long as there is patience.
+    pub(crate) async fn watch<T>(&self, answer: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+        let mut answer = pin!(answer);
+        let mut left = self.waited(Duration::ZERO);
+        while !left.is_zero() {
+            let (begun, tick) = (Instant::now(), left.min(TICK));
+            match tokio::time::timeout(tick, &mut answer).await {
+                Ok(answer) => {
+                    self.waited(begun.elapsed().min(tick));
+                    return answer;
+                }
+                Err(_) => left = self.waited(tick),
+            }
+        }
+        Err(Fault::Silent(self.limit))
+    }
+
+    /// Waits before another try after a fault. If the patience does not last for that, this is the end.
+    pub(crate) async fn pause(&self, time: Duration, fault: Fault) -> Result<(), Fault> {
+        if !self.waited(time).is_zero() {
+            tokio::time::sleep(time).await;
+            return Ok(());
+        }
+        Err(match fault {
+            Fault::NoAnswer(_) | Fault::Stalled(_) => Fault::Silent(self.limit),
+            fault => fault,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_renews_the_patience() {
+        let s = Duration::from_secs;
+        let stall = Stall::new(s(60));
+        assert_eq!([stall.waited(s(30)), stall.waited(s(20))], [s(30), s(10)]);
+        stall.came(STEP - 1);
+        assert_eq!(stall.waited(s(5)), s(5), "less than 4 KiB is none");
+        stall.came(1);
+        assert_eq!([stall.waited(s(59)), stall.waited(s(1))], [s(1), s(0)]);
+        stall.came(u64::MAX);
+        assert_eq!(stall.waited(s(1)), s(59));
+    }
+}
