@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
@@ -112,7 +113,8 @@ fn retry(options: &Options, retries: u32) -> RetryConfig {
             base: 2.0,
         },
         max_retries: usize::try_from(retries).unwrap_or(usize::MAX),
-        retry_timeout: options.stall_timeout,
+        // A long object may take longer. If the server is silent, the client gives up before that.
+        retry_timeout: options.stall_timeout.max(Duration::from_secs(180)),
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::error::Error as StdError;
 use std::net::IpAddr;
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use http::{Request, Response};
@@ -21,17 +22,16 @@ use crate::answer;
 use crate::error::Fault;
 use crate::guard::Guard;
 use crate::options::Options;
-use crate::pace::Paced;
+use crate::pace::{Paced, STEP};
 use crate::resolve::Resolver;
+use crate::sending::Sending;
 use crate::tls;
 
 /// How much of the body of an error is looked at.
 const ERROR_BODY: u64 = 8 << 10;
-/// The pace at which a request's own body is expected to leave, at the least.
-const BYTES_A_SECOND: u64 = 16 << 10;
 
-type Plain = legacy::Client<HttpConnector<Resolver>, HttpRequestBody>;
-type Tls = legacy::Client<tls::Connector, HttpRequestBody>;
+type Plain = legacy::Client<HttpConnector<Resolver>, Sending>;
+type Tls = legacy::Client<tls::Connector, Sending>;
 
 /// Connections that are guarded in the same way.
 #[derive(Clone, Debug)]
@@ -42,9 +42,19 @@ struct Inner {
     guard: Arc<Guard>,
     first_byte: Duration,
     progress: Duration,
+    stall_timeout: Duration,
+    silence: Mutex<Option<Silence>>,
     plain: Plain,
     /// Made when it is wanted first: the certificates that the system trusts are read for it.
     tls: OnceLock<Result<Tls, Fault>>,
+}
+
+/// A time in which requests had no answer.
+#[derive(Clone, Copy, Debug)]
+struct Silence {
+    since: Instant,
+    /// When the last of them was given up.
+    until: Instant,
 }
 
 impl Client {
@@ -52,7 +62,8 @@ impl Client {
         let guard = Arc::new(guard);
         let plain = builder().build(connector(&guard));
         let (first_byte, progress) = options.limits_of_try();
-        Self(Arc::new(Inner { guard, first_byte, progress, plain, tls: OnceLock::new() }))
+        let (stall_timeout, silence, tls) = (options.stall_timeout, Mutex::default(), OnceLock::new());
+        Self(Arc::new(Inner { guard, first_byte, progress, stall_timeout, silence, plain, tls }))
     }
 
     /// Sends a request and waits for the head of the answer, whatever its status.
@@ -61,11 +72,22 @@ impl Client {
         check_literal(&inner.guard, &request)?;
         let agent = http::HeaderValue::from_static(concat!("modelfmt/", env!("CARGO_PKG_VERSION")));
         request.headers_mut().entry(http::header::USER_AGENT).or_insert(agent);
-        let sending = Duration::from_secs(request.body().content_length() as u64 / BYTES_A_SECOND);
-        let answer = inner.start(request)?;
-        let answer = tokio::time::timeout(inner.first_byte + sending, answer).await;
-        let answer =
-            answer.map_err(|_| Fault::NoAnswer(inner.first_byte))?.map_err(|error| fault_of(&error))?;
+        let sent = Arc::new(AtomicU64::new(0));
+        let request = request.map(|body| Sending::new(body, Arc::clone(&sent)));
+        let mut answer = inner.start(request)?;
+        let mut before = 0;
+        let answer = loop {
+            if let Ok(answer) = tokio::time::timeout(inner.first_byte, &mut answer).await {
+                break answer.map_err(|error| fault_of(&error))?;
+            }
+            // A long body may take its time, as long as it leaves.
+            let now = sent.load(Ordering::Relaxed);
+            if now < before + STEP {
+                return Err(inner.no_answer());
+            }
+            before = now;
+        };
+        *inner.silence() = None;
         let is_good = answer.status().is_success();
         let most = if is_good { u64::MAX } else { ERROR_BODY };
         Ok(answer.map(|body: Incoming| Paced::new(body, inner.progress, most)))
@@ -73,7 +95,28 @@ impl Client {
 }
 
 impl Inner {
-    fn start(&self, request: Request<HttpRequestBody>) -> Result<ResponseFuture, Fault> {
+    fn silence(&self) -> MutexGuard<'_, Option<Silence>> {
+        self.silence.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The fault of a request that had no answer in time. A store that writes repeats it, until the server was silent for so long that there is no use.
+    fn no_answer(&self) -> Fault {
+        /// Between two tries of one request there are no longer pauses.
+        const PAUSE: Duration = Duration::from_secs(60);
+        let now = Instant::now();
+        let begun = now.checked_sub(self.first_byte).unwrap_or(now);
+        let mut silence = self.silence();
+        let last = silence.filter(|last| begun.saturating_duration_since(last.until) < PAUSE);
+        let since = last.map_or(begun, |last| last.since);
+        if now.saturating_duration_since(since) < self.stall_timeout {
+            *silence = Some(Silence { since, until: now });
+            return Fault::NoAnswer(self.first_byte);
+        }
+        *silence = None;
+        Fault::Silent(self.stall_timeout)
+    }
+
+    fn start(&self, request: Request<Sending>) -> Result<ResponseFuture, Fault> {
         if request.uri().scheme_str() == Some("http") {
             return Ok(self.plain.request(request));
         }

@@ -41,6 +41,7 @@ mod options;
 mod pace;
 mod profile;
 mod resolve;
+mod sending;
 mod stall;
 mod store;
 mod tls;
