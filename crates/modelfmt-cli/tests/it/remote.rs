@@ -199,7 +199,7 @@ fn errors_name_the_file_and_no_secret() {
 fn no_message_shows_what_is_secret_in_a_url() {
     let server = golden();
     let host = format!("127.0.0.1:{}", server.port);
-    let local = common::testdata("aero/hashes.aero");
+    let local = crate::common::testdata("aero/hashes.aero");
     let local = local.to_str().unwrap();
     let url = format!("http://user:SECRET@{host}/aero/x.aero?sig=SECRET#SECRET");
     let (option, short) = (format!("--metadata={url}"), format!("-o{url}"));
@@ -254,7 +254,7 @@ fn a_silent_server_is_given_up_by_every_command() {
     let url = format!("http://127.0.0.1:{}/m.aero", server.port);
     let (to, key) = (tempfile::tempdir().unwrap(), "s3://bucket/m.aero");
     let to = to.path().join("m.safetensors");
-    let (to, local) = (to.to_str().unwrap(), common::testdata("safetensors/dtypes.safetensors"));
+    let (to, local) = (to.to_str().unwrap(), crate::common::testdata("safetensors/dtypes.safetensors"));
     for args in [
         &["inspect", &url][..],
         &["show", &url],
@@ -303,8 +303,11 @@ fn a_server_without_ranges_and_folders_say_what_to_do() {
     assert!(error.contains("s3://bucket/folder/: it is a folder; name the file to write"), "{error}");
     let out = tempfile::tempdir().unwrap();
     let to = format!("file://{}/x.safetensors", out.path().display());
-    run(&server, &["convert", common::testdata("safetensors/dtypes.safetensors").to_str().unwrap(), &to])
-        .ok();
+    run(
+        &server,
+        &["convert", crate::common::testdata("safetensors/dtypes.safetensors").to_str().unwrap(), &to],
+    )
+    .ok();
     assert!(out.path().join("x.safetensors").exists());
 }
 
@@ -312,7 +315,7 @@ fn a_server_without_ranges_and_folders_say_what_to_do() {
 fn a_folder_in_a_bucket_names_its_models() {
     let s3 = testkit::servers::S3::start();
     s3.make_bucket("models");
-    let file = std::fs::read(common::testdata("safetensors/dtypes.safetensors")).unwrap();
+    let file = std::fs::read(crate::common::testdata("safetensors/dtypes.safetensors")).unwrap();
     s3.put("models", "x/a.safetensors", &file);
     with_bucket(&s3, &["verify", "s3://models/x/"]).ok();
     s3.put("models", "x/b.safetensors", &file);

@@ -43,7 +43,8 @@ fn bucket() -> (S3, Store) {
     for entry in std::fs::read_dir(folder.path()).unwrap().flatten() {
         put(&format!("split/{}", entry.file_name().to_str().unwrap()), &entry.path());
     }
-    let store = Store::new(crate::common::options().environment(Environment::from_vars(s3.environment()))).unwrap();
+    let store =
+        Store::new(crate::common::options().environment(Environment::from_vars(s3.environment()))).unwrap();
     (s3, store)
 }
 
