@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes testdata/quant/: blocks of ggml's quantized types as the Python package gguf encodes and decodes them.
+"""Writes testdata/quant/: blocks of ggml's quantized types as ggml's C encodes and the Python package gguf decodes them.
 
 Usage: target/oracles/bin/python xtask/oracles/quant_vectors.py [folder]      (after `cargo xtask oracles`)
 
@@ -10,8 +10,7 @@ Each file belongs to the type that it is named for and holds n blocks, all littl
     decoded  f32                     the decoding of these blocks
 
 gguf does not decode Q8_1 and Q8_K; their values are the product d * q, computed here. Q1_0 and Q2_0, which it does not
-know yet, are decoded by ggml's C. Nor does it encode K-quants: TYPE-encoded.bin holds values and the blocks that ggml's C
-makes of them.
+know yet, are decoded by ggml's C. TYPE-encoded.bin holds values of K-quants and the blocks that ggml's C makes of them.
 """
 
 import ctypes
@@ -158,8 +157,13 @@ def main():
     for kind, (levels, has_minimum) in ENCODED.items():
         rng = np.random.default_rng(int(kind))
         values = np.stack([np.asarray(v, "<f4") for v in cases(rng, levels, has_minimum)])
+        blocks = np.empty((len(values), GGML_QUANT_SIZES[kind][1]), np.uint8)
+        by_ggml(f"quantize_row_{kind.name.lower()}_ref", values, blocks, values.size)
         with np.errstate(all="ignore"):
-            blocks = quants.quantize(values, kind)
+            by_gguf = quants.quantize(values, kind)
+        # They differ where zeros of both signs meet, and nowhere else.
+        zeros = (values == 0).any(1) & np.signbit(np.where(values == 0, values, 1)).any(1)
+        assert (blocks == by_gguf)[~zeros].all(), kind
         decoded = decode(kind, blocks)
         assert np.isfinite(decoded).all(), kind
         (folder / f"{kind.name.lower()}.bin").write_bytes(values.tobytes() + blocks.tobytes() + decoded.tobytes())

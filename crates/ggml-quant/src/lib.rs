@@ -1,8 +1,8 @@
 //! ggml's block quantization, and aprender's two types: blocks to `f32` and back.
 //!
-//! It decodes every type, and encodes some ([`can_encode`]). Results equal those of the Python package `gguf` 0.19
-//! (`gguf.quants`), or of ggml's plain C for types that the package lacks, bit for bit except for the payload and sign of a
-//! NaN, which no processor guarantees. All functions use one thread; blocks do not depend on each other, so you can give
+//! It decodes every type, and encodes some ([`can_encode`]). Results equal those of ggml's plain C and of the Python package
+//! `gguf` 0.19 (`gguf.quants`), bit for bit except for the payload and sign of a NaN, which no processor guarantees. Where the
+//! two differ, C counts: for the sign of a zero that is the scale or the minimum of a block. All functions use one thread; blocks do not depend on each other, so you can give
 //! each thread a run of whole blocks.
 //!
 //! ```

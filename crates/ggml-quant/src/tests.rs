@@ -93,7 +93,7 @@ fn decoded(dtype: DType, blocks: &[u8]) -> Vec<f32> {
 }
 
 #[test]
-fn encodes_and_decodes_as_gguf_does() {
+fn encodes_as_ggml_and_decodes_as_gguf_does() {
     for dtype in ENCODED {
         let (elements, nbytes) = sizes(dtype);
         let file = golden(dtype);

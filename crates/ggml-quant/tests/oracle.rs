@@ -157,6 +157,68 @@ fn k_quants_are_encoded_as_by_ggml() {
     }
 }
 
+/// Blocks of 32 values, most of them with zeros: all signs of the first twelve, then any, alone and between other values.
+fn blocks_with_zeros(random: &mut Random) -> Vec<[f32; 32]> {
+    let zero = |is_negative: bool| if is_negative { -0.0 } else { 0.0 };
+    let mut blocks = Vec::new();
+    for signs in 0..1_u32 << 12 {
+        for rest in [0, !0 << 12, (random.next() as u32) << 12] {
+            blocks.push(std::array::from_fn(|i| zero(((signs | rest) >> i) & 1 == 1)));
+        }
+    }
+    for _ in 0..20_000 {
+        let (signs, places, more) = (random.next() as u32, random.next() as u32, random.next() as u32);
+        let (scale, floor) = (random.normal() as f32, random.next() % 3);
+        let others: [f32; 32] = std::array::from_fn(|_| scale * random.normal() as f32);
+        for zeros in [places, places & more, places | more] {
+            blocks.push(std::array::from_fn(|i| match ((zeros >> i) & 1, floor) {
+                (1, _) => zero((signs >> i) & 1 == 1),
+                (_, 0) => others[i],
+                (_, 1) => others[i].abs(),
+                _ => -others[i].abs(),
+            }));
+        }
+    }
+    blocks
+}
+
+#[test]
+fn blocks_with_zeros_are_encoded_as_by_ggml() {
+    let types = [DType::Q4_0, DType::Q4_1, DType::Q5_0, DType::Q5_1, DType::Q8_0];
+    let folder = tempfile::tempdir().unwrap();
+    let mut random = Random(43);
+    let mut blocks = blocks_with_zeros(&mut random);
+    blocks.extend(rows(&mut random).iter().flat_map(|row| row.as_chunks::<32>().0.iter().copied()));
+    let bytes: Vec<u8> = blocks.iter().flatten().flat_map(|x| x.to_le_bytes()).collect();
+    for dtype in types {
+        fs::write(folder.path().join(format!("{dtype}.values")), &bytes).unwrap();
+    }
+    run(folder.path());
+    for dtype in types {
+        let expected = fs::read(folder.path().join(format!("{dtype}.encoded.c"))).unwrap();
+        let nbytes = dtype.block().unwrap().nbytes as usize;
+        assert_eq!(expected.len(), blocks.len() * nbytes, "{dtype}");
+        let mut encoded = 0;
+        for (number, (values, expected)) in blocks.iter().zip(expected.chunks(nbytes)).enumerate() {
+            let mut block = vec![0xa5; nbytes];
+            match ggml_quant::encode(dtype, values, &mut block) {
+                Ok(()) => assert_eq!(block, expected, "{dtype}, block {number}: {values:?}"),
+                Err(error) => {
+                    assert_eq!(error, QuantError::ScaleOverflow { element: 0 }, "{dtype}, {values:?}");
+                    continue;
+                }
+            }
+            encoded += 1;
+        }
+        assert!(encoded > 70_000, "{dtype}: {encoded}");
+        // All of a tensor at once gives what its blocks give one by one.
+        let (zeros, count) = (&blocks[..3 << 12], 3 << 12);
+        let mut together = vec![0xa5; count * nbytes];
+        ggml_quant::encode(dtype, zeros.as_flattened(), &mut together).unwrap();
+        assert_eq!(together, expected[..count * nbytes], "{dtype}");
+    }
+}
+
 fn run(folder: &Path) {
     let library = testkit::ggml_library();
     let arguments = [folder.to_str().unwrap(), library.to_str().unwrap()];

@@ -1,7 +1,8 @@
 //! The types with blocks of 32 elements: one scale, or a scale and a minimum, for all of them.
 //!
-//! Where an encoder's arithmetic could be done in several ways, it is done as gguf.quants does it, with every
+//! Where an encoder's arithmetic could be done in several ways, it is done as ggml's plain C does it, with every
 //! intermediate result rounded to `f32`: the quotient `1 / d` is a value of its own, `x * (1 / d)` is not `x / d`.
+//! gguf.quants does the same, except where zeros of both signs meet.
 
 use bytemuck::{AnyBitPattern, NoUninit};
 
@@ -249,10 +250,14 @@ fn largest_magnitude(values: &[f32; 32]) -> Result<f32, Refusal> {
     if bits < INFINITY { Ok(f32::from_bits(bits)) } else { Err(not_finite(values)) }
 }
 
-/// The element of largest magnitude, the first of them if there are several.
+/// The element of largest magnitude, the first of them if there are several. Zeros alone give a positive zero, whatever their
+/// signs: ggml looks for what is larger than zero, and finds nothing.
 #[inline]
 fn extreme(values: &[f32; 32]) -> Result<f32, Refusal> {
     let positive = largest_magnitude(values)?;
+    if positive == 0.0 {
+        return Ok(0.0);
+    }
     let negative = -positive;
     let has = |sought: f32| values.iter().fold(false, |has, v| has | (v.to_bits() == sought.to_bits()));
     Ok(match (has(positive), has(negative)) {
@@ -272,7 +277,7 @@ fn bounds(values: &[f32; 32]) -> Result<(f32, f32), Refusal> {
     if !(min.is_finite() && max.is_finite()) {
         return Err(not_finite(values));
     }
-    Ok((if min == 0.0 { zero_minimum(values) } else { min }, max))
+    Ok((if min == 0.0 { first_zero(values) } else { min }, max))
 }
 
 /// The bits of a float as an integer of the same order (-NaN, -infinity, …, -0, 0, …, infinity, NaN), and back.
@@ -281,17 +286,11 @@ const fn ordered(bits: i32) -> i32 {
     bits ^ ((bits >> 31) & i32::MAX)
 }
 
-/// The zero that is the minimum of values of which none is negative.
-///
-/// If there are zeros of both signs, numpy's minimum depends on the processor's vectors. This is what those of
-/// AVX-512 give: the last of the elements that they leave over, else the one that survives in their lanes.
+/// The zero that is the minimum of values of which none is negative: the first one, for ggml takes another minimum only where it
+/// is smaller, and zeros of both signs are equal.
 #[cold]
-fn zero_minimum(values: &[f32; 32]) -> f32 {
-    const ORDER: [usize; 32] = [
-        31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, //
-        4, 0, 12, 8, 16, 2, 10, 6, 14, 3, 11, 7, 15, 1, 9, 5, 13,
-    ];
-    ORDER.iter().filter_map(|&element| values.get(element)).copied().find(|&v| v == 0.0).unwrap_or(0.0)
+fn first_zero(values: &[f32; 32]) -> f32 {
+    values.iter().copied().find(|&value| value == 0.0).unwrap_or(0.0)
 }
 
 #[cold]

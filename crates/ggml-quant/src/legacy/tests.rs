@@ -38,7 +38,7 @@ fn the_first_of_two_extremes_counts() {
     values[1..].fill(-0.0);
     assert!(extreme(&values).unwrap().is_sign_positive());
     values[0] = -0.0;
-    assert!(extreme(&values).unwrap().is_sign_negative());
+    assert!(extreme(&values).unwrap().is_sign_positive(), "no element is larger than zero");
 }
 
 #[test]
@@ -69,38 +69,38 @@ fn fifth_bits_pack_and_unpack() {
     }
 }
 
-/// numpy's minimum of 32 values with vectors of 16, where the second operand is taken if they are equal.
-fn minimum_with_vectors(values: &[f32; 32]) -> f32 {
-    let minimum = |a: f32, b: f32| if a < b { a } else { b };
-    // All lanes start with element 0, then comes one vector.
-    let mut lanes: Vec<f32> = values[1..17].iter().map(|&v| minimum(values[0], v)).collect();
-    for second_is_low in [true, true, false, false] {
-        let (low, high) = lanes.split_at(lanes.len() / 2);
-        let pairs = low.iter().zip(high);
-        lanes = pairs
-            .map(|(&low, &high)| if second_is_low { minimum(high, low) } else { minimum(low, high) })
-            .collect();
+/// The extreme and the bounds as ggml's C finds them.
+fn found_one_by_one(values: &[f32; 32]) -> [f32; 3] {
+    let (mut magnitude, mut extreme, mut min, mut max) = (0.0, 0.0, f32::MAX, f32::MIN);
+    for &value in values {
+        if magnitude < value.abs() {
+            (magnitude, extreme) = (value.abs(), value);
+        }
+        min = if value < min { value } else { min };
+        max = if value > max { value } else { max };
     }
-    values[17..].iter().fold(lanes[0], |least, &v| minimum(least, v))
+    [extreme, min, max]
 }
 
 proptest! {
     #![proptest_config(cases(2_000))]
 
     #[test]
-    fn the_sign_of_a_zero_minimum_is_that_of_vectors_of_sixteen(
+    fn the_sign_of_a_zero_is_that_of_a_search_one_by_one(
         signs in any::<u32>(), places in any::<u32>(), fewer in any::<u32>(), fewest in any::<u32>(),
+        other in prop_oneof![Just(0.0), Just(1.5), Just(-1.5)],
     ) {
-        for zeros in [places, places & fewer, places & fewer & fewest] {
-            let mut values = [1.5; 32];
-            for (i, value) in values.iter_mut().enumerate() {
-                if (zeros >> i) & 1 == 1 {
-                    *value = if (signs >> i) & 1 == 1 { -0.0 } else { 0.0 };
-                }
-            }
-            if zeros != 0 {
-                prop_assert_eq!(zero_minimum(&values).to_bits(), minimum_with_vectors(&values).to_bits());
-            }
+        for zeros in [places, places & fewer, places & fewer & fewest, u32::MAX] {
+            let values: [f32; 32] = std::array::from_fn(|i| match ((zeros >> i) & 1, (signs >> i) & 1) {
+                (0, _) => other,
+                (_, 0) => 0.0,
+                _ => -0.0,
+            });
+            let [expected, least, most] = found_one_by_one(&values);
+            prop_assert_eq!(extreme(&values).unwrap().to_bits(), expected.to_bits());
+            let (min, max) = bounds(&values).unwrap();
+            // The sign of a largest value that is zero is in no block.
+            prop_assert_eq!((min.to_bits(), max), (least.to_bits(), most));
         }
     }
 }
