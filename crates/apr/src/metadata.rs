@@ -10,7 +10,7 @@ use crate::error::{Fault, Result, WriteError, unfit};
 /// The metadata of a model: a complete JSON object, in its order. If the file has a key several times, the last value counts, as it does for
 /// aprender's tools (docs/formats/apr.md#metadata).
 ///
-/// What a file says is checked when the file is opened, and becomes a tree when it is asked for: a tree takes up to twenty
+/// What a file says is checked when the file is opened, and becomes a tree when it is asked for: a tree takes up to ten
 /// times the memory of its text.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Metadata(JsonObject);
@@ -100,6 +100,12 @@ impl Metadata {
     #[must_use]
     pub fn object(&self) -> &Object {
         self.0.object()
+    }
+
+    /// A tree of all keys for the caller, as [`object`](Self::object) gives them; nothing of it stays here.
+    #[must_use]
+    pub fn to_object(&self) -> Object {
+        self.0.to_object()
     }
 
     /// The object itself.

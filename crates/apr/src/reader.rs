@@ -132,7 +132,7 @@ impl FileIndex for Index {
     }
 
     async fn metadata_tree<S: Fetch>(&self, _: &S) -> Result<Value> {
-        Ok(self.metadata().object().clone().into())
+        Ok(self.metadata().to_object().into())
     }
 
     /// Flags, and which of the two magics the file has.

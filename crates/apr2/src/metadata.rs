@@ -15,7 +15,7 @@ pub(crate) const APR_VERSION: &str = "2.0.0";
 /// The typed accessors look at the keys that APR2 2.0 names in "Metadata Section"; everything else is found through
 /// [`object`](Self::object).
 ///
-/// What a file says is checked when the file is opened, and becomes a tree when it is asked for: a tree takes up to twenty
+/// What a file says is checked when the file is opened, and becomes a tree when it is asked for: a tree takes up to ten
 /// times the memory of its text.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Metadata(JsonObject);
@@ -61,6 +61,12 @@ impl Metadata {
     #[must_use]
     pub fn object(&self) -> &Object {
         self.0.object()
+    }
+
+    /// A tree of all keys for the caller, as [`object`](Self::object) gives them; nothing of it stays here.
+    #[must_use]
+    pub fn to_object(&self) -> Object {
+        self.0.to_object()
     }
 
     /// The object itself.

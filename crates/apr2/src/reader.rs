@@ -127,7 +127,7 @@ impl FileIndex for Index {
     }
 
     async fn metadata_tree<S: Fetch>(&self, _: &S) -> Result<Value> {
-        Ok(self.metadata().object().clone().into())
+        Ok(self.metadata().to_object().into())
     }
 
     /// Flags and alignment.

@@ -54,6 +54,16 @@ impl Index {
         self.numbers.as_object()
     }
 
+    /// The same for the caller, of which nothing stays here: it takes several times the memory of the file's bytes.
+    #[must_use]
+    pub fn to_metadata(&self) -> Object {
+        #[cfg(feature = "v0_3")]
+        if let Some(manifest) = &self.manifest {
+            return manifest.to_metadata();
+        }
+        self.numbers.to_object()
+    }
+
     /// The number of entries that the metadata have.
     pub(crate) fn metadata_len(&self) -> usize {
         if self.numbers.len() == 0 { self.metadata().len() } else { self.numbers.len() }

@@ -7,7 +7,7 @@ use modelfmt_core::value::{Object, Value, json};
 
 /// The manifest of version 0.3, without the tensors.
 ///
-/// The metadata has been checked when the file was opened, and becomes a tree when it is asked for: a tree takes up to twenty times
+/// The metadata has been checked when the file was opened, and becomes a tree when it is asked for: a tree takes up to ten times
 /// the memory of its text.
 #[derive(Clone)]
 pub struct Manifest {
@@ -43,13 +43,20 @@ impl Manifest {
 
     /// The user's own metadata (`usr_metadata`), in the file's order.
     pub(crate) fn metadata(&self) -> &Object {
-        self.metadata.get_or_init(|| {
-            // It has been checked, so it parses, and is an object.
-            match json::parse_with_bare_words(self.metadata_text.as_bytes()) {
-                Ok(Value::Object(object)) => object,
-                _ => Object::new(),
-            }
-        })
+        self.metadata.get_or_init(|| self.parsed())
+    }
+
+    /// The same for the caller, of which nothing stays here.
+    pub(crate) fn to_metadata(&self) -> Object {
+        self.metadata.get().cloned().unwrap_or_else(|| self.parsed())
+    }
+
+    fn parsed(&self) -> Object {
+        // It has been checked, so it parses, and is an object.
+        match json::parse_with_bare_words(self.metadata_text.as_bytes()) {
+            Ok(Value::Object(object)) => object,
+            _ => Object::new(),
+        }
     }
 
     /// Bytes of heap that it holds; a tree that has been asked for comes on top.

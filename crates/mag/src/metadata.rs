@@ -73,6 +73,11 @@ impl Numbers {
     pub(crate) fn as_object(&self) -> &Object {
         self.object.get_or_init(|| self.iter().collect())
     }
+
+    /// An object for the caller, of which nothing stays here.
+    pub(crate) fn to_object(&self) -> Object {
+        self.object.get().cloned().unwrap_or_else(|| self.iter().collect())
+    }
 }
 
 impl From<Number> for Value {

@@ -59,7 +59,7 @@ impl FileIndex for Index {
     }
 
     async fn metadata_tree<S: Fetch>(&self, _: &S) -> Result<Value> {
-        Ok(self.metadata().clone().into())
+        Ok(self.to_metadata().into())
     }
 
     /// `checksum`: which the file carries, null if it matches none or its version has none.

@@ -30,6 +30,12 @@ impl Index {
         self.metadata.as_ref().map(Metadata::object)
     }
 
+    /// The same for the caller, of which nothing stays here: it takes several times the memory of the file's bytes.
+    #[must_use]
+    pub fn to_metadata(&self) -> Option<Object> {
+        self.metadata.as_ref().map(Metadata::to_object)
+    }
+
     /// The length of the header's JSON in bytes, with the spaces that fill it up.
     #[must_use]
     pub const fn header_len(&self) -> u64 {

@@ -44,12 +44,19 @@ impl Metadata {
 
     /// All of it as an object.
     pub(crate) fn object(&self) -> &Object {
-        self.object.get_or_init(|| {
-            let starts = std::iter::once(&0).chain(&self.ends);
-            let values = starts.zip(&self.ends).map(|(&start, &end)| start as usize..end as usize);
-            let text = |range| self.values.get(range).unwrap_or_default();
-            self.keys.iter().zip(values).map(|(key, range)| (key, text(range))).collect()
-        })
+        self.object.get_or_init(|| self.made())
+    }
+
+    /// An object for the caller, of which nothing stays here.
+    pub(crate) fn to_object(&self) -> Object {
+        self.object.get().cloned().unwrap_or_else(|| self.made())
+    }
+
+    fn made(&self) -> Object {
+        let starts = std::iter::once(&0).chain(&self.ends);
+        let values = starts.zip(&self.ends).map(|(&start, &end)| start as usize..end as usize);
+        let text = |range| self.values.get(range).unwrap_or_default();
+        self.keys.iter().zip(values).map(|(key, range)| (key, text(range))).collect()
     }
 }
 

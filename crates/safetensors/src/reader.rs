@@ -56,7 +56,7 @@ impl FileIndex for Index {
 
     /// The object of `__metadata__`, empty if the file has none.
     async fn metadata_tree<S: Fetch>(&self, _: &S) -> Result<Value> {
-        Ok(Value::Object(self.metadata().cloned().unwrap_or_default()))
+        Ok(Value::Object(self.to_metadata().unwrap_or_default()))
     }
 
     fn details(&self) -> Object {

@@ -112,7 +112,7 @@ impl Done<'_> {
     pub(super) fn print_json(&self) -> Result {
         let Converted { format, tensors, clipped, dropped, files, .. } = self.converted;
         let dropped = dropped.iter().map(|item| {
-            Object::from_iter([("what", Value::from(item.what())), ("why", item.why.as_str().into())])
+            Object::from_iter([("what", Value::from(item.what())), ("why", Value::from(&*item.why))])
         });
         let files = files.iter().map(|file| {
             Object::from_iter([("path", Value::from(file.path.as_str())), ("size", file.nbytes.into())])

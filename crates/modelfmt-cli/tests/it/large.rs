@@ -51,6 +51,32 @@ fn peak_memory(mut child: Child) -> u64 {
     }
 }
 
+/// Half a million metadata keys, in a file of 5 MB: none takes more than a few times its bytes.
+#[test]
+fn many_keys_take_a_bounded_multiple_of_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let keys: Vec<String> = (0..500_000).map(|n| format!("\"{n:x}\":\"\"")).collect();
+    let header = format!("{{\"__metadata__\":{{{}}}}}", keys.join(","));
+    let file = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
+    fs::write(folder.path().join("m.safetensors"), &file).unwrap();
+    let bound = |times: u64| (32 << 10) + times * file.len() as u64 / 1024;
+    for (args, times) in [
+        ("inspect m.safetensors", 12),
+        ("inspect m.safetensors --json", 12),
+        ("convert m.safetensors m.mag --lossy", 40),
+        ("convert m.safetensors m.oinf --lossy", 40),
+    ] {
+        let mut child = start(folder.path(), args);
+        // It may say more than a pipe has room for.
+        let mut said = child.stderr.take().unwrap();
+        let reading = std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+        let peak = peak_memory(child);
+        reading.join().unwrap().unwrap();
+        println!("{args}: {peak} KiB for {}", file.len());
+        assert!(peak > 0 && peak <= bound(times), "{args}: {peak} KiB for {} bytes", file.len());
+    }
+}
+
 #[test]
 fn memory_does_not_grow_with_the_model() {
     let folder = tempfile::tempdir().unwrap();

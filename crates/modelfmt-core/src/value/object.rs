@@ -1,16 +1,11 @@
 //! A map from text to values that keeps the order of insertion.
 
 use std::fmt;
-use std::hash::BuildHasher as _;
-use std::{slice, vec};
-
-use foldhash::quality::RandomState;
-use hashbrown::HashTable;
+use std::ops::Range;
+use std::vec;
 
 use super::Value;
-
-/// Up to this many entries a key is found by looking at each; beyond it, through a hash table.
-const UNINDEXED: usize = 16;
+use super::object_keys::Keys;
 
 /// Keys with their values, in the order in which they were inserted; no key occurs twice.
 ///
@@ -19,43 +14,41 @@ const UNINDEXED: usize = 16;
 /// whatever order.
 #[derive(Clone, Default)]
 pub struct Object {
-    entries: Vec<(String, Value)>,
-    /// There is one exactly if `entries` has more than `UNINDEXED` members.
-    index: Option<Box<Index>>,
+    /// As many as there are values; `None` for none. Behind a pointer, so that a [`Value`] is no larger for it.
+    keys: Option<Box<Keys>>,
+    values: Vec<Value>,
 }
 
 impl Object {
     /// An object without keys; allocates nothing.
     #[must_use]
     pub const fn new() -> Self {
-        Self { entries: Vec::new(), index: None }
+        Self { keys: None, values: Vec::new() }
     }
 
     /// The number of keys.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.values.len()
     }
 
     /// Whether there is no key.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.values.is_empty()
     }
 
     /// The value under `key`.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Value> {
-        let (_, value) = self.entries.get(self.position(key)?)?;
-        Some(value)
+        self.values.get(self.position(key)?)
     }
 
     /// The value under `key`, to be changed.
     #[must_use]
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
         let at = self.position(key)?;
-        let (_, value) = self.entries.get_mut(at)?;
-        Some(value)
+        self.values.get_mut(at)
     }
 
     /// Whether there is a value under `key`.
@@ -70,7 +63,7 @@ impl Object {
         match self.get_mut(&key) {
             Some(old) => Some(std::mem::replace(old, value)),
             None => {
-                self.push(key, value);
+                self.push(&key, value);
                 None
             }
         }
@@ -90,7 +83,7 @@ impl Object {
         if self.contains_key(&key) {
             return Err(DuplicateKey { key });
         }
-        self.push(key, value.into());
+        self.push(&key, value.into());
         Ok(())
     }
 
@@ -102,53 +95,70 @@ impl Object {
             key.insert_str(0, prefix);
         }
         if !self.contains_key(&key) {
-            self.push(key, value);
+            self.push(&key, value);
         }
     }
 
     /// Takes the value under `key` out; the others keep their order. Takes time in proportion to the number of keys.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         let at = self.position(key)?;
-        let (_, value) = self.entries.remove(at);
-        if self.entries.len() <= UNINDEXED {
-            self.index = None;
-        } else if let Some(index) = &mut self.index {
-            index.forget(key, at);
+        if let Some(keys) = &mut self.keys {
+            keys.remove(at);
         }
-        Some(value)
+        Some(self.values.remove(at))
     }
 
     /// Keeps the entries for which `keep` says so, in their order.
     pub fn retain(&mut self, mut keep: impl FnMut(&str, &mut Value) -> bool) {
-        self.entries.retain_mut(|(key, value)| keep(key, value));
-        self.rebuild();
+        let Some(keys) = self.keys.take() else { return };
+        let (mut kept, mut names) = (Keys::default(), keys.iter());
+        self.values.retain_mut(|value| {
+            let key = names.next().unwrap_or_default();
+            let is_kept = keep(key, value);
+            if is_kept {
+                kept.push(key);
+            }
+            is_kept
+        });
+        self.keys = Some(Box::new(kept));
     }
 
     /// Keys and values, in order.
     #[must_use]
     pub fn iter(&self) -> Iter<'_> {
-        Iter(self.entries.iter())
+        Iter { object: self, range: 0..self.len() }
     }
 
     /// Keys, and values to be changed, in order.
     pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = (&str, &mut Value)> + DoubleEndedIterator {
-        self.entries.iter_mut().map(|(key, value)| (key.as_str(), value))
+        let keys = self.keys.as_deref();
+        let key = move |at| keys.and_then(|keys| keys.get(at)).unwrap_or_default();
+        self.values.iter_mut().enumerate().map(move |(at, value)| (key(at), value))
     }
 
     /// The keys, in order.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = &str> + DoubleEndedIterator + Clone {
-        self.entries.iter().map(|(key, _)| key.as_str())
+        (0..self.len()).map(|at| self.key(at))
     }
 
     /// The values, in order.
     pub fn values(&self) -> impl ExactSizeIterator<Item = &Value> + DoubleEndedIterator + Clone {
-        self.entries.iter().map(|(_, value)| value)
+        self.values.iter()
     }
 
     /// Sorts by the bytes of the keys; objects inside stay as they are ([`sorted`](Self::sorted) goes into them).
     pub fn sort_keys(&mut self) {
-        self.entries.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
-        self.rebuild();
+        if self.keys().is_sorted() {
+            return;
+        }
+        let mut order: Vec<usize> = (0..self.len()).collect();
+        order.sort_unstable_by_key(|&at| self.key(at));
+        let mut sorted = Self::new();
+        for at in order {
+            let value = self.values.get_mut(at).map(std::mem::take);
+            sorted.push(self.key(at), value.unwrap_or_default());
+        }
+        *self = sorted;
     }
 
     /// The same object with its keys, and those of every object inside, sorted by their bytes.
@@ -160,7 +170,7 @@ impl Object {
 
     pub(super) fn sort_keys_in_depth(&mut self) {
         self.sort_keys();
-        for (_, value) in &mut self.entries {
+        for value in &mut self.values {
             value.sort_keys_in_depth();
         }
     }
@@ -168,27 +178,29 @@ impl Object {
     /// Gives back the memory that growing took in advance.
     #[cfg(feature = "serde")]
     pub(super) fn shrink_to_fit(&mut self) {
-        self.entries.shrink_to_fit();
+        self.values.shrink_to_fit();
+        if let Some(keys) = &mut self.keys {
+            keys.shrink_to_fit();
+        }
     }
 
     fn position(&self, key: &str) -> Option<usize> {
-        match &self.index {
-            Some(index) => index.position(key, &self.entries),
-            None => self.entries.iter().position(|(present, _)| present == key),
-        }
+        self.keys.as_ref()?.position(key)
+    }
+
+    /// The key at a position that exists.
+    fn key(&self, at: usize) -> &str {
+        self.keys.as_ref().and_then(|keys| keys.get(at)).unwrap_or_default()
     }
 
     /// Appends an entry whose key is known not to be there.
-    fn push(&mut self, key: String, value: Value) {
-        self.entries.push((key, value));
-        match &mut self.index {
-            Some(index) => index.add_last(&self.entries),
-            None => self.rebuild(),
+    fn push(&mut self, key: &str, value: Value) {
+        // As a list: doubling would hold three times what is needed for a moment.
+        if self.values.len() == self.values.capacity() {
+            self.values.reserve_exact(2.max(self.values.len() / 4));
         }
-    }
-
-    fn rebuild(&mut self) {
-        self.index = (self.entries.len() > UNINDEXED).then(|| Box::new(Index::new(&self.entries)));
+        self.values.push(value);
+        self.keys.get_or_insert_default().push(key);
     }
 }
 
@@ -214,23 +226,34 @@ impl DuplicateKey {
 
 /// Iterates over keys and values in order: [`Object::iter`].
 #[derive(Clone, Debug)]
-pub struct Iter<'a>(slice::Iter<'a, (String, Value)>);
+pub struct Iter<'a> {
+    object: &'a Object,
+    range: Range<usize>,
+}
+
+impl<'a> Iter<'a> {
+    fn entry(&self, at: usize) -> Option<(&'a str, &'a Value)> {
+        Some((self.object.key(at), self.object.values.get(at)?))
+    }
+}
 
 impl<'a> Iterator for Iter<'a> {
     type Item = (&'a str, &'a Value);
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.0.next().map(|(key, value)| (key.as_str(), value))
+        let at = self.range.next()?;
+        self.entry(at)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        self.0.size_hint()
+        self.range.size_hint()
     }
 }
 
 impl DoubleEndedIterator for Iter<'_> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.0.next_back().map(|(key, value)| (key.as_str(), value))
+        let at = self.range.next_back()?;
+        self.entry(at)
     }
 }
 
@@ -245,12 +268,48 @@ impl<'a> IntoIterator for &'a Object {
     }
 }
 
+/// The keys and values of an object, in order: [`Object::into_iter`].
+#[derive(Debug)]
+pub struct IntoIter {
+    keys: Option<Box<Keys>>,
+    values: std::iter::Enumerate<vec::IntoIter<Value>>,
+}
+
+impl IntoIter {
+    fn entry(&self, (at, value): (usize, Value)) -> (String, Value) {
+        let key = self.keys.as_ref().and_then(|keys| keys.get(at));
+        (key.unwrap_or_default().to_owned(), value)
+    }
+}
+
+impl Iterator for IntoIter {
+    type Item = (String, Value);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.values.next()?;
+        Some(self.entry(next))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.values.size_hint()
+    }
+}
+
+impl DoubleEndedIterator for IntoIter {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        let last = self.values.next_back()?;
+        Some(self.entry(last))
+    }
+}
+
+impl ExactSizeIterator for IntoIter {}
+
 impl IntoIterator for Object {
     type Item = (String, Value);
-    type IntoIter = vec::IntoIter<(String, Value)>;
+    type IntoIter = IntoIter;
 
-    fn into_iter(self) -> Self::IntoIter {
-        self.entries.into_iter()
+    fn into_iter(self) -> IntoIter {
+        IntoIter { keys: self.keys, values: self.values.into_iter().enumerate() }
     }
 }
 
@@ -265,6 +324,12 @@ impl<K: Into<String>, V: Into<Value>> FromIterator<(K, V)> for Object {
 
 impl<K: Into<String>, V: Into<Value>> Extend<(K, V)> for Object {
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
+        let entries = entries.into_iter();
+        let count = entries.size_hint().0;
+        if count > 0 {
+            self.values.reserve_exact(count);
+            self.keys.get_or_insert_default().reserve(count);
+        }
         for (key, value) in entries {
             self.insert(key, value);
         }
@@ -282,56 +347,6 @@ impl Eq for Object {}
 impl fmt::Debug for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.iter()).finish()
-    }
-}
-
-/// Where each key is in the list of entries.
-#[derive(Clone)]
-struct Index {
-    positions: HashTable<usize>,
-    seed: RandomState,
-}
-
-impl Index {
-    /// An index of entries whose keys are unique.
-    fn new(entries: &[(String, Value)]) -> Self {
-        let mut index =
-            Self { positions: HashTable::with_capacity(entries.len()), seed: RandomState::default() };
-        for (at, (key, _)) in entries.iter().enumerate() {
-            index.add(key, at, entries);
-        }
-        index
-    }
-
-    fn add_last(&mut self, entries: &[(String, Value)]) {
-        if let Some((key, _)) = entries.last() {
-            self.add(key, entries.len() - 1, entries);
-        }
-    }
-
-    fn add(&mut self, key: &str, at: usize, entries: &[(String, Value)]) {
-        let seed = &self.seed;
-        self.positions.insert_unique(seed.hash_one(key), at, |&other| {
-            // Every position in the table is one of `entries`.
-            entries.get(other).map_or(0, |(key, _)| seed.hash_one(key.as_str()))
-        });
-    }
-
-    fn position(&self, key: &str, entries: &[(String, Value)]) -> Option<usize> {
-        let is_key = |&at: &usize| entries.get(at).is_some_and(|(present, _)| present == key);
-        self.positions.find(self.seed.hash_one(key), is_key).copied()
-    }
-
-    /// Takes `key`, which was at `at`, out; those after it have moved up.
-    fn forget(&mut self, key: &str, at: usize) {
-        if let Ok(found) = self.positions.find_entry(self.seed.hash_one(key), |&other| other == at) {
-            found.remove();
-        }
-        for other in &mut self.positions {
-            if *other > at {
-                *other -= 1;
-            }
-        }
     }
 }
 

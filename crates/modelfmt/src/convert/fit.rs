@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 
 use modelfmt_core::author::Shortened;
 
@@ -16,8 +17,8 @@ pub struct Unsupported {
     pub subject: Subject,
     /// Its name, if it has one; of something chosen, the type or preset that was asked for.
     pub name: Option<String>,
-    /// Why it does not fit.
-    pub why: String,
+    /// Why it does not fit; shared, because a file may have a million keys with the same reason.
+    pub why: Arc<str>,
     /// What would resolve it, if anything would.
     pub remedy: Option<Remedy>,
 }
@@ -40,22 +41,22 @@ impl Unsupported {
         why: String,
         remedy: Option<Remedy>,
     ) -> Self {
-        Self { subject: Subject::Choice(choice), name: Some(what.to_string()), why, remedy }
+        Self { subject: Subject::Choice(choice), name: Some(what.to_string()), why: why.into(), remedy }
     }
 
     /// A tensor that does not fit.
-    pub(super) fn tensor(name: &str, why: impl Into<String>, remedy: Option<Remedy>) -> Self {
+    pub(super) fn tensor(name: &str, why: impl Into<Arc<str>>, remedy: Option<Remedy>) -> Self {
         Self { subject: Subject::Part("tensor"), name: Some(name.to_owned()), why: why.into(), remedy }
     }
 
     /// Tensors that share their bytes.
     pub(super) fn ties(why: String) -> Self {
         let subject = Subject::Part("tensors over the same bytes");
-        Self { subject, name: None, why, remedy: Some(Remedy::AllowTies) }
+        Self { subject, name: None, why: why.into(), remedy: Some(Remedy::AllowTies) }
     }
 
     /// Metadata that does not fit and can be dropped.
-    pub(crate) fn loss(kind: &'static str, name: &str, why: impl Into<String>) -> Self {
+    pub(crate) fn loss(kind: &'static str, name: &str, why: impl Into<Arc<str>>) -> Self {
         let (name, why) = (Some(name.to_owned()), why.into());
         Self { subject: Subject::Part(kind), name, why, remedy: Some(Remedy::Lossy) }
     }

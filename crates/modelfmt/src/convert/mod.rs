@@ -418,18 +418,21 @@ impl<'a> Conversion<'a> {
         })
     }
 
-    fn write_one(&self, path: &Path, sink: &dyn Sink, work: &Execution<'_>) -> Result<Converted> {
+    fn write_one(&mut self, path: &Path, sink: &dyn Sink, work: &Execution<'_>) -> Result<Converted> {
         let values = self.values()?;
         let counted = Counted::new(sink);
         output::write::file(self, &values, &counted, work)
             .map_err(|error| self.failed(&values, path, error))?;
         values.finish(work)?;
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        Ok(self.done(&values, vec![WrittenFile { path: name, nbytes: counted.len() }]))
+        let mut converted = self.done(&values, vec![WrittenFile { path: name, nbytes: counted.len() }]);
+        drop(values);
+        converted.dropped = std::mem::take(&mut self.dropped);
+        Ok(converted)
     }
 
     fn write_to_folder(
-        &self,
+        &mut self,
         folder: &Path,
         name: &str,
         files: &impl NewFiles,
@@ -446,7 +449,10 @@ impl<'a> Conversion<'a> {
             };
             self.failed(&values, &path, error)
         })?;
-        Ok(self.done(&values, recorded.into_files()))
+        let mut converted = self.done(&values, recorded.into_files());
+        drop(values);
+        converted.dropped = std::mem::take(&mut self.dropped);
+        Ok(converted)
     }
 
     /// Names the source or the target in an error of a writer.
@@ -467,6 +473,7 @@ impl<'a> Conversion<'a> {
         Values::new(self.model, &self.tensors, !self.options.no_verify)
     }
 
+    /// What was done. What was dropped is for the caller to put in: it may be as much as the metadata.
     fn done(&self, values: &Values<'_>, files: Vec<WrittenFile>) -> Converted {
         let clipped = values.clipped().filter_map(|number| self.tensors.items.get(number)).map(|item| {
             let name = self.tensors.name(Some(self.model.opened()), item);
@@ -477,7 +484,7 @@ impl<'a> Conversion<'a> {
             tensors: self.tensors.items.len(),
             notes: self.notes.iter().cloned().chain(values.notes().iter().cloned().map(Note::from)).collect(),
             clipped: clipped.collect(),
-            dropped: self.dropped.clone(),
+            dropped: Vec::new(),
             files,
         }
     }

@@ -86,7 +86,8 @@ impl<'a> Prepared<'a> {
             return Err(refused("it is declared without data".to_owned(), None));
         }
         let single = singles.of(position, is_one_of_several)?;
-        let single = single.map_err(|unsupported| refused(unsupported.why, unsupported.remedy))?;
+        let single =
+            single.map_err(|unsupported| refused(unsupported.why.to_string(), unsupported.remedy))?;
         let header = match kind {
             ExtractAs::Bin => Vec::new(),
             #[cfg(feature = "npy")]

@@ -5,7 +5,7 @@ use std::io::Write;
 use comfy_table::{ContentArrangement, Table, presets};
 use modelfmt::{List, Printable, Value, json};
 
-use super::LONGEST;
+use super::{LONGEST, TABLE_ROWS};
 use crate::failure::Result;
 use crate::units::count;
 use crate::width;
@@ -17,12 +17,16 @@ pub(super) fn tree(title: &str, tree: &Value, out: &mut dyn Write) -> Result {
         return Ok(());
     }
     writeln!(out, "\n{title}")?;
-    let mut table = table();
     let longest = entries.iter().map(|(key, _)| name(key).chars().count()).max().unwrap_or(0);
-    for (key, value) in entries.iter().filter(|(_, value)| !value.is_null()) {
-        table.add_row([format!("  {}", name(key)), branch(value, value_width(longest))]);
+    let mut rows = entries.iter().filter(|(_, value)| !value.is_null()).peekable();
+    while rows.peek().is_some() {
+        let mut table = table();
+        for (key, value) in rows.by_ref().take(TABLE_ROWS) {
+            table.add_row([format!("  {}", name(key)), branch(value, value_width(longest))]);
+        }
+        writeln!(out, "{}", table.trim_fmt())?;
     }
-    Ok(writeln!(out, "{}", table.trim_fmt())?)
+    Ok(())
 }
 
 /// A value of the top level: a table if it is a long object or a long list of objects, else one line.

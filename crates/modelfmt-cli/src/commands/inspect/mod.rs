@@ -21,6 +21,9 @@ use crate::width::fits;
 /// Characters of a name or a shape that are printed: the longest makes every row of its table as wide.
 const LONGEST: usize = 200;
 
+/// Tables of more rows than this are printed without looking at all of them first.
+const TABLE_ROWS: usize = 10_000;
+
 pub(crate) fn run(args: &Inspect, quiet: bool) -> Result {
     let mut options = InspectOptions::new().hash(args.hash);
     if let Some(pattern) = &args.tensors {

@@ -5,17 +5,14 @@ use std::io::Write;
 use comfy_table::CellAlignment;
 use modelfmt::{InspectedTensor, Inspection, Printable, TreeNode};
 
-use super::LONGEST;
 use super::metadata::{name, table};
+use super::{LONGEST, TABLE_ROWS};
 use crate::failure::Result;
 use crate::units::{count, size};
 use crate::width::{fits, width};
 
 /// The least that a line has room for, however narrow it is.
 const NARROW: usize = 24;
-
-/// Tables of more rows than this are printed without looking at all of them first.
-const TABLE_ROWS: usize = 10_000;
 
 /// A line a tensor; where a line has no room for that, one for the name, and as many as it takes for the rest.
 pub(super) fn tensors(tensors: &[InspectedTensor<'_>], out: &mut dyn Write) -> Result {

@@ -208,6 +208,7 @@ impl<'a> PartPlan<'a> {
             .finish(&written, &values, &&recorded, work)
             .map_err(|error| self.conversion.failed(&values, self.name.as_ref(), JobError::Write(error)))?;
         let mut converted = self.conversion.done(&values, Vec::new());
+        converted.dropped.clone_from(&self.conversion.dropped);
         let file = |(part, receipt): (&Part, &&Receipt)| WrittenFile {
             path: part.path.clone(),
             nbytes: receipt.written.nbytes,

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use modelfmt::{Execution, Format, Model, Source, VerifyLevel};
+use modelfmt::{Execution, Format, Model, Object, Source, VerifyLevel};
 use testkit::{CountingSource, peak};
 
 use super::fuzz::{open_bound, sample_of, samples};
@@ -253,6 +253,60 @@ fn hostile_metadata_takes_a_bounded_multiple_of_its_bytes() {
         );
         assert!(held <= (16 << 10) + TIMES * bytes.len(), "{what}");
         assert!(Model::from_source(what, bytes).is_ok(), "{what}");
+    }
+}
+
+/// A GGUF file of the shortest keys, each a boolean.
+fn gguf_of_keys(keys: &Object) -> Vec<u8> {
+    let mut file = b"GGUF\x03\0\0\0".to_vec();
+    file.extend([0u64.to_le_bytes(), (keys.len() as u64).to_le_bytes()].concat());
+    for key in keys.keys() {
+        file.extend((key.len() as u64).to_le_bytes());
+        file.extend(key.as_bytes());
+        file.extend([7, 0, 0, 0, 1]);
+    }
+    file
+}
+
+/// What `inspect` holds of metadata of the shortest keys, from opening the file to the last byte of its JSON.
+#[test]
+fn inspecting_many_keys_takes_a_bounded_multiple_of_the_file() {
+    const TIMES: usize = 10;
+    for count in [14_400, 28_700, 100_000] {
+        let keys = object_of_keys(count, "0");
+        let object = modelfmt_core::value::json::parse_object(keys.as_bytes()).unwrap();
+        let model = Model::from_source("apr", apr(&keys)).unwrap();
+        let converted = |to: Format, version: Option<&str>| {
+            let mut options = modelfmt::ConvertOptions::default();
+            options.version = version.map(str::to_owned);
+            let file = modelfmt_core::write::MemoryFile::new();
+            modelfmt::convert_to_sink(&model, to, &file, &options, &Execution::sequential()).unwrap();
+            file.into_bytes()
+        };
+        let texts = object_of_keys(count, r#""""#);
+        let files = [
+            ("safetensors", safetensors(&format!(r#"{{"__metadata__":{texts}}}"#))),
+            ("gguf", gguf_of_keys(&object)),
+            ("apr", apr(&keys)),
+            ("apr1", apr1(&keys)),
+            ("aero", aero_chunk(b"MJSN", keys.into_bytes())),
+            ("mag", converted(Format::Mag, None)),
+            ("oinf", converted(Format::Oinf, None)),
+        ];
+        for (what, file) in files {
+            let len = file.len();
+            let ((), held) = peak(|| {
+                let model = Model::from_source(what, file).unwrap();
+                let inspection = model.inspect(&Default::default(), &Execution::sequential()).unwrap();
+                assert!(inspection.metadata.as_object().is_some_and(|object| !object.is_empty()), "{what}");
+                serde_json::to_writer(std::io::sink(), &inspection).unwrap();
+            });
+            println!(
+                "{what}, {count} keys: {held} bytes held for {len}: {:.1} times",
+                held as f64 / len as f64
+            );
+            assert!(held <= TIMES * len, "{what}, {count} keys: {held} for {len}");
+        }
     }
 }
 

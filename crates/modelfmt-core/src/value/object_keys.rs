@@ -1,0 +1,126 @@
+//! The keys of an object, in one text.
+
+use std::fmt;
+use std::hash::BuildHasher as _;
+
+use foldhash::quality::RandomState;
+use hashbrown::HashTable;
+
+/// Up to this many keys one is found by looking at each; beyond it, through a hash table.
+const UNINDEXED: usize = 16;
+
+/// Keys, none of which occurs twice. A key takes its own bytes and about 25 more, because a `String` for each takes several times what
+/// a file has for a short one.
+#[derive(Clone, Default)]
+pub(super) struct Keys {
+    text: String,
+    /// Where each key ends; it begins where the one before ends.
+    ends: Vec<usize>,
+    /// There is one exactly if there are more than `UNINDEXED` keys, and no more than it can number.
+    index: Option<Box<Index>>,
+}
+
+/// Where each key is. Beyond 2^32 keys, for whose values 128 GiB do not suffice, each would be looked at.
+#[derive(Clone, Default)]
+struct Index {
+    positions: HashTable<u32>,
+    seed: RandomState,
+}
+
+impl Keys {
+    /// The key at a position.
+    pub(super) fn get(&self, at: usize) -> Option<&str> {
+        key_at(&self.text, &self.ends, at)
+    }
+
+    /// The keys in order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &str> {
+        (0..self.ends.len()).filter_map(|at| self.get(at))
+    }
+
+    /// The position of a key.
+    pub(super) fn position(&self, key: &str) -> Option<usize> {
+        match self.index.as_deref() {
+            Some(Index { positions, seed }) => {
+                let found = positions.find(seed.hash_one(key), |&at| self.get(at as usize) == Some(key));
+                found.map(|&at| at as usize)
+            }
+            None => self.iter().position(|present| present == key),
+        }
+    }
+
+    /// Appends a key that is known not to be there.
+    pub(super) fn push(&mut self, key: &str) {
+        // A quarter at a time: doubling would hold three times what is needed for a moment.
+        if self.text.capacity() - self.text.len() < key.len() {
+            self.text.reserve_exact(key.len().max(self.text.len() / 4));
+        }
+        if self.ends.len() == self.ends.capacity() {
+            self.ends.reserve_exact(2.max(self.ends.len() / 4));
+        }
+        self.text.push_str(key);
+        self.ends.push(self.text.len());
+        match self.index {
+            Some(_) => self.add_to_index(self.ends.len() - 1),
+            None if self.ends.len() == UNINDEXED + 1 => self.build_index(),
+            None => {}
+        }
+    }
+
+    /// Takes the key at a position out; those after it move up.
+    pub(super) fn remove(&mut self, at: usize) {
+        let Some(key) = self.get(at) else { return };
+        let len = key.len();
+        if let Some(Index { positions, seed }) = self.index.as_deref_mut() {
+            let key = key_at(&self.text, &self.ends, at).unwrap_or_default();
+            if let Ok(found) = positions.find_entry(seed.hash_one(key), |&other| other as usize == at) {
+                found.remove();
+            }
+            positions.iter_mut().filter(|other| **other as usize > at).for_each(|other| *other -= 1);
+        }
+        let end = self.ends.remove(at);
+        self.text.drain(end - len..end);
+        self.ends.iter_mut().skip(at).for_each(|end| *end -= len);
+        if self.ends.len() <= UNINDEXED {
+            self.index = None;
+        }
+    }
+
+    /// Gives back the memory that growing took in advance.
+    #[cfg(feature = "serde")]
+    pub(super) fn shrink_to_fit(&mut self) {
+        self.text.shrink_to_fit();
+        self.ends.shrink_to_fit();
+    }
+
+    /// Room for so many more keys.
+    pub(super) fn reserve(&mut self, count: usize) {
+        self.ends.reserve_exact(count);
+    }
+
+    fn build_index(&mut self) {
+        self.index = Some(Box::default());
+        (0..self.ends.len()).for_each(|at| self.add_to_index(at));
+    }
+
+    fn add_to_index(&mut self, at: usize) {
+        let (text, ends) = (&self.text, &self.ends);
+        let Some(Index { positions, seed }) = self.index.as_deref_mut() else { return };
+        let hash = |at: usize| seed.hash_one(key_at(text, ends, at).unwrap_or_default());
+        match u32::try_from(at) {
+            Ok(number) => _ = positions.insert_unique(hash(at), number, |&other| hash(other as usize)),
+            Err(_) => self.index = None,
+        }
+    }
+}
+
+fn key_at<'a>(text: &'a str, ends: &[usize], at: usize) -> Option<&'a str> {
+    let begin = at.checked_sub(1).map_or(Some(0), |before| ends.get(before).copied())?;
+    text.get(begin..*ends.get(at)?)
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
