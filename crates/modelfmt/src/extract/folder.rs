@@ -4,12 +4,14 @@ use std::fs;
 use std::path::Path;
 
 use modelfmt_core::Execution;
+use modelfmt_core::author::Shortened;
 use modelfmt_core::write::{InputFiles, NewFiles, Output, Overwrite};
 
 use super::prepared::{Entry, Prepared};
 use super::{ExtractAs, ExtractOptions, Extracted, names, not_written};
 use crate::convert::output::guard::Guard;
 use crate::error::{Error, Result};
+use crate::words::Note;
 
 /// Writes each tensor to a file in `folder`, which is created if it is not there. The files appear when all are complete; if
 /// something is wrong, none do.
@@ -33,6 +35,9 @@ pub(super) fn write(
     written
 }
 
+/// So many files are each waited for until they are on the disk. More are waited for together, and whatever else is on its way there.
+const FEW: usize = 16;
+
 fn write_files(
     prepared: &Prepared<'_>,
     folder: &Path,
@@ -44,7 +49,10 @@ fn write_files(
         prepared.entries.iter().map(|entry| names::file_name(entry.name, kind.ending())).collect();
     let first = folder.join(file_names.first().map_or("", String::as_str));
     let guard = Guard::new(&first, options.overwrite, InputFiles::new(prepared.model.input_paths()));
-    let files = guard.files();
+    let files = match file_names.len() {
+        ..=FEW => guard.files(),
+        _ => guard.files().flushed_together(),
+    };
     let check = |name: &String| files.check(name).map_err(not_written(&folder.join(name)));
     file_names.iter().try_for_each(check)?;
     let values = prepared.values(options)?;
@@ -58,9 +66,28 @@ fn write_files(
         done.push(file);
     }
     values.finish(work)?;
+    files.flush().map_err(not_written(folder))?;
     appear(done, &file_names, folder, options.overwrite, check)?;
+    files.flush_names().map_err(not_written(folder))?;
     let nbytes = prepared.entries.iter().map(Entry::len).fold(0, u64::saturating_add);
-    Ok(prepared.extracted(&values, nbytes))
+    let mut extracted = prepared.extracted(&values, nbytes);
+    extracted.notes.extend(shortened(prepared, &file_names, kind));
+    Ok(extracted)
+}
+
+/// Says which names were too long for a file.
+fn shortened(prepared: &Prepared<'_>, file_names: &[String], kind: ExtractAs) -> Option<Note> {
+    let names = prepared.entries.iter().map(|entry| entry.name).zip(file_names);
+    let mut shortened = names.filter(|(name, _)| names::is_shortened(name, kind.ending()));
+    let (name, file) = shortened.next()?;
+    let (name, more) = (Shortened(name), shortened.count());
+    let text = format!("the name of tensor {name:?} is too long for a file: it is in {file:?}");
+    let more = match more {
+        0 => String::new(),
+        1 => ", and 1 more name ends in a hash too".to_owned(),
+        more => format!(", and {more} more names end in a hash too"),
+    };
+    Some(Note::from(text + &more))
 }
 
 /// Lets all files appear. Where one cannot, those before it go again, unless they took the place of others.

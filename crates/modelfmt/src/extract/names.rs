@@ -2,12 +2,36 @@
 
 use std::fmt::Write as _;
 
+/// The bytes of the longest name that file systems take.
+const LONGEST: usize = 255;
+
 /// The name of a tensor as one of a file, without folders, on any system: what a file name cannot have is percent-encoded, and so is
-/// the percent sign, so that no two tensors share a file.
+/// the percent sign, so that no two tensors share a file. Of a name that would be too long there is the beginning, and behind `%-`,
+/// which no other name has, half of the BLAKE3 hash of the tensor's name.
 pub(super) fn file_name(name: &str, ending: &str) -> String {
-    let mut file = encoded(name, |c| c.is_control() || r#"/\:*?"<>|%"#.contains(c));
+    let mut file = encoded_whole(name);
+    if file.len() + ending.len() > LONGEST {
+        let hash = blake3::hash(name.as_bytes()).to_hex();
+        let tail = format!("%-{}", hash.get(..32).unwrap_or_default());
+        file.truncate(file.floor_char_boundary(LONGEST - tail.len() - ending.len()));
+        // No half of what stands for a byte.
+        if let Some(at) = file.rfind('%').filter(|at| at + 3 > file.len()) {
+            file.truncate(at);
+        }
+        file.push_str(&tail);
+    }
     file.push_str(ending);
     file
+}
+
+/// Whether [`file_name`] keeps only the beginning of a name.
+pub(super) fn is_shortened(name: &str, ending: &str) -> bool {
+    // Encoding makes three bytes of one at most.
+    name.len() + ending.len() > LONGEST / 3 && encoded_whole(name).len() + ending.len() > LONGEST
+}
+
+fn encoded_whole(name: &str) -> String {
+    encoded(name, |c| c.is_control() || r#"/\:*?"<>|%"#.contains(c))
 }
 
 /// The name of a tensor as one in an archive: as it is, for numpy finds an array by it, unless it would lead out of the folder that
@@ -17,7 +41,8 @@ pub(super) fn member_name(name: &str, ending: &str) -> String {
     let is_drive = name.as_bytes().get(1) == Some(&b':');
     let leads_out = is_drive || name.starts_with('/') || name.split('/').any(|part| part == "..");
     let is_odd = name.chars().any(|c| c.is_control() || r"\%".contains(c));
-    if leads_out || is_odd { file_name(name, ending) } else { format!("{name}{ending}") }
+    let name = if leads_out || is_odd { &*encoded_whole(name) } else { name };
+    format!("{name}{ending}")
 }
 
 fn encoded(name: &str, is_encoded: impl Fn(char) -> bool) -> String {
@@ -51,6 +76,20 @@ mod tests {
             ("", ".npy"),
         ] {
             assert_eq!(file_name(name, ".npy"), file);
+        }
+        for name in ["w".repeat(251), "é".repeat(125) + "w", "/".repeat(83) + "ab"] {
+            assert!(!is_shortened(&name, ".npy"));
+            assert_eq!(file_name(&name, ".npy"), encoded_whole(&name) + ".npy");
+        }
+        for name in ["w".repeat(252), "é".repeat(126), "/".repeat(84), "é%".repeat(300), "w".repeat(65_535)]
+        {
+            assert!(is_shortened(&name, ".npy"));
+            let file = file_name(&name, ".npy");
+            let (start, hash) = file.strip_suffix(".npy").unwrap().rsplit_once("%-").unwrap();
+            assert!((250..=255).contains(&file.len()) && encoded_whole(&name).starts_with(start), "{file}");
+            assert!(!start.contains('%') || start.len() >= start.rfind('%').unwrap() + 3, "{file}");
+            assert_eq!(hash, &blake3::hash(name.as_bytes()).to_hex()[..32]);
+            assert_ne!(file_name(&(name + "x"), ".npy"), file);
         }
         #[cfg(feature = "npy")]
         for (name, member) in [

@@ -1,5 +1,5 @@
 //! Several tensors at once: into a folder, an archive of numpy's, a safetensors file; whole or not at all.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -112,6 +112,37 @@ fn names_do_not_lead_out_of_the_folder() {
     let seen = testkit::python(NUMPY, &[archive.to_str().unwrap()]);
     let names: Vec<&str> = seen.lines().map(|line| line.split(" |u1").next().unwrap()).collect();
     assert_eq!(names, ["..%2Fx", "%2Ftmp%2Fy", "a/b", "..", ""]);
+}
+
+/// A name that no file can have is shortened, and the others are extracted as ever.
+#[test]
+fn a_name_that_is_too_long_ends_in_a_hash() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, out) = (folder.path().join("m.safetensors"), folder.path().join("out"));
+    let values = [1u8, 2, 3];
+    // Alike in all that a file's name has room for.
+    let long = ["a", "b"].map(|end| "long/".repeat(1_000) + end);
+    let names = ["w", &long[0], &long[1]];
+    let tensors = (0..).zip(names).map(|(at, name)| (name, View::new(&values[at..=at], [1]).unwrap()));
+    save(&path, tensors, &Object::default()).unwrap();
+    let model = Model::open(&path).unwrap();
+    let extracted = extract(&model, &["*"], &out, ExtractAllAs::Folder(ExtractAs::Bin), |_| ()).unwrap();
+    let content: Vec<(String, u8)> =
+        files(&out).into_iter().map(|name| (name.clone(), fs::read(out.join(name)).unwrap()[0])).collect();
+    let [first, second, (name, value)] = &content[..] else { panic!("{content:?}") };
+    assert_eq!((&**name, *value), ("w.bin", 1));
+    assert_eq!(BTreeSet::from([first.1, second.1]), BTreeSet::from([2, 3]));
+    for (name, _) in [first, second] {
+        assert!(name.starts_with("long%2Flong%2F") && name.len() <= 255, "{name}");
+    }
+    let note =
+        extracted.notes.iter().map(ToString::to_string).find(|note| note.contains("too long")).unwrap();
+    assert!(note.contains("and 1 more name ends in a hash too"), "{note}");
+    // An archive has no such limit.
+    let archive = folder.path().join("m.npz");
+    extract(&model, &["*"], &archive, ExtractAllAs::Npz, |_| ()).unwrap();
+    let seen = testkit::python(NUMPY, &[archive.to_str().unwrap()]);
+    assert!(seen.lines().any(|line| line.starts_with(&long[1])), "{seen}");
 }
 
 /// A tensor that cannot be written, or is damaged, leaves nothing of the others; nor does a file that exists.

@@ -294,3 +294,28 @@ fn a_link_to_a_file_is_replaced_and_the_file_left_alone() {
     new.commit().unwrap();
     assert_eq!((fs::read(&file).unwrap(), fs::read(&link).unwrap()), (b"old".to_vec(), b"new".to_vec()));
 }
+
+/// The disk is waited for twice for all files of a folder, and not for each.
+#[cfg(all(target_os = "linux", feature = "parallel"))]
+#[test]
+fn many_files_are_flushed_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |files: &NewFolder, start: u32| {
+        flush::COUNT.set(0);
+        let mut done = Vec::new();
+        for number in start..start + 50 {
+            let mut file = files.create(&format!("{number:03}")).unwrap();
+            file.write_at(0, &number.to_le_bytes()).unwrap();
+            file.finish().unwrap();
+            done.push(file);
+        }
+        files.flush().unwrap();
+        done.into_iter().for_each(|file| file.commit().unwrap());
+        files.flush_names().unwrap();
+        flush::COUNT.get()
+    };
+    let files = NewFolder::new(folder.path(), Overwrite::Refuse);
+    assert_eq!((write(&files, 0), write(&files.flushed_together(), 50)), (100, 2));
+    assert_eq!(names(folder.path()), (0..100).map(|number| format!("{number:03}")).collect::<Vec<_>>());
+    assert_eq!(fs::read(folder.path().join("099")).unwrap(), 99u32.to_le_bytes());
+}

@@ -202,6 +202,24 @@ pub(crate) struct Guarded<'a> {
     files: NewFolder,
 }
 
+impl Guarded<'_> {
+    /// For many small files: [`NewFolder::flushed_together`].
+    pub(crate) fn flushed_together(mut self) -> Self {
+        self.files = self.files.flushed_together();
+        self
+    }
+
+    /// As [`NewFolder::flush`].
+    pub(crate) fn flush(&self) -> io::Result<()> {
+        self.files.flush()
+    }
+
+    /// As [`NewFolder::flush_names`].
+    pub(crate) fn flush_names(&self) -> io::Result<()> {
+        self.files.flush_names()
+    }
+}
+
 impl NewFiles for Guarded<'_> {
     type Output = AtomicFile;
 
