@@ -29,14 +29,78 @@ fn the_statistics_of_a_slice_are_those_of_its_values() {
     assert!(text.starts_with("cube[1,2:4,::3]: f32[2, 3] = {\n"), "{text}");
     // A negative position, and of a tensor of one dimension.
     assert!(run(&["fc1.bias", "--slice", "-1"]).ok().starts_with("fc1.bias[-1]: f32 = 0.113094\n"));
-    // Blocks are decoded, and not cut.
+    // Blocks are decoded.
     let blocks = show("one-shard.aero", &["blk.0.q4_0", "--slice", "1", "--stats"]).ok();
     assert!(blocks.starts_with("blk.0.q4_0[1]: q4_0[32]\n- [nbytes: 18, min: "), "{blocks}");
-    let error = show("one-shard.aero", &["blk.0.q4_0", "--slice", ":,3:5"]).error();
-    assert!(error.contains("32 elements to a block"), "{error}");
     let error = run(&["mask", "--slice", "0,0"]).error();
     assert!(error.contains("mask"), "{error}");
     assert_eq!(run(&["mask", "--slice", "a:b"]).status, 2);
+}
+
+/// Values of blocks that a slice cuts are those of the whole tensor at these positions.
+#[test]
+fn a_slice_cuts_blocks() {
+    let file = "../gguf/types.gguf";
+    let values = |name: &str, slice: &str| {
+        let part = show(file, &[name, "--slice", slice, "--json"]).json();
+        let part = part["tensors"][0].clone();
+        assert_eq!(part["truncated"], false, "{name} {slice}");
+        let count = |key: &str| part["stats"][key].as_u64().unwrap();
+        let counted = ["count", "nan", "pos_inf", "neg_inf"].map(count).iter().sum::<u64>();
+        assert_eq!(counted, part["values"].as_array().unwrap().len() as u64, "{name} {slice}");
+        part
+    };
+    let all = show(file, &["--json", "--stats"]).json();
+    let mut compared = 0;
+    for tensor in all["tensors"].as_array().unwrap() {
+        let (name, shape) = (tensor["name"].as_str().unwrap(), &tensor["shape"]);
+        let [rows, columns] = &shape.as_array().unwrap()[..] else { continue };
+        // Of the many types of blocks some are enough.
+        if !["q4_0", "q8_0", "q6_k", "q4_k", "iq2_s", "tq1_0", "i8", "i64"].contains(&name) {
+            continue;
+        }
+        let (rows, columns) = (rows.as_u64().unwrap() as usize, columns.as_u64().unwrap() as usize);
+        let whole = values(name, ":")["values"].as_array().unwrap().clone();
+        assert_eq!(whole.len(), rows * columns, "{name}");
+        let (last, at) = (rows - 1, |row: usize, column: usize| whole[row * columns + column].clone());
+        for (slice, expected) in [
+            (":,3:5", (0..rows).flat_map(|row| [at(row, 3), at(row, 4)]).collect::<Vec<_>>()),
+            ("-1,::7", (0..columns).step_by(7).map(|column| at(last, column)).collect()),
+            (":,-1", (0..rows).map(|row| at(row, columns - 1)).collect()),
+            ("0,5", vec![at(0, 5)]),
+            ("0:1,1:", (1..columns).map(|column| at(0, column)).collect()),
+        ] {
+            assert_eq!(values(name, slice)["values"], json!(expected), "{name} {slice}");
+            compared += 1;
+        }
+    }
+    assert_eq!(compared, 40);
+    let text = show("one-shard.aero", &["blk.0.q4_0", "--slice", ":,3:5"]).ok();
+    assert!(text.starts_with("blk.0.q4_0[:,3:5]: q4_0[2, 2] = {\n"), "{text}");
+}
+
+/// JSON lists up to 10,000 values of a slice, beyond that none.
+#[test]
+fn json_lists_the_values_of_a_slice_up_to_a_number() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.safetensors");
+    let header = r#"{"w":{"dtype":"U8","shape":[10001],"data_offsets":[0,10001]}}"#;
+    let values: Vec<u8> = (0..10_001_u32).map(|n| (n % 251) as u8).collect();
+    std::fs::write(&path, [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &values].concat())
+        .unwrap();
+    let show = |args: &[&str]| {
+        let run = modelfmt([&["show", path.to_str().unwrap(), "w", "--json"], args].concat());
+        run.json()["tensors"][0].clone()
+    };
+    let part = show(&["--slice", "1:"]);
+    assert_eq!((&part["values"], &part["truncated"]), (&json!(values[1..]), &json!(false)));
+    let whole = show(&["--slice", ":"]);
+    assert_eq!((&whole["values"], &whole["truncated"]), (&Value::Null, &json!(true)));
+    assert_eq!(whole["first"], json!([0, 1, 2, 3, 4]));
+    for args in [&[][..], &["--slice", ":", "--stats"]] {
+        let object = show(args);
+        assert!(object.get("values").is_none() && object.get("truncated").is_none(), "{object}");
+    }
 }
 
 #[test]

@@ -9,6 +9,9 @@ use super::values::Values;
 use crate::error::Result;
 use crate::values::is_numeric;
 
+/// So many values of a part are all listed.
+const MOST: u64 = 10_000;
+
 /// The object of a tensor: `values` are those that are shown of it, and `stats` makes their statistics.
 pub(super) fn object(
     info: &TensorInfo<'_>,
@@ -23,6 +26,7 @@ pub(super) fn object(
     object.insert("dtype", info.dtype.name());
     object.insert("shape", shape(info.shape));
     object.insert("has_data", info.has_data);
+    let is_slice = slice.is_some();
     if let Some(slice) = slice {
         object.insert("slice", slice.as_str());
         object.insert("slice_shape", shape(values.info.shape));
@@ -32,6 +36,12 @@ pub(super) fn object(
         let (first, last) = if is_shown { preview::exact_ends(values)? } else { (Vec::new(), Vec::new()) };
         object.insert("first", first.into_iter().collect::<Value>());
         object.insert("last", last.into_iter().collect::<Value>());
+    }
+    if has_values && is_slice {
+        let all = if is_shown { preview::all_of_few(values, MOST)? } else { Some(Vec::new()) };
+        let is_truncated = all.is_none();
+        object.insert("values", all.map(|all| all.into_iter().collect::<Value>()));
+        object.insert("truncated", is_truncated);
     }
     object.insert("stats", if is_shown { of_stats(&stats()?) } else { Value::Null });
     Ok(object)

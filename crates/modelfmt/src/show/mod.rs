@@ -1,6 +1,7 @@
 //! Tensors as text: values, statistics and histogram, as the verifier of OINF prints them (OINF 1, "Verifier Output
 //! Examples"; CLI, `show`).
 
+mod decoded;
 mod histogram;
 mod json;
 mod metadata;
@@ -29,7 +30,7 @@ use values::{Part, Values};
 #[non_exhaustive]
 pub struct ShowOptions {
     /// Which part of each tensor; its statistics are those of the part. Little else of the tensor is read; memory does not depend on
-    /// how large the part is.
+    /// how large the part is. Where it cuts blocks, these are decoded.
     pub slice: Option<Slice>,
     /// Statistics alone, without values and histogram.
     pub stats_only: bool,

@@ -53,7 +53,7 @@ pub(super) fn elements(values: &Values<'_>, range: Range<u64>) -> Result<Vec<Str
     let dtype = read_as(values.info.dtype);
     let count = [range.end - range.start];
     let size = u64::from(dtype.size().unwrap_or(1));
-    // At most ten elements.
+    // At most ten elements, or as many as JSON lists.
     let mut bytes = vec![0; usize::try_from(count[0] * size).unwrap_or_default()];
     values.read_elements(range.start, &mut bytes)?;
     text(dtype, &count, &bytes).map_err(|error| values.invalid(range.start * size, count[0] * size, error))
@@ -65,6 +65,14 @@ pub(super) fn exact_ends(values: &Values<'_>) -> Result<(Vec<Value>, Vec<Value>)
     match total {
         0..=ALL => Ok((exact(values, 0..total)?, Vec::new())),
         _ => Ok((exact(values, 0..END)?, exact(values, total - END..total)?)),
+    }
+}
+
+/// All elements as they are, if they are no more than `most`.
+pub(super) fn all_of_few(values: &Values<'_>, most: u64) -> Result<Option<Vec<Value>>> {
+    match values.info.elements() {
+        total if total > most => Ok(None),
+        total => exact(values, 0..total).map(Some),
     }
 }
 
