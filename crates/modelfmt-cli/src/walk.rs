@@ -34,6 +34,7 @@ pub(crate) fn walk(folder: &Path) -> Found {
         }
         match entry {
             Ok(entry) if entry.file_type().is_dir() => {
+                walk.enter(entry.path());
                 if entry.depth() == MAX_DEPTH {
                     let why = format!("more than {MAX_DEPTH} folders deep; name it to have it verified");
                     walk.found.unreadable.push((entry.into_path(), why));
@@ -61,9 +62,22 @@ struct Walk {
     /// By the real path of each: the path by which it is opened, and whether that is a link.
     models: BTreeMap<PathBuf, (PathBuf, bool)>,
     named: HashSet<PathBuf>,
+    /// The folder of another kind that was entered last: its files are not told one by one.
+    foreign: Option<PathBuf>,
 }
 
 impl Walk {
+    fn enter(&mut self, folder: &Path) {
+        if let Some(hint) = modelfmt::foreign_folder(folder).filter(|_| !self.is_in_foreign(folder)) {
+            self.found.foreign.push((folder.to_owned(), hint));
+            self.foreign = Some(folder.to_owned());
+        }
+    }
+
+    fn is_in_foreign(&self, path: &Path) -> bool {
+        self.foreign.as_ref().is_some_and(|foreign| path.starts_with(foreign))
+    }
+
     fn add(&mut self, path: &Path, is_link: bool) {
         let look = match modelfmt::probe(path) {
             Ok(look) => look,
@@ -81,7 +95,7 @@ impl Walk {
             if is_link && !known.1 {
                 *known = (path.to_owned(), is_link);
             }
-        } else if let Some(hint) = look.foreign {
+        } else if let Some(hint) = look.foreign.filter(|_| !self.is_in_foreign(path)) {
             self.found.foreign.push((path.to_owned(), hint));
         } else {
             self.found.others += 1;

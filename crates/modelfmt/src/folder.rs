@@ -13,6 +13,8 @@ use modelfmt_core::source::FileSource;
 
 #[cfg(not(target_arch = "wasm32"))]
 use crate::error::{Error, Result};
+#[cfg(not(target_arch = "wasm32"))]
+use crate::foreign_folder::{foreign_folder, subfolders_with_models};
 use crate::formats::{Format, InOrder, MAX_INDEX_JSON, PROBE_LEN, Walk};
 use crate::unrecognized::{self, Stranger};
 
@@ -181,17 +183,23 @@ impl FoundModels {
         match (<[PathBuf; 1]>::try_from(self.models), self.foreign) {
             (Ok([model]), _) => Ok(model),
             (Err(models), _) if !models.is_empty() => Err(none(folder, Several(&models, folder).to_string())),
-            (Err(_), Some((path, hint))) => {
-                let name = path.file_name().unwrap_or_default().to_string_lossy();
-                Err(none(
-                    folder,
-                    format!("it is a folder without a model that modelfmt reads; of {name}: {hint}"),
-                ))
-            }
-            (Err(_), None) => {
-                let why = "it is a folder without a model file; name a file, or the index of a set";
-                Err(none(folder, why.to_owned()))
-            }
+            (Err(_), foreign) => Err(none(folder, without_model(folder, foreign))),
+        }
+    }
+}
+
+/// What a folder without a model is.
+#[cfg(not(target_arch = "wasm32"))]
+fn without_model(folder: &Path, foreign: Option<(PathBuf, &'static str)>) -> String {
+    match (foreign_folder(folder), foreign) {
+        (Some(hint), _) => hint.to_owned(),
+        (None, Some((path, hint))) => {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            format!("it is a folder without a model that modelfmt reads; of {name}: {hint}")
+        }
+        (None, None) => {
+            let why = || "it is a folder without a model file; name a file, or the index of a set".to_owned();
+            subfolders_with_models(folder).unwrap_or_else(why)
         }
     }
 }

@@ -213,6 +213,8 @@ mod error;
 #[cfg(not(target_arch = "wasm32"))]
 mod extract;
 mod folder;
+#[cfg(not(target_arch = "wasm32"))]
+mod foreign_folder;
 mod format_g;
 mod formats;
 mod globs;
@@ -283,6 +285,8 @@ pub use extract::{
 #[cfg(not(target_arch = "wasm32"))]
 pub use folder::probe;
 pub use folder::{FoundModels, Probe, find_models, is_model_name};
+#[cfg(not(target_arch = "wasm32"))]
+pub use foreign_folder::foreign_folder;
 pub use formats::{Format, PROBE_LEN, Target, UnknownFormat, UnknownTarget};
 pub use ggml_quant::{self, to_f32, to_f64};
 pub use globs::{GlobError, Globs};

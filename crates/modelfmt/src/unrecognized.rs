@@ -96,10 +96,8 @@ pub(crate) fn from_first_bytes(first: &[u8]) -> Stranger {
         [_, _, _, _, b'T', b'F', b'L', b'3', ..] => model(
             "it is a TensorFlow Lite model, which modelfmt does not read; export the tensors as safetensors",
         ),
-        // Protocol buffers: field 1, the version of the format, and then the producer's name or the graph.
-        [0x08, 1..=32, 0x12 | 0x3a, ..] => {
-            model("it is an ONNX model, which modelfmt does not read; export the tensors as safetensors")
-        }
+        [0x08, version @ 1..=32, rest @ ..] => of_versioned(*version, rest),
+        [0x0a, rest @ ..] if is_graph(rest) => model(TENSORFLOW),
         // A header of less than 100 MB, which is the most that a safetensors file has, and JSON after its length.
         [_, _, _, 0..=5, 0, 0, 0, 0, b'{', b'"', ..] => model(
             "it begins as safetensors do, but its header would be longer than the file: it is cut short; if you downloaded it, download it again",
@@ -112,6 +110,51 @@ pub(crate) fn from_first_bytes(first: &[u8]) -> Stranger {
     }
 }
 
+const ONNX: &str = "it is an ONNX model, which modelfmt does not read; export the tensors as safetensors";
+const CORE_ML: &str =
+    "it is a CoreML model, which modelfmt does not read; look for the model that it was converted from";
+const TENSORFLOW: &str = "it is a TensorFlow model, which modelfmt does not read; load it there and save the tensors as safetensors";
+
+/// Protocol buffers whose field 1 is a version: ONNX (its ModelProto), CoreML (its Model) and TensorFlow (its SavedModel). `rest` is what follows.
+fn of_versioned(version: u8, rest: &[u8]) -> Stranger {
+    // Of ONNX, field 2 is text, of the others a message; 7 is the graph, and 8 the sets of operators.
+    let inside = match rest {
+        [0x12, rest @ ..] => after_varint(rest),
+        [0x3a | 0x42, ..] => return model(ONNX),
+        _ => return other(&UNKNOWN),
+    };
+    match inside {
+        // A list of inputs or outputs, of functions, and metadata: what CoreML has to describe a model.
+        [0x0a, message @ ..] => match after_varint(message) {
+            // In TensorFlow, what the graph is about: its operators, tags and version, behind which the graph comes.
+            [0x12 | 0x1a | 0x22 | 0x2a | 0x32, ..] if version == 1 => model(TENSORFLOW),
+            _ => model(CORE_ML),
+        },
+        [0x12, ..] if version == 1 => model(TENSORFLOW),
+        [0xa2 | 0xaa, ..] => model(CORE_ML),
+        _ => model(ONNX),
+    }
+}
+
+/// Whether a message, behind its first tag, begins as a graph of TensorFlow (GraphDef): with a node, which has a name and an operator.
+fn is_graph(rest: &[u8]) -> bool {
+    let text = |bytes: &[u8]| -> Option<(usize, bool)> {
+        let (&len, text) = bytes.split_first()?;
+        let text = text.get(..usize::from(len))?;
+        let is_plain = text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_-./>:\\".contains(byte));
+        Some((usize::from(len) + 1, is_plain && (1..128).contains(&len)))
+    };
+    let [0x0a, name @ ..] = after_varint(rest) else { return false };
+    let Some((len, true)) = text(name) else { return false };
+    matches!(name.get(len..), Some([0x12, operator @ ..]) if text(operator).is_some_and(|(_, is_plain)| is_plain))
+}
+
+/// What is behind a number of seven bits a byte.
+fn after_varint(bytes: &[u8]) -> &[u8] {
+    let len = bytes.iter().take(9).take_while(|byte| **byte >= 0x80).count();
+    bytes.get(len + 1..).unwrap_or_default()
+}
+
 /// The first name in a zip archive says what wrote it.
 fn of_zip(first: &[u8]) -> Stranger {
     let name = first.get(30..).unwrap_or_default();
@@ -121,7 +164,7 @@ fn of_zip(first: &[u8]) -> Stranger {
         model("it is a zip archive of PyTorch; save the tensors as safetensors first")
     } else if name.ends_with(b".npy") {
         model("it is a zip archive of numpy arrays (.npz); save the tensors as safetensors first")
-    } else if name.ends_with(b"metadata.json") || name.ends_with(b".weights.h5") {
+    } else if matches!(name, b"metadata.json" | b"config.json") || name.ends_with(b".weights.h5") {
         model("it is a zip archive of Keras; save the tensors as safetensors first")
     } else {
         other("it is a zip archive, as PyTorch, numpy and Keras write; save the tensors as safetensors first")
@@ -157,7 +200,26 @@ mod tests {
             (b"\x93NUMPY\x01\0", true, "numpy"),
             (b"\x89HDF\r\n\x1a\n", true, "Keras"),
             (b"\x1c\0\0\0TFL3\x14\0", true, "TensorFlow Lite"),
-            (b"\x08\x08\x12\x07pytorch\x1a\x05", true, "ONNX"),
+            (b"\x08\x08\x12\x07pytorch\x1a\x05", true, "an ONNX"),
+            (b"\x08\x01\x12\x0bRust_onnx_w\x1a\x05", true, "an ONNX"),
+            (b"\x08\x07\x12\0\x1a\0:\x10", true, "an ONNX"),
+            (b"\x08\x07:\xc5\x02\n", true, "an ONNX"),
+            (b"\x08\x0aB\x04\n\0\x10\x11", true, "an ONNX"),
+            // An input named "image" with its type; functions alone; in version 1 too.
+            (b"\x08\x04\x12\xd2\x02\n\x14\n\x05image\x1a\x0b", true, "a CoreML"),
+            (b"\x08\x01\x12\x32\n\x14\n\x05image\x1a\x0b", true, "a CoreML"),
+            (b"\x08\x09\x12\x32\xa2\x01\x10\n\x04main", true, "a CoreML"),
+            // The operators of a SavedModel; its tags and version, where operators were left out; a graph without either.
+            (b"\x08\x01\x12\x9b\xe9\x04\n\x9b\x20\x12\xd3\x1f\n:\n\x03Add\x12", true, "a TensorFlow model"),
+            (b"\x08\x01\x12\x9b\xe9\x04\n\x10\"\x05serve*\x06", true, "a TensorFlow model"),
+            (b"\x08\x01\x12\x9b\xe9\x04\x12\x9b\x20\n", true, "a TensorFlow model"),
+            (b"\n\x2b\n\x05input\x12\x0bPlaceholder*\x0b", true, "a TensorFlow model"),
+            // A model of SentencePiece: a piece has a name and a score.
+            (b"\n\x0e\n\x05<unk>\x15\0\0\0\0\x18\x02", false, "no format"),
+            (b"\n\x0e\n\x05piece\x15\0\0\0\0\x18\x02", false, "no format"),
+            (b"\x08\x01", false, "no format"),
+            (b"\n", false, "no format"),
+            (&zip("config.json"), true, "of Keras"),
             (b"ALBR-ENC\x01\x02", true, "`apr` has encrypted"),
             (b"<!DOCTYPE html><html>", false, "web page"),
             (b"\xef\xbb\xbf\n  <html>", false, "web page"),

@@ -33,6 +33,46 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
+/// What has its models in subfolders says in which; checkpoints of other kinds are named as a whole.
+#[test]
+fn folders_of_other_kinds_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let (root, write) = (folder.path(), |path: &str, content: &[u8]| {
+        let path = folder.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    });
+    write("sd/model_index.json", b"{\"_class_name\": \"StableDiffusionPipeline\"}");
+    write("sd/scheduler/scheduler_config.json", b"{}");
+    for part in ["unet", "vae", "text_encoder"] {
+        copy("trained.mag", &root.join(format!("sd/{part}/model.safetensors")));
+    }
+    let error = modelfmt_in(root, "inspect sd").error();
+    let expected =
+        "it is a pipeline of diffusers; name one of its subfolders with models: text_encoder, unet, vae";
+    assert!(error.contains(expected), "{error}");
+    modelfmt_in(root, "inspect sd/vae").ok();
+
+    write("dcp/.metadata", b"\x80\x04\x95");
+    for name in ["__0_0.distcp", "__1_0.distcp"] {
+        write(
+            &format!("dcp/{name}"),
+            b"PK\x03\x04\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x10\0\0\0archive/data.pkl",
+        );
+    }
+    write("orbax/_CHECKPOINT_METADATA", b"{}");
+    write("orbax/default/manifest.ocdbt", b"x");
+    for (name, kind) in [("dcp", "(DCP)"), ("orbax", "Orbax")] {
+        let error = modelfmt_in(root, &format!("inspect {name}")).error();
+        assert!(error.contains(kind), "{error}");
+    }
+    // Each once, and not file by file.
+    let run = modelfmt_in(root, "verify -r .");
+    assert_eq!(run.stderr.matches("(DCP)").count(), 1, "{}", run.stderr);
+    assert_eq!(run.stderr.matches("Orbax").count(), 1, "{}", run.stderr);
+    assert!(!run.stderr.contains("of PyTorch"), "{}", run.stderr);
+}
+
 #[test]
 fn a_folder_with_one_model_stands_for_it() {
     let folder = folder();

@@ -1,0 +1,98 @@
+//! Folders that have no model that modelfmt reads: what they are, and where there may be one.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use crate::formats::Format;
+
+const DCP: &str = "it is a checkpoint of torch.distributed (DCP), which modelfmt does not read; `python -m torch.distributed.checkpoint.format_utils dcp_to_torch` makes one file of it, whose tensors can be saved as safetensors";
+const ORBAX: &str = "it is a checkpoint of Orbax (JAX), which modelfmt does not read; restore it there and save the tensors as safetensors";
+const SAVED_MODEL: &str = "it is a SavedModel of TensorFlow, which modelfmt does not read; load it there and save the tensors as safetensors";
+const TF_CHECKPOINT: &str = "it is a checkpoint of TensorFlow, which modelfmt does not read; load it there and save the tensors as safetensors";
+const CORE_ML: &str =
+    "it is a CoreML model, which modelfmt does not read; look for the model that it was converted from";
+
+/// Names looked at in a folder: the ones that tell are among few.
+const MOST: usize = 100_000;
+
+/// If a folder as a whole is a model of a kind that modelfmt does not read: which kind, and what helps. Only names are looked at.
+#[must_use]
+pub fn foreign_folder(folder: impl AsRef<Path>) -> Option<&'static str> {
+    let folder = folder.as_ref();
+    let names = names_in(folder);
+    let has = |name: &str| names.iter().any(|there| there == name);
+    let ends = |ending: &str| names.iter().any(|there| there.to_string_lossy().ends_with(ending));
+    match () {
+        () if ends(".distcp") => Some(DCP),
+        () if has("_CHECKPOINT_METADATA") || has("manifest.ocdbt") => Some(ORBAX),
+        () if has("_METADATA") && (has("_sharding") || has("checkpoint") || has("d")) => Some(ORBAX),
+        () if has("saved_model.pb") || has("saved_model.pbtxt") => Some(SAVED_MODEL),
+        () if has("checkpoint") && ends(".index") => Some(TF_CHECKPOINT),
+        () if has("coremldata.bin") => Some(CORE_ML),
+        () if has("Manifest.json") && folder.join("Data/com.apple.CoreML").is_dir() => Some(CORE_ML),
+        () => None,
+    }
+}
+
+/// What a folder without a model is, and which of its subfolders have one. `None` if there is nothing to say.
+pub(crate) fn subfolders_with_models(folder: &Path) -> Option<String> {
+    const SHOWN: usize = 12;
+    let names = names_in(folder);
+    let is_pipeline = names.iter().any(|name| name == "model_index.json");
+    let visible = names.into_iter().filter(|name| !name.to_string_lossy().starts_with('.'));
+    let mut with_models = visible.filter(|name| {
+        let inside = folder.join(name);
+        let is_model = |name: &OsString| Format::from_file_name(&name.to_string_lossy()).is_some();
+        inside.is_dir() && names_in(&inside).iter().any(is_model)
+    });
+    let shown: Vec<String> =
+        with_models.by_ref().take(SHOWN).map(|name| name.to_string_lossy().into_owned()).collect();
+    let what = if is_pipeline { "a pipeline of diffusers" } else { "a folder without a model file" };
+    let more = match with_models.count() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    (!shown.is_empty())
+        .then(|| format!("it is {what}; name one of its subfolders with models: {}{more}", shown.join(", ")))
+}
+
+/// The names in a folder, sorted; none if it cannot be read.
+fn names_in(folder: &Path) -> Vec<OsString> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<OsString> = entries.take(MOST).map(|entry| entry.file_name()).collect();
+    names.sort_unstable();
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn folders_of_other_kinds_are_named() {
+        let root = tempfile::tempdir().unwrap();
+        for (files, word) in [
+            (&[".metadata", "__0_0.distcp", "__1_0.distcp"][..], "DCP"),
+            (&["_CHECKPOINT_METADATA", "default/manifest.ocdbt"], "Orbax"),
+            (&["_METADATA", "_sharding", "manifest.ocdbt", "d/0"], "Orbax"),
+            (&["saved_model.pb", "variables/variables.index"], "TensorFlow"),
+            (&["checkpoint", "model.ckpt-1.index", "model.ckpt-1.data-00000-of-00001"], "TensorFlow"),
+            (&["Manifest.json", "Data/com.apple.CoreML/model.mlmodel"], "CoreML"),
+            (&["coremldata.bin", "model.mil", "weights/weight.bin"], "CoreML"),
+            (&["config.json", "notes.txt", "Manifest.json", "a.index"], ""),
+            (&[], ""),
+        ] {
+            let folder = root.path().join(files.concat().replace('/', "-") + "x");
+            for file in files {
+                let path = folder.join(file);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, "").unwrap();
+            }
+            let found = foreign_folder(&folder);
+            assert_eq!(found.is_some(), !word.is_empty(), "{files:?}: {found:?}");
+            assert!(found.unwrap_or_default().contains(word), "{files:?}: {found:?}");
+        }
+    }
+}
