@@ -7,8 +7,8 @@ use crate::compress;
 use crate::control::ControlHash;
 use crate::error::{Fault, WriteError};
 use crate::wire::{
-    ChunkFlags, FourCC, Header, MAX_ENTRY_COUNT, MAX_METADATA_ULEN, MAX_STRING_TABLE, METADATA_ALIGNMENT,
-    TocEntry, TocHeader, WEIGHT_ALIGNMENT,
+    ChunkFlags, FourCC, Header, MAX_CHUNK_NAME, MAX_ENTRY_COUNT, MAX_METADATA_ULEN, MAX_STRING_TABLE,
+    METADATA_ALIGNMENT, TocEntry, TocHeader, WEIGHT_ALIGNMENT,
 };
 
 /// A chunk to write.
@@ -70,6 +70,10 @@ impl Layout {
         for chunk in &chunks {
             if chunk.name.contains('\0') {
                 return Err(chunk.unfit(Fault::Nul));
+            }
+            let len = chunk.name.len() as u64;
+            if len > MAX_CHUNK_NAME {
+                return Err(chunk.unfit(Fault::TooMuch { found: len, max: MAX_CHUNK_NAME }));
             }
             if chunk.fourcc.is_misnamed(&chunk.name) {
                 return Err(chunk.unfit(Fault::ControlName(chunk.fourcc)));

@@ -313,7 +313,9 @@ impl ChunkList {
             for shard in &mut shards {
                 shard.chunk = add(FourCC::WTSH, &shard_name(shard.id), ChunkFlags::CHUNK_IS_MMAP_CRITICAL);
             }
-            for shard in shards.iter_mut().filter(|_| options.page_hashes.is_some()) {
+            // An empty shard has no page, and aerotensor refuses page hashes without one.
+            let has_pages = |shard: &&mut Shard| options.page_hashes.is_some() && shard.len > 0;
+            for shard in shards.iter_mut().filter(has_pages) {
                 let name = PageHashes::chunk_name(&shard_name(shard.id));
                 shard.pages = Some(add(FourCC::PHSH, &name, ChunkFlags::CHUNK_IS_OPTIONAL));
             }

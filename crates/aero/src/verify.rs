@@ -15,7 +15,7 @@ use crate::error::{Error, Fault, Hex};
 use crate::hashes::{Hashes, Pass, Span, Wanted};
 use crate::index::Index;
 use crate::pages::{PageHashes, Payload};
-use crate::wire::{FourCC, SHARD_ALIGNMENT};
+use crate::wire::{FourCC, MAX_CHUNK_NAME, SHARD_ALIGNMENT};
 
 /// The checks of one file.
 pub(crate) async fn findings<S: Fetch>(
@@ -202,6 +202,11 @@ impl<S: Fetch> Verifier<'_, S> {
             }
             if chunk.is_misnamed() {
                 let what = Fault::ControlName(chunk.fourcc);
+                self.found.structure.push(finding(&chunk.part(), entry_at(toc, position), what));
+            }
+            let len = chunk.name.len() as u64;
+            if len > MAX_CHUNK_NAME {
+                let what = format!("the name has {len} bytes, and aerotensor reads at most {MAX_CHUNK_NAME}");
                 self.found.structure.push(finding(&chunk.part(), entry_at(toc, position), what));
             }
             self.chunk_extent(position, &chunk);

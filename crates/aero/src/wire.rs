@@ -9,6 +9,8 @@ pub use crate::fourcc::FourCC;
 pub(crate) const MAX_ENTRY_COUNT: u64 = 1_000_000;
 /// AERO 0.1, "Limits": the most bytes of a string table.
 pub(crate) const MAX_STRING_TABLE: u64 = 1 << 29;
+/// Bytes of a chunk's name that aerotensor reads. The document has no such limit.
+pub(crate) const MAX_CHUNK_NAME: u64 = 4_096;
 /// AERO 0.1, "Limits": the most bytes of a metadata chunk, uncompressed.
 pub(crate) const MAX_METADATA_ULEN: u64 = 1 << 31;
 

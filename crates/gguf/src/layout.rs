@@ -27,7 +27,7 @@ impl Plan {
     ///
     /// # Errors
     /// [`WriteError::Unsupported`] for a tensor or key that ggml does not read: a dtype or block that ggml does not have, a rank
-    /// above 4, rows that are not whole blocks, a name of 64 bytes or more, a tensor without data, a key that is not ASCII or that
+    /// above 4, rows that are not whole blocks, a name of 64 bytes or more, a tensor without data, a key that is not ASCII (but see [`WriteOptions::utf8_keys`]) or that
     /// has more than 65,535 bytes, a name or key that is used twice, an alignment that is no power of two, the keys of a split.
     pub fn new<'a>(
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
@@ -36,6 +36,7 @@ impl Plan {
     ) -> Result<Self, WriteError> {
         let (alignment, replaced) = options.alignment_for(metadata)?;
         let metadata = replaced.as_ref().unwrap_or(metadata);
+        options.check_keys(metadata)?;
         if metadata.get(wire::SPLIT_COUNT).is_some_and(|count| !matches!(count.as_u64(), Some(0 | 1))) {
             return Err(unfit_key(wire::SPLIT_COUNT, Fault::SplitReserved));
         }
@@ -47,9 +48,6 @@ impl Plan {
         metadata: &Metadata,
         alignment: u32,
     ) -> Result<Self, WriteError> {
-        for key in metadata.keys() {
-            wire::check_key(key).map_err(|fault| unfit_key(key, fault))?;
-        }
         let mut tensors = TensorTable::default();
         for spec in specs {
             push(&mut tensors, &spec).map_err(|fault| WriteError::Unsupported {

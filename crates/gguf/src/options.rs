@@ -9,6 +9,7 @@ use crate::wire;
 pub struct WriteOptions {
     alignment: Option<u32>,
     pub(crate) shard_size: u64,
+    utf8_keys: bool,
 }
 
 impl Default for WriteOptions {
@@ -21,7 +22,7 @@ impl WriteOptions {
     /// The alignment of the metadata, files of a split of at most 2 GiB.
     #[must_use]
     pub const fn new() -> Self {
-        Self { alignment: None, shard_size: 2 << 30 }
+        Self { alignment: None, shard_size: 2 << 30, utf8_keys: false }
     }
 
     /// Aligns tensors to that power of two. `general.alignment` says so in the file, unless it is 32, which holds without.
@@ -36,6 +37,23 @@ impl WriteOptions {
     pub const fn shard_size(mut self, nbytes: u64) -> Self {
         self.shard_size = nbytes;
         self
+    }
+
+    /// Also writes keys that are not ASCII. GGUF does not allow them, and llama.cpp and gguf-py read and write them: for keys that a
+    /// file has already. `verify` reports them.
+    #[must_use]
+    pub const fn utf8_keys(mut self, utf8_keys: bool) -> Self {
+        self.utf8_keys = utf8_keys;
+        self
+    }
+
+    pub(crate) fn check_keys(&self, metadata: &Metadata) -> Result<(), WriteError> {
+        metadata.keys().try_for_each(|key| match wire::check_key(key) {
+            Err(Fault::KeyNotAscii) if self.utf8_keys => {
+                wire::check_key_len(key).map_err(|fault| unfit_key(key, fault))
+            }
+            checked => checked.map_err(|fault| unfit_key(key, fault)),
+        })
     }
 
     /// The alignment, and the metadata with it where they say something else.

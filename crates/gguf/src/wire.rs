@@ -160,8 +160,12 @@ impl TryFrom<u32> for ValueType {
 
 /// GGUF, `gguf_metadata_kv_t`: keys are ASCII of at most 65,535 bytes.
 pub(crate) fn check_key(key: &str) -> Result<(), Fault> {
+    if key.is_ascii() { check_key_len(key) } else { Err(Fault::KeyNotAscii) }
+}
+
+/// The same for keys in any script.
+pub(crate) fn check_key_len(key: &str) -> Result<(), Fault> {
     match key.len() {
-        _ if !key.is_ascii() => Err(Fault::KeyNotAscii),
         0..=MAX_KEY_LEN => Ok(()),
         len => Err(Fault::KeyLength(len as u64)),
     }

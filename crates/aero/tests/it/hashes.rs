@@ -31,6 +31,23 @@ fn pages(size: u64) -> Vec<Value> {
         .collect()
 }
 
+/// aerotensor refuses page hashes without a digest.
+#[test]
+fn an_empty_shard_has_no_page_hashes() {
+    let options = WriteOptions::new().page_hashes(Some(64)).shard_size(100);
+    for (sizes, pages) in [(&[0][..], 0), (&[0, 0], 0), (&[], 0), (&[100, 0], 1), (&[100, 0, 100], 2)] {
+        let file = model(sizes, &options);
+        let reader = open(&file).unwrap();
+        let names = reader.index().chunks().filter(|chunk| chunk.fourcc == aero::FourCC::PHSH);
+        assert_eq!(names.count(), pages, "{sizes:?}");
+        let report = reader.verify(VerifyLevel::Full);
+        assert!(report.is_ok(), "{sizes:?}: {report:?}");
+        for position in 0..sizes.len() {
+            reader.tensor_at(position).unwrap();
+        }
+    }
+}
+
 #[test]
 fn page_hashes_that_do_not_fit_are_refused() {
     let payload = |shard: &str, size: u64, digests: Vec<Value>| {

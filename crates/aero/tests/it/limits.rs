@@ -176,6 +176,24 @@ fn a_toc_of_a_million_entries_needs_a_million_entries() {
     assert!(matches!(Reader::from_source(file), Err(Error::Limit { found: 1_000_001, max: 1_000_000, .. })));
 }
 
+/// aerotensor reads names of up to 4,096 bytes, the document has no limit.
+#[test]
+fn a_name_that_aerotensor_does_not_read_is_a_finding() {
+    let name = "n".repeat(4_096);
+    let good =
+        file(&[(b"WTSH", "weights.shard0", 2, b""), (b"DATA", &name, 1, b"x"), (b"DATA", "m", 1, b"y")]);
+    let report = open(&good).unwrap().verify(VerifyLevel::Header);
+    assert!(!report.errors.iter().any(|error| error.contains("aerotensor")), "{report:?}");
+    // The NUL behind it becomes a part of it.
+    let end = good.windows(name.len()).position(|bytes| bytes == name.as_bytes()).unwrap() + name.len();
+    let long = patched(&patched(&good, end, b"n"), toc(1) + 36, &4_097u32.to_le_bytes());
+    let reader = open(&long).unwrap();
+    assert_eq!(reader.index().chunks().nth(1).unwrap().name.len(), 4_097);
+    let report = reader.verify(VerifyLevel::Header);
+    let finding = "the name has 4097 bytes, and aerotensor reads at most 4096";
+    assert!(report.errors.iter().any(|error| error.contains(finding)), "{report:?}");
+}
+
 #[test]
 fn files_that_ask_for_the_same_bytes_again_and_again_are_not_quadratic() {
     // 20,000 tensors that each cover nearly all of a shard of 1 MiB, each with a hash.

@@ -67,6 +67,9 @@ fn chunks_that_readers_would_refuse_are_refused() {
     assert_eq!(begin(vec![shard]), Fault::Compressed(FourCC::WTSH));
     let many = (0..1_000_001).map(|n| chunk(&n.to_string())).collect();
     assert_eq!(begin(many), Fault::TooMuch { found: 1_000_001, max: 1_000_000 });
+    let long = begin(vec![chunk(&"n".repeat(4_097))]);
+    assert_eq!(long, Fault::TooMuch { found: 4_097, max: 4_096 });
+    assert!(ChunkWriter::new(&sink, [0; 16], vec![chunk(&"n".repeat(4_096))]).is_ok());
     let zstd = chunk("a").with_flags(ChunkFlags::COMPRESSED_ZSTD);
     let mut writer = ChunkWriter::new(&sink, [0; 16], vec![zstd, chunk("b")]).unwrap();
     assert!(matches!(writer.place(0, 5), Err(WriteError::Unsupported { fault: Fault::ChunkUse(_), .. })));

@@ -4,7 +4,7 @@ use modelfmt_core::value::{Integer, List, Object, Value};
 
 use super::{Entry, MAX_ARRAYS, Metadata, skip, take, take_head, take_string};
 use crate::error::Fault;
-use crate::wire::{ALIGNMENT, ValueType, check_key};
+use crate::wire::{ALIGNMENT, ValueType, check_key_len};
 
 /// Why a tree is no value of a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -47,7 +47,8 @@ pub struct Hints {
 }
 
 impl Metadata {
-    /// Adds a key with the value of a tree.
+    /// Adds a key with the value of a tree. A key that is not ASCII is one that a file may have; a writer refuses it unless it is
+    /// [told not to](crate::WriteOptions::utf8_keys).
     ///
     /// A plain value gets the type that comes first of those that hold it: an integer i32, u32, i64 or u64, and a list of integers
     /// the first that holds all of them; a float f64. An empty list is one of i32. `general.alignment` is a u32.
@@ -59,7 +60,7 @@ impl Metadata {
     /// # Errors
     /// [`ValueError`], and nothing is added.
     pub fn push_tree(&mut self, key: &str, tree: &Value) -> Result<(), ValueError> {
-        check_key(key).map_err(ValueError::Key)?;
+        check_key_len(key).map_err(ValueError::Key)?;
         let mut bytes = Vec::new();
         let kind = match tree {
             Value::Object(object) => encode_object(object, &mut bytes)?,
@@ -431,7 +432,8 @@ mod tests {
         tree = Value::from_iter([tree]);
         assert_eq!(Metadata::new().push_tree("k", &tree), Err(ValueError::Depth));
         let mut metadata = Metadata::new();
-        assert_eq!(metadata.push_tree("é", &1.into()), Err(ValueError::Key(Fault::KeyNotAscii)));
+        let long = "é".repeat(40_000);
+        assert_eq!(metadata.push_tree(&long, &1.into()), Err(ValueError::Key(Fault::KeyLength(80_000))));
         metadata.push_tree("general.alignment", &64.into()).unwrap();
         assert_eq!(metadata.get("general.alignment"), Some(MetaValue::U32(64)));
         assert!(metadata.push_tree("general.alignment", &64.into()).is_err());

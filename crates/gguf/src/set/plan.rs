@@ -59,6 +59,7 @@ impl SetPlan {
         }
         let (alignment, replaced) = options.alignment_for(metadata)?;
         let metadata = replaced.as_ref().unwrap_or(metadata);
+        options.check_keys(metadata)?;
         let mut others = Metadata::new();
         if let Some(stated) = metadata.get(wire::ALIGNMENT) {
             others.push(wire::ALIGNMENT, stated).map_err(|fault| unfit_key(wire::ALIGNMENT, fault))?;

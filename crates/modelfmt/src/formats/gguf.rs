@@ -146,9 +146,11 @@ mod on {
     }
 
     fn options(job: &Job<'_>) -> WriteOptions {
+        // Which keys may be other than ASCII has been decided by where they come from.
+        let options = WriteOptions::new().utf8_keys(true);
         match job.options.align {
-            Some(align) => WriteOptions::new().alignment(align),
-            None => WriteOptions::new(),
+            Some(align) => options.alignment(align),
+            None => options,
         }
     }
 

@@ -43,8 +43,8 @@ impl Model {
 fn flat(model: &Model) -> Result<(Object, Said)> {
     let Content { keys: mut read, reserved, restored, said, config, .. } = Content::read(model)?;
     let mut keys = source::own(model)?;
-    if !source::is_native(model) && !read.contains_key(reserved::KEY) {
-        keys.remove(reserved::KEY); // a conversion wrote it, and `reserved` has what it says
+    if !source::is_native(model) && read.get(reserved::KEY) != keys.get(reserved::KEY) {
+        keys.remove(reserved::KEY); // a conversion wrote it, and `reserved` has what it says; `read` has the model's own
     }
     // As text in the file, and again the floats that they were.
     let floats = reserved.iter().flat_map(|reserved| reserved.floats.keys());

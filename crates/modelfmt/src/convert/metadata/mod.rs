@@ -15,6 +15,7 @@ pub(super) mod source;
 mod typed_lists;
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use modelfmt_core::DType;
 use modelfmt_core::value::{Object, Value, json};
@@ -97,7 +98,7 @@ impl Mapper<'_> {
         let mut metadata =
             Metadata { keys, manifest, losses, notes, name, architecture, ..Metadata::default() };
         if !reserved.is_empty() {
-            metadata.reserve(&reserved);
+            metadata.reserve(reserved, false);
         }
         metadata
     }
@@ -160,7 +161,8 @@ impl Mapper<'_> {
         if is_same_family(source, target) || (is_foreign && reserved.has_all_metadata()) {
             // What a format asks for, a file of it keeps, and the reserved key travels verbatim.
             let why = format!("{target} asks for another kind of value there");
-            let loss = |key| Unsupported::loss("metadata key", key, why.clone());
+            let why: Arc<str> = why.into();
+            let loss = |key| Unsupported::loss("metadata key", key, Arc::clone(&why));
             return changes.replaced.keys().map(loss).collect();
         }
         if !is_foreign {
@@ -273,11 +275,19 @@ impl Mapper<'_> {
 
     /// Puts in the values as the target takes them. Those of the keys in `typed` may have the form `{"type", "value"}`.
     fn put(&self, all: Object, typed: &HashSet<String>, hints: &mut Hints, metadata: &mut Metadata) {
+        let mut reasons = Reasons::default();
+        let is_gguf = self.target.metadata == Kind::TypedLists;
+        let not_ascii = if is_gguf { typed_lists::not_ascii(hints) } else { HashSet::new() };
         for (key, value) in all {
+            if is_gguf && !key.is_ascii() && !not_ascii.contains(&key) {
+                let why = reasons.shared("keys of GGUF are ASCII".to_owned());
+                metadata.losses.push(Unsupported::loss("metadata key", &key, why));
+                continue;
+            }
             let is_typed = typed.contains(&key);
             match self.value(&key, &value, is_typed, hints) {
                 Ok(value) => _ = metadata.keys.insert(key, value),
-                Err(why) => match self.as_text(&key, &value, is_typed, why) {
+                Err(why) => match self.as_text(&key, &value, is_typed, reasons.shared(why)) {
                     Ok(text) => {
                         hints.text.push(key.clone());
                         metadata.keys.insert(key, text);
@@ -303,7 +313,7 @@ impl Mapper<'_> {
     }
 
     /// The value as text, if that is asked for and helps; else what is lost, and what would help.
-    fn as_text(&self, key: &str, value: &Value, typed: bool, why: String) -> Result<Value, Unsupported> {
+    fn as_text(&self, key: &str, value: &Value, typed: bool, why: Arc<str>) -> Result<Value, Unsupported> {
         let loss = Unsupported::loss("metadata key", key, why);
         if !self.target.format.takes(Choice::Stringify) {
             return Err(loss);
@@ -324,12 +334,7 @@ impl Mapper<'_> {
         if !is_of_gguf || !(is_text || matches!(self.target.metadata, Kind::Index | Kind::Object)) {
             return;
         }
-        let reserved = Reserved::with_hints(origin, hints);
-        if metadata.keys.contains_key(KEY) || !is_text {
-            return metadata.reserve(&reserved);
-        }
-        let text = json::to_string(&reserved.to_object()).unwrap_or_default();
-        metadata.keys.insert(KEY, text);
+        metadata.reserve(Reserved::with_hints(origin, hints), is_text);
     }
 
     fn map_sizevars(&self, metadata: &mut Metadata) {
@@ -419,28 +424,18 @@ impl Metadata {
         });
     }
 
-    /// Puts the reserved key in, or says what is lost because the model already uses it.
-    fn reserve(&mut self, reserved: &Reserved) {
-        if self.keys.try_insert(KEY, reserved.to_object()).is_ok() {
-            return;
+    /// Puts the reserved key in, as an object or as its text. What the model itself has under it is kept aside there.
+    fn reserve(&mut self, mut reserved: Reserved, is_text: bool) {
+        if let Some(own) = self.keys.remove(KEY) {
+            self.notes
+                .push(format!("{KEY} is kept aside, for the way back: what modelfmt keeps has that key"));
+            reserved.aside.insert(KEY, own);
         }
-        let taken = || format!("the metadata key {KEY:?}, which would say so, is in use");
-        for (_, declared) in &reserved.declared {
-            self.losses.push(Unsupported::loss("declared tensor", &declared.name, taken()));
-        }
-        for name in &reserved.shapes {
-            self.losses.push(Unsupported::loss("the shape [] of tensor", name, taken()));
-        }
-        for (name, _) in &reserved.quants {
-            self.losses.push(Unsupported::loss(super::values::quants::SUBJECT, name, taken()));
-        }
-        for key in reserved.hints.types.keys() {
-            self.losses.push(Unsupported::loss("type of metadata key", key, taken()));
-        }
-        let keys = reserved.metadata.keys().chain(reserved.sizevars.keys());
-        let keys = keys.chain(reserved.aside.keys()).chain(reserved.floats.keys());
-        for key in keys {
-            self.losses.push(Unsupported::loss("metadata key", key, taken()));
+        let object = reserved.to_object();
+        if is_text {
+            self.keys.insert(KEY, json::to_string(&object).unwrap_or_default());
+        } else {
+            self.keys.insert(KEY, object);
         }
     }
 }
@@ -488,6 +483,21 @@ fn left_out(gone: &[(String, Value)], keys: &Object, stem: &str) -> Vec<String> 
         format!("{key} {text} is left out: an earlier conversion put it in, the model itself does not say it")
     };
     gone.iter().filter(is_news).map(note).collect()
+}
+
+/// Why keys do not fit: of many keys it is the same few texts, and each is kept once.
+#[derive(Default)]
+struct Reasons(HashSet<Arc<str>>);
+
+impl Reasons {
+    fn shared(&mut self, why: String) -> Arc<str> {
+        if let Some(known) = self.0.get(&*why) {
+            return Arc::clone(known);
+        }
+        let why: Arc<str> = why.into();
+        self.0.insert(Arc::clone(&why));
+        why
+    }
 }
 
 fn typed_names(reserved: &Reserved) -> Object {

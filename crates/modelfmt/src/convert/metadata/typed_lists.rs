@@ -1,6 +1,6 @@
 //! Metadata of GGUF, whose values have types that JSON does not tell, and which holds neither objects nor null.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use modelfmt_core::value::{Object, Value, json};
 use modelfmt_core::{DType, Kind};
@@ -19,7 +19,8 @@ pub(super) fn hints(model: &Model) -> Hints {
     };
     let modelfmt_gguf::Hints { types, stored } = metadata.hints();
     // Containers sort them, or put some of them aside.
-    let keys = if metadata.len() > 1 { metadata.keys().map(str::to_owned).collect() } else { Vec::new() };
+    let says_more = metadata.len() > 1 || metadata.keys().any(|key| !key.is_ascii());
+    let keys = if says_more { metadata.keys().map(str::to_owned).collect() } else { Vec::new() };
     Hints { types, stored, keys, text: Vec::new() }
 }
 
@@ -73,6 +74,11 @@ pub(super) fn in_order(all: Object, order: &[String]) -> Object {
     let mut all: Vec<(String, Value)> = all.into_iter().collect();
     all.sort_by_key(|(key, _)| places.get(key.as_str()).copied().unwrap_or(order.len()));
     all.into_iter().collect()
+}
+
+/// The keys that are not ASCII, as the document asks for, and that a GGUF file had all the same.
+pub(super) fn not_ascii(hints: &Hints) -> HashSet<String> {
+    hints.keys.iter().filter(|key| !key.is_ascii()).cloned().collect()
 }
 
 /// The value in the form that the format takes, or why it cannot. `typed` says whether an object may be a value with its type.

@@ -299,6 +299,32 @@ fn values_of_json_get_types() {
     assert_eq!(bytes, Some(8192));
 }
 
+/// llama.cpp and gguf-py take keys that are not ASCII: a file that has some keeps them, and `verify` says so. Of other sources they are
+/// losses, and so is one that the user gives.
+#[test]
+fn keys_that_are_not_ascii_stay_where_a_file_has_them() {
+    for keys in [&["größe", "é", "plain"][..], &["é"]] {
+        let mut metadata = Metadata::new();
+        keys.iter().for_each(|key| metadata.push(key, MetaValue::U8(7)).unwrap());
+        let plan = Plan::new([], &metadata, &WriteOptions::new().utf8_keys(true)).unwrap();
+        let file = MemoryFile::new();
+        plan.write(&Vec::<Vec<u8>>::new(), &file, &Execution::sequential()).unwrap();
+        let bytes = file.into_bytes();
+        let source = open("m.gguf", bytes.clone());
+        assert!(gguf_bytes(&source) == bytes, "{keys:?}");
+        assert!(round_trips(&bytes, "keys") > 8);
+        let report = source.verify(VerifyLevel::Header);
+        let errors = &report.errors;
+        assert!(errors.iter().any(|error| error.contains("\"é\": the key is not ASCII")), "{errors:?}");
+        let given = options(|o| o.metadata = Some(object(r#"{"ö": 1}"#)));
+        let error = all(&try_convert(&source, Format::Gguf, &given).unwrap_err());
+        assert!(
+            error.contains("metadata key \"ö\": keys of GGUF are ASCII") && !error.contains("é"),
+            "{error}"
+        );
+    }
+}
+
 #[test]
 fn what_gguf_does_not_hold_is_listed_or_text() {
     let keys = r#"{"apr_version": "2.0.0", "model_type": "t", "architecture": {"n": 1}, "none": null, "mixed": [1, "a"], "é": 1,
