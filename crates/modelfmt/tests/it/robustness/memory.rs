@@ -435,7 +435,7 @@ fn what_takes_more_is_bounded() {
         let model = Model::from_source("keys", bytes).unwrap();
         let (_, held) = peak(|| model.metadata().unwrap());
         println!("json, {count} keys: {held} bytes held for {len}: {:.1} times", held as f64 / len as f64);
-        assert!(held <= 15 * len, "{held} for {len}");
+        assert!(held <= 10 * len, "{held} for {len}");
     }
     let numbers = vec!["0"; 200_000].join(",");
     let keys = object_of_keys(28_700, "0");
