@@ -59,7 +59,7 @@ fn a_slice_cuts_blocks() {
         if !["q4_0", "q8_0", "q6_k", "q4_k", "iq2_s", "tq1_0", "i8", "i64"].contains(&name) {
             continue;
         }
-        let (rows, columns) = (rows.as_u64().unwrap() as usize, columns.as_u64().unwrap() as usize);
+        let [rows, columns] = [rows, columns].map(|size| usize::try_from(size.as_u64().unwrap()).unwrap());
         let whole = values(name, ":")["values"].as_array().unwrap().clone();
         assert_eq!(whole.len(), rows * columns, "{name}");
         let (last, at) = (rows - 1, |row: usize, column: usize| whole[row * columns + column].clone());
