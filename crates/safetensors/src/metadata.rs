@@ -1,5 +1,6 @@
 //! `__metadata__` as it is kept: text after text. It becomes an object when it is asked for, which takes several times as
 //! much memory where texts are short.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::sync::OnceLock;
 

@@ -1,4 +1,5 @@
 //! Bytes → [`Index`], without I/O.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
 

@@ -1,12 +1,14 @@
 //! What serde_json does not say: where in the text it stood, and how deep the text nests.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{CommonError, Limits};
 
 /// The byte of `text` at which serde_json stopped. Its lines count from 1, its columns the bytes read of that line.
 pub(crate) fn offset(text: &str, error: &serde_json::Error) -> u64 {
-    let newlines = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
+    let newlines =
+        text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at.saturating_add(1));
     let start = std::iter::once(0).chain(newlines).nth(error.line().saturating_sub(1)).unwrap_or(text.len());
-    (start + error.column().saturating_sub(1)).min(text.len()) as u64
+    start.saturating_add(error.column().saturating_sub(1)).min(text.len()) as u64
 }
 
 /// What serde_json says, without the place, and whether it is the JSON itself that is wrong.
@@ -31,7 +33,7 @@ pub(crate) fn check_depth(text: &str, limits: &Limits) -> Result<(), CommonError
             b'"' => in_string = !in_string,
             _ if in_string => {}
             b'{' | b'[' => {
-                depth += 1;
+                depth = depth.saturating_add(1);
                 deepest = deepest.max(depth);
             }
             b'}' | b']' => depth = depth.saturating_sub(1),

@@ -1,5 +1,6 @@
 //! What `verify` looks at. The format has no checksum; all its rules are checked when a file is opened
 //! (docs/formats/safetensors.md#no-checksum).
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{Report, VerifyLevel};
 

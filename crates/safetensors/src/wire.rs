@@ -1,4 +1,5 @@
 //! The header as it is in the file: a length, then JSON.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{DType, author::align_up};
 
@@ -72,10 +73,11 @@ pub(crate) fn push_string(out: &mut Vec<u8>, text: &str) {
         out.extend_from_slice(text.as_bytes().get(plain..at).unwrap_or_default());
         out.extend_from_slice(escape);
         if escape == b"\\u00" {
-            let digit = |n: u8| if n < 10 { b'0' + n } else { b'a' + (n - 10) };
+            // Below 0x20, so the first digit is 0 or 1.
+            let digit = |n: u8| b"0123456789abcdef".get(usize::from(n)).copied().unwrap_or(b'0');
             out.extend_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
         }
-        plain = at + 1;
+        plain = at.saturating_add(1);
     }
     out.extend_from_slice(text.as_bytes().get(plain..).unwrap_or_default());
     out.push(b'"');
@@ -103,7 +105,7 @@ pub(crate) fn push_entry(out: &mut Vec<u8>, name: &str, dtype: &str, shape: &[u6
 fn push_number(out: &mut Vec<u8>, mut number: u64) {
     let start = out.len();
     loop {
-        out.push(b'0' + u8::try_from(number % 10).unwrap_or(0)); // a digit
+        out.push(b'0'.saturating_add(u8::try_from(number % 10).unwrap_or(0))); // a digit
         number /= 10;
         if number == 0 {
             break;

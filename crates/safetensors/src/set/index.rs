@@ -1,4 +1,5 @@
 //! The index JSON: which tensor is in which file.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
 //! The sharded form: an index JSON, and files that it names.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod index;
 mod plan;

@@ -61,11 +61,11 @@ impl SetPlan {
         let strings = Some(strings).filter(|strings| !strings.is_empty());
         let plans = divide(specs, strings.as_ref(), options)?;
         let count = plans.len();
-        let mut first = 0;
+        let mut first = 0_usize;
         let shards = plans.into_iter().enumerate().map(|(number, plan)| {
-            let name = format!("{stem}-{:05}-of-{count:05}.safetensors", number + 1);
+            let name = format!("{stem}-{:05}-of-{count:05}.safetensors", number.saturating_add(1));
             let shard = Shard { name, first, plan };
-            first += shard.plan.tensors().len();
+            first = shard.plan.tensors().len().saturating_add(first);
             shard
         });
         let shards: Vec<Shard> = shards.collect();

@@ -1,4 +1,5 @@
 //! What `verify` looks at in a set: every file opens, and the index and the files agree on which file has which tensor.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{
     FetchFiles, Part, Report, VerifyLevel,
@@ -19,7 +20,7 @@ pub(super) async fn report<F: FetchFiles>(
         let Some((name, file)) = index.names().name(position).zip(index.shard_of(position)) else { continue };
         let Ok(shard) = set.shard(file).await else { continue }; // reported once, below
         if shard.index().tensors().find(name).is_some() {
-            held.get_mut(file).into_iter().for_each(|count| *count += 1);
+            held.get_mut(file).into_iter().for_each(|count| *count = (*count).saturating_add(1));
         } else {
             let part = Part::entry("tensor", position as u64).with_name(name);
             findings.push(format!(
