@@ -1,4 +1,5 @@
 //! The two checksums that writers of MAG 1 use.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use crate::v1::wire::FileHeader;
 

@@ -1,4 +1,5 @@
 //! The dtypes of versions 0.1 to 0.3.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::DType;
 

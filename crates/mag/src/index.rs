@@ -1,4 +1,5 @@
 //! What a MAG file holds and where, checked and owned.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::value::Object;
 use modelfmt_core::{TensorTable, author::Extent};
@@ -100,10 +101,12 @@ impl Index {
     #[must_use]
     pub fn heap_size(&self) -> usize {
         #[cfg(feature = "v0_3")]
-        let manifest =
-            self.manifest.as_ref().map_or(0, |manifest| size_of::<Manifest>() + manifest.heap_size());
+        let manifest = self
+            .manifest
+            .as_ref()
+            .map_or(0, |manifest| size_of::<Manifest>().saturating_add(manifest.heap_size()));
         #[cfg(not(feature = "v0_3"))]
         let manifest = 0;
-        self.tensors.heap_size() + self.numbers.heap_size() + manifest
+        self.tensors.heap_size().saturating_add(self.numbers.heap_size()).saturating_add(manifest)
     }
 }

@@ -1,4 +1,5 @@
 //! The manifest of version 0.3, without the tensors.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -61,7 +62,10 @@ impl Manifest {
 
     /// Bytes of heap that it holds; a tree that has been asked for comes on top.
     pub(crate) fn heap_size(&self) -> usize {
-        self.timestamp.len() + self.magnetron_version.len() + self.metadata_text.len()
+        self.timestamp
+            .len()
+            .saturating_add(self.magnetron_version.len())
+            .saturating_add(self.metadata_text.len())
     }
 }
 

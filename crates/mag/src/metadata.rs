@@ -1,4 +1,5 @@
 //! Metadata of version 1: numbers by key.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::sync::OnceLock;
 
@@ -52,7 +53,7 @@ impl Numbers {
 
     /// Bytes of heap that the entries take.
     pub(crate) fn heap_size(&self) -> usize {
-        self.keys.heap_size() + self.values.capacity() * size_of::<Number>()
+        self.keys.heap_size().saturating_add(self.values.capacity().saturating_mul(size_of::<Number>()))
     }
 
     /// Room for so many entries.

@@ -1,4 +1,5 @@
 //! Detects the version of a file, and calls the parser of that version.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
 

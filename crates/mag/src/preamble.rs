@@ -1,4 +1,5 @@
 //! The first eight bytes, which all versions have in common.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{Part, author::Cursor};
 

@@ -1,4 +1,5 @@
 //! Checks that opening does not make. The check names are the same as in `modelfmt verify`.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{
     Fetch, Part, Report, VerifyLevel,
@@ -187,6 +188,6 @@ struct Gap {
 
 impl Gap {
     const fn is_too_long(&self, alignment: u64) -> bool {
-        self.end - self.begin >= alignment
+        self.end.saturating_sub(self.begin) >= alignment
     }
 }

@@ -1,4 +1,5 @@
 //! Which generation of the format a file is of.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
 

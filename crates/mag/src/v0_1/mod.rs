@@ -11,6 +11,7 @@
 //! │ values                       │ 0.1.0: without gaps; 0.2.0: each at a multiple of 16
 //! └──────────────────────────────┘
 //! ```
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod wire;
 
@@ -108,7 +109,7 @@ impl Parser {
         let have = self.file_len.saturating_sub(c.offset());
         let part = Part::new("header").with_field("number of tensors");
         let room = Limits::fits(part, c.offset(), tensors, MIN_DESCRIPTOR_LEN, have)?;
-        self.check_len(c.offset() + tensors * MIN_DESCRIPTOR_LEN)?;
+        self.check_len(c.offset().saturating_add(tensors.saturating_mul(MIN_DESCRIPTOR_LEN)))?;
         let mut end = c.clone();
         (0..tensors).try_for_each(|entry| wire::skip_descriptor(&mut end, entry))?;
         let covered = bytes.get(COVERED_FROM..end.consumed()).unwrap_or_default();
@@ -165,7 +166,11 @@ impl Parser {
         let part = Part::entry("descriptor", entry);
         let Some(name) = usize::try_from(number).ok().and_then(|number| names.name(number)) else {
             let fault = Fault::NameNumber { found: number, count: names.len() };
-            return Err(Error::Malformed { part: part.with_field("name"), at: at + Field::NAME, fault });
+            return Err(Error::Malformed {
+                part: part.with_field("name"),
+                at: at.saturating_add(Field::NAME),
+                fault,
+            });
         };
         let part = part.with_name(name);
         Limits::check("the rank of a tensor", dims.len() as u64, self.limits.rank)?;
@@ -173,17 +178,17 @@ impl Parser {
         let tensor = NewTensor { name, dtype, offset: begin, packed_nbytes: 0 };
         let nbytes = table.push(tensor, dims).map_err(|fault| wire::unlisted(part.clone(), at, fault))?;
         // Every type of MAG has whole bytes an element.
-        let expected = nbytes / u64::from(dtype.size().unwrap_or(1));
+        let expected = nbytes.checked_div(dtype.size().unwrap_or(1).into()).unwrap_or_default();
         if elements != expected {
             let fault = Fault::Numel { found: elements, expected };
             return Err(Error::Malformed {
                 part: part.with_field("elements"),
-                at: at + Field::ELEMENTS,
+                at: at.saturating_add(Field::ELEMENTS),
                 fault,
             });
         }
         data.part(offset, nbytes)
-            .map_err(|fault| common(part.with_field("offset"), at + Field::OFFSET, fault))?;
+            .map_err(|fault| common(part.with_field("offset"), at.saturating_add(Field::OFFSET), fault))?;
         Ok(())
     }
 }

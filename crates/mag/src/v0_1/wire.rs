@@ -1,4 +1,5 @@
 //! The parts of a snapshot as they are on disk. Little-endian, none of them aligned.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{
     CommonFault, DType, Limits, Part,
@@ -81,17 +82,22 @@ pub(crate) fn strings(c: &mut Cursor<'_>, limits: &Limits) -> Result<NameTable> 
         return Err(malformed(c.part("count"), at, Fault::PoolCount(count)));
     }
     let offsets_at = c.offset();
-    let offsets = c.bytes((u64::from(count) + 1) * 4, "offsets")?.as_chunks().0;
+    let offsets = c.bytes((u64::from(count) + 1).saturating_mul(4), "offsets")?.as_chunks().0;
     let offsets = || offsets.iter().map(|&bytes| u32::from_le_bytes(bytes));
     let ascends = offsets().zip(offsets().skip(1)).position(|(a, b)| a >= b);
-    if let Some(position) =
-        ascends.map(|first| first + 1).or_else(|| offsets().next().filter(|&n| n != 0).map(|_| 0))
+    if let Some(position) = ascends
+        .map(|first| first.saturating_add(1))
+        .or_else(|| offsets().next().filter(|&n| n != 0).map(|_| 0))
     {
-        return Err(malformed(c.part("offsets"), offsets_at + 4 * position as u64, Fault::PoolOffsets));
+        return Err(malformed(
+            c.part("offsets"),
+            offsets_at.saturating_add((position as u64).saturating_mul(4)),
+            Fault::PoolOffsets,
+        ));
     }
     let len = offsets().next_back().unwrap_or_default();
     if len > MAX_POOL_LEN {
-        let at = offsets_at + 4 * u64::from(count);
+        let at = offsets_at.saturating_add(u64::from(count).saturating_mul(4));
         return Err(malformed(c.part("offsets"), at, Fault::PoolLength(len)));
     }
     let mut names = NameTable::with_capacity(usize::try_from(count).unwrap_or_default());
@@ -99,7 +105,7 @@ pub(crate) fn strings(c: &mut Cursor<'_>, limits: &Limits) -> Result<NameTable> 
     let mut text = Cursor::new(c.bytes(u64::from(len), "strings")?, text_at);
     for (entry, (start, end)) in offsets().zip(offsets().skip(1)).enumerate() {
         text.record("string", Some(entry as u64));
-        let (at, len) = (text.offset(), u64::from(end - start));
+        let (at, len) = (text.offset(), u64::from(end.saturating_sub(start)));
         Limits::check("the length of a tensor name", len, limits.name_len)?;
         let name = text.str(len, "text")?;
         if name.contains('\0') {
@@ -155,7 +161,7 @@ pub(crate) fn descriptor<'a>(
     let (rank, code, zeros) = (c.u8("rank")?, c.u8("dtype")?, c.u16("zeros")?);
     let (name, elements, offset) = (c.u32("name")?, c.u64("elements")?, c.u64("offset")?);
     let dims = c.u64s(u64::from(rank), "dims")?;
-    let fault = |field, within, fault: Fault| malformed(c.part(field), at + within, fault);
+    let fault = |field, within, fault: Fault| malformed(c.part(field), at.saturating_add(within), fault);
     if rank > MAX_RANK {
         return Err(fault("rank", 0, Fault::Rank64(rank)));
     }
@@ -178,7 +184,9 @@ pub(crate) fn descriptor<'a>(
 /// The error of a tensor that cannot be listed: a name that another has, or a shape beyond what a file holds.
 pub(crate) fn unlisted(part: Part, at: u64, fault: CommonFault) -> Error {
     match fault {
-        CommonFault::Duplicate(_) => malformed(part.with_field("name"), at + Field::NAME, fault),
-        _ => malformed(part.with_field("dims"), at + Field::DIMS, fault),
+        CommonFault::Duplicate(_) => {
+            malformed(part.with_field("name"), at.saturating_add(Field::NAME), fault)
+        }
+        _ => malformed(part.with_field("dims"), at.saturating_add(Field::DIMS), fault),
     }
 }

@@ -1,4 +1,5 @@
 //! The manifest's JSON, read in one pass into the flat tables: no tree, and no allocation for a tensor whose name has no escapes.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
 

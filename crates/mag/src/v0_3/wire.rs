@@ -1,4 +1,5 @@
 //! The header of version 0.3, 44 bytes. It is little-endian, whatever the values are.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{
     Limits, Part,

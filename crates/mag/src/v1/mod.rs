@@ -1,4 +1,5 @@
 //! Version 1: header, metadata records and tensor records → [`Index`].
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 pub(crate) mod records;
 pub(crate) mod wire;
@@ -60,7 +61,9 @@ impl Records {
 
     /// The bytes that the records which are still to come take at least.
     fn min_left(&self) -> u64 {
-        self.metadata_left() * MetadataRecord::MIN_LEN + self.tensors_left() * MIN_TENSOR_LEN
+        self.metadata_left()
+            .saturating_mul(MetadataRecord::MIN_LEN)
+            .saturating_add(self.tensors_left().saturating_mul(MIN_TENSOR_LEN))
     }
 }
 
@@ -81,14 +84,18 @@ impl Parser {
         let (tensors, entries) = (u64::from(header.num_tensors), u64::from(header.num_meta_kv));
         Limits::check("the number of tensors", tensors, self.limits.tensors)?;
         Limits::check("the number of metadata entries", entries, self.limits.entries)?;
-        let metadata_len = entries * MetadataRecord::MIN_LEN;
+        let metadata_len = entries.saturating_mul(MetadataRecord::MIN_LEN);
         let have = self.file_len.saturating_sub(HEADER_LEN);
         let part = Part::new("header").with_field("num_meta_kv");
         let entries = Limits::fits(part, HEADER_LEN, entries, MetadataRecord::MIN_LEN, have)?;
         let part = Part::new("header").with_field("num_tensors");
         let have = have.saturating_sub(metadata_len);
         let tensors = Limits::fits(part, HEADER_LEN, tensors, MIN_TENSOR_LEN, have)?;
-        self.check_len(HEADER_LEN + metadata_len + tensors as u64 * MIN_TENSOR_LEN)?;
+        self.check_len(
+            HEADER_LEN
+                .saturating_add(metadata_len)
+                .saturating_add((tensors as u64).saturating_mul(MIN_TENSOR_LEN)),
+        )?;
         let (entries, tensors) = (entries.min(ROOM), tensors.min(ROOM));
         Ok(Records {
             header,
@@ -105,7 +112,11 @@ impl Parser {
             match self.record(records, c) {
                 Ok(()) => complete = c.consumed(),
                 // The record goes on after the bytes that we were given.
-                Err(Error::Truncated { .. }) if c.offset() + (c.remaining() as u64) < self.file_len => break,
+                Err(Error::Truncated { .. })
+                    if c.offset().saturating_add(c.remaining() as u64) < self.file_len =>
+                {
+                    break;
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -146,16 +157,20 @@ impl Parser {
         let tensor = NewTensor { name, dtype, offset: Some(offset), packed_nbytes: 0 };
         let nbytes = tensors.push(tensor, shape).map_err(|fault| match fault {
             CommonFault::Duplicate(_) => common(part("key"), c.offset().saturating_sub(name_len), fault),
-            _ => common(part("shape"), at + TensorField::SHAPE, fault),
+            _ => common(part("shape"), at.saturating_add(TensorField::SHAPE), fault),
         })?;
         // Every type of MAG has whole bytes an element.
-        let expected = nbytes / u64::from(dtype.size().unwrap_or(1));
+        let expected = nbytes.checked_div(dtype.size().unwrap_or(1).into()).unwrap_or_default();
         if numel != expected {
             let fault = Fault::Numel { found: numel, expected };
-            return Err(Error::Malformed { part: part("numel"), at: at + TensorField::NUMEL, fault });
+            return Err(Error::Malformed {
+                part: part("numel"),
+                at: at.saturating_add(TensorField::NUMEL),
+                fault,
+            });
         }
         Extent::new(offset, nbytes, self.file_len)
-            .map_err(|fault| common(part("offset"), at + TensorField::OFFSET, fault))?;
+            .map_err(|fault| common(part("offset"), at.saturating_add(TensorField::OFFSET), fault))?;
         Ok(())
     }
 }
@@ -189,7 +204,7 @@ impl Parser {
         let begun = c.consumed();
         let complete = self.records(&mut records, &mut c)?;
         records.running.update(bytes.get(begun..complete).unwrap_or_default());
-        self.at += complete as u64;
+        self.at = self.at.saturating_add(complete as u64);
         if records.min_left() > 0 {
             self.carry = bytes.get(complete..).unwrap_or_default().to_vec();
         }

@@ -1,4 +1,5 @@
 //! Header and records of a file of version 1 that is to be written.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{Part, TensorTable};
 
@@ -9,9 +10,11 @@ use crate::v1::wire::{FileHeader, MetadataRecord, TensorRecord, code_of};
 
 /// How many bytes they take.
 pub(crate) fn len(tensors: &TensorTable, numbers: &Numbers) -> u64 {
-    let entries: u64 = numbers.iter().map(|(key, _)| 16 + key.len() as u64).sum();
-    let tensors = tensors.iter().map(|t| 24 + 8 * t.shape.len() as u64 + t.name.len() as u64);
-    FileHeader::LEN as u64 + entries + tensors.sum::<u64>()
+    let entries: u64 = numbers.iter().map(|(key, _)| (key.len() as u64).saturating_add(16)).sum();
+    let tensors = tensors.iter().map(|t| {
+        (t.shape.len() as u64).saturating_mul(8).saturating_add(24).saturating_add(t.name.len() as u64)
+    });
+    (FileHeader::LEN as u64).saturating_add(entries).saturating_add(tensors.sum::<u64>())
 }
 
 /// The bytes, with their checksum.

@@ -1,4 +1,5 @@
 //! The records as they are on disk: MAG 1, "File Header", "Metadata Record", "Tensor Record". Little-endian.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{CommonError, CommonFault, DType, Part, author::Cursor};
 
@@ -150,7 +151,7 @@ impl<'a> TensorRecord<'a, ()> {
         let key = decode_key(c)?;
         let malformed = |field, within, fault| Error::Malformed {
             part: Part::entry("tensor record", entry).with_name(key).with_field(field),
-            at: at + within,
+            at: at.saturating_add(within),
             fault,
         };
         if reserved != [0; 2] {
