@@ -1,4 +1,5 @@
 //! What an OINF file contains and where, checked and owned.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{Limits, TensorTable};
 
@@ -87,9 +88,10 @@ impl Index {
     /// Bytes of heap that the index holds.
     #[must_use]
     pub fn heap_size(&self) -> usize {
-        self.sizevars.heap_size()
-            + self.entries.heap_size()
-            + self.tensors.heap_size()
-            + self.quants.heap_size()
+        self.sizevars
+            .heap_size()
+            .saturating_add(self.entries.heap_size())
+            .saturating_add(self.tensors.heap_size())
+            .saturating_add(self.quants.heap_size())
     }
 }

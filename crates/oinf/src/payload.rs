@@ -1,4 +1,5 @@
 //! Reads the quant payloads of an open file.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::author::Extent;
 use modelfmt_core::{Fetch, Limits, Part};
@@ -67,7 +68,11 @@ impl Index {
         let Payload { quant, padding_at, padding } = Quant::decode(&bytes, at, shape)?;
         let stray = padding.iter().enumerate().find(|&(_, &byte)| byte != 0);
         let stray = stray.map(|(position, &byte)| {
-            malformed(Part::new("quant payload"), padding_at + position as u64, Fault::Padding(byte))
+            malformed(
+                Part::new("quant payload"),
+                padding_at.saturating_add(position as u64),
+                Fault::Padding(byte),
+            )
         });
         Ok((quant, stray))
     }

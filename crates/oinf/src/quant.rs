@@ -1,4 +1,5 @@
 //! Quant payloads, which version 2 has: scales and zero points of a tensor (docs/formats/oinf.md#quant-payload).
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::Part;
 use modelfmt_core::author::{Cursor, Extent, align_up};
@@ -110,8 +111,9 @@ impl Quant {
     pub(crate) fn decode<'a>(bytes: &'a [u8], at: u64, shape: &[u64]) -> Result<Payload<'a>> {
         let mut c = Cursor::new(bytes, at);
         c.record("quant payload", None);
-        let wrong =
-            |field, back, fault| malformed(Part::new("quant payload").with_field(field), at + back, fault);
+        let wrong = |field, back, fault| {
+            malformed(Part::new("quant payload").with_field(field), at.saturating_add(back), fault)
+        };
         let words = [c.u32("scheme")?, c.u32("scale_mode")?, c.u32("zero_point_mode")?, c.u32("reserved")?];
         let [scheme, mode, zero_mode, reserved] = words;
         let [axis, count] = [c.u64("scale_axis")?, c.u64("scale_count")?];
@@ -156,8 +158,8 @@ impl Quant {
             let expected = payload_len.unwrap_or(u64::MAX);
             return Err(wrong("quant_nbytes", 0, Fault::QuantLen { found, expected }));
         }
-        let scales = floats(c.bytes(4 * count, "scales")?);
-        let zeros = c.bytes(4 * zero_count, "zero_points")?;
+        let scales = floats(c.bytes(count.saturating_mul(4), "scales")?);
+        let zeros = c.bytes(zero_count.saturating_mul(4), "zero_points")?;
         let zeros = zeros.as_chunks::<4>().0.iter().map(|bytes| i32::from_le_bytes(*bytes)).collect();
         let padding_at = c.offset();
         let padding = c.bytes(c.remaining() as u64, "padding")?;
@@ -214,7 +216,7 @@ impl Quants {
     }
 
     pub(crate) fn heap_size(&self) -> usize {
-        self.places.capacity() * size_of::<Place>()
+        self.places.capacity().saturating_mul(size_of::<Place>())
     }
 
     /// Refuses payloads that share bytes beyond what a file has: a small one could have a large payload read a million times.

@@ -1,4 +1,5 @@
 //! Size variables: names that stand for dimensions, such as `D := 128`.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{CommonFault, author::NameTable};
 
@@ -46,6 +47,6 @@ impl SizeVars {
 
     /// Bytes of heap that the list holds.
     pub(crate) fn heap_size(&self) -> usize {
-        self.names.heap_size() + self.values.capacity() * size_of::<u64>()
+        self.names.heap_size().saturating_add(self.values.capacity().saturating_mul(size_of::<u64>()))
     }
 }

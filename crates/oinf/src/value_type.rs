@@ -1,4 +1,5 @@
 //! The types of values.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
 //! Checks that report every finding; one small function each.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{
     DType, Execution, Fetch, Part, Report, SmallType, VerifyLevel,
@@ -126,7 +127,7 @@ impl<S: Fetch> File<'_, S> {
             let is_packed = SmallType::from_dtype(tensor.dtype).is_some_and(|small| small.bits() < 8);
             let extent = tensors.extent(position, self.index.file_len());
             let Some(extent) = extent.filter(|extent| is_packed && !extent.is_empty()) else { continue };
-            let at = extent.end() - 1;
+            let at = extent.end().saturating_sub(1);
             match self.source.fetch(at..extent.end()).await {
                 Ok(bytes) => {
                     let last = bytes.first().copied().unwrap_or_default();
@@ -154,7 +155,7 @@ impl<S: Fetch> File<'_, S> {
         for (position, blob) in blobs.iter().enumerate() {
             let end = blob.extent.end();
             // Where the next payload begins inside the padding it is an overlap, for `extents`.
-            let next = blobs.get(position + 1).map_or(u64::MAX, |next| next.extent.offset());
+            let next = blobs.get(position.saturating_add(1)).map_or(u64::MAX, |next| next.extent.offset());
             if next >= end {
                 self.zeros(self.part(blob.owner), end, &mut findings).await;
             }
@@ -170,7 +171,11 @@ impl<S: Fetch> File<'_, S> {
             let payload = entries.checked(position)?;
             let at = payload.padding.iter().position(|&byte| byte != 0)?;
             let fault = Fault::Padding(payload.padding.get(at).copied().unwrap_or_default());
-            Some(malformed(self.part(Owner::Metadata(position)), payload.padding_at + at as u64, fault))
+            Some(malformed(
+                self.part(Owner::Metadata(position)),
+                payload.padding_at.saturating_add(at as u64),
+                fault,
+            ))
         };
         (0..entries.values.len()).filter_map(finding).collect()
     }
@@ -185,10 +190,10 @@ impl<S: Fetch> File<'_, S> {
         match self.source.fetch(end..to).await {
             Ok(bytes) => {
                 if let Some((position, &byte)) = bytes.iter().enumerate().find(|&(_, &byte)| byte != 0) {
-                    findings.push(malformed(part, end + position as u64, Fault::Padding(byte)));
+                    findings.push(malformed(part, end.saturating_add(position as u64), Fault::Padding(byte)));
                 }
             }
-            Err(source) => findings.push(Error::Io { at: end, len: to - end, source }),
+            Err(source) => findings.push(Error::Io { at: end, len: to.saturating_sub(end), source }),
         }
     }
 
@@ -279,19 +284,19 @@ impl<S: Fetch> File<'_, S> {
             DType::Bool => {
                 let first = bytes.iter().position(|&byte| byte > 1)?;
                 let Fault::Bool { value, count } = bool_fault(bytes)? else { return None };
-                Some((at + first as u64, value, count))
+                Some((at.saturating_add(first as u64), value, count))
             }
             _ => {
                 let first = bytes.iter().position(|&byte| ternaries(byte) != 0)?;
                 let Fault::Ternary(count) = ternary_fault(dtype, bytes)? else { return None };
-                Some((at + first as u64, 0, count))
+                Some((at.saturating_add(first as u64), 0, count))
             }
         };
-        let mut found = None;
+        let mut found: Option<(u64, u8, u64)> = None;
         let add = |seen: Option<(u64, u8, u64)>| {
             if let Some((at, value, count)) = seen {
                 let (at, value, before) = found.unwrap_or((at, value, 0));
-                found = Some((at, value, before + count));
+                found = Some((at, value, before.saturating_add(count)));
             }
         };
         let scan = ScanRange::new(extent.range(), modelfmt_core::author::PIECE, look);
@@ -339,7 +344,11 @@ impl<S: Fetch> File<'_, S> {
     /// Bytes between the end of what is before and `start`, beyond the padding to 8.
     fn gap(&self, end: u64, start: u64, part: Part, findings: &mut Vec<Error>) {
         let Some(padded) = align_up(end, ALIGNMENT).filter(|&padded| padded < start) else { return };
-        findings.push(malformed(part.with_field("before it"), padded, Fault::Gap(start - padded)));
+        findings.push(malformed(
+            part.with_field("before it"),
+            padded,
+            Fault::Gap(start.saturating_sub(padded)),
+        ));
     }
 
     /// Payloads that have bytes, in the order of the file.
@@ -383,5 +392,5 @@ fn same_bytes(blobs: &[Blob]) -> Vec<Overlap> {
         [a, b] => a.extent == b.extent && !(tensor(a) && tensor(b)),
         _ => false,
     });
-    same.map(|(first, _)| Overlap { first, second: first + 1 }).collect()
+    same.map(|(first, _)| Overlap { first, second: first.saturating_add(1) }).collect()
 }

@@ -1,4 +1,5 @@
 //! The metadata of a file: entries of the table, and the bytes of their payloads.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{
     Limits, Part,
@@ -72,9 +73,9 @@ impl Entries {
                 spans.push(extent);
                 continue;
             }
-            slack -= gap;
+            slack = slack.saturating_sub(gap);
             let end = extent.end().max(last.end());
-            if let Ok(joined) = Extent::new(last.offset(), end - last.offset(), file_len) {
+            if let Ok(joined) = Extent::new(last.offset(), end.saturating_sub(last.offset()), file_len) {
                 *last = joined;
             }
         }
@@ -97,7 +98,7 @@ impl Entries {
         let at = self.payloads.partition_point(|span| span.offset <= extent.offset());
         let span = at.checked_sub(1).and_then(|at| self.payloads.get(at));
         let bytes = span.and_then(|span| {
-            let start = usize::try_from(extent.offset() - span.offset).ok()?;
+            let start = usize::try_from(extent.offset().saturating_sub(span.offset)).ok()?;
             span.bytes.get(start..)?.get(..usize::try_from(extent.len()).ok()?)
         });
         (extent.offset(), bytes.unwrap_or_default())
@@ -129,9 +130,15 @@ impl Entries {
 
     /// Bytes of heap that the list holds.
     pub(crate) fn heap_size(&self) -> usize {
-        self.keys.heap_size()
-            + self.values.capacity() * size_of::<Entry>()
-            + self.payloads.iter().map(|span| size_of::<Span>() + span.bytes.capacity()).sum::<usize>()
+        self.keys
+            .heap_size()
+            .saturating_add(self.values.capacity().saturating_mul(size_of::<Entry>()))
+            .saturating_add(
+                self.payloads
+                    .iter()
+                    .map(|span| size_of::<Span>().saturating_add(span.bytes.capacity()))
+                    .sum::<usize>(),
+            )
     }
 }
 

@@ -1,4 +1,5 @@
 //! Metadata values from and to the tree that all formats share.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
 
@@ -165,8 +166,8 @@ fn element(dtype: DType, le: &[u8], non_finite: NonFinite) -> Value {
 
 /// The sign, 0 or 1, and the payload of a NaN in a type with a shorter mantissa; never the payload 0, which would be infinity.
 fn narrowed(nan: f64, mantissa: u32) -> (u64, u64) {
-    let payload = (nan.to_bits() & ((1 << 52) - 1)) >> (52 - mantissa);
-    (nan.to_bits() >> 63, if payload == 0 { 1 << (mantissa - 1) } else { payload })
+    let payload = (nan.to_bits() & ((1 << 52) - 1)) >> 52_u32.saturating_sub(mantissa);
+    (nan.to_bits() >> 63, if payload == 0 { 1 << mantissa.saturating_sub(1) } else { payload })
 }
 
 impl MetaValue<'static> {
@@ -244,7 +245,7 @@ fn typed_array(object: &Object) -> Result<MetaValue<'static>, ValueError> {
         push_element(dtype, &item, &mut bytes)?;
     }
     if let Some(small) = SmallType::from_dtype(dtype).filter(|small| small.bits() < 8) {
-        let mut packed = vec![0; (bytes.len() * small.bits() as usize).div_ceil(8)];
+        let mut packed = vec![0; bytes.len().saturating_mul(small.bits() as usize).div_ceil(8)];
         small.pack(&bytes, &mut packed, |code| *code);
         bytes = packed;
     }
@@ -386,7 +387,7 @@ fn push_float(dtype: DType, value: &Value, out: &mut Vec<u8>) -> Result<(), Valu
 fn push_bits(dtype: DType, object: &Object, out: &mut Vec<u8>) -> Result<(), ValueError> {
     let (name, digits) = (object.required_str("type")?, object.required_str("bits")?);
     let wrong = || ValueError::Bits { digits: digits.to_owned(), dtype };
-    let size = match dtype {
+    let size: usize = match dtype {
         DType::F8E5M2 => 1,
         DType::F16 | DType::BF16 => 2,
         DType::F32 => 4,
@@ -394,7 +395,7 @@ fn push_bits(dtype: DType, object: &Object, out: &mut Vec<u8>) -> Result<(), Val
         _ => return Err(wrong()),
     };
     let is_hex = digits.bytes().all(|b| b.is_ascii_hexdigit());
-    if name != dtype.name() || digits.len() != 2 * size || !is_hex {
+    if name != dtype.name() || digits.len() != size.saturating_mul(2) || !is_hex {
         return Err(wrong());
     }
     let bits = u64::from_str_radix(digits, 16).map_err(|_| wrong())?;

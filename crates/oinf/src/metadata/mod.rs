@@ -1,4 +1,5 @@
 //! Metadata values: numbers, booleans, strings, bitsets and arrays.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod entries;
 mod json;
@@ -293,9 +294,9 @@ impl<'a> MetaValue<'a> {
             Ok((value, (padding_at, padding))) if c.remaining() == 0 => {
                 Ok(Payload { value, padding_at, padding })
             }
-            Ok(_) => Err(wrong(c.offset() - start)),
+            Ok(_) => Err(wrong(c.offset().saturating_sub(start))),
             Err(Error::Truncated { at, need, .. }) => {
-                let expected = (at - start).saturating_add(need);
+                let expected = at.saturating_sub(start).saturating_add(need);
                 Err(wrong(align_up(expected, wire::ALIGNMENT).unwrap_or(expected)))
             }
             Err(error) => Err(error),
@@ -370,7 +371,7 @@ impl<'a> Bitset<'a> {
             if let Some(byte) = bytes.last_mut() {
                 *byte |= u8::from(bit) << (count % 8);
             }
-            count += 1;
+            count = count.saturating_add(1);
         }
         let bits = u32::try_from(count).map_err(|_| Fault::TooMany(count))?;
         Ok(Self { bits, bytes: Cow::Owned(bytes) })
@@ -415,7 +416,7 @@ impl<'a> Bitset<'a> {
         let expected = u64::from(bits.div_ceil(8));
         if found != expected {
             let part = Part::new("metadata value").with_field("byte_count");
-            return Err(malformed(part, at + 4, Fault::BitsetBytes { found, bits, expected }));
+            return Err(malformed(part, at.saturating_add(4), Fault::BitsetBytes { found, bits, expected }));
         }
         let bytes = Cow::Borrowed(c.bytes(found, "bytes")?);
         Ok((Self { bits, bytes }, (c.offset(), c.bytes(wire::padding(8 + found), "padding")?)))
@@ -428,7 +429,7 @@ impl<'a> Bitset<'a> {
         out.extend(&*self.bytes);
         // A bit set past bit_count is an error, so none is written (docs/formats/oinf.md#values).
         if let (used @ 1.., Some(last)) = (self.bits % 8, out.last_mut()) {
-            *last &= (1 << used) - 1;
+            *last &= !(u8::MAX << used);
         }
         wire::pad(out, 8 + u64::from(found));
         Ok(())
@@ -517,8 +518,9 @@ impl<'a> NdArray<'a> {
         let ndim = u64::from(c.u32("ndim")?);
         Limits::check("the number of dimensions", ndim, limits.rank)?;
         let shape: Vec<u64> = c.u64s(ndim, "dims")?.collect();
-        let nbytes = implied_nbytes(dtype, &shape)
-            .map_err(|error| malformed(part("dims"), start + 8, modelfmt_core::CommonFault::from(error)))?;
+        let nbytes = implied_nbytes(dtype, &shape).map_err(|error| {
+            malformed(part("dims"), start.saturating_add(8), modelfmt_core::CommonFault::from(error))
+        })?;
         let bytes = Cow::Borrowed(c.bytes(nbytes, "data")?);
         let padding = (c.offset(), c.bytes(wire::padding(nbytes), "padding")?);
         Ok((Self { dtype, shape: Cow::Owned(shape), bytes }, padding))
@@ -547,7 +549,7 @@ impl<'a> NdArray<'a> {
 pub(crate) fn bool_fault(bytes: &[u8]) -> Option<Fault> {
     let mut bad = bytes.iter().filter(|&&b| b > 1);
     let value = *bad.next()?;
-    Some(Fault::Bool { value, count: 1 + bad.count() as u64 })
+    Some(Fault::Bool { value, count: (bad.count() as u64).saturating_add(1) })
 }
 
 #[cfg(test)]

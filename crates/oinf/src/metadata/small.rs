@@ -1,4 +1,5 @@
 //! Numbers of 8 bits and fewer, and what their packed bytes may not be.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{DType, SmallType};
 
@@ -50,7 +51,7 @@ impl SmallNumber {
 
 /// A byte with its lowest bits set.
 const fn low_bits(bits: u32) -> u8 {
-    if bits >= 8 { u8::MAX } else { (1 << bits) - 1 }
+    if bits >= 8 { u8::MAX } else { !(u8::MAX << bits) }
 }
 
 /// Bits of packed elements beyond the last are zero, and ternaries are −1, 0 and 1 (docs/formats/oinf.md#types-16-to-25).
@@ -62,7 +63,7 @@ pub(crate) fn packed_fault(dtype: DType, bytes: &[u8], elements: u64) -> Option<
 /// Bits of the last byte beyond the last element are zero.
 pub(crate) fn stray_fault(dtype: DType, last: u8, elements: u64) -> Option<Fault> {
     let bits = SmallType::from_dtype(dtype).map_or(8, |small| u64::from(small.bits()));
-    let used = (elements % 8 * bits) % 8;
+    let used = (elements % 8).saturating_mul(bits) % 8;
     (used > 0 && last >> used != 0).then_some(Fault::Padding(last))
 }
 

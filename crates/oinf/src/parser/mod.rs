@@ -1,4 +1,5 @@
 //! Bytes → [`Index`], without I/O.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
 
@@ -101,7 +102,11 @@ impl IndexParser {
         let maxima = [self.index.limits.entries, self.index.limits.entries, self.index.limits.tensors];
         let counted =
             ["the number of size variables", "the number of metadata entries", "the number of tensors"];
-        Limits::check("the length of the tables", header.data - HEADER_LEN, self.index.limits.index_len)?;
+        Limits::check(
+            "the length of the tables",
+            header.data.saturating_sub(HEADER_LEN),
+            self.index.limits.index_len,
+        )?;
         let mut room = [0; 3];
         for (number, room) in room.iter_mut().enumerate() {
             let of = |list: &[u64; 3]| list.get(number).copied().unwrap_or_default();
@@ -111,7 +116,7 @@ impl IndexParser {
             }
             let (start, end) = (of(&header.tables), table_end(&header, number));
             let part = Part::new(RECORDS.get(number).copied().unwrap_or_default());
-            *room = Limits::fits(part, start, count, of(&min_lens), end - start)?;
+            *room = Limits::fits(part, start, count, of(&min_lens), end.saturating_sub(start))?;
         }
         let [sizevars, entries, tensors] = room;
         self.index.header = header;
@@ -133,7 +138,7 @@ impl IndexParser {
             if let Some(end) = self.index.ends.get_mut(number) {
                 *end = start;
             }
-            number += 1;
+            number = number.saturating_add(1);
         }
         self.stage = Stage::Payloads;
         self.spans = self.index.entries.spans(&self.index.limits, self.file_len)?;
@@ -144,10 +149,10 @@ impl IndexParser {
         let (base, before) = (self.at, (self.stage, self.done));
         while let Stage::Table(number) = self.stage {
             let end = table_end(&self.index.header, number);
-            let skip = usize::try_from(self.at - base).unwrap_or(usize::MAX);
+            let skip = usize::try_from(self.at.saturating_sub(base)).unwrap_or(usize::MAX);
             let Some(rest) = bytes.get(skip..) else { break };
-            let complete = rest.len() as u64 >= end - self.at;
-            let len = usize::try_from(end - self.at).unwrap_or(usize::MAX).min(rest.len());
+            let complete = rest.len() as u64 >= end.saturating_sub(self.at);
+            let len = usize::try_from(end.saturating_sub(self.at)).unwrap_or(usize::MAX).min(rest.len());
             self.feed_table(number, rest.get(..len).unwrap_or_default(), complete)?;
             if self.index.header.counts.get(number) != Some(&self.done) {
                 break;
@@ -155,7 +160,7 @@ impl IndexParser {
             if let Some(end) = self.index.ends.get_mut(number) {
                 *end = self.at;
             }
-            self.begin_table(number + 1)?;
+            self.begin_table(number.saturating_add(1))?;
         }
         // A record longer than a window: the next window is larger.
         let stuck = before == (self.stage, self.done);
@@ -179,7 +184,7 @@ impl IndexParser {
                 Err(Error::Truncated { .. }) if !complete => return Ok(()),
                 Err(error) => return Err(error),
             }
-            self.done += 1;
+            self.done = self.done.saturating_add(1);
             self.at = c.offset();
         }
         Ok(())
@@ -198,9 +203,9 @@ impl IndexParser {
         let start = c.offset();
         let MetadataRecord { key, value_type, nbytes, offset } =
             MetadataRecord::decode(c, &self.index.limits)?;
-        let extent = self
-            .blob(offset, nbytes)
-            .map_err(|fault| malformed(c.part("value_offset").with_name(key.text), c.offset() - 8, fault))?;
+        let extent = self.blob(offset, nbytes).map_err(|fault| {
+            malformed(c.part("value_offset").with_name(key.text), c.offset().saturating_sub(8), fault)
+        })?;
         let pushed = self.index.entries.push(key.text, Entry { value_type, extent });
         pushed.map_err(|fault| malformed(c.part("key"), start, fault))?;
         self.note(c.part("key"), key.padding_at, key.padding);
@@ -225,7 +230,7 @@ impl IndexParser {
             return Err(malformed(part("data_nbytes"), data.at, wrong));
         }
         if let Some(extent) = payload {
-            self.index.quants.push(self.index.tensors.len() - 1, extent);
+            self.index.quants.push(self.index.tensors.len().saturating_sub(1), extent);
         }
         self.note(c.part("name"), name.padding_at, name.padding);
         Ok(())
@@ -242,10 +247,12 @@ impl IndexParser {
     ) -> Result<Option<Extent>> {
         if record.is_there {
             let extent = self.blob(record.offset, record.nbytes);
-            return Ok(Some(extent.map_err(|fault| malformed(part(offset), record.at + 8, fault))?));
+            return Ok(Some(
+                extent.map_err(|fault| malformed(part(offset), record.at.saturating_add(8), fault))?,
+            ));
         }
         if record.offset != 0 {
-            return Err(malformed(part(offset), record.at + 8, absent(record.offset)));
+            return Err(malformed(part(offset), record.at.saturating_add(8), absent(record.offset)));
         }
         if record.nbytes != 0 {
             return Err(malformed(part(nbytes), record.at, absent(record.nbytes)));
@@ -268,7 +275,7 @@ impl IndexParser {
         if let Some(notes) = &mut self.notes
             && let Some((position, &byte)) = padding.iter().enumerate().find(|&(_, &byte)| byte != 0)
         {
-            notes.push(malformed(part, at + position as u64, Fault::Padding(byte)));
+            notes.push(malformed(part, at.saturating_add(position as u64), Fault::Padding(byte)));
         }
     }
 
@@ -317,7 +324,7 @@ impl Parser for IndexParser {
 
 /// Where the table of that number ends at the latest: where the next section begins.
 fn table_end(header: &Header, number: usize) -> u64 {
-    header.tables.get(number + 1).copied().unwrap_or(header.data)
+    header.tables.get(number.saturating_add(1)).copied().unwrap_or(header.data)
 }
 
 /// Offsets that are not ascending or not multiples of 8 are refused (docs/formats/oinf.md#offsets).

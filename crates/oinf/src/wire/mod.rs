@@ -1,4 +1,5 @@
 //! Records as they are in the file, decoding and encoding side by side.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{
     DType, Limits, Part,
@@ -83,7 +84,7 @@ pub(crate) fn text_fault(text: &str) -> Option<Fault> {
 
 /// Bytes of zeros that bring `len` bytes to a multiple of 8.
 pub(crate) const fn padding(len: u64) -> u64 {
-    (ALIGNMENT - len % ALIGNMENT) % ALIGNMENT
+    len.wrapping_neg() % ALIGNMENT // a power of two
 }
 
 impl TryFrom<u32> for ValueType {
@@ -249,7 +250,7 @@ impl<'a> MetadataRecord<'a> {
         let fault = |field, at, fault| malformed(c.part(field).with_name(key.text), at, fault);
         let value_type = ValueType::try_from(code).map_err(|f| fault("value_type", at, f))?;
         if flags != 0 {
-            return Err(fault("value_flags", at + 4, Fault::NotZero(flags.into())));
+            return Err(fault("value_flags", at.saturating_add(4), Fault::NotZero(flags.into())));
         }
         Ok(Self { key, value_type, nbytes, offset })
     }
@@ -286,7 +287,7 @@ pub(crate) struct BlobRecord {
 
 /// Bytes of the shortest tensor record.
 pub(crate) const fn tensor_min_len(version: Version) -> u64 {
-    Text::MIN_LEN + 12 + version.tensor_tail()
+    Text::MIN_LEN.saturating_add(12).saturating_add(version.tensor_tail())
 }
 
 /// Reads the next tensor record.
@@ -307,12 +308,12 @@ pub(crate) fn decode_tensor<'a>(
         Version::V1 => (0, 0),
         Version::V2 => (c.u64("quant_nbytes")?, c.u64("quant_offset")?),
     };
-    let quant = BlobRecord { is_there: flags & HAS_QUANT != 0, nbytes, offset, at: tail + 16 };
+    let quant = BlobRecord { is_there: flags & HAS_QUANT != 0, nbytes, offset, at: tail.saturating_add(16) };
     let fault = |field, at, fault| malformed(c.part(field).with_name(name.text), at, fault);
     let dtype = element_type(code).map_err(|f| fault("dtype", at, f))?;
     let unknown = flags & !version.flags();
     if unknown != 0 {
-        return Err(fault("flags", at + 8, Fault::FlagBits(unknown)));
+        return Err(fault("flags", at.saturating_add(8), Fault::FlagBits(unknown)));
     }
     Ok(TensorRecord { name, dtype, dims, data, quant })
 }
