@@ -1,4 +1,5 @@
 //! What a file holds, checked, without I/O.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{
     Part, TensorTable,
@@ -139,7 +140,7 @@ impl Index {
     /// Bytes of heap that the index takes.
     #[must_use]
     pub fn heap_size(&self) -> usize {
-        self.tensors.heap_size() + self.metadata.heap_size()
+        self.tensors.heap_size().saturating_add(self.metadata.heap_size())
     }
 }
 

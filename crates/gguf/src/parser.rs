@@ -1,5 +1,6 @@
 //! Bytes to [`Index`], piece by piece: nothing says how long the header is, so it is read in windows that end where it
 //! ends at the earliest, and each byte is looked at once.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
 
@@ -209,7 +210,7 @@ impl IndexParser {
         }
         let split = self.split_at.iter_mut().zip(wire::SPLIT).find(|(_, name)| *name == key);
         split.into_iter().for_each(|(at, _)| *at = key_at);
-        self.entries_left -= 1;
+        self.entries_left = self.entries_left.saturating_sub(1);
         self.arrays.extend(array);
         self.keep(kind, window, start, cursor)
     }
@@ -229,7 +230,10 @@ impl IndexParser {
             }
             kind => match kind.size() {
                 Some(size) => {
-                    let at_hand = (cursor.remaining() as u64 / size).clamp(1, array.left);
+                    let at_hand = (cursor.remaining() as u64)
+                        .checked_div(size)
+                        .unwrap_or_default()
+                        .clamp(1, array.left);
                     cursor.bytes(at_hand.saturating_mul(size), "members")?;
                     at_hand
                 }
@@ -334,14 +338,14 @@ impl IndexParser {
         let tensor = NewTensor { name, dtype, offset: Some(offset), packed_nbytes: 0 };
         let pushed = self.tensors.push(tensor, self.dims.iter().copied());
         pushed.map_err(|fault| malformed(None, fault.into()))?;
-        self.tensors_left -= 1;
+        self.tensors_left = self.tensors_left.saturating_sub(1);
         Ok(())
     }
 
     fn check_rows(&self, dtype: DType) -> Result<(), Fault> {
         let elements = dtype.block().map_or(1, |block| u64::from(block.elements));
         match self.dims.last() {
-            Some(&row) if row % elements != 0 => Err(Fault::PartialRow { dtype, row }),
+            Some(&row) if !row.is_multiple_of(elements) => Err(Fault::PartialRow { dtype, row }),
             _ => Ok(()), // a scalar of a block type is refused by its size
         }
     }
@@ -387,13 +391,13 @@ impl Parser for IndexParser {
         if self.rest.is_empty() {
             let taken = self.run(bytes)?;
             if self.state != State::Done {
-                let wanted = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+                let wanted = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
                 let bytes = bytes.get(..wanted.max(taken)).unwrap_or(bytes);
                 self.rest.extend_from_slice(bytes.get(taken..).unwrap_or_default());
             }
             return Ok(());
         }
-        let wanted = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+        let wanted = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
         let mut window = std::mem::take(&mut self.rest);
         window.extend_from_slice(bytes.get(..wanted).unwrap_or(bytes));
         let taken = self.run(&window)?;

@@ -1,4 +1,5 @@
 //! Opens GGUF files: what [`modelfmt_core::Reader`] asks of the format.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{Execution, Fetch, Limits, Report, TensorTable, VerifyLevel, author::FileIndex};

@@ -1,4 +1,5 @@
 //! What `verify` looks at: rules that leave every byte readable. Those that do not are checked when a file is opened.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -80,7 +81,7 @@ fn extents(index: &Index) -> Vec<String> {
     let mut all = Vec::with_capacity(index.tensors().len());
     for (number, tensor) in index.tensors().iter().enumerate() {
         let Some(extent) = index.tensors().extent(number, index.file_len()) else { continue }; // there is one for each tensor
-        if extent.offset().saturating_sub(index.data_start()) % alignment != 0 {
+        if !extent.offset().saturating_sub(index.data_start()).is_multiple_of(alignment) {
             let part = part(number, tensor.name);
             let at = extent.offset();
             findings.push(format!(
@@ -143,9 +144,9 @@ fn values(index: &Index) -> Vec<String> {
 /// GGUF, "File Structure": padding is zero, before the data and after each tensor up to the next multiple of the alignment.
 /// Also returns how many bytes of it there are.
 async fn padding(index: &Index, source: &impl Fetch, work: &Execution<'_>) -> (Vec<String>, u64) {
-    let (mut findings, mut looked_at) = (Vec::new(), 0);
+    let (mut findings, mut looked_at) = (Vec::new(), 0_u64);
     for Gap { range, after } in gaps(index) {
-        looked_at += range.end - range.start;
+        looked_at = looked_at.saturating_add(range.end.saturating_sub(range.start));
         // Padding is shorter than the alignment, but that may be gigabytes.
         let filled = |at: u64, bytes: &[u8]| {
             bytes.iter().position(|&byte| byte != 0).map(|offset| at.saturating_add(offset as u64))
@@ -183,7 +184,7 @@ fn gaps(index: &Index) -> Vec<Gap> {
     for (at, (extent, number)) in order.iter().enumerate() {
         reach = reach.max(extent.end());
         let aligned = padded_end(index, reach);
-        let next = order.get(at + 1).map(|(next, _)| next.offset());
+        let next = order.get(at.saturating_add(1)).map(|(next, _)| next.offset());
         let end = aligned.unwrap_or(u64::MAX).min(next.unwrap_or(u64::MAX));
         gaps.push(Gap { range: reach..end.min(index.file_len()), after: Some(*number) });
     }

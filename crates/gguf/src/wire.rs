@@ -1,4 +1,5 @@
 //! Numbers of the format: its magic, its types, and the least that its records take.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use crate::error::Fault;
 

@@ -1,4 +1,5 @@
 //! Metadata as it is in the file, taken apart when it is asked for.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod tree;
 
@@ -192,7 +193,7 @@ impl ArrayBuf {
             return Err(Fault::ArrayDepth);
         }
         member.encode(&mut self.bytes);
-        self.len += 1;
+        self.len = self.len.saturating_add(1);
         Ok(())
     }
 
@@ -210,10 +211,9 @@ impl Array<'_> {
     /// How deep arrays are nested.
     fn depth(&self) -> u32 {
         let inner = self.iter().filter_map(|member| member.as_array());
-        1 + if self.kind == ValueType::Array {
-            inner.map(|array| array.depth()).max().unwrap_or(0)
-        } else {
-            0
+        match self.kind {
+            ValueType::Array => inner.map(|array| array.depth()).max().unwrap_or(0).saturating_add(1),
+            _ => 1,
         }
     }
 }
@@ -270,7 +270,7 @@ fn tree(kind: ValueType, len: u64, rest: &mut &[u8]) -> Value {
     let nbytes = match (kind, kind.size()) {
         (ValueType::Bool, _) => len,
         (_, Some(1)) => len.saturating_mul(2),
-        (_, Some(size)) => len.saturating_mul(size + 1),
+        (_, Some(size)) => len.saturating_mul(size.saturating_add(1)),
         (_, None) => 0,
     };
     let mut items = List::with_capacity(usize::try_from(nbytes).unwrap_or(0)); // there are that many members
@@ -303,7 +303,7 @@ fn take<'a>(kind: ValueType, rest: &mut &'a [u8]) -> Option<MetaValue<'a>> {
             let (kind, len) = take_head(rest)?;
             let bytes = *rest;
             skip(kind, len, rest)?;
-            MetaValue::Array(Array { kind, len, bytes: bytes.get(..bytes.len() - rest.len())? })
+            MetaValue::Array(Array { kind, len, bytes: bytes.get(..bytes.len().saturating_sub(rest.len()))? })
         }
         ValueType::U64 => MetaValue::U64(u64::from_le_bytes(take_array(rest)?)),
         ValueType::I64 => MetaValue::I64(i64::from_le_bytes(take_array(rest)?)),
@@ -399,10 +399,11 @@ impl Metadata {
     /// Bytes of heap that the metadata take.
     #[must_use]
     pub fn heap_size(&self) -> usize {
-        self.keys.heap_size()
-            + self.entries.capacity() * size_of::<Entry>()
-            + self.replaced.capacity() * size_of::<usize>()
-            + self.bytes.capacity()
+        self.keys
+            .heap_size()
+            .saturating_add(self.entries.capacity().saturating_mul(size_of::<Entry>()))
+            .saturating_add(self.replaced.capacity().saturating_mul(size_of::<usize>()))
+            .saturating_add(self.bytes.capacity())
     }
 
     fn value(&self, number: usize) -> Option<MetaValue<'_>> {
@@ -414,7 +415,7 @@ impl Metadata {
     pub(crate) fn without(&self, keys: &[&str]) -> Self {
         let mut others = Self::default();
         for (number, entry) in self.entries.iter().enumerate() {
-            let end = self.entries.get(number + 1).map_or(self.bytes.len(), |next| next.start);
+            let end = self.entries.get(number.saturating_add(1)).map_or(self.bytes.len(), |next| next.start);
             let Some((key, bytes)) = self.keys.name(number).zip(self.bytes.get(entry.start..end)) else {
                 continue;
             };
@@ -422,7 +423,7 @@ impl Metadata {
             if !keys.contains(&key) && others.push_key(key, entry.kind).is_ok() {
                 others.extend(bytes, None);
                 let is_replaced = self.replaced.binary_search(&number).is_ok();
-                others.replaced.extend(is_replaced.then_some(others.entries.len() - 1));
+                others.replaced.extend(is_replaced.then_some(others.entries.len().saturating_sub(1)));
             }
         }
         others
@@ -467,14 +468,14 @@ impl Metadata {
 
     /// The bytes that the entries take in a file.
     pub(crate) fn encoded_len(&self) -> u64 {
-        let keys = self.keys().map(|key| 8 + 4 + key.len() as u64);
+        let keys = self.keys().map(|key| (key.len() as u64).saturating_add(8 + 4));
         keys.fold(self.nbytes(), u64::saturating_add)
     }
 
     /// The entries as they are in a file.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         for (number, entry) in self.entries.iter().enumerate() {
-            let end = self.entries.get(number + 1).map_or(self.bytes.len(), |next| next.start);
+            let end = self.entries.get(number.saturating_add(1)).map_or(self.bytes.len(), |next| next.start);
             let Some((key, bytes)) = self.keys.name(number).zip(self.bytes.get(entry.start..end)) else {
                 continue;
             };

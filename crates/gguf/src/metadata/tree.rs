@@ -1,4 +1,5 @@
 //! Values from trees, as JSON has them, and what a tree does not tell of a value.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::value::{Integer, List, Object, Value};
 
@@ -77,7 +78,7 @@ impl Metadata {
     pub fn hints(&self) -> Hints {
         let mut hints = Hints::default();
         for (number, &Entry { kind, start }) in self.entries.iter().enumerate() {
-            let end = self.entries.get(number + 1).map_or(self.bytes.len(), |next| next.start);
+            let end = self.entries.get(number.saturating_add(1)).map_or(self.bytes.len(), |next| next.start);
             let Some((key, stored)) = self.keys.name(number).zip(self.bytes.get(start..end)) else {
                 continue;
             };
@@ -169,9 +170,11 @@ fn encode_list(items: &List, stated: Stated<'_>, depth: u32, out: &mut Vec<u8>) 
     let mut types = if let Stated::Each(types) = members { Some(types.iter()) } else { None };
     for item in items.iter() {
         match (&item, types.as_mut().and_then(Iterator::next)) {
-            (Value::Array(inner), Some(stated)) => encode_list(inner, Stated::of(&stated)?, depth + 1, out)?,
+            (Value::Array(inner), Some(stated)) => {
+                encode_list(inner, Stated::of(&stated)?, depth.saturating_add(1), out)?;
+            }
             (Value::Array(inner), None) if kind == ValueType::Array => {
-                encode_list(inner, members, depth + 1, out)?;
+                encode_list(inner, members, depth.saturating_add(1), out)?;
             }
             _ => encode_as(kind, &item, out)?,
         }
@@ -331,7 +334,7 @@ fn check(kind: ValueType, len: u64, depth: u32, rest: &mut &[u8]) -> Option<()> 
         ValueType::Array => {
             for _ in 0..len {
                 let (kind, len) = take_head(rest)?;
-                check(kind, len, depth + 1, rest)?;
+                check(kind, len, depth.saturating_add(1), rest)?;
             }
         }
         _ => skip(kind, len, rest)?,

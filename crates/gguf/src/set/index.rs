@@ -1,4 +1,5 @@
 //! What the files of a split say together.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::sync::Arc;
 
@@ -61,7 +62,7 @@ impl SetIndex {
         let mut index = Self::default();
         for number in 0..count {
             let path = named.sibling(number);
-            let known = opened.take_if(|_| number + 1 == named.number);
+            let known = opened.take_if(|_| number.saturating_add(1) == named.number);
             let shard = match known {
                 Some(shard) => shard,
                 None => fetch(number, count, &path, files, options).await?,

@@ -1,4 +1,5 @@
 //! The names of the files of a split.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 /// The name of a file of a split, taken apart: `NAME-00002-of-00003.gguf`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,5 @@
 //! Opens split models: what [`modelfmt_core::SetReader`] asks of the format.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
 //! What `verify` looks at in a split: each file by itself, and that only the first has metadata of the model. What the files say about
 //! each other is checked when the split is opened.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{
     Execution, FetchFiles, Report, VerifyLevel,
