@@ -1,4 +1,5 @@
 //! What a file holds: sections, tensors and metadata, checked and owned.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{
     CommonFault, Encoding, Limits, Location, Part, TensorTable,
@@ -46,7 +47,7 @@ impl Head {
         let metadata = extent("metadata_size", 20, HEADER_LEN, header.metadata_size.into())?;
         follows("index_offset", 24, header.index_offset, metadata.end())?;
         follows("data_offset", 32, header.data_offset, header.index_offset)?;
-        let index_len = header.data_offset - header.index_offset;
+        let index_len = header.data_offset.saturating_sub(header.index_offset);
         let index = extent("data_offset", 32, header.index_offset, index_len)?;
         Limits::check("the length of the metadata", metadata.len(), limits.metadata_len)?;
         Limits::check("the length of the index", index.len(), limits.index_len)?;
@@ -125,7 +126,10 @@ impl Index {
     /// Bytes of heap that the tensors take, and what a compressed file expands to; metadata is not counted.
     #[must_use]
     pub fn heap_size(&self) -> usize {
-        self.tensors.table.heap_size() + self.image.as_ref().map_or(0, |image| image.bytes().len())
+        self.tensors
+            .table
+            .heap_size()
+            .saturating_add(self.image.as_ref().map_or(0, |image| image.bytes().len()))
     }
 
     /// The length of the file, or of what it expands to.

@@ -1,4 +1,5 @@
 //! The metadata section: JSON, with what aprender's tools ask of the keys that they know.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
 //! Bytes to an [`Index`], without I/O.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
 
@@ -59,7 +60,8 @@ impl IndexParser {
             if least.start < start || least.end > end {
                 break;
             }
-            let (skip, len) = (cut(least.start - start), cut(least.end - least.start));
+            let (skip, len) =
+                (cut(least.start.saturating_sub(start)), cut(least.end.saturating_sub(least.start)));
             let exact = bytes.get(skip..).and_then(|rest| rest.get(..len)).unwrap_or_default();
             self.step(exact, least.start)?;
         }
@@ -129,7 +131,7 @@ impl IndexParser {
                 (least > 0).then_some((0..least, FIRST.min(self.file_len)))
             }
             State::Head(_, Head { metadata, index, .. }) => {
-                let near = index.offset() - metadata.end() <= NEAR;
+                let near = index.offset().saturating_sub(metadata.end()) <= NEAR;
                 Some((metadata.range(), if near { index.end() } else { metadata.end() }))
             }
             State::Metadata(_, head, _) => alone(head.index.range()),

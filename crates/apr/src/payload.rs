@@ -2,6 +2,7 @@
 //!
 //! One loader of aprender's reads such files. Its writers set the flags and store the content plainly, so a file is tried
 //! as a plain one first (docs/formats/apr.md#compressed-content).
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{AlignedBuf, Encoding, Limits, Part};
 

@@ -1,4 +1,5 @@
 //! Checks a file and reports every finding. The check names are the same as in `modelfmt verify`.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
 
@@ -181,13 +182,13 @@ fn gaps(index: &Index) -> Vec<Range<u64>> {
 /// Looks for what is not zero in the gaps, in bytes that begin at byte `start`.
 fn check_gaps(gaps: &[Range<u64>], start: u64, bytes: &[u8], found: &mut Vec<String>) {
     let end = start.saturating_add(bytes.len() as u64);
-    let cut = |n: u64| usize::try_from(n - start).unwrap_or(usize::MAX);
+    let cut = |n: u64| usize::try_from(n.saturating_sub(start)).unwrap_or(usize::MAX);
     let first = gaps.partition_point(|gap| gap.end <= start);
     for gap in gaps.get(first..).unwrap_or_default().iter().take_while(|gap| gap.start < end) {
         let here = gap.start.max(start)..gap.end.min(end);
         let part = bytes.get(cut(here.start)..cut(here.end)).unwrap_or_default();
         if let Some(at) = part.iter().position(|&byte| byte != 0) {
-            found.push(format!("padding at byte {}: is not zero", here.start + at as u64));
+            found.push(format!("padding at byte {}: is not zero", here.start.saturating_add(at as u64)));
         }
     }
 }

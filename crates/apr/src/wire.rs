@@ -1,4 +1,5 @@
 //! The records as they are in the file, decoded and encoded side by side. Little-endian.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
 use std::fmt;
@@ -278,7 +279,9 @@ impl<'a> Entry<'a, ()> {
 impl Entry<'_, &[u64]> {
     /// The bytes that the entry takes.
     pub(crate) fn encoded_len(&self) -> u64 {
-        MIN_ENTRY_LEN + self.name.len() as u64 + 8 * self.dims.len() as u64
+        MIN_ENTRY_LEN
+            .saturating_add(self.name.len() as u64)
+            .saturating_add((self.dims.len() as u64).saturating_mul(8))
     }
 
     /// Appends the entry. The plan has checked name, dtype and dimensions.

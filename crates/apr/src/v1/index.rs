@@ -1,4 +1,5 @@
 //! What a file holds: sections and metadata, checked and owned.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::author::Extent;
 use modelfmt_core::value::Object;

@@ -1,4 +1,5 @@
 //! The metadata: a map in MessagePack, kept as bytes until it is asked for.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::value::{CheckSeed, Object, ParseOptions, Value, ValueSeed};
 use modelfmt_core::{CommonFault, Part};

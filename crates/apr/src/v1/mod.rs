@@ -28,6 +28,7 @@
 //! model.verify(VerifyLevel::Full).into_result()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod index;
 mod metadata;

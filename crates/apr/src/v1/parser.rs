@@ -1,4 +1,5 @@
 //! Bytes to an [`Index`], without I/O.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
 
@@ -78,7 +79,7 @@ impl Parser for IndexParser {
         let Some(Range { start, .. }) = self.need() else { return Ok(()) };
         let end = start.saturating_add(bytes.len() as u64);
         while let Some(least) = self.wants().filter(|least| least.start >= start && least.end <= end) {
-            let cut = |at: u64| usize::try_from(at - start).unwrap_or(usize::MAX);
+            let cut = |at: u64| usize::try_from(at.saturating_sub(start)).unwrap_or(usize::MAX);
             self.step(bytes.get(cut(least.start)..cut(least.end)).unwrap_or_default())?;
         }
         Ok(())

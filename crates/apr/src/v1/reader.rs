@@ -1,4 +1,5 @@
 //! Opens APRN files: what [`modelfmt_core::Reader`] asks of the format.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::author::FileIndex;
 use modelfmt_core::value::{Object, Value};

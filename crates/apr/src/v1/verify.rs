@@ -1,4 +1,5 @@
 //! Checks a file and reports every finding. The check names are the same as in `modelfmt verify`.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::author::{Crc, Dealt, ScanRange, finding, with_causes};
 use modelfmt_core::{Execution, Fetch, Part, Report, VerifyLevel};
@@ -70,7 +71,7 @@ fn structure(index: &Index) -> Vec<String> {
     keys(index, &mut found);
     let (end, footer) = (index.sections.end(), index.sections.footer.offset());
     if end != footer {
-        let what = format!("{} bytes before the footer belong to nothing", footer - end);
+        let what = format!("{} bytes before the footer belong to nothing", footer.saturating_sub(end));
         found.push(finding(&Part::new("file"), end, what));
     }
     found

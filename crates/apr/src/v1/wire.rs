@@ -1,4 +1,5 @@
 //! The header as it is in the file.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
 use std::fmt;
