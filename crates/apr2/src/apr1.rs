@@ -3,6 +3,7 @@
 //! ```text
 //! APR1 │ u32 metadata length │ JSON object │ u32 tensor count │ u32 index length │ JSON array │ tensors │ u32 CRC-32
 //! ```
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
 use std::fmt;
@@ -54,7 +55,7 @@ pub(crate) fn head(metadata: Extent, counts: &[u8], file_len: u64, limits: &Limi
     }
     Limits::check("the length of the index", len, limits.index_len)?;
     Limits::check("the number of tensors", tensor_count.into(), limits.tensors)?;
-    let data = Extent::new(index.end(), end - index.end(), end).map_err(fault)?;
+    let data = Extent::new(index.end(), end.saturating_sub(index.end()), end).map_err(fault)?;
     Ok(Head {
         generation: Generation::Apr1,
         version: (1, 0),
@@ -172,7 +173,7 @@ impl<'de> Visitor<'de> for Entries<'_, '_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<(), A::Error> {
         let state = self.0;
         while array.next_element_seed(EntrySeed(state))?.is_some() {
-            state.number += 1;
+            state.number = state.number.saturating_add(1);
         }
         let (found, stated) = (state.number as u64, state.stated);
         if found == stated {

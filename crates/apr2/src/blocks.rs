@@ -1,4 +1,5 @@
 //! LZ4 blocks: where they lie, and how they decode (APR2 2.0, "Compression") (docs/formats/apr2.md#compression).
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -49,11 +50,11 @@ impl Compressed<'_> {
     /// Where the block after one ends that begins at `at` and has this header; checks what the header claims.
     fn next(&self, block: u64, at: u64, header: [u8; 4]) -> Result<u64> {
         let len = u64::from(u32::from_le_bytes(header));
-        let max = MAX_BLOCK.min(self.stored.end().saturating_sub(at + BLOCK_HEADER));
+        let max = MAX_BLOCK.min(self.stored.end().saturating_sub(at.saturating_add(BLOCK_HEADER)));
         if len == 0 || len > max {
             return Err(self.fault(at, Fault::BlockLen { block, len, max }));
         }
-        Ok(at + BLOCK_HEADER + len)
+        Ok(at.saturating_add(BLOCK_HEADER).saturating_add(len))
     }
 
     /// The error of stored bytes that end too early, if the header of a block at `at` would not lie within them.
@@ -67,7 +68,7 @@ impl Compressed<'_> {
     /// After the last block nothing may follow.
     fn check_end(&self, block: u64, at: u64) -> Result<()> {
         if block == self.count() && at != self.stored.end() {
-            return Err(self.fault(at, Fault::TrailingBlocks(self.stored.end() - at)));
+            return Err(self.fault(at, Fault::TrailingBlocks(self.stored.end().saturating_sub(at))));
         }
         Ok(())
     }
@@ -92,7 +93,7 @@ impl Compressed<'_> {
                 source,
             })?;
             at = self.next(block, at, header)?;
-            block += 1;
+            block = block.saturating_add(1);
         }
         self.check_end(block, at)?;
         Ok(at)
@@ -115,7 +116,8 @@ impl Compressed<'_> {
             self.room_for_header(block, at)?;
             let Some((&header, after)) = rest.split_first_chunk() else { return Ok((blocks, at)) };
             let next = self.next(block, at, header)?;
-            let len = usize::try_from(next - at - BLOCK_HEADER).unwrap_or(usize::MAX);
+            let len =
+                usize::try_from(next.saturating_sub(at).saturating_sub(BLOCK_HEADER)).unwrap_or(usize::MAX);
             let Some((data, after)) = after.split_at_checked(len) else { return Ok((blocks, at)) };
             blocks.push(Block { at, data });
             (rest, at) = (after, next);
@@ -151,11 +153,11 @@ impl Compressed<'_> {
         mut done: impl FnMut(u64),
     ) -> Result<Checked> {
         let (blocks, at) = self.split(bytes, first, count, at)?;
-        let mut checked = Checked { faults: Vec::new(), next: first + blocks.len() as u64, at };
+        let mut checked = Checked { faults: Vec::new(), next: first.saturating_add(blocks.len() as u64), at };
         for (number, block) in (first..).zip(&blocks) {
             scratch.resize(usize::try_from(self.expanded(number)).unwrap_or(0), 0);
             checked.faults.extend(self.decode_block(block, number, scratch).err());
-            done(block.at + BLOCK_HEADER + block.data.len() as u64);
+            done(block.at.saturating_add(BLOCK_HEADER).saturating_add(block.data.len() as u64));
         }
         Ok(checked)
     }
@@ -230,27 +232,34 @@ impl Compressed<'_> {
         let end = self.stored.end();
         let in_memory = source.memory().is_some();
         if let Some(end) = if in_memory { Some(end) } else { starts.known(self, blocks.end) } {
-            return source.fetch(at..end).await.map_err(|source| Error::Io { at, len: end - at, source });
+            return source.fetch(at..end).await.map_err(|source| Error::Io {
+                at,
+                len: end.saturating_sub(at),
+                source,
+            });
         }
         // The end is not known yet: as much as these blocks take on average, and more until they are all there.
-        let wanted = blocks.end - blocks.start;
-        let average = self.stored.len.div_ceil(self.count().max(1)) + BLOCK_HEADER;
+        let wanted = blocks.end.saturating_sub(blocks.start);
+        let average = self.stored.len.div_ceil(self.count().max(1)).saturating_add(BLOCK_HEADER);
         let mut bytes = AlignedBuf::default();
         loop {
             let have = bytes.as_slice().len() as u64;
             let (found, _) = self.split(&bytes, blocks.start, wanted, at)?;
-            let missing = wanted - found.len() as u64;
-            let left = end.saturating_sub(at + have);
+            let missing = wanted.saturating_sub(found.len() as u64);
+            let left = end.saturating_sub(at.saturating_add(have));
             if missing == 0 || left == 0 {
                 return Ok(Bytes::Owned(bytes)); // `blocks` finds out if they are not all there
             }
             let more = average.saturating_mul(missing).saturating_add(average / 4).max(LEAST).min(left);
-            let failed = |source| Error::Io { at: at + have, len: more, source };
+            let failed = |source| Error::Io { at: at.saturating_add(have), len: more, source };
             let out_of_memory = || failed(std::io::ErrorKind::OutOfMemory.into());
-            let len = usize::try_from(have + more).map_err(|_| out_of_memory())?;
+            let len = usize::try_from(have.saturating_add(more)).map_err(|_| out_of_memory())?;
             let old = bytes.as_slice().len();
             bytes.resize(len).map_err(|_| out_of_memory())?;
-            source.fetch_into(at + have, bytes.get_mut(old..).unwrap_or_default()).await.map_err(failed)?;
+            source
+                .fetch_into(at.saturating_add(have), bytes.get_mut(old..).unwrap_or_default())
+                .await
+                .map_err(failed)?;
         }
     }
 
@@ -262,13 +271,13 @@ impl Compressed<'_> {
         at: u64,
         starts: &BlockStarts,
     ) -> Result<Vec<Block<'b>>> {
-        let (data, end) = self.split(bytes, blocks.start, blocks.end - blocks.start, at)?;
-        let missing = blocks.start + data.len() as u64;
+        let (data, end) = self.split(bytes, blocks.start, blocks.end.saturating_sub(blocks.start), at)?;
+        let missing = blocks.start.saturating_add(data.len() as u64);
         if missing < blocks.end {
             return Err(self.fault(end, Fault::MissingBlocks { block: missing, blocks: self.count() }));
         }
         for (number, block) in blocks.clone().zip(&data) {
-            starts.remember(self, number, block.at, number + 1 == blocks.end);
+            starts.remember(self, number, block.at, number.saturating_add(1) == blocks.end);
         }
         starts.remember(self, blocks.end, end, false);
         Ok(data)
@@ -289,11 +298,11 @@ impl Compressed<'_> {
         let mut jobs = Vec::new();
         let (mut rest, mut number, mut begin) = (out, first, offset);
         for blocks in data.chunks(per_group) {
-            let end = (number + blocks.len() as u64).saturating_mul(BLOCK);
+            let end = number.saturating_add(blocks.len() as u64).saturating_mul(BLOCK);
             let len = usize::try_from(end.saturating_sub(begin)).unwrap_or(usize::MAX).min(rest.len());
             let (here, after) = rest.split_at_mut(len);
             jobs.push(Mutex::new((blocks, number, begin, here)));
-            (rest, number, begin) = (after, number + blocks.len() as u64, end);
+            (rest, number, begin) = (after, number.saturating_add(blocks.len() as u64), end);
         }
         let one = |scratch: &mut Vec<u8>, job: u64| -> Result<()> {
             let Some(job) = usize::try_from(job).ok().and_then(|job| jobs.get(job)) else { return Ok(()) };
@@ -314,10 +323,12 @@ impl Compressed<'_> {
         scratch: &mut Vec<u8>,
     ) -> Result<()> {
         let mut rest = out;
-        let mut skip = begin.saturating_sub(first * BLOCK);
+        let mut skip = begin.saturating_sub(first.saturating_mul(BLOCK));
         for (number, block) in (first..).zip(blocks) {
             let expanded = self.expanded(number);
-            let len = usize::try_from(expanded - skip.min(expanded)).unwrap_or(usize::MAX).min(rest.len());
+            let len = usize::try_from(expanded.saturating_sub(skip.min(expanded)))
+                .unwrap_or(usize::MAX)
+                .min(rest.len());
             let (here, after) = rest.split_at_mut(len);
             if here.len() as u64 == expanded {
                 self.decode_block(block, number, here)?;
@@ -401,7 +412,7 @@ impl BlockStarts {
         let Some(known) = all.get(&tensor.number) else { return start };
         let group = (block / GROUP).min(known.groups.len() as u64);
         let of_group = usize::try_from(group).ok().and_then(|g| known.groups.get(g.checked_sub(1)?));
-        let of_group = of_group.map_or(start, |&at| (group * GROUP, at));
+        let of_group = of_group.map_or(start, |&at| (group.saturating_mul(GROUP), at));
         match known.last {
             Some((last, at)) if last <= block && last > of_group.0 => (last, at),
             _ => of_group,
@@ -424,7 +435,7 @@ impl BlockStarts {
         }
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = all.entry(tensor.number).or_default();
-        if opens_group && known.groups.len() as u64 == block / GROUP - 1 {
+        if opens_group && known.groups.len() as u64 == (block / GROUP).saturating_sub(1) {
             known.groups.push(at);
         }
         if is_last {

@@ -1,4 +1,5 @@
 //! What a file holds: sections, tensors and metadata, checked and owned.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{
     Encoding, Limits, Location, Part, TensorTable,
@@ -227,7 +228,7 @@ impl Tensors {
     /// Bytes of heap that this takes.
     #[must_use]
     pub(crate) fn heap_size(&self) -> usize {
-        self.table.heap_size() + self.special.capacity() * size_of::<Special>()
+        self.table.heap_size().saturating_add(self.special.capacity().saturating_mul(size_of::<Special>()))
     }
 
     pub(crate) fn stored(&self, position: usize) -> Option<Stored> {

@@ -1,4 +1,5 @@
 //! The metadata section: JSON, with typed access to the keys that the specification names.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
 //! Opens APR2 and APR1 files: what [`modelfmt_core::Reader`] asks of the format.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
 //! How the values of a tensor are stored.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 /// How the values of one tensor are stored.
 #[derive(Clone, Copy, Debug)]

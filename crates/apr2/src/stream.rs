@@ -1,5 +1,6 @@
 //! Loading step by step, as the specification's "Streaming Load" asks: metadata alone, the index alone, one tensor, some
 //! tensors ahead.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
 

@@ -1,4 +1,5 @@
 //! The values of tensors, given where they lie: read as they are, or from LZ4 blocks.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
 
@@ -60,7 +61,7 @@ impl Tensors {
                 .read_into(source, &self.starts, offset, out, &work)
                 .await;
         }
-        let at = stored.offset + offset; // within the file, as the index has checked
+        let at = stored.offset.saturating_add(offset); // within the file, as the index has checked
         source.fetch_into(at, out).await.map_err(|source| Error::Io { at, len, source })
     }
 
@@ -78,8 +79,8 @@ impl Tensors {
         if stored.compressed {
             return compressed(position, info, stored).blocks_of(source, &self.starts, part.range()).await;
         }
-        let at = stored.offset + part.offset(); // within the file, as the index has checked
-        Ok(at..at + part.len())
+        let at = stored.offset.saturating_add(part.offset()); // within the file, as the index has checked
+        Ok(at..at.saturating_add(part.len()))
     }
 
     fn placed(&self, position: usize) -> Result<(TensorInfo<'_>, Stored)> {

@@ -1,4 +1,5 @@
 //! The records as they are in the file, decoded and encoded side by side.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
 
@@ -246,7 +247,11 @@ pub(crate) fn identity(name: &str, dtype: DType, dims: &[u64]) -> Vec<u8> {
 impl Entry<'_, &[u64]> {
     /// The bytes that the entry takes.
     pub(crate) fn encoded_len(&self) -> u64 {
-        2 + self.name.len() as u64 + 2 + 8 * self.dims.len() as u64 + 28
+        (self.name.len() as u64)
+            .saturating_add(2)
+            .saturating_add(2)
+            .saturating_add((self.dims.len() as u64).saturating_mul(8))
+            .saturating_add(28)
     }
 
     /// Appends the entry. Name, dtype and dimensions have been checked by the plan.

@@ -1,4 +1,5 @@
 //! Bytes to an [`Index`], without I/O.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 #[cfg(feature = "sign")]
 mod sealed;
@@ -88,7 +89,7 @@ impl IndexParser {
             if least.start < start || least.end > end {
                 break;
             }
-            let (skip, len) = (least.start - start, least.end - least.start);
+            let (skip, len) = (least.start.saturating_sub(start), least.end.saturating_sub(least.start));
             let exact = bytes.get(cut(skip)..).and_then(|rest| rest.get(..cut(len))).unwrap_or_default();
             self.step(exact, least.start)?;
         }
@@ -156,13 +157,15 @@ impl IndexParser {
                 let least = HEADER_LEN.min(self.file_len);
                 (least > 0).then_some((0..least, FIRST.min(self.file_len)))
             }
-            State::Header(_) => alone(self.file_len - FOOTER_LEN..self.file_len), // `head` has checked the length
+            State::Header(_) => alone(self.file_len.saturating_sub(FOOTER_LEN)..self.file_len), // `head` has checked the length
             State::Footer(head) => {
                 let Sections { metadata, index, .. } = head.sections;
-                let near = index.offset() - metadata.end() <= NEAR;
+                let near = index.offset().saturating_sub(metadata.end()) <= NEAR;
                 Some((metadata.range(), if near { index.end() } else { metadata.end() }))
             }
-            State::Apr1(metadata) => alone(metadata.offset()..metadata.end() + apr1::COUNTS_LEN),
+            State::Apr1(metadata) => {
+                alone(metadata.offset()..metadata.end().saturating_add(apr1::COUNTS_LEN))
+            }
             State::Metadata(head) => alone(head.sections.index.range()),
             State::Index(_) => None,
             #[cfg(feature = "sign")]
@@ -260,7 +263,7 @@ pub(crate) fn magic(bytes: &[u8], file_len: u64) -> Result<Generation> {
 pub(crate) fn read_head(source: &impl Source, limits: &Limits) -> Result<Head> {
     let file_len = source.len();
     let read = |range: Range<u64>| {
-        let (at, len) = (range.start, range.end - range.start);
+        let (at, len) = (range.start, range.end.saturating_sub(range.start));
         source.read(range).map_err(|source| Error::Io { at, len, source })
     };
     let bytes = read(0..HEADER_LEN.min(file_len))?;
@@ -268,7 +271,7 @@ pub(crate) fn read_head(source: &impl Source, limits: &Limits) -> Result<Head> {
         Generation::Apr2 => head(&bytes, file_len, limits),
         Generation::Apr1 => {
             let metadata = apr1::metadata_extent(&bytes, file_len, limits)?;
-            let counts = read(metadata.end()..metadata.end() + apr1::COUNTS_LEN)?;
+            let counts = read(metadata.end()..metadata.end().saturating_add(apr1::COUNTS_LEN))?;
             apr1::head(metadata, &counts, file_len, limits)
         }
     }

@@ -1,4 +1,5 @@
 //! Sealed files: every part that is signed is gathered, checked, and only then looked into.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -79,7 +80,7 @@ impl IndexParser {
             return Ok(false);
         }
         let front = head.sections.data.offset();
-        if self.file_len < END_LEN || self.file_len - END_LEN < front {
+        if self.file_len < END_LEN || self.file_len.saturating_sub(END_LEN) < front {
             let fault = SealFault::Structure("there is no room for a seal section".to_owned());
             self.without_section(head, fault, self.file_len)?;
             return Ok(false);
@@ -147,7 +148,7 @@ impl IndexParser {
                 None
             }
         };
-        Footer::decode(&mut Cursor::new(footer, at + TRAILER_LEN), self.file_len)?;
+        Footer::decode(&mut Cursor::new(footer, at.saturating_add(TRAILER_LEN)), self.file_len)?;
         Ok(trailer)
     }
 

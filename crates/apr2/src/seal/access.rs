@@ -1,4 +1,5 @@
 //! The demands of a caller on a sealed file, and the keys that it brings to open one.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use crate::error::SealFault;
 use crate::seal::caps::Argon2Caps;

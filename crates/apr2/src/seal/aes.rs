@@ -1,4 +1,5 @@
 //! AES-256-GCM of one segment: by RustCrypto's `aes-gcm`, or by AWS-LC with the feature `aws-lc-rs`. The bytes are the same.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use super::derive::Secret;
 

@@ -1,4 +1,5 @@
 //! What a passphrase may cost at most.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
 //! What it costs to try a passphrase.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use argon2::{Algorithm, Argon2, Params, Version};
 
@@ -30,7 +31,7 @@ impl Costs {
             && (1..=caps.passes).contains(&passes)
             && u64::from(lanes) * 8 <= u64::from(memory)
             && memory <= caps.memory
-            && u64::from(memory) * u64::from(passes) <= caps.work;
+            && u64::from(memory).saturating_mul(u64::from(passes)) <= caps.work;
         if in_range {
             return Ok(());
         }

@@ -1,4 +1,5 @@
 //! Keys of a file: all of them from one secret and the file's identifier.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use hkdf::Hkdf;
 use hmac::{Hmac, KeyInit as _, Mac as _};

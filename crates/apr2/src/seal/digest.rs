@@ -1,4 +1,5 @@
 //! The digest of a tensor and the nodes over its pages, in one pass over its stored bytes.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use crate::seal::hash::{self, Hash};
 
@@ -24,14 +25,17 @@ impl Digester {
         }
         let mut rest = bytes;
         while !rest.is_empty() {
-            let room = (self.page - self.seen % self.page).min(self.size.saturating_sub(self.seen));
+            let room = self
+                .page
+                .saturating_sub(self.seen.checked_rem(self.page).unwrap_or_default())
+                .min(self.size.saturating_sub(self.seen));
             let len = usize::try_from(room).unwrap_or(usize::MAX).min(rest.len());
             let (here, after) = rest.split_at(len);
-            let number = self.seen / self.page;
+            let number = self.seen.checked_div(self.page).unwrap_or_default();
             if len == 0 {
                 return; // more than was said; the writer finds out
             }
-            self.seen += len as u64;
+            self.seen = self.seen.saturating_add(len as u64);
             let ends = self.seen.is_multiple_of(self.page) || self.seen == self.size;
             match (ends, self.current.is_empty()) {
                 (true, true) => self.nodes.push(hash::page_node(self.page, number, here)),

@@ -1,4 +1,5 @@
 //! Digests: of tensors as trees of pages, and of a file as its statement.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
 
@@ -73,7 +74,7 @@ fn split(nodes: &[ChainingValue]) -> Option<(&[ChainingValue], &[ChainingValue])
 /// Hex digits, as errors and JSON show hashes.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+    bytes.iter().fold(String::with_capacity(bytes.len().saturating_mul(2)), |mut text, byte| {
         let _ = write!(text, "{byte:02x}"); // a String takes everything
         text
     })

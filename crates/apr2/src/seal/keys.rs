@@ -1,5 +1,6 @@
 //! The keys that open an encrypted file. Memory that holds a secret is wiped when it is dropped, and nothing prints
 //! one.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 #[cfg(not(feature = "encrypt"))]
 pub(crate) use off::Opener;

@@ -1,4 +1,5 @@
 //! The section of keys: slots, and the MACs that only somebody with the key can make.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use crate::error::SealFault;
 use crate::seal::wire::{Fields, structure};
@@ -27,7 +28,7 @@ impl KeysSection {
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, SealFault> {
         let mut c = Fields(bytes);
         let (slots_size, count, zero) = (u64::from(c.u32()?), c.u16()?, c.u16()?);
-        if zero != 0 || slots_size + 8 + MACS != bytes.len() as u64 {
+        if zero != 0 || slots_size.saturating_add(8).saturating_add(MACS) != bytes.len() as u64 {
             return Err(structure("the section of keys is not as long as its slots need"));
         }
         let mut rest = Fields(c.bytes(slots_size)?);

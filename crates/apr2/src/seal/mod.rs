@@ -6,7 +6,6 @@
 //!
 //! [`Access`] holds what a caller demands, and the keys that it brings. A file never says whom to trust: without a key that the caller names, a
 //! signature proves nothing.
-
 #![cfg_attr(
     not(feature = "encrypt"),
     allow(dead_code, unused_imports, reason = "what writes and decrypts needs the rest")

@@ -1,4 +1,5 @@
 //! The seal section of a file, checked in the order that the specification says.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

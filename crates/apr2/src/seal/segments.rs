@@ -1,4 +1,5 @@
 //! AES-256-GCM in segments, each of which decrypts alone.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use crate::error::SealFault;
 use crate::seal::aes::{Aes256Gcm, Given, TAG_LEN};

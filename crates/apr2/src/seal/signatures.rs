@@ -1,4 +1,5 @@
 //! Signatures: records that name a key, and keys that the caller names.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
 //! How long encrypted bytes are.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use crate::error::SealFault;
 
@@ -13,13 +14,13 @@ pub(crate) fn plain_len(size: u64, segment: u64) -> Result<u64, SealFault> {
         return Ok(0);
     }
     let stored = segment.saturating_add(TAG).max(1);
-    let last = (size - 1) % stored + 1;
+    let last = size.saturating_sub(1).checked_rem(stored).unwrap_or_default().saturating_add(1);
     let count = size.div_ceil(stored);
     if last <= TAG {
         let what = "the stored size of a tensor is not one that segments make";
         return Err(SealFault::Structure(what.to_owned()));
     }
-    let plain = size - count * TAG; // each of them has more than a tag
+    let plain = size.saturating_sub(count.saturating_mul(TAG)); // each of them has more than a tag
     if plain > MAX_PLAIN {
         return Err(SealFault::Limit("a tensor has more than 2^44 bytes".to_owned()));
     }

@@ -1,4 +1,5 @@
 //! Slots: each wraps the file's key for one who may open it.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use aes_gcm::aead::AeadInOut as _;
 use aes_gcm::{Aes256Gcm, KeyInit as _, Nonce, Tag};

@@ -1,4 +1,5 @@
 //! The end of a sealed file, after the tables of pages: signatures, keys, trailer and footer. All of it is made anew whenever one of them changes.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::author::Crc;
 

@@ -1,4 +1,5 @@
 //! The records of the seal section, decoded and encoded side by side.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use crate::error::SealFault;
 
@@ -192,7 +193,7 @@ impl Body {
             )));
         }
         let extents_len = EXTENT_LEN * u64::from(count);
-        if BODY_LEN + extents_len + sealed_index_size != trailer.body_size
+        if BODY_LEN.saturating_add(extents_len).saturating_add(sealed_index_size) != trailer.body_size
             || bytes.len() as u64 != trailer.body_size
         {
             return Err(structure("the body is not as long as its tensors and its index need"));
@@ -213,7 +214,7 @@ impl Body {
         let segment = if is_encrypted { 1u64 << segment_log2 } else { 0 };
         let page = 1u64 << page_log2;
         let extents = extents(c.bytes(extents_len)?, page, trailer, data_offset)?;
-        let sealed_index_at = BODY_LEN + extents_len;
+        let sealed_index_at = BODY_LEN.saturating_add(extents_len);
         let body = Self { flags, uuid, revision, segment, page, commitment, extents, sealed_index_at };
         if is_encrypted {
             body.check_encrypted()?;
@@ -231,7 +232,7 @@ impl Body {
             if offset < end {
                 return Err(structure("two encrypted tensors overlap"));
             }
-            end = offset + size; // `extents` has seen that it ends within the file
+            end = offset.saturating_add(size); // `extents` has seen that it ends within the file
             super::sizes::plain_len(size, self.segment)?;
         }
         Ok(())

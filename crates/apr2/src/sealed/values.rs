@@ -1,4 +1,5 @@
 //! Values of sealed files: read as in any other file, but from bytes that are checked and decrypted first.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
 

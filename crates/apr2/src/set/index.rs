@@ -1,4 +1,5 @@
 //! The manifest JSON: which shards there are, and which tensor is in which.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::source::SetPaths;
 use modelfmt_core::value::{KeyError, Object, ParseOptions, Value, json};

@@ -1,4 +1,5 @@
 //! Opens sharded models: what [`modelfmt_core::SetReader`] asks of the format.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 #[cfg(feature = "sign")]
 use std::sync::Arc;

@@ -1,4 +1,5 @@
 //! Checks a sharded model: every shard by itself, and against the manifest.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::HashMap;
 
@@ -120,7 +121,7 @@ impl Sealed {
         let named = |text: String| format!("shard {:?}: {text}", Shortened(file));
         self.digests.extend(found.digests.into_iter().map(named));
         self.encryption.extend(found.encryption.into_iter().map(named));
-        self.tensors += section.body.extents.len();
+        self.tensors = self.tensors.saturating_add(section.body.extents.len());
         self.is_hashed = true;
         self.is_encrypted |= section.is_encrypted();
         self.is_locked |= section.is_locked();
@@ -188,7 +189,7 @@ async fn one_shard<S: Fetch>(
     found.crc.extend(pass.crc.into_iter().map(named));
     found.lz4.extend(pass.lz4.into_iter().map(named));
     found.padding.extend(pass.padding.into_iter().map(named));
-    found.blocks += pass.blocks;
+    found.blocks = found.blocks.saturating_add(pass.blocks);
     match pass.whole {
         Some(crc) => compare(shard, crc, found),
         None => found.shard_crcs.push(named("cannot be read to its end".to_owned())),

@@ -1,4 +1,5 @@
 //! The digests of the tensors of a sealed file, from pieces that are hashed in their order.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -27,7 +28,7 @@ impl<'a> Pieces<'a> {
             // One that begins inside another shares its bytes, or is a finding of its own: no byte is hashed twice.
             if extent.offset >= end {
                 tensors.push(number);
-                end = extent.offset + extent.size; // within the file, as the section has checked
+                end = extent.offset.saturating_add(extent.size); // within the file, as the section has checked
             }
         }
         tensors.sort_unstable();
@@ -35,7 +36,7 @@ impl<'a> Pieces<'a> {
         for &number in &pieces.tensors {
             pieces.firsts.push(pieces.count);
             let size = section.extent(number).map_or(0, |extent| extent.size);
-            pieces.count += size.div_ceil(pieces.step(size));
+            pieces.count = pieces.count.saturating_add(size.div_ceil(pieces.step(size)));
         }
         pieces
     }
@@ -51,8 +52,8 @@ impl<'a> Pieces<'a> {
         let nth = self.firsts.partition_point(|&first| first <= number).checked_sub(1)?;
         let (&tensor, &first) = self.tensors.get(nth).zip(self.firsts.get(nth))?;
         let size = self.section.extent(tensor)?.size;
-        let begin = (number - first) * self.step(size);
-        Some((tensor, begin..size.min(begin + self.step(size))))
+        let begin = number.saturating_sub(first).saturating_mul(self.step(size));
+        Some((tensor, begin..size.min(begin.saturating_add(self.step(size)))))
     }
 }
 
@@ -69,8 +70,11 @@ impl Scan for Pieces<'_> {
 
     fn piece(&self, number: u64) -> Range<u64> {
         let Some((tensor, range)) = self.at(number) else { return 0..0 };
-        let start = self.section.data_offset + self.section.extent(tensor).map_or(0, |extent| extent.offset);
-        start + range.start..start + range.end
+        let start = self
+            .section
+            .data_offset
+            .saturating_add(self.section.extent(tensor).map_or(0, |extent| extent.offset));
+        start.saturating_add(range.start)..start.saturating_add(range.end)
     }
 
     fn look(&self, number: u64, bytes: &[u8], (): &mut ()) -> Self::Seen {
@@ -89,12 +93,13 @@ impl Pieces<'_> {
             return (tensor, vec![hash_of(bytes)]);
         }
         let len = usize::try_from(page).unwrap_or(usize::MAX).max(1);
-        let mut end = 0;
-        let nodes = (range.start / page..).zip(bytes.chunks(len)).map(|(n, bytes)| {
-            end += bytes.len() as u64;
-            before(end);
-            page_node(page, n, bytes)
-        });
+        let mut end = 0_u64;
+        let nodes =
+            (range.start.checked_div(page).unwrap_or_default()..).zip(bytes.chunks(len)).map(|(n, bytes)| {
+                end = end.saturating_add(bytes.len() as u64);
+                before(end);
+                page_node(page, n, bytes)
+            });
         (tensor, nodes.collect())
     }
 

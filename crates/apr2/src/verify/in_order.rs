@@ -2,6 +2,7 @@
 //!
 //! Threads of one process learn where all blocks begin before they look at them. Of several processes each would have to learn that of
 //! all blocks, and there each length of a block may be a slow read. So each process takes whole tensors, and reads them once, in order.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
 
@@ -79,7 +80,7 @@ async fn check(
     let walked: Result<(), Error> = loop {
         let Window { bytes, seen, .. } = &mut *window;
         let here = bytes.get(seen.index(at)..).unwrap_or_default();
-        let left = (block, tensor.count() - block);
+        let left = (block, tensor.count().saturating_sub(block));
         match tensor.check_some(here, left, at, scratch, |end| seen.go_on(bytes, end)) {
             Ok(checked) => {
                 faults.extend(checked.faults.iter().map(|error| with_causes(error)));
@@ -96,7 +97,7 @@ async fn check(
     };
     match walked {
         Ok(()) => {
-            piece.blocks += block;
+            piece.blocks = piece.blocks.saturating_add(block);
             piece.lz4.append(&mut faults);
         }
         Err(error) => piece.walk.push(with_causes(&error)),
@@ -147,14 +148,14 @@ impl<S: Fetch> Window<'_, S> {
 
     /// Where the bytes end that are here.
     fn read_end(&self) -> u64 {
-        self.seen.start + self.bytes.as_slice().len() as u64
+        self.seen.start.saturating_add(self.bytes.as_slice().len() as u64)
     }
 
     /// Lets go of what is before byte `from`, and reads on; false at the end of the unit.
     async fn more(&mut self, from: u64, piece: &mut Piece) -> Result<bool, ScanError> {
         self.seen.go_on(&self.bytes, from);
         let (at, kept) = (self.read_end(), self.seen.index(from)..self.bytes.as_slice().len());
-        let len = PIECE.min(self.end - at);
+        let len = PIECE.min(self.end.saturating_sub(at));
         if len == 0 {
             return Ok(false);
         }
@@ -163,7 +164,9 @@ impl<S: Fetch> Window<'_, S> {
         self.seen.start = from;
         let failed = |source| ScanError::Io { at, len, source };
         let out_of_memory = |_| failed(std::io::ErrorKind::OutOfMemory.into());
-        self.bytes.resize(old + usize::try_from(len).unwrap_or(usize::MAX)).map_err(out_of_memory)?;
+        self.bytes
+            .resize(old.saturating_add(usize::try_from(len).unwrap_or(usize::MAX)))
+            .map_err(out_of_memory)?;
         let new = self.bytes.get_mut(old..).unwrap_or_default();
         self.source.fetch_into(at, new).await.map_err(failed)?;
         self.plan.check_gaps(at, self.bytes.get(old..).unwrap_or_default(), &mut piece.padding);

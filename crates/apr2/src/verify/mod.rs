@@ -1,4 +1,5 @@
 //! Checks a file and reports every finding.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 #[cfg(feature = "sign")]
 mod digests;
@@ -153,7 +154,7 @@ fn required_keys(index: &Index, found: &mut Vec<String>) {
 fn reserved(index: &Index, found: &mut Vec<String>) {
     if index.tensors.reserved != 0 {
         let part = Part::new("tensor index").with_field("reserved");
-        let at = index.sections().index.offset() + 4;
+        let at = index.sections().index.offset().saturating_add(4);
         found.push(finding(&part, at, format!("is {:#x}, not zero", index.tensors.reserved)));
     }
 }
@@ -237,7 +238,7 @@ fn alignment(index: &Index, found: &mut Vec<String>) {
     let Some(alignment) = index.alignment() else { return };
     let data = index.sections().data.offset();
     for (position, stored) in index.tensors.all_stored().enumerate() {
-        let offset = stored.offset - data;
+        let offset = stored.offset.saturating_sub(data);
         if !offset.is_multiple_of(alignment) {
             let what = format!("{offset} is not a multiple of {alignment}, as ALIGNED_{alignment} promises");
             found.push(about(index, position, Some("offset"), stored.offset, what));

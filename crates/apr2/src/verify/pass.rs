@@ -1,4 +1,5 @@
 //! One pass over every byte of a file: its CRC, its padding and its LZ4 blocks.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
 
@@ -55,7 +56,7 @@ pub(super) async fn run(index: &Index, source: &impl Fetch, work: &Execution<'_>
         if let Some(section) = index.seal.as_deref() {
             piece.hashes.into_iter().for_each(|seen| digests.take(section, seen));
         }
-        pass.blocks += piece.blocks;
+        pass.blocks = pass.blocks.saturating_add(piece.blocks);
         pass.lz4.extend(piece.walk);
         decoded.extend(piece.lz4);
         pass.padding.extend(piece.padding);

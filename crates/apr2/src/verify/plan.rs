@@ -1,4 +1,5 @@
 //! How a file is cut for the pass over every byte of it, and what a stretch of it shows.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
 
@@ -155,11 +156,11 @@ impl<'a> Plan<'a> {
         let mut unit = Unit::at(0, 0);
         for (number, Group { range, .. }) in self.groups.iter().enumerate() {
             stretch(&mut self.units, &mut unit, range.start, number);
-            if range.end - unit.range.start > PIECE {
+            if range.end.saturating_sub(unit.range.start) > PIECE {
                 flush(&mut self.units, &mut unit, number);
             }
             unit.range.end = range.end;
-            unit.groups.end = number + 1;
+            unit.groups.end = number.saturating_add(1);
         }
         #[cfg(feature = "sign")]
         if let Some(pieces) = &self.pieces {
@@ -191,7 +192,7 @@ impl<'a> Plan<'a> {
 
     /// Gaps are zero.
     pub(super) fn check_gaps(&self, start: u64, bytes: &[u8], found: &mut Vec<String>) {
-        let end = start + bytes.len() as u64;
+        let end = start.saturating_add(bytes.len() as u64);
         let first = self.gaps.partition_point(|gap| gap.end <= start);
         for gap in self.gaps.get(first..).unwrap_or_default() {
             if gap.start >= end {
@@ -200,7 +201,7 @@ impl<'a> Plan<'a> {
             let here = gap.start.max(start)..gap.end.min(end);
             let filled = part(bytes, start, &here).iter().position(|&byte| byte != 0);
             if let Some(at) = filled {
-                let at = here.start + at as u64;
+                let at = here.start.saturating_add(at as u64);
                 found.push(match self.index.is_sealed() {
                     true => format!("padding at byte {at}: {}", SealFault::Gap(at)),
                     false => format!("padding at byte {at}: is not zero"),
@@ -244,10 +245,10 @@ impl Scan for Plan<'_> {
             let count = (group.first, group.count);
             let faults = tensor.check(blocks, count, group.range.start, scratch, |end| crc.go_on(end));
             piece.lz4.extend(faults.iter().map(|error| with_causes(error)));
-            piece.blocks += group.count;
+            piece.blocks = piece.blocks.saturating_add(group.count);
         }
         crc.go_on(end);
-        piece.crc = Crc { value: crc.hasher.finalize(), len: end - start };
+        piece.crc = Crc { value: crc.hasher.finalize(), len: end.saturating_sub(start) };
         piece
     }
 }
@@ -272,8 +273,8 @@ impl Running<'_> {
 /// Goes on to byte `to`, in units of at most a piece.
 fn stretch(units: &mut Vec<Unit>, unit: &mut Unit, to: u64, next_group: usize) {
     while to > unit.range.end {
-        let room = PIECE.saturating_sub(unit.range.end - unit.range.start);
-        unit.range.end = to.min(unit.range.end + room);
+        let room = PIECE.saturating_sub(unit.range.end.saturating_sub(unit.range.start));
+        unit.range.end = to.min(unit.range.end.saturating_add(room));
         if room == 0 || to > unit.range.end {
             flush(units, unit, next_group);
         }
@@ -334,7 +335,7 @@ pub(super) async fn groups_of(tensor: &Compressed<'_>, source: &impl Fetch) -> R
     let (mut groups, count) = (Vec::new(), tensor.count());
     let see = |block: u64, at| {
         if block.is_multiple_of(GROUP) {
-            let count = GROUP.min(count - block);
+            let count = GROUP.min(count.saturating_sub(block));
             groups.push(Group { tensor: tensor.number, first: block, count, range: at..at });
         }
     };
@@ -387,5 +388,8 @@ fn gaps(index: &Index) -> Vec<Range<u64>> {
 fn part<'b>(bytes: &'b [u8], start: u64, range: &Range<u64>) -> &'b [u8] {
     let cut = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     let skip = cut(range.start.saturating_sub(start));
-    bytes.get(skip..).and_then(|rest| rest.get(..cut(range.end - range.start))).unwrap_or_default()
+    bytes
+        .get(skip..)
+        .and_then(|rest| rest.get(..cut(range.end.saturating_sub(range.start))))
+        .unwrap_or_default()
 }

@@ -1,4 +1,5 @@
 //! Checks of a sealed file: every digest, every page, and every segment that a key opens.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::author::{each_step, with_causes};
 use modelfmt_core::{AlignedBuf, Execution, Fetch};
@@ -113,7 +114,7 @@ async fn digests(
 
 /// A finding about a tensor, which may have no name that anybody can read.
 fn finding(index: &Index, section: &Section, position: usize, fault: &SealFault) -> String {
-    let at = section.data_offset + section.extent(position).map_or(0, |extent| extent.offset);
+    let at = section.data_offset.saturating_add(section.extent(position).map_or(0, |extent| extent.offset));
     about(index, position, None, at, fault)
 }
 
@@ -132,8 +133,8 @@ async fn decrypts(
     let named = |error| sealed(error, position, name);
     let mut buffer = AlignedBuf::default();
     let mut at = start;
-    while at < start + len {
-        let size = (4 * PIECE).min(start + len - at);
+    while at < start.saturating_add(len) {
+        let size = (4 * PIECE).min(start.saturating_add(len).saturating_sub(at));
         let failed = |source| named(Error::Io { at, len: size, source });
         let room = usize::try_from(size).unwrap_or(usize::MAX);
         buffer.resize(room).map_err(|_| failed(std::io::ErrorKind::OutOfMemory.into()))?;
@@ -141,14 +142,14 @@ async fn decrypts(
         if work.advance(0).is_break() {
             return Err(Error::Cancelled);
         }
-        at += size;
+        at = at.saturating_add(size);
     }
     let stored = index.tensors.plain(position).filter(|stored| stored.compressed);
     let Some(stored) = stored else { return Ok(()) };
     let tensor = Compressed { number: position, name, stored };
     let mut scratch = Vec::new();
     for group in groups_of(&tensor, &plain).await.map_err(named)? {
-        let (at, len) = (group.range.start, group.range.end - group.range.start);
+        let (at, len) = (group.range.start, group.range.end.saturating_sub(group.range.start));
         let bytes = plain.fetch(group.range.clone()).await;
         let bytes = bytes.map_err(|source| named(Error::Io { at, len, source }))?;
         let faults = tensor.check(&bytes, (group.first, group.count), at, &mut scratch, |_| {});

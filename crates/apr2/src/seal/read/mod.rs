@@ -1,4 +1,5 @@
 //! The stored bytes of one tensor, checked and decrypted, as a file of their own. Values are read through it.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 #[cfg(feature = "encrypt")]
 mod near;
@@ -78,7 +79,7 @@ impl<'a, S: Fetch> Plain<'a, S> {
             return Ok((range.start, self.source.fetch(at(range.start)..at(range.end)).await?));
         }
         let page = self.section.body.page;
-        let first = range.start / page;
+        let first = range.start.checked_div(page).unwrap_or_default();
         let end = range.end.div_ceil(page).saturating_mul(page).min(self.size);
         let nodes = match (first, end) {
             (0, end) if end == self.size => None, // the digest is enough
@@ -124,15 +125,16 @@ impl<'a, S: Fetch> Plain<'a, S> {
     /// The stored bytes of a range of the plaintext.
     fn stored(&self, plain: &Range<u64>) -> Range<u64> {
         let Some(segment) = self.section.segment() else { return plain.clone() };
-        let at = |number: u64| number.saturating_mul(segment + TAG).min(self.size);
-        at(plain.start / segment)..at(plain.end.div_ceil(segment))
+        let at = |number: u64| number.saturating_mul(segment.saturating_add(TAG)).min(self.size);
+        at(plain.start.checked_div(segment).unwrap_or_default())..at(plain.end.div_ceil(segment))
     }
 
     /// Plaintext that has all of a range, if it was decrypted last.
     fn remembered(&self, range: &Range<u64>) -> Option<(u64, Arc<AlignedBuf>)> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let (at, bytes) = last.as_ref()?;
-        (*at <= range.start && range.end <= at + bytes.len() as u64).then(|| (*at, Arc::clone(bytes)))
+        (*at <= range.start && range.end <= at.saturating_add(bytes.len() as u64))
+            .then(|| (*at, Arc::clone(bytes)))
     }
 
     /// Fills `out` with the plaintext from `at` on, which exists.
@@ -144,16 +146,21 @@ impl<'a, S: Fetch> Plain<'a, S> {
         let (stored_at, bytes) = self.checked(self.stored(&range)).await?;
         let Some(segment) = self.section.segment() else { return copy(&bytes, stored_at, &range, out) };
         // Pages may have begun within a segment: only whole ones decrypt.
-        let first = stored_at.div_ceil(segment + TAG);
-        let begin = first * segment;
-        let skip = usize::try_from(first * (segment + TAG) - stored_at).unwrap_or(usize::MAX);
+        let sealed = segment.saturating_add(TAG);
+        let first = stored_at.div_ceil(sealed);
+        let begin = first.saturating_mul(segment);
+        let skip =
+            usize::try_from(first.saturating_mul(sealed).saturating_sub(stored_at)).unwrap_or(usize::MAX);
         let whole = bytes.get(skip..).unwrap_or_default();
-        let reaches_end = stored_at + bytes.len() as u64 == self.size;
-        let count = whole.len() as u64 / (segment + TAG);
-        let end = if reaches_end { self.plain } else { (first + count) * segment };
+        let reaches_end = stored_at.saturating_add(bytes.len() as u64) == self.size;
+        let count = (whole.len() as u64).checked_div(sealed).unwrap_or_default();
+        let end = if reaches_end { self.plain } else { first.saturating_add(count).saturating_mul(segment) };
         let cut = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-        let whole =
-            if reaches_end { whole } else { whole.get(..cut(count * (segment + TAG))).unwrap_or_default() };
+        let whole = if reaches_end {
+            whole
+        } else {
+            whole.get(..cut(count.saturating_mul(sealed))).unwrap_or_default()
+        };
         if begin == range.start && end == range.end {
             return self.decrypt(first, whole, out);
         }
@@ -170,9 +177,13 @@ impl<'a, S: Fetch> Plain<'a, S> {
         let segment = self.section.segment().unwrap_or(1);
         let Some(cipher) = &self.cipher else { return Err(io::Error::other(locked())) };
         let threads = threads(out.len() as u64);
-        let group = if threads > 1 { (PARALLEL / 4 / segment).max(1) } else { u64::MAX };
+        let group = if threads > 1 {
+            (PARALLEL / 4).checked_div(segment).unwrap_or_default().max(1)
+        } else {
+            u64::MAX
+        };
         let cut = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-        let pieces = stored.chunks(cut(group.saturating_mul(segment + TAG)));
+        let pieces = stored.chunks(cut(group.saturating_mul(segment.saturating_add(TAG))));
         let jobs: Vec<_> =
             pieces.zip(out.chunks_mut(cut(group.saturating_mul(segment)))).map(Mutex::new).collect();
         let one = |(): &mut (), number: u64| -> Result<(), SealFault> {
@@ -224,10 +235,11 @@ impl<S: Fetch> Fetch for Plain<'_, S> {
         let (mut at, mut rest) = (at, out);
         while !rest.is_empty() {
             // To the end of a window, so that the next one begins with a segment and a page.
-            let len = usize::try_from(WINDOW - at % WINDOW).unwrap_or(usize::MAX).min(rest.len());
+            let len =
+                usize::try_from(WINDOW.saturating_sub(at % WINDOW)).unwrap_or(usize::MAX).min(rest.len());
             let (here, after) = rest.split_at_mut(len);
             self.fill(at, here).await?;
-            (at, rest) = (at + here.len() as u64, after);
+            (at, rest) = (at.saturating_add(here.len() as u64), after);
         }
         Ok(())
     }
@@ -241,7 +253,7 @@ pub(crate) async fn read_table(
 ) -> io::Result<Vec<Hash>> {
     let extent = section.extent(position).ok_or(io::ErrorKind::InvalidInput)?;
     let (at, len) = table_place(section, extent);
-    let bytes = source.fetch(at..at + len).await?;
+    let bytes = source.fetch(at..at.saturating_add(len)).await?;
     let table = bytes.as_chunks::<32>().0.to_vec();
     if hash::root(&table) != Some(extent.digest) {
         return Err(io::Error::other(SealFault::Pages));
@@ -251,8 +263,8 @@ pub(crate) async fn read_table(
 
 /// Where the table of a tensor begins in the file, and its length.
 pub(crate) fn table_place(section: &Section, extent: &SealedExtent) -> (u64, u64) {
-    let at = section.trailer.pages_at() + extent.first_page * 32; // the section has checked where the table ends
-    (at, hash::pages_of(extent.size, section.body.page) * 32)
+    let at = section.trailer.pages_at().saturating_add(extent.first_page.saturating_mul(32)); // the section has checked where the table ends
+    (at, hash::pages_of(extent.size, section.body.page).saturating_mul(32))
 }
 
 fn page_nodes(page: u64, first: u64, bytes: &[u8]) -> Vec<Hash> {

@@ -1,4 +1,5 @@
 //! Encrypted tensors of files on this machine: each thread reads and decrypts parts that its core's own cache holds.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -35,30 +36,33 @@ impl<S: Fetch> Plain<'_, S> {
         let near =
             Near { source: self.source.near()?, cipher: self.cipher.as_ref()?, start: self.start, segment };
         let work = Execution { threads: threads(out.len() as u64), progress: None };
-        Some(near.fill(at / segment, out, &work))
+        Some(near.fill(at.checked_div(segment)?, out, &work))
     }
 }
 
 impl Near<'_> {
     /// Fills `out` with the plaintext of the segments from `first` on.
     fn fill(&self, first: u64, out: &mut [u8], work: &Execution<'_>) -> io::Result<()> {
+        let per_job = JOB.checked_div(self.segment).unwrap_or_default();
         let job = usize::try_from(JOB).unwrap_or(usize::MAX);
         let jobs: Vec<_> = out.chunks_mut(job).map(Mutex::new).collect();
         let one = |buffer: &mut AlignedBuf, number: u64| {
             let Some(job) = usize::try_from(number).ok().and_then(|n| jobs.get(n)) else { return Ok(()) };
             let mut out = job.lock().unwrap_or_else(PoisonError::into_inner);
-            self.job(first.saturating_add(number.saturating_mul(JOB / self.segment)), &mut out, buffer)
+            self.job(first.saturating_add(number.saturating_mul(per_job)), &mut out, buffer)
         };
         work.map(jobs.len() as u64, AlignedBuf::default, one).map(|_| ())
     }
 
     fn job(&self, mut first: u64, out: &mut [u8], buffer: &mut AlignedBuf) -> io::Result<()> {
         let cut = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-        let (segment, count) = (cut(self.segment), (PART / self.segment).max(1));
+        let (segment, count) = (cut(self.segment), PART.checked_div(self.segment).unwrap_or_default().max(1));
         for out in out.chunks_mut(segment.saturating_mul(cut(count))) {
             buffer.resize(self.cipher.sealed_len(out.len()))?;
-            self.source
-                .read_into(self.start.saturating_add(first.saturating_mul(self.segment + TAG)), buffer)?;
+            self.source.read_into(
+                self.start.saturating_add(first.saturating_mul(self.segment.saturating_add(TAG))),
+                buffer,
+            )?;
             // In place, and then copied: the cipher alone is slow where it writes to memory that is in no cache.
             let sealed = buffer.chunks_mut(segment.saturating_add(cut(TAG)));
             for ((number, sealed), out) in (first..).zip(sealed).zip(out.chunks_mut(segment)) {
