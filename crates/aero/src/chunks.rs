@@ -1,4 +1,5 @@
 //! The chunks of a file: the table of contents with its names, and the content of a chunk, checked.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
@@ -127,8 +128,11 @@ impl Expansion {
 
     /// The share of one of `count` files of a set, which have the constant together.
     pub(crate) const fn of_one_in(count: u64) -> Self {
-        let own = Self::FREE / if count == 0 { 1 } else { count };
-        Self { stored: 0, claimed: Self::FREE - own }
+        let own = match Self::FREE.checked_div(count) {
+            Some(own) => own,
+            None => Self::FREE,
+        };
+        Self { stored: 0, claimed: Self::FREE.saturating_sub(own) }
     }
 
     fn add(&mut self, chunk: &Chunk<'_>, limits: &Limits) -> Result<()> {
@@ -227,7 +231,7 @@ impl ChunkTable {
             // Names may share bytes; many of them over the same ones must not cost more than the bytes that exist.
             total = total.saturating_add(len);
             Limits::check("the length of all chunk names", total, max)?;
-            let at = entry_at(toc, entry) + 32;
+            let at = entry_at(toc, entry).saturating_add(32);
             Extent::new(offset, len, self.strings.len() as u64)
                 .map_err(|fault| malformed(part(), at, fault))?;
             let name = self.name_bytes(record);
@@ -244,7 +248,7 @@ impl ChunkTable {
         for (entry, record) in self.entries.iter().enumerate() {
             Extent::new(record.offset, record.length, file_len).map_err(|fault| {
                 let part = Part::entry("TOC entry", entry as u64).with_name(self.name(record));
-                malformed(part.with_field("chunk_offset"), entry_at(toc, entry) + 8, fault)
+                malformed(part.with_field("chunk_offset"), entry_at(toc, entry).saturating_add(8), fault)
             })?;
         }
         Ok(())
@@ -369,9 +373,17 @@ impl ChunkTable {
     }
 
     pub(crate) fn heap_size(&self) -> usize {
-        self.entries.capacity() * size_of::<TocEntry>()
-            + self.strings.len()
-            + (self.lookup.capacity() + self.shards.capacity()) * size_of::<(u64, u32)>()
+        self.entries
+            .capacity()
+            .saturating_mul(size_of::<TocEntry>())
+            .saturating_add(self.strings.len())
+            .saturating_add(
+                self.lookup.capacity().saturating_add(self.shards.capacity()).saturating_mul(size_of::<(
+                    u64,
+                    u32,
+                )>(
+                )),
+            )
     }
 
     fn name_bytes(&self, record: &TocEntry) -> &[u8] {

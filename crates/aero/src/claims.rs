@@ -1,5 +1,6 @@
 //! Which hashes cover the values that are read, each tensor by the smallest: its own, else those of pages, else that of
 //! its shard's chunk.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -160,7 +161,7 @@ async fn of_shard_claims<S: Fetch>(
     out: &mut FileClaims<'_>,
 ) -> Result<Vec<Stated>> {
     let Some(chunk) = index.chunk(shard) else { return Ok(Vec::new()) };
-    let nbytes = read.iter().map(|range| range.end - range.start).sum();
+    let nbytes = read.iter().map(|range| range.end.saturating_sub(range.start)).sum();
     let whole = || -> Result<Stated> {
         let extent = in_file(index, &chunk, 0, chunk.length)?;
         Ok(Claim { extent, expected: chunk.blake3, what: What::Shard(shard) })
@@ -194,11 +195,11 @@ fn touched(pages: &PageHashes, shard_at: u64, read: &[Range<u64>]) -> Vec<(u64, 
     let mut touched: Vec<(u64, u64)> = Vec::new();
     for range in read {
         let range = range.start.saturating_sub(shard_at)..range.end.saturating_sub(shard_at);
-        for page in range.start / size..range.end.div_ceil(size) {
+        for page in range.start.checked_div(size).unwrap_or_default()..range.end.div_ceil(size) {
             let begin = page.saturating_mul(size);
             let nbytes = range.end.min(begin.saturating_add(size)).saturating_sub(range.start.max(begin));
             match touched.last_mut() {
-                Some((last, sum)) if *last == page => *sum += nbytes,
+                Some((last, sum)) if *last == page => *sum = (*sum).saturating_add(nbytes),
                 _ => touched.push((page, nbytes)),
             }
         }

@@ -1,4 +1,5 @@
 //! What the chunks of a file hold besides weights: metadata, the manifest, page hashes. Each is read when it is asked for.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
 //! The control hash (IHSH): BLAKE3 over header, TOC and string table.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::claims::FileClaims;
 use modelfmt_core::{Execution, Fetch, Part};
@@ -55,7 +56,7 @@ impl ControlHash {
                 let text = format!("covers bytes {start} to {end}, and the file has {file_len}");
                 return Err(Fault::Control(text));
             }
-            total = total.saturating_add(end - start);
+            total = total.saturating_add(end.saturating_sub(start));
         }
         if total > file_len {
             return Err(Fault::Control(format!("covers {total} bytes, and the file has {file_len}")));
@@ -191,13 +192,13 @@ pub(crate) async fn digest(
     for &(start, end) in ranges {
         let mut at = start;
         while at < end {
-            let len = STEP.min(end - at);
+            let len = STEP.min(end.saturating_sub(at));
             let io = |source| Error::Io { at, len, source };
-            let bytes = source.fetch(at..at + len).await;
+            let bytes = source.fetch(at..at.saturating_add(len)).await;
             let mut bytes = bytes.and_then(modelfmt_core::Bytes::into_owned).map_err(io)?;
             zero_hashes(&mut bytes, at, toc, entries);
             hasher.update(&bytes);
-            at += len;
+            at = at.saturating_add(len);
             // The bytes count where the hashes of the chunks go over them.
             if work.advance(0).is_break() {
                 return Err(Error::Cancelled);

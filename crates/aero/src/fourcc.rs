@@ -1,4 +1,5 @@
 //! The types of chunks.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
 

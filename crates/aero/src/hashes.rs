@@ -6,6 +6,7 @@
 //! of the largest subtrees that lie in it, and the few bytes at its edges that belong to a chunk of 1 KiB with the next
 //! piece. Runs are joined in order. A piece leaves about 3 KiB behind, and that only until the pieces
 //! before it are there.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -58,7 +59,7 @@ impl Spans {
     fn first_behind(&self, offset: u64) -> u64 {
         match self {
             Self::Whole(_) => 0,
-            Self::Pages { size, .. } => offset / (*size).max(1),
+            Self::Pages { size, .. } => offset.checked_div(*size).unwrap_or_default(),
             Self::Listed(spans) => spans.partition_point(|span| span.end <= offset) as u64,
         }
     }
@@ -163,7 +164,7 @@ impl Pass {
         }
         state.early.insert(piece, parts);
         while let Some(parts) = state.early.remove(&state.next) {
-            state.next += 1;
+            state.next = state.next.saturating_add(1);
             for part in parts {
                 let (track, span) = (part.track, part.span);
                 if let Some(hash) = state.tracks.get_mut(track).and_then(|track| track.add(part)) {
@@ -264,19 +265,19 @@ impl Iterator for Cuts<'_> {
                 if span.end > self.end || span.start >= self.end {
                     return None;
                 }
-                self.number += 1;
+                self.number = self.number.saturating_add(1);
                 continue;
             }
-            let (offset, left) = (at - span.start, stop - at);
+            let (offset, left) = (at.saturating_sub(span.start), stop.saturating_sub(at));
             let in_chunk = offset % CHUNK;
             let (len, kind) = if offset == 0 && stop == span.end && left <= BLOCK {
                 (left, Kind::Whole)
             } else if in_chunk != 0 || left < CHUNK {
-                ((CHUNK - in_chunk).min(left), Kind::Loose)
+                (CHUNK.saturating_sub(in_chunk).min(left), Kind::Loose)
             } else {
                 (subtree_len(offset, left).min(BLOCK), Kind::Subtree)
             };
-            self.at = at + len;
+            self.at = at.saturating_add(len);
             return Some(Cut { number, span, at, len, kind });
         }
     }
@@ -336,11 +337,11 @@ impl Gathered {
         if let Some(before) = open.take_if(|part| part.span != cut.number) {
             Self::close(&mut self.done, &mut self.parts, before);
         }
-        let offset = cut.at - cut.span.start;
+        let offset = cut.at.saturating_sub(cut.span.start);
         let part = open.get_or_insert_with(|| Part {
             track,
             span: cut.number,
-            len: cut.span.end - cut.span.start,
+            len: cut.span.end.saturating_sub(cut.span.start),
             offset,
             run: Run::empty(offset),
         });

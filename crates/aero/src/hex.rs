@@ -1,4 +1,5 @@
 //! Hashes as text.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 /// A hash, identity or digest as lower-case hex digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
@@ -8,8 +9,8 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 /// The hash of 64 lower-case hex digits (docs/formats/aero.md#tensor-hashes).
 pub(crate) fn from_hex(text: &[u8]) -> Option<[u8; 32]> {
     let digit = |byte: u8| match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
+        b'0'..=b'9' => Some(byte.saturating_sub(b'0')),
+        b'a'..=b'f' => Some(byte.saturating_sub(b'a').saturating_add(10)),
         _ => None,
     };
     let text: &[u8; 64] = text.try_into().ok()?;

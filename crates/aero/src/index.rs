@@ -1,4 +1,5 @@
 //! What an AERO file holds and where, checked and owned.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{Encoding, Limits, Location, Part, TensorInfo, TensorTable, author::Extent};
@@ -123,7 +124,7 @@ impl Index {
     /// Bytes of heap that the index holds.
     #[must_use]
     pub fn heap_size(&self) -> usize {
-        self.chunks.heap_size() + self.tensors.heap_size()
+        self.chunks.heap_size().saturating_add(self.tensors.heap_size())
     }
 
     /// The shard of a tensor with the range of the values in it, if the shard is there and can be read as it is.

@@ -1,4 +1,5 @@
 //! The manifest (MMSG): what of it a reader needs, and how we write it.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::value::{Object, Value};
 

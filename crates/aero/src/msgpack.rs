@@ -2,6 +2,7 @@
 //!
 //! A [`Walker`] borrows from the bytes and allocates nothing, whatever lengths they claim. Small maps (the manifest)
 //! are trees and go through [`decode`].
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::value::{CheckSeed, Object, ParseOptions, Value, ValueSeed};
 use serde::de::DeserializeSeed;
@@ -215,7 +216,7 @@ impl<'a> Walker<'a> {
             }
             while let Some(left) = open.last_mut() {
                 if *left > 0 {
-                    *left -= 1;
+                    *left = (*left).saturating_sub(1);
                     break;
                 }
                 open.pop();

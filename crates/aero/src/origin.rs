@@ -2,6 +2,7 @@
 //!
 //! The published converter copies from GGUF: shapes are in ggml's order, a tensor has the padding to GGUF's alignment after its values,
 //! and the descriptors of codecs are in MJSN. `source_format` says so, and only such files are read so.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
 
@@ -173,7 +174,7 @@ impl<'de> Visitor<'de> for Look<'_> {
         let Self { at, found } = self;
         let mut position = 0;
         while list.next_element_seed(Look { at: at.element(position), found: &mut *found })?.is_some() {
-            position += 1;
+            position = position.saturating_add(1);
         }
         Ok(())
     }

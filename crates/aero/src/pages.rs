@@ -1,4 +1,5 @@
 //! Page hashes of a shard (PHSH, AIP-0002).
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::author::Extent;
 

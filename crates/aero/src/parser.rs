@@ -1,4 +1,5 @@
 //! Bytes → [`Index`], without I/O.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
 
@@ -156,7 +157,7 @@ impl IndexParser {
         let len = usize::try_from(head.toc.len()).unwrap_or(usize::MAX);
         let mut c = Cursor::new(bytes.get(..len).unwrap_or(bytes), head.toc.offset());
         let TocHeader { entry_count, reserved_zero } = TocHeader::decode(&mut c)?;
-        let expected = TocHeader::LEN + u64::from(entry_count) * TocEntry::LEN;
+        let expected = TocHeader::LEN.saturating_add(u64::from(entry_count).saturating_mul(TocEntry::LEN));
         if head.toc.len() != expected {
             let fault = Fault::TocLength { found: head.toc.len(), entries: entry_count, expected };
             return Err(malformed(Part::new("header").with_field("toc_length"), 20, fault));

@@ -1,4 +1,5 @@
 //! Reading a file by the hash of its head: the head has the hashes of all chunks, and these prove the rest.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::VecDeque;
 use std::io;
@@ -176,7 +177,7 @@ impl HeadProof {
             self.tensors.get_or_init(|| self.index.get().map_or_else(Vec::new, |index| hashed(index)));
         let behind = tensors.partition_point(|&(start, ..)| start <= at);
         let &(start, end, hash) = tensors.get(behind.checked_sub(1)?)?;
-        (at < end && end - start <= LARGEST).then_some((start..end, hash))
+        (at < end && end.saturating_sub(start) <= LARGEST).then_some((start..end, hash))
     }
 
     /// The page that holds a place of a shard.
@@ -190,7 +191,7 @@ impl HeadProof {
         // Their own chunk is not compressed, and its hash is in the head.
         let pages = index.pages_of(source, region.chunk).await.map_err(io::Error::other)?;
         let Some(pages) = pages.filter(|pages| pages.page_size() <= LARGEST) else { return Ok(None) };
-        let number = (at - region.range.start) / pages.page_size().max(1);
+        let number = at.saturating_sub(region.range.start).checked_div(pages.page_size()).unwrap_or_default();
         let start = region.range.start.saturating_add(number.saturating_mul(pages.page_size()));
         let end = start.saturating_add(pages.page_size()).min(region.range.end);
         Ok(pages.digest(number).map(|hash| (start..end, hash)))
@@ -200,7 +201,8 @@ impl HeadProof {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         // If two ranges hold it, the shorter one is of a tensor or a page.
         let holds = |known: &&(usize, &Arc<HashProof>)| known.1.range().contains(&at);
-        let len = |known: &(usize, &Arc<HashProof>)| known.1.range().end - known.1.range().start;
+        let len =
+            |known: &(usize, &Arc<HashProof>)| known.1.range().end.saturating_sub(known.1.range().start);
         let (found, _) = kept.iter().enumerate().filter(|known| holds(&known)).min_by_key(len)?;
         let proof = kept.remove(found)?;
         kept.push_back(Arc::clone(&proof));
@@ -271,7 +273,7 @@ impl Proof for HeadProof {
         let shard = index_of_shard(self.index.get(), region);
         let page = if shard { self.page(source, at, region).await? } else { None };
         let tensor = if shard { self.tensor(at) } else { None };
-        let len = |(range, _): &(Range<u64>, [u8; 32])| range.end - range.start;
+        let len = |(range, _): &(Range<u64>, [u8; 32])| range.end.saturating_sub(range.start);
         let shortest = [page, tensor].into_iter().flatten().min_by_key(len);
         let (range, hash) = shortest.unwrap_or_else(|| (region.range.clone(), region.hash));
         self.keep(range, hash).part(source, at).await

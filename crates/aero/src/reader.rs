@@ -1,4 +1,5 @@
 //! Opens AERO files: what [`modelfmt_core::Reader`] asks of the format, and the reader with what only AERO has.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
 //! Tensors that have the bytes of another one: they are stored once (docs/formats/aero.md#tied-tensors).
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
 //! Checks that opening does not make. The check names are the same as in `modelfmt verify`.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -87,15 +88,15 @@ impl Findings {
         ] {
             all.extend(found.into_iter().map(&named));
         }
-        self.chunk_count += other.chunk_count;
-        self.tensor_count += other.tensor_count;
-        self.ihsh_count += other.ihsh_count;
-        self.phsh_count += other.phsh_count;
+        self.chunk_count = self.chunk_count.saturating_add(other.chunk_count);
+        self.tensor_count = self.tensor_count.saturating_add(other.tensor_count);
+        self.ihsh_count = self.ihsh_count.saturating_add(other.ihsh_count);
+        self.phsh_count = self.phsh_count.saturating_add(other.phsh_count);
         self.has_tensor_hashes |= other.has_tensor_hashes;
         let (chunks, count) = other.unhashed;
-        let unnamed = count - chunks.len();
+        let unnamed = count.saturating_sub(chunks.len());
         chunks.into_iter().for_each(|chunk| self.unhashed(named(chunk)));
-        self.unhashed.1 += unnamed;
+        self.unhashed.1 = self.unhashed.1.saturating_add(unnamed);
     }
 
     /// Notes a chunk whose hash is not recorded.
@@ -104,7 +105,7 @@ impl Findings {
         if chunks.len() < Self::NAMED {
             chunks.push(chunk);
         }
-        *count += 1;
+        *count = (*count).saturating_add(1);
     }
 
     /// What `chunk-hashes` looked at. An attacker who changes a chunk can zero its hash, so these chunks do not count as good.
@@ -112,7 +113,7 @@ impl Findings {
         let which = if level >= VerifyLevel::Full { "all chunks" } else { "TIDX, MMSG and MJSN" };
         let (chunks, count) = &self.unhashed;
         let named = chunks.join(", ");
-        match count - chunks.len() {
+        match count.saturating_sub(chunks.len()) {
             _ if chunks.is_empty() => which.to_owned(),
             0 => format!("{which} but those whose hash is not recorded: {named}"),
             others => format!("{which} but those whose hash is not recorded: {named} and {others} more"),

@@ -1,4 +1,5 @@
 //! Records as they are in the file: header, TOC entries, codes of dtypes and chunks.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{CommonError, DType, Part, author::Cursor};
 

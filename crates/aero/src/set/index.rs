@@ -1,4 +1,5 @@
 //! The index of a set: `model.aeroset.json`.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::sync::Arc;
 

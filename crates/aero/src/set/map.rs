@@ -1,6 +1,7 @@
 //! What the shared readers of sets ask of the index of a set.
 //!
 //! The file that lists all tensors is file 0 of the set, and the parts follow it.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
 use std::io;
@@ -75,7 +76,7 @@ impl ShardMap for SetIndex {
     }
 
     fn shard_count(&self) -> usize {
-        self.parts().len() + 1
+        self.parts().len().saturating_add(1)
     }
 
     fn path(&self, number: usize) -> Option<&str> {
@@ -116,7 +117,7 @@ impl ShardMap for SetIndex {
 
     fn shard_of(&self, position: usize) -> Result<usize> {
         let (info, entry) = self.described(position)?;
-        self.part_of_shard(entry.shard_id).map(|part| part + 1).ok_or_else(|| {
+        self.part_of_shard(entry.shard_id).map(|part| part.saturating_add(1)).ok_or_else(|| {
             let text = format!("its values are in shard {}, and no part of the set has that", entry.shard_id);
             malformed(Part::named("tensor", info.name), 0, Fault::Set(text))
         })

@@ -1,4 +1,5 @@
 //! The form of many files: AEROSET.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod index;
 mod map;

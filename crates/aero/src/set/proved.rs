@@ -1,4 +1,5 @@
 //! The files of a set whose index is known to be right: it has the SHA-256 of each.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::BTreeMap;
 use std::fmt;

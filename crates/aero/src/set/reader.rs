@@ -1,4 +1,5 @@
 //! The readers of sets: the shared ones, with what only AEROSET has.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::source::Files;
 use modelfmt_core::value::Object;
@@ -37,6 +38,6 @@ impl<F: Files> SetReader<F> {
         if number >= self.index().parts().len() {
             return Err(Error::NotFound { name: format!("part number {number}") });
         }
-        self.shard(number + 1)
+        self.shard(number.saturating_add(1))
     }
 }

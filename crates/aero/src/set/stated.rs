@@ -1,4 +1,5 @@
 //! Whether the files of a set are those that its index means: a file can be whole and belong to another version.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::BTreeSet;
 

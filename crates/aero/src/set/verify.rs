@@ -1,4 +1,5 @@
 //! Checks a set: its index, every file by itself and against the index.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{
     Execution, Fetch, FetchFiles, Part, Report, VerifyLevel,
@@ -157,14 +158,14 @@ impl<F: FetchFiles> Verifier<'_, F> {
         let mut hasher = blake3::Hasher::new();
         let mut at = start;
         while at < end {
-            let len = STEP.min(end - at);
-            let bytes = source.fetch(at..at + len).await;
+            let len = STEP.min(end.saturating_sub(at));
+            let bytes = source.fetch(at..at.saturating_add(len)).await;
             hasher.update(&bytes.map_err(|source| Error::Io { at, len, source })?);
             // The bytes count where the hashes of the chunks go over them.
             if work.advance(0).is_break() {
                 return Err(Error::Cancelled);
             }
-            at += len;
+            at = at.saturating_add(len);
         }
         Ok(*hasher.finalize().as_bytes())
     }

@@ -1,4 +1,5 @@
 //! The fields of one entry of a TIDX: a map whose keys come in any order, and nearly always in one.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::CommonFault;
 
@@ -26,7 +27,7 @@ impl Keys {
     pub(super) fn push(&mut self, walker: &Walker<'_>, left: u32) {
         if self.0.len() == self.0.capacity() {
             // A pair has at least two bytes.
-            self.0.reserve_exact((walker.remaining() / 2 + 1).min(left as usize));
+            self.0.reserve_exact((walker.remaining() / 2).saturating_add(1).min(left as usize));
         }
         // A TIDX has at most 2^31 bytes.
         self.0.push(u32::try_from(walker.position()).unwrap_or(u32::MAX));
@@ -119,7 +120,7 @@ impl<'a> Fields<'a> {
             let key = walker.text()?;
             let Some(field) = field_of(key) else {
                 walker.skip(bounds.depth)?;
-                unknown.push(&start, pairs - pair);
+                unknown.push(&start, pairs.saturating_sub(pair));
                 continue;
             };
             if self.seen & (1 << field) != 0 {
@@ -214,10 +215,10 @@ fn field_of(key: &[u8]) -> Option<u16> {
 )]
 const fn encoded<const LEN: usize>(key: &str) -> [u8; LEN] {
     let mut out = [0xa0 | key.len() as u8; LEN];
-    let mut at = 1;
+    let mut at = 1_usize;
     while at < LEN {
-        out[at] = key.as_bytes()[at - 1];
-        at += 1;
+        out[at] = key.as_bytes()[at.saturating_sub(1)];
+        at = at.saturating_add(1);
     }
     out
 }

@@ -1,4 +1,5 @@
 //! The tensor index (TIDX): its entries, decoded without an allocation for each, and encoded.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod fields;
 mod parse;
@@ -139,14 +140,15 @@ impl Tensors {
     }
 
     pub(crate) fn heap_size(&self) -> usize {
-        self.table.heap_size()
-            + self.shards.capacity() * size_of::<u64>()
-            + self.padded.capacity() * size_of::<(u32, u64)>()
-            + self.hashes.capacity() * 32
-            + self.hash_states.capacity()
-            + self.notes.capacity() * size_of::<Note>()
-            + self.note_bytes.capacity()
-            + self.top.capacity()
+        self.table
+            .heap_size()
+            .saturating_add(self.shards.capacity().saturating_mul(size_of::<u64>()))
+            .saturating_add(self.padded.capacity().saturating_mul(size_of::<(u32, u64)>()))
+            .saturating_add(self.hashes.capacity().saturating_mul(32))
+            .saturating_add(self.hash_states.capacity())
+            .saturating_add(self.notes.capacity().saturating_mul(size_of::<Note>()))
+            .saturating_add(self.note_bytes.capacity())
+            .saturating_add(self.top.capacity())
     }
 
     fn note(&self, position: usize) -> Option<Note> {

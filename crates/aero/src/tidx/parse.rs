@@ -1,4 +1,5 @@
 //! From the bytes of a TIDX to its tensors.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{
     CommonFault, DType, Limits, Part, TensorTable,
@@ -49,7 +50,7 @@ pub(crate) fn parse(content: &[u8], context: &Context<'_>) -> Result<Parsed> {
     let top = |why: Why, walker: &Walker<'_>| malformed(context.chunk.part(), context.at(walker), why);
     let pairs = walker.map().map_err(|why| top(why, &walker))?;
     for pair in 0..pairs {
-        seen.push(&walker, pairs - pair);
+        seen.push(&walker, pairs.saturating_sub(pair));
         let begin = walker.position();
         let key = walker.text().map_err(|why| top(why, &walker))?;
         if key == b"tensors" && !found {
@@ -266,9 +267,9 @@ impl<'a> EntryParser<'a> {
         let pairs = unknown.count();
         // In their order: looking for twins sorts them.
         let start = self.tensors.keep(&[]).0;
-        let mut len = 0;
+        let mut len = 0_u32;
         for pair in unknown.pairs(self.content, bounds.depth) {
-            len += self.tensors.keep(pair).1;
+            len = len.saturating_add(self.tensors.keep(pair).1);
         }
         if let Some(key) = unknown.duplicate(self.content) {
             return Err((None, CommonFault::Duplicate(key).into()));
