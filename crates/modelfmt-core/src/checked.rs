@@ -2,6 +2,7 @@
 //!
 //! The digests are [`claims`](crate::claims), so every format that has some can be read like this, and there is no other
 //! way to do it.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::io;
 use std::ops::Range;
@@ -334,16 +335,17 @@ impl<'s, I: FileIndex, S: Fetch> Checked<'_, 's, I, S> {
         };
         let around = self.claims.hull(self.file)?;
         let is_around = around.start <= stored.start && stored.end <= around.end && around != *stored;
-        let more = (around.end - around.start).saturating_sub(stored.end - stored.start);
+        let more =
+            around.end.saturating_sub(around.start).saturating_sub(stored.end.saturating_sub(stored.start));
         (range.is_some() && is_raw && is_around && more <= LITTLE).then_some(around)
     }
 
     async fn cut(&self, around: Range<u64>, stored: &Range<u64>) -> Result<Bytes<'s>, Error<I::Fault>> {
-        let (at, len) = (around.start, around.end - around.start);
+        let (at, len) = (around.start, around.end.saturating_sub(around.start));
         let io = |source| Error::Io { at, len, source };
         let bytes = self.source.fetch(around).await.map_err(io)?;
         self.claims.observe(self.file, at, &bytes);
-        let within = |offset: u64| usize::try_from(offset - at).unwrap_or(usize::MAX);
+        let within = |offset: u64| usize::try_from(offset.saturating_sub(at)).unwrap_or(usize::MAX);
         let part = bytes.get(within(stored.start)..within(stored.end));
         let part = part.ok_or_else(|| io(io::ErrorKind::UnexpectedEof.into()))?;
         let mut out = AlignedBuf::zeroed(part.len()).map_err(io)?;
@@ -363,7 +365,7 @@ impl<'s, I: FileIndex, S: Fetch> Checked<'_, 's, I, S> {
             Place::Listed(there) => there,
             Place::Bytes(extent) => {
                 let Range { start, end } = self.within(extent.range(), range.as_ref());
-                let failed = |source| Error::Io { at: start, len: end - start, source };
+                let failed = |source| Error::Io { at: start, len: end.saturating_sub(start), source };
                 let bytes = source.fetch(start..end).await.and_then(Bytes::into_owned);
                 return bytes.map(Bytes::Owned).map_err(failed);
             }

@@ -1,4 +1,5 @@
 //! CRC-32 (IEEE) of pieces, joined to that of the whole.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use crc32fast::Hasher;
 
@@ -29,7 +30,7 @@ impl Crc {
         }
         let mut hasher = Hasher::new_with_initial_len(self.value, self.len);
         hasher.combine(&Hasher::new_with_initial_len(next.value, next.len));
-        Self { value: hasher.finalize(), len: self.len + next.len }
+        Self { value: hasher.finalize(), len: self.len.saturating_add(next.len) }
     }
 
     /// The CRC of these bytes and `len` more, where `whole` is that of `self` and the same `len` bytes: the bytes themselves are not needed. If
@@ -48,7 +49,7 @@ impl Crc {
         // it is undone by the rest of that number.
         const PERIOD: u64 = u32::MAX as u64;
         let front = Self { value: self.value ^ end.value, len: self.len };
-        let undo = Self { value: 0, len: PERIOD - end.len % PERIOD };
+        let undo = Self { value: 0, len: PERIOD.saturating_sub(end.len % PERIOD) };
         Self { value: front.then(undo).value, len: self.len.saturating_sub(end.len) }
     }
 }

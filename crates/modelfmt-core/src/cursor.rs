@@ -1,4 +1,5 @@
 //! A bounds-checked reader of numbers and text that knows where in the file it is.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use crate::error::{CommonError, CommonFault, Part};
 
@@ -64,7 +65,7 @@ impl<'a> Cursor<'a> {
     pub fn bytes(&mut self, len: u64, field: &'static str) -> Result<&'a [u8], CommonError> {
         let taken = usize::try_from(len).ok().and_then(|n| self.bytes.get(self.pos..)?.get(..n));
         let Some(taken) = taken else { return Err(self.truncated(len, field)) };
-        self.pos += taken.len();
+        self.pos = self.pos.saturating_add(taken.len());
         Ok(taken)
     }
 
@@ -72,7 +73,7 @@ impl<'a> Cursor<'a> {
     fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], CommonError> {
         match self.bytes.get(self.pos..).and_then(|rest| rest.first_chunk()) {
             Some(array) => {
-                self.pos += N;
+                self.pos = self.pos.saturating_add(N);
                 Ok(*array)
             }
             None => Err(self.truncated(N as u64, field)),

@@ -1,4 +1,5 @@
 //! Values that a file holds with the most significant byte first, read as everywhere else: little-endian.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::io;
 
@@ -58,7 +59,7 @@ pub(crate) async fn fetch_big_endian_into(
 ) -> io::Result<()> {
     let size = number_size(dtype) as u64;
     let end = offset.checked_add(out.len() as u64).ok_or(io::ErrorKind::UnexpectedEof)?;
-    let begin = offset - offset % size;
+    let begin = offset.saturating_sub(offset.checked_rem(size).unwrap_or_default());
     let covering = end.checked_next_multiple_of(size).map(|end| end.min(extent.len()));
     let len = covering.and_then(|end| end.checked_sub(begin)).ok_or(io::ErrorKind::UnexpectedEof)?;
     let whole = extent.part(begin, len).map_err(|_| io::ErrorKind::UnexpectedEof)?;
@@ -68,7 +69,7 @@ pub(crate) async fn fetch_big_endian_into(
         return Ok(());
     }
     let swapped = fetch_big_endian(source, dtype, whole).await?;
-    let skip = usize::try_from(offset - begin).map_err(|_| io::ErrorKind::UnexpectedEof)?;
+    let skip = usize::try_from(offset.saturating_sub(begin)).map_err(|_| io::ErrorKind::UnexpectedEof)?;
     let part = swapped.get(skip..).and_then(|rest| rest.get(..out.len()));
     out.copy_from_slice(part.ok_or(io::ErrorKind::UnexpectedEof)?);
     Ok(())

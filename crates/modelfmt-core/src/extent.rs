@@ -1,4 +1,5 @@
 //! Byte ranges that have been checked against the file that they are in.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
 
@@ -44,7 +45,7 @@ impl Extent {
     /// Where it ends.
     #[must_use]
     pub const fn end(self) -> u64 {
-        self.offset + self.len // `new` has seen that this does not overflow
+        self.offset.saturating_add(self.len) // `new` has seen that this does not overflow
     }
 
     /// As a range.
@@ -58,7 +59,8 @@ impl Extent {
     /// # Errors
     /// [`CommonFault::OutOfBounds`], in terms of this extent, if it has fewer bytes.
     pub fn part(self, offset: u64, len: u64) -> Result<Self, CommonFault> {
-        Self::new(offset, len, self.len).map(|inner| Self { offset: self.offset + inner.offset, len })
+        Self::new(offset, len, self.len)
+            .map(|inner| Self { offset: self.offset.saturating_add(inner.offset), len })
     }
 }
 

@@ -1,4 +1,5 @@
 //! What a format says about its files, for every reader.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::future::{Future, ready};
 use std::io;

@@ -1,4 +1,5 @@
 //! Limits on the memory and work that a file may cause.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use crate::error::{CommonError, Part};
 

@@ -1,4 +1,5 @@
 //! Names of a file, numbered in their order and found by text.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::hash::BuildHasher;
 
@@ -98,7 +99,10 @@ impl NameTable {
     /// Bytes of heap that the table holds.
     #[must_use]
     pub fn heap_size(&self) -> usize {
-        self.text.capacity() + self.ends.capacity() * size_of::<u32>() + self.lookup.allocation_size()
+        self.text
+            .capacity()
+            .saturating_add(self.ends.capacity().saturating_mul(size_of::<u32>()))
+            .saturating_add(self.lookup.allocation_size())
     }
 }
 

@@ -1,4 +1,5 @@
 //! Parsing without I/O: a parser says which bytes it needs, and its driver fetches them.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
 

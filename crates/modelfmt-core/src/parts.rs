@@ -1,4 +1,5 @@
 //! The files of a set: each is tried once, and its failure remembered; paths that lead to one file share its index.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};

@@ -1,4 +1,5 @@
 //! Reading driven from outside: a task says which ranges it needs, and its driver feeds their bytes.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -146,7 +147,7 @@ impl Needs {
     fn ask(&mut self, range: Range<u64>, size: u64) -> io::Result<u64> {
         let len = checked_len(&range, size)?;
         let missing = Some(0..len).filter(|all| !all.is_empty()).into_iter().collect();
-        self.1 += 1;
+        self.1 = self.1.saturating_add(1);
         let buffer = AlignedBuf::zeroed(len)?;
         self.0.push(Need { number: self.1, start: range.start, buffer, missing, failed: None });
         Ok(self.1)
@@ -168,10 +169,9 @@ impl Needs {
     fn missing(&self) -> Vec<Range<u64>> {
         let of = |need: &Need| {
             let start = need.start;
-            need.missing
-                .clone()
-                .into_iter()
-                .map(move |part| start + part.start as u64..start + part.end as u64)
+            need.missing.clone().into_iter().map(move |part| {
+                start.saturating_add(part.start as u64)..start.saturating_add(part.end as u64)
+            })
         };
         self.0.iter().flat_map(of).collect()
     }
@@ -198,8 +198,9 @@ impl Need {
                 continue;
             }
             // `bytes` begins at `from` of the buffer, or `skipped` bytes before it.
-            let source =
-                bytes.get(skipped.saturating_add(begin - from)..).and_then(|rest| rest.get(..stop - begin));
+            let source = bytes
+                .get(skipped.saturating_add(begin.saturating_sub(from))..)
+                .and_then(|rest| rest.get(..stop.saturating_sub(begin)));
             if let Some((out, source)) = self.buffer.get_mut(begin..stop).zip(source) {
                 out.copy_from_slice(source);
             }

@@ -1,4 +1,5 @@
 //! What tensors there are: names, dtypes and shapes in a few flat vectors, and a name table.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
 
@@ -250,7 +251,7 @@ impl TensorTable {
     pub fn info(&self, position: usize) -> Option<TensorInfo<'_>> {
         let entry = self.entries.get(position)?;
         let dims_start = entry.dims_start as usize;
-        let shape = self.dims.get(dims_start..dims_start + usize::from(entry.rank))?;
+        let shape = self.dims.get(dims_start..dims_start.saturating_add(usize::from(entry.rank)))?;
         let has_data = entry.offset != NO_DATA;
         Some(TensorInfo::with_nbytes(self.names.name(position)?, entry.dtype, shape, entry.nbytes, has_data))
     }
@@ -300,9 +301,11 @@ impl TensorTable {
     /// Bytes of heap that the table holds.
     #[must_use]
     pub fn heap_size(&self) -> usize {
-        self.entries.capacity() * size_of::<Entry>()
-            + self.names.heap_size()
-            + self.dims.capacity() * size_of::<u64>()
+        self.entries
+            .capacity()
+            .saturating_mul(size_of::<Entry>())
+            .saturating_add(self.names.heap_size())
+            .saturating_add(self.dims.capacity().saturating_mul(size_of::<u64>()))
     }
 }
 

@@ -1,4 +1,5 @@
 //! Claims that share no bytes, and how far each has got.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -155,7 +156,7 @@ impl<R> State<R> {
             return Some(run);
         }
         open.runs.insert(start, (end, run));
-        self.runs += 1;
+        self.runs = self.runs.saturating_add(1);
         None
     }
 }
@@ -210,8 +211,12 @@ where
             }
             Task::Parts(parts) => {
                 for part in parts {
-                    taken.push(begin + part.start..begin + part.end);
-                    let run = K::hash(len, part.start, slice(bytes, part.start - at, part.end - at));
+                    taken.push(begin.saturating_add(part.start)..begin.saturating_add(part.end));
+                    let run = K::hash(
+                        len,
+                        part.start,
+                        slice(bytes, part.start.saturating_sub(at), part.end.saturating_sub(at)),
+                    );
                     let complete = self.lock().put::<K>(number, len, part, run);
                     if let Some(run) = complete {
                         self.judge(number, claim, run);
@@ -235,7 +240,8 @@ where
             self.claims.iter().enumerate().skip(first).take_while(|(_, claim)| claim.extent.offset() < end);
         for (number, claim) in here.filter(|(_, claim)| !claim.extent.is_empty()) {
             let (from, to) = (claim.extent.offset().max(at), claim.extent.end().min(end));
-            self.look(number, claim, from, slice(bytes, from - at, to - at), keep_all, taken);
+            let bytes = slice(bytes, from.saturating_sub(at), to.saturating_sub(at));
+            self.look(number, claim, from, bytes, keep_all, taken);
         }
         self.failed.get().is_none()
     }
@@ -260,7 +266,10 @@ where
             match state.open.get(&number) {
                 Some(open) => {
                     let ranges = open.missing(claim.extent.len()).into_iter();
-                    missing.extend(ranges.map(|range| begin + range.start..begin + range.end));
+                    missing.extend(
+                        ranges
+                            .map(|range| begin.saturating_add(range.start)..begin.saturating_add(range.end)),
+                    );
                 }
                 None => missing.push(claim.extent.range()),
             }

@@ -7,6 +7,7 @@
 //! Claims are made of ranges of a file and not of values, so compression, casts, the order of tensors and the number of
 //! threads make no difference: a range is fed in pieces, in any order, and every byte is hashed once, by the thread that
 //! has read it. What the caller did not ask for of a range that is checked (gaps, tensors that are left out) is read at the end.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod lane;
 #[cfg(test)]
@@ -282,7 +283,7 @@ impl Claims {
                 return Ok(());
             }
             for (_, range) in missing.into_iter().filter(|(number, _)| *number == file) {
-                let (at, len) = (range.start, range.end - range.start);
+                let (at, len) = (range.start, range.end.saturating_sub(range.start));
                 let bytes = source.fetch(range).await.map_err(|source| Error::Io { at, len, source })?;
                 self.look(file, at, &bytes, true);
             }
@@ -318,7 +319,7 @@ impl Claims {
         let one = |buffer: &mut AlignedBuf, number: u64| -> Result<(), ClaimError> {
             let found = usize::try_from(number).ok().and_then(|number| missing.get(number));
             let Some((file, range)) = found else { return Ok(()) };
-            let (at, len) = (range.start, range.end - range.start);
+            let (at, len) = (range.start, range.end.saturating_sub(range.start));
             let out_of_memory = || AnyError::Io { at, len, source: io::ErrorKind::OutOfMemory.into() };
             let size = usize::try_from(len).map_err(|_| out_of_memory())?;
             buffer.resize(size).map_err(|_| out_of_memory())?;

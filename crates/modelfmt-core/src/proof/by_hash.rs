@@ -1,4 +1,5 @@
 //! Bytes of which only the hash of the whole is known.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
 use std::io;
@@ -96,7 +97,7 @@ impl HashProof {
     async fn pass<S: Fetch>(&self, source: &S) -> io::Result<Page> {
         let shape = Shape::at_most(self.range.end.saturating_sub(self.range.start), self.groups);
         let (mut recorder, piece) = (Recorder::new(shape), shape.group().max(PIECE));
-        let branch = |at: u64, bytes: &[u8]| Branch::new(shape, at - self.range.start, bytes);
+        let branch = |at: u64, bytes: &[u8]| Branch::new(shape, at.saturating_sub(self.range.start), bytes);
         let mut other = match &self.expected {
             Expected::Blake3(_) => None,
             Expected::Other(digest) => Some(digest()),

@@ -1,4 +1,5 @@
 //! A file whose hash is known, with an outboard beside it.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::io;
 use std::sync::Arc;

@@ -30,6 +30,7 @@
 //! assert!(source.read(50_001..50_002).is_err()); // it is in the same group
 //! # Ok::<(), std::io::Error>(())
 //! ```
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod by_hash;
 mod by_outboard;

@@ -1,4 +1,5 @@
 //! Sources that check what they read.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
 use std::io;
@@ -204,7 +205,8 @@ async fn read_into<S: Fetch>(
     while !rest.is_empty() {
         let part = proof.part(source, at).await?;
         let end = at.saturating_add(rest.len() as u64).min(part.range().end);
-        let end = if end - at.min(end) <= step { end } else { whole_groups(&part, at, end, step) };
+        let end =
+            if end.saturating_sub(at.min(end)) <= step { end } else { whole_groups(&part, at, end, step) };
         let len = usize::try_from(end.saturating_sub(at)).unwrap_or(usize::MAX);
         let split = rest.split_at_mut_checked(len).filter(|_| len > 0);
         let (here, after) = split.ok_or_else(|| nothing_proves(at))?;
@@ -217,7 +219,7 @@ async fn read_into<S: Fetch>(
             }
         } else {
             let out_of_memory = |_| io::Error::from(io::ErrorKind::OutOfMemory);
-            let len = usize::try_from(around.end - around.start).map_err(out_of_memory)?;
+            let len = usize::try_from(around.end.saturating_sub(around.start)).map_err(out_of_memory)?;
             scratch.resize(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
             source.fetch_into(around.start, &mut scratch).await?;
             part.check(around.start, &scratch)?;

@@ -1,4 +1,5 @@
 //! The reader of sets whose files have to be waited for: a bucket, a folder of a web server.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
 use std::sync::Arc;

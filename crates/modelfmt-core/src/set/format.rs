@@ -1,4 +1,5 @@
 //! The set readers of format crates: types of their own over the shared one, with methods that say what they do.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 /// Makes the public `SetReader` and `AsyncSetReader` of a format crate: types of its own, with documented methods, over the
 /// shared [`SetReader`](crate::SetReader) and [`AsyncSetReader`](crate::AsyncSetReader).

@@ -1,4 +1,5 @@
 //! Loads from the files of a set, many requests under way at once.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
 

@@ -1,5 +1,6 @@
 //! Models of several files: an index that says which file has which tensor, and files that are opened when a tensor is
 //! asked for.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod async_reader;
 mod format;

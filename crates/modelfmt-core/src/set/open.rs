@@ -1,4 +1,5 @@
 //! An open set without a driver: `async` functions that both readers of sets run.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
 use std::io;
@@ -184,7 +185,7 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         if head == Some(number) {
             return self.options.clone();
         }
-        self.options.clone().one_in((self.shards.len() - usize::from(head.is_some())) as u64)
+        self.options.clone().one_in(self.shards.len().saturating_sub(usize::from(head.is_some())) as u64)
     }
 
     fn check_size(&self, number: usize, found: u64) -> Result<(), MapError<M>> {

@@ -1,4 +1,5 @@
 //! The reader of sets whose files never have to be waited for.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -1,4 +1,5 @@
 //! Parts of tensors by their positions in each dimension, for the readers of sets.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use tensor_core::Bytes;
 

@@ -1,4 +1,5 @@
 //! Reading a tree through serde, from any format that describes itself.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -320,7 +321,7 @@ impl<'a, M> Node<'a, M> {
         if self.depth >= self.options.max_depth {
             return Err(E::custom(TooDeep(self.options.max_depth)));
         }
-        Ok(Self { depth: self.depth + 1, ..self })
+        Ok(Self { depth: self.depth.saturating_add(1), ..self })
     }
 
     fn count<E: Error>(&self) -> Result<(), E> {
@@ -328,7 +329,7 @@ impl<'a, M> Node<'a, M> {
         if seen.get() >= self.options.max_nodes {
             return Err(E::custom(format_args!("more than {} values", self.options.max_nodes)));
         }
-        seen.set(seen.get() + 1);
+        seen.set(seen.get().saturating_add(1));
         Ok(())
     }
 }

@@ -1,4 +1,5 @@
 //! One integer type for all that metadata has: `i64`, `u64`, and what JSON writes beyond them.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
 
@@ -37,8 +38,12 @@ impl Integer {
     pub const fn as_f64(self) -> Option<f64> {
         let number = self.to_i128();
         let magnitude = number.unsigned_abs();
-        let unused = magnitude.leading_zeros() + magnitude.trailing_zeros();
-        if magnitude == 0 || u128::BITS - unused <= f64::MANTISSA_DIGITS { Some(number as f64) } else { None }
+        let unused = magnitude.leading_zeros().saturating_add(magnitude.trailing_zeros());
+        if magnitude == 0 || u128::BITS.saturating_sub(unused) <= f64::MANTISSA_DIGITS {
+            Some(number as f64)
+        } else {
+            None
+        }
     }
 
     /// Whether the number is below zero.

@@ -1,4 +1,5 @@
 //! Typed access to the keys of an object, with errors that say which key is not as it should be.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use super::{List, Object, Value};
 

@@ -1,4 +1,5 @@
 //! An object of JSON text that becomes a tree when it is asked for.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
 use std::sync::OnceLock;

@@ -2,6 +2,7 @@
 //!
 //! Vocabularies and tables of numbers have millions of members, and a [`Value`] takes 32 bytes whatever it is: a list keeps its
 //! members encoded, and makes values of them as they are asked for.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
 use std::ops::Range;
@@ -60,12 +61,12 @@ impl List {
         let bytes = Arc::make_mut(&mut self.0.bytes);
         let value = value.into();
         // A quarter at a time: doubling would hold three times what is needed for a moment.
-        if bytes.capacity() - bytes.len() < 32 {
+        if bytes.capacity().saturating_sub(bytes.len()) < 32 {
             bytes.reserve_exact(32.max(bytes.len() / 4));
         }
         put(&value, bytes);
         self.0.range.end = bytes.len();
-        self.0.len += 1;
+        self.0.len = self.0.len.saturating_add(1);
     }
 
     /// The member at a position.
@@ -379,7 +380,7 @@ fn take_len(rest: &mut &[u8]) -> Option<usize> {
         if byte < 0x80 {
             return Some(len);
         }
-        shift += 7;
+        shift = shift.saturating_add(7);
     }
 }
 

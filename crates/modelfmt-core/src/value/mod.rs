@@ -29,6 +29,7 @@
 //! bytes of its key and 8 more, once objects have more than 16 members also about 20 in a hash table, and a quarter more of
 //! all but the table as it grows. An object takes about 100 bytes for itself.
 //! [`ParseOptions::with_max_nodes`] puts an absolute cap on it.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 #[cfg(feature = "serde")]
 mod de;

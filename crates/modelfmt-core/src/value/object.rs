@@ -1,4 +1,5 @@
 //! A map from text to values that keeps the order of insertion.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
 use std::ops::Range;

@@ -1,4 +1,5 @@
 //! Plain values: what `{"type": …, "value": …}` says, as the metadata of OINF and the floats that JSON lacks are written.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use tensor_core::{DType, Kind, SmallType, bf16, f16};
 
@@ -85,19 +86,19 @@ fn float_of_bits(dtype: DType, value: &Value) -> Option<f64> {
 #[must_use]
 pub fn float_from_bits(dtype: DType, bits: u64) -> Option<f64> {
     let small = |code: u8| SmallType::from_dtype(dtype).map(|small| small.to_f32(code).into());
-    let (x, width, mantissa): (f64, u32, u32) = match dtype {
+    let (x, sign_bit, mantissa): (f64, u32, u32) = match dtype {
         DType::F64 => return Some(f64::from_bits(bits)),
-        DType::F32 => (f32::from_bits(u32::try_from(bits).ok()?).into(), 32, 23),
-        DType::F16 => (f16::from_bits(u16::try_from(bits).ok()?).into(), 16, 10),
-        DType::BF16 => (bf16::from_bits(u16::try_from(bits).ok()?).into(), 16, 7),
-        DType::F8E5M2 => (small(u8::try_from(bits).ok()?)?, 8, 2),
+        DType::F32 => (f32::from_bits(u32::try_from(bits).ok()?).into(), 31, 23),
+        DType::F16 => (f16::from_bits(u16::try_from(bits).ok()?).into(), 15, 10),
+        DType::BF16 => (bf16::from_bits(u16::try_from(bits).ok()?).into(), 15, 7),
+        DType::F8E5M2 => (small(u8::try_from(bits).ok()?)?, 7, 2),
         _ => return None,
     };
     if !x.is_nan() {
         return Some(x);
     }
-    let (sign, payload) = (bits >> (width - 1), bits & ((1 << mantissa) - 1));
-    Some(f64::from_bits(sign << 63 | 0x7ff << 52 | payload << (52 - mantissa)))
+    let (sign, payload) = (bits >> sign_bit, bits & !(u64::MAX << mantissa));
+    Some(f64::from_bits(sign << 63 | 0x7ff << 52 | payload << 52_u32.saturating_sub(mantissa)))
 }
 
 /// Elements in lists of a shape; a flat list where that is too deep for a tree.

@@ -1,4 +1,5 @@
 //! Writing a tree through serde.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
 
@@ -54,7 +55,7 @@ impl<'a, T: ?Sized> Branch<'a, T> {
         if self.depth >= MAX_DEPTH {
             return Err(E::custom(TooDeep(MAX_DEPTH)));
         }
-        Ok((self.order, self.depth + 1))
+        Ok((self.order, self.depth.saturating_add(1)))
     }
 }
 

@@ -1,5 +1,6 @@
 //! The floats that JSON lacks as Python's `json` module writes and reads them: the bare words `NaN`, `Infinity` and
 //! `-Infinity`.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
 
@@ -92,7 +93,7 @@ fn deeper(depth: u32) -> Result<u32, JsonError> {
     if depth >= MAX_DEPTH {
         return Err(JsonError { message: TooDeep(MAX_DEPTH).to_string(), position: None });
     }
-    Ok(depth + 1)
+    Ok(depth.saturating_add(1))
 }
 
 /// The text with a zero for each bare word, and what these words are.

@@ -3,6 +3,7 @@
 //! Text is written in the tree's order, the same bytes for the same tree. Numbers come back as what they were: integers
 //! exactly (up to 128 bits; longer ones are refused), floats in the fewest digits that give the same bits, with a point or an exponent that keeps them floats. A NaN,
 //! an infinity and bytes are written as strings, and read back they are strings.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
 use std::io;
@@ -135,7 +136,7 @@ impl io::Write for Start {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let taken = bytes.get(..self.room).unwrap_or(bytes);
         self.bytes.extend_from_slice(taken);
-        self.room -= taken.len();
+        self.room = self.room.saturating_sub(taken.len());
         Ok(taken.len()) // none is an error for the caller
     }
 
@@ -206,8 +207,8 @@ impl Position {
     /// The position of byte `offset` of `text`.
     fn of(text: &[u8], offset: usize) -> Self {
         let before = text.get(..offset).unwrap_or(text);
-        let column = before.iter().rev().take_while(|&&b| b != b'\n').count() + 1;
-        let line = before.iter().filter(|&&b| b == b'\n').count() + 1;
+        let column = before.iter().rev().take_while(|&&b| b != b'\n').count().saturating_add(1);
+        let line = before.iter().filter(|&&b| b == b'\n').count().saturating_add(1);
         Self { line, column, offset }
     }
 }
@@ -273,10 +274,10 @@ impl fmt::Display for JsonError {
 /// Where serde_json was: its lines count from 1, and its columns count the bytes of the line that it has read.
 fn position(text: &str, line: usize, column: usize) -> Option<Position> {
     let earlier_lines = line.checked_sub(1)?;
-    let starts = text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(at, _)| at + 1);
+    let starts = text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(at, _)| at.saturating_add(1));
     let start = std::iter::once(0).chain(starts).nth(earlier_lines)?;
     let before = column.saturating_sub(1);
-    Some(Position { line, column: before + 1, offset: start + before })
+    Some(Position { line, column: before.saturating_add(1), offset: start.saturating_add(before) })
 }
 
 fn first_byte(text: &[u8]) -> usize {

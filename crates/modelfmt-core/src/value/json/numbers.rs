@@ -1,5 +1,6 @@
 //! Integers beyond 64 bits, of which serde_json makes floats. They are found in the text before it is parsed, so that a tree
 //! keeps them.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use super::super::Value;
 use super::super::de::KnownNumber;
@@ -54,7 +55,7 @@ fn has_long_run(text: &[u8]) -> bool {
         let digits = |byte: &&u8| byte.is_ascii_digit();
         let (left, right) = text.split_at(at);
         let before = left.iter().rev().take(DIGITS).take_while(digits).count();
-        before + right.iter().take(DIGITS).take_while(digits).count() >= DIGITS
+        before.saturating_add(right.iter().take(DIGITS).take_while(digits).count()) >= DIGITS
             && right.first().is_some_and(u8::is_ascii_digit)
     })
 }
