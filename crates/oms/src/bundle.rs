@@ -1,4 +1,5 @@
 //! The signature's file: a Sigstore bundle with a DSSE envelope in it.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;

@@ -1,4 +1,5 @@
 //! Names of files within a model, and what they cover.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 /// Names that are left out of every folder, unless the statement lists them.
 pub(crate) const DEFAULT_IGNORED: [&str; 4] = [".git", ".gitattributes", ".github", ".gitignore"];

@@ -1,4 +1,5 @@
 //! JSON objects with some known members, each at most once. Other members are skipped.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -1,4 +1,5 @@
 //! The statement: what is signed.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod json;
 mod parse;
@@ -112,10 +113,10 @@ fn root(resources: &[Resource]) -> [u8; 32] {
 
 /// Bytes as lower-case hex digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(2 * bytes.len());
+    let mut out = String::with_capacity(bytes.len().saturating_mul(2));
     for byte in bytes {
         for digit in [byte >> 4, byte & 15] {
-            out.push(char::from(if digit < 10 { b'0' + digit } else { b'a' + digit - 10 }));
+            out.push(char::from_digit(digit.into(), 16).unwrap_or_default());
         }
     }
     out
@@ -124,8 +125,8 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 /// The bytes of lower-case hex digits.
 fn unhex(text: &str) -> Option<Vec<u8>> {
     let digit = |c: u8| match c {
-        b'0'..=b'9' => Some(c - b'0'),
-        b'a'..=b'f' => Some(c - b'a' + 10),
+        b'0'..=b'9' => Some(c.saturating_sub(b'0')),
+        b'a'..=b'f' => Some(c.saturating_sub(b'a').saturating_add(10)),
         _ => None,
     };
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();

@@ -1,4 +1,5 @@
 //! Statements from JSON.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use serde::de::{Error as _, MapAccess};
 
