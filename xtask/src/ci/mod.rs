@@ -8,6 +8,7 @@ mod features;
 mod links;
 mod outcomes;
 mod package;
+mod parsers;
 mod siblings;
 mod sources;
 mod toy;

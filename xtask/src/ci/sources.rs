@@ -1,11 +1,11 @@
-//! What no compiler looks at: where `unsafe` may stand, lints that a crate switches off, paths of somebody's
+//! What no compiler looks at: where `unsafe` may stand, lints that a crate switches off or a parser lacks, paths of somebody's
 //! machine, files that grow too long, format crates that are not as the tables say.
 
 use std::env;
 use std::fs;
 use std::path::Path;
 
-use super::{code, siblings};
+use super::{code, parsers, siblings};
 use crate::run::{self, Result, step};
 use crate::workspace;
 
@@ -43,6 +43,7 @@ pub(super) fn check() -> Result {
         let Ok(text) = str::from_utf8(&bytes) else { continue };
         if path.ends_with(".rs") {
             faults.extend(unsafe_code(path, text));
+            faults.extend(parsers::fault(path, text));
         }
         if [".rs", ".py", ".pyi", ".js", ".mjs", ".css"].iter().any(|ending| path.ends_with(ending)) {
             faults.extend(too_long(path, text));

@@ -47,9 +47,9 @@ fn hash(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex().chars().take(DIGITS).collect()
 }
 
-/// The hash of a text in which every word with a long hexadecimal number is the same.
+/// The hash of a text in which every word of eight hexadecimal digits or more is the same, such as a key or a CRC.
 fn shape(text: &[u8]) -> String {
-    const MIN_DIGITS: usize = 12;
+    const MIN_DIGITS: usize = 8;
     let is_random = |word: &[u8]| word.len() >= MIN_DIGITS && word.iter().all(u8::is_ascii_hexdigit);
     let words = text.split(|byte| !byte.is_ascii_alphanumeric());
     let words: Vec<&[u8]> = words.map(|word| if is_random(word) { b"HEX" } else { word }).collect();

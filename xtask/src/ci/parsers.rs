@@ -1,0 +1,113 @@
+//! Modules that calculate with numbers from files have the lint `arithmetic_side_effects`, as SECURITY.md promises.
+
+/// What stands in such a module. Tests may calculate as they like.
+const LINT: &str = "#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]";
+/// The crates in which every module needs it, but for those that only write or only list others.
+const FORMATS: &[&str] = &["aero", "apr", "apr2", "gguf", "mag", "oinf", "safetensors"];
+/// Files and folders of these crates that calculate with what is to be written.
+const WRITERS: &[&str] = &[
+    "chunk_writer",
+    "compress",
+    "edit",
+    "encode",
+    "error",
+    "layout",
+    "lib",
+    "options",
+    "plan",
+    "prefetch",
+    "save",
+    "sign",
+    "write",
+    "writer",
+    "written",
+];
+/// Among these names, those that read all the same.
+const READERS: &[&str] = &["crates/apr2/src/verify/plan.rs"];
+/// Modules that hold others of both kinds, and one that writes.
+const OTHERS: &[&str] = &[
+    "crates/apr2/src/seal/mod.rs",
+    "crates/apr2/src/sealed/mod.rs",
+    "crates/apr2/src/set/mod.rs",
+    "crates/apr2/src/set/seal.rs",
+];
+/// Files and folders of other crates that read: of modelfmt-core and modelfmt-oms.
+const CORE: &[&str] = &[
+    "checked",
+    "claims",
+    "crc32",
+    "cursor",
+    "endian",
+    "extent",
+    "file_index",
+    "journal",
+    "limits",
+    "names",
+    "parse",
+    "parts",
+    "proof",
+    "set",
+    "steps",
+    "table",
+    "value",
+];
+const OMS: &[&str] = &["bundle", "names", "statement"];
+
+/// A module without the lint that needs it.
+pub(super) fn fault(path: &str, text: &str) -> Option<String> {
+    (needs_lint(path) && !text.lines().any(|line| line == LINT))
+        .then(|| format!("{path}: calculates with numbers from files; put {LINT} below its first lines"))
+}
+
+fn needs_lint(path: &str) -> bool {
+    let file = path.strip_prefix("crates/").and_then(|rest| rest.split_once("/src/"));
+    let Some((name, file)) = file else { return false };
+    let parts: Vec<_> = file.trim_end_matches(".rs").split('/').collect();
+    let has = |names: &[&str]| parts.iter().any(|part| names.contains(part));
+    if !file.ends_with(".rs") || has(&["tests", "attacks"]) || OTHERS.contains(&path) {
+        return false;
+    }
+    match name {
+        _ if READERS.contains(&path) => true,
+        "modelfmt-core" => has(CORE) && !has(&["write"]),
+        "oms" => has(OMS),
+        _ => FORMATS.contains(&name) && !has(WRITERS),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_that_read_need_the_lint() {
+        for path in ["mag/src/v1/mod.rs", "apr2/src/verify/plan.rs", "modelfmt-core/src/value/json/mod.rs"] {
+            let path = format!("crates/{path}");
+            assert!(fault(&path, "//! Reads.\n").is_some(), "{path}");
+            assert_eq!(fault(&path, &format!("//! Reads.\n{LINT}\n")), None, "{path}");
+        }
+        for path in [
+            "mag/src/writer.rs",
+            "apr2/src/sealed/writer/mod.rs",
+            "apr2/src/set/mod.rs",
+            "oinf/src/parser/tests.rs",
+            "modelfmt-core/src/load/run.rs",
+            "modelfmt/src/model.rs",
+        ] {
+            assert_eq!(fault(&format!("crates/{path}"), ""), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn the_lists_name_files_that_exist() {
+        let root = crate::workspace::root();
+        assert!(READERS.iter().chain(OTHERS).all(|path| root.join(path).is_file()));
+        for (name, modules) in [("modelfmt-core", CORE), ("oms", OMS)] {
+            let src = root.join("crates").join(name).join("src");
+            let is_there = |at: std::path::PathBuf| at.is_dir() || at.with_extension("rs").is_file();
+            let found =
+                |module: &&&str| is_there(src.join(module)) || is_there(src.join("edit").join(module));
+            assert_eq!(modules.iter().filter(|module| !found(module)).collect::<Vec<_>>(), [&""; 0]);
+        }
+    }
+}
