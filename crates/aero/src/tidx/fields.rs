@@ -153,11 +153,11 @@ impl<'a> Fields<'a> {
         bounds: Bounds,
         dims: &mut Vec<u64>,
     ) -> Result<u32, Why> {
-        let mut read = 0;
+        let mut read = 0_u32;
         macro_rules! next {
             ($($field:literal)*) => {$(
                 if read < pairs && walker.pass(const { &encoded::<{ KEYS[$field].len() + 1 }>(KEYS[$field]) }) {
-                    read += 1;
+                    read = read.saturating_add(1);
                     self.seen |= 1 << $field;
                     self.field($field, walker, bounds, dims)?;
                 }
