@@ -63,8 +63,8 @@ impl NewEntry<'_> {
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         let (flags, pairs) = self.extra.map_or((0, None), |extra| (extra.flags, Some(&extra.pairs)));
         let params = u32::from(self.quant.is_some() || self.quant_params.is_some());
-        let flags = [self.quant.is_some(), self.hash_b3.is_some()];
-        let rest = flags.into_iter().map(u32::from).fold(params, u32::saturating_add);
+        let keys = [self.quant.is_some(), self.hash_b3.is_some()];
+        let rest = keys.into_iter().map(u32::from).fold(params, u32::saturating_add);
         put_map(out, rest.saturating_add(7).saturating_add(pairs.map_or(0, |pairs| pairs.count)));
         put_str(out, "name");
         put_str(out, self.name);
