@@ -54,6 +54,9 @@ def cache(tmp_path_factory, monkeypatch):
     """A folder for what is read from URLs, which is that of this test alone."""
     folder = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    for name in list(os.environ):  # what the user has set for buckets
+        if name.startswith(("AWS_", "GOOGLE_", "AZURE_", "HF_")):
+            monkeypatch.delenv(name)
     return folder / "modelfmt"
 
 
@@ -93,9 +96,18 @@ def web(tmp_path_factory):
         yield server
 
 
+# Python hears no Ctrl-C in a program that starts where it is ignored, as under `nohup` in the background of a script.
+HEARS = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+
+
+def program(code: str) -> list[str]:
+    """The command of a program that hears Ctrl-C."""
+    return [sys.executable, "-c", HEARS + textwrap.dedent(code)]
+
+
 def interrupt(code: str) -> None:
     """Runs a program that prints `begin` before a long call, sends it Ctrl-C, and waits until it prints `interrupted` and ends."""
-    command = [sys.executable, "-c", textwrap.dedent(code)]
+    command = program(code)
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as run:
         try:
             assert run.stdout.readline() == "begin\n"
@@ -104,7 +116,7 @@ def interrupt(code: str) -> None:
             run.send_signal(signal.SIGINT)
             assert run.stdout.readline() == "interrupted\n"
             # On a machine that is busy, time passes without work. Waits for servers would take 20 seconds or more.
-            assert cpu_seconds(run.pid) - worked < 1 and time.monotonic() - begin < 5
+            assert cpu_seconds(run.pid) - worked < 1 and time.monotonic() - begin < 15
             assert run.wait(10) == 0
         finally:
             run.kill()

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-use crate::common::{Run, program};
+use crate::common::{Run, command, program};
 use crate::server::{Reply, Server};
 use tempfile::TempDir;
 
@@ -53,7 +53,7 @@ impl Site {
     }
 
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(program());
+        let mut command = command(program());
         command.env("XDG_CACHE_HOME", self.cache.path()).args(args);
         command
     }

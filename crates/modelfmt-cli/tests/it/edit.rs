@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::common::{modelfmt, modelfmt_in, program, testdata};
+use crate::common::{command, modelfmt, modelfmt_in, program, testdata};
 use serde_json::json;
 
 fn folder(names: &[&str]) -> tempfile::TempDir {
@@ -158,7 +158,7 @@ fn an_edit_that_is_killed_leaves_the_old_file_or_the_new_one() {
     fs::write(&keys, format!(r#"{{"k":"{}"}}"#, "y".repeat(299_000))).unwrap();
     for moment in 0..12u32 {
         fs::write(&path, &old).unwrap();
-        let mut child = Command::new(program())
+        let mut child = command(program())
             .args(["edit", path.to_str().unwrap(), "--quiet", "--metadata", keys.to_str().unwrap()])
             .stderr(Stdio::null())
             .spawn()

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::common::{modelfmt, modelfmt_in, program, testdata};
+use crate::common::{command, modelfmt, modelfmt_in, program, testdata};
 
 fn folder_with_models() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -203,13 +203,13 @@ fn places_that_cannot_be_written_to_leave_nothing_behind() {
 fn a_full_disk_leaves_nothing_behind() {
     let folder = folder_with_models();
     let script = format!("ulimit -f 4; exec {} convert simple_model.oinf m.aero", program());
-    let output = Command::new("sh").args(["-c", &script]).current_dir(folder.path()).output().unwrap();
+    let output = command("sh").args(["-c", &script]).current_dir(folder.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(stderr.starts_with("error: ") && stderr.contains("m.aero"), "{stderr}");
     // A folder that is removed again is not the reason.
     let script = format!("ulimit -f 4; exec {} extract simple_model.oinf a kernel -o out/", program());
-    let output = Command::new("sh").args(["-c", &script]).current_dir(folder.path()).output().unwrap();
+    let output = command("sh").args(["-c", &script]).current_dir(folder.path()).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(stderr.contains("cannot be written: File too large"), "{stderr}");
     assert_eq!(names(folder.path()), ["simple_model.oinf", "trained.mag"]);
@@ -234,7 +234,7 @@ fn an_output_that_takes_nothing_is_an_error_of_every_command() {
         "convert trained.mag - --to aero",
     ] {
         let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-        let mut command = Command::new(program());
+        let mut command = command(program());
         let output = command.args(args.split(' ')).current_dir(folder.path()).stdout(full).output().unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{args}: {stderr}");
@@ -260,8 +260,7 @@ fn a_process_with_little_of_everything_says_so() {
             "convert simple_model.oinf m.apr --force --lossy --compress lz4 --widen",
         ] {
             let script = format!("ulimit {limit}; exec {} {args}", program());
-            let output =
-                Command::new("sh").args(["-c", &script]).current_dir(folder.path()).output().unwrap();
+            let output = command("sh").args(["-c", &script]).current_dir(folder.path()).output().unwrap();
             let stderr = String::from_utf8(output.stderr).unwrap();
             assert!(matches!(output.status.code(), Some(0 | 1)), "{limit}: {args}: {stderr}");
             assert!(!stderr.contains("panic"), "{limit}: {args}: {stderr}");
@@ -272,7 +271,7 @@ fn a_process_with_little_of_everything_says_so() {
 #[test]
 fn whoever_stops_reading_ends_the_program_quietly() {
     let path = testdata("reference/simple_model.oinf");
-    let mut child = Command::new(program())
+    let mut child = command(program())
         .args(["show".as_ref(), path.as_os_str()])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -440,7 +439,7 @@ fn what_is_not_a_file_is_not_replaced_even_with_force() {
 fn the_status_of_a_check_survives_a_reader_that_stops() {
     let folder = folder_with_models();
     for args in [["verify", "missing.mag", "trained.mag"], ["diff", "trained.mag", "simple_model.oinf"]] {
-        let mut child = Command::new(program())
+        let mut child = command(program())
             .args(args)
             .current_dir(folder.path())
             .stdout(Stdio::piped())

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use crate::common::modelfmt_in;
 #[cfg(target_os = "linux")]
-use crate::common::program;
+use crate::common::{command, program};
 
 /// A safetensors file; each tensor has one byte.
 fn safetensors(tensors: &[(String, String)], metadata: &[(String, String)]) -> Vec<u8> {
@@ -103,7 +103,7 @@ fn a_standard_error_that_takes_nothing_changes_neither_work_nor_status() {
         ("inspect missing", 1),
         ("convert m.safetensors m.unknown", 2),
     ] {
-        let mut command = Command::new(program());
+        let mut command = command(program());
         let done = command.args(args.split(' ')).current_dir(folder.path()).stderr(full()).status().unwrap();
         assert_eq!(done.code(), Some(status), "{args}");
     }

@@ -3,12 +3,12 @@
 
 use std::process::Command;
 
-use crate::common::{modelfmt, program, testdata};
+use crate::common::{command, modelfmt, program, testdata};
 use serde_json::{Value, json};
 
 /// What it prints where lines are that wide.
 fn printed(columns: &str, args: &[&str]) -> String {
-    let output = Command::new(program()).arg("inspect").args(args).env("COLUMNS", columns).output().unwrap();
+    let output = command(program()).arg("inspect").args(args).env("COLUMNS", columns).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use testkit::signals::{self, hears_signals};
 
-use crate::common::{fill_header, modelfmt_in, program};
+use crate::common::{command, fill_header, modelfmt_in, program};
 
 /// A safetensors file with tensors of so many bytes each.
 fn model(path: &Path, tensors: usize, nbytes: usize) {
@@ -84,7 +84,7 @@ fn what_is_read_is_not_replaced() {
         assert!(error.contains("input"), "{args}: {error}");
     }
     // Also where it comes from standard input.
-    let run = Command::new(program())
+    let run = command(program())
         .current_dir(folder.path())
         .args(["convert", "-", "hard.safetensors", "--force"])
         .stdin(File::open(path("m.safetensors")).unwrap())
@@ -130,8 +130,8 @@ fn a_set_may_have_more_files_than_may_be_open() {
     let folder = tempfile::tempdir().unwrap();
     model(&folder.path().join("m.safetensors"), 300, 200);
     let limited = |args: &str| {
-        let command = format!("ulimit -n 64; exec {} {args}", program());
-        let run = Command::new("sh").current_dir(folder.path()).args(["-c", &command]).output().unwrap();
+        let line = format!("ulimit -n 64; exec {} {args}", program());
+        let run = command("sh").current_dir(folder.path()).args(["-c", &line]).output().unwrap();
         assert!(run.status.success(), "{args}: {}", String::from_utf8_lossy(&run.stderr));
     };
     for out in ["a.aeroset.json", "b.apr --to apr2-sharded --cast '*=i8'", "c.safetensors.index.json"] {
@@ -183,7 +183,7 @@ fn files_of_other_sets_are_not_replaced() {
 
 /// No thread begins in this process: each asks for a stack that no system has.
 fn without_threads(folder: &Path) -> Command {
-    let mut command = Command::new(program());
+    let mut command = command(program());
     command.current_dir(folder).env("RUST_MIN_STACK", (1u64 << 50).to_string());
     command
 }

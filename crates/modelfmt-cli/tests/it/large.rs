@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::common::program;
+use crate::common::{command, program};
 
 const GIB: u64 = 1 << 30;
 
@@ -29,7 +29,7 @@ fn sparse_model(path: &Path, tensors: u64) {
 }
 
 fn start(folder: &Path, args: &str) -> Child {
-    let mut command = Command::new(program());
+    let mut command = command(program());
     command.current_dir(folder).args(args.split_whitespace()).stdout(Stdio::null()).stderr(Stdio::piped());
     testkit::signals::hears_signals(&mut command).spawn().unwrap()
 }

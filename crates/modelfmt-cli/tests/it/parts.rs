@@ -8,13 +8,14 @@ use std::process::{Command, Output};
 use modelfmt::aero::modelfmt_core::write::TensorSpec;
 use modelfmt::{DType, Execution, Object, Overwrite};
 
+use crate::common::{command, program};
+
 const PARTS: usize = 300;
 
 /// Runs the program with at most 64 open files.
 fn limited(args: &[&str], folder: &Path) -> Output {
-    let program = env!("CARGO_BIN_EXE_modelfmt");
     let line = "ulimit -n 64 && exec \"$0\" \"$@\"";
-    Command::new("sh").args(["-c", line, program]).args(args).current_dir(folder).output().unwrap()
+    command("sh").args(["-c", line, program()]).args(args).current_dir(folder).output().unwrap()
 }
 
 fn write_sets(folder: &Path) {

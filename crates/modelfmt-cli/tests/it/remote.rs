@@ -9,7 +9,7 @@
 
 use std::process::Command;
 
-use crate::common::{Run, program};
+use crate::common::{Run, command, program};
 use crate::server::{Reply, Server};
 
 /// A server with the golden files, by their paths; other names are not found.
@@ -35,21 +35,13 @@ fn files_of(folder: &std::path::Path) -> Server {
     })
 }
 
-/// Runs the program without the environment's credentials and with an empty cache, with S3 at the server.
+/// Runs the program with an empty cache, with S3 at the server.
 fn run(server: &Server, args: &[&str]) -> Run {
     let cache = tempfile::tempdir().unwrap();
     let endpoint = format!("http://127.0.0.1:{}", server.port);
-    let command = &mut Command::new(program());
-    for (name, _) in std::env::vars_os() {
-        if ["AWS_", "GOOGLE_", "AZURE_", "HF_"]
-            .iter()
-            .any(|prefix| name.to_string_lossy().starts_with(prefix))
-        {
-            command.env_remove(name);
-        }
-    }
-    let set = command.env("AWS_SKIP_SIGNATURE", "true").env("AWS_ENDPOINT_URL", endpoint);
-    crate::common::run(set.env("XDG_CACHE_HOME", cache.path()).args(args))
+    let mut command = command(program());
+    command.env("AWS_SKIP_SIGNATURE", "true").env("AWS_ENDPOINT_URL", endpoint);
+    crate::common::run(command.env("XDG_CACHE_HOME", cache.path()).args(args))
 }
 
 #[test]
@@ -330,7 +322,7 @@ fn a_folder_in_a_bucket_names_its_models() {
 /// Runs the program with a bucket of a real server.
 fn with_bucket(s3: &testkit::servers::S3, args: &[&str]) -> Run {
     let cache = tempfile::tempdir().unwrap();
-    let mut command = Command::new(program());
+    let mut command = command(program());
     command.envs(s3.environment()).env("XDG_CACHE_HOME", cache.path()).args(args);
     crate::common::run(&mut command)
 }
@@ -443,7 +435,7 @@ fn a_conversion_into_a_bucket_that_is_stopped_leaves_nothing() {
     for (out, signal, status) in
         [("s3://bucket/m.gguf", "INT", 130), ("s3://bucket/m.safetensors", "TERM", 143)]
     {
-        let mut command = Command::new(program());
+        let mut command = command(program());
         command.envs(s3.environment()).env("XDG_CACHE_HOME", folder.path());
         command.args(["convert", path.to_str().unwrap(), out]);
         command.stdout(Stdio::null()).stderr(Stdio::piped());

@@ -6,6 +6,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::common::{command, program};
+
 /// The program in a folder of its own, which has a model in it.
 struct Place(tempfile::TempDir);
 
@@ -32,7 +34,7 @@ impl Place {
     }
 
     fn run(&self, args: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_modelfmt")).current_dir(self.path()).args(args).output().unwrap()
+        command(program()).current_dir(self.path()).args(args).output().unwrap()
     }
 
     /// Standard output of a run that goes well.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use testkit::signals::{self, SignalSet, hears_signals, ignores_signals, is_among};
 
-use crate::common::{fill_header, modelfmt_in, program};
+use crate::common::{command, fill_header, modelfmt_in, program};
 
 /// The signals, with the exit status of each.
 const SIGNALS: [(&str, i32); 2] = [("INT", 130), ("TERM", 143)];
@@ -78,7 +78,7 @@ fn start(folder: &Path, args: &str) -> Child {
 }
 
 fn start_as(folder: &Path, args: &str, signals: fn(&mut Command) -> &mut Command) -> Child {
-    let mut command = Command::new(program());
+    let mut command = command(program());
     command.current_dir(folder).args(args.split_whitespace());
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = signals(&mut command).spawn().unwrap();

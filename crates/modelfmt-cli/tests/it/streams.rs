@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::common::{modelfmt_in, program, testdata};
+use crate::common::{command, modelfmt_in, program, testdata};
 
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -18,7 +18,7 @@ fn folder() -> tempfile::TempDir {
 
 /// Runs a line of shell in which `$M` is the program.
 fn shell(folder: &Path, line: &str) -> Output {
-    Command::new("sh").args(["-c", line]).env("M", program()).current_dir(folder).output().unwrap()
+    command("sh").args(["-c", line]).env("M", program()).current_dir(folder).output().unwrap()
 }
 
 #[track_caller]

@@ -10,7 +10,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{Run, program};
+use crate::common::{Run, command, program};
 use testkit::servers::Nginx;
 
 #[test]
@@ -19,7 +19,7 @@ fn a_server_with_tls_is_read_if_its_authority_is_trusted() {
     let testdata = crate::common::testdata("");
     let nginx = Nginx::start_tls(&testdata, work.path());
     let run = |url: &str, trusted: Option<&Path>, json: &[&str]| -> Run {
-        let mut command = Command::new(program());
+        let mut command = command(program());
         command.args(["inspect", url]).args(json).env("XDG_CACHE_HOME", cache.path());
         command.env_remove("SSL_CERT_DIR").env_remove("SSL_CERT_FILE");
         trusted.iter().for_each(|path| {

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::{program, testdata};
+use crate::common::{command, program, testdata};
 use testkit::servers::Nginx;
 
 /// The files that the commands work on.
@@ -31,16 +31,15 @@ fn folder() -> tempfile::TempDir {
 }
 
 /// What a command prints, errors included, in the order of a terminal.
-fn run(command: &str, folder: &Path, bucket: Option<&Nginx>) -> String {
+fn run(line: &str, folder: &Path, bucket: Option<&Nginx>) -> String {
     let programs = Path::new(program()).parent().unwrap().to_owned();
     let path = std::env::join_paths(
         std::iter::once(programs).chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
     );
-    let mut shell = Command::new("sh");
+    let mut shell = command("sh");
     shell
-        .args(["-c", &format!("{{ {command}\n}} 2>&1")])
+        .args(["-c", &format!("{{ {line}\n}} 2>&1")])
         .env("PATH", path.unwrap())
-        .env_remove("COLUMNS")
         .current_dir(folder);
     if let Some(bucket) = bucket {
         shell.env("AWS_ENDPOINT_URL", bucket.endpoint()).env("AWS_SKIP_SIGNATURE", "true");

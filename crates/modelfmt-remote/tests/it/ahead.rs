@@ -42,7 +42,7 @@ fn part(range: Range<u64>) -> &'static [u8] {
 fn server() -> Server {
     Server::start(|request| {
         let reply = Reply::part(request, LEN, "\"1\"", |range| part(range).to_vec());
-        Reply { wait: Some(Duration::from_millis(10)), ..reply }
+        Reply { wait: Some(Duration::from_millis(50)), ..reply }
     })
 }
 

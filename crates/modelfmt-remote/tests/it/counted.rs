@@ -74,7 +74,7 @@ fn one_tensor_of_many_takes_two_round_trips_after_the_first_byte() {
         let bytes = std::fs::read(&path).unwrap();
         let index = bytes.len() as u64 - u64::from(TENSORS) * 16;
         // Requests that are under way at the same time are one round trip, so that they have to take some time.
-        let wait = Some(Duration::from_millis(30));
+        let wait = Some(Duration::from_millis(200));
         let server = Server::start(move |request| Reply { wait, ..Reply::file(request, &bytes, "\"1\"") });
         for place in [server.url(&format!("bucket/{to}")), format!("s3://bucket/{to}").parse().unwrap()] {
             server.forget();

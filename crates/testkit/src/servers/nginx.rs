@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use super::Running;
 
 /// How long the log may lag behind the answers.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Starts nginx, says so when it listens, and ends it when standard input ends.
 const SCRIPT: &str = r#"
 "$1" -p "$2" -c "$2/nginx.conf" -e "$2/error.log" &
 server=$!
 trap 'kill $server 2>/dev/null; wait $server' EXIT
-for _ in $(seq 100); do
+for _ in $(seq 1200); do
     kill -0 $server 2>/dev/null || exit 1
     if [ -s "$2/nginx.pid" ]; then echo ready; break; fi
     sleep 0.05

@@ -48,17 +48,28 @@ impl Run {
 
 /// Runs `modelfmt` with these arguments.
 pub(crate) fn modelfmt<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>) -> Run {
-    run(Command::new(program()).args(args))
+    run(command(program()).args(args))
 }
 
 /// Runs `modelfmt` in a folder, with arguments separated by spaces.
 pub(crate) fn modelfmt_in(folder: &Path, args: &str) -> Run {
-    run(Command::new(program()).current_dir(folder).args(args.split_whitespace()))
+    run(command(program()).current_dir(folder).args(args.split_whitespace()))
 }
 
 /// The program under test.
 pub(crate) fn program() -> &'static str {
     env!("CARGO_BIN_EXE_modelfmt")
+}
+
+/// What programs need of the environment of the tests. All else a user may have set to something that changes what they print or do.
+const INHERITED: [&str; 5] = ["PATH", "TMPDIR", "SYSTEMROOT", "LD_LIBRARY_PATH", "LLVM_PROFILE_FILE"];
+
+/// A command with as little of an environment as does.
+pub(crate) fn command(program: &str) -> Command {
+    let mut command = Command::new(program);
+    let inherited = INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+    command.env_clear().envs(inherited);
+    command
 }
 
 /// Runs a command that runs it.
@@ -145,7 +156,7 @@ impl Secrets {
     /// Runs a line of the shell.
     #[track_caller]
     pub(crate) fn shell(&self, script: &str) -> Run {
-        self.without_secrets(run(Command::new("sh").args(["-c", script])))
+        self.without_secrets(run(command("sh").args(["-c", script])))
     }
 
     #[track_caller]

@@ -130,13 +130,11 @@ fn many_hashes_over_the_same_bytes_take_linear_work() {
     let model = Model::from_source("m.aero", Arc::clone(&counted)).unwrap();
     assert_eq!(model.tensor_count(), 2000);
     let all: Vec<usize> = (0..2000).collect();
-    let begun = std::time::Instant::now();
     let claims = model.container().claims(&all).unwrap();
     counted.reset();
     claims.finish(model.container(), &Execution::sequential()).unwrap();
     // Each byte is read once for all that cover it, and hashed for no more than three of them.
     assert!(counted.nbytes() <= 102_000, "{}", counted.nbytes());
-    assert!(begun.elapsed().as_secs() < 20);
 }
 
 #[test]
