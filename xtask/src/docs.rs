@@ -1,11 +1,8 @@
-//! The parts of documents that are made from code: what each format can hold.
+//! What is made from code: parts of documents, and golden files.
 
 use std::fs;
 
-use modelfmt::convert::{Access, Blocks, Capabilities, Metadata, Names};
-use modelfmt::{DType, Format};
-
-use crate::run::{Result, step};
+use crate::run::{self, Result, exec, step};
 use crate::workspace;
 
 /// Where the table stands.
@@ -49,13 +46,13 @@ impl Part {
 /// Writes the table of what formats can hold into the README.
 pub(crate) fn write() -> Result {
     step("docs");
-    CAPABILITIES_TABLE.write(&table())
+    CAPABILITIES_TABLE.write(&table()?)
 }
 
 /// Fails if the README's table is not what the code says.
 pub(crate) fn check() -> Result {
     step("docs");
-    let (old, new) = CAPABILITIES_TABLE.rewritten(&table())?;
+    let (old, new) = CAPABILITIES_TABLE.rewritten(&table()?)?;
     if old == new {
         Ok(())
     } else {
@@ -64,82 +61,12 @@ pub(crate) fn check() -> Result {
     }
 }
 
-fn table() -> String {
-    let mut table = String::from(
-        "| format | numbers | ggml blocks | rank | tensor names | without data | metadata |\n| --- | --- | --- | --- | --- | --- | --- |\n",
-    );
-    let has_tensors = |entry: &&Capabilities| !matches!(entry.access, Access::NoTensors(_));
-    for entry in Format::ALL.iter().map(|format| format.capabilities()).filter(has_tensors) {
-        let access = if entry.format.is_writable() { "" } else { " (read only)" };
-        let cells = [
-            format!("`{}`{access}", entry.format),
-            numbers(entry),
-            blocks(entry),
-            format!("{} to {}", entry.min_rank, entry.max_rank),
-            names(entry),
-            if entry.declared { "yes" } else { "no" }.to_owned(),
-            metadata(entry).to_owned(),
-        ];
-        table.push_str(&format!("| {} |\n", cells.join(" | ")));
-    }
-    table
+/// Golden files: `check`, `write` those that are missing, or `replace` those that differ.
+pub(crate) fn fixtures(what: &str) -> Result {
+    step("fixtures: golden files made from code");
+    exec(workspace::made().arg(what))
 }
 
-/// The types that an entry has, or those that it lacks, whichever is shorter.
-fn numbers(entry: &Capabilities) -> String {
-    const ALL: [DType; 13] = [
-        DType::Bool,
-        DType::I8,
-        DType::U8,
-        DType::I16,
-        DType::U16,
-        DType::I32,
-        DType::U32,
-        DType::I64,
-        DType::U64,
-        DType::F16,
-        DType::BF16,
-        DType::F32,
-        DType::F64,
-    ];
-    let (has, lacks): (Vec<DType>, Vec<DType>) = ALL.into_iter().partition(|&dtype| entry.has(dtype));
-    let list = |dtypes: &[DType]| dtypes.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
-    let more = if entry.complex { ", also f8 f6 f4 c64" } else { "" };
-    match lacks.len() {
-        0 => format!("all{more}"),
-        n if n < has.len() => format!("all but {}{more}", list(&lacks)),
-        _ => list(&has),
-    }
-}
-
-fn blocks(entry: &Capabilities) -> String {
-    match entry.blocks {
-        Blocks::None => "no".to_owned(),
-        Blocks::Some(types) => types.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
-        Blocks::All => "all".to_owned(),
-    }
-}
-
-fn names(entry: &Capabilities) -> String {
-    match entry.names {
-        Names::Any => "any text".to_owned(),
-        Names::AnyBut(reserved) => format!("any but `{reserved}`"),
-        Names::UpTo65535Bytes => "1 to 65,535 bytes".to_owned(),
-        Names::UpTo256Bytes => "1 to 256 bytes".to_owned(),
-        Names::UpTo63Bytes => "up to 63 bytes".to_owned(),
-        Names::Plain => "`A-Z a-z 0-9 . _ -`".to_owned(),
-    }
-}
-
-const fn metadata(entry: &Capabilities) -> &'static str {
-    match entry.metadata {
-        Metadata::Json => "JSON: everything, also what restores other formats on the way back",
-        Metadata::Numbers => "i64 and f64 by key",
-        Metadata::Object => "values of any kind by key",
-        Metadata::Typed => "typed values by key, size variables",
-        Metadata::Strings => "strings by key",
-        Metadata::Index => "JSON in the index",
-        Metadata::TypedLists => "typed values and lists by key",
-        Metadata::ReadOnly => "as it is",
-    }
+fn table() -> Result<String> {
+    run::output(workspace::made().arg("table"))
 }

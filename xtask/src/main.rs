@@ -4,7 +4,6 @@ mod bench;
 mod ci;
 mod docs;
 mod fence;
-mod fixtures;
 mod fuzz;
 mod oracles;
 mod python;
@@ -129,8 +128,8 @@ fn main() -> ExitCode {
         Task::Test { random: Some(cases), args } => return ended(test::random(cases, &args)),
         Task::Test { args, .. } => return ended(test::all(&args)),
         Task::Ci { no_test, only } => ci::run(no_test, &only),
-        Task::Fixtures { check: true, .. } => fixtures::check(),
-        Task::Fixtures { replace, .. } => fixtures::write(replace),
+        Task::Fixtures { check: true, .. } => docs::fixtures("check"),
+        Task::Fixtures { replace, .. } => docs::fixtures(if replace { "replace" } else { "write" }),
         Task::Fence { task } => fence::run(task),
         Task::Docs { check: true } => docs::check(),
         Task::Docs { .. } => docs::write(),

@@ -1,6 +1,8 @@
 //! What the workspace consists of, as `cargo metadata` tells it.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -48,6 +50,13 @@ pub(crate) fn cargo(subcommand: &str) -> Command {
     command
 }
 
+/// The program that makes files from code, built with what the tests are built with.
+pub(crate) fn made() -> Command {
+    let mut command = cargo("run");
+    command.args(["--quiet", "--all-features", "--bin", "made", "--"]);
+    command
+}
+
 /// The members, in the order of their names.
 pub(crate) fn packages() -> Result<Vec<Package>> {
     let text = run::output(cargo("metadata").args(["--format-version=1", "--no-deps"]))?;
@@ -81,4 +90,25 @@ fn package(value: &Value) -> Package {
 
 fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// All files below a folder, `/` between the parts; none if there is no such folder.
+pub(crate) fn files(folder: &Path) -> Result<BTreeSet<String>> {
+    let mut found = BTreeSet::new();
+    let mut pending = vec![(folder.to_path_buf(), String::new())];
+    while let Some((dir, prefix)) = pending.pop() {
+        if !dir.exists() {
+            continue;
+        }
+        for entry in fs::read_dir(&dir)? {
+            let entry = entry?;
+            let path = format!("{prefix}{}", entry.file_name().to_string_lossy());
+            if entry.file_type()?.is_dir() {
+                pending.push((entry.path(), format!("{path}/")));
+            } else {
+                found.insert(path);
+            }
+        }
+    }
+    Ok(found)
 }

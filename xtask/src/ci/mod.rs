@@ -18,7 +18,7 @@ use std::time::Instant;
 use clap::builder::PossibleValuesParser;
 
 use crate::run::{Result, exec, step};
-use crate::{bench, docs, fixtures, fuzz, test, wasm, workspace};
+use crate::{bench, docs, fuzz, test, wasm, workspace};
 
 /// A step's name and what it does.
 type Step = (&'static str, fn() -> Result);
@@ -34,7 +34,7 @@ const STEPS: &[Step] = &[
     ("outcomes", outcomes::check),
     ("toy", toy::check),
     ("doc", doc),
-    ("fixtures", fixtures::check),
+    ("fixtures", || docs::fixtures("check")),
     ("docs", docs::check),
     ("wasm", || wasm::run(false)),
     ("bench", || bench::run(&["--quick".into()])),

@@ -53,7 +53,7 @@ fn copy_project(copy: &Path) -> Result {
             kept.insert(copy.join(to));
         }
     }
-    for path in files(copy)? {
+    for path in workspace::files(copy)?.into_iter().map(|path| copy.join(path)) {
         if !kept.contains(&path) && path.file_name().is_some_and(|name| name != "Cargo.lock") {
             fs::remove_file(path)?;
         }
@@ -80,19 +80,6 @@ fn write_if_other(path: &Path, bytes: &[u8]) -> Result {
         fs::write(path, bytes)?;
     }
     Ok(())
-}
-
-fn files(folder: &Path) -> Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            files.extend(self::files(&entry.path())?);
-        } else {
-            files.push(entry.path());
-        }
-    }
-    Ok(files)
 }
 
 /// The files that the document's lines change: path, what stands there, what is to stand there.

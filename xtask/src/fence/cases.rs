@@ -5,8 +5,8 @@ use std::path::Path;
 
 use super::commands;
 use super::damage::{self, Damage};
-use crate::fixtures;
 use crate::run::Result;
+use crate::workspace;
 
 /// What is run, in an empty folder of its own.
 #[derive(Clone, Debug)]
@@ -91,7 +91,7 @@ enum Kind {
 
 /// All cases over `testdata`, sorted by their names.
 pub(super) fn all(testdata: &Path) -> Result<Vec<Case>> {
-    let listed = fixtures::files(testdata)?;
+    let listed = workspace::files(testdata)?;
     let paths: Vec<&str> = listed.iter().map(String::as_str).collect();
     let mut cases = Vec::new();
     let mut last: Option<&str> = None;
@@ -238,7 +238,7 @@ mod tests {
     fn every_model_has_cases_and_names_are_lines() {
         let cases = all(&testdata()).unwrap();
         assert!(cases.len() > 5000, "{}", cases.len());
-        for file in fixtures::files(&testdata()).unwrap() {
+        for file in workspace::files(&testdata()).unwrap() {
             let is_model = ENDINGS.iter().any(|ending| file.ends_with(ending));
             assert!(
                 !is_model || cases.iter().any(|case| case.name.starts_with(&format!("{file}: "))),

@@ -11,8 +11,8 @@ use std::thread;
 
 use super::cases::{Case, Step};
 use super::secrets::Secrets;
-use crate::fixtures;
 use crate::run::Result;
+use crate::workspace;
 
 /// What a case did.
 #[derive(Debug)]
@@ -131,7 +131,7 @@ impl Runner {
 /// The files of a folder that are not as they were; a folder without files counts too.
 fn after(folder: &Path, before: &BTreeMap<String, Vec<u8>>) -> Result<BTreeMap<String, Option<Vec<u8>>>> {
     let mut changed = BTreeMap::new();
-    let found = fixtures::files(folder)?;
+    let found = workspace::files(folder)?;
     for name in &found {
         let bytes = fs::read(folder.join(name))?;
         if before.get(name) != Some(&bytes) {

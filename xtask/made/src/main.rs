@@ -1,0 +1,30 @@
+//! What is made from code: the golden files, and the README's table of formats. `cargo xtask fixtures` and `cargo xtask docs` run it. It
+//! is a program of its own because it needs every format, and xtask itself is to start in a moment.
+
+mod fixtures;
+mod table;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
+
+fn main() -> ExitCode {
+    let done = match std::env::args().nth(1).as_deref() {
+        Some("write") => fixtures::write(false),
+        Some("replace") => fixtures::write(true),
+        Some("check") => fixtures::check(),
+        Some("table") => {
+            print!("{}", table::table());
+            Ok(())
+        }
+        _ => Err("made write|replace|check|table".into()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
