@@ -18,7 +18,7 @@ pub type EditError = modelfmt_core::edit::EditError<Fault>;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The rules of AERO 0.1 and AEROSET that a file, or a model to be written, can break.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
     /// A rule that all formats share.
@@ -197,6 +197,8 @@ pub enum Fault {
     #[error("cannot have the bytes of another tensor: {0}")]
     Tie(&'static str),
 }
+
+modelfmt_core::author::debug_as_sentence!(Fault);
 
 /// A hash of 32 bytes that prints as hex digits.
 #[derive(Clone, PartialEq, Eq, Hash)]

@@ -13,7 +13,7 @@ pub type EditError = modelfmt_core::edit::EditError<Fault>;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The rules of the format that a file, or a model to be written, can break.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
     /// A rule that all formats share.
@@ -117,6 +117,8 @@ pub enum Fault {
     #[error("ends beyond byte 2^63, where no file reaches")]
     TooLong,
 }
+
+modelfmt_core::author::debug_as_sentence!(Fault);
 
 /// The error of a part of a file that breaks a rule.
 pub(crate) fn malformed(part: modelfmt_core::Part, at: u64, fault: impl Into<Fault>) -> Error {

@@ -15,7 +15,7 @@ pub type EditError = modelfmt_core::edit::EditError<Fault>;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The rules of the format that a file, or a model to be written, can break.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
     /// A rule that all formats share.
@@ -184,8 +184,10 @@ pub enum Fault {
     },
 }
 
+modelfmt_core::author::debug_as_sentence!(Fault);
+
 /// A check of a sealed file that fails. Each names itself as the specification of SEAL 1 does.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SealFault {
     /// Bytes that no writer of SEAL 1 makes.
@@ -259,6 +261,8 @@ pub enum SealFault {
     #[error("SealCrc: {0}")]
     Crc(String),
 }
+
+modelfmt_core::author::debug_as_sentence!(SealFault);
 
 /// The error of a part of a file that breaks a rule.
 pub(crate) fn malformed(part: modelfmt_core::Part, at: u64, fault: impl Into<Fault>) -> Error {

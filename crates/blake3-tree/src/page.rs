@@ -12,7 +12,7 @@ use crate::shape::{Node, PARENT, Shape, split};
 const BLOCK: u64 = 256 << 10;
 
 /// What does not match.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Mismatch {
     /// Bytes of the file are not those that were hashed.
@@ -69,6 +69,13 @@ impl fmt::Display for Mismatch {
                 write!(f, "bytes {at} to {} are not whole groups", at.saturating_add(len))
             }
         }
+    }
+}
+
+/// The text of `Display`, which is what Rust prints of an error that `main` returns.
+impl fmt::Debug for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

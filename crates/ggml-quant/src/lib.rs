@@ -185,7 +185,7 @@ pub const fn can_encode(dtype: DType) -> bool {
 }
 
 /// Why blocks were not decoded, or values not encoded.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QuantError {
     /// There is no decoder for this type.
@@ -226,6 +226,8 @@ pub enum QuantError {
         element: usize,
     },
 }
+
+tensor_core::debug_as_sentence!(QuantError);
 
 /// A scale in f16.
 #[inline]

@@ -15,7 +15,7 @@ pub type EditError = modelfmt_core::edit::EditError<Fault>;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The rules of GGUF.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
     /// A rule that all formats share.
@@ -121,6 +121,8 @@ pub enum Fault {
         row: u64,
     },
 }
+
+modelfmt_core::author::debug_as_sentence!(Fault);
 
 impl modelfmt_core::Fault for Fault {
     fn is_end_missing(&self) -> bool {

@@ -1,12 +1,13 @@
 //! Errors of reading and using keys.
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
 use crate::KeyType;
 
 /// Why a key could not be read, written or used. No error contains anything of the key.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The file holds no key that can be used.
@@ -101,6 +102,16 @@ pub enum Error {
     /// The system has no randomness.
     #[error("the system gives no random bytes")]
     Random,
+}
+
+/// The text of `Display` and the cause, which is what Rust prints of an error that `main` returns.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match std::error::Error::source(self) {
+            Some(cause) => write!(f, "{self}: {cause}"),
+            None => write!(f, "{self}"),
+        }
+    }
 }
 
 /// A result with [`Error`].

@@ -17,7 +17,7 @@ pub type EditError = modelfmt_core::edit::EditError<Fault>;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The rules of MAG that a file, or a model to be written, can break.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
     /// A rule that all formats share.
@@ -174,6 +174,8 @@ pub enum Fault {
     #[error("there are more than 2^32 - 1")]
     TooMany,
 }
+
+modelfmt_core::author::debug_as_sentence!(Fault);
 
 impl modelfmt_core::Fault for Fault {
     fn is_end_missing(&self) -> bool {

@@ -21,3 +21,4 @@ pub use crate::reader::view_of_source;
 pub use crate::report::{finding, with_causes};
 pub use crate::set::{MapError, OpenSet, Placed, ShardMap};
 pub use crate::table::{NewTensor, Place, TableIter};
+pub use tensor_core::debug_as_sentence;

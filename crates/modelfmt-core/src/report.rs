@@ -160,8 +160,10 @@ impl Report {
 }
 
 /// The error of a report with findings.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct VerifyError(pub Report);
+
+tensor_core::debug_as_sentence!(VerifyError);
 
 impl fmt::Display for VerifyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

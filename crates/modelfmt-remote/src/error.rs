@@ -11,15 +11,17 @@ use crate::url::{Location, UrlFault};
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What went wrong with which file. It prints in one line, without credentials, query strings and the bodies of servers' errors.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[error("{place}: {fault}")]
 pub struct Error {
     place: Box<str>,
     fault: Fault,
 }
 
+modelfmt_core::author::debug_as_sentence!(Error);
+
 /// What went wrong.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
     /// The URL is not valid.
@@ -128,8 +130,10 @@ pub enum Fault {
     Store(Box<str>),
 }
 
+modelfmt_core::author::debug_as_sentence!(Fault);
+
 /// Why a folder does not stand for a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FolderFault {
     /// A file has to be named, whatever there is in the folder.
@@ -145,8 +149,10 @@ pub enum FolderFault {
     TooMany(usize),
 }
 
+modelfmt_core::author::debug_as_sentence!(FolderFault);
+
 /// Why a redirect is not followed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RedirectFault {
     /// There are too many.
@@ -167,6 +173,8 @@ pub enum RedirectFault {
     )]
     Private(IpAddr, &'static str),
 }
+
+modelfmt_core::author::debug_as_sentence!(RedirectFault);
 
 impl Error {
     pub(crate) fn new(place: &Location, fault: impl Into<Fault>) -> Self {

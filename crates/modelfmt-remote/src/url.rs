@@ -92,7 +92,7 @@ pub struct HfFile {
 }
 
 /// Why a text is no address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UrlFault {
     /// It has another scheme, or none.
@@ -116,6 +116,8 @@ pub enum UrlFault {
     #[error("it is not file:///PATH, and files of other machines cannot be read in this way")]
     File,
 }
+
+modelfmt_core::author::debug_as_sentence!(UrlFault);
 
 impl Location {
     /// Whether a text is meant as an address rather than a path: whether it begins with one of the schemes.

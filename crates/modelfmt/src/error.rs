@@ -17,8 +17,10 @@ use crate::formats::Format;
 use crate::pin::Pin;
 use crate::words::{Own, Remedy, Words, joined};
 
-/// An error of this crate. `Display` is one line that names the file; `source()` carries causes.
-#[derive(Debug, thiserror::Error)]
+/// An error of this crate. `Display` is one line that names the file; `source()` carries causes. `Debug` is that line with the causes that it does
+/// not have, because Rust prints an error that `main` returns by `Debug`; all public errors of these crates do so
+/// ([`debug_as_sentence!`](modelfmt_core::author::debug_as_sentence)).
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A file could not be opened.
@@ -279,6 +281,8 @@ pub enum Error {
     },
 }
 
+modelfmt_core::author::debug_as_sentence!(Error);
+
 fn suggestion(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |name| format!("; did you mean {:?}?", Shortened(name)))
 }
@@ -451,5 +455,26 @@ impl Error {
     pub(crate) fn file(path: PathBuf, error: impl Into<AnyError>) -> Self {
         let error = error.into().without_file(&path.to_string_lossy());
         Self::File { path, error }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_that_main_returns_is_a_sentence() {
+        let missing = crate::Model::open("no/such.mag").unwrap_err();
+        let text = format!("{missing:?}");
+        assert!(text.starts_with("no/such.mag: cannot be opened: ") && !text.contains("Os {"), "{text}");
+        assert_eq!(text.matches("(os error").count(), missing.to_string().matches("(os error").count());
+        // The cause of this one is in no other line.
+        let source = io::Error::other("the disk is gone");
+        let error = Error::file("m.mag".into(), AnyError::Io { at: 5, len: 3, source });
+        assert_eq!(format!("{error:?}"), "m.mag: cannot read 3 bytes at byte 5: the disk is gone");
+        assert_eq!(
+            format!("{:?}", "x".parse::<Pin>().unwrap_err()),
+            "x".parse::<Pin>().unwrap_err().to_string()
+        );
     }
 }

@@ -7,7 +7,7 @@ use modelfmt_keys::KeyId;
 
 /// Why a model could not be signed, or why its signature does not count. Files that differ from what was signed are not an error:
 /// [`Verified`](crate::Verified) reports them.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A file or folder cannot be read.
@@ -89,8 +89,10 @@ pub enum Error {
     Stopped,
 }
 
+modelfmt_core::author::debug_as_sentence!(Error);
+
 /// What is wrong with a bundle or a statement.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
     /// It is larger than the limit.
@@ -141,6 +143,8 @@ pub enum Fault {
     #[error("the ranges of {0:?} do not cover it one after the other")]
     Shards(String),
 }
+
+modelfmt_core::author::debug_as_sentence!(Fault);
 
 fn keys(ids: &[KeyId]) -> String {
     match ids {

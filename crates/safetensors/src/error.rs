@@ -16,7 +16,7 @@ pub type EditError = modelfmt_core::edit::EditError<Fault>;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The rules of safetensors.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
     /// A rule that all formats share.
@@ -78,6 +78,8 @@ pub enum Fault {
     #[error("{0}")]
     Path(#[from] PathFault),
 }
+
+modelfmt_core::author::debug_as_sentence!(Fault);
 
 impl modelfmt_core::Fault for Fault {
     fn is_end_missing(&self) -> bool {

@@ -268,8 +268,10 @@ impl DType {
 }
 
 /// No dtype has this name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct UnknownDType(pub String);
+
+crate::debug_as_sentence!(UnknownDType);
 
 impl std::error::Error for UnknownDType {}
 

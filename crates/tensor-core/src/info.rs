@@ -68,7 +68,7 @@ pub fn implied_nbytes(dtype: DType, shape: &[u64]) -> Result<u64, ShapeError> {
 }
 
 /// Why a dtype and a shape imply no length in bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ShapeError {
     /// The product of the dimensions, or the bytes they imply, is more than 2^63 − 1.
@@ -84,6 +84,8 @@ pub enum ShapeError {
         shape: String,
     },
 }
+
+crate::debug_as_sentence!(ShapeError);
 
 impl ShapeError {
     #[cold]

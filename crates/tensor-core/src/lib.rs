@@ -52,6 +52,7 @@
 mod buffer;
 mod dtype;
 mod info;
+mod sentence;
 mod shape;
 mod small;
 mod view;
@@ -60,6 +61,8 @@ pub use buffer::{ALIGNMENT, AlignedBuf, Bytes};
 pub use dtype::{Block, DType, Kind, UnknownDType};
 pub use half::{bf16, f16};
 pub use info::{ShapeError, TensorInfo, implied_nbytes};
+#[doc(hidden)]
+pub use sentence::write_sentence;
 pub use shape::{DisplayShape, element_count};
 pub use small::SmallType;
 pub use view::{Element, TensorView, View, ViewError};

@@ -48,7 +48,7 @@ elements! {
 }
 
 /// Why a tensor cannot be read as a slice of a type.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ViewError {
     /// The tensor has another type.
@@ -77,6 +77,8 @@ pub enum ViewError {
     /// The type is not numeric.
     NotNumeric(DType),
 }
+
+crate::debug_as_sentence!(ViewError);
 
 impl fmt::Display for ViewError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

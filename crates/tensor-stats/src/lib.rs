@@ -39,6 +39,7 @@ mod wide;
 mod tests;
 
 use std::convert::Infallible;
+use std::fmt;
 #[cfg(feature = "parallel")]
 use std::sync::Mutex;
 
@@ -176,7 +177,7 @@ pub enum Histogram {
 }
 
 /// Why there are no statistics.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error<E = Infallible> {
     /// Values of this type are not numbers that can be read one by one.
@@ -196,6 +197,16 @@ pub enum Error<E = Infallible> {
     /// The values were not the same when they were read again.
     #[error("the values changed while their statistics were computed")]
     Changed,
+}
+
+/// The text of `Display` and the cause, which is what Rust prints of an error that `main` returns. The cause may be of a type that is no error.
+impl<E: fmt::Debug> fmt::Debug for Error<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Read(cause) => write!(f, "{self}: {cause:?}"),
+            _ => write!(f, "{self}"),
+        }
+    }
 }
 
 /// Statistics of `count` values that `read` fetches by range.

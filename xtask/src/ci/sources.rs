@@ -44,6 +44,7 @@ pub(super) fn check() -> Result {
         if path.ends_with(".rs") {
             faults.extend(unsafe_code(path, text));
             faults.extend(parsers::fault(path, text));
+            faults.extend(derived_debug(path, text));
         }
         if [".rs", ".py", ".pyi", ".js", ".mjs", ".css"].iter().any(|ending| path.ends_with(ending)) {
             faults.extend(too_long(path, text));
@@ -78,6 +79,30 @@ fn unsafe_code(path: &str, text: &str) -> Vec<String> {
         let weakens = words.clone().any(|word| ["allow", "expect", "warn"].contains(&word));
         if weakens && words.any(|word| word == "unsafe_code") {
             faults.push(format!("{path}:{}: the lint unsafe_code is switched off", number + 1));
+        }
+    }
+    faults
+}
+
+/// Public errors of libraries whose `Debug` is derived: an error that `main` returns would print as its variant, and not as its sentence.
+fn derived_debug(path: &str, text: &str) -> Vec<String> {
+    const NO_LIBRARIES: [&str; 6] =
+        ["bench", "modelfmt-cli", "modelfmt-py", "modelfmt-web", "testkit", "testkit-wasm"];
+    let mut parts = path.split('/');
+    let is_library = parts.next() == Some("crates")
+        && parts.next().is_some_and(|name| !NO_LIBRARIES.contains(&name))
+        && parts.next() == Some("src");
+    let mut faults = Vec::new();
+    let mut derived = None;
+    for (number, line) in text.lines().enumerate().filter(|_| is_library) {
+        if line.starts_with("#[derive(") {
+            let is = line.contains("thiserror::Error") && line.contains("Debug");
+            derived = is.then_some(number + 1);
+        } else if !line.starts_with("#[") && !line.starts_with(' ') && !line.starts_with(')') {
+            let found = derived.take().filter(|_| line.starts_with("pub ") && line.ends_with(['{', ';']));
+            faults.extend(found.map(|at| {
+                format!("{path}:{at}: a public error derives Debug; use debug_as_sentence! (crates/tensor-core/src/sentence.rs)")
+            }));
         }
     }
     faults
@@ -135,6 +160,19 @@ fn too_long(path: &str, text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_public_error_says_its_sentence() {
+        let of = |derive: &str, item: &str| {
+            let text = format!("#[derive({derive})]\n#[error(\n    \"long\"\n)]\n{item} {{\n}}\n");
+            ["mag", "modelfmt-cli"]
+                .map(|name| derived_debug(&format!("crates/{name}/src/error.rs"), &text).len())
+        };
+        assert_eq!(of("Clone, Debug, thiserror::Error", "pub enum Error<F>"), [1, 0]);
+        assert_eq!(of("Debug, thiserror::Error", "pub(crate) enum Error"), [0, 0]);
+        assert_eq!(of("Clone, thiserror::Error", "pub struct Error"), [0, 0]);
+        assert_eq!(of("Clone, Debug", "pub struct Index"), [0, 0]);
+    }
 
     #[test]
     fn unsafe_is_found_in_code_only() {

@@ -66,9 +66,11 @@ fn is_canonical(point: &[u8; 32]) -> bool {
 }
 
 /// A key that must not be used, neither to seal nor to trust a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the key cannot be used: {0}")]
 pub struct InvalidKey(pub(crate) &'static str);
+
+modelfmt_core::author::debug_as_sentence!(InvalidKey);
 
 /// A secret Ed25519 key. Its memory is wiped when it is dropped, and nothing prints it.
 #[derive(Clone)]

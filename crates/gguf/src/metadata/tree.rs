@@ -8,7 +8,7 @@ use crate::error::Fault;
 use crate::wire::{ALIGNMENT, ValueType, check_key_len};
 
 /// Why a tree is no value of a file.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ValueError {
     /// The key cannot be one, or is there already.
@@ -36,6 +36,8 @@ pub enum ValueError {
     #[error("`stored` is not a value of GGUF in hex digits")]
     Stored,
 }
+
+modelfmt_core::author::debug_as_sentence!(ValueError);
 
 /// What the trees of metadata do not tell: with both, [`Metadata::push_tree`] makes the same bytes again.
 #[derive(Clone, Debug, Default)]

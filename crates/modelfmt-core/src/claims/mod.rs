@@ -355,7 +355,7 @@ impl Claims {
 }
 
 /// Why [`Claims::finish`] fails.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum ClaimError {
     /// The bytes are not what the file says about them.
     #[error(transparent)]
@@ -364,6 +364,8 @@ pub enum ClaimError {
     #[error(transparent)]
     Other(#[from] AnyError),
 }
+
+tensor_core::debug_as_sentence!(ClaimError);
 
 /// Takes the claims of one file.
 #[derive(Debug)]

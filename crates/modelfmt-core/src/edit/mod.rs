@@ -64,7 +64,7 @@ pub use replace::replace;
 pub use several::{FileChange, change as change_several};
 
 /// Why a file cannot be changed; `F` is its format's `Fault`.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum EditError<F: Fault> {
     /// The file could not be read, or is broken.
@@ -74,6 +74,8 @@ pub enum EditError<F: Fault> {
     #[error(transparent)]
     Write(#[from] WriteError<F>),
 }
+
+tensor_core::debug_as_sentence!([F: Fault] EditError<F>);
 
 impl<F: Fault> EditError<F> {
     /// Bytes of the file could not be read.

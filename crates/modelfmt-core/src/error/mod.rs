@@ -89,7 +89,7 @@ impl fmt::Debug for Shortened<'_> {
 }
 
 /// The rules that every format shares. Each format's own `Fault` carries these among its own.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommonFault {
     /// A range does not lie within the file.
@@ -160,6 +160,8 @@ pub enum CommonFault {
     },
 }
 
+tensor_core::debug_as_sentence!(CommonFault);
+
 /// Errors of the shared parts (cursor, extents, limits); `?` turns it into the [`Error`] of a format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommonError {
@@ -219,8 +221,8 @@ impl<F: From<CommonFault>> From<CommonError> for Error<F> {
 ///
 /// It says what and where in the file. A reader over a source that has a [name](crate::Source::name) says also in which
 /// file, by [`InFile`](Self::InFile): match on [`inner`](Self::inner), which looks through that.
-/// `Display` speaks of its own level, `source()` carries the cause.
-#[derive(Debug, thiserror::Error)]
+/// `Display` speaks of its own level, `source()` carries the cause. `Debug` is both in a line.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error<F> {
     /// The source could not be read.
@@ -324,14 +326,17 @@ pub enum Error<F> {
     InFile(Located<F>),
 }
 
+tensor_core::debug_as_sentence!([F: fmt::Display + fmt::Debug] Error<F>);
+
 /// An error with the file in which it occurred: `PATH: what is wrong, and where`. Its `source()` is that of the error.
-#[derive(Debug)]
 pub struct Located<F> {
     /// The file, as it was named.
     pub path: Box<str>,
     /// What is wrong with it.
     pub error: Box<Error<F>>,
 }
+
+tensor_core::debug_as_sentence!([F: fmt::Display + fmt::Debug] Located<F>);
 
 impl<F: fmt::Display> fmt::Display for Located<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -401,7 +401,7 @@ impl Execution<'_> {
 }
 
 /// Why [`Execution::scan`] ended early.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum ScanError {
     /// The source could not be read.
     #[error("cannot read {len} bytes at byte {at}")]
@@ -417,6 +417,8 @@ pub enum ScanError {
     #[error("stopped on request")]
     Cancelled,
 }
+
+tensor_core::debug_as_sentence!(ScanError);
 
 impl<F> From<ScanError> for Error<F> {
     fn from(error: ScanError) -> Self {

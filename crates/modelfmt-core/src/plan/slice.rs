@@ -265,7 +265,7 @@ impl fmt::Display for Slice {
 }
 
 /// Why a slice cannot be taken.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SliceError {
     /// The text is not a slice.
@@ -316,3 +316,5 @@ pub enum SliceError {
         shape: String,
     },
 }
+
+tensor_core::debug_as_sentence!(SliceError);

@@ -153,7 +153,7 @@ const fn moved(base: u64, range: &Range<u64>) -> Range<u64> {
 
 /// Bytes do not match a proof. This is the inner error of an [`io::Error`] of kind [`InvalidData`](io::ErrorKind::InvalidData), so it passes through
 /// every reader.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProofError {
     /// Bytes of the file.
@@ -189,6 +189,8 @@ pub enum ProofError {
         root: Arc<str>,
     },
 }
+
+tensor_core::debug_as_sentence!(ProofError);
 
 impl ProofError {
     /// The error within an I/O error, if it is one.

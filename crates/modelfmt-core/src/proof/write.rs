@@ -11,7 +11,7 @@ use crate::source::Source;
 use crate::write::Sink;
 
 /// Why an outboard is not written.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum OutboardError {
     /// The file could not be read, or the progress callback stops the work.
@@ -21,6 +21,8 @@ pub enum OutboardError {
     #[error("the outboard cannot be written: {0}")]
     Write(#[source] io::Error),
 }
+
+tensor_core::debug_as_sentence!(OutboardError);
 
 /// Writes the outboard of a file in one pass over it, on as many threads as `work` says, and returns its BLAKE3. The outboard of a file of at most 16
 /// KiB is empty.

@@ -70,7 +70,7 @@ impl Files for MemoryFiles {
 }
 
 /// Why a path of a set is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PathFault {
     /// It is empty, or has an empty component.
@@ -94,6 +94,8 @@ pub enum PathFault {
     #[error("the set lists this file twice")]
     Twice,
 }
+
+tensor_core::debug_as_sentence!(PathFault);
 
 /// Checks that a path of a set stays inside the set's folder on every system: relative, no `..`, no drive prefix, no
 /// backslash, no control character.

@@ -4,12 +4,14 @@
 use super::{List, Object, Value};
 
 /// A key is missing, or its value is of another type than was asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct KeyError {
     key: String,
     expected: &'static str,
     found: Option<&'static str>,
 }
+
+tensor_core::debug_as_sentence!(KeyError);
 
 impl KeyError {
     /// The error of `key` having `found` (or nothing) where there should be `expected`, described as in "a string".

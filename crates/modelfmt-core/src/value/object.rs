@@ -206,11 +206,13 @@ impl Object {
 }
 
 /// A key was to be inserted that is there already.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("duplicate key {}", super::Quoted(key))]
 pub struct DuplicateKey {
     key: String,
 }
+
+tensor_core::debug_as_sentence!(DuplicateKey);
 
 impl DuplicateKey {
     #[cfg(feature = "serde")]

@@ -8,7 +8,7 @@ use crate::error::{AnyFault, Fault, Part, Shortened};
 /// Why a file of a format cannot be written; `F` is that format's `Fault`, the list of its rules.
 ///
 /// `Display` speaks of its own level, `source()` carries the cause.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError<F> {
     /// The format cannot hold what is to be written.
@@ -39,6 +39,8 @@ pub enum WriteError<F> {
     #[error("stopped on request")]
     Cancelled,
 }
+
+tensor_core::debug_as_sentence!([F: std::fmt::Display + std::fmt::Debug] WriteError<F>);
 
 /// The error of a writer of some format.
 pub type AnyWriteError = WriteError<AnyFault>;

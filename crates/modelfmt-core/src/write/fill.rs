@@ -31,7 +31,7 @@ pub struct Region<'a> {
 }
 
 /// Why [`Region::write`] ended early.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum FillError {
     /// The values of a tensor could not be read.
     #[error("cannot get the values of tensor {tensor}")]
@@ -53,6 +53,8 @@ pub enum FillError {
     #[error("stopped on request")]
     Cancelled,
 }
+
+tensor_core::debug_as_sentence!(FillError);
 
 impl FillError {
     /// The error of a format, with the tensor's name from the table that lists what is written.

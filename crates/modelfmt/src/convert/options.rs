@@ -239,9 +239,11 @@ impl FromStr for QuantizeRule {
 }
 
 /// A text that names neither a type nor a [`Preset`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no such type and no such preset; there are the types {TYPES}, and the presets {PRESETS}")]
 pub struct UnknownQuantization;
+
+modelfmt_core::author::debug_as_sentence!(UnknownQuantization);
 
 /// The types that there are encoders for, as errors list them.
 pub(super) const TYPES: &str = "q8_0 q4_0 q4_1 q5_0 q5_1 q4_k q5_k q6_k";

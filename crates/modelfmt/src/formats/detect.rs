@@ -155,8 +155,10 @@ impl fmt::Display for Format {
 }
 
 /// No format has this name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct UnknownFormat(pub String);
+
+modelfmt_core::author::debug_as_sentence!(UnknownFormat);
 
 impl fmt::Display for UnknownFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -65,7 +65,7 @@ impl FromStr for Target {
 }
 
 /// No format, or no version of it that is written, has this name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnknownTarget {
     /// The format.
@@ -78,6 +78,8 @@ pub enum UnknownTarget {
         version: String,
     },
 }
+
+modelfmt_core::author::debug_as_sentence!(UnknownTarget);
 
 impl fmt::Display for UnknownTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -128,11 +128,13 @@ fn check(pattern: &str) -> Result<(), &'static str> {
 }
 
 /// A pattern that cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct GlobError {
     pattern: Option<String>,
     why: String,
 }
+
+modelfmt_core::author::debug_as_sentence!(GlobError);
 
 impl fmt::Display for GlobError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

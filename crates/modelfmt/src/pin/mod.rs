@@ -51,7 +51,7 @@ impl fmt::Display for Pin {
 }
 
 /// A text is not a pin.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{why}; a pin is b3:HEX (the BLAKE3 of the whole file), aero:HEX (of an AERO's bytes before its payloads) or seal:HEX (the statement of a sealed \
      APR2), with 64 hex digits"
@@ -59,6 +59,8 @@ impl fmt::Display for Pin {
 pub struct UnknownPin {
     why: String,
 }
+
+modelfmt_core::author::debug_as_sentence!(UnknownPin);
 
 impl FromStr for Pin {
     type Err = UnknownPin;

@@ -169,9 +169,11 @@ impl fmt::Display for Unknown {
 }
 
 /// A text that names no [`Preset`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no such preset; there are {PRESETS}")]
 pub struct UnknownPreset;
+
+modelfmt_core::author::debug_as_sentence!(UnknownPreset);
 
 /// The names of presets, as errors list them.
 pub(crate) const PRESETS: &str =

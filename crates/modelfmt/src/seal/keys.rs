@@ -4,7 +4,7 @@ use apr2::seal::{Identity, InvalidKey, Recipient, SigningKey, VerifyingKey};
 use modelfmt_keys::{KeyType, PrivateKey, PublicKey};
 
 /// A key that sealed files have no use for. Nothing of the key is in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WrongKey {
     /// It is of another type.
@@ -21,6 +21,8 @@ pub enum WrongKey {
     #[error(transparent)]
     Unfit(#[from] InvalidKey),
 }
+
+modelfmt_core::author::debug_as_sentence!(WrongKey);
 
 /// A private key that signs.
 ///

@@ -11,7 +11,7 @@ use crate::error::Fault;
 use crate::wire::ValueType;
 
 /// Why a tree is not a metadata value.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ValueError {
     /// A key is missing or of the wrong type.
@@ -65,6 +65,8 @@ pub enum ValueError {
     #[error("{0}")]
     Array(String),
 }
+
+modelfmt_core::author::debug_as_sentence!(ValueError);
 
 /// How a float that JSON has no number for is expressed.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -190,11 +190,13 @@ macro_rules! tree {
 tree!(Value, Object);
 
 /// Why text is not a tree, or a tree not text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct JsonError {
     message: String,
     position: Option<Position>,
 }
+
+tensor_core::debug_as_sentence!(JsonError);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Position {

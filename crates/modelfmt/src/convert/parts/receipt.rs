@@ -32,9 +32,11 @@ impl Receipt {
 }
 
 /// That a text is no receipt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("this is no receipt of a part: give the text that writing it returned")]
 pub struct UnknownReceipt;
+
+modelfmt_core::author::debug_as_sentence!(UnknownReceipt);
 
 impl fmt::Display for Receipt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
