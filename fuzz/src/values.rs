@@ -1,7 +1,7 @@
 //! Trees of values and their text, and what a user writes: patterns of names, types and formats.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
-use modelfmt::convert::{QuantizeRule, TypeRule};
+use modelfmt::convert::TypeRule;
 use modelfmt::{DType, Format, Globs};
 use modelfmt_core::value::{List, Value, json};
 
@@ -91,7 +91,8 @@ pub fn text(bytes: &[u8], _: Depth) {
         assert_eq!(format.to_string().parse::<Format>().ok(), Some(format));
     }
     let _ = text.parse::<TypeRule>();
-    let _ = text.parse::<QuantizeRule>();
+    let _ = TypeRule::parse_cast(text);
+    let _ = TypeRule::parse_quantize(text);
     let mut lines = text.lines();
     let name = lines.next().unwrap_or_default();
     if let Ok(globs) = Globs::new(lines) {

@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use modelfmt::convert::TypeChanged;
 use modelfmt::modelfmt_core::AlignedBuf;
 use modelfmt::modelfmt_core::source::FileSource;
 use modelfmt::modelfmt_core::write::{BoxError, TensorData, TensorSpec};
@@ -51,12 +52,16 @@ pub(crate) fn convert<'py>(
     let result = PyDict::new(py);
     if dry_run {
         let planned = work::run(py, threads, &Progress::none(), move |_| {
-            Conversion::new(&source, target.format, &options)
-                .map(|plan| (plan.target().name(), plan.nbytes()))
+            let plan = Conversion::new(&source, target.format, &options)?;
+            let changed: Vec<TypeChanged> = plan.changed().collect();
+            Ok((plan.target().name(), plan.nbytes(), changed, plan.warnings().to_vec()))
         })?;
-        let (format, nbytes) = planned.map_err(|error| raise(py, &error))?;
+        let (format, nbytes, changed, warnings) = planned.map_err(|error: Error| raise(py, &error))?;
         result.set_item("format", format)?;
         result.set_item("nbytes", nbytes)?;
+        result.set_item("changed", of_types(&changed))?;
+        let warnings: Vec<String> = warnings.iter().map(|warning| warning.in_words(&Keywords)).collect();
+        result.set_item("warnings", warnings)?;
         return Ok(result);
     }
     let to = place.clone();
@@ -65,6 +70,11 @@ pub(crate) fn convert<'py>(
     let converted = converted.map_err(|error| raise(py, &error))?;
     progress.finish()?;
     answer(py, &converted, &place)
+}
+
+/// Tensors that become another type: name, old and new type.
+fn of_types(changed: &[TypeChanged]) -> Vec<(&str, &str, &str)> {
+    changed.iter().map(|one| (one.tensor.as_str(), one.from.name(), one.to.name())).collect()
 }
 
 /// What a conversion has written.
@@ -80,7 +90,10 @@ pub(crate) fn answer<'py>(
     result.set_item("files", files.collect::<Vec<_>>())?;
     let notes: Vec<String> = converted.notes.iter().map(|note| note.in_words(&Keywords)).collect();
     result.set_item("notes", notes)?;
-    result.set_item("clipped", &converted.clipped)?;
+    result.set_item("changed", of_types(&converted.changed))?;
+    result.set_item("warnings", converted.warning_lines(&Keywords))?;
+    let clipped: Vec<String> = converted.clipped.iter().map(ToString::to_string).collect();
+    result.set_item("clipped", clipped)?;
     let dropped: Vec<String> = converted.dropped.iter().map(|item| item.in_words(&Keywords)).collect();
     result.set_item("dropped", dropped)?;
     Ok(result)

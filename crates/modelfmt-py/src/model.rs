@@ -166,12 +166,19 @@ impl Model {
         Ok(Self { model, maps: mmap.then(|| Arc::new(maps)), is_remote: false })
     }
 
-    /// Several models as one.
+    /// Several models as one, for a conversion of some of their tensors.
     #[staticmethod]
-    fn merged(py: Python<'_>, models: Vec<PyRef<'_, Self>>) -> PyResult<Self> {
+    fn merged(
+        py: Python<'_>,
+        models: Vec<PyRef<'_, Self>>,
+        include: Vec<String>,
+        exclude: Vec<String>,
+    ) -> PyResult<Self> {
         let is_remote = models.iter().any(|model| model.is_remote);
         let models: Vec<modelfmt::Model> = models.iter().map(|model| (*model.model).clone()).collect();
-        let merged = py.detach(|| modelfmt::Model::merged(models));
+        let mut filter = modelfmt::ConvertOptions::default();
+        (filter.include, filter.exclude) = (include, exclude);
+        let merged = py.detach(|| modelfmt::convert::merged(models, &filter));
         let model = Arc::new(merged.map_err(|error| raise(py, &error))?);
         Ok(Self { model, maps: None, is_remote })
     }

@@ -1,23 +1,33 @@
 //! Keywords as options of the library.
 
-use modelfmt::convert::{Compression, Declared, MagChecksum, RenameRule};
+use modelfmt::convert::{Compression, Declared, MagChecksum, RenameRule, TypeRule, UnknownRule};
 use modelfmt::{ConvertOptions, Object, Overwrite, Target, json};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::errors::refuse;
+use crate::errors::{Keywords, refuse};
 
 /// The options of a conversion from keywords. `None` is as if a keyword was not given.
 pub(crate) fn options(given: &Bound<'_, PyDict>) -> PyResult<ConvertOptions> {
     let mut options = ConvertOptions::default();
+    let mut ordered = Vec::new();
     for (key, value) in given {
         if value.is_none() {
             continue;
         }
         let key: String = key.extract()?;
-        set(&mut options, &key, &value)?;
+        match &*key {
+            "rules" => ordered = type_rules(&value, |text| text.parse())?,
+            "cast" => options.rules.extend(type_rules(&value, TypeRule::parse_cast)?),
+            "dequantize" => options.rules.extend(type_rules(&value, TypeRule::parse_dequantize)?),
+            "quantize" => options.rules.extend(type_rules(&value, TypeRule::parse_quantize)?),
+            _ => set(&mut options, &key, &value)?,
+        }
     }
+    // Keywords have no order, so a rule for all tensors is the more general one.
+    options.rules.sort_by_key(|rule| rule.glob.is_some());
+    options.rules.extend(ordered);
     Ok(options)
 }
 
@@ -26,9 +36,6 @@ fn set(options: &mut ConvertOptions, key: &str, value: &Bound<'_, PyAny>) -> PyR
     let usage = |text: String| refuse(py, "usage", &format!("{key}: {text}"));
     match key {
         "widen" => options.widen = value.extract()?,
-        "cast" => options.cast = rules(value, &usage)?,
-        "dequantize" => options.dequantize = rules(value, &usage)?,
-        "quantize" => options.quantize = rules(value, &usage)?,
         "scales" => options.scales = rules(value, &usage)?,
         "rename" => options.rename = renames(value, &usage)?,
         "dedupe" => options.dedupe = value.extract()?,
@@ -73,6 +80,18 @@ fn rules<T: std::str::FromStr<Err: std::fmt::Display>>(
 ) -> PyResult<Vec<T>> {
     let texts: Vec<String> = value.extract()?;
     texts.iter().map(|text| text.parse().map_err(|error: T::Err| usage(error.to_string()))).collect()
+}
+
+/// Rules of types.
+fn type_rules(
+    value: &Bound<'_, PyAny>,
+    parse: impl Fn(&str) -> Result<TypeRule, UnknownRule>,
+) -> PyResult<Vec<TypeRule>> {
+    let texts: Vec<String> = value.extract()?;
+    let wrong = |text: &str, error: &UnknownRule| {
+        refuse(value.py(), "usage", &format!("{text:?}: {}", error.in_words(&Keywords)))
+    };
+    texts.iter().map(|text| parse(text).map_err(|error| wrong(text, &error))).collect()
 }
 
 /// Text of JSON as an object.

@@ -122,10 +122,15 @@ export interface Stats {
   values: [string, number][] | null;
 }
 
-/** The options of `modelfmt convert`; rules are written as there: `f16`, `*.weight=bf16`. */
+/**
+ * The options of `modelfmt convert`; rules are written as there: `f16`, `*.weight=bf16`. For each tensor the last rule of types that matches
+ * decides: those for all tensors count as first, then those with patterns, `cast` before `dequantize` before `quantize`.
+ */
 export interface ConvertOptions extends JobOptions {
   include?: string[];
   exclude?: string[];
+  /** Rules of types in an order of your own, which count after the others: `["quantize q4_k", "cast *embed*=f16"]`. */
+  rules?: string[];
   cast?: string[];
   dequantize?: string[];
   quantize?: string[];
@@ -161,7 +166,11 @@ export interface Converted {
   nbytes: number;
   /** The files that were written. */
   files: { name: string; nbytes: number }[];
+  /** The tensors that became another type. */
+  changed: { tensor: string; from: string; to: string }[];
   notes: string[];
+  /** What is perhaps not what was meant. */
+  warnings: string[];
   clipped: string[];
   dropped: string[];
 }

@@ -121,8 +121,8 @@ async function write(model, to, targets, chosen, status, result) {
     result,
     h("p", { class: "verdict good", id: "written" }, `${name}: ${counted(value.tensors, "tensor")}, ${size(nbytes)} (${count(nbytes)} bytes).`),
     files.length > 1 && [h("h3", {}, counted(files.length, "file")), h("ul", { class: "names" }, files.map(({ name, blob }) => h("li", {}, `${name}, ${size(blob.size)}`)))],
+    lines("Warnings", value.warnings),
     lines("Notes", value.notes),
-    lines("Beyond the range of their new type", value.clipped),
     lines("Dropped", value.dropped),
   );
 }

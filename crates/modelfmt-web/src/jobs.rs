@@ -119,7 +119,9 @@ fn said(converted: &Converted) -> Value {
         "tensors": converted.tensors,
         "nbytes": converted.files.iter().map(|file| file.nbytes).sum::<u64>(),
         "notes": converted.notes.iter().map(|note| note.in_words(&Options)).collect::<Vec<_>>(),
-        "clipped": converted.clipped,
+        "warnings": converted.warning_lines(&Options),
+        "changed": converted.changed.iter().map(|one| json!({ "tensor": one.tensor, "from": one.from.name(), "to": one.to.name() })).collect::<Vec<_>>(),
+        "clipped": converted.clipped.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "dropped": dropped.iter().map(|group| group.in_words(&Options)).collect::<Vec<_>>(),
     })
 }

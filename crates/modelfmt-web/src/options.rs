@@ -3,11 +3,11 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
-use modelfmt::convert::{Compression, MagChecksum};
+use modelfmt::convert::{Compression, MagChecksum, TypeRule, UnknownRule};
 use modelfmt::{ConvertOptions, OpenOptions, json};
 use serde_json::{Map, Value};
 
-use crate::answers::{Refusal, Result, usage};
+use crate::answers::{Options, Refusal, Result, usage};
 use crate::keys;
 
 /// The arguments of an operation.
@@ -62,11 +62,19 @@ pub(crate) fn opening(args: &Args) -> Result<OpenOptions> {
 /// Fills the options of a conversion from the properties that were given; those that are null are not.
 pub(crate) fn conversion(given: Option<&Value>) -> Result<ConvertOptions> {
     let mut options = ConvertOptions::default();
-    for (key, value) in given.and_then(Value::as_object).into_iter().flatten() {
-        if !value.is_null() {
-            set(&mut options, key, value)?;
+    let mut ordered = Vec::new();
+    for (key, value) in given.and_then(Value::as_object).into_iter().flatten().filter(|(_, value)| !value.is_null()) {
+        match &**key {
+            "rules" => ordered = rules(key, value)?,
+            "cast" => options.rules.extend(type_rules(key, value, TypeRule::parse_cast)?),
+            "dequantize" => options.rules.extend(type_rules(key, value, TypeRule::parse_dequantize)?),
+            "quantize" => options.rules.extend(type_rules(key, value, TypeRule::parse_quantize)?),
+            _ => set(&mut options, key, value)?,
         }
     }
+    // Properties have no order, so a rule for all tensors is the more general one.
+    options.rules.sort_by_key(|rule| rule.glob.is_some());
+    options.rules.extend(ordered);
     Ok(options)
 }
 
@@ -77,9 +85,6 @@ fn set(options: &mut ConvertOptions, key: &str, value: &Value) -> Result<()> {
     let number = || value.as_u64().ok_or_else(|| wrong("a whole number"));
     match key {
         "widen" => options.widen = flag()?,
-        "cast" => options.cast = rules(key, value)?,
-        "dequantize" => options.dequantize = rules(key, value)?,
-        "quantize" => options.quantize = rules(key, value)?,
         "scales" => options.scales = rules(key, value)?,
         "allow_ties" => options.allow_ties = flag()?,
         "verify" => options.no_verify = !flag()?,
@@ -126,6 +131,16 @@ fn texts(key: &str, value: &Value) -> Result<Vec<String>> {
     let texts = value.as_array().map(|list| list.iter().map(Value::as_str).collect::<Option<Vec<_>>>());
     let texts = texts.flatten().ok_or_else(|| usage(format!("{key}: a list of texts is needed")))?;
     Ok(texts.into_iter().map(str::to_owned).collect())
+}
+
+/// Rules of types for one option.
+fn type_rules(
+    key: &str,
+    value: &Value,
+    parse: fn(&str) -> std::result::Result<TypeRule, UnknownRule>,
+) -> Result<Vec<TypeRule>> {
+    let wrong = |unknown: UnknownRule| usage(format!("{key}: {}", unknown.in_words(&Options)));
+    texts(key, value)?.iter().map(|text| parse(text).map_err(wrong)).collect()
 }
 
 /// Rules as the program takes them, such as `*.weight=f16`.

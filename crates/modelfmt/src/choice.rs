@@ -22,13 +22,13 @@ pub enum Choice {
     Exclude,
     /// [`ConvertOptions::dedupe`](crate::ConvertOptions::dedupe).
     Dedupe,
-    /// [`ConvertOptions::cast`](crate::ConvertOptions::cast).
+    /// [`TypeRule::cast`](crate::convert::TypeRule::cast).
     Cast,
-    /// [`ConvertOptions::dequantize`](crate::ConvertOptions::dequantize).
+    /// [`TypeRule::dequantize`](crate::convert::TypeRule::dequantize).
     Dequantize,
     /// [`ConvertOptions::scales`](crate::ConvertOptions::scales).
     Scales,
-    /// [`ConvertOptions::quantize`](crate::ConvertOptions::quantize).
+    /// [`TypeRule::quantize`](crate::convert::TypeRule::quantize).
     Quantize,
     /// [`ConvertOptions::sizevars`](crate::ConvertOptions::sizevars).
     Sizevars,

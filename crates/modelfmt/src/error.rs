@@ -12,6 +12,7 @@ use modelfmt_core::{
 };
 
 use crate::choice::Choice;
+use crate::convert::TypeRule;
 use crate::convert::fit::Unsupported;
 use crate::formats::Format;
 use crate::pin::Pin;
@@ -123,6 +124,8 @@ pub enum Error {
         choice: Choice,
         /// Why, and what does.
         why: String,
+        /// What does, if it is another choice.
+        remedy: Option<Remedy>,
     },
     /// The target of a conversion cannot hold everything in the model.
     #[error("{}", self.in_words(&Own))]
@@ -210,6 +213,16 @@ pub enum Error {
         choice: Choice,
         /// What was to be matched.
         pattern: String,
+    },
+    /// A rule of types finds nothing to act on.
+    #[error("{}", self.in_words(&Own))]
+    IdleRule {
+        /// The model.
+        path: PathBuf,
+        /// The rule.
+        rule: Box<TypeRule>,
+        /// Why it finds nothing.
+        why: String,
     },
     /// The metadata have no such key.
     #[error("{}: the metadata has no key {:?}{}", path.display(), Shortened(key), suggestion(nearest.as_deref()))]
@@ -359,7 +372,7 @@ impl Error {
             Self::Output { .. } => "output",
             Self::NoSuchTensor { .. } => "no-such-tensor",
             Self::NameTwice { .. } => "name-twice",
-            Self::NoMatch { .. } => "no-match",
+            Self::NoMatch { .. } | Self::IdleRule { .. } => "no-match",
             Self::SameName { .. } => "same-name",
             Self::NoSuchKey { .. } => "no-such-key",
             Self::Interrupted { .. } => "interrupted",
@@ -378,7 +391,7 @@ impl Error {
             Self::Interrupted { .. } => Some(Remedy::Recover),
             Self::Damaged { .. } => Some(Remedy::SkipVerification),
             Self::NothingSelected { .. } | Self::NoMatch { .. } => Some(Remedy::ListNames),
-            Self::NotExtractable { remedy, .. } => *remedy,
+            Self::NotExtractable { remedy, .. } | Self::Usage { remedy, .. } => *remedy,
             Self::File { error, .. } => match error.inner() {
                 AnyError::Limit { .. } => Some(Remedy::RaiseLimit),
                 AnyError::Malformed { fault, .. } if is_locked(fault) => Some(Remedy::Unlock),
@@ -404,7 +417,13 @@ impl Error {
                 let name = Shortened(name);
                 format!("{}: tensor {name:?} cannot be extracted: {why}{first}", path.display())
             }
-            Self::Usage { choice, why } => format!("{}: {why}", words.choice(*choice)),
+            Self::Usage { choice, why, remedy: None } => format!("{}: {why}", words.choice(*choice)),
+            Self::Usage { choice, why, .. } => {
+                format!("{}: {why}; what helps: {remedy}", words.choice(*choice))
+            }
+            Self::IdleRule { path, rule, why } => {
+                format!("{}: {}: finds nothing to act on: {why}", path.display(), rule.in_words(words))
+            }
             Self::Unsupported { path, target, unsupported } => {
                 format!("{}: does not fit {target}: {}", path.display(), summary(unsupported, words))
             }
@@ -448,7 +467,7 @@ impl Error {
     }
 
     pub(crate) fn usage(choice: Choice, why: impl Into<String>) -> Self {
-        Self::Usage { choice, why: why.into() }
+        Self::Usage { choice, why: why.into(), remedy: None }
     }
 
     /// An error of a format crate in a file, which is named once: here.

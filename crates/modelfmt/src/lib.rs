@@ -144,7 +144,7 @@
 //! let model = Model::open(path)?;
 //! let file = MemoryFile::new(); // or convert(&model, Format::Apr2, "model.apr", …): the file appears when it is complete
 //! let mut options = ConvertOptions::default();
-//! options.cast.push("*=f32".parse()?); // APR2 has neither f64 nor u64; without a name only floats are cast
+//! options.rules.push("cast {double,int.*}=f32".parse()?); // APR2 has neither f64 nor u64; without a name only floats are cast
 //! options.widen = true;
 //! convert_to_sink(&model, Format::Apr2, &file, &options, &Execution::default())?;
 //!

@@ -25,16 +25,16 @@ pub enum Remedy {
     Exclude,
     /// Take a wider type: [`ConvertOptions::widen`](crate::ConvertOptions::widen).
     Widen(DType),
-    /// Cast to a type: [`ConvertOptions::cast`](crate::ConvertOptions::cast).
+    /// Cast to a type: [`TypeRule::cast`](crate::convert::TypeRule::cast).
     Cast {
         /// The type.
         to: DType,
         /// Whether the rule has to name the tensor: without a name it takes floats only.
         by_name: bool,
     },
-    /// Decode blocks to a type: [`ConvertOptions::dequantize`](crate::ConvertOptions::dequantize).
+    /// Decode blocks to a type: [`TypeRule::dequantize`](crate::convert::TypeRule::dequantize).
     Dequantize(DType),
-    /// Quantize to a type, by name or all: [`ConvertOptions::quantize`](crate::ConvertOptions::quantize).
+    /// Quantize to a type, by name or all: [`TypeRule::quantize`](crate::convert::TypeRule::quantize).
     Quantize(DType),
     /// Say which tensor holds the scales: [`ConvertOptions::scales`](crate::ConvertOptions::scales).
     Scales,

@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     fn testdata() -> std::path::PathBuf {
-        crate::workspace::root().join("testdata")
+        workspace::root().join("testdata")
     }
 
     #[test]

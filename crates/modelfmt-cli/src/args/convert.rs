@@ -3,15 +3,16 @@
 use std::path::PathBuf;
 
 use clap::{Arg, Args, ValueHint};
-use modelfmt::convert::{QuantizeRule, RenameRule, ScaleRule, TypeRule};
+use modelfmt::convert::{RenameRule, ScaleRule};
 use modelfmt::{Format, Target};
 
-use super::{OpenArgs, SealingArgs};
+use super::{InOut, OpenArgs, RuleArgs, SealingArgs};
 use crate::formats;
 
 /// Convert a model to another format, losing nothing silently
 #[derive(Debug, Args)]
 #[command(mut_args(for_out_if_sealed))]
+#[command(override_usage = super::paths::USAGE)]
 #[command(after_help = "Examples:
   modelfmt convert model.safetensors model.aero --tensor-hashes --control-hash
   modelfmt convert model.safetensors model.apr --compress lz4 --metadata config.json
@@ -27,15 +28,8 @@ use crate::formats;
   modelfmt convert model.safetensors s3://bucket/model.aero
   modelfmt convert -r models/ converted/ --to aero")]
 pub(crate) struct Convert {
-    /// The model to read: a file, the index of a set, or a folder with one of them; several are joined into one model, in this order
-    #[arg(value_name = "IN", value_hint = ValueHint::FilePath, required = true)]
-    pub(crate) inputs: Vec<PathBuf>,
-    #[arg(value_name = "OUT", required = true, value_hint = ValueHint::FilePath, help = format!(
-        "The file to write, or the index of the set to write: {}; standard output with - and --to{}",
-        formats::endings(),
-        if cfg!(feature = "remote") { "; or an object of a bucket: s3://BUCKET/KEY, gs://… or az://…" } else { "" }
-    ))]
-    pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) paths: InOut,
     #[arg(long, value_name = "FORMAT[@VERSION]", help = format!(
         "The format to write, if OUT's extension does not say it: {}; mag@0.3 for magnetron 0.2, oinf@2 for OINF 2",
         formats::names(Format::is_writable)
@@ -73,23 +67,12 @@ pub(crate) struct ConvertOptionArgs {
     /// Change types that the target lacks to larger ones that hold every value
     #[arg(long, help_heading = "Values")]
     pub(crate) widen: bool,
-    /// Change floats to this type, or all tensors whose names match GLOB; values are rounded if necessary. May
-    /// be repeated, and the last match wins; the same holds for the next two. DTYPE has its usual names: f16, fp16, float16, half
-    #[arg(long, value_name = "[GLOB=]DTYPE", help_heading = "Values")]
-    pub(crate) cast: Vec<TypeRule>,
-    /// Decode block-quantized tensors to f32, f16 or bf16, multiply weights of 8 bits or fewer by the scales beside them, and apply the scales and
-    /// zero points of OINF 2
-    #[arg(long, value_name = "[GLOB=]f32|f16|bf16", help_heading = "Values")]
-    pub(crate) dequantize: Vec<TypeRule>,
+    #[command(flatten)]
+    pub(crate) rules: RuleArgs,
     /// For --dequantize: the tensor that holds the scales of a weight, if its name does not say so; a * in both names stands for
     /// the same text
     #[arg(long, value_name = "WEIGHT=SCALE", help_heading = "Values")]
     pub(crate) scale: Vec<ScaleRule>,
-    /// Quantize float tensors of rank 2 and more whose rows are whole blocks: of 32 for q8_0, q4_0, q4_1, q5_0 and q5_1, of 256
-    /// for q4_k, q5_k and q6_k; the others stay as they are. Or give each tensor the type that llama.cpp gives it: q4_k_m,
-    /// q4_k_s, q5_k_m, q5_k_s, and with mostly_ before the name of a type, such as mostly_q8_0
-    #[arg(long, value_name = "[GLOB=]TYPE|PRESET", help_heading = "Values")]
-    pub(crate) quantize: Vec<QuantizeRule>,
     /// Only tensors whose names match, such as 'layers.*'; may be repeated
     #[arg(long, value_name = "GLOB", help_heading = "Values")]
     pub(crate) include: Vec<String>,

@@ -21,21 +21,21 @@ use crate::{stop, streams};
 const LIST: &str = ".modelfmt-convert.jsonl";
 
 pub(super) fn run(args: &Convert, target: Format, options: &ConvertOptions, quiet: bool) -> Result {
-    let [folder] = args.inputs.as_slice() else {
+    let [folder] = args.paths.inputs.as_slice() else {
         return Err(Failure::Usage("-r: give one folder to read and one to write".to_owned()));
     };
     if args.how.open.pin.is_some() {
         return Err(Failure::Usage("--pin: it is of one file; give it without -r".to_owned()));
     }
-    if !folder.is_dir() || args.output.is_file() {
-        let path = if folder.is_dir() { &args.output } else { folder };
+    if !folder.is_dir() || args.paths.output.is_file() {
+        let path = if folder.is_dir() { &args.paths.output } else { folder };
         let why =
             if path.exists() { "-r takes folders, and this is none" } else { "there is no such folder" };
         return Err(Failure::Input(format!("{}: {why}", path.display())));
     }
-    if is_below(folder, &args.output) {
+    if is_below(folder, &args.paths.output) {
         let why = "OUT is the folder to read, or above it, and nothing in OUT is converted; name another";
-        return Err(Failure::Input(format!("{}: {why}", args.output.display())));
+        return Err(Failure::Input(format!("{}: {why}", args.paths.output.display())));
     }
     let found = walk(folder);
     let mut batch = Batch::new(args, target, options, folder, quiet);
@@ -69,7 +69,7 @@ impl<'a> Batch<'a> {
         folder: &'a Path,
         quiet: bool,
     ) -> Self {
-        let list = args.output.join(LIST);
+        let list = args.paths.output.join(LIST);
         let done = if args.how.force { DoneList::unread(list) } else { DoneList::read(list) };
         let outputs = HashMap::new();
         Self { args, target, options, folder, quiet, done, outputs, converted: 0, skipped: 0, failed: 0 }
@@ -88,7 +88,7 @@ impl<'a> Batch<'a> {
 
     /// Converts a model, and goes on where that fails; wrong usage would be as wrong for the next.
     fn one(&mut self, input: &Path) -> Result {
-        if is_below(input, &self.args.output) {
+        if is_below(input, &self.args.paths.output) {
             return Ok(()); // what an earlier run has made
         }
         let done = self.convert(input);
@@ -110,7 +110,7 @@ impl<'a> Batch<'a> {
         let begun = Instant::now();
         let Self { args, target, options, folder, quiet, .. } = *self;
         let relative = input.strip_prefix(folder).unwrap_or(input);
-        let output = output(&args.output, relative, target);
+        let output = output(&args.paths.output, relative, target);
         if let Some(first) = self.outputs.insert(output.clone(), input.to_owned()) {
             let (first, output) = (first.display(), output.display());
             return Err(Failure::Input(format!(

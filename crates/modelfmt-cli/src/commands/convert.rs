@@ -39,8 +39,8 @@ pub(super) fn run_of_sealed(args: Convert, quiet: bool) -> Result {
 fn run_if(mut args: Convert, quiet: bool, expect: impl FnOnce(&Model) -> Result) -> Result {
     let begun = Instant::now();
     #[cfg(feature = "remote")]
-    if let Some(modelfmt_remote::Location::File(path)) = crate::remote::location(&args.output)? {
-        args.output = path;
+    if let Some(modelfmt_remote::Location::File(path)) = crate::remote::location(&args.paths.output)? {
+        args.paths.output = path;
     }
     #[cfg(feature = "remote")]
     bucket(&args)?;
@@ -50,20 +50,20 @@ fn run_if(mut args: Convert, quiet: bool, expect: impl FnOnce(&Model) -> Result)
         args.how.open_in();
     }
     let args = &args;
-    if args.recursive && streams::is_dash(&args.output) {
+    if args.recursive && streams::is_dash(&args.paths.output) {
         return Err(Failure::Usage("-: -r writes a folder; name one".to_owned()));
     }
-    if args.how.json && !args.how.dry_run && streams::is_dash(&args.output) {
+    if args.how.json && !args.how.dry_run && streams::is_dash(&args.paths.output) {
         return Err(Failure::Usage("--json: standard output takes the model; name a file".to_owned()));
     }
     if args.recursive {
         return super::batch::run(args, target, &options, quiet);
     }
-    let model = open(args)?;
+    let model = open(args, &options)?;
     expect(&model)?;
     let total = super::nbytes(&model);
     let bar = Progress::of("converting", total, args.how.json, quiet);
-    let output = &args.output;
+    let output = &args.paths.output;
     let converted = bar.run(|work| {
         #[cfg(feature = "remote")]
         if let Some(place) = bucket(args)? {
@@ -83,7 +83,7 @@ fn run_if(mut args: Convert, quiet: bool, expect: impl FnOnce(&Model) -> Result)
 /// The URL that is to be written to, if it is one.
 #[cfg(feature = "remote")]
 fn bucket(args: &Convert) -> Result<Option<modelfmt_remote::Location>> {
-    let Some(place) = crate::remote::location(&args.output)? else { return Ok(None) };
+    let Some(place) = crate::remote::location(&args.paths.output)? else { return Ok(None) };
     if !matches!(place, modelfmt_remote::Location::Bucket(_)) {
         let source = std::io::Error::other(modelfmt_remote::Fault::NotWritable);
         return Err(Failure::Job(modelfmt::Error::Write { path: place.to_string().into(), source }));
@@ -98,19 +98,20 @@ fn bucket(args: &Convert) -> Result<Option<modelfmt_remote::Location>> {
 }
 
 /// Opens the models, several as one.
-fn open(args: &Convert) -> Result<Model> {
-    if args.inputs.iter().filter(|input| streams::is_dash(input)).count() > 1 {
+fn open(args: &Convert, options: &ConvertOptions) -> Result<Model> {
+    if args.paths.inputs.iter().filter(|input| streams::is_dash(input)).count() > 1 {
         return Err(Failure::Usage("-: given twice, and standard input is read once".to_owned()));
     }
-    if let (Some(pin), [_, _, ..]) = (args.how.open.pin, args.inputs.as_slice()) {
+    if let (Some(pin), [_, _, ..]) = (args.how.open.pin, args.paths.inputs.as_slice()) {
         let why = "is what one file must be, and there are several; convert a pinned one alone first";
         return Err(Failure::Usage(format!("--pin {pin}: {why}")));
     }
     // A key opens those that are encrypted; for one file it says that this must be.
-    let is_merged = args.inputs.len() > 1;
+    let is_merged = args.paths.inputs.len() > 1;
     let open = OpenArgs { allow_unencrypted: is_merged, ..args.how.open.clone() };
-    let models = args.inputs.iter().map(|input| streams::open_for_copy(input, args.how.no_verify, &open));
-    let model = Model::merged(models.collect::<Result<Vec<_>>>()?)?;
+    let models =
+        args.paths.inputs.iter().map(|input| streams::open_for_copy(input, args.how.no_verify, &open));
+    let model = modelfmt::convert::merged(models.collect::<Result<Vec<_>>>()?, options)?;
     if is_merged && open.unlock != UnlockArgs::default() && !model.is_encrypted() {
         let why = "a key was given that opens encrypted files, and none of these is encrypted";
         return Err(Failure::Input(why.to_owned()));
@@ -119,15 +120,15 @@ fn open(args: &Convert) -> Result<Model> {
 }
 
 fn target(args: &Convert) -> Result<Format> {
-    let name = shown(&args.output).to_string_lossy().into_owned();
+    let name = shown(&args.paths.output).to_string_lossy().into_owned();
     let is_folder = name.ends_with('/')
-        || (args.to.is_none() && Format::for_output(&name).is_none() && args.output.is_dir());
+        || (args.to.is_none() && Format::for_output(&name).is_none() && args.paths.output.is_dir());
     if is_folder && !args.recursive {
         let why = "it is a folder; name the file to write, or convert every model of a folder with -r";
         return Err(Failure::Usage(format!("{name}: {why}")));
     }
     if let Some(format) = args.to.as_ref().map(|target| target.format) {
-        if format.is_set() && streams::is_dash(&args.output) {
+        if format.is_set() && streams::is_dash(&args.paths.output) {
             let why = format!("-: {format} is several files, and standard output takes one; name a file");
             return Err(Failure::Usage(why));
         }
@@ -138,7 +139,7 @@ fn target(args: &Convert) -> Result<Format> {
         return Err(Failure::Usage(why.to_owned()));
     }
     Format::for_output(&name).ok_or_else(|| {
-        if streams::is_dash(&args.output) {
+        if streams::is_dash(&args.paths.output) {
             return Failure::Usage(
                 "-: standard output has no ending that says which format; use --to".to_owned(),
             );
@@ -156,10 +157,8 @@ fn options(args: &Convert) -> Result<ConvertOptions> {
     let mut options = ConvertOptions::default();
     options.widen = how.widen;
     options.version = args.to.as_ref().and_then(|target| target.version.clone());
-    options.cast.clone_from(&how.cast);
-    options.dequantize.clone_from(&how.dequantize);
+    options.rules.clone_from(&how.rules.0);
     options.scales.clone_from(&how.scale);
-    options.quantize.clone_from(&how.quantize);
     options.no_verify = how.no_verify;
     options.lossy = how.lossy;
     options.stringify = how.stringify;
@@ -197,7 +196,7 @@ fn options(args: &Convert) -> Result<ConvertOptions> {
         options.seal = Some(seal);
         options.inputs.extend(secrets::files(how));
     }
-    if args.inputs.iter().any(|input| streams::is_dash(input)) {
+    if args.paths.inputs.iter().any(|input| streams::is_dash(input)) {
         options.inputs.push("/dev/stdin".into()); // where there is none, standard input is no file that could be replaced
     }
     options.overwrite = if how.force { Overwrite::Replace } else { Overwrite::Refuse };

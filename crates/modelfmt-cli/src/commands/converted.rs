@@ -1,12 +1,13 @@
 //! A conversion, and what `modelfmt convert` says of it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
-use modelfmt::convert::WrittenFile;
+use modelfmt::convert::{TypeChanged, Unsupported, WrittenFile};
 use modelfmt::modelfmt_core::write::Discard;
 use modelfmt::{
-    Conversion, ConvertOptions, Converted, Execution, Format, Model, Object, Printable, Value, json,
+    Conversion, ConvertOptions, Converted, DType, Execution, Format, Model, Object, Printable, Value, json,
 };
 
 use crate::args::Convert;
@@ -76,41 +77,65 @@ impl Done<'_> {
 
     /// Notes, warnings and what was written, for people. The user asked what would be written, so this is the output.
     pub(super) fn say(&self, quiet: bool) -> Result {
-        let Converted { clipped, dropped, tensors, .. } = self.converted;
+        let Converted { dropped, tensors, .. } = self.converted;
         for note in self.notes().filter(|_| !quiet) {
             say(format_args!("note: {}", Printable(&note)));
         }
-        match clipped.as_slice() {
-            [first, _, _, _, ..] => {
-                let more = count(clipped.len() as u64 - 1);
-                say(format_args!(
-                    "warning: {}, and so have {more} others (--json names them)",
-                    Printable(first)
-                ));
-            }
-            few => few.iter().for_each(|clipped| say(format_args!("warning: {}", Printable(clipped)))),
-        }
         let drops = if self.is_dry { "would drop" } else { "dropped" };
-        for dropped in dropped {
-            let (what, why) = (dropped.what(), &dropped.why);
-            say(format_args!("warning: {drops} {}: {}", Printable(&what), Printable(why)));
+        let dropped = Unsupported::grouped(dropped)
+            .into_iter()
+            .map(|group| format!("{drops} {}", group.without_remedy()));
+        for warning in self.converted.warning_lines(&Flags).into_iter().chain(dropped) {
+            say(format_args!("warning: {}", Printable(&warning)));
         }
         let what = written(self.output, self.converted);
         if self.is_dry {
-            let (what, s) = (Printable(&what), if *tensors == 1 { "" } else { "s" });
-            let (tensors, nbytes) = (count(*tensors as u64), size(self.nbytes()));
-            super::print(|out| Ok(writeln!(out, "would write {what}: {tensors} tensor{s}, {nbytes}")?))
-        } else {
-            if !quiet {
-                super::say_written(&what, *tensors, self.nbytes(), self.begun);
+            return self.say_dry(&what);
+        }
+        if !quiet {
+            let tensors = format!("{}{}", super::tensors(*tensors), self.became("became"));
+            super::say_written(&what, &tensors, self.nbytes(), self.begun);
+        }
+        Ok(())
+    }
+
+    /// How many tensors became each type: ` (3 became f16, 2 q8_0)`.
+    fn became(&self, verb: &str) -> String {
+        let mut counts = BTreeMap::<DType, u64>::new();
+        for changed in &self.converted.changed {
+            *counts.entry(changed.to).or_default() += 1;
+        }
+        let mut verb = format!("{verb} ");
+        let types = counts
+            .iter()
+            .map(|(dtype, number)| format!("{} {}{dtype}", count(*number), std::mem::take(&mut verb)));
+        let types: Vec<String> = types.collect();
+        if types.is_empty() { String::new() } else { format!(" ({})", types.join(", ")) }
+    }
+
+    /// What would be written, and the tensors that would become another type.
+    fn say_dry(&self, what: &str) -> Result {
+        let tensors = super::tensors(self.converted.tensors);
+        let became = self.became("would become");
+        let (what, nbytes) = (Printable(what), size(self.nbytes()));
+        super::print(|out| {
+            writeln!(out, "would write {what}: {tensors}{became}, {nbytes}")?;
+            for TypeChanged { tensor, from, to, .. } in &self.converted.changed {
+                writeln!(out, "{}: {from} would become {to}", Printable(tensor))?;
             }
             Ok(())
-        }
+        })
     }
 
     /// All of it as one object, for programs.
     pub(super) fn print_json(&self) -> Result {
-        let Converted { format, tensors, clipped, dropped, files, .. } = self.converted;
+        let Converted { format, tensors, clipped, dropped, files, changed, .. } = self.converted;
+        let clipped = clipped.iter().map(|clipped| Value::from(clipped.to_string()));
+        let warnings = self.converted.warning_lines(&Flags).into_iter().map(Value::from);
+        let changed = changed.iter().map(|TypeChanged { tensor, from, to, .. }| {
+            let types = [("from", Value::from(from.name())), ("to", to.name().into())];
+            Object::from_iter([("tensor", Value::from(tensor.as_str()))].into_iter().chain(types))
+        });
         let dropped = dropped.iter().map(|item| {
             Object::from_iter([("what", Value::from(item.what())), ("why", Value::from(&*item.why))])
         });
@@ -124,8 +149,10 @@ impl Done<'_> {
             ("tensors", (*tensors as u64).into()),
             ("size", self.nbytes().into()),
             ("files", files.collect()),
+            ("changed", changed.collect()),
             ("notes", self.notes().collect()),
-            ("clipped", clipped.iter().map(String::as_str).collect()),
+            ("warnings", warnings.collect()),
+            ("clipped", clipped.collect()),
             ("dropped", dropped.collect()),
         ]);
         let text = json::to_string(&Value::Object(object)).unwrap_or_default();

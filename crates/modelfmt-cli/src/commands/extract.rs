@@ -100,6 +100,6 @@ fn report(extracted: &Extracted, written: &str, quiet: bool, begun: Instant) {
         say(format_args!("warning: {}", Printable(clipped)));
     }
     if !quiet {
-        super::say_written(written, extracted.tensors, extracted.nbytes, begun);
+        super::say_written(written, &super::tensors(extracted.tensors), extracted.nbytes, begun);
     }
 }

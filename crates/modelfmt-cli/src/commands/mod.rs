@@ -48,11 +48,15 @@ fn files(number: usize, which: &str) -> String {
     format!("{number} {which}file{}", if number == 1 { "" } else { "s" })
 }
 
+/// `6 tensors`
+fn tensors(number: usize) -> String {
+    format!("{} tensor{}", count(number as u64), if number == 1 { "" } else { "s" })
+}
+
 /// The line of a command that did something: what was written, how much, and how long that took.
-fn say_written(what: &str, tensors: usize, nbytes: u64, begun: Instant) {
-    let (tensors, s) = (count(tensors as u64), if tensors == 1 { "" } else { "s" });
+fn say_written(what: &str, tensors: &str, nbytes: u64, begun: Instant) {
     let (what, nbytes, time) = (Printable(what), size(nbytes), seconds(begun.elapsed()));
-    say(format_args!("wrote {what}: {tensors} tensor{s}, {nbytes} in {time}"));
+    say(format_args!("wrote {what}: {tensors}, {nbytes} in {time}"));
 }
 
 /// The bytes of all tensors, for progress bars. Tensors that are declared only can claim any number.

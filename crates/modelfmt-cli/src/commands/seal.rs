@@ -5,7 +5,7 @@ use std::time::Instant;
 use modelfmt::{Format, Printable, Target};
 
 use super::{convert, sign};
-use crate::args::{Convert, ConvertOptionArgs, Seal};
+use crate::args::{Convert, ConvertOptionArgs, InOut, Seal};
 use crate::failure::{Failure, Result};
 use crate::{secrets, streams};
 
@@ -23,7 +23,8 @@ pub(crate) fn run(args: Seal, quiet: bool) -> Result {
         return Err(Failure::Usage(format!("{}: {why}", Printable(&name))));
     }
     let to = Some(Target { format: Format::Apr2, version: None });
-    convert::run(Convert { inputs, output, to, recursive: false, seal: true, how }, quiet)
+    let paths = InOut { inputs, output };
+    convert::run(Convert { paths, to, recursive: false, seal: true, how }, quiet)
 }
 
 /// Whether a file of a format is called as an APR2 file is.

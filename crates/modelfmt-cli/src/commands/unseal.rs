@@ -1,11 +1,12 @@
 //! `modelfmt unseal`: a conversion of an encrypted model into the clear.
 
 use super::convert;
-use crate::args::{Convert, Unseal};
+use crate::args::{Convert, InOut, Unseal};
 use crate::failure::Result;
 
 pub(crate) fn run(args: Unseal, quiet: bool) -> Result {
     let Unseal { input, output, how } = args;
-    let args = Convert { inputs: vec![input], output, to: None, recursive: false, seal: false, how };
+    let paths = InOut { inputs: vec![input], output };
+    let args = Convert { paths, to: None, recursive: false, seal: false, how };
     convert::run_of_sealed(args, quiet)
 }

@@ -4,7 +4,7 @@
 
 use std::fs;
 #[cfg(target_os = "linux")]
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use crate::common::modelfmt_in;
 #[cfg(target_os = "linux")]

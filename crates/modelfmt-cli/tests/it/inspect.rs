@@ -1,8 +1,6 @@
 //! `modelfmt inspect`: several files, other orders, sums, and lines as wide as they may be.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-use std::process::Command;
-
 use crate::common::{command, modelfmt, program, testdata};
 use serde_json::{Value, json};
 

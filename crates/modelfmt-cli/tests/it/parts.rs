@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails may panic")]
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use modelfmt::aero::modelfmt_core::write::TensorSpec;
 use modelfmt::{DType, Execution, Object, Overwrite};

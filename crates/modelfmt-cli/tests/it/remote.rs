@@ -7,8 +7,6 @@
     reason = "this is test code"
 )]
 
-use std::process::Command;
-
 use crate::common::{Run, command, program};
 use crate::server::{Reply, Server};
 

@@ -8,7 +8,6 @@
 )]
 
 use std::path::Path;
-use std::process::Command;
 
 use crate::common::{Run, command, program};
 use testkit::servers::Nginx;

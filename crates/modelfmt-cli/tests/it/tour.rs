@@ -8,7 +8,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use crate::common::{command, program, testdata};
 use testkit::servers::Nginx;
@@ -37,10 +36,7 @@ fn run(line: &str, folder: &Path, bucket: Option<&Nginx>) -> String {
         std::iter::once(programs).chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
     );
     let mut shell = command("sh");
-    shell
-        .args(["-c", &format!("{{ {line}\n}} 2>&1")])
-        .env("PATH", path.unwrap())
-        .current_dir(folder);
+    shell.args(["-c", &format!("{{ {line}\n}} 2>&1")]).env("PATH", path.unwrap()).current_dir(folder);
     if let Some(bucket) = bucket {
         shell.env("AWS_ENDPOINT_URL", bucket.endpoint()).env("AWS_SKIP_SIGNATURE", "true");
         shell.env("XDG_CACHE_HOME", folder.join(".cache")); // not the cache of the user who runs the tests

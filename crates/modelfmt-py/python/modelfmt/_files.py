@@ -31,9 +31,13 @@ class Converted:
     tensors: int
     #: The files that were written, with their sizes.
     files: list[tuple[str, int]]
-    #: Notes, such as which types and names changed.
+    #: The tensors that became another type: name, old and new type.
+    changed: list[tuple[str, str, str]]
+    #: Notes, such as which names changed.
     notes: list[str]
-    #: Tensors with values beyond the range of their new type.
+    #: What is perhaps not what was meant, a line each: rules without an effect, the share of values that a cast did not keep.
+    warnings: list[str]
+    #: Tensors some of whose values became infinite or the end of the range of their new type, or many of whose values became 0.
     clipped: list[str]
     #: Metadata that was dropped, because ``lossy`` allowed it.
     dropped: list[str]
@@ -51,6 +55,7 @@ def convert(
     cast: Rules = (),
     dequantize: Rules = (),
     quantize: Rules = (),
+    rules: Sequence[str] = (),
     scales: Mapping[str, str] | None = None,
     include: str | Sequence[str] = (),
     exclude: str | Sequence[str] = (),
@@ -96,28 +101,38 @@ def convert(
     does not fit, an :class:`UnsupportedError` is raised, whose ``remedies`` are keywords of this function.
 
     ``rename`` maps old names of tensors to new ones; ``*`` stands for any text. ``cast``, ``dequantize`` and ``quantize``
-    take a type for all tensors, or a mapping of patterns to types: ``cast={"*.weight": "f16"}``. Values are checked against the hashes
-    and checksums of their file, unless ``verify`` is false.
+    take a type for all tensors, or a mapping of patterns to types: ``cast={"*.weight": "f16"}``. For each tensor the last rule that
+    matches decides. Those for all tensors count as first, then those with patterns, ``cast`` before ``dequantize`` before ``quantize``.
+    ``rules`` is a list in an order of your own, and comes after them: ``rules=["quantize q4_k", "cast *embed*=f16"]``.
+
+    Values are checked against the hashes and checksums of their file, unless ``verify`` is false.
 
     An APR2 file is signed by the private keys of ``sign`` (Ed25519), with a ``revision`` that readers can demand as the lowest,
     and encrypted as ``seal`` says.
     """
     given = conversion(locals())
-    model = _merged(source, opening, verify)
+    model = _merged(source, opening, verify, given["include"], given["exclude"])
     told = callback(progress, "converting")
     name = format_of(format, path)
     requests = _opening.requests(opening)
     done = _modelfmt.convert(model, path, name, given, requests, dry_run, threads, told)
     if dry_run:
-        return Converted(done["format"], len(model), [], [], [], [], done["nbytes"])
+        return Converted(
+            done["format"], len(model), [], done["changed"], [], done["warnings"], [], [], done["nbytes"]
+        )
     return Converted(**done)
 
 
 def _merged(
-    source: Path | Content | Model | Sequence[Path | Model], opening: Opening, verify: bool
+    source: Path | Content | Model | Sequence[Path | Model],
+    opening: Opening,
+    verify: bool,
+    include: list[str],
+    exclude: list[str],
 ) -> _modelfmt.Model:
     if isinstance(source, (list, tuple)):
-        return _modelfmt.Model.merged([opened(one, opening, verify=verify).native() for one in source])
+        models = [opened(one, opening, verify=verify).native() for one in source]
+        return _modelfmt.Model.merged(models, include, exclude)
     return opened(typed("Path | Content | Model", source), opening, verify=verify).native()
 
 
@@ -151,7 +166,7 @@ def conversion(given: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **{name: given.get(name) for name in _PLAIN},
         **{name: _rules(of(name, ())) for name in ("cast", "dequantize", "quantize")},
-        **{name: _list(of(name, ())) for name in ("include", "exclude")},
+        **{name: _list(of(name, ())) for name in ("include", "exclude", "rules")},
         "scales": [f"{weight}={scale}" for weight, scale in of("scales", {}).items()],
         "rename": list(of("rename", {}).items()),
         "declare": [(name, dtype, list(shape)) for name, (dtype, shape) in of("declare", {}).items()],

@@ -24,6 +24,7 @@ class Converting(Opening, total=False):
     cast: Rules
     dequantize: Rules
     quantize: Rules
+    rules: Sequence[str]
     scales: Mapping[str, str] | None
     include: str | Sequence[str]
     exclude: str | Sequence[str]

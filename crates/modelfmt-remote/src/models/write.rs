@@ -117,7 +117,7 @@ pub fn write_parts<T>(
 fn expect_no_outboard(options: &ConvertOptions) -> Result<(), Error> {
     let why = "it is written beside files of this machine; convert into one, and copy both";
     match options.outboard {
-        true => Err(Error::Usage { choice: Choice::Outboard, why: why.to_owned() }),
+        true => Err(Error::Usage { choice: Choice::Outboard, why: why.to_owned(), remedy: None }),
         false => Ok(()),
     }
 }

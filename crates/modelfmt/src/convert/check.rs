@@ -4,7 +4,8 @@ use std::fmt;
 
 use modelfmt_core::DType;
 
-use super::options::{ConvertOptions, Quantization, TYPES, TypeRule};
+use super::options::ConvertOptions;
+use super::rules::{self, Quantization, TYPES, TypeChange, TypeRule};
 use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::formats::Format;
@@ -44,38 +45,33 @@ impl ConvertOptions {
 
     /// Refuses types that values cannot be changed to, and scales that nothing asks for.
     pub(super) fn check_values(&self) -> Result<()> {
-        if !self.scales.is_empty() && self.dequantize.is_empty() {
+        let dequantizes = |rule: &TypeRule| matches!(rule.change, TypeChange::Dequantize(_));
+        if !self.scales.is_empty() && !self.rules.iter().any(dequantizes) {
             return Err(Error::usage(
                 Choice::Scales,
                 "scales are for weights that are dequantized, and none is to be",
             ));
         }
-        let first = |rules: &[TypeRule], is_good: fn(DType) -> bool| {
-            rules.iter().map(|rule| rule.dtype).find(|&dtype| !is_good(dtype))
-        };
-        if let Some(dtype) =
-            first(&self.dequantize, |dtype| matches!(dtype, DType::F32 | DType::F16 | DType::BF16))
-        {
-            let why = format!("blocks are decoded to f32, f16 or bf16, not to {dtype}");
-            return Err(Error::usage(Choice::Dequantize, why));
-        }
-        let is_ggml = |dtype: DType| dtype.ggml_type().is_some() && ggml_quant::can_encode(dtype);
-        let mut encoded = self.quantize.iter().filter_map(|rule| match rule.to {
-            Quantization::Type(dtype) => Some(dtype),
-            Quantization::Preset(_) => None,
-        });
-        if let Some(dtype) = encoded.find(|&dtype| !is_ggml(dtype)) {
-            let why = format!("there is no encoder for {dtype}, only for {TYPES}");
-            return Err(Error::usage(Choice::Quantize, why));
-        }
-        if let Some(dtype) = first(&self.cast, super::values::cast::is_target) {
-            let why = format!(
-                "values cannot be cast to {dtype}; they can to bool, integers such as i8 and floats such as bf16"
-            );
-            return Err(Error::usage(Choice::Cast, why));
-        }
-        Ok(())
+        self.rules.iter().try_for_each(check_rule)
     }
+}
+
+/// Refuses a type that a rule cannot give.
+fn check_rule(rule: &TypeRule) -> Result<()> {
+    let is_ggml = |dtype: DType| dtype.ggml_type().is_some() && ggml_quant::can_encode(dtype);
+    let why = match rule.change {
+        TypeChange::Dequantize(dtype) if !rules::is_plain(dtype) => {
+            format!("blocks are decoded to f32, f16 or bf16, not to {dtype}")
+        }
+        TypeChange::Quantize(Quantization::Type(dtype)) if !is_ggml(dtype) && !rules::is_plain(dtype) => {
+            format!("there is no encoder for {dtype}, only for {TYPES}")
+        }
+        TypeChange::Cast(dtype) if !super::values::cast::is_target(dtype) => format!(
+            "values cannot be cast to {dtype}; they can to bool, integers such as i8 and floats such as bf16"
+        ),
+        _ => return Ok(()),
+    };
+    Err(Error::Usage { choice: rule.choice(), why, remedy: rules::other_way(rule) })
 }
 
 /// Prints `a, b and c`.

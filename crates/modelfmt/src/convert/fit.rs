@@ -129,13 +129,25 @@ impl<'a> UnsupportedGroup<'a> {
     /// The group in a line, in the words of a program.
     #[must_use]
     pub fn in_words(&self, words: &dyn Words) -> String {
+        self.line(words, |item| item.help(words))
+    }
+
+    /// The group in a line, for items that were dropped: nothing is left to resolve.
+    #[must_use]
+    pub fn without_remedy(&self) -> String {
+        self.line(&Own, |_| String::new())
+    }
+
+    fn line(&self, words: &dyn Words, help: impl Fn(&Unsupported) -> String) -> String {
         let Some((first, rest)) = self.unsupported.split_first() else { return String::new() };
-        let Subject::Part(kind) = first.subject else { return first.in_words(words) };
-        if rest.is_empty() {
-            return first.in_words(words);
+        let help = help(first);
+        match first.subject {
+            Subject::Part(kind) if !rest.is_empty() => {
+                let names = Examples::of(self.unsupported.iter().filter_map(|item| item.name.as_deref()));
+                format!("{} {kind}s: {}{help}: {names}", self.unsupported.len(), first.why)
+            }
+            _ => format!("{}: {}{help}", first.what_in(words), first.why),
         }
-        let names = Examples::of(self.unsupported.iter().filter_map(|item| item.name.as_deref()));
-        format!("{} {kind}s: {}{}: {names}", self.unsupported.len(), first.why, first.help(words))
     }
 }
 

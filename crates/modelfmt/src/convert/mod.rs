@@ -15,11 +15,23 @@
 //! What does not fit is an [`Error::Unsupported`] that lists every item and the option that would resolve it. [`Format::capabilities`] says what each
 //! format holds.
 //!
+//! # Rules of types
+//!
+//! [`ConvertOptions::rules`] is one ordered list. For each tensor the last rule that matches it decides, whatever it does, so general rules go first:
+//! `quantize q4_k`, then `cast *embed*=f16`. Rules look at the types in the source, and never at what another rule makes.
+//!
+//! A rule without a glob is for what it can act on: a cast for floats, `dequantize` for blocks and for weights with scales, `quantize` for floats of rank 2
+//! and more whose rows are whole blocks, a preset for the tensors that it gives a type. A rule with a glob is for the tensors whose names match, and is
+//! refused where it cannot act on one of them: a cast on blocks, `quantize` on a vector. Only `dequantize` leaves floats that it names as they are.
+//! It is an error if a rule matches no tensor or finds nothing to act on ([`Error::NoMatch`], [`Error::IdleRule`]), and a
+//! [`Warning`] if later rules decide each of its tensors.
+//!
 //! # Casts
 //!
-//! `cast` takes floats, and integers and booleans only where a rule names them. It rounds a number once, to the nearest,
-//! where the target is a float; toward zero where it is an integer. What is
-//! beyond the range of a float becomes an infinity, of an integer its end, and a note says which tensors have such values. Small
+//! `cast` takes floats, and integers and booleans only where a rule names them. `quantize` to f32, f16 or bf16 is a cast too.
+//! It rounds a number once, to the nearest, where the target is a float; toward zero where it is an integer. What is
+//! beyond the range of a float becomes an infinity, of an integer its end; [`Converted::clipped`] has the tensors with such values, and those of whose values
+//! more than 1 % became 0. Small
 //! floats without infinities have a NaN or their largest number instead, as [`SmallType`](modelfmt_core::SmallType) says. A NaN
 //! cannot become an integer, a boolean or a float of 6 or 4 bits: that is an error which names tensor and element. Booleans are 0 and 1, and
 //! everything but zero becomes true.
@@ -28,7 +40,8 @@
 //!
 //! Checkpoints in small floats (FP8, MXFP4) have weights whose numbers count only with the scales in another tensor: one scale for
 //! the whole weight, one for each row, or one for each block of it. `dequantize` multiplies them in f32, rounds the product to the
-//! type that is asked for, and leaves the scales out. A cast of such a weight is refused, because its values would change.
+//! type that is asked for, and leaves the scales out. A cast of such a weight is refused, because its values would change; a rule without a glob that casts
+//! or quantizes is not for it where another one dequantizes it.
 //!
 //! The scales of `a.weight` are `a.weight_scale_inv`, `a.weight_scale`, `a.scale_weight`, `a.qscale_weight` or `a.scale`, those of
 //! another name are it with `_scale_inv` or `_scale`; [`ConvertOptions::scales`] says others. Blocks are as large as
@@ -51,11 +64,13 @@
 //! `docs/PRESETS.md` of the repository has all rules.
 
 mod check;
+mod converted;
 pub(crate) mod fit;
 pub(crate) mod metadata;
 pub(crate) mod options;
 pub(crate) mod output;
 mod parts;
+mod rules;
 mod same_format;
 #[cfg(not(target_arch = "wasm32"))]
 mod save;
@@ -65,31 +80,33 @@ mod signatures;
 pub(crate) mod single;
 pub(crate) mod tensors;
 pub(crate) mod values;
+mod warnings;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use modelfmt_core::Execution;
 use modelfmt_core::write::{AnyWriteError, NewFiles, Sink, TensorSpec};
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::write::{Discard, InputFiles};
-use modelfmt_core::{Execution, author::Shortened};
 
 pub use crate::formats::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
+pub use converted::{Converted, TypeChanged};
 pub use fit::{Subject, Unsupported, UnsupportedGroup};
 pub use metadata::flat::MetadataDiff;
-pub use options::{
-    Compression, ConvertOptions, Declared, MagChecksum, PAGE_SIZE, Quantization, QuantizeRule, ScaleRule,
-    TypeRule, UnknownQuantization,
-};
+pub use options::{Compression, ConvertOptions, Declared, MagChecksum, PAGE_SIZE, ScaleRule};
 pub use output::WrittenFile;
 #[cfg(not(target_arch = "wasm32"))]
 pub use output::guard::files_of_index;
 pub use parts::receipt::{Receipt, UnknownReceipt};
 pub use parts::{Part, PartPlan, PlannedPart};
+pub use rules::{Quantization, TypeChange, TypeRule, UnknownRule};
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::{Saving, save, save_as};
 pub use tensors::rename::RenameRule;
+pub use values::lost::Clipped;
+pub use warnings::Warning;
 
 pub use crate::presets::{Preset, UnknownPreset};
 
@@ -105,7 +122,7 @@ use metadata::source::Content;
 use output::guard::Guard;
 use output::{Counted, Recorded};
 use tensors::Chooser;
-use tensors::chosen::Tensors;
+use tensors::chosen::{Item, Tensors};
 use tensors::tied::Tied;
 use values::Values;
 
@@ -151,6 +168,7 @@ pub struct Conversion<'a> {
     tied: BTreeMap<usize, usize>,
     metadata: metadata::mapped::Metadata,
     notes: Vec<Note>,
+    warnings: Vec<Warning>,
     dropped: Vec<Unsupported>,
 }
 
@@ -215,9 +233,11 @@ impl<'a> Conversion<'a> {
         #[cfg(feature = "seal")]
         let notes = notes.chain(signatures::note(model, target));
         let notes = notes.collect();
-        let tied = tied.kept;
-        let mut made =
-            Self { model, target, options, tensors: choice.tensors, tied, metadata, notes, dropped };
+        let mut warnings = choice.warnings;
+        let names = choice.tensors.items.iter().map(|item| choice.tensors.name(Some(model.opened()), item));
+        warnings.extend(Warning::of_gguf(model.format(), target, names, &metadata.keys));
+        let (tensors, tied) = (choice.tensors, tied.kept);
+        let mut made = Self { model, target, options, tensors, tied, metadata, notes, warnings, dropped };
         made.notes.extend(made.larger_than_shards());
         Ok(made)
     }
@@ -248,6 +268,23 @@ impl<'a> Conversion<'a> {
     pub fn nbytes(&self) -> u64 {
         let own = self.job().specs().enumerate().filter(|(number, _)| !self.tied.contains_key(number));
         own.map(|(_, spec)| nbytes_of(&spec)).fold(0, u64::saturating_add)
+    }
+
+    /// The tensors that become another type.
+    pub fn changed(&self) -> impl Iterator<Item = TypeChanged> {
+        let changed = self.tensors.items.iter().filter(|item| item.from != item.to);
+        changed.map(|item| TypeChanged { tensor: self.name(item).to_owned(), from: item.from, to: item.to })
+    }
+
+    /// What is perhaps not what was meant, as far as that is known before values are read.
+    #[must_use]
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// The name under which a tensor is written.
+    fn name(&self, item: &Item) -> &str {
+        self.tensors.name(Some(self.model.opened()), item)
     }
 
     /// Writes the file `out`, or the set whose index it is. No file of the input is replaced, under whatever name, and none of another
@@ -475,15 +512,14 @@ impl<'a> Conversion<'a> {
 
     /// What was done. What was dropped is for the caller to put in: it may be as much as the metadata.
     fn done(&self, values: &Values<'_>, files: Vec<WrittenFile>) -> Converted {
-        let clipped = values.clipped().filter_map(|number| self.tensors.items.get(number)).map(|item| {
-            let name = self.tensors.name(Some(self.model.opened()), item);
-            format!("tensor {:?} has values beyond the range of {}", Shortened(name), item.to)
-        });
+        let items = &self.tensors.items;
         Converted {
             format: self.target,
             tensors: self.tensors.items.len(),
             notes: self.notes.iter().cloned().chain(values.notes().iter().cloned().map(Note::from)).collect(),
-            clipped: clipped.collect(),
+            warnings: self.warnings.clone(),
+            changed: self.changed().collect(),
+            clipped: values.clipped(|number| items.get(number).map_or("", |item| self.name(item))),
             dropped: Vec::new(),
             files,
         }
@@ -528,20 +564,12 @@ fn cannot_write(out: &Path, source: std::io::Error) -> Error {
     }
 }
 
-/// The result of a conversion.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Converted {
-    /// The format that was written.
-    pub format: Format,
-    /// The number of tensors that were written, also those that are only declared.
-    pub tensors: usize,
-    /// What was chosen, and what became of types and values: for standard error.
-    pub notes: Vec<Note>,
-    /// Tensors with values beyond the range of the type that they were cast to, which became its end or an infinity.
-    pub clipped: Vec<String>,
-    /// Metadata that the target cannot hold, and that [`ConvertOptions::lossy`] allowed to drop.
-    pub dropped: Vec<Unsupported>,
-    /// The files, in the order in which they were begun.
-    pub files: Vec<WrittenFile>,
+/// Several models as one, for a conversion with these options: as [`Model::merged`], but two of them may have tensors of the same name if
+/// [`include`](ConvertOptions::include) or [`exclude`](ConvertOptions::exclude) leaves that name out.
+///
+/// # Errors
+/// As [`Model::merged`]; [`Error::Usage`] also for a pattern that is malformed.
+pub fn merged(models: impl IntoIterator<Item = Model>, options: &ConvertOptions) -> Result<Model> {
+    let mut filter = tensors::filter::Filter::new(options)?;
+    Model::joined(models, &mut |name| filter.would_take(name))
 }

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use modelfmt_core::DType;
 use modelfmt_core::value::Object;
 use modelfmt_core::write::Overwrite;
-use modelfmt_core::{DType, UnknownDType};
 
+use super::rules::TypeRule;
 use super::tensors::rename::RenameRule;
 use crate::choice::Choice;
-use crate::presets::{PRESETS, Preset, UnknownPreset};
 
 /// How a model is converted. The default changes no value, drops nothing, and replaces no file.
 ///
@@ -26,20 +26,11 @@ pub struct ConvertOptions {
     /// Changes a dtype that the target lacks into the first that it has and that holds every value: in the order i8 u8
     /// i16 u16 i32 u32 i64 u64, or f16 bf16 f32 f64; bool into u8, else i8. Lossless.
     pub widen: bool,
-    /// Changes the type of tensors; of several rules that take a tensor the last one counts, here and below. A rule without a
-    /// glob takes floats only, because token and position ids do not survive rounding; one with a glob also takes integers
-    /// and booleans. "Casts" on the page of [this module](mod@crate::convert) says what that does to values.
-    pub cast: Vec<TypeRule>,
-    /// Decodes quantized blocks to f32, f16 or bf16. Weights in small floats that have scales beside them are multiplied by these,
-    /// and the scales are left out; scales and zero points of OINF 2 are applied: "Scales" on the page of [this module](mod@crate::convert).
-    pub dequantize: Vec<TypeRule>,
+    /// What becomes of the types of tensors. For each tensor the last rule that matches it decides, so general rules go first. "Rules of types" on the
+    /// page of [this module](mod@crate::convert) says what they match.
+    pub rules: Vec<TypeRule>,
     /// Which tensors are the scales of weights, if their names do not say so. If several rules match a weight, the last one counts.
     pub scales: Vec<ScaleRule>,
-    /// Quantizes tensors of floats. A type takes those of rank 2 and more whose last dimension is whole blocks: of 32 for q8_0,
-    /// q4_0, q4_1, q5_0 and q5_1, of 256 for q4_k, q5_k and q6_k (without an importance matrix). The others (norms, biases) stay
-    /// as they are. A [`Preset`] gives each tensor the type that llama.cpp gives it: "Presets" on the page of
-    /// [this module](mod@crate::convert).
-    pub quantize: Vec<QuantizeRule>,
     /// Writes each of the tensors that share their bytes in the source, however large that makes the output. Without it, a
     /// conversion that would take more than 16 times the bytes of its source because of them is refused.
     pub allow_ties: bool,
@@ -143,110 +134,6 @@ pub enum MagChecksum {
     /// CRC-32C, as magnetron writes it.
     Crc32c,
 }
-
-/// `[GLOB=]DTYPE`: a type for the tensors whose names match, or for all.
-///
-/// ```
-/// use modelfmt::{DType, convert::TypeRule};
-///
-/// assert_eq!("float16".parse(), Ok(TypeRule::from(DType::F16)));
-/// let rule: TypeRule = "*.weight=bf16".parse()?;
-/// assert_eq!((rule.glob.as_deref(), rule.dtype), (Some("*.weight"), DType::BF16));
-/// # Ok::<(), modelfmt::UnknownDType>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TypeRule {
-    /// The names; without it the rule is for all tensors.
-    pub glob: Option<String>,
-    /// The type that they get.
-    pub dtype: DType,
-}
-
-impl From<DType> for TypeRule {
-    /// A rule for all tensors.
-    fn from(dtype: DType) -> Self {
-        Self { glob: None, dtype }
-    }
-}
-
-impl FromStr for TypeRule {
-    type Err = UnknownDType;
-
-    fn from_str(text: &str) -> Result<Self, UnknownDType> {
-        let (glob, dtype) = glob_of(text);
-        Ok(Self { glob, dtype: dtype.parse()? })
-    }
-}
-
-/// `[GLOB=]REST`. A name may have `=` in it; a type has none.
-fn glob_of(text: &str) -> (Option<String>, &str) {
-    match text.rsplit_once('=') {
-        Some((glob, rest)) => (Some(glob.to_owned()), rest),
-        None => (None, text),
-    }
-}
-
-/// `[GLOB=]TYPE` or `[GLOB=]PRESET`: how the tensors whose names match are quantized, or all.
-///
-/// ```
-/// use modelfmt::{DType, convert::{Preset, Quantization, QuantizeRule}};
-///
-/// assert_eq!("q4_k_m".parse(), Ok(QuantizeRule::from(Preset::Q4KM)));
-/// let rule: QuantizeRule = "lm_head.weight=q8_0".parse()?;
-/// assert_eq!((rule.glob.as_deref(), rule.to), (Some("lm_head.weight"), Quantization::Type(DType::Q8_0)));
-/// # Ok::<(), modelfmt::convert::UnknownQuantization>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QuantizeRule {
-    /// The names; without it the rule is for all tensors.
-    pub glob: Option<String>,
-    /// What they become.
-    pub to: Quantization,
-}
-
-/// What quantized tensors become.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Quantization {
-    /// All of them this type.
-    Type(DType),
-    /// Each of them the type that the preset gives it.
-    Preset(Preset),
-}
-
-impl From<DType> for QuantizeRule {
-    /// A rule for all tensors.
-    fn from(dtype: DType) -> Self {
-        Self { glob: None, to: Quantization::Type(dtype) }
-    }
-}
-
-impl From<Preset> for QuantizeRule {
-    /// A rule for all tensors.
-    fn from(preset: Preset) -> Self {
-        Self { glob: None, to: Quantization::Preset(preset) }
-    }
-}
-
-impl FromStr for QuantizeRule {
-    type Err = UnknownQuantization;
-
-    fn from_str(text: &str) -> Result<Self, UnknownQuantization> {
-        let (glob, to) = glob_of(text);
-        let dtype = to.parse().map(Quantization::Type);
-        let to = dtype.or_else(|_: UnknownDType| to.parse().map(Quantization::Preset));
-        Ok(Self { glob, to: to.map_err(|_: UnknownPreset| UnknownQuantization)? })
-    }
-}
-
-/// A text that names neither a type nor a [`Preset`].
-#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("no such type and no such preset; there are the types {TYPES}, and the presets {PRESETS}")]
-pub struct UnknownQuantization;
-
-modelfmt_core::author::debug_as_sentence!(UnknownQuantization);
-
-/// The types that there are encoders for, as errors list them.
-pub(super) const TYPES: &str = "q8_0 q4_0 q4_1 q5_0 q5_1 q4_k q5_k q6_k";
 
 impl ConvertOptions {
     /// What has been chosen, of what not every target understands.

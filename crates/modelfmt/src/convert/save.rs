@@ -18,6 +18,7 @@ use super::options::{ConvertOptions, Declared};
 use super::output::guard::Guard;
 use super::output::{self, write};
 use super::output::{Recorded, WrittenFile};
+use super::rules::TypeRule;
 use super::tensors::chosen::{Item, Origin, Shape, Tensors};
 use crate::choice::Choice;
 use crate::error::{Error, Result};
@@ -284,16 +285,14 @@ impl<'p> Saving<'p> {
 /// What is chosen that makes no sense for tensors that are given as they are to be.
 fn of_a_model(options: &ConvertOptions) -> Option<Choice> {
     let choices = [
-        (Choice::Cast, options.cast.is_empty()),
-        (Choice::Dequantize, options.dequantize.is_empty()),
-        (Choice::Quantize, options.quantize.is_empty()),
         (Choice::Include, options.include.is_empty()),
         (Choice::Exclude, options.exclude.is_empty()),
         (Choice::Rename, options.rename.is_empty()),
         (Choice::Dedupe, !options.dedupe),
         (Choice::Declare, options.declare.is_empty()),
     ];
-    choices.into_iter().find(|(_, is_empty)| !is_empty).map(|(choice, _)| choice)
+    let rule = options.rules.first().map(TypeRule::choice);
+    rule.or_else(|| choices.into_iter().find(|(_, is_empty)| !is_empty).map(|(choice, _)| choice))
 }
 
 /// Every tensor as it is described.

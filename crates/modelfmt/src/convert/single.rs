@@ -6,7 +6,8 @@ use modelfmt_core::{DType, TensorInfo};
 
 use super::fit::Unsupported;
 use super::metadata::source::Content;
-use super::options::{ConvertOptions, ScaleRule, TypeRule};
+use super::options::{ConvertOptions, ScaleRule};
+use super::rules::TypeChange;
 use super::tensors::chosen::{self, Item, Origin, Shape, Tensors};
 use super::tensors::scaled_dtype;
 use super::tensors::scales::{Scaled, Scales, is_weight};
@@ -47,8 +48,10 @@ struct KnownScales<'a> {
 impl<'a> Singles<'a> {
     pub(crate) fn new(model: &'a Model, options: &'a ConvertOptions) -> Result<Self> {
         options.check_values()?;
-        let asked = |rules: &[TypeRule]| rules.last().map(|rule| rule.dtype);
-        let (cast, decoded) = (asked(&options.cast), asked(&options.dequantize));
+        let rules = || options.rules.iter().rev().map(|rule| rule.change);
+        let cast = rules().find_map(|change| if let TypeChange::Cast(to) = change { Some(to) } else { None });
+        let decoded =
+            rules().find_map(|change| if let TypeChange::Dequantize(to) = change { Some(to) } else { None });
         let scales = match (cast, decoded) {
             (None, None) => None,
             _ => Some(KnownScales::new(model, &options.scales)?),

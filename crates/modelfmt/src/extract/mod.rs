@@ -20,7 +20,7 @@ use modelfmt_core::{DType, Execution};
 use crate::convert::ScaleRule;
 use crate::convert::output::guard::Guard;
 #[cfg(feature = "safetensors")]
-use crate::convert::{ConvertOptions, TypeRule};
+use crate::convert::{Clipped, ConvertOptions, TypeRule};
 use crate::error::{Error, Result};
 #[cfg(feature = "safetensors")]
 use crate::formats::Format;
@@ -100,7 +100,7 @@ pub struct ExtractOptions {
     /// that does to values. With [several tensors](extract_all), only floats and blocks are cast.
     pub cast: Option<DType>,
     /// Decodes quantized blocks to f32, f16 or bf16, and applies the scales of a weight in small floats, and scales and zero points
-    /// that its file has for it, as [`ConvertOptions::dequantize`] does.
+    /// that its file has for it, as [`TypeRule::dequantize`] does.
     pub dequantize: Option<DType>,
     /// Which tensor holds the scales, if the names do not say so.
     pub scales: Vec<ScaleRule>,
@@ -259,8 +259,8 @@ fn safetensors(
     for &position in positions {
         conversion.include.push(crate::globs::escaped(model.info(position)?.name));
     }
-    conversion.cast.extend(options.cast.map(TypeRule::from));
-    conversion.dequantize.extend(options.dequantize.map(TypeRule::from));
+    conversion.rules.extend(options.dequantize.map(TypeRule::dequantize));
+    conversion.rules.extend(options.cast.map(TypeRule::cast));
     conversion.scales.clone_from(&options.scales);
     conversion.overwrite = options.overwrite;
     conversion.no_verify = options.no_verify;
@@ -274,7 +274,7 @@ fn safetensors(
         notes.push(Note::from(format!("{count} metadata key{s} that safetensors cannot hold left out")));
     }
     let nbytes = converted.files.iter().fold(0u64, |sum, file| sum.saturating_add(file.nbytes));
-    let clipped = (!converted.clipped.is_empty()).then(|| converted.clipped.join("; "));
+    let clipped = (!converted.clipped.is_empty()).then(|| Clipped::lines(&converted.clipped).join("; "));
     Ok(Extracted { tensors: converted.tensors, nbytes, notes, clipped })
 }
 

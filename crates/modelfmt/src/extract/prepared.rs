@@ -3,16 +3,13 @@
 use std::path::PathBuf;
 
 use modelfmt_core::write::{FillError, Region, Segment, Sink};
-use modelfmt_core::{
-    AnyError, CommonFault, DType, Execution, Part,
-    author::{Extent, Shortened},
-};
+use modelfmt_core::{AnyError, CommonFault, Execution, Part, author::Extent};
 
 use super::{ExtractAs, ExtractOptions, Extracted};
 use crate::convert::single::Singles;
 use crate::convert::tensors::chosen::Tensors;
 use crate::convert::values::Values;
-use crate::convert::{ConvertOptions, TypeRule};
+use crate::convert::{Clipped, ConvertOptions, TypeRule};
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::words::{Note, Remedy};
@@ -32,7 +29,6 @@ pub(super) struct Entry<'a> {
     pub(super) header: Vec<u8>,
     /// The bytes of the values.
     nbytes: u64,
-    dtype: DType,
 }
 
 impl Entry<'_> {
@@ -50,8 +46,8 @@ impl<'a> Prepared<'a> {
         options: &ExtractOptions,
     ) -> Result<Self> {
         let mut conversion = ConvertOptions::default();
-        conversion.cast.extend(options.cast.map(TypeRule::from));
-        conversion.dequantize.extend(options.dequantize.map(TypeRule::from));
+        conversion.rules.extend(options.dequantize.map(TypeRule::dequantize));
+        conversion.rules.extend(options.cast.map(TypeRule::cast));
         conversion.scales.clone_from(&options.scales);
         let mut singles = Singles::new(model, &conversion)?;
         let mut prepared = Self {
@@ -104,8 +100,7 @@ impl<'a> Prepared<'a> {
         // Rows that are filled up to whole blocks have a length that dtype and shape do not say.
         let own =
             if single.dtype == info.dtype { Some(info.nbytes) } else { single.dtype.nbytes(info.shape) };
-        let (name, nbytes, dtype) = (info.name, own.unwrap_or_default(), single.dtype);
-        self.entries.push(Entry { name, header, nbytes, dtype });
+        self.entries.push(Entry { name: info.name, header, nbytes: own.unwrap_or_default() });
         let scalings = self.tensors.scalings.len();
         let items = single.tensors.items.into_iter();
         self.tensors.items.extend(items.map(|mut item| {
@@ -170,20 +165,11 @@ impl<'a> Prepared<'a> {
 
     /// What was done, once all is written and found good.
     pub(super) fn extracted(&self, values: &Values<'_>, nbytes: u64) -> Extracted {
-        let mut clipped = values.clipped().filter_map(|number| self.entries.get(number));
-        let first = clipped.next();
-        let more = match clipped.count() {
-            0 => String::new(),
-            more => format!(", and {more} more tensor{}", if more == 1 { "" } else { "s" }),
-        };
-        let beyond = |entry: &Entry<'_>| {
-            let (name, dtype) = (Shortened(entry.name), entry.dtype);
-            format!("tensor {name:?} has values beyond the range of {dtype}{more}")
-        };
+        let clipped = values.clipped(|number| self.entries.get(number).map_or("", |entry| entry.name));
         Extracted {
             tensors: self.entries.len(),
             nbytes,
-            clipped: first.map(beyond),
+            clipped: (!clipped.is_empty()).then(|| Clipped::lines(&clipped).join("; ")),
             notes: self.notes.iter().cloned().chain(values.notes().iter().cloned().map(Note::from)).collect(),
         }
     }

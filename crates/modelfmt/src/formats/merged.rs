@@ -20,6 +20,9 @@ use super::entry::{Opened, reader_of};
 pub(crate) struct Merged {
     members: Vec<Member>,
     names: NameTable,
+    /// For each tensor that is left out and whose name another has too: how many names come before it. Its own is not among them.
+    unnamed: Vec<usize>,
+    tensor_count: usize,
     file_count: usize,
 }
 
@@ -46,7 +49,7 @@ pub(crate) struct Twice {
 }
 
 impl Merged {
-    /// Adds a model all of whose tensors can be listed. With a name that another has, all is lost.
+    /// Adds a model all of whose tensors can be listed. With a name that another has and that is taken, all is lost.
     ///
     /// # Errors
     /// [`AnyError::Limit`] for more names than there can be.
@@ -55,18 +58,24 @@ impl Merged {
         opened: Arc<dyn Opened>,
         format: Format,
         name: String,
+        takes: &mut dyn FnMut(&str) -> bool,
     ) -> Result<Option<Twice>, AnyError> {
-        let first = self.names.len();
+        let first = self.tensor_count;
         let mut twice: Option<Twice> = None;
         for position in 0..opened.tensor_count() {
             let info = opened.info(position).ok_or_else(|| AnyError::no_such_position(position))?;
-            match (self.names.push(info.name), &mut twice) {
+            let pushed = self.names.push(info.name);
+            self.tensor_count = self.tensor_count.saturating_add(1);
+            match (pushed, &mut twice) {
                 (Ok(_), _) => {}
+                (Err(CommonFault::Duplicate(name)), _) if !takes(&name) => {
+                    self.unnamed.push(self.names.len());
+                }
                 (Err(CommonFault::Duplicate(_)), Some(twice)) => {
                     twice.others = twice.others.saturating_add(1);
                 }
                 (Err(CommonFault::Duplicate(name)), None) => {
-                    let known = self.names.find(&name);
+                    let known = self.find(&name);
                     let member = known.and_then(|position| self.number_of(position)).unwrap_or_default();
                     twice = Some(Twice { name, member, others: 0 });
                 }
@@ -141,7 +150,7 @@ impl Container for Merged {
     }
 
     fn tensor_count(&self) -> usize {
-        self.names.len()
+        self.tensor_count
     }
 
     fn info(&self, tensor: usize) -> Option<TensorInfo<'_>> {
@@ -150,7 +159,9 @@ impl Container for Merged {
     }
 
     fn find(&self, name: &str) -> Option<usize> {
-        self.names.find(name)
+        let number = self.names.find(name)?;
+        let unnamed = self.unnamed.partition_point(|&names| names <= number);
+        number.checked_add(unnamed)
     }
 
     fn location(&self, tensor: usize) -> Result<Location, AnyError> {

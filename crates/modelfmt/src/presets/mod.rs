@@ -140,6 +140,11 @@ impl Preset {
     }
 }
 
+/// Whether llama.cpp has another name for a tensor than this one of Hugging Face.
+pub(crate) fn has_other_name(name: &str) -> bool {
+    Canonical::of(name).name != name
+}
+
 /// A tensor as the rules see it.
 struct Tensor<'a> {
     name: &'a str,

@@ -92,7 +92,7 @@ fn blocks_are_decoded() {
     let values: Vec<f32> = (0..256u16).map(|n| f32::from(n) / 256.0).collect();
     let a = model(&[("w", &values)]);
     let mut options = modelfmt::ConvertOptions::default();
-    options.quantize.push("*=q8_0".parse().unwrap());
+    options.rules.push("quantize *=q8_0".parse().unwrap());
     let folder = tempfile::tempdir().unwrap();
     let two = folder.path().join("two.safetensors");
     modelfmt::save(&two, [("w", View::new(&values, [2, 128]).unwrap())], &Object::default()).unwrap();

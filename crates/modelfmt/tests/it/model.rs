@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use modelfmt::convert::Saving;
+use modelfmt::convert::TypeRule;
 use modelfmt::modelfmt_core::AnyError;
 use modelfmt::modelfmt_core::write::TensorSpec;
 use modelfmt::{ConvertOptions, DType, Error, Execution, Format, Model, Object, Overwrite, Value, View};
@@ -136,7 +137,7 @@ fn values_that_are_supplied_are_saved_with_a_choice_of_layout() {
     let before = std::fs::read(&path).unwrap();
     let changes: [fn(&mut ConvertOptions); 4] = [
         |options| options.include.push("*".to_owned()),
-        |options| options.cast.push(DType::F32.into()),
+        |options| options.rules.push(TypeRule::cast(DType::F32)),
         |options| options.align = Some(64),
         |options| options.version = Some("9".to_owned()),
     ];

@@ -3,7 +3,8 @@
 use modelfmt_core::DType;
 use modelfmt_core::value::{Object, Value};
 
-use crate::convert::options::{ConvertOptions, Quantization, TypeRule};
+use crate::convert::options::ConvertOptions;
+use crate::convert::rules::{Quantization, TypeChange, TypeRule};
 use crate::convert::tensors::chosen::{Item, Tensors};
 
 const FILE_TYPE: &str = "general.file_type";
@@ -23,7 +24,7 @@ pub(super) fn state(keys: &mut Object, options: &ConvertOptions, tensors: &Tenso
         }
     };
     if !tensors.blocks.is_empty() {
-        if !options.quantize.is_empty() {
+        if options.rules.iter().any(|rule| rule.blocks().is_some()) {
             put(VERSION, QUANTIZATION_VERSION);
             quantized(options).into_iter().for_each(|number| put(FILE_TYPE, number));
         }
@@ -50,8 +51,8 @@ pub(super) fn state(keys: &mut Object, options: &ConvertOptions, tensors: &Tenso
 
 /// The number of the file type that most tensors get, if all are meant.
 fn quantized(options: &ConvertOptions) -> Option<u32> {
-    let rule = options.quantize.iter().rev().find(|rule| rule.glob.is_none())?;
-    match rule.to {
+    let rules = options.rules.iter().rev().filter(|rule| rule.glob.is_none());
+    match rules.filter_map(TypeRule::blocks).next()? {
         Quantization::Preset(preset) => Some(preset.file_type()),
         // llama.cpp's names for these mean the presets in the middle.
         Quantization::Type(DType::Q4K) => Some(crate::presets::Preset::Q4KM.file_type()),
@@ -65,8 +66,10 @@ fn quantized(options: &ConvertOptions) -> Option<u32> {
 
 /// The number of the file type of floats that most tensors get, if all are meant.
 fn floats(options: &ConvertOptions) -> Option<u32> {
-    let all = |rules: &[TypeRule]| rules.iter().rev().find(|rule| rule.glob.is_none()).map(|rule| rule.dtype);
-    match all(&options.cast).or_else(|| all(&options.dequantize))? {
+    let rules = || options.rules.iter().rev().filter(|rule| rule.glob.is_none()).map(TypeRule::effective);
+    let cast = |change| if let TypeChange::Cast(dtype) = change { Some(dtype) } else { None };
+    let decoded = |change| if let TypeChange::Dequantize(dtype) = change { Some(dtype) } else { None };
+    match rules().find_map(cast).or_else(|| rules().find_map(decoded))? {
         DType::F32 => Some(0),
         DType::F16 => Some(1),
         DType::BF16 => Some(32),

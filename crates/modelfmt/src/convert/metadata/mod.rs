@@ -211,7 +211,7 @@ impl Mapper<'_> {
             if tensors.items.iter().any(is_decoded) && keys.remove("quantization").is_some() {
                 notes.push("quantization is left out: no tensor is quantized any more".to_owned());
             }
-        } else if is_apr2 && !self.options.quantize.is_empty() {
+        } else if is_apr2 && self.options.rules.iter().any(|rule| rule.blocks().is_some()) {
             let method = match tensors.blocks.keys().collect::<Vec<_>>()[..] {
                 [dtype] => dtype.name().to_uppercase(),
                 _ => "MIXED".to_owned(),

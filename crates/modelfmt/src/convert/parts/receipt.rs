@@ -3,8 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use modelfmt_core::DType;
 use modelfmt_core::value::{Object, Value, json};
 use modelfmt_core::write::WrittenPart;
+
+use crate::convert::Clipped;
 
 /// What [`PartPlan::finish`](crate::convert::PartPlan::finish) has to know of a part that was written. As text it is a line of JSON, which can
 /// be sent to another process.
@@ -13,7 +16,7 @@ pub struct Receipt {
     pub(super) plan: [u8; 32],
     pub(super) number: usize,
     pub(super) written: WrittenPart,
-    pub(super) clipped: Vec<String>,
+    pub(super) clipped: Vec<Clipped>,
     pub(super) notes: Vec<String>,
 }
 
@@ -46,7 +49,7 @@ impl fmt::Display for Receipt {
             ("part", (self.number as u64).into()),
             ("nbytes", self.written.nbytes.into()),
             ("digests", hex(&self.written.digests).into()),
-            ("clipped", texts(&self.clipped)),
+            ("clipped", self.clipped.iter().map(said).collect::<Value>()),
             ("notes", texts(&self.notes)),
         ]);
         f.write_str(&json::to_string(&object).map_err(|_| fmt::Error)?)
@@ -73,9 +76,30 @@ fn parse(object: &Object) -> Option<Receipt> {
         plan: bytes("plan")?.try_into().ok()?,
         number: number("part")?.try_into().ok()?,
         written: WrittenPart { nbytes: number("nbytes")?, digests: bytes("digests")? },
-        clipped: texts("clipped")?,
+        clipped: object
+            .get("clipped")?
+            .as_array()?
+            .iter()
+            .map(|one| heard(&one))
+            .collect::<Option<Vec<_>>>()?,
         notes: texts("notes")?,
     })
+}
+
+fn said(clipped: &Clipped) -> Object {
+    let Clipped { tensor, dtype, values, zero, infinite, nan, saturated } = clipped;
+    let counts: Value = [*values, *zero, *infinite, *nan, *saturated].into_iter().map(Value::from).collect();
+    let texts =
+        [("tensor", Value::from(tensor.as_str())), ("dtype", dtype.name().into()), ("counts", counts)];
+    Object::from_iter(texts)
+}
+
+fn heard(said: &Value) -> Option<Clipped> {
+    let counts: Option<Vec<u64>> =
+        said.get("counts")?.as_array()?.iter().map(|count| count.as_u64()).collect();
+    let [values, zero, infinite, nan, saturated] = counts?[..] else { return None };
+    let (tensor, dtype) = (said.get("tensor")?.as_str()?.to_owned(), said.get("dtype")?.as_str()?);
+    Some(Clipped { tensor, dtype: DType::from_name(dtype)?, values, zero, infinite, nan, saturated })
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -100,7 +124,15 @@ mod tests {
             plan: [0xa5; 32],
             number: 3,
             written: WrittenPart { nbytes: u64::MAX, digests: vec![0, 15, 255] },
-            clipped: vec!["tensor \"a\" …".to_owned()],
+            clipped: vec![Clipped {
+                tensor: "a…".to_owned(),
+                dtype: DType::F16,
+                values: u64::MAX,
+                zero: 1,
+                infinite: 2,
+                nan: 4,
+                saturated: 5,
+            }],
             notes: Vec::new(),
         };
         let text = receipt.to_string();

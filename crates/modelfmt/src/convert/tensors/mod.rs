@@ -2,12 +2,13 @@
 
 pub(crate) mod chosen;
 pub(super) mod dedupe;
+pub(crate) mod filter;
 mod notes;
-mod quantize;
+mod presets;
 pub(crate) mod rename;
-mod rules;
 pub(super) mod scales;
 pub(super) mod tied;
+mod types;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -17,10 +18,10 @@ use super::fit::Unsupported;
 use super::metadata::reserved::Reserved;
 use super::metadata::source::Content;
 use super::options::{ConvertOptions, Declared};
+use super::rules::{Quantization, TypeChange};
 use super::values::affine::Affine;
-use super::values::cast::is_number;
 use super::values::quants;
-use crate::choice::Choice;
+use super::warnings::Warning;
 use crate::convert::metadata::names::BESIDE;
 use crate::error::Result;
 use crate::formats::Format;
@@ -29,10 +30,10 @@ use crate::model::Model;
 use crate::quant::Quant;
 use crate::words::{Note, Remedy};
 use chosen::{Item, Origin, Shape, Tensors};
-use quantize::Quantizer;
+use filter::Filter;
 use rename::Renamed;
-use rules::{Filter, Rules};
 use scales::{Scaled, Scales, is_weight};
+use types::{Candidate, Decision, TypeRules};
 
 /// Chooses tensors for a target.
 pub(super) struct Chooser<'a> {
@@ -40,9 +41,7 @@ pub(super) struct Chooser<'a> {
     target: &'static Capabilities,
     options: &'a ConvertOptions,
     filter: Filter<'a>,
-    cast: Rules<'a>,
-    dequantize: Rules<'a>,
-    quantizer: Quantizer<'a>,
+    rules: TypeRules<'a>,
     chosen: Tensors,
     unsupported: Vec<Unsupported>,
     /// What is known of the scales of tensors, by their position; of those that are not here there are none.
@@ -57,8 +56,6 @@ pub(super) struct Chooser<'a> {
     losses: Vec<Unsupported>,
     /// What to say of what was taken from a config.json beside the model.
     from_beside: BTreeSet<String>,
-    /// How many tensors change from one type to another.
-    changes: BTreeMap<(DType, DType), u64>,
     /// The number of tensors so far, also those that are only listed.
     place: u64,
 }
@@ -70,6 +67,7 @@ pub(super) struct Found {
     /// What is lost unless it may be.
     pub(crate) losses: Vec<Unsupported>,
     pub(crate) notes: Vec<Note>,
+    pub(crate) warnings: Vec<Warning>,
 }
 
 impl<'a> Chooser<'a> {
@@ -83,9 +81,7 @@ impl<'a> Chooser<'a> {
             target,
             options,
             filter: Filter::new(options)?,
-            cast: Rules::types(Choice::Cast, &options.cast)?,
-            dequantize: Rules::types(Choice::Dequantize, &options.dequantize)?,
-            quantizer: Quantizer::new(&options.quantize, target)?,
+            rules: TypeRules::new(&options.rules, target)?,
             chosen: Tensors::default(),
             unsupported: Vec::new(),
             scaled: BTreeMap::new(),
@@ -94,7 +90,6 @@ impl<'a> Chooser<'a> {
             applied_quants: 0,
             losses: Vec::new(),
             from_beside: BTreeSet::new(),
-            changes: BTreeMap::new(),
             place: 0,
         })
     }
@@ -125,16 +120,23 @@ impl<'a> Chooser<'a> {
         }
         listed.zip(listed_before..).for_each(|((_, declared), number)| self.declare(declared, number));
         for declared in &self.options.declare {
-            self.declare_new(declared);
+            self.declare_new(declared, &declared.name, &Scaled::No);
         }
         self.filter.check(self.model)?;
-        self.cast.check(self.model)?;
-        self.dequantize.check(self.model)?;
-        self.quantizer.check(self.model)?;
-        self.unsupported.extend(self.quantizer.unsupported());
+        self.rules.check_names(self.model)?;
+        self.unsupported.extend(self.rules.presets().unsupported());
+        if self.unsupported.is_empty() {
+            self.rules.check_acts(self.model, || self.packed_weights())?;
+        }
         self.chosen.order = self.sorted();
-        let notes = self.notes();
-        Ok(Found { tensors: self.chosen, unsupported: self.unsupported, losses: self.losses, notes })
+        let (notes, warnings) = (self.notes(), self.rules.warnings());
+        Ok(Found {
+            tensors: self.chosen,
+            unsupported: self.unsupported,
+            losses: self.losses,
+            notes,
+            warnings,
+        })
     }
 
     /// Finds the new names of the tensors that are written, those without values that the reserved key lists among them.
@@ -202,8 +204,10 @@ impl<'a> Chooser<'a> {
                 }
                 scaled = Scaled::Unclear(quants::TWICE.to_owned());
             }
+            let candidate =
+                Candidate { name: info.name, dtype: info.dtype, shape: info.shape, scaled: &scaled };
             if let Scaled::By(scaling) = &scaled
-                && self.dequantize.find(info.name, true).is_some()
+                && self.rules.decodes(candidate)
                 && self.filter.would_take(info.name)
             {
                 self.used_scales.insert(scaling.position);
@@ -223,7 +227,7 @@ impl<'a> Chooser<'a> {
 
     /// Asks the presets for the types of all tensors that are written.
     fn plan_presets(&mut self, content: &Content) {
-        if !self.quantizer.has_presets() {
+        if self.rules.presets().is_empty() {
             return;
         }
         let architecture = content.architecture(self.options);
@@ -237,7 +241,7 @@ impl<'a> Chooser<'a> {
                 tensors.push((info.name, info.shape));
             }
         }
-        self.unsupported.extend(self.quantizer.plan(architecture, &tensors));
+        self.unsupported.extend(self.rules.presets().plan(architecture, &tensors));
     }
 
     /// The positions of the model's tensors in the order in which they are written: their own, unless the format sorts them and
@@ -283,8 +287,12 @@ impl<'a> Chooser<'a> {
 
     /// Types that were asked for and that the target lacks are said once, not for each tensor.
     fn check_types(&mut self) {
-        let cast = self.options.cast.iter().map(|rule| (Choice::Cast, rule.dtype));
-        let asked = cast.chain(self.quantizer.types().map(|dtype| (Choice::Quantize, dtype)));
+        let asked = self.options.rules.iter().filter_map(|rule| match rule.change {
+            TypeChange::Cast(dtype) | TypeChange::Quantize(Quantization::Type(dtype)) => {
+                Some((rule.choice(), dtype))
+            }
+            TypeChange::Quantize(Quantization::Preset(_)) | TypeChange::Dequantize(_) => None,
+        });
         let mut said = Vec::new();
         for (choice, dtype) in asked.filter(|&(_, dtype)| !self.target.has(dtype)) {
             if !said.contains(&(choice, dtype)) {
@@ -310,12 +318,13 @@ impl<'a> Chooser<'a> {
         }
         let shape = self.check(&name, info.shape, was_scalar);
         let source = self.model.member_at(position).0.format();
-        let to = self.dtype(info.name, info.dtype, info.shape, &scaled, source);
+        let candidate = Candidate { name: info.name, dtype: info.dtype, shape: info.shape, scaled: &scaled };
+        let (to, is_decoded) = self.dtype(candidate, source);
         self.check_rows(&info, to);
         let mut item = Item { origin: Origin::Model(position), from: info.dtype, to, shape, scaling: None };
         let scales = match scaled {
-            Scaled::By(scaling) if to != info.dtype => Some(chosen::Scales::Tensor(scaling)),
-            Scaled::Quant(quant) if self.dequantize.find(info.name, true).is_some() => {
+            Scaled::By(scaling) if is_decoded => Some(chosen::Scales::Tensor(scaling)),
+            Scaled::Quant(quant) if is_decoded => {
                 self.applied_quants += 1;
                 info.has_data.then(|| chosen::Scales::Quant(Affine::new(quant, info.shape)))
             }
@@ -353,9 +362,6 @@ impl<'a> Chooser<'a> {
     }
 
     fn push(&mut self, item: Item, name: &str, shape: &[u64]) {
-        if item.from != item.to {
-            *self.changes.entry((item.from, item.to)).or_default() += 1;
-        }
         if item.to.is_quantized() {
             let elements = modelfmt_core::element_count(shape).unwrap_or(u64::MAX);
             let sum = self.chosen.blocks.entry(item.to).or_default();
@@ -373,27 +379,29 @@ impl<'a> Chooser<'a> {
         if !self.filter.takes(&declared.name) {
             return;
         }
-        let quant = self.declared_quants.remove(&declared.name);
+        let quant = self.declared_quants.remove(&declared.name).map_or(Scaled::No, Scaled::Quant);
         let position = self.model.tensor_count().saturating_add(number);
-        let declared = Declared { name: self.name(position, &declared.name), ..declared.clone() };
-        if let Some(quant) = quant {
-            self.keep_quant(&declared.name, Scaled::Quant(quant));
+        let (old, name) = (&declared.name, self.name(position, &declared.name));
+        let declared = Declared { name, ..declared.clone() };
+        let is_decoded = self.target.declared && self.declare_new(&declared, old, &quant);
+        if !is_decoded {
+            self.keep_quant(&declared.name, quant);
         }
-        if self.target.declared {
-            self.declare_new(&declared);
-        } else {
+        if !self.target.declared {
             self.list(declared);
         }
     }
 
-    fn declare_new(&mut self, declared: &Declared) {
+    /// A tensor without values; rules go by its old name. Says whether its scales are applied.
+    fn declare_new(&mut self, declared: &Declared, name: &str, scaled: &Scaled) -> bool {
         let shape = self.check(&declared.name, &declared.shape, false);
-        let to =
-            self.dtype(&declared.name, declared.dtype, &declared.shape, &Scaled::No, self.model.format());
+        let candidate = Candidate { name, dtype: declared.dtype, shape: &declared.shape, scaled };
+        let (to, is_decoded) = self.dtype(candidate, self.model.format());
         let origin = Origin::Declared(self.chosen.declared.len());
         self.chosen.declared.push(declared.clone());
         let item = Item { origin, from: declared.dtype, to, shape, scaling: None };
         self.push(item, &declared.name, &declared.shape);
+        is_decoded
     }
 
     /// A tensor without values, for a target that cannot declare it.
@@ -427,65 +435,59 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    /// The type that a tensor gets, if its shape divides into whole blocks of it.
-    fn dtype(&mut self, name: &str, from: DType, shape: &[u64], scaled: &Scaled, source: Format) -> DType {
-        let decoded = self.dequantize.find(name, true);
-        let from_float = match scaled_dtype(from, decoded, scaled) {
-            Ok(dtype) => dtype,
-            Err(why) => {
-                self.unsupported.push(Unsupported::tensor(name, why, Some(Remedy::Scales)));
-                return from;
+    /// The type that a tensor gets, its own where something is wrong, and whether it is decoded.
+    fn dtype(&mut self, tensor: Candidate<'_>, source: Format) -> (DType, bool) {
+        let Candidate { name, dtype: from, shape, scaled } = tensor;
+        let (to, is_decoded) = match self.rules.decide(tensor) {
+            Decision::Refused(unsupported) => {
+                self.unsupported.push(unsupported);
+                return (from, false);
             }
+            Decision::Becomes(to, TypeChange::Dequantize(_)) => (self.fitting(name, to, source), true),
+            Decision::Becomes(to, _) => (Some(to), false),
+            Decision::Stays => (self.unchanged(tensor, source), false),
         };
-        let known = self.unsupported.len();
-        let to = self.chosen_dtype(name, from_float, shape, decoded, source);
-        let is_kept = to == from && self.unsupported.len() == known;
-        // Scales and zero points in the file of the tensor are kept with it, and are as good for the same numbers in a wider type.
-        let is_same = matches!(scaled, Scaled::Quant(_)) && holds_every_value(to, from);
-        if !is_kept && !is_same && from_float == from && *scaled != Scaled::No && decoded.is_none() {
-            let why = format!("its {from} values mean nothing without the scales beside it");
-            self.unsupported.truncate(known);
-            self.unsupported.push(Unsupported::tensor(name, why, Some(Remedy::Dequantize(DType::BF16))));
-            return from;
-        }
+        let Some(to) = to else { return (from, false) };
         if to != from && to.nbytes(shape).is_none() {
             let shape = DisplayShape(shape);
             let why = format!("the shape {shape} does not divide into whole blocks of {to}");
             let remedy = self.nearest(to.kind()).map(|to| Remedy::Cast { to, by_name: true });
             self.unsupported.push(Unsupported::tensor(name, why, remedy));
         }
+        debug_assert!(
+            !is_decoded || from.is_quantized() || *scaled != Scaled::No,
+            "there is something to decode"
+        );
+        (to, is_decoded)
+    }
+
+    /// The type of a tensor that no rule changes: its own, or a wider one where the target lacks it.
+    fn unchanged(&mut self, tensor: Candidate<'_>, source: Format) -> Option<DType> {
+        let Candidate { name, dtype: from, scaled, .. } = tensor;
+        // Scales and zero points in the file of the tensor are kept with it, and are as good for the same numbers in a wider type.
+        let is_same = |to: DType| matches!(scaled, Scaled::Quant(_)) && holds_every_value(to, from);
+        let known = self.unsupported.len();
+        let to = self.fitting(name, from, source);
+        if to != Some(from) && *scaled != Scaled::No && !is_same(to.unwrap_or(from)) {
+            let (why, remedy) = types::lacks_scales(from);
+            self.unsupported.truncate(known);
+            self.unsupported.push(Unsupported::tensor(name, why, Some(remedy)));
+            return None;
+        }
         to
     }
 
-    /// The type that a tensor gets; its own where something is wrong.
-    fn chosen_dtype(
-        &mut self,
-        name: &str,
-        from: DType,
-        shape: &[u64],
-        decoded: Option<DType>,
-        source: Format,
-    ) -> DType {
-        let mut dtype = from;
-        if let Some(float) = decoded.filter(|_| from.is_quantized()) {
-            dtype = float;
-        }
-        let cast = self.cast.find(name, dtype.kind() == Kind::Float);
-        if let Some(blocks) = self.quantizer.find(name, shape, dtype.kind() == Kind::Float) {
-            return blocks;
-        }
-        if let Some(to) = cast.filter(|_| is_number(dtype)) {
-            return to;
-        }
+    /// A type that the target has, or a wider one; none where there is nothing but to refuse.
+    fn fitting(&mut self, name: &str, dtype: DType, source: Format) -> Option<DType> {
         let widened = self.target.widened(dtype);
         match widened {
-            _ if self.target.has(dtype) => dtype,
-            Some(wide) if self.options.widen => wide,
+            _ if self.target.has(dtype) => Some(dtype),
+            Some(wide) if self.options.widen => Some(wide),
             _ => {
                 let why =
                     format!("{source}'s {dtype} is not in {}{}", self.target.format, self.elsewhere(dtype));
                 self.unsupported.push(Unsupported::tensor(name, why, self.remedy(dtype, widened)));
-                from
+                None
             }
         }
     }

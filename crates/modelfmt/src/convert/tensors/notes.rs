@@ -6,23 +6,20 @@ use super::Chooser;
 use super::chosen::{Item, Origin};
 use crate::choice::Choice;
 use crate::convert::fit::Examples;
+use crate::convert::rules::TypeChange;
 use crate::words::Note;
 
 impl Chooser<'_> {
     /// What was chosen.
     pub(super) fn notes(&self) -> Vec<Note> {
         let plural = |count: u64| if count == 1 { "tensor" } else { "tensors" };
-        let change = |(&(from, to), &count): (&(DType, DType), &u64)| {
-            format!("{count} {}: {from} becomes {to}", plural(count))
-        };
         let mut notes: Vec<Note> = self.filter.notes();
         let renamed = self.chosen.renamed.len() as u64;
         if renamed > 0 {
             let text = format!("gives {renamed} {} another name", plural(renamed));
             notes.push(Note::of(&[Choice::Rename], text));
         }
-        notes.extend(self.changes.iter().map(change).map(Note::from));
-        notes.extend(self.quantizer.notes().map(Note::from));
+        notes.extend(self.rules.notes().map(Note::from));
         if !self.used_scales.is_empty() {
             let count = self.used_scales.len() as u64;
             let text =
@@ -38,19 +35,12 @@ impl Chooser<'_> {
             );
             notes.push(text.into());
         }
-        if !self.dequantize.is_empty()
-            && self.chosen.scalings.is_empty()
-            && self.applied_quants == 0
-            && !self.changes.keys().any(|(from, _)| from.is_quantized())
-        {
-            notes.push(Note::of(&[Choice::Dequantize], "has nothing to do: no tensor is quantized"));
+        if self.rules.has_dequantize() {
+            notes.extend(self.packed_weights().map(|text| Note::of(&[Choice::Dequantize], text)));
         }
-        if !self.dequantize.is_empty() {
-            notes.extend(self.packed_weights());
-        }
-        if !self.cast.is_empty() && self.changes.is_empty() {
-            let why =
-                "has nothing to do: no tensor of another type is meant, and without a glob only floats are";
+        let casts = self.options.rules.iter().any(|rule| matches!(rule.change, TypeChange::Cast(_)));
+        if casts && self.chosen.items.iter().all(Item::is_copied) {
+            let why = "changes nothing: the tensors that it is for have that type";
             notes.push(Note::of(&[Choice::Cast], why));
         }
         if !self.chosen.scalars.is_empty() {
@@ -71,9 +61,10 @@ impl Chooser<'_> {
         }
         notes
     }
+
     /// Says which integers stay as they are although tensors beside them are named as their scales: how they are packed, the file
     /// does not say.
-    fn packed_weights(&self) -> Option<Note> {
+    pub(super) fn packed_weights(&self) -> Option<String> {
         let container = self.model.container();
         let has_scales = |name: &str| {
             let stem = name.strip_suffix("_blocks").unwrap_or(name);
@@ -90,10 +81,9 @@ impl Chooser<'_> {
         if names.is_empty() {
             return None;
         }
-        let text = format!(
+        Some(format!(
             "leaves tensors of integers as they are that have scales beside them, such as INT8 and NVFP4: {}",
             Examples::of(names)
-        );
-        Some(Note::of(&[Choice::Dequantize], text))
+        ))
     }
 }

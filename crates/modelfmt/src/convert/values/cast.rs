@@ -9,6 +9,7 @@
 
 use modelfmt_core::{DType, Kind, SmallType, bf16, f16};
 
+use super::lost::Lost;
 use crate::formats::capabilities::holds_every_value;
 
 /// Whether elements of this type are numbers or booleans, so that they can be cast.
@@ -36,19 +37,19 @@ fn run_len(dtype: DType) -> usize {
     }
 }
 
-/// Casts whole elements; says whether any was beyond the range of `to`.
-pub(super) fn cast(from: DType, to: DType, source: &[u8], out: &mut [u8]) -> Result<bool, NotANumber> {
+/// Casts whole elements; says how many were not kept.
+pub(super) fn cast(from: DType, to: DType, source: &[u8], out: &mut [u8]) -> Result<Lost, NotANumber> {
     if (from, to) == (DType::BF16, DType::F32) {
         widen_bf16(source, out);
-        return Ok(false);
+        return Ok(Lost::default());
     }
     if let Some(small) = SmallType::from_dtype(from).filter(|_| holds_every_value(to, from))
         && widen_small(small, to, source, out)
     {
-        return Ok(false);
+        return Ok(Lost::default());
     }
     let runs = source.chunks(run_len(from)).zip(out.chunks_mut(run_len(to)));
-    let mut clipped = false;
+    let mut lost = Lost::default();
     for (number, (source, out)) in runs.enumerate() {
         let run = if from.kind() == Kind::Float {
             let mut floats = [0.0; RUN];
@@ -59,9 +60,9 @@ pub(super) fn cast(from: DType, to: DType, source: &[u8], out: &mut [u8]) -> Res
             decode_integers(from, source, &mut integers);
             Ok(cast_integers(to, &integers, out))
         };
-        clipped |= run.map_err(|NotANumber(element)| NotANumber(number * RUN + element))?;
+        lost.add(run.map_err(|NotANumber(element)| NotANumber(number * RUN + element))?);
     }
-    Ok(clipped)
+    Ok(lost)
 }
 
 /// Keeps every bit, also those of a NaN.
@@ -141,23 +142,28 @@ macro_rules! write {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "rounding to the nearest f32 is what is asked for")]
-fn cast_floats(to: DType, values: &[f64; RUN], out: &mut [u8]) -> Result<bool, NotANumber> {
-    let mut clipped = false;
-    let mut note = |value: f64, is_infinite: bool| clipped |= is_infinite && value.is_finite();
+fn cast_floats(to: DType, values: &[f64; RUN], out: &mut [u8]) -> Result<Lost, NotANumber> {
+    let mut lost = Lost::default();
+    // Without a branch, so that it becomes vectors.
+    let mut note = |value: f64, is_infinite: bool, is_zero: bool| {
+        lost.infinite += u64::from(is_infinite & value.is_finite());
+        lost.zero += u64::from(is_zero & (value != 0.0));
+    };
     match to {
         DType::F16 => write!(values, out, f16, |x| {
             let rounded = f16::from_f32(odd_f32(x));
-            note(x, rounded.is_infinite());
+            note(x, rounded.is_infinite(), is_zero(rounded.to_bits()));
             rounded
         }),
         DType::BF16 => write!(values, out, bf16, |x| {
             let rounded = bf16::from_f32(odd_f32(x));
-            note(x, rounded.is_infinite());
+            note(x, rounded.is_infinite(), is_zero(rounded.to_bits()));
             rounded
         }),
         DType::F32 => write!(values, out, f32, |x| {
-            note(x, (x as f32).is_infinite());
-            x as f32
+            let rounded = x as f32;
+            note(x, rounded.is_infinite(), rounded == 0.0);
+            rounded
         }),
         DType::F64 => write!(values, out, f64, |x| x),
         _ => match SmallType::from_dtype(to).filter(|_| to.kind() == Kind::Float) {
@@ -165,20 +171,38 @@ fn cast_floats(to: DType, values: &[f64; RUN], out: &mut [u8]) -> Result<bool, N
             None => return floats_to_integers(to, values, out),
         },
     }
-    Ok(clipped)
+    Ok(lost)
 }
 
-fn floats_to_small(small: SmallType, values: &[f64; RUN], out: &mut [u8]) -> Result<bool, NotANumber> {
+/// Whether the bits of a float of 16 bits are those of 0 or −0.
+const fn is_zero(bits: u16) -> bool {
+    bits << 1 == 0
+}
+
+/// What became of a number that is this code of a small type.
+fn small_loss(small: SmallType, code: u8, fits: bool, is_zero: bool) -> Lost {
+    let number = small.to_f32(code);
+    let mut lost = Lost::default();
+    match fits {
+        true => lost.zero = u64::from(number == 0.0 && !is_zero),
+        false if number.is_nan() => lost.nan = 1,
+        false if number.is_infinite() => lost.infinite = 1,
+        false => lost.saturated = 1,
+    }
+    lost
+}
+
+fn floats_to_small(small: SmallType, values: &[f64; RUN], out: &mut [u8]) -> Result<Lost, NotANumber> {
     if !small.has_nan() {
         find_nan(values)?;
     }
-    let mut clipped = false;
+    let mut lost = Lost::default();
     small.pack(values, out, |&x| {
         let (code, fits) = small.rounded(odd_f32(x));
-        clipped |= !fits;
+        lost.add(small_loss(small, code, fits, x == 0.0));
         code
     });
-    Ok(clipped)
+    Ok(lost)
 }
 
 fn find_nan(values: &[f64; RUN]) -> Result<(), NotANumber> {
@@ -187,20 +211,24 @@ fn find_nan(values: &[f64; RUN]) -> Result<(), NotANumber> {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the ends of i128 are beyond those of every type")]
-fn floats_to_integers(to: DType, values: &[f64; RUN], out: &mut [u8]) -> Result<bool, NotANumber> {
+fn floats_to_integers(to: DType, values: &[f64; RUN], out: &mut [u8]) -> Result<Lost, NotANumber> {
     find_nan(values)?;
     let integer = |x: f64| if to == DType::Bool { i128::from(x != 0.0) } else { x as i128 };
-    Ok(cast_integers(to, &values.map(integer), out))
+    let integers = values.map(integer);
+    let vanished = values.iter().zip(&integers).map(|(&x, &integer)| u64::from(integer == 0 && x != 0.0));
+    let mut lost = cast_integers(to, &integers, out);
+    lost.zero += vanished.sum::<u64>();
+    Ok(lost)
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "values are clamped to the type's range")]
-fn cast_integers(to: DType, values: &[i128; RUN], out: &mut [u8]) -> bool {
-    let mut clipped = false;
+fn cast_integers(to: DType, values: &[i128; RUN], out: &mut [u8]) -> Lost {
+    let mut lost = Lost::default();
     macro_rules! integers {
         ($type:ty) => {
             write!(values, out, $type, |x| {
                 let fitting = x.clamp(<$type>::MIN.into(), <$type>::MAX.into());
-                clipped |= fitting != x;
+                lost.saturated += u64::from(fitting != x);
                 fitting as $type
             })
         };
@@ -217,7 +245,7 @@ fn cast_integers(to: DType, values: &[i128; RUN], out: &mut [u8]) -> bool {
         DType::U64 => integers!(u64),
         DType::F16 => write!(values, out, f16, |x| {
             let rounded = f16::from_f32(odd_f32_of(x));
-            clipped |= rounded.is_infinite();
+            lost.infinite += u64::from(rounded.is_infinite());
             rounded
         }),
         DType::BF16 => write!(values, out, bf16, |x| bf16::from_f32(odd_f32_of(x))),
@@ -227,13 +255,13 @@ fn cast_integers(to: DType, values: &[i128; RUN], out: &mut [u8]) -> bool {
             if let Some(small) = SmallType::from_dtype(small) {
                 small.pack(values, out, |&x| {
                     let (code, fits) = small.rounded(odd_f32_of(x));
-                    clipped |= !fits;
+                    lost.add(small_loss(small, code, fits, x == 0));
                     code
                 });
             }
         }
     }
-    clipped
+    lost
 }
 
 /// `x` as f32, and where that is not exact, the neighbour toward zero with its last bit set ("rounding to odd"). Rounding
@@ -267,6 +295,33 @@ fn odd(nearest: f32, is_beyond: bool) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whether values were beyond the range.
+    fn cast(from: DType, to: DType, source: &[u8], out: &mut [u8]) -> Result<bool, NotANumber> {
+        super::cast(from, to, source, out).map(|lost| lost != Lost { zero: lost.zero, ..Lost::default() })
+    }
+
+    /// How many values of f32 became 0, infinite, a NaN and an end of the range.
+    fn lost(values: &[f32], to: DType) -> [u64; 4] {
+        let source: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+        let mut out = vec![0; usize::try_from(to.nbytes(&[values.len() as u64]).unwrap()).unwrap()];
+        let Lost { zero, infinite, nan, saturated } = super::cast(DType::F32, to, &source, &mut out).unwrap();
+        [zero, infinite, nan, saturated]
+    }
+
+    #[test]
+    fn values_that_are_not_kept_are_counted() {
+        let values = [0.0, -0.0, 0.25, -0.75, 1.0, 1e-30, -1e30, f32::INFINITY];
+        assert_eq!(lost(&values, DType::I8), [3, 0, 0, 2]);
+        assert_eq!(lost(&values, DType::U8), [3, 0, 0, 2]);
+        assert_eq!(lost(&values, DType::F16), [1, 1, 0, 0]);
+        assert_eq!(lost(&values, DType::BF16), [0; 4]);
+        assert_eq!(lost(&values, DType::F8E5M2), [1, 1, 0, 0]);
+        assert_eq!(lost(&values, DType::F8E4M3), [1, 0, 2, 0]);
+        assert_eq!(lost(&[1e30, 0.25], DType::F4), [1, 0, 0, 1]);
+        assert_eq!(lost(&values, DType::Bool), [0; 4]);
+        assert_eq!(lost(&values, DType::F64), [0; 4]);
+    }
 
     fn one(from: DType, to: DType, source: &[u8]) -> (Vec<u8>, Result<bool, NotANumber>) {
         let mut out = vec![0; to.size().unwrap() as usize];

@@ -2,12 +2,12 @@
 
 pub(super) mod affine;
 pub(super) mod cast;
+pub(super) mod lost;
 pub(super) mod quants;
 pub(super) mod scaling;
 
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use ggml_quant::QuantError;
 use modelfmt_core::write::{BoxError, TensorData};
@@ -20,6 +20,7 @@ use crate::model::Model;
 use crate::quantized::{self, Failed};
 use affine::Affine;
 use cast::{NotANumber, cast};
+use lost::{Clipped, Counts, Lost};
 use scaling::Scaling;
 
 /// Values of a model, converted while they are read. Memory does not depend on the tensors' size.
@@ -27,8 +28,8 @@ pub(crate) struct Values<'a> {
     source: Checked<'a>,
     items: &'a [Item],
     scalings: &'a [Scales],
-    /// For each item, whether a value was beyond the range of its new type.
-    clipped: Vec<AtomicBool>,
+    /// Which values were not kept, of the items that are not copied, by their numbers.
+    counts: Vec<(usize, Counts)>,
 }
 
 impl<'a> Values<'a> {
@@ -60,8 +61,9 @@ impl<'a> Values<'a> {
         });
         positions.extend(scale_tensors.collect::<BTreeSet<_>>());
         let source = Checked::new(model, &positions, verify)?;
-        let count = if items.iter().all(Item::is_copied) { 0 } else { items.len() };
-        Ok(Self { source, items, scalings, clipped: (0..count).map(|_| AtomicBool::new(false)).collect() })
+        let converted = items.iter().enumerate().filter(|(_, item)| !item.is_copied());
+        let counts = converted.map(|(number, _)| (number, Counts::default())).collect();
+        Ok(Self { source, items, scalings, counts })
     }
 
     /// What is not checked, and why.
@@ -84,10 +86,21 @@ impl<'a> Values<'a> {
         self.source.kept()
     }
 
-    /// The numbers of the items some of whose values were beyond the range of their new type.
-    pub(crate) fn clipped(&self) -> impl Iterator<Item = usize> {
-        let flags = self.clipped.iter().enumerate();
-        flags.filter(|(_, flag)| flag.load(Ordering::Relaxed)).map(|(number, _)| number)
+    /// The items some of whose values were not kept, by the names that `name` gives their numbers.
+    pub(crate) fn clipped<'n>(&self, name: impl Fn(usize) -> &'n str) -> Vec<Clipped> {
+        let clipped = self.counts.iter().filter_map(|(number, counts)| {
+            let item = self.items.get(*number)?;
+            counts.of(name(*number), item.to)
+        });
+        clipped.collect()
+    }
+
+    fn count(&self, number: usize, values: u64, lost: Lost) {
+        if let Ok(place) = self.counts.binary_search_by_key(&number, |(number, _)| *number)
+            && let Some((_, counts)) = self.counts.get(place)
+        {
+            counts.add(values, lost);
+        }
     }
 
     fn item(&self, number: usize) -> Result<(Item, usize), ValueError> {
@@ -145,19 +158,16 @@ impl<'a> Values<'a> {
             };
             let take = (len - skip).min(rest.len());
             let (head, tail) = rest.split_at_mut(take);
-            let clipped = if take == len {
+            let lost = if take == len {
                 scratch.convert(from, to, head)
             } else {
                 let mut whole = vec![0; len];
-                let clipped = scratch.convert(from, to, &mut whole);
+                let lost = scratch.convert(from, to, &mut whole);
                 head.copy_from_slice(whole.get(skip..skip + take).unwrap_or_default());
-                clipped
+                lost
             };
-            if clipped.map_err(|fault| fault.at(first, to))?
-                && let Some(flag) = self.clipped.get(number)
-            {
-                flag.store(true, Ordering::Relaxed);
-            }
+            let values = info.elements().saturating_sub(first).min(groups * unit.elements);
+            self.count(number, values, lost.map_err(|fault| fault.at(first, to))?);
             (rest, skip, group) = (tail, 0, group + groups);
         }
         Ok(())
@@ -284,8 +294,8 @@ impl Scratch {
         Ok(())
     }
 
-    /// Converts the whole blocks in `source`; says whether a value was beyond the range of `to`.
-    fn convert(&mut self, from: DType, to: DType, out: &mut [u8]) -> Result<bool, Fault> {
+    /// Converts the whole blocks in `source`; says how many values were not kept. Blocks are not asked: they keep no value as it is.
+    fn convert(&mut self, from: DType, to: DType, out: &mut [u8]) -> Result<Lost, Fault> {
         let Self { source, middle, floats } = self;
         let from = if from.is_quantized() {
             floats.resize(elements_in(from, source.len()), 0.0);
@@ -299,7 +309,7 @@ impl Scratch {
         if !to.is_quantized() {
             return if from == to {
                 out.copy_from_slice(source);
-                Ok(false)
+                Ok(Lost::default())
             } else {
                 Ok(cast(from, to, source, out)?)
             };
@@ -314,7 +324,7 @@ impl Scratch {
         floats.clear();
         floats.extend(values.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)));
         ggml_quant::encode(to, floats, out)?;
-        Ok(false)
+        Ok(Lost::default())
     }
 }
 

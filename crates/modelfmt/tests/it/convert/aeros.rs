@@ -1,5 +1,6 @@
 //! What only AERO can say goes from AERO to AERO, and is listed elsewhere.
 
+use modelfmt::convert::TypeRule;
 use modelfmt::{DType, Execution, Format, Model};
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::write::{MemoryFile, TensorSpec};
@@ -80,7 +81,8 @@ fn aero_carries_to_aero_what_it_does_not_know() {
 fn what_only_aero_can_say_is_listed_elsewhere() {
     for target in [Format::Apr2, Format::Safetensors, Format::Mag] {
         let error =
-            try_convert(&rich(), target, &options(|o| o.dequantize = vec![DType::F32.into()])).unwrap_err();
+            try_convert(&rich(), target, &options(|o| o.rules.push(TypeRule::dequantize(DType::F32))))
+                .unwrap_err();
         let text = all(&error);
         for item in [
             "chunk \"XTRA extra\"",
@@ -128,13 +130,13 @@ fn a_manifest_without_json_says_name_and_architecture() {
             target,
             &options(|o| {
                 o.lossy = lossy.lossy;
-                o.dequantize = vec![DType::F32.into()];
+                o.rules.push(TypeRule::dequantize(DType::F32));
             }),
         );
         assert_eq!(names(&found.flat_metadata().unwrap()), names(&flat), "{target}");
     }
     let error =
-        all(&try_convert(&bare, Format::Mag, &options(|o| o.dequantize = vec![DType::F32.into()]))
+        all(&try_convert(&bare, Format::Mag, &options(|o| o.rules.push(TypeRule::dequantize(DType::F32))))
             .unwrap_err());
     assert!(error.contains("\"model_name\"") && error.contains("\"architecture\""), "{error}");
 }

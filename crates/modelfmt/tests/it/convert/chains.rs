@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use modelfmt::convert::Converted;
+use modelfmt::convert::TypeRule;
 use modelfmt::{DType, Error, Format, Model, Object, Value};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
@@ -265,7 +266,9 @@ fn check(source: &Source, chain: &[Step]) -> Result<(), TestCaseError> {
         path = format!("{path} to {target}");
         let lossy = options(|o| {
             o.lossy = true;
-            o.dequantize = vec![DType::F32.into()];
+            if here.tensors().any(|tensor| tensor.dtype.is_quantized()) {
+                o.rules.push(TypeRule::dequantize(DType::F32));
+            }
             o.metadata.clone_from(given);
         });
         // Without --lossy it is refused where something would be lost, and else nothing is.

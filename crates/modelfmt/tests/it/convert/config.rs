@@ -1,5 +1,6 @@
 //! What a config.json beside a source says about its names.
 
+use modelfmt::convert::{Preset, TypeRule};
 use modelfmt::{DType, Execution, Format};
 
 use super::common::{T, json_of, notes, options, safetensors, tensor, try_convert};
@@ -174,7 +175,7 @@ fn the_architecture_that_presets_go_by_is_noted() {
     let zeros = T { name, dtype: DType::F32, shape: vec![256, 256], bytes: vec![0; 4 << 16] };
     let source = safetensors(&[zeros], "{}");
     let (_folder, model) = beside_of(br#"{"model_type": "llama"}"#, &source);
-    let preset = options(|o| o.quantize = vec!["q4_k_m".parse().unwrap()]);
+    let preset = options(|o| o.rules = vec![TypeRule::quantize(Preset::Q4KM)]);
     let notes = notes(&try_convert(&model, Format::Gguf, &preset).unwrap().1);
     let expected = r#"types are chosen for the architecture "llama", from the config.json beside the file"#;
     assert!(notes.iter().any(|note| note == expected), "{notes:?}");

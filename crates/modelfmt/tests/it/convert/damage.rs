@@ -388,7 +388,7 @@ fn intact_files_pass_whatever_is_chosen_of_them() {
         }
         let cast = options(|o| {
             o.lossy = true;
-            o.cast = vec![TypeRule::from(DType::F16)];
+            o.rules.push(TypeRule::cast(DType::F16));
         });
         convert(&model, Format::Safetensors, &cast, 3).unwrap();
     }

@@ -1,5 +1,6 @@
 //! One tensor by itself, cast or dequantized: what a conversion makes of it, and nothing of the rest of the model.
 
+use modelfmt::convert::TypeRule;
 use modelfmt::{DType, Error, Execution, ExtractAs, ExtractOptions, Extracted, Format, Model};
 use modelfmt_core::write::MemoryFile;
 
@@ -58,7 +59,7 @@ fn a_cast_tensor_is_what_a_conversion_makes_of_it() {
             &model,
             Format::Safetensors,
             &options(|o| {
-                o.cast = vec![format!("*={cast}").parse().unwrap()];
+                o.rules.push(TypeRule::cast(cast).matching("*"));
                 o.include = names.iter().map(|&name| name.to_owned()).collect();
             }),
         );
@@ -109,7 +110,7 @@ fn scales_are_applied_or_said() {
     let scales = super::common::floats("l.weight_scale", &[4, 1], &[0.5, 2.0, -1.0, 0.25]);
     let model = safetensors(&[weight.clone(), scales], "{}");
     let converted =
-        convert(&model, Format::Safetensors, &options(|o| o.dequantize = vec![DType::F32.into()]));
+        convert(&model, Format::Safetensors, &options(|o| o.rules.push(TypeRule::dequantize(DType::F32))));
     let dequantized = to(None, Some(DType::F32));
     assert_eq!(bin(&model, "l.weight", &dequantized), converted.tensor("l.weight").unwrap().bytes());
     let (plain, done) = extract(&model, "l.weight", ExtractAs::Bin, &to(Some(DType::F32), None)).unwrap();
@@ -181,6 +182,6 @@ fn what_cannot_be_had_is_refused() {
     }
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "nothing appears");
     let done = file("big", &to(Some(DType::F16), None)).unwrap();
-    assert_eq!(done.clipped.as_deref(), Some("tensor \"big\" has values beyond the range of f16"));
+    assert_eq!(done.clipped.as_deref(), Some("of the values of tensor \"big\" as f16 100 % became infinite"));
     assert_eq!(std::fs::read(path).unwrap(), [0, 0x7c]);
 }

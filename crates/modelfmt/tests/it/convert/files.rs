@@ -3,6 +3,7 @@
 use std::fs;
 use std::ops::ControlFlow;
 
+use modelfmt::convert::TypeRule;
 use modelfmt::convert::{Compression, MagChecksum};
 use modelfmt::{ConvertOptions, DType, Encoding, Error, Execution, Format, Model, VerifyLevel, convert};
 use modelfmt_core::value::Value;
@@ -140,7 +141,7 @@ fn nothing_is_left_of_what_fails_or_is_stopped() {
         assert_eq!(names(folder.path()), Vec::<String>::new(), "{target}");
     }
     let nan = safetensors(&[floats("w", &[1], &[f32::NAN])], "{}");
-    let cast = options(|o| o.cast = vec![DType::I8.into()]);
+    let cast = options(|o| o.rules.push(TypeRule::cast(DType::I8)));
     convert(&nan, Format::Safetensors, folder.path().join("m"), &cast, &Execution::default()).unwrap_err();
     assert_eq!(names(folder.path()), Vec::<String>::new());
 }
@@ -154,7 +155,7 @@ fn progress_counts_the_bytes_of_the_tensors() {
         ControlFlow::Continue(())
     };
     let work = Execution { threads: 2, progress: Some(&count) };
-    let options = options(|o| o.cast = vec![DType::F16.into()]);
+    let options = options(|o| o.rules.push(TypeRule::cast(DType::F16)));
     let model = source();
     let conversion = modelfmt::Conversion::new(&model, Format::Apr2, &options).unwrap();
     let nbytes = conversion.nbytes();

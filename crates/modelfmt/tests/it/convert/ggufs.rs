@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use modelfmt::convert::ConvertOptions;
+use modelfmt::convert::TypeRule;
 use modelfmt::{DType, Execution, Format, Model, VerifyLevel};
 use modelfmt_core::value::{Object, Value, json};
 use modelfmt_core::write::{MemoryFile, TensorSpec};
@@ -397,7 +398,7 @@ fn tensors_that_ggml_does_not_read_are_listed() {
         Format::Gguf,
         &options(|o| {
             o.lossy = true;
-            o.dequantize = vec![DType::F16.into()];
+            o.rules.push(TypeRule::dequantize(DType::F16));
         }),
     );
 }
@@ -445,7 +446,9 @@ fn how_a_model_is_quantized_is_said_as_llama_does() {
         convert(
             source,
             Format::Gguf,
-            &options(|o| o.quantize = rules.iter().map(|rule| rule.parse().unwrap()).collect()),
+            &options(|o| {
+                o.rules = rules.iter().map(|rule| TypeRule::parse_quantize(rule).unwrap()).collect();
+            }),
         )
     };
     for (rules, number) in [
@@ -470,7 +473,7 @@ fn how_a_model_is_quantized_is_said_as_llama_does() {
     // Blocks that are only copied change nothing, and decoded ones leave it.
     assert_eq!(quantization(&convert(&small, Format::Gguf, &options(|_| {}))), [Some(2), Some(15)]);
     let decode = |rule: &str| {
-        let options = options(|o| o.dequantize = vec![rule.parse().unwrap()]);
+        let options = options(|o| o.rules.push(TypeRule::parse_dequantize(rule).unwrap()));
         let (model, done) = try_convert(&small, Format::Gguf, &options).unwrap();
         (quantization(&model), notes(&done).iter().filter(|note| note.contains("is left out")).count())
     };
@@ -480,7 +483,7 @@ fn how_a_model_is_quantized_is_said_as_llama_does() {
     assert_eq!(decode("*=f16"), ([None, None], 2));
     // And what the user says stays.
     let given = options(|o| {
-        o.quantize = vec![modelfmt::convert::Preset::Q4KM.into()];
+        o.rules.push(TypeRule::quantize(modelfmt::convert::Preset::Q4KM));
         o.metadata = Some(object(r#"{"general.file_type": {"type": "u32", "value": 14}}"#));
     });
     assert_eq!(quantization(&convert(&source, Format::Gguf, &given)), [Some(2), Some(14)]);
@@ -583,4 +586,34 @@ fn room_in_a_file_does_not_travel() {
     }
     let other = convert(&roomy, Format::Gguf, &options(|o| o.reserve = Some(50)));
     assert_eq!(has(&other), Some(50));
+}
+
+/// Names and the architecture are what llama.cpp asks for first.
+#[test]
+fn what_llama_cpp_will_not_load_is_a_warning() {
+    let warnings = |source: &Model, options: &ConvertOptions| {
+        let (_, done) = try_convert(source, Format::Gguf, options).unwrap();
+        done.warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let none = options(|_| {});
+    let hub = safetensors(&[tensor("model.embed_tokens.weight", DType::F32, &[2, 4])], "{}");
+    let said = warnings(&hub, &none);
+    assert_eq!(
+        said,
+        [
+            "llama.cpp will not load this GGUF file: the key general.architecture is missing, and tensors have the names of \
+          Hugging Face, such as \"model.embed_tokens.weight\"; names and metadata are written as they are"
+        ]
+    );
+    let own = safetensors(&[tensor("token_embd.weight", DType::F32, &[2, 4])], "{}");
+    assert!(warnings(&own, &none)[0].contains("general.architecture is missing; names"));
+    let given = options(|o| o.metadata = Some(object(r#"{"general.architecture": "llama"}"#)));
+    assert!(warnings(&own, &given).is_empty());
+    assert!(
+        warnings(&hub, &given)[0].contains("llama.cpp will not load this GGUF file: tensors have the names")
+    );
+    // What came from GGUF is as it was.
+    let gguf = super::common::gguf(&[tensor("a", DType::F32, &[2])], &[("general.architecture", "llama")]);
+    let through = convert(&gguf, Format::Aero, &none);
+    assert!(warnings(&through, &none).is_empty());
 }

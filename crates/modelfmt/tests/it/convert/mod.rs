@@ -28,6 +28,7 @@ mod parts;
 mod presets;
 mod quants;
 mod renamed;
+mod rules;
 mod same_format;
 mod scales;
 mod sets;

@@ -1,6 +1,6 @@
 //! `--quantize` with a preset: each tensor gets the type that llama.cpp gives it.
 
-use modelfmt::convert::{ConvertOptions, Preset, QuantizeRule};
+use modelfmt::convert::{ConvertOptions, Preset, TypeRule};
 use modelfmt::{DType, Format, Model};
 
 use super::common::{T, all, convert, floats, gguf, notes, options, safetensors, try_convert};
@@ -22,7 +22,7 @@ fn llama(columns: u64) -> Vec<T> {
 }
 
 fn quantize(rules: &[&str]) -> ConvertOptions {
-    options(|o| o.quantize = rules.iter().map(|rule| rule.parse().unwrap()).collect())
+    options(|o| o.rules = rules.iter().map(|rule| TypeRule::parse_quantize(rule).unwrap()).collect())
 }
 
 fn dtype(model: &Model, name: &str) -> DType {
@@ -48,7 +48,7 @@ fn each_tensor_gets_its_type() {
     assert_eq!(dtype(&small, "model.layers.0.input_layernorm.weight"), F32);
     let left = "not quantized, because q4_k_m leaves such tensors as they are: \"model.layers.0.input_layernorm.weight\", ";
     assert!(notes(&done).iter().any(|note| note.starts_with(left)), "{:?}", notes(&done));
-    assert!(notes(&done).iter().any(|note| note == "9 tensors: f32 becomes q6_k"), "{:?}", notes(&done));
+    assert_eq!(done.changed.iter().filter(|changed| changed.to == Q6K).count(), 9);
     let mut blocks = [0; 420];
     ggml_quant::encode(Q6K, &[0.5; 512], &mut blocks).unwrap();
     assert_eq!(small.tensor("lm_head.weight").unwrap().bytes(), blocks);
@@ -136,7 +136,7 @@ fn types_that_the_target_lacks_are_listed() {
 
 #[test]
 fn what_is_no_type_and_no_preset_is_refused() {
-    let refused = |text: &str| text.parse::<QuantizeRule>().unwrap_err().to_string();
+    let refused = |text: &str| TypeRule::parse_quantize(text).unwrap_err().to_string();
     let why = "no such type and no such preset; there are the types q8_0 q4_0 q4_1 q5_0 q5_1 q4_k q5_k q6_k, and the presets \
                q4_k_s q4_k_m q5_k_s q5_k_m, and with mostly_ before it q4_0 q4_1 q5_0 q5_1 q8_0 q6_k";
     assert_eq!(refused("q3_k_m"), why);

@@ -55,7 +55,7 @@ fn all_other_options_go_by_the_old_names() {
     let opts = options(|o| {
         o.rename = rules(&["*=x.*"]);
         o.exclude = vec!["b".to_owned()];
-        o.cast = vec!["a=f16".parse().unwrap()];
+        o.rules.push("cast a=f16".parse().unwrap());
     });
     let made = convert(&model, Format::Safetensors, &opts);
     assert_eq!(names(&made), ["x.a", "x.c"]);
@@ -152,7 +152,7 @@ fn equal_tensors_are_written_once() {
     // Casts make the same of equal values.
     let opts = options(|o| {
         o.dedupe = true;
-        o.cast = vec!["f16".parse().unwrap()];
+        o.rules.push("cast f16".parse().unwrap());
     });
     let made = convert(&model, Format::Aero, &opts);
     let at: Vec<_> = (0..6).map(|position| made.location(position).unwrap().offset.unwrap()).collect();

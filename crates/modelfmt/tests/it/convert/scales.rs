@@ -1,6 +1,6 @@
 //! Weights in small floats with scales beside them: `--dequantize` multiplies, by the formula of those who write such files.
 
-use modelfmt::convert::ScaleRule;
+use modelfmt::convert::{ScaleRule, TypeRule};
 use modelfmt::{
     ConvertOptions, DType, Execution, ExtractAs, ExtractOptions, Format, Model, OpenOptions, Overwrite, Pin,
 };
@@ -32,7 +32,7 @@ fn scales(name: &'static str, dtype: DType, shape: &[u64]) -> T {
 }
 
 fn to(dtype: DType) -> ConvertOptions {
-    options(|o| o.dequantize = vec![dtype.into()])
+    options(|o| o.rules.push(TypeRule::dequantize(dtype)))
 }
 
 fn numbers(model: &Model, name: &str) -> Vec<f32> {
@@ -105,13 +105,9 @@ fn every_type_and_every_edge_follow_the_formula() {
                 assert_eq!(model.tensor("l.weight").unwrap().dtype(), target, "{what}");
                 assert_equal(&numbers(&model, "l.weight"), &rounded, &what);
                 let notes: Vec<String> = done.notes.iter().map(ToString::to_string).collect();
-                assert_eq!(
-                    notes,
-                    [
-                        format!("1 tensor: {dtype} becomes {target}"),
-                        "1 tensor of scales left out: weights are multiplied by them".to_owned()
-                    ]
-                );
+                assert_eq!(notes, ["1 tensor of scales left out: weights are multiplied by them"]);
+                let changed = done.changed.iter().map(|changed| (&*changed.tensor, changed.from, changed.to));
+                assert!(changed.eq([("l.weight", dtype, target)]), "{what}: {:?}", done.changed);
             }
         }
     }
@@ -130,9 +126,9 @@ fn integers_with_scales_beside_them_are_said() {
         ],
         "{}",
     );
-    let (_, done) = try_convert(&source, Format::Safetensors, &to(DType::F32)).unwrap();
-    let text = "dequantize leaves tensors of integers as they are that have scales beside them, such as INT8 and NVFP4: \"int8.weight\", \"moe_blocks\"";
-    assert!(done.notes.iter().any(|note| note.to_string() == text), "{:?}", done.notes);
+    let text = "leaves tensors of integers as they are that have scales beside them, such as INT8 and NVFP4: \"int8.weight\", \"moe_blocks\"";
+    let error = try_convert(&source, Format::Safetensors, &to(DType::F32)).unwrap_err().to_string();
+    assert!(error.ends_with(&format!("dequantize f32: finds nothing to act on: it {text}")), "{error}");
     let (_, done) = try_convert(&source, Format::Safetensors, &options(|_| {})).unwrap();
     assert!(done.notes.is_empty(), "{:?}", done.notes);
 }
@@ -273,8 +269,8 @@ fn nothing_is_silently_wrong() {
     let scaled = [w.clone(), s("a.weight_scale")];
     // Without the scales the numbers are others.
     let count = "tensor \"a.weight\": its f8_e4m3 values mean nothing without the scales beside it (dequantize to bf16)";
-    refused(&scaled, &options(|o| o.cast = vec![DType::BF16.into()]), count);
-    refused(&scaled, &options(|o| o.cast = vec!["a.weight=f16".parse().unwrap()]), count);
+    refused(&scaled, &options(|o| o.rules.push(TypeRule::cast(DType::BF16))), count);
+    refused(&scaled, &options(|o| o.rules.push("cast a.weight=f16".parse().unwrap())), count);
     let widen = options(|o| o.widen = true);
     let text = all(&try_convert(&safetensors(&scaled, "{}"), Format::Mag, &widen).unwrap_err());
     assert!(text.contains(count), "{text}");
@@ -282,7 +278,7 @@ fn nothing_is_silently_wrong() {
     assert!(text.contains(count) && !text.contains("widen"), "{text}");
     refused(
         &[weight("a.weight", DType::F8E4M3, &[4, 32]), s("a.weight_scale")],
-        &options(|o| o.quantize = vec![DType::Q8_0.into()]),
+        &options(|o| o.rules.push(TypeRule::quantize(DType::Q8_0))),
         "safetensors has no q8_0",
     );
     // As they are, they are copied.
@@ -314,7 +310,7 @@ fn nothing_is_silently_wrong() {
     let given = |text: &str| {
         let rule: ScaleRule = text.parse().unwrap();
         options(|o| {
-            o.dequantize = vec![DType::F32.into()];
+            o.rules.push(TypeRule::dequantize(DType::F32));
             o.scales = vec![rule];
         })
     };
@@ -337,7 +333,7 @@ fn scales_can_be_given() {
     ];
     let source = safetensors(&tensors, "{}");
     let options = options(|o| {
-        o.dequantize = vec![DType::F32.into()];
+        o.rules.push(TypeRule::dequantize(DType::F32));
         // The pattern of the last rule also matches what is no weight.
         o.scales = vec!["a.w=nowhere".parse().unwrap(), "*.w=scales.*".parse().unwrap()];
     });
@@ -359,7 +355,7 @@ fn a_pattern_dequantizes_some_and_leaves_the_scales_of_others() {
     ];
     let source = safetensors(&tensors, "{}");
     let part = options(|o| {
-        o.dequantize = vec!["[ac].*=f32".parse().unwrap()];
+        o.rules.push("dequantize [ac].*=f32".parse().unwrap());
         o.exclude = vec!["c.weight".to_owned()];
     });
     let model = convert(&source, Format::Safetensors, &part);
@@ -368,30 +364,36 @@ fn a_pattern_dequantizes_some_and_leaves_the_scales_of_others() {
 }
 
 #[test]
-fn what_is_dequantized_can_be_cast_and_quantized() {
-    let source =
-        safetensors(&[weight("w", DType::F4, &[64, 256]), scales("w_scale", DType::F8E8M0, &[64, 8])], "{}");
+fn weights_with_scales_are_for_dequantize_alone() {
+    let source = safetensors(
+        &[
+            weight("w", DType::F4, &[64, 256]),
+            scales("w_scale", DType::F8E8M0, &[64, 8]),
+            super::common::floats("embed", &[1, 256], &[0.5; 256]),
+        ],
+        "{}",
+    );
     let plain = convert(&source, Format::Aero, &to(DType::F32));
-    let quantize = |o: &mut ConvertOptions| o.quantize = vec![DType::Q8_0.into()];
-    let at_once = options(|o| {
-        o.dequantize = vec![DType::F32.into()];
-        quantize(o);
-    });
-    let at_once = convert(&source, Format::Aero, &at_once);
-    let after = convert(&plain, Format::Aero, &options(quantize));
-    assert_eq!(at_once.tensor("w").unwrap().bytes(), after.tensor("w").unwrap().bytes());
-    let cast = options(|o| {
-        o.dequantize = vec![DType::F32.into()];
-        o.cast = vec![DType::F64.into()];
-    });
-    let cast = convert(&source, Format::Aero, &cast);
-    assert_eq!(cast.tensor("w").unwrap().dtype(), DType::F64);
-    assert_equal(&numbers(&cast, "w"), &numbers(&plain, "w"), "cast");
+    // Rules go by the types in the source: what another one makes of a tensor is not changed again.
+    let rules: [TypeRule; 2] = ["dequantize f32", "quantize q8_0"].map(|rule| rule.parse().unwrap());
+    for order in [[0, 1], [1, 0]] {
+        let both = convert(
+            &source,
+            Format::Aero,
+            &options(|o| o.rules = order.map(|n: usize| rules[n].clone()).to_vec()),
+        );
+        assert_eq!(both.tensor("embed").unwrap().dtype(), DType::Q8_0);
+        assert_eq!(both.tensor("w").unwrap().bytes(), plain.tensor("w").unwrap().bytes());
+    }
+    // Alone, the other rules refuse such weights.
+    let alone =
+        try_convert(&source, Format::Aero, &options(|o| o.rules.push(TypeRule::quantize(DType::Q8_0))));
+    assert!(all(&alone.unwrap_err()).contains("mean nothing without the scales beside it"));
     // Products beyond the range of the type are noted.
     let mut large = scales("v_scale", DType::F32, &[]);
     large.bytes = 1000f32.to_le_bytes().to_vec();
     let max = SmallType::from_dtype(DType::F8E5M2).unwrap().from_f32(57_344.0);
     let v = T { name: "v", dtype: DType::F8E5M2, shape: vec![1], bytes: vec![max] };
     let (_, done) = try_convert(&safetensors(&[v, large], "{}"), Format::Mag, &to(DType::F16)).unwrap();
-    assert_eq!(done.clipped, ["tensor \"v\" has values beyond the range of f16"]);
+    assert_eq!(done.clipped[0].to_string(), "of the values of tensor \"v\" as f16 100 % became infinite");
 }

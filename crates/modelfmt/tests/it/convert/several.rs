@@ -206,3 +206,32 @@ fn flags_of_apr_and_apr2_are_kept() {
     let both = convert(&merged([second, first]), Format::Apr, &options(|_| {}));
     assert!(both.as_apr().unwrap().index().flags().contains(apr::Flags::STREAMING));
 }
+
+/// What a filter leaves out may be in two models.
+#[test]
+fn a_name_that_is_left_out_is_no_clash() {
+    let models = || [model(&["a", "both", "b"], "{}"), model(&["both", "c", "both2"], "{}")];
+    assert!(matches!(Model::merged(models()), Err(Error::NameTwice { .. })));
+    let exclude = options(|o| o.exclude.push("both".to_owned()));
+    let all = modelfmt::convert::merged(models(), &exclude).unwrap();
+    assert_eq!(all.tensor_count(), 6);
+    for (position, name) in ["a", "both", "b", "both", "c", "both2"].into_iter().enumerate() {
+        assert_eq!(all.tensors().nth(position).unwrap().name, name);
+        assert_eq!(all.container().find(name), Some(if name == "both" { 1 } else { position }));
+    }
+    let (out, done) = try_convert(&all, Format::Safetensors, &exclude).unwrap();
+    assert_eq!(
+        out.tensors().map(|tensor| tensor.name.to_owned()).collect::<Vec<_>>(),
+        ["a", "b", "c", "both2"]
+    );
+    assert!(
+        super::common::notes(&done).iter().any(|note| note == "exclude leaves out 2 of 6 tensors"),
+        "{:?}",
+        done.notes
+    );
+    let include = options(|o| o.include.push("[abc]".to_owned()));
+    let out = convert(&modelfmt::convert::merged(models(), &include).unwrap(), Format::Safetensors, &include);
+    assert_eq!(out.tensor_count(), 3);
+    let other = options(|o| o.exclude.push("a".to_owned()));
+    assert!(matches!(modelfmt::convert::merged(models(), &other), Err(Error::NameTwice { .. })));
+}

@@ -1,5 +1,6 @@
 //! What does not fit is refused, all of it at once, with what would help; options that make no sense are refused too.
 
+use modelfmt::convert::TypeRule;
 use modelfmt::convert::{Compression, Declared, MagChecksum};
 use modelfmt::{ConvertOptions, DType, Error, Execution, Format, Model};
 
@@ -51,13 +52,13 @@ fn each_tensor_that_does_not_fit_is_listed_with_what_helps() {
         (
             tensor("w", DType::F32, &[1]),
             Format::Mag,
-            |o| o.cast = vec![DType::BF16.into()],
+            |o| o.rules.push(TypeRule::cast(DType::BF16)),
             "cast bf16: mag has no bf16, but mag@0.3 has",
         ),
         (
             tensor("w", DType::F32, &[1]),
             Format::Mag,
-            |o| o.quantize = vec![DType::Q8_0.into()],
+            |o| o.rules.push(TypeRule::quantize(DType::Q8_0)),
             "quantize q8_0: mag has no q8_0",
         ),
     ] {
@@ -156,12 +157,20 @@ fn values_that_no_option_takes_are_errors_of_usage() {
         (Format::Aprn, |_| {}, "target: aprn is read and never written"),
         (
             Format::Apr2,
-            |o| o.dequantize = vec![DType::F64.into()],
+            |o| o.rules.push(TypeRule::dequantize(DType::F64)),
             "dequantize: blocks are decoded to f32, f16 or bf16, not to f64",
         ),
-        (Format::Apr2, |o| o.quantize = vec![DType::Q2K.into()], "quantize: there is no encoder for q2_k"),
-        (Format::Apr2, |o| o.cast = vec![DType::Q8_0.into()], "cast: values cannot be cast to q8_0"),
-        (Format::Safetensors, |o| o.cast = vec![DType::C64.into()], "cast: values cannot be cast to c64"),
+        (
+            Format::Apr2,
+            |o| o.rules.push(TypeRule::quantize(DType::Q2K)),
+            "quantize: there is no encoder for q2_k",
+        ),
+        (Format::Apr2, |o| o.rules.push(TypeRule::cast(DType::Q8_0)), "cast: values cannot be cast to q8_0"),
+        (
+            Format::Safetensors,
+            |o| o.rules.push(TypeRule::cast(DType::C64)),
+            "cast: values cannot be cast to c64",
+        ),
         (Format::Apr2, |o| o.align = Some(16), "align: tensors are aligned to 32 or 64 bytes, not to 16"),
         (Format::Apr2, |o| o.shard_size = Some(0), "shard_size: is 0"),
         (Format::Mag, |o| o.include = vec!["[".to_owned()], "include: "),

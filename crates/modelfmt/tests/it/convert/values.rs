@@ -1,5 +1,6 @@
 //! Types that change: `--widen`, `--cast`, `--dequantize`, `--quantize`.
 
+use modelfmt::convert::{Clipped, TypeRule};
 use modelfmt::{DType, Format};
 use modelfmt_core::{bf16, f16};
 
@@ -18,7 +19,9 @@ fn widening_keeps_every_value_and_touches_nothing_that_fits() {
     let options = options(|o| o.widen = true);
     let (mag, done) = try_convert(&source, Format::Mag, &options).unwrap();
     assert_eq!(dtypes(&mag), [F32, I16, F16, Bool, U16, U32]);
-    assert_eq!(notes(&done), ["1 tensor: u8 becomes i16", "1 tensor: bf16 becomes f32"]);
+    let changed = done.changed.iter().map(|changed| (&*changed.tensor, changed.from, changed.to));
+    assert!(changed.eq([("a", BF16, F32), ("b", U8, I16)]), "{:?}", done.changed);
+    assert!(notes(&done).is_empty(), "{:?}", done.notes);
     let apr2 = convert(&source, Format::Apr2, &options);
     assert_eq!(dtypes(&apr2), [BF16, U8, F16, U8, I32, I64]);
     for (position, _) in all.iter().enumerate() {
@@ -44,11 +47,11 @@ fn a_cast_takes_floats_and_what_it_names_and_rounds_as_rust_does() {
         (DType::F64, numbers.iter().flat_map(|&x| f64::from(x).to_le_bytes()).collect()),
         (DType::I16, numbers.iter().flat_map(|&x| (x as i16).to_le_bytes()).collect()),
     ] {
-        let cast = convert(&source, Format::Safetensors, &options(|o| o.cast = vec![to.into()]));
+        let cast = convert(&source, Format::Safetensors, &options(|o| o.rules.push(TypeRule::cast(to))));
         assert_eq!(dtypes(&cast), [to, DType::I64, DType::Bool, DType::C64]);
         assert!(cast.tensor("w").unwrap().bytes() == expected, "{to}");
-        let rule = format!("*={to}").parse().unwrap();
-        let named = convert(&source, Format::Safetensors, &options(|o| o.cast = vec![rule]));
+        let rule = TypeRule::cast(to).matching("{w,i,flag}");
+        let named = convert(&source, Format::Safetensors, &options(|o| o.rules.push(rule)));
         assert_eq!(dtypes(&named), [to, to, to, DType::C64]);
         assert!(named.tensor("w").unwrap().bytes() == expected, "{to}");
     }
@@ -60,7 +63,7 @@ fn position_ids_survive_a_cast() {
     let ids: Vec<u8> = (508i64..512).flat_map(i64::to_le_bytes).collect();
     let ids = T { name: "position_ids", dtype: DType::I64, shape: vec![1, 4], bytes: ids };
     let source = safetensors(&[ids.clone(), floats("w", &[2], &[1.0, 2.0])], "{}");
-    let cast = convert(&source, Format::Safetensors, &options(|o| o.cast = vec![DType::BF16.into()]));
+    let cast = convert(&source, Format::Safetensors, &options(|o| o.rules.push(TypeRule::cast(DType::BF16))));
     assert_eq!(dtypes(&cast), [DType::I64, DType::BF16]);
     assert_eq!(cast.tensor("position_ids").unwrap().bytes(), ids.bytes);
 }
@@ -71,9 +74,9 @@ fn the_last_rule_that_matches_a_tensor_counts() {
     let mut all: Vec<T> = names[..3].iter().map(|name| floats(name, &[2, 32], &many(64))).collect();
     all.push(tensor("ids", I64, &[2]));
     let source = safetensors(&all, "{}");
-    let rules = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<_>>();
     let cast = |texts: &[&str]| {
-        let options = options(|o| o.cast = rules(texts));
+        let options =
+            options(|o| o.rules = texts.iter().map(|text| TypeRule::parse_cast(text).unwrap()).collect());
         dtypes(&convert(&source, Format::Safetensors, &options))
     };
     use DType::{BF16, F16, F32, F64, I32, I64, Q4_0, Q8_0};
@@ -81,13 +84,13 @@ fn the_last_rule_that_matches_a_tensor_counts() {
     assert_eq!(cast(&["*.weight=f16", "BF16"]), [BF16, BF16, BF16, I64]);
     assert_eq!(cast(&["ids=int32", "*.weight=f16", "b.*=float64"]), [F16, F32, F64, I32]);
     assert_eq!(cast(&["ids=i32", "f16"]), [F16, F16, F16, I32]);
-    let quantize = ["q4_0", "b.*=Q8_0"].map(|text| text.parse().unwrap()).to_vec();
-    let (small, _) = try_convert(&source, Format::Apr2, &options(|o| o.quantize = quantize)).unwrap();
+    let quantize = ["quantize q4_0", "quantize b.*=Q8_0"].map(|text| text.parse().unwrap()).to_vec();
+    let (small, _) = try_convert(&source, Format::Apr2, &options(|o| o.rules = quantize)).unwrap();
     assert_eq!(dtypes(&small), [Q4_0, Q4_0, Q8_0, I64]);
     let quantization = small.metadata().unwrap().get("quantization").cloned().unwrap();
     let text = modelfmt_core::value::json::to_string_sorted(&quantization).unwrap();
     assert_eq!(text, format!(r#"{{"bits_per_weight":{},"method":"MIXED"}}"#, (4.5 + 4.5 + 8.5) / 3.0));
-    let part = options(|o| o.dequantize = rules(&["a.*=bf16"]));
+    let part = options(|o| o.rules.push("dequantize a.*=bf16".parse().unwrap()));
     let part = convert(&small, Format::Apr2, &part);
     assert_eq!(dtypes(&part), [BF16, BF16, Q8_0, I64]);
     assert!(part.metadata().unwrap().get("quantization").is_some());
@@ -102,11 +105,11 @@ fn a_glob_that_matches_nothing_is_an_error_of_the_job() {
         error.to_string()
     };
     assert_eq!(
-        fails(|o| o.cast = vec!["*.weight=f16".parse().unwrap()]),
+        fails(|o| o.rules.push("cast *.weight=f16".parse().unwrap())),
         "m.safetensors: cast *.weight: no tensor has a matching name; Model::tensors lists the names"
     );
-    assert!(fails(|o| o.dequantize = vec!["x=f16".parse().unwrap()]).contains("dequantize x: "));
-    assert!(fails(|o| o.quantize = vec!["x=q8_0".parse().unwrap()]).contains("quantize x: "));
+    assert!(fails(|o| o.rules.push("dequantize x=f16".parse().unwrap())).contains("dequantize x: "));
+    assert!(fails(|o| o.rules.push("quantize x=q8_0".parse().unwrap())).contains("quantize x: "));
     assert!(fails(|o| o.include = vec!["w".into(), "x*".into()]).contains("include x*: "));
     assert!(fails(|o| o.exclude = vec!["*".into()]).contains("exclude leaves none of its 1 tensors"));
 }
@@ -115,12 +118,42 @@ fn a_glob_that_matches_nothing_is_an_error_of_the_job() {
 fn values_beyond_the_range_are_noted() {
     let source = safetensors(&[floats("big", &[2], &[1e9, 1.0]), floats("small", &[1], &[1.0])], "{}");
     let (cast, done) =
-        try_convert(&source, Format::Mag, &options(|o| o.cast = vec![DType::F16.into()])).unwrap();
+        try_convert(&source, Format::Mag, &options(|o| o.rules.push(TypeRule::cast(DType::F16)))).unwrap();
     assert_eq!(modelfmt::to_f32(&cast.tensor("big").unwrap()).unwrap(), [f32::INFINITY, 1.0]);
-    assert_eq!(notes(&done), ["2 tensors: f32 becomes f16"]);
-    assert_eq!(done.clipped, ["tensor \"big\" has values beyond the range of f16"]);
-    let (cast, _) = try_convert(&source, Format::Mag, &options(|o| o.cast = vec![DType::I8.into()])).unwrap();
+    assert!(notes(&done).is_empty(), "{:?}", done.notes);
+    let clipped: Vec<String> = done.clipped.iter().map(ToString::to_string).collect();
+    assert_eq!(clipped, ["of the values of tensor \"big\" as f16 50 % became infinite"]);
+    let (cast, _) =
+        try_convert(&source, Format::Mag, &options(|o| o.rules.push(TypeRule::cast(DType::I8)))).unwrap();
     assert_eq!(modelfmt::to_f32(&cast.tensor("big").unwrap()).unwrap(), [127.0, 1.0]);
+}
+
+#[test]
+fn a_cast_that_ruins_values_says_which_share_and_where() {
+    let small: Vec<f32> = (0..1000).map(|i| if i < 20 { 1.0 } else { 0.25 }).collect();
+    let good: Vec<f32> = (0..1000).map(|i| i as f32 / 8.0).map(f32::floor).collect();
+    let few: Vec<f32> = (0..1000).map(|i| if i < 10 { 0.5 } else { 2.0 }).collect();
+    let all = [
+        floats("ruined", &[1000], &small),
+        floats("good", &[1000], &good),
+        floats("few", &[1000], &few),
+        floats("beyond", &[2], &[1e9, -1e9]),
+    ];
+    let source = safetensors(&all, "{}");
+    let cast = |to: DType| {
+        let options = options(|o| o.rules.push(TypeRule::cast(to)));
+        try_convert(&source, Format::Safetensors, &options).unwrap().1.clipped
+    };
+    let integers = cast(DType::I8);
+    let [ruined, beyond] = &integers[..] else { panic!("{integers:?}") };
+    assert!((&*ruined.tensor, ruined.zero, ruined.saturated) == ("ruined", 980, 0) && ruined.is_ruined());
+    assert!((&*beyond.tensor, beyond.zero, beyond.saturated) == ("beyond", 0, 2) && beyond.is_ruined());
+    assert_eq!(
+        Clipped::lines(&integers),
+        ["of the values of 2 tensors as i8 97.8 % became 0, 0.2 % became the smallest or largest: \
+             \"ruined\", \"beyond\""]
+    );
+    assert!(cast(DType::F16).len() == 1 && cast(DType::BF16).is_empty());
 }
 
 /// Values that every encoder takes, in as many as fill more than one piece of a file.
@@ -136,20 +169,20 @@ fn tensors_longer_than_a_piece_convert_as_if_they_were_whole() {
     let numbers = many(3 << 20);
     let tensors = [tensor("odd", DType::U8, &[13]), floats("w", &[1 << 10, 3 << 10], &numbers)];
     let source = safetensors(&tensors, "{}");
-    let half = convert(&source, Format::Safetensors, &options(|o| o.cast = vec![DType::F16.into()]));
+    let half = convert(&source, Format::Safetensors, &options(|o| o.rules.push(TypeRule::cast(DType::F16))));
     let expected: Vec<u8> = numbers.iter().flat_map(|&x| f16::from_f32(x).to_le_bytes()).collect();
     assert!(half.tensor("w").unwrap().bytes() == expected);
     for dtype in [DType::Q8_0, DType::Q4_1] {
         let mut blocks = vec![0; usize::try_from(dtype.nbytes(&[1 << 10, 3 << 10]).unwrap()).unwrap()];
         ggml_quant::encode(dtype, &numbers, &mut blocks).unwrap();
-        let small = convert(&source, Format::Apr2, &options(|o| o.quantize = vec![dtype.into()]));
+        let small = convert(&source, Format::Apr2, &options(|o| o.rules.push(TypeRule::quantize(dtype))));
         assert_eq!(dtypes(&small), [DType::U8, dtype]);
         assert!(small.tensor("w").unwrap().bytes() == blocks, "{dtype}");
         let large = convert(
             &small,
             Format::Safetensors,
             &options(|o| {
-                o.dequantize = vec![DType::F32.into()];
+                o.rules.push(TypeRule::dequantize(DType::F32));
                 o.lossy = true;
             }),
         );
@@ -169,7 +202,7 @@ fn only_matrices_of_whole_blocks_are_quantized() {
         tensor("ids", DType::I32, &[4, 32]),
     ];
     let source = safetensors(&all, "{}");
-    let quantize = options(|o| o.quantize = vec![DType::Q4_0.into()]);
+    let quantize = options(|o| o.rules.push(TypeRule::quantize(DType::Q4_0)));
     let (small, done) = try_convert(&source, Format::Apr2, &quantize).unwrap();
     assert_eq!(dtypes(&small), [DType::Q4_0, DType::F32, DType::F32, DType::I32]);
     let note =
@@ -180,7 +213,7 @@ fn only_matrices_of_whole_blocks_are_quantized() {
         modelfmt_core::value::json::to_string(&quantization).unwrap(),
         r#"{"bits_per_weight":4.5,"method":"Q4_0"}"#
     );
-    let back = convert(&small, Format::Apr2, &options(|o| o.dequantize = vec![DType::F16.into()]));
+    let back = convert(&small, Format::Apr2, &options(|o| o.rules.push(TypeRule::dequantize(DType::F16))));
     assert_eq!(dtypes(&back), [DType::F16, DType::F32, DType::F32, DType::I32]);
     assert_eq!(back.metadata().unwrap().get("quantization"), None);
 }
@@ -196,7 +229,7 @@ fn blocks_are_copied_bit_for_bit_and_decoded_when_asked() {
         &source,
         Format::Mag,
         &options(|o| {
-            o.dequantize = vec![DType::F32.into()];
+            o.rules.push(TypeRule::dequantize(DType::F32));
             o.lossy = true;
         }),
     );
@@ -217,7 +250,7 @@ fn k_quants_are_made_of_whole_blocks_of_256() {
     ];
     let source = safetensors(&all, "{}");
     for dtype in [DType::Q4K, DType::Q5K, DType::Q6K] {
-        let quantize = options(|o| o.quantize = vec![dtype.into()]);
+        let quantize = options(|o| o.rules.push(TypeRule::quantize(dtype)));
         let (small, done) = try_convert(&source, Format::Aero, &quantize).unwrap();
         assert_eq!(dtypes(&small), [dtype, DType::F32, DType::F32]);
         let mut blocks = vec![0; usize::try_from(dtype.nbytes(&[3 << 15]).unwrap()).unwrap()];
@@ -234,7 +267,7 @@ fn every_block_type_of_ggml_is_decoded() {
     for &dtype in types {
         let source = gguf(&[tensor("x", dtype, &[2, 256])], &[]);
         let decode = options(|o| {
-            o.dequantize = vec![DType::F32.into()];
+            o.rules.push(TypeRule::dequantize(DType::F32));
             o.lossy = true;
         });
         let decoded = convert(&source, Format::Safetensors, &decode);
@@ -258,18 +291,19 @@ fn values_that_cannot_be_are_named_with_tensor_and_element() {
         try_convert(&source, target, &options(change)).unwrap_err().to_string()
     };
     assert_eq!(
-        text(Format::Apr2, |o| o.quantize = vec![DType::Q8_0.into()]),
+        text(Format::Apr2, |o| o.rules.push(TypeRule::quantize(DType::Q8_0))),
         "m.safetensors: tensor \"w\": element 200001 is a NaN or beyond the range of f32, and blocks of q8_0 cannot say so"
     );
     assert_eq!(
-        text(Format::Safetensors, |o| o.cast = vec![DType::I32.into()]),
+        text(Format::Safetensors, |o| o.rules.push(TypeRule::cast(DType::I32))),
         "m.safetensors: tensor \"w\": element 200001 is a NaN, and i32 has none"
     );
     let mut large = many(64);
     large[40] = 1e30;
     let source = safetensors(&[floats("w", &[2, 32], &large)], "{}");
     let error =
-        try_convert(&source, Format::Apr2, &options(|o| o.quantize = vec![DType::Q4_0.into()])).unwrap_err();
+        try_convert(&source, Format::Apr2, &options(|o| o.rules.push(TypeRule::quantize(DType::Q4_0))))
+            .unwrap_err();
     assert!(error.to_string().contains("the block at element 32 needs a scale"), "{error}");
 }
 

@@ -592,7 +592,7 @@ fn a_conversion_to_gguf_holds_little_whatever_the_size() {
     let held = |sizes: &[u64], quantize: &[&str]| {
         let model = Model::from_source("m.safetensors", Made::new(sizes)).unwrap();
         let mut options = modelfmt::ConvertOptions::default();
-        options.quantize = quantize.iter().map(|rule| rule.parse().unwrap()).collect();
+        options.rules = quantize.iter().map(|rule| rule.parse().unwrap()).collect();
         let convert = || {
             let work = Execution::sequential();
             modelfmt::convert_to_sink(
@@ -606,7 +606,7 @@ fn a_conversion_to_gguf_holds_little_whatever_the_size() {
         };
         peak(convert).1
     };
-    for (quantize, mib) in [(&[][..], 96), (&["q8_0"][..], 24)] {
+    for (quantize, mib) in [(&[][..], 96), (&["quantize q8_0"][..], 24)] {
         let (one, two) = (held(&[mib << 20], quantize), held(&[mib << 20, mib << 19], quantize));
         println!("{quantize:?}: {one} bytes held for {mib} MiB, {two} for half as much again");
         assert!(one.max(two) < 16 << 20, "{one}, {two}");

@@ -448,7 +448,7 @@ fn ties_are_kept_in_aero() {
     }
     // And again, from what was written; what is cast otherwise has bytes of its own.
     let mut cast = ConvertOptions::default();
-    cast.cast = ["0000000[12]=i16", "00000003=i32"].map(|rule| rule.parse().unwrap()).to_vec();
+    cast.rules = ["cast 0000000[12]=i16", "cast 00000003=i32"].map(|rule| rule.parse().unwrap()).to_vec();
     let (again, len, notes) = convert(&out, &cast);
     assert!(again.verify(VerifyLevel::Full).is_ok());
     assert!((7 * SHARED..8 * SHARED).contains(&len), "1 + 2 + 4 times: {len}");

@@ -1,9 +1,7 @@
-//! Which tensors an option is for: patterns of names, and types by pattern.
-
-use modelfmt_core::DType;
+//! Which tensors are written: patterns of their names.
 
 use crate::choice::Choice;
-use crate::convert::options::{ConvertOptions, TypeRule};
+use crate::convert::options::ConvertOptions;
 use crate::error::{Error, Result};
 use crate::globs::Globs;
 use crate::model::Model;
@@ -57,46 +55,8 @@ impl<'a> Patterns<'a> {
     }
 }
 
-/// The rules of one option: what becomes of the tensors whose names match a pattern, or of all.
-pub(super) struct Rules<'a, T = DType> {
-    rules: Vec<(Option<&'a str>, T)>,
-    patterns: Patterns<'a>,
-    /// The rules that have a pattern, in its order.
-    named: Vec<usize>,
-}
-
-impl<'a> Rules<'a> {
-    pub(super) fn types(choice: Choice, rules: &'a [TypeRule]) -> Result<Self> {
-        Self::new(choice, rules.iter().map(|rule| (rule.glob.as_deref(), rule.dtype)))
-    }
-}
-
-impl<'a, T: Copy> Rules<'a, T> {
-    pub(super) fn new(choice: Choice, rules: impl IntoIterator<Item = (Option<&'a str>, T)>) -> Result<Self> {
-        let rules: Vec<_> = rules.into_iter().collect();
-        let named = rules.iter().enumerate().filter_map(|(number, (glob, _))| Some((number, (*glob)?)));
-        let (named, patterns): (Vec<usize>, Vec<&str>) = named.unzip();
-        Ok(Self { rules, patterns: Patterns::new(choice, patterns)?, named })
-    }
-
-    pub(super) const fn is_empty(&self) -> bool {
-        self.rules.is_empty()
-    }
-
-    /// The last rule that takes the tensor. `takes_all` says whether a rule without a pattern takes it.
-    pub(super) fn find(&mut self, name: &str, takes_all: bool) -> Option<T> {
-        let by_name = self.patterns.matches(name).last().and_then(|&at| self.named.get(at)).copied();
-        let by_all = self.rules.iter().rposition(|(glob, _)| takes_all && glob.is_none());
-        Some(self.rules.get(by_name.max(by_all)?)?.1)
-    }
-
-    pub(super) fn check(&self, model: &Model) -> Result<()> {
-        self.patterns.check(model)
-    }
-}
-
 /// Which names are taken.
-pub(super) struct Filter<'a> {
+pub(crate) struct Filter<'a> {
     include: Patterns<'a>,
     exclude: Patterns<'a>,
     /// How many names there were, and how many of them were left out.
@@ -105,7 +65,7 @@ pub(super) struct Filter<'a> {
 }
 
 impl<'a> Filter<'a> {
-    pub(super) fn new(options: &'a ConvertOptions) -> Result<Self> {
+    pub(crate) fn new(options: &'a ConvertOptions) -> Result<Self> {
         let globs =
             |choice, patterns: &'a [String]| Patterns::new(choice, patterns.iter().map(String::as_str));
         Ok(Self {
@@ -117,7 +77,7 @@ impl<'a> Filter<'a> {
     }
 
     /// Whether a name is taken, without counting it.
-    pub(super) fn would_take(&mut self, name: &str) -> bool {
+    pub(crate) fn would_take(&mut self, name: &str) -> bool {
         let is_included = self.include.patterns.is_empty() || !self.include.matches(name).is_empty();
         let is_excluded = !self.exclude.matches(name).is_empty(); // asked in any case, so that each pattern is known to match
         is_included && !is_excluded
@@ -159,25 +119,5 @@ impl<'a> Filter<'a> {
             (true, _) => &[Choice::Exclude],
             _ => &[Choice::Include, Choice::Exclude],
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_last_rule_that_takes_a_tensor_wins() {
-        let rules: Vec<TypeRule> =
-            ["*.weight=f16", "bf16", "a.*=F32", "x=y=i8"].map(|text| text.parse().unwrap()).into();
-        let mut compiled = Rules::types(Choice::Cast, &rules).unwrap();
-        assert_eq!(compiled.find("a.weight", true), Some(DType::F32));
-        assert_eq!(compiled.find("b.weight", true), Some(DType::BF16));
-        assert_eq!(compiled.find("b.weight", false), Some(DType::F16));
-        assert_eq!(compiled.find("b.bias", true), Some(DType::BF16));
-        assert_eq!(compiled.find("b.bias", false), None);
-        assert_eq!(compiled.find("x=y", false), Some(DType::I8));
-        assert!(Rules::types(Choice::Cast, &[]).unwrap().find("a", true).is_none());
-        assert!("*.weight=f17".parse::<TypeRule>().is_err() && "=f16".parse::<TypeRule>().is_ok());
     }
 }
