@@ -453,6 +453,64 @@ fn of_two_edits_each_is_made_whole_or_not_at_all() {
     }
 }
 
+/// The first of two edits is stopped after each of its operations. The second is killed after each of its own, if it gets in. Then the first goes on:
+/// it takes nothing away from what the second has left.
+#[test]
+fn an_edit_takes_nothing_from_another_that_is_killed_meanwhile() {
+    for case in CASES {
+        for steps in 0.. {
+            let mut is_over = true;
+            for again in 0.. {
+                let folder = real_folder();
+                let index = folder.path().join("m.json");
+                let second = std::cell::Cell::new(None);
+                let disk = Meanwhile::new(steps, || second.set(Some(second_killed(&index, again))));
+                let first = hold(&index, &FileVersion::of(&index).unwrap()).unwrap();
+                let _ = edit_on(&disk, &index, case);
+                drop(first);
+                recover(&index).unwrap();
+                let found = all(folder.path());
+                let expected = [before(), after(case), after_second(before()), after_second(after(case))];
+                assert!(expected.contains(&found), "{case:?} {steps} {again}");
+                assert_eq!(count(folder.path()), 5, "{steps} {again}: {:?}", names(folder.path()));
+                is_over &= second.get().is_none();
+                if second.get() != Some(true) {
+                    break;
+                }
+            }
+            if is_over {
+                break;
+            }
+        }
+    }
+}
+
+/// The second edit, killed after so many of its operations; whether it came to that.
+fn second_killed(index: &Path, steps: usize) -> bool {
+    let disk = Meanwhile::new(steps, || ()).killing();
+    if recover(index).is_err() {
+        return false;
+    }
+    let Ok(_lock) = lock(index) else { return false };
+    let news = FILES.map(|name| {
+        let path = folder_of(index).join(name);
+        let (old, mut new) = (FileSource::open(path).unwrap(), NewFile::new());
+        if name == "m.json" {
+            new.push(*b"!");
+        }
+        new.keep(0..crate::Source::len(&old));
+        new.push(*b"!");
+        (name, old, new)
+    });
+    let changes = news.iter().map(|(name, old, new)| Change {
+        name: if *name == "m.json" { "" } else { name },
+        new,
+        patches: new.patches(old).unwrap(),
+    });
+    let _ = guarded::apply(&disk, index, &changes.collect::<Vec<_>>(), &|_| true, &|| Ok(()));
+    disk.has_happened()
+}
+
 /// The first of two edits is killed after each of its operations, and the second after each of its own.
 #[test]
 fn an_edit_after_a_killed_one_can_be_killed_too() {
