@@ -327,11 +327,11 @@ impl Mapper<'_> {
         }
     }
 
-    /// Puts what the values do not tell of those of GGUF under the reserved key, where the target has a place for it.
+    /// Puts what the values do not tell of those of GGUF, or of the index of a set, under the reserved key, where the target has a place for it.
     fn keep_hints(&self, metadata: &mut Metadata, origin: Format, hints: Hints) {
-        let is_of_gguf = matches!(origin, Format::Gguf | Format::GgufSharded) && !hints.is_empty();
         let is_text = self.target.metadata == Kind::Strings && self.options.stringify;
-        if !is_of_gguf || !(is_text || matches!(self.target.metadata, Kind::Index | Kind::Object)) {
+        let has_place = is_text || matches!(self.target.metadata, Kind::Index | Kind::Object);
+        if hints.is_empty() || !hints.can_be_of(origin) || !has_place {
             return;
         }
         metadata.reserve(Reserved::with_hints(origin, hints), is_text);

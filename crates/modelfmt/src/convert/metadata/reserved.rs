@@ -73,6 +73,17 @@ impl Hints {
         self.types.is_empty() && self.stored.is_empty() && self.keys.is_empty() && self.text.is_empty()
     }
 
+    /// Whether a model of this format can ask for them: the index of a safetensors set holds any JSON, and its files only text.
+    pub(super) fn can_be_of(&self, format: Format) -> bool {
+        match format {
+            Format::Gguf | Format::GgufSharded => true,
+            Format::SafetensorsSharded => {
+                self.types.is_empty() && self.stored.is_empty() && self.keys.is_empty()
+            }
+            _ => self.is_empty(),
+        }
+    }
+
     fn take(from: &mut Object) -> Option<Self> {
         Some(Self {
             types: object(from.remove("types"))?,
@@ -250,7 +261,7 @@ impl Reserved {
             && (self.quants.is_empty() || self.format == Format::Oinf)
             && (self.files.is_empty() || self.format == Format::SafetensorsSharded)
             && (self.given.is_empty() || self.has_all_metadata())
-            && (self.hints.is_empty() || matches!(self.format, Format::Gguf | Format::GgufSharded))
+            && self.hints.can_be_of(self.format)
             && self.changes.are_plausible()
             && self.via.len() <= HOPS
             && self.via.iter().all(|(format, changes)| is_container(*format) && changes.are_plausible())

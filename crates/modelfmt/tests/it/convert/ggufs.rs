@@ -258,6 +258,14 @@ proptest! {
     }
 }
 
+/// The index of a set holds any JSON and does not say that it came from a GGUF file; a file holds it as text.
+#[test]
+fn a_list_comes_back_by_the_index_of_a_set_and_a_file() {
+    let list = testkit::gguf::array(4, &[2_147_483_648_u32.to_le_bytes().to_vec()]);
+    let file = testkit::gguf::Gguf::new().entry("general.name", 9, &list);
+    assert!(round_trips(&file.build(), "a list") >= 4);
+}
+
 fn types(model: &Model) -> Vec<(String, String)> {
     let metadata = model.as_gguf().unwrap().index().metadata();
     let name = |value: MetaValue<'_>| match value.as_array() {
