@@ -5,11 +5,13 @@ mod ci;
 mod docs;
 mod fence;
 mod fuzz;
+mod needs;
 mod oracles;
 mod python;
 mod real_model;
 mod run;
 mod servers;
+mod tally;
 mod test;
 mod wasm;
 mod web;
@@ -20,7 +22,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::test::Tally;
+use crate::tally::Tally;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", about)]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::docs::Part;
 use crate::run::{self, Result, exec, step};
-use crate::test::{Runner, Tally};
+use crate::tally::{Runner, Tally};
 use crate::{servers, workspace};
 
 /// The workspace of the package.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::run::{self, Result, exec, step};
-use crate::test::{Runner, Tally};
+use crate::tally::{Runner, Tally};
 use crate::wasm::{self, TARGET, Toolchain};
 use crate::workspace;
 

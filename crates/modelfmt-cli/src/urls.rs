@@ -30,20 +30,29 @@ fn without<'a>(text: &'a str, urls: &[(String, String)]) -> Cow<'a, str> {
 }
 
 fn in_arguments<'a>(args: impl Iterator<Item = &'a str>) -> Vec<(String, String)> {
-    let mut urls: Vec<_> = args.filter_map(in_argument).filter(|(secret, shown)| secret != shown).collect();
+    let mut urls: Vec<_> = args.flat_map(in_argument).filter(|(secret, shown)| secret != shown).collect();
     urls.sort_by(|(a, _), (b, _)| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
     urls.dedup();
     urls
 }
 
-/// The URL in an argument: alone, or behind an option or a name.
-fn in_argument(arg: &str) -> Option<(String, String)> {
-    let (before, rest) = arg.split_once("://")?;
+/// The URL in an argument: alone, or behind an option or a name. Also what is before an `@` in it, because options take names with a version behind one,
+/// and errors say the name.
+fn in_argument(arg: &str) -> Vec<(String, String)> {
+    let Some((before, rest)) = arg.split_once("://").filter(|(_, rest)| !rest.is_empty()) else {
+        return Vec::new();
+    };
     let is_of_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
-    let scheme = before.rsplit(|c| !is_of_scheme(c)).next()?;
-    let shown = shown(Path::new(&format!("{scheme}://{rest}"))).to_string_lossy().into_owned();
-    let shown = shown.split_once("://").map_or("…", |(_, shown)| shown);
-    Some((format!("://{rest}"), format!("://{shown}")))
+    let scheme = before.rsplit(|c| !is_of_scheme(c)).next().unwrap_or_default();
+    let as_shown = |rest: &str| {
+        let shown = shown(Path::new(&format!("{scheme}://{rest}"))).to_string_lossy().into_owned();
+        format!("://{}", shown.split_once("://").map_or("…", |(_, shown)| shown))
+    };
+    let whole = as_shown(rest);
+    let is_secret = whole != format!("://{rest}");
+    let names = [rest.split_once('@'), rest.rsplit_once('@')].into_iter().flatten().filter(|_| is_secret);
+    let names = names.map(|(name, _)| (format!("://{name}"), "://…".to_owned()));
+    names.filter(|(name, _)| name != "://").chain([(format!("://{rest}"), whole)]).collect()
 }
 
 /// An argument as it may be printed.
@@ -53,7 +62,7 @@ pub(crate) fn shown(path: &Path) -> Cow<'_, Path> {
         return Cow::Borrowed(path);
     };
     #[cfg(feature = "remote")]
-    if let Ok(Some(place)) = crate::remote::location(path) {
+    if let Ok(Some(place)) = modelfmt_remote::models::location(path) {
         return Cow::Owned(place.to_string().into());
     }
     Cow::Owned(format!("{scheme}://…").into())
@@ -76,7 +85,8 @@ mod tests {
         ];
         let urls = in_arguments(args.into_iter());
         for arg in args {
-            let text = format!("error: '{arg}' and {arg}: again");
+            let name = arg.split('@').next().unwrap();
+            let text = format!("error: '{arg}', {name:?} and {arg}: again");
             let shown = without(&text, &urls);
             assert!(!shown.contains("PW"), "{shown}");
             assert!(shown.ends_with(": again") && shown.starts_with("error: '"), "{shown}");

@@ -218,10 +218,10 @@ fn bucket(service: Service, rest: &str) -> Result<Bucket, UrlFault> {
 
 /// Checks the path of a file, or of a folder.
 fn check_path(path: &str) -> Result<(), UrlFault> {
-    let path = path.strip_suffix('/').unwrap_or(path);
     if path.is_empty() {
         return Ok(());
     }
+    let path = path.strip_suffix('/').unwrap_or(path);
     let is_bad = |part: &str| matches!(part, "" | "." | "..");
     if path.split('/').any(is_bad) || path.contains(char::is_control) {
         return Err(UrlFault::Path);

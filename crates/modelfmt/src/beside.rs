@@ -1,4 +1,4 @@
-//! Files beside a model: which of them are read, and which are about a file that has just been changed.
+//! Files beside a model: which of them are read.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,6 @@ use std::sync::Arc;
 use modelfmt_core::source::{BoxSource, FileSource, folder_of};
 
 use crate::open::OpenOptions;
-use crate::words::Note;
 
 /// The files beside a model that may be read for what it does not say itself. This is the one place where they are opened, so that whatever was
 /// demanded of the model is demanded of them too.
@@ -77,12 +76,4 @@ impl Beside {
 
 fn is_file(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file())
-}
-
-/// Notes about the outboard and the signature of a file that has just been changed, if it has them.
-pub(crate) fn of_before(file: &Path) -> Vec<Note> {
-    let outboard = crate::outboard::of_before(file).into_iter();
-    #[cfg(feature = "sign")]
-    let outboard = outboard.chain(crate::signed::of_before(file));
-    outboard.collect()
 }

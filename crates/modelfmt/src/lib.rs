@@ -241,7 +241,11 @@ mod show;
 #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
 mod signed;
 #[cfg(feature = "sign")]
+mod signed_report;
+#[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
 mod signed_source;
+#[cfg(not(target_arch = "wasm32"))]
+mod stale;
 mod ties;
 mod unrecognized;
 mod values;

@@ -4,9 +4,7 @@ use std::fmt;
 
 use modelfmt_core::value::{Object, Value};
 
-use crate::error::Result;
 use crate::format_g::G6;
-use crate::model::Model;
 
 /// How the numbers of a tensor become values: value = scale × (number − zero point). This is the quant payload of a tensor in OINF 2.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,18 +84,6 @@ impl<T, D: fmt::Display, F: Fn(&T) -> D> fmt::Display for Ends<'_, T, F> {
             }
         }
         f.write_str(" }")
-    }
-}
-
-impl Model {
-    /// Scales and zero points of the tensor at a position, if the file has them beside its values. Reads them.
-    ///
-    /// # Errors
-    /// [`Error::File`](crate::Error::File) if they cannot be read, or break a rule of the format.
-    pub fn quant(&self, position: usize) -> Result<Option<Quant>> {
-        let (model, position) = self.member_at(position);
-        let Some(quant) = model.format().driver().and_then(|driver| driver.quant) else { return Ok(None) };
-        quant(model.opened(), position).map_err(|error| model.failed(error))
     }
 }
 

@@ -17,7 +17,7 @@ use crate::folder::probe;
 use crate::formats::Format;
 use crate::model::Model;
 use crate::open::OpenOptions;
-use crate::signed_source::{OF_SETS, add};
+use crate::signed_report::{OF_SETS, add};
 use crate::verify::FileReport;
 use crate::words::Note;
 

@@ -368,7 +368,7 @@ fn an_encrypted_tensor_is_read_without_a_second_buffer_of_its_length() {
         let near = OpenOptions::new().access(access()).open(&path).unwrap();
         let mut out = vec![0; PLAIN];
         let error = near.read_into(0, 0, &mut out).unwrap_err();
-        let expected = format!("Seal(Segment({segment_number}))");
+        let expected = format!("SealSegment: segment {segment_number} does not decrypt");
         assert!(format!("{error:?}").contains(&expected), "{error:?}");
         let from = segment_number * segment;
         let to = PLAIN.min(from + segment);

@@ -132,7 +132,7 @@ fn a_line_says_what_was_written() {
         ),
         (
             "convert trained.mag s.apr --widen --shard-size 500",
-            "wrote s.apr with s-00001-of-00004.apr, s-00002-of-00004.apr, s-00003-of-00004.apr, s-00004-of-00004.apr: 6 tensors, ",
+            "wrote s.apr with s-00001-of-00004.apr, s-00002-of-00004.apr, s-00003-of-00004.apr, s-00004-of-00004.apr: 6 tensors (1 became u8), ",
         ),
         (
             "convert trained.mag n.safetensors --lossy --shard-size 1",

@@ -200,7 +200,7 @@ where
         taken: &mut Vec<Range<u64>>,
     ) {
         let (begin, len) = (claim.extent.offset(), claim.extent.len());
-        let at = at - begin;
+        let at = at.saturating_sub(begin);
         let range = at..at.saturating_add(bytes.len() as u64);
         let task = self.lock().task(number, len, &range, keep_all);
         match task {

@@ -1,11 +1,11 @@
 //! The operations of an edit on the disk, one at a time, so that a test can stop between any two.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::lock;
+use super::overtaken::busy;
 use crate::source::folder_of;
 use crate::write::{copy_range, create_draft, keep_draft, keep_permissions, link_new, write_all_at};
 
@@ -153,7 +153,7 @@ impl Disk for RealDisk {
     }
 
     fn lock(&self, file: &File) -> io::Result<()> {
-        lock::try_lock(file).map(drop)
+        try_lock(file).map(drop)
     }
 
     fn touch(&self, file: &File) {
@@ -170,5 +170,15 @@ impl Disk for RealDisk {
             keep_permissions(new, &old);
             let _ = new.sync_all(); // `flush` need not make them last
         }
+    }
+}
+
+/// Locks an open file; whether the file system has locks.
+pub(super) fn try_lock(file: &File) -> io::Result<bool> {
+    match file.try_lock() {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Err(busy()),
+        Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(false),
+        Err(TryLockError::Error(error)) => Err(error),
     }
 }

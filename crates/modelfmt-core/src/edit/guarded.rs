@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 
 use super::disk::Disk;
 use super::journal::{self, Content, HEAD_LEN, Head, Journal, Member, Record, State};
-use super::lock::or_overtaken;
 use super::mark::{Mark, unmark};
 use super::names::{Id, Temporary, is_in_linked_folder, journal_path, path_of};
 use super::new_file::{NewFile, Patch, Preview};
-use super::recover::make_room;
+use super::overtaken::or_overtaken;
+use super::remains::make_room;
 use super::replace::write_draft;
 use crate::Source;
 use crate::source::folder_of;

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use super::disk::Disk;
 use super::journal::{HEAD_LEN, Head, Kind};
-use super::lock::or_overtaken;
 use super::names::{Id, Temporary, journal_path};
+use super::overtaken::or_overtaken;
 use crate::source::{check_relative, folder_of};
 
 /// The longest mark.

@@ -34,9 +34,13 @@ mod meanwhile;
 mod names;
 mod new_file;
 #[cfg(not(target_arch = "wasm32"))]
+mod overtaken;
+#[cfg(not(target_arch = "wasm32"))]
 mod patch;
 #[cfg(not(target_arch = "wasm32"))]
 mod recover;
+#[cfg(not(target_arch = "wasm32"))]
+mod remains;
 #[cfg(not(target_arch = "wasm32"))]
 mod replace;
 #[cfg(not(target_arch = "wasm32"))]
@@ -50,14 +54,18 @@ use crate::error::{Error, Fault};
 use crate::write::WriteError;
 
 #[cfg(not(target_arch = "wasm32"))]
-pub use lock::{EditLock, Overtaken, hold};
+pub use lock::{EditLock, hold};
 #[cfg(not(target_arch = "wasm32"))]
 pub use names::{JOURNAL_SUFFIX, is_through_link, journal_path};
 pub use new_file::{NewFile, Patch, Preview};
 #[cfg(not(target_arch = "wasm32"))]
+pub use overtaken::Overtaken;
+#[cfg(not(target_arch = "wasm32"))]
 pub use patch::patch;
 #[cfg(not(target_arch = "wasm32"))]
-pub use recover::{Recovered, interrupted_by, is_interrupted, recover};
+pub use recover::{Recovered, recover};
+#[cfg(not(target_arch = "wasm32"))]
+pub use remains::{interrupted_by, is_interrupted};
 #[cfg(not(target_arch = "wasm32"))]
 pub use replace::replace;
 #[cfg(not(target_arch = "wasm32"))]

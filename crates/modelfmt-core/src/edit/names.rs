@@ -1,4 +1,5 @@
 //! The names of the files of an edit. Each but the journal has the edit's random number in it, so nobody can guess it, and an edit touches only its own.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
 use std::ffi::OsString;

@@ -1,16 +1,16 @@
 //! Undoes or completes an edit that was interrupted.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::disk::{Disk, RealDisk};
 use super::guarded::Guarded;
-use super::journal::{self, HEAD_LEN, Head, Journal, Member, Read, State};
-use super::lock::{busy, lock, overtaken};
-use super::mark::{MAX_MARK, Mark};
+use super::journal::{self, Journal, Member, Read, State};
+use super::lock::lock;
 use super::names::{
     Temporary, is_in_linked_folder, is_same_path, is_through_link, journal_path, path_of, target_of,
 };
+use super::remains::{Left, left, left_beside};
 use crate::source::folder_of;
 use crate::write::{commit_guard, replacement_of};
 
@@ -25,58 +25,6 @@ pub enum Recovered {
     NotBegun,
     /// Several files were being edited as one, and all of them are now what they were to become.
     Completed,
-}
-
-/// Whether an edit of this file was interrupted, by itself or as one of several: there is a journal, with which [`recover`] undoes or completes it.
-#[must_use]
-pub fn is_interrupted(path: &Path) -> bool {
-    interrupted_by(path).is_some()
-}
-
-/// The journal of an edit of this file that [was interrupted](is_interrupted).
-#[must_use]
-pub fn interrupted_by(path: &Path) -> Option<PathBuf> {
-    match left(&RealDisk, path) {
-        (home, Left::Journal) => Some(journal_path(&home)),
-        _ => None,
-    }
-}
-
-/// The remains of an edit beside a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Left {
-    Nothing,
-    /// A journal.
-    Journal,
-    /// An empty file, which says nothing.
-    Empty,
-    /// A mark that leads to no journal: nothing has begun, or all is done.
-    Mark,
-}
-
-/// What is left of an edit, and the file beside which its journal stands or would stand.
-fn left<D: Disk>(disk: &D, path: &Path) -> (PathBuf, Left) {
-    match left_beside(disk, path) {
-        (_, Left::Nothing) if path.is_symlink() => left_beside(disk, &target_of(path)),
-        left => left,
-    }
-}
-
-fn left_beside<D: Disk>(disk: &D, path: &Path) -> (PathBuf, Left) {
-    let own = |left| (path.to_owned(), left);
-    let bytes = match disk.look(&journal_path(path), MAX_MARK) {
-        Ok(None) => return own(Left::Nothing),
-        Ok(Some(bytes)) if bytes.is_empty() => return own(Left::Empty),
-        Ok(Some(bytes)) => bytes,
-        Err(_) => return own(Left::Journal), // one that cannot be read is taken for a journal
-    };
-    let Some(mark) = Mark::decode(&bytes) else { return own(Left::Journal) };
-    let index = mark.index(path);
-    let is_live = match disk.look(&journal_path(&index), HEAD_LEN as u64) {
-        Ok(head) => head.and_then(|head| Head::decode(&head)).is_some_and(|head| head.id == mark.id),
-        Err(_) => true,
-    };
-    (index, if is_live { Left::Journal } else { Left::Mark })
 }
 
 /// Undoes an interrupted edit of a file, if there was one; an interrupted edit of several files is completed. What an edit has left that changes nothing is
@@ -244,25 +192,4 @@ pub(super) fn clear_remains<D: Disk>(disk: &D, home: &Path) -> Recovered {
         let _ = disk.remove(&replacement);
     }
     cleared
-}
-
-/// Removes what is where a mark beside a file is to be, if it means nothing.
-pub(super) fn make_room<D: Disk>(disk: &D, path: &Path, home: &Path) -> io::Result<()> {
-    let place = journal_path(path);
-    let (index, left) = left_beside(disk, path);
-    let _lock = match left {
-        Left::Nothing => return Ok(()),
-        Left::Journal => return Err(overtaken(path)),
-        Left::Empty => None,
-        Left::Mark if is_same_path(&index, home) => None,
-        // The mark of an edit by another index, which is running or was interrupted before it had begun.
-        Left::Mark => match disk.open(&index) {
-            Ok(file) => {
-                disk.lock(&file).map_err(|_| busy())?;
-                Some(file)
-            }
-            Err(_) => None,
-        },
-    };
-    disk.remove(&place)
 }

@@ -1,4 +1,5 @@
 //! What is kept of a pass over a file, to check later reads of it.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::io;
 use std::sync::Arc;
@@ -58,7 +59,7 @@ impl Recording {
                 bytes = rest;
                 continue;
             }
-            let (taken, rest) = bytes.split_at(bytes.len().min(self.piece - self.held.len()));
+            let (taken, rest) = bytes.split_at(bytes.len().min(self.piece.saturating_sub(self.held.len())));
             self.held.extend_from_slice(taken);
             bytes = rest;
             if self.held.len() == self.piece {
@@ -125,7 +126,7 @@ impl Proof for RecordedProof {
     async fn part<S: Fetch>(&self, _: &S, at: u64) -> io::Result<Part> {
         let after = self.pages.partition_point(|(start, _)| *start <= at);
         let found = after.checked_sub(1).and_then(|number| self.pages.get(number));
-        let found = found.filter(|(start, page)| at - start < page.range().end);
+        let found = found.filter(|(start, page)| at.saturating_sub(*start) < page.range().end);
         let (start, page) = found.ok_or_else(|| ProofError::Bytes {
             start: at,
             end: at.saturating_add(1),

@@ -1,4 +1,5 @@
 //! The keys of an object, in one text.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
 use std::hash::BuildHasher as _;
@@ -52,7 +53,7 @@ impl Keys {
     /// Appends a key that is known not to be there.
     pub(super) fn push(&mut self, key: &str) {
         // A quarter at a time: doubling would hold three times what is needed for a moment.
-        if self.text.capacity() - self.text.len() < key.len() {
+        if self.text.capacity().saturating_sub(self.text.len()) < key.len() {
             self.text.reserve_exact(key.len().max(self.text.len() / 4));
         }
         if self.ends.len() == self.ends.capacity() {
@@ -61,7 +62,7 @@ impl Keys {
         self.text.push_str(key);
         self.ends.push(self.text.len());
         match self.index {
-            Some(_) => self.add_to_index(self.ends.len() - 1),
+            Some(_) => self.add_to_index(self.ends.len().saturating_sub(1)),
             None if self.ends.len() == UNINDEXED + 1 => self.build_index(),
             None => {}
         }
@@ -76,11 +77,14 @@ impl Keys {
             if let Ok(found) = positions.find_entry(seed.hash_one(key), |&other| other as usize == at) {
                 found.remove();
             }
-            positions.iter_mut().filter(|other| **other as usize > at).for_each(|other| *other -= 1);
+            positions
+                .iter_mut()
+                .filter(|other| **other as usize > at)
+                .for_each(|other| *other = other.saturating_sub(1));
         }
         let end = self.ends.remove(at);
-        self.text.drain(end - len..end);
-        self.ends.iter_mut().skip(at).for_each(|end| *end -= len);
+        self.text.drain(end.saturating_sub(len)..end);
+        self.ends.iter_mut().skip(at).for_each(|end| *end = end.saturating_sub(len));
         if self.ends.len() <= UNINDEXED {
             self.index = None;
         }

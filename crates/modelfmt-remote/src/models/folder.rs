@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use modelfmt::Error;
 use modelfmt_core::source::BoxSource;
 
-use super::read::not_opened;
-use super::shown;
+use super::{not_opened, shown};
 use crate::blocking::Store;
 use crate::error::Fault;
 use crate::url::Location;

@@ -14,12 +14,13 @@ mod folder;
 mod read;
 mod write;
 
+use std::io;
 use std::path::Path;
 
 pub use read::{open, verify};
 pub use write::{convert, dry_run, save, write_parts};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Fault, Result};
 use crate::url::Location;
 
 /// The URL that a path is, if it is one, of a file or of a folder. An invalid URL is an error that shows nothing but its scheme, because the rest may be secret.
@@ -48,4 +49,14 @@ fn has_scheme(text: &str) -> bool {
 /// A URL for the errors of `modelfmt`, without the parts that may be secret.
 fn shown(at: &Location) -> std::path::PathBuf {
     at.to_string().into()
+}
+
+/// The error of opening, which names the file itself.
+fn not_opened(at: &Location, fault: &Fault) -> modelfmt::Error {
+    let kind = match fault {
+        Fault::NotFound(_) => io::ErrorKind::NotFound,
+        Fault::Denied { .. } | Fault::NoCredentials { .. } => io::ErrorKind::PermissionDenied,
+        _ => io::ErrorKind::Other,
+    };
+    modelfmt::Error::Open { path: shown(at), source: io::Error::new(kind, fault.clone()) }
 }

@@ -7,7 +7,7 @@ use modelfmt::{Error, Execution, FileReport, Model, OpenOptions, Pin, VerifyLeve
 use modelfmt_core::source::{BoxSource, Files, SharedFiles, shared_files};
 
 use super::folder::{model_in, model_in_unmarked};
-use super::shown;
+use super::{not_opened, shown};
 use crate::blocking::{File, Store};
 use crate::error::Fault;
 use crate::url::Location;
@@ -173,14 +173,4 @@ fn open_outboard(store: &Store, at: &Location) -> Result<Option<File>, Error> {
         }
         Err(_) => Ok(None),
     }
-}
-
-/// The error of opening, which names the file itself.
-pub(super) fn not_opened(at: &Location, fault: &Fault) -> Error {
-    let kind = match fault {
-        Fault::NotFound(_) => io::ErrorKind::NotFound,
-        Fault::Denied { .. } | Fault::NoCredentials { .. } => io::ErrorKind::PermissionDenied,
-        _ => io::ErrorKind::Other,
-    };
-    Error::Open { path: shown(at), source: io::Error::new(kind, fault.clone()) }
 }

@@ -121,7 +121,7 @@ fn aero(options: &modelfmt::ConvertOptions) -> (Vec<u8>, Pin) {
     let folder = tempfile::tempdir().unwrap();
     let (from, to) = (folder.path().join("m.safetensors"), folder.path().join("m.aero"));
     let mut bytes = header([("a".to_owned(), LEN), ("b".to_owned(), LEN + 7)].into_iter());
-    bytes.extend((0..2 * LEN + 7).map(|at| (at * at >> 5) as u8));
+    bytes.extend((0..2 * LEN + 7).map(|at| ((at * at) >> 5) as u8));
     std::fs::write(&from, bytes).unwrap();
     let work = modelfmt::Execution::sequential();
     modelfmt::convert(&Model::open(&from).unwrap(), Format::Aero, &to, options, &work).unwrap();

@@ -449,7 +449,7 @@ impl Edit {
             if let Target::Set(edit) = &self.target {
                 notes.extend(edit.of_links());
             }
-            notes.extend(crate::beside::of_before(&path));
+            notes.extend(crate::stale::beside(&path));
         }
         self.result(path, (nbytes, changed_nbytes), notes)
     }

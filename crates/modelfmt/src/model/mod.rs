@@ -26,6 +26,7 @@ use crate::formats::entry::{Opened, ToOpen, reader_of};
 use crate::open::{ALONE, NoFiles, OpenOptions};
 use crate::pin::Pin;
 use crate::pin::open::Pinned;
+use crate::quant::Quant;
 use crate::unrecognized::{self, Stranger};
 
 impl OpenOptions {
@@ -518,5 +519,17 @@ impl Model {
     /// The file that an error is of: of a model that was made of several, the one that it names.
     pub(crate) fn path_of(&self, error: &modelfmt_core::AnyError) -> PathBuf {
         error.path().filter(|_| self.is_merged()).map_or_else(|| self.path.clone(), PathBuf::from)
+    }
+}
+
+impl Model {
+    /// Scales and zero points of the tensor at a position, if the file has them beside its values. Reads them.
+    ///
+    /// # Errors
+    /// [`Error::File`] if they cannot be read, or break a rule of the format.
+    pub fn quant(&self, position: usize) -> Result<Option<Quant>> {
+        let (model, position) = self.member_at(position);
+        let Some(quant) = model.format().driver().and_then(|driver| driver.quant) else { return Ok(None) };
+        quant(model.opened(), position).map_err(|error| model.failed(error))
     }
 }

@@ -75,7 +75,7 @@ fn write(model: Opened, new: Result<NewFile, EditError>) -> Result<Resealed> {
     if method != EditMethod::Unchanged {
         let changed = modelfmt_core::edit::patch(&path, &new, &version);
         changed_nbytes = changed.map_err(|source| unchanged(&path, source))?;
-        notes.extend(crate::beside::of_before(&path));
+        notes.extend(crate::stale::beside(&path));
     }
     Ok(Resealed { path, method, changed_nbytes, notes })
 }

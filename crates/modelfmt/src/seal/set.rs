@@ -70,7 +70,7 @@ fn change<T>(
     let changed_nbytes =
         change_several(&path, &changes, &|_| true).map_err(|source| unchanged(&path, source))?;
     for path in names.iter().map(|name| folder.join(name)).chain([path.clone()]) {
-        notes.extend(crate::beside::of_before(&path));
+        notes.extend(crate::stale::beside(&path));
     }
     notes.dedup();
     Ok(Resealed { path, method: EditMethod::InPlace, changed_nbytes, notes })

@@ -1,4 +1,5 @@
 //! A file and the bytes that a journal has of it.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::io;
 
@@ -65,7 +66,9 @@ fn bytes_at<D: Disk>(disk: &D, file: &D::File, at: u64, len: usize) -> io::Resul
 
 /// Where the pieces of so many bytes begin, and how long they are.
 fn pieces(len: u64) -> impl Iterator<Item = (u64, usize)> {
-    (0..len).step_by(PIECE).map(move |at| (at, usize::try_from(len - at).unwrap_or(PIECE).min(PIECE)))
+    (0..len)
+        .step_by(PIECE)
+        .map(move |at| (at, usize::try_from(len.saturating_sub(at)).unwrap_or(PIECE).min(PIECE)))
 }
 
 /// Whether a file is as it was before the edit, as it is to be after it, or in between.

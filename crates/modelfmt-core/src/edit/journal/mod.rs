@@ -14,6 +14,7 @@
 //!
 //! A journal is never held in memory: what is kept of it is where its bytes are. It can be as long as the files that it is about, and everything of it
 //! is checked before bytes of it are used.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod check;
 mod content;
@@ -146,9 +147,9 @@ impl Record {
 impl Journal {
     /// The journal of these changes; `None` if it would be too long.
     pub(super) fn new(id: Id, mut members: Vec<Member>) -> Option<Self> {
-        let mut at = HEAD_LEN as u64 + 4;
+        let mut at = (HEAD_LEN as u64).saturating_add(4);
         for member in &mut members {
-            at = at.saturating_add((MEMBER_LEN + member.name.len()) as u64);
+            at = at.saturating_add((MEMBER_LEN.saturating_add(member.name.len())) as u64);
             for record in &mut member.records {
                 record.place = at.saturating_add(RECORD_LEN as u64);
                 at = record.place.saturating_add(record.before).saturating_add(record.after);

@@ -1,4 +1,5 @@
 //! Reads a journal: what it says of itself first, then its structure, and all of its bytes last.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::io;
 
@@ -59,7 +60,7 @@ fn is_intact<D: Disk>(disk: &D, file: &D::File, len: u64) -> io::Result<bool> {
     let (mut check, mut at, end) = (Check::new(), 0, len.saturating_sub(CHECK_LEN));
     let mut piece = vec![0; usize::try_from(end).unwrap_or(PIECE).min(PIECE)];
     while at < end {
-        let len = usize::try_from(end - at).unwrap_or(PIECE).min(PIECE);
+        let len = usize::try_from(end.saturating_sub(at)).unwrap_or(PIECE).min(PIECE);
         let piece = piece.get_mut(..len).unwrap_or_default();
         disk.read(file, at, piece)?;
         check.update(piece);

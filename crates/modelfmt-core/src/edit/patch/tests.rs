@@ -1,8 +1,10 @@
 //! Edits that stop between any two operations, by a kill and by a loss of power.
 
-use super::super::lock::{Overtaken, lock};
+use super::super::lock::lock;
 use super::super::names::{Id, Temporary, journal_path};
-use super::super::recover::{Recovered, clear_remains, is_interrupted, recover, settle};
+use super::super::overtaken::Overtaken;
+use super::super::recover::{Recovered, clear_remains, recover, settle};
+use super::super::remains::is_interrupted;
 use super::super::stopping::{State, Stopping, masks, read_all};
 use super::super::testing::{Forged, forge};
 use super::*;

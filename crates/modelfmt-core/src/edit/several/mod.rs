@@ -5,11 +5,13 @@ use std::path::Path;
 
 use super::disk::RealDisk;
 use super::guarded::{self, Change, Old};
-use super::lock::{expect_version, lock, overtaken};
+use super::lock::{expect_version, lock};
 use super::names::{is_in_linked_folder, is_same_path, is_through_link};
 use super::new_file::NewFile;
+use super::overtaken::overtaken;
 use super::patch::{patch, write_page};
-use super::recover::{clear_remains, interrupted_by};
+use super::recover::clear_remains;
+use super::remains::interrupted_by;
 use super::replace::replace_name;
 use crate::source::{FileSource, FileVersion, folder_of};
 

@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use super::super::lock::{Overtaken, hold, lock};
+use super::super::lock::{hold, lock};
 use super::super::mark::Mark;
 use super::super::meanwhile::Meanwhile;
 use super::super::names::{Id, JOURNAL_SUFFIX, Temporary, journal_path};
-use super::super::recover::{Recovered, clear_remains, interrupted_by, is_interrupted, recover, settle};
+use super::super::overtaken::Overtaken;
+use super::super::recover::{Recovered, clear_remains, recover, settle};
+use super::super::remains::{interrupted_by, is_interrupted};
 use super::super::stopping::{State, Stopping, masks, read_all};
 use super::super::testing::{Forged, forge};
 use super::*;

@@ -1,12 +1,8 @@
 //! `cargo xtask test`: the one command that runs all tests.
 
-mod needs;
-mod tally;
-
-pub(crate) use tally::{Runner, Tally};
-
 use crate::run::{Result, step};
-use crate::{oracles, python, servers, web, workspace};
+use crate::tally::{Runner, Tally};
+use crate::{needs, oracles, python, servers, web, workspace};
 
 /// The workspace of the programs to copy from.
 pub(crate) const EXAMPLES: &str = "examples/Cargo.toml";

@@ -86,7 +86,7 @@ const OTHERS: &[Need] = &[
 ];
 
 /// Says what is needed, with the Python package and the page if `all`, and fails if some of it is not there.
-pub(super) fn check(all: bool) -> Result {
+pub(crate) fn check(all: bool) -> Result {
     step("what the tests need");
     let needs = || CRATES.iter().chain(OTHERS.iter().filter(|_| all));
     for Need { name, what_for, .. } in needs() {
