@@ -165,7 +165,7 @@ LONG = (
     "convert(path, out + '.apr', compress='lz4', overwrite=True, threads=1)",
     "convert(path, out + '.aero', dry_run=True, cast='f16', threads=1)",
     "load(path, threads=1)",
-    "save(modelfmt.open(path, mmap=True), out + '.aero', tensor_hashes=True, threads=1)",
+    "save(modelfmt.open(path, mmap=True), out + '.aero', tensor_hashes=True, overwrite=True, threads=1)",
     "check(path, threads=1)",
     "inspect(path, hash=True)",
     "diff(path, modelfmt.open(path), threads=1)",

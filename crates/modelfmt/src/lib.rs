@@ -242,7 +242,7 @@ mod show;
 mod signed;
 #[cfg(feature = "sign")]
 mod signed_report;
-#[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
+#[cfg(feature = "sign")]
 mod signed_source;
 #[cfg(not(target_arch = "wasm32"))]
 mod stale;

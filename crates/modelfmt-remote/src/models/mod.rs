@@ -26,7 +26,7 @@ use crate::url::Location;
 /// The URL that a path is, if it is one, of a file or of a folder. An invalid URL is an error that shows nothing but its scheme, because the rest may be secret.
 ///
 /// # Errors
-/// [`Fault::Url`](crate::Fault::Url).
+/// [`Fault::Url`].
 pub fn location(path: &Path) -> Result<Option<Location>> {
     let Some(text) = path.to_str() else { return Ok(None) };
     // A file may be called so; only what is none is taken for a URL of another kind.
