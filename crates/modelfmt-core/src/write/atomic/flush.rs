@@ -16,7 +16,7 @@ pub(super) enum Flush {
 impl Flush {
     /// For many files, where the system can flush them together.
     pub(super) const OF_MANY: Self =
-        if cfg!(all(target_os = "linux", feature = "parallel")) { Self::Together } else { Self::Each };
+        if cfg!(all(target_os = "linux", feature = "syncfs")) { Self::Together } else { Self::Each };
 }
 
 /// Waits for the bytes of a file.
@@ -41,7 +41,7 @@ pub(super) fn names(_: &Path) -> io::Result<()> {
 }
 
 /// Waits for all that was written to the file system of a folder.
-#[cfg(all(target_os = "linux", feature = "parallel"))]
+#[cfg(all(target_os = "linux", feature = "syncfs"))]
 pub(super) fn all(folder: &Path) -> io::Result<()> {
     use rustix::io::Errno;
     #[cfg(test)]
@@ -56,7 +56,7 @@ pub(super) fn all(folder: &Path) -> io::Result<()> {
     }
 }
 
-#[cfg(not(all(target_os = "linux", feature = "parallel")))]
+#[cfg(not(all(target_os = "linux", feature = "syncfs")))]
 pub(super) fn all(_: &Path) -> io::Result<()> {
     Ok(())
 }

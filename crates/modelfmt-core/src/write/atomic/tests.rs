@@ -296,7 +296,7 @@ fn a_link_to_a_file_is_replaced_and_the_file_left_alone() {
 }
 
 /// The disk is waited for twice for all files of a folder, and not for each.
-#[cfg(all(target_os = "linux", feature = "parallel"))]
+#[cfg(all(target_os = "linux", feature = "syncfs"))]
 #[test]
 fn many_files_are_flushed_together() {
     let folder = tempfile::tempdir().unwrap();
