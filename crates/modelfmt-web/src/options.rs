@@ -63,7 +63,9 @@ pub(crate) fn opening(args: &Args) -> Result<OpenOptions> {
 pub(crate) fn conversion(given: Option<&Value>) -> Result<ConvertOptions> {
     let mut options = ConvertOptions::default();
     let mut ordered = Vec::new();
-    for (key, value) in given.and_then(Value::as_object).into_iter().flatten().filter(|(_, value)| !value.is_null()) {
+    for (key, value) in
+        given.and_then(Value::as_object).into_iter().flatten().filter(|(_, value)| !value.is_null())
+    {
         match &**key {
             "rules" => ordered = rules(key, value)?,
             "cast" => options.rules.extend(type_rules(key, value, TypeRule::parse_cast)?),
