@@ -202,8 +202,8 @@ fn assert_sound(source: &Model, files: &Files) {
         let Ok(at) = source.find(info.name) else { continue };
         let known = source.container().info(at).expect("a tensor that was found");
         if known.dtype == info.dtype && known.has_data && info.has_data {
-            let written = model.tensor_at(position).expect("values that were written");
-            let read = source.tensor_at(at).expect("values that were converted");
+            let written = model.tensor(position).expect("values that were written");
+            let read = source.tensor(at).expect("values that were converted");
             assert!(written.bytes() == read.bytes(), "the values of {known:?}");
         }
     }

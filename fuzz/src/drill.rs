@@ -198,7 +198,7 @@ fn checked(container: &(dyn Container + Sync), tensors: &[Tensor<'_>]) -> Result
     for (position, tensor) in tensors.iter().enumerate() {
         let Some(Ok(Values(known))) = &tensor.values else { continue };
         let mut out = vec![0xa5; known.len()];
-        container.read_into_checked(position, 0, &mut out, &claims).expect("what was read before");
+        container.values_into(position, 0, &mut out, Some(&claims)).expect("what was read before");
         assert!(out == **known, "the values of {:?}", tensor.info);
     }
     claims.finish(container, &Execution::sequential()).map_err(|error| match error {
@@ -225,7 +225,7 @@ fn tree(value: &Value) {
 fn beyond(container: &dyn Container, count: usize) {
     for number in [count, usize::MAX] {
         assert!(container.info(number).is_none() && container.location(number).is_err());
-        assert!(container.read(number).is_err() && container.read_into(number, 0, &mut [0]).is_err());
+        assert!(container.read(number).is_err() && container.values_into(number, 0, &mut [0], None).is_err());
     }
     let names = (0..count).filter_map(|number| container.info(number)).map(|info| info.name);
     let longer = names.max_by_key(|name| name.len()).unwrap_or_default().to_owned() + "+";
@@ -266,7 +266,7 @@ fn is_of_pages(error: &str) -> bool {
 fn by_ranges(container: &dyn Container, number: usize, info: TensorInfo<'_>, whole: Result<&[u8], &String>) {
     let read = |offset: u64, len: usize| -> Result<Vec<u8>, AnyError> {
         let mut out = vec![0xa5; len];
-        container.read_into(number, offset, &mut out)?;
+        container.values_into(number, offset, &mut out, None)?;
         Ok(out)
     };
     assert!(read(info.nbytes, 1).is_err(), "beyond the end of {info:?}");
@@ -301,7 +301,7 @@ fn both_statistics(container: &dyn Container, number: usize, info: TensorInfo<'_
     }
     let of_bytes = stats_of_bytes(info.dtype, whole).map_err(|e| e.to_string());
     let of_ranges = stats(info.dtype, info.elements(), |first, out| {
-        container.read_into(number, first / elements * nbytes, out)
+        container.values_into(number, first / elements * nbytes, out, None)
     });
     if of_ranges.as_ref().is_err_and(|error| is_of_pages(&error.to_string())) {
         return;

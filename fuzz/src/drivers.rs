@@ -4,8 +4,10 @@ use std::ops::Range;
 
 use arbitrary::{Arbitrary, Result as Made, Unstructured};
 use modelfmt_core::{
-    AsyncReader, Execution, Fetch, OpenOptions, Reader, Report, Step, Steps, VerifyLevel, author::FileIndex,
+    AsyncReader, Execution, Fetch, OpenFile, Reader, Report, VerifyLevel,
+    author::{FileIndex, OpenSettings},
 };
+use testkit::{Step, Steps};
 
 use super::drill::{Depth, limits};
 use super::model::{Model, Taste};
@@ -35,11 +37,11 @@ struct Order {
 }
 
 /// A reader that is fed sees what one over memory sees, down to the text of errors.
-pub(crate) fn same<I: FileIndex>(bytes: &[u8], options: &OpenOptions) {
+pub(crate) fn same<I: FileIndex>(bytes: &[u8], options: &OpenSettings) {
     agree::<I>(bytes, options, Order { pieces: 7, stride: usize::MAX, excess: false, fails_at: None });
 }
 
-fn agree<I: FileIndex>(bytes: &[u8], options: &OpenOptions, order: Order) {
+fn agree<I: FileIndex>(bytes: &[u8], options: &OpenSettings, order: Order) {
     let (found, failed) = by_hand::<I>(bytes, options, order);
     if failed {
         let is_seen = |(report, values): &Seen| !report.is_ok() || values.iter().any(Result::is_err);
@@ -50,7 +52,7 @@ fn agree<I: FileIndex>(bytes: &[u8], options: &OpenOptions, order: Order) {
 }
 
 /// What is seen, and whether bytes could not be had.
-fn by_hand<I: FileIndex>(bytes: &[u8], options: &OpenOptions, order: Order) -> (Outcome, bool) {
+fn by_hand<I: FileIndex>(bytes: &[u8], options: &OpenSettings, order: Order) -> (Outcome, bool) {
     let len = bytes.len() as u64;
     let piece = (len / order.pieces).max(1);
     let mut steps = Steps::new(len, async |fed| by_future::<I, _>(fed, options).await);
@@ -91,8 +93,8 @@ fn positions(nbytes: impl Iterator<Item = u64>) -> Vec<(usize, usize)> {
     nbytes.take(MAX_TENSORS).map(|nbytes| nbytes.min(MAX_READ) as usize).enumerate().collect()
 }
 
-fn by_source<I: FileIndex>(bytes: &[u8], options: &OpenOptions) -> Outcome {
-    let reader = Reader::<I, _>::open_source(bytes, options).map_err(|error| error.to_string())?;
+fn by_source<I: FileIndex>(bytes: &[u8], options: &OpenSettings) -> Outcome {
+    let reader = Reader::<OpenFile<I, _>>::open_source(bytes, options).map_err(|error| error.to_string())?;
     let mut values = Vec::new();
     for (position, len) in positions(reader.tensors().iter().map(|info| info.nbytes)) {
         let mut out = vec![0; len];
@@ -102,9 +104,10 @@ fn by_source<I: FileIndex>(bytes: &[u8], options: &OpenOptions) -> Outcome {
     Ok((reader.verify_with(VerifyLevel::Full, &Execution::sequential()), values))
 }
 
-async fn by_future<I: FileIndex, S: Fetch>(source: S, options: &OpenOptions) -> Outcome {
-    let reader =
-        AsyncReader::<I, _>::open_source(source, options).await.map_err(|error| error.to_string())?;
+async fn by_future<I: FileIndex, S: Fetch>(source: S, options: &OpenSettings) -> Outcome {
+    let reader = AsyncReader::<OpenFile<I, _>>::open_source(source, options)
+        .await
+        .map_err(|error| error.to_string())?;
     let mut values = Vec::new();
     for (position, len) in positions(reader.tensors().iter().map(|info| info.nbytes)) {
         let mut out = vec![0; len];
@@ -115,7 +118,7 @@ async fn by_future<I: FileIndex, S: Fetch>(source: S, options: &OpenOptions) -> 
 }
 
 /// A format: what compares its drivers, what writes it, and what makes its checksums fit again.
-type Format = (fn(&[u8], &OpenOptions, Order), fn(u8) -> Taste, Write, fn(&mut [u8]));
+type Format = (fn(&[u8], &OpenSettings, Order), fn(u8) -> Taste, Write, fn(&mut [u8]));
 
 const FORMATS: [Format; 9] = [
     (agree::<aero::Index>, |_| roundtrips::AERO, writers::aero, mutate::fix_aero),
@@ -160,7 +163,7 @@ pub fn any(bytes: &[u8], _: Depth) {
         Ok(Some((format, order, file)))
     })();
     if let Ok(Some(((agree, ..), order, file))) = made {
-        agree(&file, &OpenOptions::new(limits()), order);
+        agree(&file, &OpenSettings::new(limits()), order);
     }
 }
 

@@ -54,7 +54,7 @@ fn assert_same(before: &Model, after: &Model, options: &EditOptions, what: &dyn 
         let same = (old.dtype, old.shape, old.has_data) == (new.dtype, new.shape, new.has_data);
         assert!(same, "{}: {old:?} became {new:?}", what());
         assert!(!options.rename.is_empty() || old.name == new.name, "{}: {old:?} became {new:?}", what());
-        match (before.tensor_at(position), after.tensor_at(position)) {
+        match (before.tensor(position), after.tensor(position)) {
             (Ok(old), Ok(new)) => assert!(old.bytes() == new.bytes(), "{}: values of {position}", what()),
             (Err(_), Err(_)) => {}
             (old, new) => panic!("{}: {:?} became {:?}", what(), old.err(), new.err()),

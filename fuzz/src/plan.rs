@@ -7,6 +7,7 @@ use arbitrary::{Arbitrary, Result, Unstructured};
 use modelfmt::{Execution, Model, OpenOptions};
 use modelfmt_core::load::{self, LoadOptions};
 use modelfmt_core::plan::{Pick, PlanOptions, ReadPlan, Runs, Slice, Span, Stride};
+use modelfmt_core::read::Reading;
 use modelfmt_core::{DType, TensorInfo, implied_nbytes};
 
 use super::drill::{Depth, limits};
@@ -157,13 +158,13 @@ fn one(
             let end = plan.ranges().last().map_or(0, |range| range.runs.hull().end);
             assert!(end <= container.file_size(), "{}: byte {end} is planned", info.name);
         }
-        let whole = model.tensor_at(position).map(|tensor| tensor.bytes().to_vec());
+        let whole = model.tensor(position).map(|tensor| tensor.bytes().to_vec());
         let expected = match (&pick.slice, whole) {
             (_, Err(_)) => None,
             (None, Ok(whole)) => Some(whole),
             (Some(slice), Ok(whole)) => slice.of(&info).ok().map(|sliced| gathered(&whole, &sliced.runs)),
         };
-        let part = container.slice_at(position, slice);
+        let part = container.slice(position, slice, Reading::PLAIN);
         if let (Some(expected), Some(_)) = (&expected, &pick.slice) {
             assert_eq!(part.map(|part| part.bytes().to_vec()).ok().as_ref(), Some(expected), "{slice}");
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use modelfmt::Model;
 use modelfmt_core::source::{MemoryFiles, shared_files};
-use modelfmt_core::{Container, Execution, OpenOptions, Reader, VerifyLevel, author::FileIndex};
+use modelfmt_core::{Container, Execution, OpenOptions, VerifyLevel, author::FileIndex};
 use testkit::{CountingAllocator, CountingSource, peak};
 
 use super::drill::{Depth, drill, limits};
@@ -82,24 +82,24 @@ fn bounded_file<I>(bytes: &[u8], depth: Depth, ignore_checksum: bool, bound: usi
 where
     I: FileIndex + Send + Sync,
 {
-    let options = OpenOptions::new(limits()).ignore_checksum(ignore_checksum);
+    let options = OpenOptions::<I>::new().limits(limits()).ignore_checksum(ignore_checksum);
     if depth.is_whole() {
-        drivers::same::<I>(bytes, &options);
+        drivers::same::<I>(bytes, options.settings());
     }
     both(
         bytes,
         depth,
         bound,
-        |b| Reader::<I, _>::open_source(b, &options),
-        |r| Reader::<I, _>::open_source(r, &options),
-        Reader::source,
+        |b| options.open_source(b),
+        |r| options.open_source(r),
+        |reader| reader.source(),
     )
 }
 
 pub fn aero(bytes: &[u8], depth: Depth) {
     let options = aero::OpenOptions::new().limits(limits());
     if depth.is_whole() {
-        drivers::same::<aero::Index>(bytes, options.as_ref());
+        drivers::same::<aero::Index>(bytes, options.settings());
         if let Ok(reader) = options.open_source(bytes) {
             verified(&reader);
         }
@@ -119,13 +119,13 @@ fn verified(reader: &aero::Reader<&[u8]>) {
     let report = reader.verify_with(VerifyLevel::Full, &Execution::sequential());
     let mut budget = MAX_VERIFIED;
     for position in 0..reader.tensor_count() {
-        let Ok(plain) = reader.tensor_at(position) else { continue };
+        let Ok(plain) = reader.tensor(position) else { continue };
         let nbytes = plain.bytes().len() as u64;
         let Some(rest) = budget.checked_sub(nbytes) else { break };
         budget = rest;
         let third = nbytes / 3..nbytes - nbytes / 3;
-        let whole = reader.tensor_at_checked(position).map(|tensor| tensor.bytes().to_vec());
-        let part = reader.read_range_at_checked(position, third.clone()).map(|bytes| bytes.to_vec());
+        let whole = reader.checked().tensor(position).map(|tensor| tensor.bytes().to_vec());
+        let part = reader.checked().read_range(position, third.clone()).map(|bytes| bytes.to_vec());
         let third = third.start as usize..third.end as usize;
         for (found, expected) in [(whole, plain.bytes()), (part, &plain.bytes()[third])] {
             match found {

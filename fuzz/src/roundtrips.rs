@@ -3,6 +3,7 @@
 use arbitrary::{Arbitrary, Result, Unstructured};
 use modelfmt_core::write::MemoryFolder;
 use modelfmt_core::{Container, DType, Execution, VerifyLevel};
+use oinf::ReaderExt as _;
 
 use super::drill::Depth;
 use super::ggufs;

@@ -92,7 +92,7 @@ fn sealed(vectors: &Object, name: &str, bytes: Vec<u8>) -> Sealed {
 }
 
 fn options(access: &Access) -> OpenOptions {
-    OpenOptions::new().limits(limits()).access(access.clone())
+    OpenOptions::new().limits(limits()).with_extension(access.clone())
 }
 
 fn open<'a>(bytes: &'a [u8], access: &Access) -> std::result::Result<Reader<&'a [u8]>, apr2::Error> {
@@ -132,7 +132,14 @@ impl Case<'_> {
         if depth.is_whole() && self.sealed.bytes != SEALED[4].bytes {
             let options = options(&self.access);
             let bound = open_bound(bytes.len());
-            both(bytes, depth, bound, |b| options.open_source(b), |r| options.open_source(r), Reader::source);
+            both(
+                bytes,
+                depth,
+                bound,
+                |b| options.open_source(b),
+                |r| options.open_source(r),
+                |reader| reader.source(),
+            );
         }
         self.check(bytes);
     }
@@ -150,13 +157,13 @@ impl Case<'_> {
         for (position, info) in reader.tensors().iter().enumerate() {
             let (name, sealed) = &self.sealed.tensors[position];
             assert_eq!(info.name, name, "the name of tensor {position}");
-            match reader.tensor_at(position) {
+            match reader.tensor(position) {
                 Ok(values) => assert!(values.bytes() == *sealed, "{name} is not what was sealed"),
                 Err(_) if is_locked => {}
                 Err(error) => assert!(!report.is_ok(), "verify finds nothing, but {error}"),
             }
             let half = sealed.len() as u64 / 2;
-            if let Ok(values) = reader.read_range_at(position, half..sealed.len() as u64) {
+            if let Ok(values) = reader.read_range(position, half..sealed.len() as u64) {
                 assert!(*values == sealed[half as usize..], "a part of {name} is not what was sealed");
             }
         }
@@ -291,7 +298,7 @@ pub fn segments(bytes: &[u8], _: Depth) {
         let at = stored.offset.expect("where it is") as usize;
         let all = at..at + stored.stored_nbytes as usize;
         let is_compressed = stored.stored_nbytes != len + len.div_ceil(*step) * tag;
-        let found = reader.read_range_at(position, begin..end);
+        let found = reader.read_range(position, begin..end);
         if let Ok(found) = &found {
             assert!(**found == sealed[begin as usize..end as usize], "{name} is not what was sealed");
         }

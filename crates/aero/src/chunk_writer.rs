@@ -250,7 +250,7 @@ impl Stored {
 /// [`WriteOptions::chunk`](crate::WriteOptions::chunk). This is for files that are not models.
 ///
 /// ```
-/// use aero::{ChunkFlags, ChunkWriter, FourCC, NewChunk, Reader};
+/// use aero::{ChunkFlags, ChunkWriter, FourCC, NewChunk, Reader, ReaderExt as _};
 /// use modelfmt_core::write::MemoryFile;
 ///
 /// let chunks = vec![

@@ -127,8 +127,8 @@
 //! }
 //! report.into_result()?;                           // an error if anything was found
 //!
-//! let w = model.tensor_checked("t.f32")?;         // by its hash_b3
-//! let part = model.read_range_at_checked(1, 8..16)?; // by the pages that it touches
+//! let w = model.checked().tensor("t.f32")?;         // by its hash_b3
+//! let part = model.checked().read_range(1, 8..16)?; // by the pages that it touches
 //! assert_eq!(*part, w.bytes()[8..16]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -249,12 +249,14 @@ pub use layout::Plan;
 pub use options::{DEFAULT_SHARD_SIZE, WriteOptions};
 pub use origin::is_from_gguf;
 pub use pages::{DEFAULT_PAGE_SIZE, PageHashes};
-pub use pinned::HeadProof;
-pub use reader::{AsyncReader, OpenOptions, Reader};
+pub use pinned::{HeadProof, open_pinned, open_pinned_async};
+pub use reader::{AsyncReader, OpenOptions, Reader, ReaderExt};
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::save;
 #[cfg(feature = "set")]
-pub use set::{AsyncSetReader, SetFile, SetIndex, SetPart, SetPlan, SetReader, VerifiedFiles, sha256};
+pub use set::{
+    AsyncSetReader, SetFile, SetIndex, SetPart, SetPlan, SetReader, SetReaderExt, VerifiedFiles, sha256,
+};
 pub use tidx::Entry;
 pub use wire::{ChunkFlags, FourCC, can_hold};
 

@@ -10,7 +10,7 @@ use modelfmt_core::proof::{
     AsyncVerifiedSource, HashProof, Page, Part as Proved, Proof, ProofError, VerifiedSource,
 };
 use modelfmt_core::{
-    Fetch, Limits, Part, Reader as SharedReader, Source,
+    Fetch, Limits, Part, Source,
     author::{Cursor, FileIndex as _, now, parse_fetched},
 };
 
@@ -59,68 +59,68 @@ struct Region {
     is_compressed: bool,
 }
 
-impl OpenOptions {
-    /// Opens the AERO file that `source` holds if the BLAKE3 of its bytes before its payloads is `hash` (what
-    /// [`Reader::pin`] says about a file), and serves no byte of its index and its values that this does not prove.
-    ///
-    /// ```
-    /// use aero::{OpenOptions, Reader};
-    ///
-    /// # let path = "../../testdata/aero/hashes.aero";
-    /// let bytes = std::fs::read(path)?;
-    /// let pin = Reader::from_source(&bytes)?.pin()?.ok_or("its head is not in front")?; // keep it where it is safe
-    ///
-    /// let model = OpenOptions::new().open_pinned(bytes.clone(), pin)?;
-    /// assert!(model.tensor("t.f32").is_ok());
-    /// let mut other = bytes;
-    /// if let Some(byte) = other.get_mut(60) {
-    ///     *byte ^= 1; // of the identity
-    /// }
-    /// assert!(OpenOptions::new().open_pinned(other, pin).is_err());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`open_source`](Self::open_source); if its head has another hash; [`Fault::Unpinnable`] if not all hangs on it.
-    pub fn open_pinned<S: Source + Sync>(
-        &self,
-        source: S,
-        hash: [u8; 32],
-    ) -> Result<Reader<VerifiedSource<S, HeadProof>>> {
-        let name = source.name().map(std::borrow::Cow::into_owned);
-        let opened = now(async {
-            let proof = HeadProof::new(&source, hash, self.shared.limits_ref()).await?;
-            let source = VerifiedSource::new(source, proof);
-            let index = Arc::new(parse_fetched(Index::parser(source.len(), &self.shared), &source).await?);
-            source.proof().learn(&index);
-            Ok((index, source))
-        });
-        let (index, source) = opened.map_err(|error: Error| error.in_source(name.map(Into::into)))?;
-        Ok(SharedReader::with_index(index, source)?.into())
-    }
-
-    /// As [`open_pinned`](Self::open_pinned), for an asynchronous source.
-    ///
-    /// # Errors
-    /// As [`open_pinned`](Self::open_pinned).
-    pub async fn open_pinned_async<S: Fetch>(
-        &self,
-        source: S,
-        hash: [u8; 32],
-    ) -> Result<AsyncReader<AsyncVerifiedSource<S, HeadProof>>> {
-        let proof = HeadProof::new(&source, hash, self.shared.limits_ref()).await?;
-        let source = AsyncVerifiedSource::new(source, proof);
-        let index = Arc::new(parse_fetched(Index::parser(source.size(), &self.shared), &source).await?);
+/// Opens the AERO file that `source` holds if the BLAKE3 of its bytes before its payloads is `hash` (what
+/// [`pin`](crate::ReaderExt::pin) says about a file), and serves no byte of its index and its values that this does not prove.
+///
+/// ```
+/// use aero::{OpenOptions, Reader, ReaderExt, open_pinned};
+///
+/// # let path = "../../testdata/aero/hashes.aero";
+/// let bytes = std::fs::read(path)?;
+/// let pin = Reader::from_source(&bytes)?.pin()?.ok_or("its head is not in front")?; // keep it where it is safe
+///
+/// let model = open_pinned(bytes.clone(), pin, &OpenOptions::new())?;
+/// assert!(model.tensor("t.f32").is_ok());
+/// let mut other = bytes;
+/// if let Some(byte) = other.get_mut(60) {
+///     *byte ^= 1; // of the identity
+/// }
+/// assert!(open_pinned(other, pin, &OpenOptions::new()).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// As [`OpenOptions::open_source`]; if its head has another hash; [`Fault::Unpinnable`] if not all hangs on it.
+pub fn open_pinned<S: Source + Sync>(
+    source: S,
+    hash: [u8; 32],
+    options: &OpenOptions,
+) -> Result<Reader<VerifiedSource<S, HeadProof>>> {
+    let name = source.name().map(std::borrow::Cow::into_owned);
+    let settings = options.settings();
+    let opened = now(async {
+        let proof = HeadProof::new(&source, hash, settings.limits_ref()).await?;
+        let source = VerifiedSource::new(source, proof);
+        let index = Arc::new(parse_fetched(Index::parser(source.len(), settings), &source).await?);
         source.proof().learn(&index);
-        AsyncReader::with_index(index, source)
-    }
+        Ok((index, source))
+    });
+    let (index, source) = opened.map_err(|error: Error| error.in_source(name.map(Into::into)))?;
+    Reader::with_index(index, source)
+}
+
+/// [`open_pinned`] for an asynchronous source.
+///
+/// # Errors
+/// As [`open_pinned`].
+pub async fn open_pinned_async<S: Fetch>(
+    source: S,
+    hash: [u8; 32],
+    options: &OpenOptions,
+) -> Result<AsyncReader<AsyncVerifiedSource<S, HeadProof>>> {
+    let settings = options.settings();
+    let proof = HeadProof::new(&source, hash, settings.limits_ref()).await?;
+    let source = AsyncVerifiedSource::new(source, proof);
+    let index = Arc::new(parse_fetched(Index::parser(source.size(), settings), &source).await?);
+    source.proof().learn(&index);
+    AsyncReader::with_index(index, source)
 }
 
 impl HeadProof {
     /// Reads the head of a file, and checks it.
     ///
     /// # Errors
-    /// As [`OpenOptions::open_pinned`].
+    /// As [`open_pinned`].
     pub async fn new<S: Fetch>(source: &S, hash: [u8; 32], limits: &Limits) -> Result<Self> {
         let file_len = source.size();
         // Nothing that the header says counts before the hash is right, except for how much there is to be hashed.

@@ -1,4 +1,4 @@
-//! Opens AERO files: what [`modelfmt_core::Reader`] asks of the format, and the reader with what only AERO has.
+//! Opens AERO files: what a reader asks of the format, and the reader with what only AERO has.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 use modelfmt_core::claims::{FileClaims, Wanted};
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{
-    Bytes, Encoding, Execution, Fetch, Location, Part, Report, Source, TensorTable, VerifyLevel,
-    author::{FileIndex, now},
+    Bytes, Encoding, Execution, Fetch, Location, OpenFile, Part, Report, Source, TensorTable, VerifyLevel,
+    author::{FileIndex, OpenSettings, Opened as _, now},
 };
 
 use crate::chunks::Content;
@@ -19,18 +19,24 @@ use crate::pages::PageHashes;
 use crate::parser::IndexParser;
 use crate::wire::FourCC;
 
-modelfmt_core::reader! {
-    "AERO", Index, Result, Object;
+/// How an AERO file is opened.
+pub type OpenOptions = modelfmt_core::OpenOptions<Index>;
 
-    /// How an AERO file is opened.
-    pub struct OpenOptions;
+/// An open AERO file: its [`Index`] and the source of its bytes. Methods whose names do not end in
+/// `_checked` look at no hash of values.
+pub type Reader<S> = modelfmt_core::Reader<OpenFile<Index, S>>;
 
-    /// An open AERO file: its [`Index`] and the source of its bytes. Methods whose names do not end in
-    /// `_checked` look at no hash of values.
-    pub struct Reader<S>;
+/// An open AERO file over bytes that arrive later, such as from an object store.
+pub type AsyncReader<S> = modelfmt_core::AsyncReader<OpenFile<Index, S>>;
 
-    /// An open AERO file over bytes that arrive later, such as from an object store.
-    pub struct AsyncReader<S>;
+impl Index {
+    /// Parses the index from the bytes of a file, with the default options.
+    ///
+    /// # Errors
+    /// As [`OpenOptions::open_source`].
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        Self::parse_bytes(bytes)
+    }
 }
 
 impl FileIndex for Index {
@@ -38,8 +44,8 @@ impl FileIndex for Index {
     type Parser = IndexParser;
     type Metadata<'a> = Object;
 
-    fn parser(file_len: u64, options: &modelfmt_core::OpenOptions) -> IndexParser {
-        IndexParser::new(file_len, options.limits_ref().clone()).one_in(options.set_files())
+    fn parser(file_len: u64, settings: &OpenSettings) -> IndexParser {
+        IndexParser::new(file_len, settings.limits_ref().clone()).one_in(settings.set_files())
     }
 
     fn file_len(&self) -> u64 {
@@ -142,18 +148,47 @@ impl FileIndex for Index {
     }
 }
 
-/// What only AERO has: chunks and the manifest.
-impl<S: Source> Reader<S> {
+/// What only AERO has: chunks, the manifest, hashes of pages.
+pub trait ReaderExt {
     /// The content of a chunk: decompressed if it is compressed, and verified by its BLAKE3.
     ///
     /// Reads all of it: for the weights of a shard, ask for tensors instead.
     ///
     /// # Errors
     /// [`Fault::NoChunk`], [`Error::Io`]; [`Fault::Hash`] and others if the chunk is damaged; [`Error::Limit`].
-    pub fn chunk(&self, fourcc: FourCC, name: &str) -> Result<Content<'_>> {
+    fn chunk(&self, fourcc: FourCC, name: &str) -> Result<Content<'_>>;
+
+    /// The content of the chunk at a position in TOC order.
+    ///
+    /// # Errors
+    /// As [`chunk`](Self::chunk).
+    fn chunk_at(&self, position: usize) -> Result<Content<'_>>;
+
+    /// The BLAKE3 of the file's bytes before its payloads: header, TOC and names, with the hashes of all chunks. `None` if
+    /// they do not stand before the payloads.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    fn pin(&self) -> Result<Option<[u8; 32]>>;
+
+    /// The manifest (MMSG). `None` if the file has none.
+    ///
+    /// # Errors
+    /// As [`chunk`](Self::chunk); also if it does not decode.
+    fn manifest(&self) -> Result<Option<Object>>;
+
+    /// The page hashes of a shard; `None` if the file has none for it.
+    ///
+    /// # Errors
+    /// As [`chunk`](Self::chunk); [`Fault::Pages`] and others if they do not fit the shard.
+    fn page_hashes(&self, shard_id: u64) -> Result<Option<Arc<PageHashes>>>;
+}
+
+impl<S: Source> ReaderExt for Reader<S> {
+    fn chunk(&self, fourcc: FourCC, name: &str) -> Result<Content<'_>> {
         match self.index().find_chunk(fourcc, name) {
             Some(position) => self.chunk_at(position),
-            None => Err(self.shared.named(Error::Malformed {
+            None => Err(self.named(Error::Malformed {
                 part: Part::named("chunk", name),
                 at: self.index().header.toc_offset,
                 fault: Fault::NoChunk,
@@ -161,42 +196,24 @@ impl<S: Source> Reader<S> {
         }
     }
 
-    /// The content of the chunk at a position in TOC order, as [`chunk`](Self::chunk) gives it.
-    ///
-    /// # Errors
-    /// As [`chunk`](Self::chunk).
-    pub fn chunk_at(&self, position: usize) -> Result<Content<'_>> {
-        now(self.index().content(self.source(), position)).map_err(|error| self.shared.named(error))
+    fn chunk_at(&self, position: usize) -> Result<Content<'_>> {
+        now(self.index().content(self.source(), position)).map_err(|error| self.named(error))
     }
 
-    /// The BLAKE3 of the file's bytes before its payloads: header, TOC and names, with the hashes of all chunks. `None` if
-    /// they do not stand before the payloads.
-    ///
-    /// # Errors
-    /// [`Error::Io`].
-    pub fn pin(&self) -> Result<Option<[u8; 32]>> {
+    fn pin(&self) -> Result<Option<[u8; 32]>> {
         let Some(end) = self.index().payloads_start() else { return Ok(None) };
-        let head =
-            now(crate::contents::read(self.source(), 0..end)).map_err(|error| self.shared.named(error))?;
+        let head = now(crate::contents::read(self.source(), 0..end)).map_err(|error| self.named(error))?;
         Ok(Some(*blake3::hash(&head).as_bytes()))
     }
 
-    /// The manifest (MMSG). `None` if the file has none.
-    ///
-    /// # Errors
-    /// As [`chunk`](Self::chunk); also if it does not decode.
-    pub fn manifest(&self) -> Result<Option<Object>> {
-        now(self.index().manifest(self.source())).map_err(|error| self.shared.named(error))
+    fn manifest(&self) -> Result<Option<Object>> {
+        now(self.index().manifest(self.source())).map_err(|error| self.named(error))
     }
 
-    /// The page hashes of a shard; `None` if the file has none for it.
-    ///
-    /// # Errors
-    /// As [`chunk`](Self::chunk); [`Fault::Pages`] and others if they do not fit the shard.
-    pub fn page_hashes(&self, shard_id: u64) -> Result<Option<Arc<PageHashes>>> {
+    fn page_hashes(&self, shard_id: u64) -> Result<Option<Arc<PageHashes>>> {
         match self.index().shard_chunk(shard_id) {
             Some(shard) => {
-                now(self.index().pages_of(self.source(), shard)).map_err(|error| self.shared.named(error))
+                now(self.index().pages_of(self.source(), shard)).map_err(|error| self.named(error))
             }
             None => Ok(None),
         }

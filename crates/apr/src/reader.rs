@@ -1,4 +1,4 @@
-//! Opens APR files: what [`modelfmt_core::Reader`] asks of the format.
+//! Opens APR files: what a reader asks of the format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -7,8 +7,9 @@ use std::sync::Arc;
 use modelfmt_core::claims::{FileClaims, Wanted};
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{
-    AlignedBuf, Bytes, Execution, Fetch, Location, Part, Report, TensorInfo, TensorTable, VerifyLevel,
-    author::{Extent, FileIndex},
+    AlignedBuf, Bytes, Execution, Fetch, Location, OpenFile, Part, Report, TensorInfo, TensorTable,
+    VerifyLevel,
+    author::{Extent, FileIndex, OpenSettings},
 };
 
 use crate::error::{Error, Fault, Result, malformed};
@@ -16,27 +17,14 @@ use crate::index::Index;
 use crate::metadata::Metadata;
 use crate::parser::IndexParser;
 
-modelfmt_core::reader! {
-    "APR", Index, Result, &Metadata;
+/// How an APR file is opened: limits, and whether its header must match its checksum.
+pub type OpenOptions = modelfmt_core::OpenOptions<Index>;
 
-    /// How an APR file is opened: limits, and whether its header must match its checksum.
-    pub struct OpenOptions;
+/// An open APR file: its [`Index`] and the source of its bytes.
+pub type Reader<S> = modelfmt_core::Reader<OpenFile<Index, S>>;
 
-    /// An open APR file: its [`Index`] and the source of its bytes.
-    pub struct Reader<S>;
-
-    /// An open APR file over bytes that arrive later, such as from an object store.
-    pub struct AsyncReader<S>;
-}
-
-impl OpenOptions {
-    /// Opens a file whose header does not match its checksum, to see what is left of it. `verify` reports it anyway.
-    #[must_use]
-    pub fn ignore_checksum(mut self, ignore: bool) -> Self {
-        self.shared = self.shared.ignore_checksum(ignore);
-        self
-    }
-}
+/// An open APR file over bytes that arrive later, such as from an object store.
+pub type AsyncReader<S> = modelfmt_core::AsyncReader<OpenFile<Index, S>>;
 
 impl Index {
     fn placed(&self, position: usize) -> Result<(TensorInfo<'_>, Extent)> {
@@ -55,13 +43,23 @@ impl Index {
     }
 }
 
+impl Index {
+    /// Parses the index from the bytes of a file, with the default options.
+    ///
+    /// # Errors
+    /// As [`OpenOptions::open_source`].
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        Self::parse_bytes(bytes)
+    }
+}
+
 impl FileIndex for Index {
     type Fault = Fault;
     type Parser = IndexParser;
     type Metadata<'a> = &'a Metadata;
 
-    fn parser(file_len: u64, options: &modelfmt_core::OpenOptions) -> IndexParser {
-        IndexParser::new(file_len, options.limits_ref().clone(), !options.ignores_checksum())
+    fn parser(file_len: u64, settings: &OpenSettings) -> IndexParser {
+        IndexParser::new(file_len, settings.limits_ref().clone(), !settings.ignores_checksum())
     }
 
     fn file_len(&self) -> u64 {

@@ -116,8 +116,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! If ranges arrive later, as from an object store, use [`AsyncReader`]. [`StreamingLoader`] loads only the metadata, only the index, or one tensor;
-//! [`prefetch()`] loads several tensors in few reads.
+//! If ranges arrive later, as from an object store, use [`AsyncReader`].
 //!
 //! # Verifying
 //!
@@ -214,7 +213,6 @@ mod index;
 mod layout;
 mod metadata;
 mod parser;
-mod prefetch;
 mod reader;
 #[cfg(not(target_arch = "wasm32"))]
 mod save;
@@ -225,7 +223,6 @@ pub mod seal;
 mod sealed;
 mod set;
 mod stored;
-mod stream;
 mod values;
 mod verify;
 mod wire;
@@ -236,7 +233,6 @@ pub use error::{EditError, Error, Fault, Result, SealFault, WriteError};
 pub use index::{Generation, Index, Sections};
 pub use layout::{Alignment, Compression, Plan, WriteOptions};
 pub use metadata::{MelFilterbank, Metadata, Quantization};
-pub use prefetch::{Prefetched, prefetch};
 pub use reader::{AsyncReader, OpenOptions, Reader};
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::save;
@@ -244,7 +240,6 @@ pub use save::save;
 #[cfg_attr(docsrs, doc(cfg(feature = "encrypt")))]
 pub use sealed::Written;
 pub use set::{AsyncSetReader, SetIndex, SetPlan, SetReader, Shard, shard_crc};
-pub use stream::StreamingLoader;
 pub use wire::{Flags, can_hold};
 
 // What every format crate has of modelfmt-core.

@@ -1,4 +1,4 @@
-//! Opens APR2 and APR1 files: what [`modelfmt_core::Reader`] asks of the format.
+//! Opens APR2 and APR1 files: what a reader asks of the format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -6,35 +6,34 @@ use std::sync::Arc;
 
 use modelfmt_core::claims::{FileClaims, Wanted};
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{Bytes, Execution, Fetch, Location, Report, TensorTable, VerifyLevel, author::FileIndex};
+use modelfmt_core::{
+    Bytes, Execution, Fetch, Location, OpenFile, Report, TensorTable, VerifyLevel,
+    author::{FileIndex, OpenSettings},
+};
 
 use crate::error::{Fault, Result};
 use crate::index::{Generation, Index};
 use crate::metadata::Metadata;
 use crate::parser::IndexParser;
 
-modelfmt_core::reader! {
-    "APR2", Index, Result, &Metadata;
+/// How an APR2 or APR1 file is opened.
+pub type OpenOptions = modelfmt_core::OpenOptions<Index>;
 
-    /// How an APR2 or APR1 file is opened.
-    pub struct OpenOptions;
+/// An open APR2 or APR1 file: its [`Index`] and the source of its bytes.
+///
+/// Reading a compressed tensor piece after piece takes linear time.
+pub type Reader<S> = modelfmt_core::Reader<OpenFile<Index, S>>;
 
-    /// An open APR2 or APR1 file: its [`Index`] and the source of its bytes.
+/// An open APR2 file over bytes that arrive later, such as from an object store.
+pub type AsyncReader<S> = modelfmt_core::AsyncReader<OpenFile<Index, S>>;
+
+impl Index {
+    /// Parses the index from the bytes of a file, with the default options.
     ///
-    /// Reading a compressed tensor piece after piece takes linear time.
-    pub struct Reader<S>;
-
-    /// An open APR2 file over bytes that arrive later, such as from an object store.
-    pub struct AsyncReader<S>;
-}
-
-#[cfg(feature = "sign")]
-#[cfg_attr(docsrs, doc(cfg(feature = "sign")))]
-impl OpenOptions {
-    /// What is demanded of a sealed file, and what opens it.
-    #[must_use]
-    pub fn access(self, access: crate::seal::Access) -> Self {
-        Self { shared: self.shared.with_extension(Arc::new(access)) }
+    /// # Errors
+    /// As [`OpenOptions::open_source`].
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        Self::parse_bytes(bytes)
     }
 }
 
@@ -43,10 +42,10 @@ impl FileIndex for Index {
     type Parser = IndexParser;
     type Metadata<'a> = &'a Metadata;
 
-    fn parser(file_len: u64, options: &modelfmt_core::OpenOptions) -> IndexParser {
-        let parser = IndexParser::new(file_len, options.limits_ref().clone());
+    fn parser(file_len: u64, settings: &OpenSettings) -> IndexParser {
+        let parser = IndexParser::new(file_len, settings.limits_ref().clone());
         #[cfg(feature = "sign")]
-        let parser = parser.with_access(options.extension());
+        let parser = parser.with_access(settings.extension());
         parser
     }
 

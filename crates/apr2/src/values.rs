@@ -14,10 +14,6 @@ use crate::stored::Stored;
 const PARALLEL: u64 = 4 << 20;
 
 impl Tensors {
-    pub(crate) fn position(&self, name: &str) -> Result<usize> {
-        self.table().find(name).ok_or_else(|| Error::NotFound { name: name.to_owned() })
-    }
-
     /// The values of a tensor; decompressed on as many threads as `work` says, or as its size deserves.
     pub(crate) async fn read<'s>(
         &self,

@@ -80,7 +80,7 @@ fn read(bencher: Bencher<'_, '_>, form: Form) {
     let mut values = vec![0; model.info(tensor).unwrap().nbytes as usize];
     bencher
         .counter(BytesCount::of_slice(&values))
-        .bench_local(|| model.read_into(tensor, 0, black_box(&mut values)).unwrap());
+        .bench_local(|| model.values_into(tensor, 0, black_box(&mut values), None).unwrap());
 }
 
 /// On one thread: how the work is shared is [`Execution`]'s affair.

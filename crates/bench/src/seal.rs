@@ -154,7 +154,7 @@ impl Loaded {
         good.load(work)?;
         ensure(good.memory == values, || "what was loaded is not what was sealed".to_owned())?;
         let locked = Model::open(path)?;
-        ensure(locked.tensor_at(0).is_err(), || "a tensor is read without a key".to_owned())?;
+        ensure(locked.tensor(0).is_err(), || "a tensor is read without a key".to_owned())?;
         let file = File::options().read(true).write(true).open(path)?;
         let middle = file.metadata()?.len() / 2;
         flip(&file, middle)?;

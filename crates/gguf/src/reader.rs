@@ -1,25 +1,34 @@
-//! Opens GGUF files: what [`modelfmt_core::Reader`] asks of the format.
+//! Opens GGUF files: what a reader asks of the format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{Execution, Fetch, Limits, Report, TensorTable, VerifyLevel, author::FileIndex};
+use modelfmt_core::{
+    Execution, Fetch, Limits, OpenFile, Report, TensorTable, VerifyLevel,
+    author::{FileIndex, OpenSettings},
+};
 
 use crate::error::{Fault, Result};
 use crate::index::Index;
 use crate::metadata::Metadata;
 use crate::parser::IndexParser;
 
-modelfmt_core::reader! {
-    "GGUF", Index, Result, &Metadata;
+/// How a GGUF file is opened. The limit `index_len` caps everything before the data, and `metadata_len` the values in it.
+pub type OpenOptions = modelfmt_core::OpenOptions<Index>;
 
-    /// How a GGUF file is opened. The limit `index_len` caps everything before the data, and `metadata_len` the values in it.
-    pub struct OpenOptions;
+/// An open GGUF file: its [`Index`] and the source of its bytes.
+pub type Reader<S> = modelfmt_core::Reader<OpenFile<Index, S>>;
 
-    /// An open GGUF file: its [`Index`] and the source of its bytes.
-    pub struct Reader<S>;
+/// An open GGUF file over bytes that arrive later, such as from an object store.
+pub type AsyncReader<S> = modelfmt_core::AsyncReader<OpenFile<Index, S>>;
 
-    /// An open GGUF file over bytes that arrive later, such as from an object store.
-    pub struct AsyncReader<S>;
+impl Index {
+    /// Parses the index from the bytes of a file, with the default options.
+    ///
+    /// # Errors
+    /// As [`OpenOptions::open_source`].
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        Self::parse_bytes(bytes)
+    }
 }
 
 impl FileIndex for Index {
@@ -34,8 +43,8 @@ impl FileIndex for Index {
         limits
     }
 
-    fn parser(file_len: u64, options: &modelfmt_core::OpenOptions) -> IndexParser {
-        IndexParser::new(file_len, options.limits_ref().clone())
+    fn parser(file_len: u64, settings: &OpenSettings) -> IndexParser {
+        IndexParser::new(file_len, settings.limits_ref().clone())
     }
 
     fn file_len(&self) -> u64 {

@@ -1,32 +1,32 @@
-//! Opens MAG files: what [`modelfmt_core::Reader`] asks of the format.
+//! Opens MAG files: what a reader asks of the format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{Execution, Fetch, Report, TensorTable, VerifyLevel, author::FileIndex};
+use modelfmt_core::{
+    Execution, Fetch, OpenFile, Report, TensorTable, VerifyLevel,
+    author::{FileIndex, OpenSettings},
+};
 
 use crate::error::{Fault, Result};
 use crate::index::Index;
 use crate::parser::IndexParser;
 
-modelfmt_core::reader! {
-    "MAG", Index, Result, &Object;
+/// How a MAG file is opened: limits, and whether its checksum must match.
+pub type OpenOptions = modelfmt_core::OpenOptions<Index>;
 
-    /// How a MAG file is opened: limits, and whether its checksum must match.
-    pub struct OpenOptions;
+/// An open MAG file: its [`Index`] and the source of its bytes.
+pub type Reader<S> = modelfmt_core::Reader<OpenFile<Index, S>>;
 
-    /// An open MAG file: its [`Index`] and the source of its bytes.
-    pub struct Reader<S>;
+/// An open MAG file over bytes that arrive later, such as from an object store.
+pub type AsyncReader<S> = modelfmt_core::AsyncReader<OpenFile<Index, S>>;
 
-    /// An open MAG file over bytes that arrive later, such as from an object store.
-    pub struct AsyncReader<S>;
-}
-
-impl OpenOptions {
-    /// Opens a file whose checksum does not match, to see what is left of it. `verify` reports it anyway.
-    #[must_use]
-    pub fn ignore_checksum(mut self, ignore: bool) -> Self {
-        self.shared = self.shared.ignore_checksum(ignore);
-        self
+impl Index {
+    /// Parses the index from the bytes of a file, with the default options.
+    ///
+    /// # Errors
+    /// As [`OpenOptions::open_source`].
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        Self::parse_bytes(bytes)
     }
 }
 
@@ -35,8 +35,8 @@ impl FileIndex for Index {
     type Parser = IndexParser;
     type Metadata<'a> = &'a Object;
 
-    fn parser(file_len: u64, options: &modelfmt_core::OpenOptions) -> IndexParser {
-        IndexParser::new(file_len, options.limits_ref().clone(), !options.ignores_checksum())
+    fn parser(file_len: u64, settings: &OpenSettings) -> IndexParser {
+        IndexParser::new(file_len, settings.limits_ref().clone(), !settings.ignores_checksum())
     }
 
     fn file_len(&self) -> u64 {

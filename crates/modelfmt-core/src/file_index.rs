@@ -15,9 +15,9 @@ use crate::execution::Execution;
 use crate::extent::Extent;
 use crate::fetch::Fetch;
 use crate::limits::Limits;
-use crate::options::OpenOptions;
-use crate::parse::Parser;
+use crate::parse::{Parser, parse_source};
 use crate::report::{Report, VerifyLevel};
+use crate::settings::OpenSettings;
 use crate::table::{Encoding, Location, TensorTable};
 use crate::value::{Object, Value};
 
@@ -40,8 +40,17 @@ pub trait FileIndex: Sized {
         Limits::default()
     }
 
+    /// Parses the index of a file that is in memory, with the default settings. For a file that is read in parts, open a reader.
+    ///
+    /// # Errors
+    /// The first rule that it breaks; [`Error::Limit`].
+    fn parse_bytes(bytes: &[u8]) -> Result<Self, Error<Self::Fault>> {
+        let settings = OpenSettings::new(Self::default_limits());
+        parse_source(Self::parser(bytes.len() as u64, &settings), &bytes)
+    }
+
     /// A parser for a file of `file_len` bytes.
-    fn parser(file_len: u64, options: &OpenOptions) -> Self::Parser;
+    fn parser(file_len: u64, settings: &OpenSettings) -> Self::Parser;
 
     /// The length of the file that this is the index of.
     fn file_len(&self) -> u64;

@@ -1,6 +1,6 @@
 //! How model files are read and written, whatever their format: where bytes come from ([`Source`],
 //! [`Files`](source::Files)) and go to ([`mod@write`]), how an untrusted file is taken apart ([`author`],
-//! [`Limits`]) and read ([`Reader`], [`SetReader`]), and what can be said about one ([`Error`], [`Report`]).
+//! [`Limits`]) and read ([`Reader`]), and what can be said about one ([`Error`], [`Report`]).
 //!
 //! The types that describe tensors ([`DType`], [`TensorInfo`], [`TensorView`]) come from the crate `tensor-core`, which is re-exported here.
 //!
@@ -116,10 +116,7 @@
 //! ([`ViewError::Endianness`]); copying and decoding swap bytes.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod async_reader;
-mod async_reader_macro;
 pub mod author;
-mod checked;
 pub mod claims;
 mod container;
 #[cfg(feature = "crc32")]
@@ -132,7 +129,6 @@ mod execution;
 mod extent;
 mod fetch;
 mod file_index;
-mod format;
 mod limits;
 pub mod load;
 mod names;
@@ -143,31 +139,27 @@ mod parts;
 pub mod plan;
 #[cfg(feature = "proof")]
 pub mod proof;
-mod reader;
-mod reader_macro;
+pub mod read;
 mod report;
 mod set;
-mod slices;
+mod settings;
 pub mod source;
-mod steps;
 mod table;
 pub mod value;
 pub mod write;
 
-pub use async_reader::AsyncReader;
 pub use container::Container;
 pub use error::{AnyError, AnyFault, CommonError, CommonFault, Error, Fault, Part};
 pub use execution::{Execution, Progress};
 pub use fetch::{Fetch, FetchFiles};
 pub use limits::Limits;
 pub use options::OpenOptions;
-pub use reader::Reader;
+pub use read::{AsyncChecked, AsyncReader, Checked, OpenFile, Reader, TensorKey};
 pub use report::{Check, Report, Status, VerifyError, VerifyLevel};
-pub use set::{AsyncSetReader, SetReader};
+pub use set::OpenSet;
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use source::Mmap;
 pub use source::Source;
-pub use steps::{Fed, Step, Steps};
 pub use table::{Encoding, Location, Stored, TensorTable};
 pub use tensor_core::{
     ALIGNMENT, AlignedBuf, Block, Bytes, DType, DisplayShape, Element, Kind, ShapeError, SmallType,

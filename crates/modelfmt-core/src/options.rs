@@ -1,76 +1,74 @@
-//! How a file is opened, whatever its format.
+//! What can be chosen when a file is opened, whatever its format.
 
 use std::any::Any;
+use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
+use crate::file_index::FileIndex;
 use crate::limits::Limits;
+use crate::settings::OpenSettings;
 
-/// How a file is opened. Each format crate has options of its own over these, which say what applies to its files.
-#[derive(Clone, Debug)]
-pub struct OpenOptions {
-    limits: Limits,
-    ignore_checksum: bool,
-    set_files: u64,
-    own: Option<Arc<dyn Any + Send + Sync>>,
+/// How files of a format are opened, and the readers of sets of them: `I` is the format's index, and each format crate has an alias of this
+/// type with its own.
+pub struct OpenOptions<I> {
+    settings: OpenSettings,
+    index: PhantomData<fn() -> I>,
 }
 
-impl OpenOptions {
-    /// These limits; checksums that are looked at must match.
+impl<I> Clone for OpenOptions<I> {
+    fn clone(&self) -> Self {
+        Self { settings: self.settings.clone(), index: PhantomData }
+    }
+}
+
+impl<I> fmt::Debug for OpenOptions<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OpenOptions").field(&self.settings).finish()
+    }
+}
+
+impl<I: FileIndex> Default for OpenOptions<I> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<I> From<OpenSettings> for OpenOptions<I> {
+    fn from(settings: OpenSettings) -> Self {
+        Self { settings, index: PhantomData }
+    }
+}
+
+impl<I: FileIndex> OpenOptions<I> {
+    /// The default limits of the format; checksums that are looked at must match.
     #[must_use]
-    pub const fn new(limits: Limits) -> Self {
-        Self { limits, ignore_checksum: false, set_files: 0, own: None }
+    pub fn new() -> Self {
+        OpenSettings::new(I::default_limits()).into()
     }
 
     /// Limits on the memory and work that a file may cause.
     #[must_use]
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
-        self
+    pub fn limits(self, limits: Limits) -> Self {
+        self.settings.limits(limits).into()
     }
 
-    /// Opens a file even if a checksum that its format looks at on opening (MAG's) does not match, to see what is left of
-    /// it. `verify` reports it anyway.
+    /// Opens a file even if a checksum that its format looks at on opening does not match, to see what is left of it: the checksum of a MAG
+    /// file, and that of an APR file's header. The other formats have none. `verify` reports it anyway.
     #[must_use]
-    pub const fn ignore_checksum(mut self, ignore: bool) -> Self {
-        self.ignore_checksum = ignore;
-        self
+    pub fn ignore_checksum(self, ignore: bool) -> Self {
+        self.settings.ignore_checksum(ignore).into()
     }
 
-    /// The file is one of so many of a set, which share what a set may make the reader do.
+    /// What one format alone takes, such as the keys of a sealed file.
     #[must_use]
-    pub const fn one_in(mut self, files: u64) -> Self {
-        self.set_files = files;
-        self
+    pub fn with_extension<T: Any + Send + Sync>(self, extension: T) -> Self {
+        self.settings.with_extension(Arc::new(extension)).into()
     }
 
-    /// What one format alone takes, such as keys: its parser asks for it by its type. A set passes it on to its files.
+    /// The same, as a parser sees it.
     #[must_use]
-    pub fn with_extension<T: Any + Send + Sync>(mut self, own: Arc<T>) -> Self {
-        self.own = Some(own);
-        self
-    }
-
-    /// What one format alone takes, if it is of that type.
-    #[must_use]
-    pub fn extension<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
-        Arc::clone(self.own.as_ref()?).downcast().ok()
-    }
-
-    /// How many files the set of the opened file has; 0 for a single file.
-    #[must_use]
-    pub const fn set_files(&self) -> u64 {
-        self.set_files
-    }
-
-    /// The caps.
-    #[must_use]
-    pub const fn limits_ref(&self) -> &Limits {
-        &self.limits
-    }
-
-    /// Whether a checksum may be wrong.
-    #[must_use]
-    pub const fn ignores_checksum(&self) -> bool {
-        self.ignore_checksum
+    pub const fn settings(&self) -> &OpenSettings {
+        &self.settings
     }
 }

@@ -510,7 +510,7 @@ impl Model {
     fn valued(&self, py: Python<'_>, position: usize) -> PyResult<TensorInfo<'_>> {
         let info = self.described(py, position)?;
         if !info.has_data {
-            self.ask(py, move |model| model.tensor_at(position).map(drop))?;
+            self.ask(py, move |model| model.tensor(position).map(drop))?;
         }
         Ok(info)
     }

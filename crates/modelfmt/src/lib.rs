@@ -272,7 +272,7 @@ pub use apr2;
     feature = "safetensors",
     feature = "gguf",
 ))]
-pub use async_model::AsyncModel;
+pub use async_model::{AsyncCheckedModel, AsyncModel};
 pub use check::{CheckReport, TensorFindings, check};
 pub use choice::Choice;
 pub use convert::{Conversion, ConvertOptions, Converted, MetadataDiff, convert_to_sink};
@@ -298,12 +298,12 @@ pub use inspect::{InspectOptions, InspectedTensor, Inspection, Sort, Sums, Total
 #[cfg(feature = "mag")]
 #[doc(no_inline)]
 pub use mag;
-pub use model::{Model, Tensors};
+pub use model::{CheckedModel, Model, Tensors};
 pub use modelfmt_core::value::{List, Object, Value, json};
 pub use modelfmt_core::write::Overwrite;
 pub use modelfmt_core::{
     self, Bytes, Container, DType, Encoding, Execution, Limits, Location, Report, Source, Status, TensorInfo,
-    TensorView, UnknownDType, VerifyLevel, View,
+    TensorKey, TensorView, UnknownDType, VerifyLevel, View,
 };
 #[cfg(feature = "gguf")]
 #[doc(no_inline)]

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use modelfmt_core::Execution;
 use modelfmt_core::claims::ClaimError;
 use modelfmt_core::load::{self, LoadOptions, Loaded, LoadedTensor};
-use modelfmt_core::plan::{Pick, PlanOptions, PlannedRange, ProofRange, ReadPlan, Slice, TensorSlice};
+use modelfmt_core::plan::{Pick, PlanOptions, PlannedRange, ProofRange, ReadPlan};
 
 use crate::choice::Choice;
 use crate::error::{Error, Result};
@@ -13,43 +13,6 @@ use crate::globs::{GlobError, Globs, is_glob};
 use crate::model::Model;
 
 impl Model {
-    /// A part of a tensor by its positions in each dimension, without the rest of it: borrowed if its values are in memory one after the other, else
-    /// read. Pieces that are near to each other are read at once. If the tensor is compressed, the blocks that hold some of the part are read and
-    /// decompressed.
-    ///
-    /// ```
-    /// use modelfmt::modelfmt_core::plan::Slice;
-    /// use modelfmt::{Model, View};
-    ///
-    /// # let folder = tempfile::tempdir()?;
-    /// # let path = folder.path().join("model.safetensors");
-    /// let values: Vec<u8> = (0..12).collect();
-    /// modelfmt::save(&path, [("w", View::new(&values, [3, 4])?)], &Default::default())?;
-    /// let model = Model::open(&path)?;
-    /// let last_two_rows = model.slice("w", &Slice::rows(-2..))?;
-    /// assert_eq!((last_two_rows.shape(), last_two_rows.bytes()), (&[2, 4][..], &[4, 5, 6, 7, 8, 9, 10, 11][..]));
-    /// let column = model.slice("w", &"::2, 1".parse()?)?;
-    /// assert_eq!((column.shape(), column.bytes()), (&[2][..], &[1, 9][..]));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`tensor`](Self::tensor); [`Error::File`] with [`AnyError::Slice`](modelfmt_core::AnyError::Slice) if the slice does not fit the tensor.
-    pub fn slice(&self, name: &str, slice: &Slice) -> Result<TensorSlice<'_>> {
-        let position = self.find(name)?;
-        self.container().slice_at(position, slice).map_err(|error| self.failed(error))
-    }
-
-    /// Like [`slice`](Self::slice), but checked against the digests in its file: if it has digests of pages, only the pages that the slice touches
-    /// are checked.
-    ///
-    /// # Errors
-    /// As [`slice`](Self::slice) and [`tensor_checked`](Self::tensor_checked).
-    pub fn slice_checked(&self, name: &str, slice: &Slice) -> Result<TensorSlice<'_>> {
-        let position = self.find(name)?;
-        self.container().slice_at_checked(position, slice).map_err(|error| self.failed(error))
-    }
-
     /// The tensors with these names, or whose names match these patterns, each once. Without names, all tensors that have data. If a tensor has a
     /// name, that name is never a pattern.
     ///

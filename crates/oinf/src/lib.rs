@@ -192,7 +192,7 @@ pub use index::Index;
 pub use layout::{Plan, WriteOptions, can_hold};
 pub use metadata::{Bitset, MetaValue, Metadata, NdArray, SmallNumber, ValueError};
 pub use quant::{Quant, Scheme};
-pub use reader::{AsyncReader, OpenOptions, Reader};
+pub use reader::{AsyncReader, OpenOptions, Reader, ReaderExt};
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::save;
 pub use sizevars::SizeVars;

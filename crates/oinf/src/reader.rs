@@ -1,10 +1,10 @@
-//! Opens OINF files: what [`modelfmt_core::Reader`] asks of the format.
+//! Opens OINF files: what a reader asks of the format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{
-    Execution, Fetch, Report, Source, TensorTable, VerifyLevel,
-    author::{FileIndex, now},
+    Execution, Fetch, OpenFile, Report, Source, TensorKey, TensorTable, VerifyLevel,
+    author::{FileIndex, OpenSettings, Opened as _, now},
 };
 
 use crate::error::{Error, Fault, Result};
@@ -13,17 +13,23 @@ use crate::metadata::Metadata;
 use crate::parser::IndexParser;
 use crate::quant::Quant;
 
-modelfmt_core::reader! {
-    "OINF", Index, Result, Metadata<'_>;
+/// How an OINF file is opened.
+pub type OpenOptions = modelfmt_core::OpenOptions<Index>;
 
-    /// How an OINF file is opened.
-    pub struct OpenOptions;
+/// An open OINF file: its [`Index`] and the source of its bytes.
+pub type Reader<S> = modelfmt_core::Reader<OpenFile<Index, S>>;
 
-    /// An open OINF file: its [`Index`] and the source of its bytes.
-    pub struct Reader<S>;
+/// An open OINF file over bytes that arrive later, such as from an object store.
+pub type AsyncReader<S> = modelfmt_core::AsyncReader<OpenFile<Index, S>>;
 
-    /// An open OINF file over bytes that arrive later, such as from an object store.
-    pub struct AsyncReader<S>;
+impl Index {
+    /// Parses the index from the bytes of a file, with the default options.
+    ///
+    /// # Errors
+    /// As [`OpenOptions::open_source`].
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        Self::parse_bytes(bytes)
+    }
 }
 
 impl FileIndex for Index {
@@ -31,8 +37,8 @@ impl FileIndex for Index {
     type Parser = IndexParser;
     type Metadata<'a> = Metadata<'a>;
 
-    fn parser(file_len: u64, options: &modelfmt_core::OpenOptions) -> IndexParser {
-        IndexParser::new(file_len, options.limits_ref())
+    fn parser(file_len: u64, settings: &OpenSettings) -> IndexParser {
+        IndexParser::new(file_len, settings.limits_ref())
     }
 
     fn file_len(&self) -> u64 {
@@ -76,33 +82,20 @@ impl FileIndex for Index {
     }
 }
 
-impl<S: Source> Reader<S> {
+/// What only OINF has: quant payloads.
+pub trait ReaderExt {
     /// The quant payload of a tensor, if it has one. Reads it.
     ///
     /// # Errors
-    /// [`Error::NotFound`] if there is no such tensor; if the payload cannot be read, or breaks a rule of version 2.
-    pub fn quant(&self, name: &str) -> Result<Option<Quant>> {
-        let position = self.index().tensors().find(name);
-        self.quant_at(position.ok_or_else(|| Error::NotFound { name: name.to_owned() })?)
-    }
-
-    /// The quant payload of the tensor at a position, if it has one. Reads it.
-    ///
-    /// # Errors
-    /// As [`quant`](Self::quant); none if there is no such tensor.
-    pub fn quant_at(&self, position: usize) -> Result<Option<Quant>> {
-        let found = now(self.index().read_quant(self.shared.source(), position));
-        Ok(found.map_err(|error| self.shared.named(error))?.map(|(quant, _)| quant))
-    }
+    /// [`Error::NotFound`] if there is no tensor of that name; if the payload cannot be read, or breaks a rule of version 2.
+    fn quant(&self, key: impl TensorKey) -> Result<Option<Quant>>;
 }
 
-impl<S: Fetch> AsyncReader<S> {
-    /// As [`Reader::quant_at`].
-    ///
-    /// # Errors
-    /// As [`Reader::quant_at`].
-    pub async fn quant_at(&self, position: usize) -> Result<Option<Quant>> {
-        let found = self.index().read_quant(self.shared.source(), position).await;
-        Ok(found?.map(|(quant, _)| quant))
+impl<S: Source> ReaderExt for Reader<S> {
+    fn quant(&self, key: impl TensorKey) -> Result<Option<Quant>> {
+        let position = key.position(|name| self.tensors().find(name));
+        let position = position.map_err(|name| Error::NotFound { name: name.to_owned() })?;
+        let found = now(self.index().read_quant(self.source(), position));
+        Ok(found.map_err(|error| self.named(error))?.map(|(quant, _)| quant))
     }
 }

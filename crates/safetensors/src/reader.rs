@@ -1,25 +1,34 @@
-//! Opens safetensors files: what [`modelfmt_core::Reader`] asks of the format.
+//! Opens safetensors files: what a reader asks of the format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{Execution, Fetch, Limits, Report, TensorTable, VerifyLevel, author::FileIndex};
+use modelfmt_core::{
+    Execution, Fetch, Limits, OpenFile, Report, TensorTable, VerifyLevel,
+    author::{FileIndex, OpenSettings},
+};
 
 use crate::MAX_HEADER_LEN;
 use crate::error::{Fault, Result};
 use crate::index::Index;
 use crate::parser::IndexParser;
 
-modelfmt_core::reader! {
-    "safetensors", Index, Result, Option<&Object>;
+/// How a safetensors file is opened. The limit `index_len` caps the header.
+pub type OpenOptions = modelfmt_core::OpenOptions<Index>;
 
-    /// How a safetensors file is opened. The limit `index_len` caps the header.
-    pub struct OpenOptions;
+/// An open safetensors file: its [`Index`] and the source of its bytes.
+pub type Reader<S> = modelfmt_core::Reader<OpenFile<Index, S>>;
 
-    /// An open safetensors file: its [`Index`] and the source of its bytes.
-    pub struct Reader<S>;
+/// An open safetensors file over bytes that arrive later, such as from an object store.
+pub type AsyncReader<S> = modelfmt_core::AsyncReader<OpenFile<Index, S>>;
 
-    /// An open safetensors file over bytes that arrive later, such as from an object store.
-    pub struct AsyncReader<S>;
+impl Index {
+    /// Parses the index from the bytes of a file, with the default options.
+    ///
+    /// # Errors
+    /// As [`OpenOptions::open_source`].
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        Self::parse_bytes(bytes)
+    }
 }
 
 impl FileIndex for Index {
@@ -35,8 +44,8 @@ impl FileIndex for Index {
         limits
     }
 
-    fn parser(file_len: u64, options: &modelfmt_core::OpenOptions) -> IndexParser {
-        IndexParser::new(file_len, options.limits_ref().clone())
+    fn parser(file_len: u64, settings: &OpenSettings) -> IndexParser {
+        IndexParser::new(file_len, settings.limits_ref().clone())
     }
 
     fn file_len(&self) -> u64 {

@@ -102,7 +102,7 @@ pub fn describe(container: &dyn Container) -> String {
 /// The two values from byte `offset` of a tensor on.
 fn word(container: &dyn Container, tensor: usize, offset: u64) -> [u64; 2] {
     let mut bytes = [0; SEEN];
-    container.read_into(tensor, offset, &mut bytes).expect("values");
+    container.values_into(tensor, offset, &mut bytes, None).expect("values");
     let value = |bytes: &[u8]| bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
     [value(&bytes[..8]), value(&bytes[8..])]
 }

@@ -15,6 +15,7 @@ pub mod servers;
 pub mod signals;
 mod slow;
 mod sources;
+mod steps;
 mod workspace;
 
 pub use alloc::{CountingAllocator, bounded, held, peak};
@@ -24,4 +25,5 @@ pub use oracle::{apr, bao, ggml_library, ggml_rewrites, llama_types, python, pyt
 pub use patch::{crc32, crc32c, patched};
 pub use slow::{SlowFiles, SlowSource, block_on, error_text, report_lines, wait};
 pub use sources::{CountingSource, FaultySource};
+pub use steps::{Fed, Step, Steps};
 pub use workspace::{golden_files, testdata};

@@ -15,7 +15,6 @@ const WRITERS: &[&str] = &[
     "lib",
     "options",
     "plan",
-    "prefetch",
     "save",
     "sign",
     "write",
@@ -33,7 +32,6 @@ const OTHERS: &[&str] = &[
 ];
 /// Files and folders of other crates that read: of modelfmt-core and modelfmt-oms.
 const CORE: &[&str] = &[
-    "checked",
     "claims",
     "crc32",
     "cursor",
@@ -46,8 +44,8 @@ const CORE: &[&str] = &[
     "parse",
     "parts",
     "proof",
+    "read",
     "set",
-    "steps",
     "table",
     "value",
 ];

@@ -40,6 +40,6 @@ mod on {
 
     /// Opens one file.
     pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
-        opened.open_file::<toy::Reader<_>>()
+        opened.open_file::<toy::Index>()
     }
 }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use modelfmt_core::claims::{Claims, FileClaims, Wanted};
 use modelfmt_core::value::Object;
 use modelfmt_core::{
-    Execution, Fetch, FetchFiles, Limits, Part, Report, TensorInfo, VerifyLevel,
-    author::{Extent, OpenSet, Place, Placed, ShardMap, with_causes},
+    Execution, Fetch, FetchFiles, Limits, OpenFile, OpenSet, Part, Report, TensorInfo, VerifyLevel,
+    author::{Extent, Place, Placed, ShardMap, with_causes},
 };
 
 use super::index::HEAD;
@@ -22,7 +22,6 @@ use crate::claims::{Asked, asked, claims};
 use crate::error::{Error, Fault, Result};
 use crate::index::Index;
 use crate::manifest::put_model;
-use crate::reader::Reader;
 use crate::tidx::Entry;
 use crate::wire::{FourCC, shard_name};
 
@@ -56,7 +55,6 @@ impl SetIndex {
 
 impl ShardMap for SetIndex {
     type Index = Index;
-    type Reader<S> = Reader<S>;
     type Metadata<'a> = Object;
 
     const SHARD: &'static str = "part";
@@ -200,7 +198,7 @@ impl ShardMap for SetIndex {
 
     async fn check_head<S: Fetch>(
         &self,
-        head: &modelfmt_core::Reader<Index, S>,
+        head: &OpenFile<Index, S>,
         wanted: &[Wanted],
         claims: &mut Claims,
     ) -> Result<()> {

@@ -13,4 +13,4 @@ pub use index::{SetFile, SetIndex, SetPart};
 pub(crate) use plan::DEFAULT_SHARDS_PER_PART;
 pub use plan::SetPlan;
 pub use proved::{VerifiedFiles, sha256};
-pub use reader::{AsyncSetReader, SetReader};
+pub use reader::{AsyncSetReader, SetReader, SetReaderExt};

@@ -1,40 +1,47 @@
 //! The readers of sets: the shared ones, with what only AEROSET has.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
+use modelfmt_core::OpenSet;
 use modelfmt_core::source::Files;
-use modelfmt_core::value::Object;
 
 use super::SetIndex;
 use super::index::HEAD;
 use crate::error::{Error, Result};
-use crate::reader::{OpenOptions, Reader};
+use crate::reader::Reader;
 
-modelfmt_core::set_reader! {
-    "AEROSET", SetIndex, Reader, OpenOptions, Result, Object;
+/// An open AEROSET: its [`SetIndex`], the file that lists all tensors, and the parts. [`open`](Self::open) also takes the
+/// folder that they are in.
+pub type SetReader<F> = modelfmt_core::Reader<OpenSet<SetIndex, F>>;
 
-    /// An open AEROSET: its [`SetIndex`], the file that lists all tensors, and the parts. [`open`](Self::open) also takes the
-    /// folder that they are in.
-    pub struct SetReader<F>;
-
-    /// An open AEROSET whose files arrive later, such as from an object store.
-    pub struct AsyncSetReader<F>;
-}
+/// An open AEROSET whose files arrive later, such as from an object store.
+pub type AsyncSetReader<F> = modelfmt_core::AsyncReader<OpenSet<SetIndex, F>>;
 
 /// What only AEROSET has: a file that lists all tensors, and parts beside it.
-impl<F: Files> SetReader<F> {
+pub trait SetReaderExt {
+    /// Where the bytes of a file come from.
+    type Source;
+
     /// The file that lists all tensors, with the model's metadata; it has no values.
     ///
     /// # Errors
-    /// As [`shard`](Self::shard). A set that was opened by its path or files has it open already.
-    pub fn global(&self) -> Result<&Reader<F::Source>> {
-        self.shard(HEAD)
-    }
+    /// As [`SetReader::shard`]. A set that was opened by its path or files has it open already.
+    fn global(&self) -> Result<&Reader<Self::Source>>;
 
     /// A part, counted from 0 as in [`SetIndex::parts`]; opened if it is not yet.
     ///
     /// # Errors
     /// If there is no such part, or it cannot be opened or breaks a rule.
-    pub fn part(&self, number: usize) -> Result<&Reader<F::Source>> {
+    fn part(&self, number: usize) -> Result<&Reader<Self::Source>>;
+}
+
+impl<F: Files> SetReaderExt for SetReader<F> {
+    type Source = F::Source;
+
+    fn global(&self) -> Result<&Reader<F::Source>> {
+        self.shard(HEAD)
+    }
+
+    fn part(&self, number: usize) -> Result<&Reader<F::Source>> {
         if number >= self.index().parts().len() {
             return Err(Error::NotFound { name: format!("part number {number}") });
         }

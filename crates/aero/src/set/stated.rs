@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use modelfmt_core::claims::{Claims, Wanted};
-use modelfmt_core::{Execution, Fetch, Part, Reader, author::ShardMap as _};
+use modelfmt_core::{Execution, Fetch, OpenFile, Part, author::ShardMap as _};
 use sha2::{Digest as _, Sha256};
 
 use super::SetIndex;
@@ -21,7 +21,7 @@ const SOON: u64 = 64 << 20;
 /// the set would have to be read twice for its SHA-256, so that a note says that it is not checked.
 pub(super) async fn check_head<S: Fetch>(
     set: &SetIndex,
-    head: &Reader<Index, S>,
+    head: &OpenFile<Index, S>,
     wanted: &[Wanted],
     claims: &mut Claims,
 ) -> Result<()> {

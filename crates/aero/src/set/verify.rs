@@ -89,7 +89,7 @@ impl<F: FetchFiles> Verifier<'_, F> {
             {
                 continue; // that the part does not open is a finding
             }
-            if let Err(error) = self.set.find(position).await {
+            if let Err(error) = self.set.place_of(position).await {
                 let name = Shortened(self.index.name(position).unwrap_or_default());
                 self.found.structure.push(format!("tensor {name:?}: {}", with_causes(&error)));
             }
@@ -100,7 +100,7 @@ impl<F: FetchFiles> Verifier<'_, F> {
     async fn unchecked_hash(&self, position: usize) -> Option<(usize, u64, u64)> {
         let entry = self.index.tensors()?.entry(position).filter(|entry| entry.data_len > 0)?;
         let expected = entry.hash_b3?;
-        let (number, place) = self.set.find(position).await.ok()?;
+        let (number, place) = self.set.place_of(position).await.ok()?;
         let part = self.set.shard(number).await.ok()?.index();
         let start = match place {
             Place::Bytes(extent) => extent.offset(),
@@ -154,7 +154,7 @@ impl<F: FetchFiles> Verifier<'_, F> {
     }
 
     async fn blake3(&self, number: usize, start: u64, end: u64, work: &Execution<'_>) -> Result<[u8; 32]> {
-        let source = self.set.shard(number).await?.as_ref().source();
+        let source = self.set.shard(number).await?.source();
         let mut hasher = blake3::Hasher::new();
         let mut at = start;
         while at < end {
@@ -181,12 +181,9 @@ impl<F: FetchFiles> Verifier<'_, F> {
         for (number, (file, reopened)) in self.index.files().zip(&reopened).enumerate() {
             let source = match reopened {
                 Some(opened) => opened.as_ref().map_err(|error| with_causes(&error)),
-                None => self
-                    .set
-                    .shard(number)
-                    .await
-                    .map(|reader| reader.as_ref().source())
-                    .map_err(|e| with_causes(&e)),
+                None => {
+                    self.set.shard(number).await.map(|reader| reader.source()).map_err(|e| with_causes(&e))
+                }
             };
             match source {
                 Ok(source) => sources.push((file, source)),

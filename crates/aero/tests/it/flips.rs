@@ -7,6 +7,7 @@
     reason = "helpers of tests"
 )]
 
+use aero::ReaderExt as _;
 use aero::{Execution, Reader, VerifyLevel, WriteOptions};
 
 /// A small file with every hash there is, two shards, and gaps of every kind.

@@ -81,9 +81,9 @@ fn padding_is_not_values() {
             assert_eq!((reader.index().entry(0).unwrap().data_len, location.stored_nbytes), (nbytes, nbytes));
             assert_eq!(reader.index().tensors().info(0).unwrap().nbytes, 24);
             assert_eq!(reader.tensor("a").unwrap().bytes(), &stored[..24]);
-            assert_eq!(reader.tensor_checked("a").unwrap().bytes(), &stored[..24]);
-            assert_eq!(*reader.read_range_checked("a", 20..24).unwrap(), stored[20..24]);
-            assert!(reader.read_range_checked("a", 20..25).is_err(), "padding is not to be read");
+            assert_eq!(reader.checked().tensor("a").unwrap().bytes(), &stored[..24]);
+            assert_eq!(*reader.checked().read_range("a", 20..24).unwrap(), stored[20..24]);
+            assert!(reader.checked().read_range("a", 20..25).is_err(), "padding is not to be read");
             let mut out = [0; 25];
             assert!(reader.read_into(0, 0, &mut out).is_err());
         }
@@ -93,7 +93,7 @@ fn padding_is_not_values() {
         let file = rehashed(patched(&file, at, &[file[at] ^ 1]), 1);
         let reader = open(&file).unwrap();
         assert!(failed(&reader.verify(VerifyLevel::Full), "tensor-hashes"));
-        assert!(reader.tensor_checked("a").is_err());
+        assert!(reader.checked().tensor("a").is_err());
     }
 }
 

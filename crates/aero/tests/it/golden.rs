@@ -11,6 +11,8 @@
 use std::fs;
 use std::path::Path;
 
+use aero::ReaderExt as _;
+use aero::SetReaderExt as _;
 use aero::modelfmt_core::value::Value;
 use aero::modelfmt_core::write::{MemoryFile, MemoryFolder};
 use aero::modelfmt_core::{AlignedBuf, ViewError};
@@ -72,7 +74,7 @@ fn golden_files_are_written_again_byte_for_byte() {
         let options = options(&reader, shard_size(&path));
         let specs = reader.tensors().iter().map(TensorSpec::from);
         let plan = Plan::new(specs, &reader.metadata().unwrap(), &options).unwrap();
-        let read = |position| reader.tensor_at(position).unwrap().bytes().to_vec();
+        let read = |position| reader.tensor(position).unwrap().bytes().to_vec();
         let values: Vec<_> = (0..reader.tensors().len()).map(read).collect();
         let file = MemoryFile::new();
         plan.write(&values, &file, &Execution::default()).unwrap();

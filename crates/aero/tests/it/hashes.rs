@@ -43,7 +43,7 @@ fn an_empty_shard_has_no_page_hashes() {
         let report = reader.verify(VerifyLevel::Full);
         assert!(report.is_ok(), "{sizes:?}: {report:?}");
         for position in 0..sizes.len() {
-            reader.tensor_at(position).unwrap();
+            reader.tensor(position).unwrap();
         }
     }
 }
@@ -61,7 +61,7 @@ fn page_hashes_that_do_not_fit_are_refused() {
     let good = with_pages(name, &payload(shard, 100, pages(100)));
     let reader = open(&good).unwrap();
     assert!(!failed(&reader.verify(VerifyLevel::Full), "page-hashes"));
-    assert_eq!(*reader.read_range_at_checked(0, 3..20).unwrap(), noise(250, 0)[67..84]);
+    assert_eq!(*reader.checked().read_range(0, 3..20).unwrap(), noise(250, 0)[67..84]);
     let mut short = pages(100);
     short[1] = Value::Bytes(vec![0; 31]);
     let mut text = pages(100);
@@ -88,20 +88,20 @@ fn page_hashes_that_do_not_fit_are_refused() {
         let file = with_pages(name, &payload);
         let reader = open(&file).unwrap();
         assert!(failed(&reader.verify(VerifyLevel::Full), "page-hashes"), "{rule}");
-        assert!(matches!(reader.read_range_at_checked(0, 3..20), Err(Error::Malformed { .. })), "{rule}");
-        assert!(reader.read_range_at(0, 3..20).is_ok(), "{rule}: without verifying it is read");
+        assert!(matches!(reader.checked().read_range(0, 3..20), Err(Error::Malformed { .. })), "{rule}");
+        assert!(reader.read_range(0, 3..20).is_ok(), "{rule}: without verifying it is read");
     }
     // Under another name they are not found, and verify says why.
     let file = with_pages("pages", &payload(shard, 100, pages(100)));
     let reader = open(&file).unwrap();
     assert!(failed(&reader.verify(VerifyLevel::Full), "page-hashes"));
     assert_eq!(
-        *reader.read_range_at_checked(0, 3..20).unwrap(),
+        *reader.checked().read_range(0, 3..20).unwrap(),
         noise(250, 0)[67..84],
         "by the hash of the shard"
     );
     // The whole tensor is verified by its own hash, and this one is none.
-    assert!(matches!(reader.tensor_checked("b"), Err(Error::Malformed { fault: Fault::HashText, .. })));
+    assert!(matches!(reader.checked().tensor("b"), Err(Error::Malformed { fault: Fault::HashText, .. })));
 }
 
 #[test]

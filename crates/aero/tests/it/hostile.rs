@@ -12,6 +12,7 @@ use crate::common::{
     NAMES, entry, failed, file, good, index, malformed, msgpack, noise, number, object, open, rehashed, toc,
     with, with_index,
 };
+use aero::ReaderExt as _;
 use aero::modelfmt_core::CommonFault;
 use aero::modelfmt_core::value::{Object, Value};
 use aero::{Error, Fault, FourCC, VerifyLevel};

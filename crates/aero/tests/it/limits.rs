@@ -11,6 +11,7 @@
 use crate::common::{
     entry, failed, file, good, index, malformed, model, msgpack, number, object, open, toc, with, with_index,
 };
+use aero::ReaderExt as _;
 use aero::modelfmt_core::CommonFault;
 use aero::modelfmt_core::value::Value;
 use aero::{Error, Fault, Limits, OpenOptions, Reader, VerifyLevel, WriteOptions};

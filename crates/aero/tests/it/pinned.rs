@@ -4,8 +4,9 @@
 use std::io;
 use std::sync::Mutex;
 
+use aero::ReaderExt as _;
 use aero::modelfmt_core::source::checked_len;
-use aero::{Error, Fault, OpenOptions, Reader, Source, VerifyLevel};
+use aero::{Error, Fault, OpenOptions, Reader, Source, VerifyLevel, open_pinned};
 
 /// A source that is not in memory, and counts what is read.
 struct Ranges(Mutex<Vec<u8>>, Mutex<u64>);
@@ -44,7 +45,7 @@ fn files() -> Vec<(String, Vec<u8>)> {
 
 /// All values, or why there are none.
 fn values<S: Source>(reader: &Reader<S>) -> Vec<Result<Vec<u8>, String>> {
-    let read = |position| reader.tensor_at(position).map(|tensor| tensor.bytes().to_vec());
+    let read = |position| reader.tensor(position).map(|tensor| tensor.bytes().to_vec());
     (0..reader.tensors().len()).map(|position| read(position).map_err(|error| error.to_string())).collect()
 }
 
@@ -54,7 +55,7 @@ fn nothing_is_served_that_the_head_does_not_fix() {
     for (name, bytes) in files() {
         let plain = Reader::from_source(&bytes).unwrap();
         let Some(pin) = plain.pin().unwrap() else { continue };
-        let open = |bytes: &[u8]| OpenOptions::new().open_pinned(Ranges::new(bytes), pin);
+        let open = |bytes: &[u8]| open_pinned(Ranges::new(bytes), pin, &OpenOptions::new());
         let reader = match open(&bytes) {
             Ok(reader) => reader,
             // A published writer does not record the hash of its first chunk.
@@ -69,7 +70,11 @@ fn nothing_is_served_that_the_head_does_not_fix() {
         pinnable += 1;
         let (expected, metadata) = (values(&plain), plain.metadata().map_err(|error| error.to_string()));
         assert_eq!(values(&reader), expected, "{name}");
-        assert_eq!(values(&OpenOptions::new().open_pinned(bytes.clone(), pin).unwrap()), expected, "{name}");
+        assert_eq!(
+            values(&open_pinned(bytes.clone(), pin, &OpenOptions::new()).unwrap()),
+            expected,
+            "{name}"
+        );
         assert_eq!(
             reader.verify(VerifyLevel::Full).is_ok(),
             plain.verify(VerifyLevel::Full).is_ok(),
@@ -103,11 +108,11 @@ fn nothing_is_served_that_the_head_does_not_fix() {
 fn a_wrong_pin_and_a_file_that_is_cut_are_errors() {
     let bytes = std::fs::read(testkit::testdata("aero/hashes.aero")).unwrap();
     let pin = Reader::from_source(&bytes).unwrap().pin().unwrap().unwrap();
-    let error = OpenOptions::new().open_pinned(&bytes, [7; 32]).unwrap_err();
+    let error = open_pinned(&bytes, [7; 32], &OpenOptions::new()).unwrap_err();
     let cause = std::error::Error::source(&error).unwrap().to_string();
     assert!(cause.contains("are not those of aero:0707"), "{cause}");
     for len in 0..bytes.len() {
-        if let Ok(reader) = OpenOptions::new().open_pinned(&bytes[..len], pin) {
+        if let Ok(reader) = open_pinned(&bytes[..len], pin, &OpenOptions::new()) {
             assert!(values(&reader).iter().any(Result::is_err), "{len}");
         }
     }
@@ -137,7 +142,7 @@ fn pages_and_tensors_are_proved_by_themselves() {
         Plan::new(specs, &metadata, &options).unwrap().write(&data, &sink, &Execution::default()).unwrap();
         let bytes = sink.into_bytes();
         let pin = Reader::from_source(&bytes).unwrap().pin().unwrap().unwrap();
-        let reader = OpenOptions::new().open_pinned(Ranges::new(&bytes), pin).unwrap();
+        let reader = open_pinned(Ranges::new(&bytes), pin, &OpenOptions::new()).unwrap();
         let opened = *reader.source().source().1.lock().unwrap();
         assert_eq!(*reader.read_range("b", 500_000..500_010).unwrap(), values[2_500_000..2_500_010]);
         let read = *reader.source().source().1.lock().unwrap() - opened;

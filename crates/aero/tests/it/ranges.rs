@@ -47,7 +47,7 @@ fn a_file_is_opened_with_at_most_four_reads() {
         let known = Arc::clone(reader.index());
         let again = Reader::with_index(known, reader.source()).unwrap();
         assert_eq!(again.source().reads(), 0, "a known index reads nothing");
-        again.tensor_at(0).unwrap();
+        again.tensor(0).unwrap();
         assert_eq!((again.source().reads(), again.source().nbytes()), (1, sizes[0] as u64));
     }
     let other = Reader::with_index(Arc::clone(open(model(&[1], &WriteOptions::new())).index()), vec![0u8; 3]);
@@ -71,7 +71,7 @@ fn opening_reads_no_weight() {
 #[test]
 fn a_parser_can_be_driven_by_anybody() {
     let file = model(&[10; 3000], &WriteOptions::new().zstd(None));
-    let mut parser = Index::parser(file.len() as u64, OpenOptions::new().as_ref());
+    let mut parser = Index::parser(file.len() as u64, OpenOptions::new().settings());
     while let Some(range) = parser.need() {
         assert!(!range.is_empty() && range.end <= file.len() as u64);
         parser.feed(&file[range.start as usize..range.end as usize]).unwrap();
@@ -86,10 +86,10 @@ fn a_part_is_verified_by_the_pages_that_it_touches() {
     let file = model(&[100, len, 5000], &options);
     let start = Index::parse(&file).unwrap().location(1).unwrap().offset.unwrap() as usize;
     let reader = open(file.clone());
-    assert_eq!(*reader.read_range_at_checked(1, 0..1).unwrap(), noise(len, 1)[..1]); // reads PHSH too
+    assert_eq!(*reader.checked().read_range(1, 0..1).unwrap(), noise(len, 1)[..1]); // reads PHSH too
     for (from, to) in [(0usize, 1usize), (5000, 20_000), (len - 1, len), (777, 777), (3968, 3969)] {
         reader.source().reset();
-        let bytes = reader.read_range_at_checked(1, from as u64..to as u64).unwrap();
+        let bytes = reader.checked().read_range(1, from as u64..to as u64).unwrap();
         assert_eq!(*bytes, noise(len, 1)[from..to]);
         let begin = 128; // of the tensor in its shard
         let touched = if from == to { 0 } else { (begin + to).div_ceil(4096) - (begin + from) / 4096 };
@@ -98,7 +98,7 @@ fn a_part_is_verified_by_the_pages_that_it_touches() {
     }
     // The whole tensor goes by its own hash: one read.
     reader.source().reset();
-    assert_eq!(reader.tensor_checked("t1").unwrap().bytes(), noise(len, 1));
+    assert_eq!(reader.checked().tensor("t1").unwrap().bytes(), noise(len, 1));
     assert_eq!((reader.source().reads(), reader.source().nbytes()), (1, len as u64));
     // A damaged byte is noticed only by a read that touches its page.
     let mut damaged = file;
@@ -125,7 +125,7 @@ trait Ranges {
 
 impl<S: aero::Source> Ranges for Reader<S> {
     fn verified(&self, range: std::ops::Range<u64>) -> aero::Result<usize> {
-        self.read_range_at_checked(1, range).map(|bytes| bytes.len())
+        self.checked().read_range(1, range).map(|bytes| bytes.len())
     }
 }
 
@@ -134,24 +134,24 @@ fn ranges_outside_a_tensor_are_refused() {
     let reader = open(model(&[100, 200], &WriteOptions::new()));
     #[allow(clippy::reversed_empty_ranges, reason = "a caller's mistake must be an error, not a panic")]
     for range in [0..101, 100..101, 101..101, 5..4, 0..u64::MAX, u64::MAX..u64::MAX] {
-        assert!(matches!(reader.read_range_at(0, range.clone()), Err(Error::OutOfRange { .. })), "{range:?}");
+        assert!(matches!(reader.read_range(0, range.clone()), Err(Error::OutOfRange { .. })), "{range:?}");
     }
-    assert_eq!(reader.read_range_at(0, 100..100).unwrap().len(), 0);
+    assert_eq!(reader.read_range(0, 100..100).unwrap().len(), 0);
     assert!(matches!(reader.read_into(0, u64::MAX, &mut [0]), Err(Error::OutOfRange { .. })));
-    assert!(matches!(reader.tensor_at(2), Err(Error::NotFound { .. })));
-    assert!(matches!(reader.read_range_at_checked(0, 0..101), Err(Error::OutOfRange { .. })));
+    assert!(matches!(reader.tensor(2), Err(Error::NotFound { .. })));
+    assert!(matches!(reader.checked().read_range(0, 0..101), Err(Error::OutOfRange { .. })));
 }
 
 #[test]
 fn without_hashes_of_its_own_a_tensor_is_checked_by_that_of_its_shard() {
     let file = model(&[100, 200], &WriteOptions::new());
     let reader = open(file.clone());
-    assert_eq!(reader.tensor_checked("t0").unwrap().bytes(), noise(100, 0));
-    assert_eq!(*reader.read_range_at_checked(0, 7..9).unwrap(), noise(100, 0)[7..9]);
+    assert_eq!(reader.checked().tensor("t0").unwrap().bytes(), noise(100, 0));
+    assert_eq!(*reader.checked().read_range(0, 7..9).unwrap(), noise(100, 0)[7..9]);
     let mut damaged = file;
     *damaged.last_mut().unwrap() ^= 1; // of the other tensor
     let reader = open(damaged);
-    for error in [reader.tensor_checked("t0").map(drop), reader.read_range_at_checked(0, 7..9).map(drop)] {
+    for error in [reader.checked().tensor("t0").map(drop), reader.checked().read_range(0, 7..9).map(drop)] {
         let error = error.unwrap_err();
         assert!(
             matches!(error, Error::Malformed { fault: Fault::Hash { stated: "TOC", .. }, .. }),

@@ -7,6 +7,7 @@
     reason = "a test that fails may panic"
 )]
 
+use aero::ReaderExt as _;
 use aero::{DType, Execution, Plan, Reader, TensorSpec, VerifyLevel, WriteOptions};
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::write::MemoryFile;
@@ -129,15 +130,15 @@ proptest! {
             prop_assert_eq!(location.offset.unwrap() % 64, 0);
             let len = tensor.values.len() as u64;
             let (from, to) = (len / 3, len - len / 4);
-            let range = reader.read_range_at(position, from..to).unwrap();
+            let range = reader.read_range(position, from..to).unwrap();
             prop_assert_eq!(&*range, &tensor.values[from as usize..to as usize]);
             let has_pages = reader.page_hashes(reader.index().entry(position).unwrap().shard_id).unwrap().is_some();
             if has_pages {
-                let range = reader.read_range_at_checked(position, from..to).unwrap();
+                let range = reader.checked().read_range(position, from..to).unwrap();
                 prop_assert_eq!(&*range, &tensor.values[from as usize..to as usize]);
             }
             if has_pages || reader.index().entry(position).unwrap().hash_b3.is_some() {
-                let verified = reader.tensor_at_checked(position).unwrap();
+                let verified = reader.checked().tensor(position).unwrap();
                 prop_assert_eq!(verified.bytes(), &*tensor.values);
             }
         }
@@ -193,6 +194,6 @@ fn parameters_of_an_unknown_codec_come_back() {
     let reader = Reader::from_source(file.into_bytes()).unwrap();
     assert_eq!(reader.index().quant_params(0), Some(Value::Object(params)));
     assert_eq!(reader.index().quant_params(1), None);
-    assert_eq!(reader.tensor_checked("p").unwrap().bytes(), values[0]);
+    assert_eq!(reader.checked().tensor("p").unwrap().bytes(), values[0]);
     assert!(reader.verify(VerifyLevel::Full).is_ok());
 }

@@ -10,6 +10,7 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
+use aero::SetReaderExt as _;
 use aero::{
     DType, Error, Execution, Fault, SetIndex, SetPlan, SetReader, TensorSpec, VerifyLevel, WriteError,
     WriteOptions,
@@ -83,9 +84,9 @@ fn what_is_written_is_read_and_verifies() {
             let mut out = vec![0; len / 2];
             set.read_into(n, (len / 4) as u64, &mut out).unwrap();
             assert_eq!(out, values(len, n)[len / 4..][..len / 2]);
-            assert_eq!(set.tensor_checked(&format!("t{n}")).unwrap().bytes(), values(len, n));
+            assert_eq!(set.checked().tensor(&format!("t{n}")).unwrap().bytes(), values(len, n));
             let range = (len / 3) as u64..(len / 2) as u64;
-            assert_eq!(*set.read_range_at_checked(n, range).unwrap(), values(len, n)[len / 3..len / 2]);
+            assert_eq!(*set.checked().read_range(n, range).unwrap(), values(len, n)[len / 3..len / 2]);
         }
         assert_eq!(set.metadata().unwrap(), metadata());
         let size: usize = set.files().0.values().map(|bytes| bytes.len()).sum();
@@ -344,7 +345,7 @@ fn the_hashes_of_the_global_index_are_checked() {
     let at = files.0["model.part-001.aero"].len() - 1;
     flip(&mut files, "model.part-001.aero", at);
     let set = SetReader::from_files(files, INDEX).unwrap();
-    assert!(set.tensor_checked("t0").is_ok() && set.tensor_checked("t1").is_err());
+    assert!(set.checked().tensor("t0").is_ok() && set.checked().tensor("t1").is_err());
     let report = set.verify(VerifyLevel::Full);
     let named = |error: &&String| error.contains("\"t1\"") && error.contains("hash_b3 of the global index");
     assert_eq!(report.errors.iter().filter(named).count(), 1, "{report:?}");

@@ -7,6 +7,7 @@
     reason = "this is test code"
 )]
 
+use aero::ReaderExt as _;
 use aero::{Fault, Plan, Reader, WriteError, WriteOptions};
 use modelfmt_core::value::Object;
 use modelfmt_core::write::{BoxError, MemoryFile, TensorData, TensorSpec};
@@ -53,7 +54,7 @@ fn the_bytes_of_tied_tensors_are_written_once() {
             let report = reader.verify(VerifyLevel::Full);
             assert!(report.is_ok(), "{shard_size}, {hashes}: {:?}", report.errors);
             let values = |name: &str| match hashes {
-                true => reader.tensor_checked(name).unwrap().bytes().to_vec(),
+                true => reader.checked().tensor(name).unwrap().bytes().to_vec(),
                 false => reader.tensor(name).unwrap().bytes().to_vec(),
             };
             assert!(values("a") == values("c") && values("a") == values("d") && values("a").len() == 1000);

@@ -6,6 +6,7 @@ use std::io;
 use std::ops::ControlFlow;
 
 use crate::common::{metadata, model, object};
+use aero::ReaderExt as _;
 use aero::modelfmt_core::value::Object;
 use aero::modelfmt_core::write::{BoxError, MemoryFile, Overwrite, Sink, TensorData};
 use aero::{

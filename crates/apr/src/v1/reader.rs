@@ -1,25 +1,31 @@
-//! Opens APRN files: what [`modelfmt_core::Reader`] asks of the format.
+//! Opens APRN files: what a reader asks of the format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
-use modelfmt_core::author::FileIndex;
+use modelfmt_core::author::{FileIndex, OpenSettings};
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{Execution, Fetch, Report, TensorTable, VerifyLevel};
+use modelfmt_core::{Execution, Fetch, OpenFile, Report, TensorTable, VerifyLevel};
 
 use super::index::Index;
 use super::parser::IndexParser;
 use crate::error::{Fault, Result};
 
-modelfmt_core::reader! {
-    "APRN", Index, Result, Object;
+/// How an APRN file is opened.
+pub type OpenOptions = modelfmt_core::OpenOptions<Index>;
 
-    /// How an APRN file is opened.
-    pub struct OpenOptions;
+/// An open APRN file: its [`Index`] and the source of its bytes.
+pub type Reader<S> = modelfmt_core::Reader<OpenFile<Index, S>>;
 
-    /// An open APRN file: its [`Index`] and the source of its bytes.
-    pub struct Reader<S>;
+/// An open APRN file over bytes that arrive later, such as from an object store.
+pub type AsyncReader<S> = modelfmt_core::AsyncReader<OpenFile<Index, S>>;
 
-    /// An open APRN file over bytes that arrive later, such as from an object store.
-    pub struct AsyncReader<S>;
+impl Index {
+    /// Parses the index from the bytes of a file, with the default options.
+    ///
+    /// # Errors
+    /// As [`OpenOptions::open_source`].
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        Self::parse_bytes(bytes)
+    }
 }
 
 impl FileIndex for Index {
@@ -27,8 +33,8 @@ impl FileIndex for Index {
     type Parser = IndexParser;
     type Metadata<'a> = Object;
 
-    fn parser(file_len: u64, options: &modelfmt_core::OpenOptions) -> IndexParser {
-        IndexParser::new(file_len, options.limits_ref().clone())
+    fn parser(file_len: u64, settings: &OpenSettings) -> IndexParser {
+        IndexParser::new(file_len, settings.limits_ref().clone())
     }
 
     fn file_len(&self) -> u64 {

@@ -33,7 +33,7 @@ fn written_again(path: &PathBuf) -> Vec<u8> {
     positions.sort_by_key(|&position| (reader.tensors().offset(position), info(position).nbytes));
     let specs = positions.iter().map(|&position| TensorSpec::from(info(position)));
     let plan = Plan::new(specs, reader.index().metadata(), &options).unwrap();
-    let read = |&position: &usize| reader.tensor_at(position).unwrap().bytes().to_vec();
+    let read = |&position: &usize| reader.tensor(position).unwrap().bytes().to_vec();
     let values: Vec<_> = positions.iter().map(read).collect();
     let file = MemoryFile::new();
     plan.write(&values, &file, &Execution::default()).unwrap();

@@ -452,7 +452,7 @@ fn metadata_far_from_the_index_is_asked_for_alone() {
     let reader = Reader::from_source(source).unwrap();
     assert!(reader.source().nbytes() < 40_000, "{}", reader.source().nbytes());
     let parsed =
-        parse_source(Index::parser(far.len() as u64, OpenOptions::new().as_ref()), &&far[..]).unwrap();
+        parse_source(Index::parser(far.len() as u64, OpenOptions::new().settings()), &&far[..]).unwrap();
     assert!(parsed.tensors().iter().eq(reader.tensors().iter()));
     assert!(Index::parse(&far).is_ok());
 }
@@ -465,8 +465,8 @@ fn checked_reads_of_compressed_content_say_that_there_is_no_hash_or_what_is_dama
     let reads = |file: &[u8]| -> Vec<Checked> {
         let near = Reader::from_source(file).unwrap();
         let far = Reader::from_source(CountingSource::new(file.to_vec())).unwrap();
-        let whole = [near.tensor_checked("a"), far.tensor_checked("a"), near.tensor_checked("b")];
-        let part = [near.read_range_checked("b", 1..3), far.read_range_checked("b", 0..0)];
+        let whole = [near.checked().tensor("a"), far.checked().tensor("a"), near.checked().tensor("b")];
+        let part = [near.checked().read_range("b", 1..3), far.checked().read_range("b", 0..0)];
         let whole = whole.map(|tensor| tensor.map(|tensor| tensor.bytes().to_vec()));
         whole.into_iter().chain(part.map(|bytes| bytes.map(|bytes| bytes.to_vec()))).collect()
     };

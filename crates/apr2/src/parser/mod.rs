@@ -7,7 +7,7 @@ mod sealed;
 use std::ops::Range;
 
 use modelfmt_core::{
-    Limits, Part, Source,
+    Limits, Part,
     author::{Cursor, Extent, Parser},
 };
 
@@ -256,24 +256,6 @@ pub(crate) fn magic(bytes: &[u8], file_len: u64) -> Result<Generation> {
         wire::MAGIC => Ok(Generation::Apr2),
         wire::MAGIC_APR1 => Ok(Generation::Apr1),
         other => Err(malformed(Part::new("header").with_field("magic"), 0, Fault::Magic(other))),
-    }
-}
-
-/// The header alone, of either generation.
-pub(crate) fn read_head(source: &impl Source, limits: &Limits) -> Result<Head> {
-    let file_len = source.len();
-    let read = |range: Range<u64>| {
-        let (at, len) = (range.start, range.end.saturating_sub(range.start));
-        source.read(range).map_err(|source| Error::Io { at, len, source })
-    };
-    let bytes = read(0..HEADER_LEN.min(file_len))?;
-    match magic(&bytes, file_len)? {
-        Generation::Apr2 => head(&bytes, file_len, limits),
-        Generation::Apr1 => {
-            let metadata = apr1::metadata_extent(&bytes, file_len, limits)?;
-            let counts = read(metadata.end()..metadata.end().saturating_add(apr1::COUNTS_LEN))?;
-            apr1::head(metadata, &counts, file_len, limits)
-        }
     }
 }
 

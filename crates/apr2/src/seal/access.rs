@@ -17,7 +17,7 @@ use crate::wire::Flags;
 /// # let public = [0x54, 0x0d, 0xab, 0xed, 0x50, 0x55, 0x6d, 0x76, 0x97, 0xae, 0xdd, 0x7c, 0x3f, 0x97, 0x6c, 0x49, 0xe4,
 /// #     0xd0, 0xf0, 0x64, 0x2b, 0x76, 0x74, 0xc4, 0x82, 0x79, 0x96, 0xea, 0x61, 0x85, 0x93, 0x1d];
 /// let alice = VerifyingKey::from_bytes(&public)?; // from somewhere that you trust, never from the file
-/// let model = OpenOptions::new().access(Access::new().trust(alice)).open(path)?;
+/// let model = OpenOptions::new().with_extension(Access::new().trust(alice)).open(path)?;
 /// assert_eq!(model.index().seal().unwrap().revision(), 7);
 /// assert!(model.tensor("a.weight").is_ok()); // checked against what alice has signed
 /// # Ok::<(), Box<dyn std::error::Error>>(())

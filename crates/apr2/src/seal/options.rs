@@ -40,7 +40,7 @@ fn at_most(limit: u32) -> usize {
 /// plan.write_sealed(&seal, &[[1u8, 2, 3]], &file, &Execution::default())?;
 ///
 /// let access = Access::new().trust(alice.verifying_key()).open_with(carol);
-/// let model = OpenOptions::new().access(access).open_source(file.into_bytes())?;
+/// let model = OpenOptions::new().with_extension(access).open_source(file.into_bytes())?;
 /// assert_eq!(model.tensor("w")?.bytes(), [1, 2, 3]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

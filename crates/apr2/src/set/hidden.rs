@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use modelfmt_core::{
-    Error, Fetch as _, FetchFiles, Limits, OpenOptions, Part,
-    author::{FileIndex as _, ShardMap, parse_fetched},
+    Error, Fetch as _, FetchFiles, Limits, Part,
+    author::{FileIndex as _, OpenSettings, ShardMap, parse_fetched},
 };
 
 use super::SetIndex;
@@ -20,7 +20,7 @@ impl SetIndex {
         &mut self,
         name: &str,
         files: &F,
-        options: &OpenOptions,
+        settings: &OpenSettings,
     ) -> Result<()> {
         if self.seal().is_none() || !self.names().is_empty() {
             return Ok(());
@@ -31,10 +31,10 @@ impl SetIndex {
         for (number, path) in paths.iter().enumerate() {
             let failed = |source| Error::Open { path: path.clone(), source };
             let file = files.fetch_file(&format!("{folder}{path}")).await.map_err(failed)?;
-            let options = self.shard_options(number, options.clone().one_in(paths.len() as u64));
-            let index = parse_fetched(Index::parser(file.size(), &options), &file).await;
+            let settings = self.shard_settings(number, settings.clone().one_in(paths.len() as u64));
+            let index = parse_fetched(Index::parser(file.size(), &settings), &file).await;
             let taken = index.and_then(|index| {
-                self.take_names(number, &index, options.limits_ref())?;
+                self.take_names(number, &index, settings.limits_ref())?;
                 Ok(Arc::new(index))
             });
             opened.push(taken.map_err(|error| error.in_file(&self.part(number)))?);
@@ -72,9 +72,9 @@ impl SetIndex {
         if self.opened.is_empty() { self.names().len() as u64 } else { hidden.sum() }
     }
 
-    /// Whether what these options demand is what the manifest has been checked against.
-    pub(super) fn is_checked(&self, options: &OpenOptions) -> bool {
-        match (options.extension::<Access>(), &self.checked) {
+    /// Whether what these settings demand is what the manifest has been checked against.
+    pub(super) fn is_checked(&self, settings: &OpenSettings) -> bool {
+        match (settings.extension::<Access>(), &self.checked) {
             (Some(access), Some(checked)) => Arc::ptr_eq(&access, checked),
             (None, _) => true,
             (Some(_), None) => false,

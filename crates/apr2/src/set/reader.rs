@@ -1,12 +1,12 @@
-//! Opens sharded models: what [`modelfmt_core::SetReader`] asks of the format.
+//! Opens sharded models: what a reader asks of the format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 #[cfg(feature = "sign")]
 use std::sync::Arc;
 
 use modelfmt_core::{
-    Error, Execution, FetchFiles, Limits, Report, VerifyLevel,
-    author::{OpenSet, ShardMap},
+    Error, Execution, FetchFiles, Limits, OpenSet, Report, VerifyLevel,
+    author::{OpenSettings, ShardMap},
 };
 #[cfg(feature = "sign")]
 use modelfmt_core::{
@@ -20,23 +20,17 @@ use crate::error::Result;
 use crate::error::malformed;
 use crate::index::Index;
 use crate::metadata::Metadata;
-use crate::reader::{OpenOptions, Reader};
 #[cfg(feature = "sign")]
 use crate::seal::Access;
 
-modelfmt_core::set_reader! {
-    "APR2", SetIndex, Reader, OpenOptions, Result, &Metadata;
+/// An open sharded model: its [`SetIndex`] and its shards.
+pub type SetReader<F> = modelfmt_core::Reader<OpenSet<SetIndex, F>>;
 
-    /// An open sharded model: its [`SetIndex`] and its shards.
-    pub struct SetReader<F>;
-
-    /// An open sharded model whose files arrive later, such as from an object store.
-    pub struct AsyncSetReader<F>;
-}
+/// An open sharded model whose files arrive later, such as from an object store.
+pub type AsyncSetReader<F> = modelfmt_core::AsyncReader<OpenSet<SetIndex, F>>;
 
 impl ShardMap for SetIndex {
     type Index = Index;
-    type Reader<S> = Reader<S>;
     type Metadata<'a> = &'a Metadata;
 
     const SHARD: &'static str = "shard";
@@ -51,39 +45,35 @@ impl ShardMap for SetIndex {
         source: &(impl Fetch + ?Sized),
         name: &str,
         files: &F,
-        options: &modelfmt_core::OpenOptions,
+        settings: &OpenSettings,
     ) -> Result<Self> {
-        let (len, limits) = (source.size(), options.limits_ref());
+        let (len, limits) = (source.size(), settings.limits_ref());
         Limits::check("the length of the index of the set", len, limits.index_len)?;
         let text = source.fetch(0..len).await.map_err(|source| Error::Io { at: 0, len, source })?;
         let mut set = Self::parse(&text, limits)?;
-        let access = options.extension::<Access>();
+        let access = settings.extension::<Access>();
         let checked = set.check_seal(access.as_deref().unwrap_or(&Access::new()));
         checked.map_err(|fault| malformed(Part::new("manifest").with_field("seal"), 0, fault))?;
         set.checked = access;
-        set.open_shards(name, files, options).await?;
+        set.open_shards(name, files, settings).await?;
         Ok(set)
     }
 
     #[cfg(feature = "sign")]
-    fn shard_options(
-        &self,
-        number: usize,
-        options: modelfmt_core::OpenOptions,
-    ) -> modelfmt_core::OpenOptions {
+    fn shard_settings(&self, number: usize, settings: OpenSettings) -> OpenSettings {
         let Some(&statement) = self.seal().and_then(|seal| seal.statements.get(number)) else {
-            return options;
+            return settings;
         };
-        let access = options.extension::<Access>().as_deref().cloned().unwrap_or_default();
+        let access = settings.extension::<Access>().as_deref().cloned().unwrap_or_default();
         // An index that was checked against something else proves nothing: then each shard has to.
         let access =
-            if self.is_checked(&options) { access.of_shard(statement) } else { access.statement(statement) };
-        options.with_extension(Arc::new(access))
+            if self.is_checked(&settings) { access.of_shard(statement) } else { access.statement(statement) };
+        settings.with_extension(Arc::new(access))
     }
 
     #[cfg(feature = "sign")]
-    fn shard_index(&self, number: usize, options: &modelfmt_core::OpenOptions) -> Option<Arc<Index>> {
-        self.opened.get(number).filter(|_| self.is_checked(options)).map(Arc::clone)
+    fn shard_index(&self, number: usize, settings: &OpenSettings) -> Option<Arc<Index>> {
+        self.opened.get(number).filter(|_| self.is_checked(settings)).map(Arc::clone)
     }
 
     #[cfg(feature = "sign")]

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "this is test code")]
 
 use crate::common::{Entry, File, METADATA, changed, check_found, sealed, stored, threads};
-use apr2::{Error, Fault, Index, Limits, OpenOptions, Reader, Source, StreamingLoader, VerifyLevel};
+use apr2::{Error, Fault, Index, Limits, OpenOptions, Reader, Source, VerifyLevel};
 use modelfmt_core::author::parse_source;
 use testkit::{CountingSource, FaultySource, bounded, patched, peak};
 
@@ -370,11 +370,7 @@ fn every_truncation_is_an_error() {
                 !opened.is_ok_and(|reader| reader.verify_with(VerifyLevel::Full, &threads(1)).is_ok()),
                 "{len} bytes"
             );
-            let mut loader = StreamingLoader::new(cut);
-            let _ = (loader.load_metadata().is_ok(), loader.load_index().is_ok());
         }
-        let mut loader = StreamingLoader::new(&file[..]);
-        assert!(loader.load_metadata().is_ok() && loader.load_index().is_ok());
     }
     let file = File::two().build();
     for len in 0..file.len() {
@@ -500,7 +496,7 @@ fn sources_that_fail_are_errors_that_say_where() {
 #[test]
 fn the_parser_takes_whatever_it_is_fed_at_once() {
     use modelfmt_core::author::{FileIndex, Parser};
-    let parser = |len: usize| Index::parser(len as u64, OpenOptions::new().as_ref());
+    let parser = |len: usize| Index::parser(len as u64, OpenOptions::new().settings());
     let file = File::two().build();
     for extra in [0, 1, 50, 1000] {
         let mut parser = parser(file.len());

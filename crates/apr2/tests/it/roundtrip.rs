@@ -12,7 +12,7 @@ use crate::common::{
 use apr2::write::{Discard, MemoryFile, Overwrite, Sink};
 use apr2::{
     Container, DType, Encoding, Execution, Flags, Index, Plan, Reader, SetPlan, SetReader, Source,
-    StreamingLoader, TensorSpec, VerifyLevel, WriteOptions,
+    TensorSpec, VerifyLevel, WriteOptions,
 };
 use modelfmt_core::AlignedBuf;
 use proptest::prelude::*;
@@ -293,7 +293,7 @@ fn any_range_of_a_compressed_tensor_can_be_read() {
             reader.read_into(0, range.start as u64, &mut out).unwrap();
             assert!(out == values[range.clone()], "{range:?}");
         }
-        assert!(reader.tensor_at(0).unwrap().bytes() == values);
+        assert!(reader.tensor(0).unwrap().bytes() == values);
     }
 }
 
@@ -369,62 +369,6 @@ fn opening_reads_the_control_region_and_nothing_else() {
 }
 
 #[test]
-fn several_tensors_are_fetched_in_few_reads() {
-    let tensors: Vec<Tensor> =
-        (0..40).map(|i| Tensor::bytes(&format!("t{i}"), text(50_000 + i, i as u64))).collect();
-    for options in [WriteOptions::new(), lz4()] {
-        let source = CountingSource::new(write(&tensors, &options, &threads(2)));
-        let reader = Reader::from_source(&source).unwrap();
-        source.reset();
-        let near = apr2::prefetch(&reader, &["t3", "t5", "t4", "t3", "t30"]).unwrap();
-        assert_eq!(source.reads(), 2);
-        for i in [3, 4, 5, 30] {
-            let view = near.tensor(&tensors[i].name).unwrap();
-            assert_eq!(view.bytes(), tensors[i].values);
-        }
-        let mut out = vec![0; 100];
-        near.read_into(4, 49_000, &mut out).unwrap();
-        assert_eq!(out, tensors[4].values[49_000..49_100]);
-        assert_eq!(source.reads(), 2);
-        assert_eq!(near.tensor("t10").unwrap().bytes(), tensors[10].values);
-        assert_eq!(source.reads(), 3);
-        assert!(apr2::prefetch(&reader, &["t3", "nobody"]).is_err());
-    }
-}
-
-#[test]
-fn a_loader_reads_what_it_is_asked_for_and_keeps_it() {
-    let tensors = [Tensor::bytes("a", text(300_000, 0)), Tensor::bytes("b", vec![1, 2, 3])];
-    for options in [WriteOptions::new(), lz4()] {
-        let source = CountingSource::new(write(&tensors, &options, &threads(2)));
-        let mut loader = StreamingLoader::new(&source);
-        assert_eq!(source.reads(), 0);
-        assert_eq!(loader.load_metadata().unwrap().model_type(), Ok("tiny"));
-        let metadata_len = 32 + crate::common::METADATA.len() as u64;
-        assert_eq!((source.reads(), source.nbytes()), (2, metadata_len));
-        assert_eq!(loader.load_index().unwrap().len(), 2);
-        assert_eq!(source.reads(), 4);
-        loader.load_metadata().unwrap();
-        loader.load_index().unwrap();
-        assert_eq!(source.reads(), 4);
-        loader.prefetch(&["b", "a"]).unwrap();
-        assert_eq!(source.reads(), 5);
-        assert_eq!(loader.load_tensor("a").unwrap().bytes(), tensors[0].values);
-        assert_eq!(loader.load_tensor("b").unwrap().bytes(), tensors[1].values);
-        let mut out = [0; 4];
-        loader.load_into("a", 70_000, &mut out).unwrap();
-        assert_eq!(out, tensors[0].values[70_000..70_004]);
-        assert_eq!(source.reads(), 5);
-        assert!(loader.held_nbytes() > 0);
-        loader.forget();
-        assert_eq!(loader.held_nbytes(), 0);
-        assert_eq!(loader.load_tensor("b").unwrap().bytes(), tensors[1].values);
-        assert_eq!(source.reads(), 6);
-        assert!(loader.load_tensor("c").is_err());
-    }
-}
-
-#[test]
 fn tensors_in_memory_are_slices_without_a_copy() {
     let floats: Vec<u8> = [1.5f32, -2.0].iter().flat_map(|x| x.to_le_bytes()).collect();
     let tensors = [
@@ -443,9 +387,6 @@ fn tensors_in_memory_are_slices_without_a_copy() {
         assert!(reader.tensor_slice("y").is_err());
         let far = Reader::from_source(CountingSource::new(bytes.clone())).unwrap();
         assert!(far.tensor_slice("f").unwrap_err().to_string().contains("not in memory"));
-        // What was fetched ahead is in memory and aligned.
-        let near = apr2::prefetch(&far, &["f"]).unwrap();
-        assert_eq!(near.tensor("f").unwrap().as_slice::<f32>().unwrap(), [1.5, -2.0]);
     }
 }
 

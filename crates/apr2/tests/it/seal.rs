@@ -88,7 +88,7 @@ fn access(vectors: &Object, case: &Object) -> Access {
 }
 
 fn open(bytes: &[u8], access: Access) -> Result<Reader<&[u8]>, Error> {
-    OpenOptions::new().access(access).open_source(bytes)
+    OpenOptions::new().with_extension(access).open_source(bytes)
 }
 
 /// The name of the check that fails; header, footer and truncation keep their own errors.
@@ -142,7 +142,7 @@ fn every_file_holds_what_the_vectors_say() {
             let info = reader.tensors().info(position).unwrap();
             assert_eq!(info.name, text(tensor, &["name"]));
             let digest = bytes32(text(tensor, &["blake3"]));
-            let values = reader.tensor_at(position).unwrap();
+            let values = reader.tensor(position).unwrap();
             let stored = reader.index().location(position).unwrap();
             assert_eq!(Some(stored.stored_nbytes), tensor.get("size").unwrap().as_u64());
             assert_eq!(*blake3::hash(values.bytes()).as_bytes(), digest, "{name} {}", info.name);
@@ -150,13 +150,13 @@ fn every_file_holds_what_the_vectors_say() {
             let whole = values.bytes();
             for (begin, end) in [(0, 1), (1, 5000), (4090, 4100), (whole.len() / 2, whole.len())] {
                 let (begin, end) = (begin.min(whole.len()), end.min(whole.len()));
-                let part = reader.read_range_at(position, begin as u64..end as u64).unwrap();
+                let part = reader.read_range(position, begin as u64..end as u64).unwrap();
                 assert_eq!(*part, whole[begin..end], "{name} {begin}..{end}");
                 let mut out = vec![0; end - begin];
                 reader.read_into(position, begin as u64, &mut out).unwrap();
                 assert_eq!(out, whole[begin..end]);
             }
-            assert!(reader.tensor_at_checked(position).is_ok());
+            assert!(reader.checked().tensor(position).is_ok());
         }
     }
 }
@@ -202,11 +202,11 @@ fn edited(files: &mut Files, from: &str, to: &str) {
 
 /// Opens a set and reads all of it; or the first check that fails.
 fn set_outcome(files: MemoryFiles, access: Access) -> String {
-    let options = OpenOptions::new().access(access);
+    let options = OpenOptions::new().with_extension(access);
     let read = || -> Result<(), Error> {
         let set = SetReader::from_files_with(files, "model.apr", &options)?;
         set.open_all()?;
-        (0..set.index().names().len()).try_for_each(|position| set.tensor_at(position).map(|_| ()))
+        (0..set.index().names().len()).try_for_each(|position| set.tensor(position).map(|_| ()))
     };
     read().map_or_else(|error| error.to_string(), |()| "ok".to_owned())
 }
@@ -217,7 +217,7 @@ fn a_set_is_what_its_signers_have_signed() {
     let key =
         |name: &str| VerifyingKey::from_bytes(&bytes32(text(&vectors, &["sign", name, "public"]))).unwrap();
     let alice = || Access::new().trust(key("alice"));
-    let options = OpenOptions::new().access(alice());
+    let options = OpenOptions::new().with_extension(alice());
     let reader = SetReader::from_files_with(set(|_| ()), "model.apr", &options).unwrap();
     let expected = at(&vectors, &["set"]).as_object().unwrap();
     for tensor in objects(expected, "tensors") {
@@ -277,7 +277,8 @@ fn a_sealed_set_is_read_again() {
     plan.write_sealed(&seal, &[[1u8; 100_000], [2; 100_000]], &folder, &Execution::default()).unwrap();
     let access = Access::new().trust(alice.verifying_key()).min_revision(4);
     let open = |access: Access| {
-        SetReader::from_files_with(folder.files(), "m.apr", &OpenOptions::new().access(access)).unwrap()
+        SetReader::from_files_with(folder.files(), "m.apr", &OpenOptions::new().with_extension(access))
+            .unwrap()
     };
     let reader = open(access.clone().open_with(carol));
     assert_eq!(reader.tensor("b").unwrap().bytes(), [2; 100_000]);
@@ -302,7 +303,7 @@ fn a_set_that_hides_its_index_is_read_again() {
         folder.files().0.into_iter().map(|(name, bytes)| (format!("in/{name}"), bytes)).collect(),
     );
     let open = |access: Access| {
-        let options = OpenOptions::new().access(access);
+        let options = OpenOptions::new().with_extension(access);
         SetReader::from_files_with(files.clone(), "in/m.apr", &options)
     };
     let trust = || Access::new().trust(alice.verifying_key());
@@ -327,7 +328,8 @@ fn a_set_that_hides_its_index_is_read_again() {
     };
     assert!(again(&OpenOptions::new()).is_ok());
     let mallory = SigningKey::from_bytes(&[9; 32]).verifying_key();
-    let error = again(&OpenOptions::new().access(Access::new().trust(mallory))).unwrap_err().to_string();
+    let error =
+        again(&OpenOptions::new().with_extension(Access::new().trust(mallory))).unwrap_err().to_string();
     assert!(error.contains("SealNoTrustedSignature"), "{error}");
 }
 

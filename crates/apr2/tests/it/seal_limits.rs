@@ -39,7 +39,7 @@ fn at(bytes: &[u8]) -> At {
 
 /// What opening says, while it holds little more than the file.
 fn opened(bytes: &[u8], access: Access) -> String {
-    let open = || OpenOptions::new().access(access).open_source(bytes).map(|_| ());
+    let open = || OpenOptions::new().with_extension(access).open_source(bytes).map(|_| ());
     match bounded((16 << 10) + 5 * bytes.len(), open) {
         Ok(()) => "ok".to_owned(),
         Err(Error::Malformed { fault: Fault::Seal(fault), .. }) => {
@@ -204,7 +204,7 @@ fn argon2_parameters_are_capped_one_by_one() {
     both[..8].copy_from_slice(&[192, 0, 0, 0, 2, 0, 0, 0]);
     let both = with_sections(&bytes, &bytes[signatures..keys], &both);
     let good = Access::new().open_with(Passphrase::from_bytes("correct horse é世".as_bytes()).unwrap());
-    let open = OpenOptions::new().access(good).open_source(&both[..]).map(|_| ());
+    let open = OpenOptions::new().with_extension(good).open_source(&both[..]).map(|_| ());
     assert!(open.unwrap_err().to_string().contains("SealKeysMac"), "the second slot opens");
 }
 
@@ -342,12 +342,12 @@ fn an_encrypted_tensor_is_read_without_a_second_buffer_of_its_length() {
     let path = folder.path().join("encrypted.apr");
     fs::write(&path, &bytes).unwrap();
 
-    let near = OpenOptions::new().access(access()).open(&path).unwrap();
+    let near = OpenOptions::new().with_extension(access()).open(&path).unwrap();
     let (tensor, held) = testkit::peak(|| near.tensor("w").unwrap());
     assert_eq!(tensor.bytes(), values);
     assert!(held < PLAIN + (1 << 20), "{held} bytes were held for {PLAIN}");
     let source = testkit::CountingSource::new(bytes.clone());
-    let far = OpenOptions::new().access(access()).open_source(&source).unwrap();
+    let far = OpenOptions::new().with_extension(access()).open_source(&source).unwrap();
     source.reset();
     assert_eq!(far.tensor("w").unwrap().bytes(), values);
     assert_eq!(source.reads(), 1, "where each read may be a request, there is one");
@@ -365,7 +365,7 @@ fn an_encrypted_tensor_is_read_without_a_second_buffer_of_its_length() {
         let mut broken = bytes.clone();
         broken[start + segment_number * (segment + 16) + 3] ^= 1;
         fs::write(&path, &broken).unwrap();
-        let near = OpenOptions::new().access(access()).open(&path).unwrap();
+        let near = OpenOptions::new().with_extension(access()).open(&path).unwrap();
         let mut out = vec![0; PLAIN];
         let error = near.read_into(0, 0, &mut out).unwrap_err();
         let expected = format!("SealSegment: segment {segment_number} does not decrypt");

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "this is test code")]
 
 use crate::common::{File, lz4, metadata};
-use apr2::{Error, Fault, Plan, Reader, StreamingLoader, VerifyLevel, WriteError};
+use apr2::{Error, Fault, Plan, Reader, VerifyLevel, WriteError};
 
 #[test]
 fn compressed_tensors_are_listed_and_nothing_more() {
@@ -12,7 +12,6 @@ fn compressed_tensors_are_listed_and_nothing_more() {
     let is_missing = |error: &Error| matches!(error, Error::Malformed { fault: Fault::NoLz4, .. });
     assert!(is_missing(&reader.tensor("z").unwrap_err()));
     assert!(is_missing(&reader.read_into(0, 5, &mut [0]).unwrap_err()));
-    assert!(is_missing(&StreamingLoader::new(reader.source()).load_tensor("z").unwrap_err()));
     let report = reader.verify(VerifyLevel::Full);
     assert!(report.errors.iter().all(|error| error.contains("feature `lz4`")) && !report.is_ok());
     let refused = Plan::new([], &metadata(), &lz4()).unwrap_err();

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use modelfmt_core::{
-    Error, Fetch, FetchFiles, Limits, OpenOptions, Part,
-    author::{FileIndex as _, NameTable, parse_fetched},
+    Error, Fetch, FetchFiles, Limits, Part,
+    author::{FileIndex as _, NameTable, OpenSettings, parse_fetched},
 };
 
 use super::name::SplitName;
@@ -37,10 +37,10 @@ impl SetIndex {
         source: &(impl Fetch + ?Sized),
         name: &str,
         files: &F,
-        options: &OpenOptions,
+        settings: &OpenSettings,
     ) -> Result<Self> {
-        let opened = parse_fetched(Index::parser(source.size(), options), source).await?;
-        Self::read_others(opened, name, files, options).await
+        let opened = parse_fetched(Index::parser(source.size(), settings), source).await?;
+        Self::read_others(opened, name, files, settings).await
     }
 
     /// The same, of a file that has been opened.
@@ -51,7 +51,7 @@ impl SetIndex {
         opened: Index,
         name: &str,
         files: &F,
-        options: &OpenOptions,
+        settings: &OpenSettings,
     ) -> Result<Self> {
         let (part, at, count) = opened.split_key(1);
         let malformed = |fault| Error::Malformed { part: part.clone(), at, fault };
@@ -65,10 +65,10 @@ impl SetIndex {
             let known = opened.take_if(|_| number.saturating_add(1) == named.number);
             let shard = match known {
                 Some(shard) => shard,
-                None => fetch(number, count, &path, files, options).await?,
+                None => fetch(number, count, &path, files, settings).await?,
             };
             check(&shard, number, count).map_err(|error| error.in_file(&part_of(number, &path)))?;
-            index.push(&path, shard, options.limits_ref())?;
+            index.push(&path, shard, settings.limits_ref())?;
         }
         index.check_sums()?;
         let first = index.shards.first().map(|first| first.metadata().without(&wire::SPLIT));
@@ -161,13 +161,13 @@ async fn fetch<F: FetchFiles>(
     count: u64,
     path: &str,
     files: &F,
-    options: &OpenOptions,
+    settings: &OpenSettings,
 ) -> Result<Index> {
     let failed = |source| Error::Open { path: path.to_owned(), source };
     let file = files.fetch_file(path).await.map_err(failed)?;
     // The files share what one may make the reader do.
-    let options = options.clone().one_in(count);
-    let parsed = parse_fetched(Index::parser(file.size(), &options), &file).await;
+    let settings = settings.clone().one_in(count);
+    let parsed = parse_fetched(Index::parser(file.size(), &settings), &file).await;
     parsed.map_err(|error| error.in_file(&part_of(number, path)))
 }
 

@@ -1,33 +1,27 @@
-//! Opens split models: what [`modelfmt_core::SetReader`] asks of the format.
+//! Opens split models: what a reader asks of the format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::sync::Arc;
 
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{
-    Error, Execution, Fetch, FetchFiles, Limits, Part, Report, TensorInfo, VerifyLevel,
-    author::{FileIndex as _, OpenSet, Place, ShardMap},
+    Error, Execution, Fetch, FetchFiles, Limits, OpenSet, Part, Report, TensorInfo, VerifyLevel,
+    author::{FileIndex as _, OpenSettings, Place, ShardMap},
 };
 
 use super::SetIndex;
 use crate::error::{Fault, Result};
 use crate::index::Index;
 use crate::metadata::Metadata;
-use crate::reader::{OpenOptions, Reader};
 
-modelfmt_core::set_reader! {
-    "GGUF", SetIndex, Reader, OpenOptions, Result, &Metadata;
+/// An open split model: its [`SetIndex`] and its files. Any file of the split opens all of them.
+pub type SetReader<F> = modelfmt_core::Reader<OpenSet<SetIndex, F>>;
 
-    /// An open split model: its [`SetIndex`] and its files. Any file of the split opens all of them.
-    pub struct SetReader<F>;
-
-    /// An open split model whose files arrive later, such as from an object store.
-    pub struct AsyncSetReader<F>;
-}
+/// An open split model whose files arrive later, such as from an object store.
+pub type AsyncSetReader<F> = modelfmt_core::AsyncReader<OpenSet<SetIndex, F>>;
 
 impl ShardMap for SetIndex {
     type Index = Index;
-    type Reader<S> = Reader<S>;
     type Metadata<'a> = &'a Metadata;
 
     const SHARD: &'static str = "file";
@@ -41,9 +35,9 @@ impl ShardMap for SetIndex {
         source: &(impl Fetch + ?Sized),
         name: &str,
         files: &F,
-        options: &modelfmt_core::OpenOptions,
+        settings: &OpenSettings,
     ) -> Result<Self> {
-        Self::read(source, name, files, options).await
+        Self::read(source, name, files, settings).await
     }
 
     /// There is no file beside those with tensors.
@@ -63,7 +57,7 @@ impl ShardMap for SetIndex {
         self.shards().get(number).map(|shard| shard.file_len())
     }
 
-    fn shard_index(&self, number: usize, _: &modelfmt_core::OpenOptions) -> Option<Arc<Index>> {
+    fn shard_index(&self, number: usize, _: &OpenSettings) -> Option<Arc<Index>> {
         self.shards().get(number).map(Arc::clone)
     }
 

@@ -20,7 +20,7 @@ const SEEDS: std::ops::Range<u32> = 0..12;
 
 /// Name, dtype in magnetron's words, shape and values, as the scripts print them.
 fn line(reader: &Reader<FileSource>, position: usize) -> String {
-    let tensor = reader.tensor_at(position).unwrap();
+    let tensor = reader.tensor(position).unwrap();
     let shape: Vec<_> = tensor.shape().iter().map(u64::to_string).collect();
     let values: String = tensor.bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     let dtype = match tensor.dtype().name() {
@@ -104,7 +104,7 @@ fn manifests_of_0_2_2_are_read_right_and_it_loads_what_we_write() {
             .magnetron_version(stated.magnetron_version());
         let specs = reader.tensors().iter().map(TensorSpec::from);
         let plan = Plan::v0_3(specs, reader.index().metadata(), &options).unwrap();
-        let read = |position| reader.tensor_at(position).unwrap().bytes().to_vec();
+        let read = |position| reader.tensor(position).unwrap().bytes().to_vec();
         let values: Vec<_> = (0..reader.tensors().len()).map(read).collect();
         let file = MemoryFile::new();
         plan.write(&values, &file, &Execution::default()).unwrap();

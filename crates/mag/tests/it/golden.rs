@@ -44,7 +44,7 @@ fn golden_files_are_written_again_byte_for_byte() {
             }
             Some(_) => Plan::v0_3(specs, reader.index().metadata(), &ManifestOptions::new()).unwrap(),
         };
-        let read = |position| reader.tensor_at(position).unwrap().bytes().to_vec();
+        let read = |position| reader.tensor(position).unwrap().bytes().to_vec();
         let values: Vec<_> = (0..reader.tensors().len()).map(read).collect();
         let file = MemoryFile::new();
         plan.write(&values, &file, &Execution::default()).unwrap();

@@ -294,8 +294,8 @@ fn big_endian_values_are_read_little_endian() {
     assert!(big.index().is_big_endian() && !little.index().is_big_endian());
     assert_eq!(Container::location(&big, 0).unwrap().encoding, Encoding::BigEndian);
     for position in 0..2 {
-        let expected = little.tensor_at(position).unwrap().bytes().to_vec();
-        assert_eq!(big.tensor_at(position).unwrap().bytes(), expected);
+        let expected = little.tensor(position).unwrap().bytes().to_vec();
+        assert_eq!(big.tensor(position).unwrap().bytes(), expected);
         assert!(big.tensor_slice(["a", "b"][position]).is_err() && little.tensor_slice("a").is_ok());
         for (from, to) in
             (0..expected.len()).flat_map(|from| (from..=expected.len()).map(move |to| (from, to)))
@@ -303,7 +303,7 @@ fn big_endian_values_are_read_little_endian() {
             let mut part = vec![0; to - from];
             big.read_into(position, from as u64, &mut part).unwrap();
             assert_eq!(part, expected[from..to]);
-            let range = big.read_range_at(position, from as u64..to as u64).unwrap();
+            let range = big.read_range(position, from as u64..to as u64).unwrap();
             assert_eq!(range.to_vec(), expected[from..to]);
         }
     }
@@ -357,7 +357,7 @@ proptest! {
         prop_assert_eq!(reader.metadata().unwrap(), &metadata);
         prop_assert!(reader.verify(VerifyLevel::Full).is_ok(), "{:?}", reader.verify(VerifyLevel::Full));
         for (position, tensor) in tensors.iter().enumerate() {
-            let found = reader.tensor_at(position).unwrap();
+            let found = reader.tensor(position).unwrap();
             prop_assert_eq!((found.name(), found.shape()), (tensor.name.as_str(), tensor.shape.as_slice()));
             prop_assert_eq!(found.bytes(), tensor.values.as_slice());
             let offset = Container::location(&reader, position).unwrap().offset.unwrap();

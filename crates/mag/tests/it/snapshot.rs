@@ -278,7 +278,7 @@ proptest! {
         let reader = open(&file).unwrap();
         prop_assert!(reader.verify(VerifyLevel::Full).is_ok(), "{:?}", reader.verify(VerifyLevel::Full));
         for (position, (name, dims, range)) in expected.iter().enumerate() {
-            let tensor = reader.tensor_at(position).unwrap();
+            let tensor = reader.tensor(position).unwrap();
             prop_assert_eq!((tensor.name(), tensor.shape()), (*name, *dims));
             prop_assert_eq!(tensor.bytes().len() as u64, range.end - range.start);
             prop_assert!(tensor.bytes().iter().all(|&byte| byte == position as u8 | 1));

@@ -2,7 +2,7 @@
 //!
 //! A writer that reads values and hashes them again would give damaged bytes a good hash. So code that copies values asks the
 //! source which digests cover them ([`Container::claims`]), reads through them
-//! ([`Container::read_into_checked`]), and asks at the end whether all of them hold ([`Claims::finish`]).
+//! ([`Container::values_into`]), and asks at the end whether all of them hold ([`Claims::finish`]).
 //!
 //! Claims are made of ranges of a file and not of values, so compression, casts, the order of tensors and the number of
 //! threads make no difference: a range is fed in pieces, in any order, and every byte is hashed once, by the thread that

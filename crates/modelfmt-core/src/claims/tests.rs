@@ -4,12 +4,12 @@ use proptest::prelude::*;
 
 use super::lane::MAX_RUNS;
 use super::*;
-use crate::plan::{Slice, TensorSlice};
+use crate::read::{Reading, Which};
 use crate::report::{Report, VerifyLevel};
 use crate::source::Source;
 use crate::table::{Location, Stored};
 use crate::value::Value;
-use tensor_core::{TensorInfo, TensorView};
+use tensor_core::TensorInfo;
 
 /// The bytes themselves, which shows whatever is missing, twice or out of order.
 struct Bytewise;
@@ -76,25 +76,10 @@ impl Container for File {
     fn stored_range(&self, tensor: usize, _: Range<u64>) -> Result<Range<u64>, AnyError> {
         Err(Error::no_such_position(tensor))
     }
-    fn tensor_at(&self, tensor: usize) -> Result<TensorView<'_>, AnyError> {
+    fn values(&self, tensor: usize, _: Which<'_>, _: Reading<'_>) -> Result<Bytes<'_>, AnyError> {
         Err(Error::no_such_position(tensor))
     }
-    fn tensor_at_checked(&self, tensor: usize) -> Result<TensorView<'_>, AnyError> {
-        Err(Error::no_such_position(tensor))
-    }
-    fn read_range_at(&self, tensor: usize, _: Range<u64>) -> Result<Bytes<'_>, AnyError> {
-        Err(Error::no_such_position(tensor))
-    }
-    fn read_range_at_checked(&self, tensor: usize, _: Range<u64>) -> Result<Bytes<'_>, AnyError> {
-        Err(Error::no_such_position(tensor))
-    }
-    fn slice_at_checked(&self, tensor: usize, _: &Slice) -> Result<TensorSlice<'_>, AnyError> {
-        Err(Error::no_such_position(tensor))
-    }
-    fn read_into(&self, tensor: usize, _: u64, _: &mut [u8]) -> Result<(), AnyError> {
-        Err(Error::no_such_position(tensor))
-    }
-    fn read_into_checked(&self, tensor: usize, _: u64, _: &mut [u8], _: &Claims) -> Result<(), AnyError> {
+    fn values_into(&self, tensor: usize, _: u64, _: &mut [u8], _: Option<&Claims>) -> Result<(), AnyError> {
         Err(Error::no_such_position(tensor))
     }
     fn read_file(&self, _: usize, at: u64, out: &mut [u8]) -> Result<(), AnyError> {

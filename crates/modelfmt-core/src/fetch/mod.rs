@@ -1,14 +1,14 @@
 //! Reading without knowing where bytes come from: code asks for ranges, and a driver fetches them.
 //!
 //! Format crates read through [`Fetch`] alone, in `async` functions. The compiler turns these into state machines that stop
-//! where bytes are needed, so the same code has three drivers and no runtime:
+//! where bytes are needed, so the same code has two drivers and no runtime:
 //!
 //! - over a [`Source`] (memory, a file, a map) a read never waits, and [`now`] runs the function to its end;
-//! - over a `Fetch` of your own (an object store, a web server) your own executor awaits it;
-//! - [`Steps`](crate::Steps) hands out the ranges and takes their bytes, for code that cannot await.
+//! - over a `Fetch` of your own (an object store, a web server) your own executor awaits it.
 
 mod dealt;
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::future::{Future, ready};
 use std::io;
@@ -57,6 +57,11 @@ pub trait Fetch {
 
     /// All bytes, if they are in memory already.
     fn memory(&self) -> Option<&[u8]> {
+        None
+    }
+
+    /// What errors call the file, if it has a name: see [`Source::name`].
+    fn label(&self) -> Option<Cow<'_, str>> {
         None
     }
 
@@ -250,6 +255,10 @@ impl<S: Source + ?Sized> Fetch for S {
 
     fn memory(&self) -> Option<&[u8]> {
         self.as_slice()
+    }
+
+    fn label(&self) -> Option<Cow<'_, str>> {
+        self.name()
     }
 
     fn near(&self) -> Option<&(dyn Source + Sync)> {

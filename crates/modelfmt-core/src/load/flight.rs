@@ -4,42 +4,17 @@ use std::future::{Future, poll_fn};
 use std::ops::Range;
 use std::task::Poll;
 
-use tensor_core::{Bytes, TensorInfo};
-
 use super::jobs::{Item, Job, jobs};
 use super::{Asked, InFlight, LoadOptions, Loaded, expect_buffers, uncovered};
 use crate::claims::{Claims, Wanted};
-use crate::error::{CommonFault, Error};
+use crate::error::Error;
 use crate::execution::Execution;
 use crate::plan::{Pick, PlanOptions, ReadPlan, Runs, gather, wanted_of};
+use crate::read::Opened;
 use crate::table::Stored;
 
-/// A model whose bytes may have to be waited for, as a load sees it. Files are numbered as in [`Claims::observe`].
-pub(crate) trait Awaited {
-    type Fault: From<CommonFault> + 'static;
-
-    async fn about(&self, position: usize) -> Result<(TensorInfo<'_>, Stored), Error<Self::Fault>>;
-
-    async fn claims(&self, wanted: &[Wanted]) -> Result<Claims, Error<Self::Fault>>;
-
-    /// Fills `out` with the values of a tensor from byte `at` on; the claims see what is read.
-    async fn values(
-        &self,
-        position: usize,
-        at: u64,
-        out: &mut [u8],
-        claims: &Claims,
-    ) -> Result<(), Error<Self::Fault>>;
-
-    /// Fills `out` with the bytes of a file from byte `at` on.
-    async fn bytes_into(&self, file: usize, at: u64, out: &mut [u8]) -> Result<(), Error<Self::Fault>>;
-
-    /// Bytes of a file.
-    async fn bytes(&self, file: usize, range: Range<u64>) -> Result<Bytes<'_>, Error<Self::Fault>>;
-}
-
 /// Fills buffers with tensors or parts of them.
-pub(crate) async fn load_awaited<A: Awaited>(
+pub(crate) async fn load_opened<A: Opened>(
     from: &A,
     picks: &[Pick],
     buffers: &mut [&mut [u8]],
@@ -51,7 +26,7 @@ pub(crate) async fn load_awaited<A: Awaited>(
     let mut wanted = Vec::with_capacity(picks.len());
     let mut plan = ReadPlan::builder(PlanOptions { gap: 0, max_request: u64::MAX });
     for (pick, out) in picks.iter().zip(buffers) {
-        let (info, stored) = from.about(pick.position).await?;
+        let (info, stored) = (from.info(pick.position).await?, from.stored(pick.position).await?);
         let Asked { position, runs, .. } = Asked::new(&info, stored, pick)?;
         match &pick.slice {
             None => wanted.push(Wanted::whole(position)),
@@ -110,7 +85,7 @@ fn hull(parts: &[(u64, &mut [u8])]) -> Range<u64> {
 }
 
 /// Does one piece, and says how many bytes it has filled.
-async fn one<A: Awaited>(
+async fn one<A: Opened>(
     from: &A,
     job: Job<'_>,
     plan: PlanOptions,
@@ -119,11 +94,12 @@ async fn one<A: Awaited>(
     match job {
         Job::Bytes { file, parts } => together(from, file, parts, claims).await,
         Job::Values { position, offset, out } => {
-            from.values(position, offset, out, claims).await?;
+            from.values_into(position, offset, out, Some(claims)).await?;
             Ok(out.len() as u64)
         }
         Job::Slice { position, runs, out } => {
-            let read = async |at: u64, out: &mut [u8]| from.values(position, at, out, claims).await;
+            let read =
+                async |at: u64, out: &mut [u8]| from.values_into(position, at, out, Some(claims)).await;
             let (at, len) = (runs.offset(), runs.nbytes());
             gather(&runs, plan, out, read, |source| Error::Io { at, len, source }).await?;
             Ok(len)
@@ -132,7 +108,7 @@ async fn one<A: Awaited>(
 }
 
 /// Bytes as they are stored: neighbours with one request, other ranges straight into their place.
-async fn together<A: Awaited>(
+async fn together<A: Opened>(
     from: &A,
     file: usize,
     mut parts: Vec<(u64, &mut [u8])>,
@@ -159,7 +135,7 @@ async fn together<A: Awaited>(
 }
 
 /// Reads the bytes that the claims cover and that were not read yet, and says whether all claims hold.
-async fn finish<A: Awaited>(
+async fn finish<A: Opened>(
     from: &A,
     claims: &Claims,
     in_flight: InFlight,

@@ -22,6 +22,7 @@
 mod buffer;
 mod flight;
 mod jobs;
+mod reader;
 mod run;
 
 use std::collections::BTreeSet;
@@ -30,7 +31,7 @@ use std::io;
 use tensor_core::{Bytes, DType, TensorInfo, TensorView, ViewError};
 
 pub use self::buffer::LoadBuffer;
-pub(crate) use self::flight::{Awaited, load_awaited};
+pub(crate) use self::flight::load_opened;
 use self::jobs::Item;
 use self::run::Loading;
 use crate::claims::{ClaimError, Claims};

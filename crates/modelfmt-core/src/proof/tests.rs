@@ -4,15 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::*;
 use crate::execution::Execution;
 use crate::source::{Source, contract_test};
-use crate::steps::{Step, Steps};
 use crate::write::{MemoryFile, Sink};
 
 fn bytes(len: usize) -> Vec<u8> {
     (0..len as u64).map(|i| (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8).collect()
-}
-
-fn index(at: u64) -> usize {
-    usize::try_from(at).unwrap()
 }
 
 /// A source that is not in memory, and keeps what was asked for.
@@ -182,43 +177,6 @@ fn any_digest_of_a_whole_file_will_do() {
     assert!(good.read(700_000..700_100).is_err(), "it has changed since");
     let error = by_sum(sum ^ 1).read(0..1).unwrap_err();
     assert!(matches!(ProofError::within(&error), Some(ProofError::Whole { .. })), "{error}");
-}
-
-#[test]
-fn every_order_of_answers_gives_the_same() {
-    let file = bytes(100_000);
-    let (hash, outboard) = blake3_tree::outboard(&file);
-    let mut damaged = file.clone();
-    damaged[50_000] ^= 1;
-    for (file, range, is_good) in
-        [(&file, 40_000u64..70_000, true), (&damaged, 0..16_000, true), (&damaged, 40_000..70_000, false)]
-    {
-        for piece in [7, 1000, 200_000] {
-            let (outboard, range) = (outboard.clone(), range.clone());
-            let expected = file[index(range.start)..index(range.end)].to_vec();
-            let mut steps = Steps::new(file.len() as u64, async |fed| {
-                let source = AsyncVerifiedSource::by_outboard(fed, hash, outboard)?;
-                io::Result::Ok(source.fetch(range).await?.to_vec())
-            });
-            let found = loop {
-                match steps.step() {
-                    Step::Done(found) => break found,
-                    Step::Need(ranges) => {
-                        for range in ranges.into_iter().rev() {
-                            let mut end = range.end;
-                            while end > range.start {
-                                let start = end.saturating_sub(piece).max(range.start);
-                                steps.feed(start, &file[index(start)..index(end)]);
-                                end = start;
-                            }
-                        }
-                    }
-                }
-            };
-            assert_eq!(found.is_ok(), is_good);
-            assert!(found.map_or(true, |found| found == expected));
-        }
-    }
 }
 
 #[test]

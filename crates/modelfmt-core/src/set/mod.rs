@@ -2,12 +2,9 @@
 //! asked for.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
-mod async_reader;
-mod format;
-mod load;
 mod open;
+mod opened;
 mod reader;
-mod slices;
 
 use std::borrow::Cow;
 use std::future::{Future, ready};
@@ -17,31 +14,26 @@ use std::sync::Arc;
 
 use tensor_core::TensorInfo;
 
-pub use self::async_reader::AsyncSetReader;
-pub use self::open::OpenSet;
-pub use self::reader::SetReader;
+pub use self::open::{OpenSet, Shard};
 use crate::claims::{Claims, FileClaims, Wanted};
 use crate::error::{CommonFault, Error, Part};
 use crate::execution::Execution;
 use crate::fetch::{Fetch, FetchFiles};
 use crate::file_index::FileIndex;
 use crate::limits::Limits;
-use crate::options::OpenOptions;
-use crate::reader::Reader;
+use crate::read::OpenFile;
 use crate::report::{Report, VerifyLevel};
+use crate::settings::OpenSettings;
 use crate::table::Place;
 use crate::value::{Object, Value};
 
-/// What the index of a set says: which files there are, which tensors, and which file has each. [`SetReader`] and
-/// [`AsyncSetReader`] open the files and do the reading.
+/// What the index of a set says: which files there are, which tensors, and which file has each. [`OpenSet`] opens the files and does the
+/// reading.
 ///
 /// The provided methods fit an index that names tensors and no more, and whose files list what they have.
 pub trait ShardMap: Sized {
     /// The index of each of its files.
     type Index: FileIndex;
-
-    /// The format's own reader of one of its files.
-    type Reader<S>: From<Reader<Self::Index, S>> + AsRef<Reader<Self::Index, S>>;
 
     /// The metadata of the model, typed: what the writer of sets takes too.
     type Metadata<'a>
@@ -78,10 +70,10 @@ pub trait ShardMap: Sized {
         source: &(impl Fetch + ?Sized),
         name: &str,
         files: &F,
-        options: &OpenOptions,
+        settings: &OpenSettings,
     ) -> impl Future<Output = Result<Self, MapError<Self>>> {
         let _ = (name, files);
-        let (len, limits) = (source.size(), options.limits_ref());
+        let (len, limits) = (source.size(), settings.limits_ref());
         async move {
             Limits::check("the length of the index of the set", len, limits.index_len)?;
             let text = source.fetch(0..len).await.map_err(|source| Error::Io { at: 0, len, source })?;
@@ -89,10 +81,10 @@ pub trait ShardMap: Sized {
         }
     }
 
-    /// How a file is opened, where the index says more of it than the options of the set.
-    fn shard_options(&self, number: usize, options: OpenOptions) -> OpenOptions {
+    /// How a file is opened, where the index says more of it than the settings of the set.
+    fn shard_settings(&self, number: usize, settings: OpenSettings) -> OpenSettings {
         let _ = number;
-        options
+        settings
     }
 
     /// Whether the index says which content each file must have, so that no file is taken for another by its identity.
@@ -112,9 +104,9 @@ pub trait ShardMap: Sized {
     /// The size of a file in bytes, if the index states it.
     fn stated_size(&self, number: usize) -> Option<u64>;
 
-    /// The index of a file, if reading that of the set has parsed it already, and these options demand nothing else of it.
-    fn shard_index(&self, number: usize, options: &OpenOptions) -> Option<Arc<Self::Index>> {
-        let _ = (number, options);
+    /// The index of a file, if reading that of the set has parsed it already, and these settings demand nothing else of it.
+    fn shard_index(&self, number: usize, settings: &OpenSettings) -> Option<Arc<Self::Index>> {
+        let _ = (number, settings);
         None
     }
 
@@ -237,7 +229,7 @@ pub trait ShardMap: Sized {
     /// If the head is damaged, or belongs to another version of the model.
     fn check_head<S: Fetch>(
         &self,
-        head: &Reader<Self::Index, S>,
+        head: &OpenFile<Self::Index, S>,
         wanted: &[Wanted],
         claims: &mut Claims,
     ) -> impl Future<Output = Result<(), MapError<Self>>> {
@@ -261,10 +253,6 @@ pub struct Placed {
     pub wanted: Wanted,
     /// Where it is.
     pub place: Place,
-}
-
-fn default_options<M: ShardMap>() -> OpenOptions {
-    OpenOptions::new(M::Index::default_limits())
 }
 
 /// The error of a set's format.

@@ -11,11 +11,9 @@ use modelfmt_core::load::{LoadOptions, Loaded};
 use modelfmt_core::plan::{Pick, Slice, TensorSlice};
 use modelfmt_core::value::Object;
 use modelfmt_core::{
-    AnyError, Bytes, Execution, Fetch, FetchFiles, Report, TensorInfo, TensorView, VerifyLevel,
-};
-use modelfmt_core::{
-    AsyncReader, AsyncSetReader,
-    author::{FileIndex, ShardMap},
+    AnyError, AsyncReader, Bytes, Execution, Fetch, FetchFiles, OpenFile, OpenSet, Report, TensorInfo,
+    TensorKey, TensorView, VerifyLevel,
+    author::{FileIndex, Opened as _, ShardMap},
 };
 
 use self::proved::Proved;
@@ -208,35 +206,31 @@ impl OpenOptions {
             #[cfg(feature = "aero")]
             Format::Aero => match self.pin {
                 Some(Pin::Aero(hash)) => {
-                    let options = aero::OpenOptions::new();
-                    let options = match &self.limits {
-                        Some(limits) => options.limits(limits.clone()),
-                        None => options,
-                    };
-                    Opened::PinnedAero(options.open_pinned_async(file, hash).await?)
+                    let options = own_options::<aero::Index>(self);
+                    Opened::PinnedAero(aero::open_pinned_async(file, hash, &options).await?)
                 }
-                _ => Opened::Aero(reader(self, file).await?.into()),
+                _ => Opened::Aero(reader(self, file).await?),
             },
             #[cfg(feature = "aero")]
-            Format::AeroSet => Opened::AeroSet(set::<aero::SetIndex, _>(self, files, name).await?.into()),
+            Format::AeroSet => Opened::AeroSet(set::<aero::SetIndex, _>(self, files, name).await?),
             #[cfg(feature = "mag")]
-            Format::Mag => Opened::Mag(reader(self, file).await?.into()),
+            Format::Mag => Opened::Mag(reader(self, file).await?),
             #[cfg(feature = "oinf")]
-            Format::Oinf => Opened::Oinf(reader(self, file).await?.into()),
+            Format::Oinf => Opened::Oinf(reader(self, file).await?),
             #[cfg(feature = "apr2")]
-            Format::Apr2 | Format::Apr1 => Opened::Apr2(reader(self, file).await?.into()),
+            Format::Apr2 | Format::Apr1 => Opened::Apr2(reader(self, file).await?),
             #[cfg(feature = "apr2")]
-            Format::Apr2Sharded => Opened::Apr2Set(set::<apr2::SetIndex, _>(self, files, name).await?.into()),
+            Format::Apr2Sharded => Opened::Apr2Set(set::<apr2::SetIndex, _>(self, files, name).await?),
             #[cfg(feature = "apr")]
-            Format::Apr => Opened::Apr(reader(self, file).await?.into()),
+            Format::Apr => Opened::Apr(reader(self, file).await?),
             #[cfg(feature = "apr")]
-            Format::Aprn => Opened::Aprn(reader(self, file).await?.into()),
+            Format::Aprn => Opened::Aprn(reader(self, file).await?),
             #[cfg(feature = "safetensors")]
-            Format::Safetensors => Opened::Safetensors(reader(self, file).await?.into()),
+            Format::Safetensors => Opened::Safetensors(reader(self, file).await?),
             #[cfg(feature = "safetensors")]
             Format::SafetensorsSharded => {
                 let set = set::<modelfmt_safetensors::SetIndex, _>(self, files, name);
-                Opened::SafetensorsSet(set.await?.into())
+                Opened::SafetensorsSet(set.await?)
             }
             #[cfg(feature = "gguf")]
             Format::Gguf => self.opened_gguf(files, name, file).await?,
@@ -260,21 +254,21 @@ impl OpenOptions {
     ) -> std::result::Result<Opened<F>, AnyError> {
         let reader = reader::<modelfmt_gguf::Index, _>(self, file).await?;
         if !reader.index().is_split() {
-            return Ok(Opened::Gguf(reader.into()));
+            return Ok(Opened::Gguf(reader));
         }
         let options = own_options::<modelfmt_gguf::Index>(self);
         let first = modelfmt_gguf::Index::clone(reader.index());
-        let split = modelfmt_gguf::SetIndex::read_others(first, name, &files, &options).await?;
-        let set = AsyncSetReader::with_index(std::sync::Arc::new(split), files, options);
-        Ok(Opened::GgufSet(set.into()))
+        let split = modelfmt_gguf::SetIndex::read_others(first, name, &files, options.settings()).await?;
+        let set = modelfmt_gguf::AsyncSetReader::with_index(std::sync::Arc::new(split), files, &options);
+        Ok(Opened::GgufSet(set))
     }
 }
 
 async fn reader<I: FileIndex, S: Fetch>(
     options: &OpenOptions,
     source: S,
-) -> std::result::Result<AsyncReader<I, S>, modelfmt_core::Error<I::Fault>> {
-    AsyncReader::open_source(source, &own_options::<I>(options)).await
+) -> std::result::Result<AsyncReader<OpenFile<I, S>>, modelfmt_core::Error<I::Fault>> {
+    own_options::<I>(options).open_async(source).await
 }
 
 #[allow(dead_code, reason = "with no set switched on none is opened")]
@@ -282,8 +276,8 @@ async fn set<M: ShardMap, F: FetchFiles>(
     options: &OpenOptions,
     files: F,
     name: &str,
-) -> std::result::Result<AsyncSetReader<M, F>, AnyError> {
-    Ok(AsyncSetReader::from_files_with(files, name, &own_options::<M::Index>(options)).await?)
+) -> std::result::Result<AsyncReader<OpenSet<M, F>>, AnyError> {
+    Ok(AsyncReader::<OpenSet<M, F>>::from_files_with(files, name, &own_options::<M::Index>(options)).await?)
 }
 
 impl<F: FetchFiles> AsyncModel<F> {
@@ -326,70 +320,40 @@ impl<F: FetchFiles> AsyncModel<F> {
     /// # Errors
     /// [`Error::NoSuchTensor`].
     pub fn find(&self, name: &str) -> Result<usize> {
-        let found = each!(self, reader => reader.tensors().find(name), reader.find(name));
-        let path = || PathBuf::from(&self.name);
-        found.ok_or_else(|| Error::NoSuchTensor { path: path(), name: name.to_owned(), nearest: None })
+        self.position(name)
     }
 
-    /// A tensor with its values, by its name.
+    /// A tensor with its values. A tensor is named by its name, or by its position in the order of the file.
     ///
     /// # Errors
     /// As [`Model::tensor`](crate::Model::tensor).
-    pub async fn tensor(&self, name: &str) -> Result<TensorView<'_>> {
-        self.tensor_at(self.find(name)?).await
-    }
-
-    /// A tensor with its values, by its position.
-    ///
-    /// # Errors
-    /// As [`Model::tensor_at`](crate::Model::tensor_at).
-    pub async fn tensor_at(&self, position: usize) -> Result<TensorView<'_>> {
-        each!(self, reader => self.named(reader.tensor_at(position).await))
-    }
-
-    /// A tensor with its values, by its name, checked by the smallest digest that its file has of them.
-    ///
-    /// # Errors
-    /// As [`Model::tensor_checked`](crate::Model::tensor_checked).
-    pub async fn tensor_checked(&self, name: &str) -> Result<TensorView<'_>> {
-        let position = self.find(name)?;
-        each!(self, reader => self.named(reader.tensor_at_checked(position).await))
+    pub async fn tensor(&self, key: impl TensorKey) -> Result<TensorView<'_>> {
+        let position = self.position(key)?;
+        each!(self, reader => self.named(reader.tensor(position).await))
     }
 
     /// A range of the bytes of a tensor's values, without the rest of them.
     ///
     /// # Errors
     /// As [`Model::read_range`](crate::Model::read_range).
-    pub async fn read_range(&self, name: &str, range: Range<u64>) -> Result<Bytes<'_>> {
-        let position = self.find(name)?;
-        each!(self, reader => self.named(reader.read_range_at(position, range).await))
-    }
-
-    /// A range of the bytes of a tensor's values, checked.
-    ///
-    /// # Errors
-    /// As [`Model::read_range_checked`](crate::Model::read_range_checked).
-    pub async fn read_range_checked(&self, name: &str, range: Range<u64>) -> Result<Bytes<'_>> {
-        let position = self.find(name)?;
-        each!(self, reader => self.named(reader.read_range_at_checked(position, range).await))
+    pub async fn read_range(&self, key: impl TensorKey, range: Range<u64>) -> Result<Bytes<'_>> {
+        let position = self.position(key)?;
+        each!(self, reader => self.named(reader.read_range(position, range).await))
     }
 
     /// A part of a tensor, with little of the rest of it.
     ///
     /// # Errors
     /// As [`Model::slice`](crate::Model::slice).
-    pub async fn slice(&self, name: &str, slice: &Slice) -> Result<TensorSlice<'_>> {
-        let position = self.find(name)?;
-        each!(self, reader => self.named(reader.slice_at(position, slice).await))
+    pub async fn slice(&self, key: impl TensorKey, slice: &Slice) -> Result<TensorSlice<'_>> {
+        let position = self.position(key)?;
+        each!(self, reader => self.named(reader.slice(position, slice).await))
     }
 
-    /// A part of a tensor, checked; where its file has digests of pages, by those of the pages that the slice touches.
-    ///
-    /// # Errors
-    /// As [`Model::slice_checked`](crate::Model::slice_checked).
-    pub async fn slice_checked(&self, name: &str, slice: &Slice) -> Result<TensorSlice<'_>> {
-        let position = self.find(name)?;
-        each!(self, reader => self.named(reader.slice_at_checked(position, slice).await))
+    /// The same reads, checked by what the file says about its bytes.
+    #[must_use]
+    pub const fn checked(&self) -> AsyncCheckedModel<'_, F> {
+        AsyncCheckedModel(self)
     }
 
     /// Fills buffers of your own with tensors or parts of them, in the order of `picks`, with several requests under way at once: as many as
@@ -431,8 +395,63 @@ impl<F: FetchFiles> AsyncModel<F> {
         each!(self, reader => reader.verify_with(level, work).await)
     }
 
+    /// The position of a tensor, which is named or has that position.
+    fn position(&self, key: impl TensorKey) -> Result<usize> {
+        let found = key.position(|name| each!(self, reader => reader.find(name)));
+        found.map_err(|name| {
+            let path = PathBuf::from(&self.name);
+            Error::NoSuchTensor { path, name: name.to_owned(), nearest: None }
+        })
+    }
+
     /// Names the model in an error.
     fn named<T, E: Into<AnyError>>(&self, result: std::result::Result<T, E>) -> Result<T> {
         result.map_err(|error| Error::file(PathBuf::from(&self.name), error.into()))
+    }
+}
+
+/// The reads of an [`AsyncModel`], each checked by the smallest digest that the file has of the values: as [`CheckedModel`](crate::CheckedModel).
+pub struct AsyncCheckedModel<'a, F: FetchFiles>(&'a AsyncModel<F>);
+
+impl<F: FetchFiles> Clone for AsyncCheckedModel<'_, F> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<F: FetchFiles> Copy for AsyncCheckedModel<'_, F> {}
+
+impl<F: FetchFiles> fmt::Debug for AsyncCheckedModel<'_, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AsyncCheckedModel").field(self.0).finish()
+    }
+}
+
+impl<'a, F: FetchFiles> AsyncCheckedModel<'a, F> {
+    /// A tensor with its values.
+    ///
+    /// # Errors
+    /// As [`CheckedModel::tensor`](crate::CheckedModel::tensor).
+    pub async fn tensor(self, key: impl TensorKey) -> Result<TensorView<'a>> {
+        let position = self.0.position(key)?;
+        each!(self.0, reader => self.0.named(reader.checked().tensor(position).await))
+    }
+
+    /// A range of the bytes of a tensor's values.
+    ///
+    /// # Errors
+    /// As [`CheckedModel::read_range`](crate::CheckedModel::read_range).
+    pub async fn read_range(self, key: impl TensorKey, range: Range<u64>) -> Result<Bytes<'a>> {
+        let position = self.0.position(key)?;
+        each!(self.0, reader => self.0.named(reader.checked().read_range(position, range).await))
+    }
+
+    /// A part of a tensor; where its file has digests of pages, checked by those of the pages that the slice touches.
+    ///
+    /// # Errors
+    /// As [`CheckedModel::slice`](crate::CheckedModel::slice).
+    pub async fn slice(self, key: impl TensorKey, slice: &Slice) -> Result<TensorSlice<'a>> {
+        let position = self.0.position(key)?;
+        each!(self.0, reader => self.0.named(reader.checked().slice(position, slice).await))
     }
 }

@@ -82,8 +82,8 @@ const CHOICES: &[Choice] = &[
 #[cfg(feature = "aero")]
 mod on {
     use aero::{
-        Chunk, Error, FourCC, Index, NewChunk, Plan, Reader, SetIndex, SetPlan, SetReader, VerifiedFiles,
-        WriteOptions,
+        Chunk, Error, FourCC, Index, NewChunk, Plan, Reader, ReaderExt as _, SetIndex, SetPlan, SetReader,
+        SetReaderExt as _, VerifiedFiles, WriteOptions,
     };
     use std::collections::HashSet;
 
@@ -106,12 +106,8 @@ mod on {
 
     /// Opens one file.
     pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
-        let Some(Pin::Aero(hash)) = opened.options.pin else { return opened.open_file::<Reader<_>>() };
-        let mut options = aero::OpenOptions::new();
-        if let Some(limits) = &opened.options.limits {
-            options = options.limits(limits.clone());
-        }
-        let reader = options.open_pinned(opened.source, hash)?;
+        let Some(Pin::Aero(hash)) = opened.options.pin else { return opened.open_file::<Index>() };
+        let reader = aero::open_pinned(opened.source, hash, &own_options::<Index>(opened.options))?;
         let index = std::sync::Arc::clone(reader.index());
         let source: BoxSource = Box::new(reader.into_source());
         Ok(Box::new(Reader::with_index(index, source)?))
@@ -122,14 +118,14 @@ mod on {
         if opened.options.pin.is_some() {
             // The index is read through its proof, and proves the other files.
             let options = own_options::<Index>(opened.options);
-            let (limits, len) = (options.limits_ref(), opened.source.len());
+            let (limits, len) = (options.settings().limits_ref(), opened.source.len());
             Limits::check("the length of the index of the set", len, limits.index_len)
                 .map_err(Error::from)?;
             let text = opened.source.read(0..len).map_err(|source| AnyError::Io { at: 0, len, source })?;
             let index = SetIndex::parse(&text, limits)?;
             opened.files = shared_files(VerifiedFiles::new(&index, opened.files));
         }
-        opened.open_set::<SetIndex, SetReader<_>>()
+        opened.open_set::<SetIndex>()
     }
 
     /// The reader of a source that is an AERO file.

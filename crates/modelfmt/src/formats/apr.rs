@@ -93,12 +93,12 @@ mod on {
 
     /// Opens one file.
     pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
-        opened.open_file::<apr::Reader<_>>()
+        opened.open_file::<apr::Index>()
     }
 
     /// Opens a file of the first generation.
     pub(super) fn open_v1(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
-        opened.open_file::<apr::v1::Reader<_>>()
+        opened.open_file::<apr::v1::Index>()
     }
 
     pub(super) fn write(

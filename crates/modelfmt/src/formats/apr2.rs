@@ -115,12 +115,12 @@ mod on {
 
     /// Opens one file.
     pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
-        opened.open_file::<apr2::Reader<_>>()
+        opened.open_file::<apr2::Index>()
     }
 
     /// Opens a set by its index.
     pub(super) fn open_set(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
-        opened.open_set::<apr2::SetIndex, apr2::SetReader<_>>()
+        opened.open_set::<apr2::SetIndex>()
     }
 
     pub(super) fn write(

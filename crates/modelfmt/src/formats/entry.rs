@@ -8,8 +8,8 @@ use modelfmt_core::source::{BoxSource, SharedFiles};
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::write::{AnyWriteError, Sink, TensorData, TensorSpec, WriteError};
 use modelfmt_core::{
-    AnyError, Container, Execution, Fault, Reader, SetReader, Source,
-    author::{FileIndex, FormatReader, ShardMap},
+    AnyError, Container, Execution, Fault, OpenSet, Reader, Source,
+    author::{FileIndex, OpenSettings, ShardMap},
 };
 
 use super::Format;
@@ -261,35 +261,34 @@ pub(crate) struct ToOpen<'a> {
 #[allow(dead_code, reason = "with no format switched on nothing is opened")]
 impl ToOpen<'_> {
     /// Opens it as a file of a format with that format's reader.
-    pub(super) fn open_file<R>(self) -> Result<Box<dyn Opened>, AnyError>
+    pub(super) fn open_file<I>(self) -> Result<Box<dyn Opened>, AnyError>
     where
-        R: FormatReader<Source = BoxSource> + Send + Sync + 'static,
+        I: FileIndex + Send + Sync + 'static,
     {
-        let reader = Reader::open_source(self.source, &own_options::<R::Index>(self.options));
-        Ok(Box::new(R::from_shared(reader?)))
+        let options = own_options::<I>(self.options);
+        Ok(Box::new(options.open_source(self.source)?))
     }
 
     /// Opens it as the index of a set with that format's reader.
-    pub(super) fn open_set<M, R>(self) -> Result<Box<dyn Opened>, AnyError>
+    pub(super) fn open_set<M>(self) -> Result<Box<dyn Opened>, AnyError>
     where
-        M: ShardMap,
-        R: From<SetReader<M, SharedFiles>> + Opened,
+        M: ShardMap + Send + Sync + 'static,
+        M::Index: Send + Sync + 'static,
     {
         let options = own_options::<M::Index>(self.options);
-        let reader = SetReader::<M, _>::from_source(&self.source, self.files, &options);
-        Ok(Box::new(R::from(reader?)))
+        Ok(Box::new(Reader::<OpenSet<M, _>>::from_source(&self.source, self.files, &options)?))
     }
 }
 
 /// The options of a format's own reader; its own default limits, unless the caller has chosen others.
-pub(crate) fn own_options<I: FileIndex>(options: &OpenOptions) -> modelfmt_core::OpenOptions {
+pub(crate) fn own_options<I: FileIndex>(options: &OpenOptions) -> modelfmt_core::OpenOptions<I> {
     let limits = options.limits.clone().unwrap_or_else(I::default_limits);
-    let own = modelfmt_core::OpenOptions::new(limits).ignore_checksum(options.ignore_checksum);
+    let own = OpenSettings::new(limits).ignore_checksum(options.ignore_checksum);
     #[cfg(feature = "seal")]
     if let Some(access) = options.demanded() {
-        return own.with_extension(access);
+        return own.with_extension(access).into();
     }
-    own
+    own.into()
 }
 
 /// What is to be written, all of it chosen and in the terms of the target.

@@ -75,13 +75,13 @@ mod on {
     pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
         let options = own_options::<Index>(opened.options);
         let ToOpen { source, name, files, .. } = opened;
-        let reader: Reader<_> = modelfmt_core::Reader::open_source(source, &options)?.into();
+        let reader = options.open_source(source)?;
         if !reader.index().is_split() {
             return Ok(Box::new(reader));
         }
         let first = Index::clone(reader.index());
-        let split = now(SetIndex::read_others(first, &name, &files, &options))?;
-        Ok(Box::new(SetReader::from(modelfmt_core::SetReader::with_index(Arc::new(split), files, options))))
+        let split = now(SetIndex::read_others(first, &name, &files, options.settings()))?;
+        Ok(Box::new(SetReader::with_index(Arc::new(split), files, &options)))
     }
 
     /// The format of what was opened.
@@ -197,7 +197,7 @@ mod on {
 
     /// Opens one file, also of a split.
     fn open_alone(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
-        opened.open_file::<Reader<_>>()
+        opened.open_file::<Index>()
     }
 
     /// What becomes of a file with other metadata and names.

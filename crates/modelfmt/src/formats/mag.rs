@@ -75,7 +75,7 @@ mod on {
 
     /// Opens one file.
     pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
-        opened.open_file::<mag::Reader<_>>()
+        opened.open_file::<mag::Index>()
     }
 
     pub(super) fn write(

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use modelfmt_core::author::NameTable;
 use modelfmt_core::claims::{Claims, Wanted};
-use modelfmt_core::plan::{Slice, TensorSlice};
+use modelfmt_core::read::{Reading, Which};
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{
     AnyError, Bytes, CommonFault, Container, Execution, Location, Report, Source, Stored, TensorInfo,
-    TensorView, VerifyLevel,
+    VerifyLevel,
 };
 
 use super::Format;
@@ -184,40 +184,20 @@ impl Container for Merged {
         self.ask(tensor, |container, own| container.stored_range(own, values))
     }
 
-    fn tensor_at(&self, tensor: usize) -> Result<TensorView<'_>, AnyError> {
-        self.ask(tensor, |container, own| container.tensor_at(own))
+    fn values(&self, position: usize, which: Which<'_>, reading: Reading<'_>) -> Result<Bytes<'_>, AnyError> {
+        self.ask(position, |container, own| container.values(own, which, reading))
     }
 
-    fn tensor_at_checked(&self, tensor: usize) -> Result<TensorView<'_>, AnyError> {
-        self.ask(tensor, |container, own| container.tensor_at_checked(own))
-    }
-
-    fn read_range_at(&self, tensor: usize, range: Range<u64>) -> Result<Bytes<'_>, AnyError> {
-        self.ask(tensor, |container, own| container.read_range_at(own, range))
-    }
-
-    fn read_range_at_checked(&self, tensor: usize, range: Range<u64>) -> Result<Bytes<'_>, AnyError> {
-        self.ask(tensor, |container, own| container.read_range_at_checked(own, range))
-    }
-
-    fn slice_at_checked(&self, position: usize, slice: &Slice) -> Result<TensorSlice<'_>, AnyError> {
-        self.ask(position, |container, own| container.slice_at_checked(own, slice))
-    }
-
-    fn read_into(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), AnyError> {
-        self.ask(tensor, |container, own| container.read_into(own, offset, out))
-    }
-
-    fn read_into_checked(
+    fn values_into(
         &self,
-        tensor: usize,
-        offset: u64,
+        position: usize,
+        at: u64,
         out: &mut [u8],
-        claims: &Claims,
+        claims: Option<&Claims>,
     ) -> Result<(), AnyError> {
-        let (number, member, own) = self.at(tensor)?;
-        let read = member.opened.read_into_checked(own, offset, out, claims.member(number));
-        read.map_err(|error| member.named(error))
+        let (number, member, own) = self.at(position)?;
+        let claims = claims.map(|claims| claims.member(number));
+        member.opened.values_into(own, at, out, claims).map_err(|error| member.named(error))
     }
 
     fn read_file(&self, file: usize, at: u64, out: &mut [u8]) -> Result<(), AnyError> {

@@ -67,6 +67,7 @@ mod on {
     use modelfmt_core::value::{Object, Value};
     use modelfmt_core::write::{Sink, TensorData};
     use modelfmt_core::{AnyError, Execution, Part};
+    use oinf::ReaderExt as _;
     use oinf::{MetaValue, Metadata, Plan, Scheme, Version, WriteOptions};
 
     use crate::convert::options::ConvertOptions;
@@ -77,7 +78,7 @@ mod on {
 
     /// Opens one file.
     pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
-        opened.open_file::<oinf::Reader<_>>()
+        opened.open_file::<oinf::Index>()
     }
 
     pub(super) fn write(
@@ -118,7 +119,7 @@ mod on {
     /// The quant payload of a tensor.
     pub(super) fn quant(opened: &dyn Opened, position: usize) -> Result<Option<Quant>, AnyError> {
         let Some(reader) = reader_of::<oinf::Reader<BoxSource>>(opened) else { return Ok(None) };
-        let quant = reader.quant_at(position)?;
+        let quant = reader.quant(position)?;
         Ok(quant.map(|oinf::Quant { axis, scales, zero_points, .. }| Quant { axis, scales, zero_points }))
     }
 

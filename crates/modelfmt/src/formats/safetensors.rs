@@ -102,12 +102,12 @@ mod on {
 
     /// Opens one file.
     pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
-        opened.open_file::<modelfmt_safetensors::Reader<_>>()
+        opened.open_file::<modelfmt_safetensors::Index>()
     }
 
     /// Opens a set by its index.
     pub(super) fn open_set(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
-        opened.open_set::<modelfmt_safetensors::SetIndex, modelfmt_safetensors::SetReader<_>>()
+        opened.open_set::<modelfmt_safetensors::SetIndex>()
     }
 
     pub(super) fn write(

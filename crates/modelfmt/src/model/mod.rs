@@ -8,12 +8,14 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use modelfmt_core::plan::{Slice, TensorSlice};
+use modelfmt_core::read::{Reading, Which};
 use modelfmt_core::source::{BoxSource, SharedFiles, shared_files};
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::source::{FileSource, Folder, folder_of};
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{
-    Bytes, Container, Encoding, Location, Source as _, TensorInfo, TensorView, author::Extent,
+    Bytes, Container, Encoding, Location, Source as _, TensorInfo, TensorKey, TensorView, author::Extent,
 };
 
 #[cfg(not(target_arch = "wasm32"))]
@@ -409,32 +411,21 @@ impl Model {
         (distance * 2 <= longest).then(|| nearest.to_owned())
     }
 
-    /// A tensor with its values, by its name: borrowed where they are in memory, else read; decompressed.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchTensor`]; [`Error::File`] if it has no data, or cannot be read or decompressed.
-    pub fn tensor(&self, name: &str) -> Result<TensorView<'_>> {
-        self.tensor_at(self.find(name)?)
+    /// The position of a tensor, which is named or has that position.
+    pub(crate) fn position(&self, key: impl TensorKey) -> Result<usize> {
+        match key.position(|name| self.container().find(name)) {
+            Ok(position) => Ok(position),
+            Err(name) => self.find(name), // it says what is near
+        }
     }
 
-    /// A tensor with its values, by its position.
+    /// A tensor with its values: borrowed where they are in memory, else read; decompressed. A tensor is named by its name, or by its
+    /// position in the order of the file.
     ///
     /// # Errors
-    /// [`Error::File`] if there is none, it has no data, or it cannot be read or decompressed.
-    pub fn tensor_at(&self, position: usize) -> Result<TensorView<'_>> {
-        self.container().tensor_at(position).map_err(|error| self.failed(error))
-    }
-
-    /// A tensor with its values, by its name, checked by the smallest digest that its file has of them: of the tensor, of its
-    /// pages, of a section or of the whole file. What that covers beside the tensor is read too.
-    ///
-    /// # Errors
-    /// As [`tensor`](Self::tensor); [`Error::File`] also if the bytes are not what the file says, and with
-    /// [`AnyError::NoHash`](modelfmt_core::AnyError::NoHash) if it says nothing of them, or only in a digest of so many more
-    /// bytes that [`verify`](Self::verify) is the better way.
-    pub fn tensor_checked(&self, name: &str) -> Result<TensorView<'_>> {
-        let position = self.find(name)?;
-        self.container().tensor_at_checked(position).map_err(|error| self.failed(error))
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if there is none at that position, it has no data, or cannot be read or decompressed.
+    pub fn tensor(&self, key: impl TensorKey) -> Result<TensorView<'_>> {
+        self.read_tensor(key, Reading::PLAIN)
     }
 
     /// A range of the bytes of a tensor's values, without the rest of them: borrowed if they are in memory, else read. If the tensor is compressed,
@@ -442,26 +433,70 @@ impl Model {
     ///
     /// # Errors
     /// As [`tensor`](Self::tensor); [`Error::File`] also if the tensor has fewer bytes.
-    pub fn read_range(&self, name: &str, range: Range<u64>) -> Result<Bytes<'_>> {
-        let position = self.find(name)?;
-        self.container().read_range_at(position, range).map_err(|error| self.failed(error))
+    pub fn read_range(&self, key: impl TensorKey, range: Range<u64>) -> Result<Bytes<'_>> {
+        self.read_bytes(key, range, Reading::PLAIN)
     }
 
-    /// A range of the bytes of a tensor's values, checked. If the file has digests of pages, only the pages that the range touches are read.
+    /// A part of a tensor by its positions in each dimension, without the rest of it: borrowed if its values are in memory one after the other, else
+    /// read. Pieces that are near to each other are read at once. If the tensor is compressed, the blocks that hold some of the part are read and
+    /// decompressed.
+    ///
+    /// ```
+    /// use modelfmt::modelfmt_core::plan::Slice;
+    /// use modelfmt::{Model, View};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.safetensors");
+    /// let values: Vec<u8> = (0..12).collect();
+    /// modelfmt::save(&path, [("w", View::new(&values, [3, 4])?)], &Default::default())?;
+    /// let model = Model::open(&path)?;
+    /// let last_two_rows = model.slice("w", &Slice::rows(-2..))?;
+    /// assert_eq!((last_two_rows.shape(), last_two_rows.bytes()), (&[2, 4][..], &[4, 5, 6, 7, 8, 9, 10, 11][..]));
+    /// let column = model.slice("w", &"::2, 1".parse()?)?;
+    /// assert_eq!((column.shape(), column.bytes()), (&[2][..], &[1, 9][..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
-    /// As [`tensor_checked`](Self::tensor_checked) and [`read_range`](Self::read_range).
-    pub fn read_range_checked(&self, name: &str, range: Range<u64>) -> Result<Bytes<'_>> {
-        let position = self.find(name)?;
-        self.container().read_range_at_checked(position, range).map_err(|error| self.failed(error))
+    /// As [`tensor`](Self::tensor); [`Error::File`] also if the slice does not fit the tensor.
+    pub fn slice(&self, key: impl TensorKey, slice: &Slice) -> Result<TensorSlice<'_>> {
+        self.read_slice(key, slice, Reading::PLAIN)
+    }
+
+    /// The same reads, checked by what the file says about its bytes: see [`CheckedModel`].
+    #[must_use]
+    pub const fn checked(&self) -> CheckedModel<'_> {
+        CheckedModel(self)
     }
 
     /// Fills `out` with a tensor's values from byte `offset` on.
     ///
     /// # Errors
-    /// [`Error::File`] if there is no such tensor or range, it has no data, or it cannot be read or decompressed.
-    pub fn read_into(&self, position: usize, offset: u64, out: &mut [u8]) -> Result<()> {
-        self.container().read_into(position, offset, out).map_err(|error| self.failed(error))
+    /// As [`read_range`](Self::read_range).
+    pub fn read_into(&self, key: impl TensorKey, offset: u64, out: &mut [u8]) -> Result<()> {
+        let position = self.position(key)?;
+        self.container().values_into(position, offset, out, None).map_err(|error| self.failed(error))
+    }
+
+    fn read_tensor(&self, key: impl TensorKey, reading: Reading<'_>) -> Result<TensorView<'_>> {
+        let position = self.position(key)?;
+        self.container().tensor(position, reading).map_err(|error| self.failed(error))
+    }
+
+    fn read_bytes(&self, key: impl TensorKey, range: Range<u64>, reading: Reading<'_>) -> Result<Bytes<'_>> {
+        let position = self.position(key)?;
+        let bytes = self.container().values(position, Which::Range(range), reading);
+        bytes.map_err(|error| self.failed(error))
+    }
+
+    fn read_slice(
+        &self,
+        key: impl TensorKey,
+        slice: &Slice,
+        reading: Reading<'_>,
+    ) -> Result<TensorSlice<'_>> {
+        let position = self.position(key)?;
+        self.container().slice(position, slice, reading).map_err(|error| self.failed(error))
     }
 
     /// Where a tensor's values lie.
@@ -531,5 +566,38 @@ impl Model {
         let (model, position) = self.member_at(position);
         let Some(quant) = model.format().driver().and_then(|driver| driver.quant) else { return Ok(None) };
         quant(model.opened(), position).map_err(|error| model.failed(error))
+    }
+}
+
+/// The reads of a [`Model`], each checked by the smallest digest that the file has of the values: of the tensor, of its pages, of a section or of
+/// the whole file. What that covers beside the values is read too.
+#[derive(Clone, Copy, Debug)]
+pub struct CheckedModel<'a>(&'a Model);
+
+impl<'a> CheckedModel<'a> {
+    /// A tensor with its values, as [`Model::tensor`] gives them.
+    ///
+    /// # Errors
+    /// As [`Model::tensor`]; [`Error::File`] also if the bytes are not what the file says, and with
+    /// [`AnyError::NoHash`](modelfmt_core::AnyError::NoHash) if it says nothing of them, or only in a digest of so many more
+    /// bytes that [`verify`](Model::verify) is the better way.
+    pub fn tensor(self, key: impl TensorKey) -> Result<TensorView<'a>> {
+        self.0.read_tensor(key, Reading::CHECKED)
+    }
+
+    /// A range of the bytes of a tensor's values. If the file has digests of pages, only the pages that the range touches are read.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor) and [`Model::read_range`].
+    pub fn read_range(self, key: impl TensorKey, range: Range<u64>) -> Result<Bytes<'a>> {
+        self.0.read_bytes(key, range, Reading::CHECKED)
+    }
+
+    /// A part of a tensor, by a slice of each dimension. If the file has digests of pages, only the pages that the slice touches are read.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor) and [`Model::slice`].
+    pub fn slice(self, key: impl TensorKey, slice: &Slice) -> Result<TensorSlice<'a>> {
+        self.0.read_slice(key, slice, Reading::CHECKED)
     }
 }

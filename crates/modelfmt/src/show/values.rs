@@ -73,7 +73,7 @@ impl Part {
             part.nbytes = stored_nbytes(info.dtype, part.nbytes / F32);
             part.taken = Taken::Decoded { runs: sliced.runs, kept };
         } else if is_short {
-            let bytes = model.container().slice_at(position, slice).map_err(|error| model.failed(error))?;
+            let bytes = model.slice(position, slice)?;
             part.taken = Taken::Stored { runs: sliced.runs, kept: Some(bytes.bytes().to_vec()) };
         }
         Ok(part)
@@ -98,7 +98,7 @@ impl Part {
             let (out, left) = rest.split_at_mut_checked(nbytes).ok_or_else(missing)?;
             match self.taken {
                 Taken::Stored { .. } => {
-                    let read = model.container().read_runs_at(position, &runs, out);
+                    let read = model.container().runs_into(position, &runs, out);
                     read.map_err(|error| model.failed(error))?;
                 }
                 Taken::Decoded { .. } => decoded::read(model, position, &runs, out)?,

@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use aero::ReaderExt as _;
 use modelfmt::modelfmt_core::TensorInfo;
 use modelfmt::modelfmt_core::load::LoadOptions;
 use modelfmt::modelfmt_core::plan::{Pick, Slice};
@@ -68,11 +69,11 @@ fn by_model(options: &OpenOptions, files: &MemoryFiles, name: &str) -> Outcome {
     let value = |name: &String| {
         [
             model.tensor(name).map(|tensor| tensor.bytes().to_vec()).map_err(error_text),
-            model.tensor_checked(name).map(|tensor| tensor.bytes().to_vec()).map_err(error_text),
+            model.checked().tensor(name).map(|tensor| tensor.bytes().to_vec()).map_err(error_text),
             model.read_range(name, PART).map(|bytes| bytes.to_vec()).map_err(error_text),
-            model.read_range_checked(name, PART).map(|bytes| bytes.to_vec()).map_err(error_text),
+            model.checked().read_range(name, PART).map(|bytes| bytes.to_vec()).map_err(error_text),
             model.slice(name, &slice()).map(|slice| slice.bytes().to_vec()).map_err(error_text),
-            model.slice_checked(name, &slice()).map(|slice| slice.bytes().to_vec()).map_err(error_text),
+            model.checked().slice(name, &slice()).map(|slice| slice.bytes().to_vec()).map_err(error_text),
         ]
     };
     let loaded = [false, true].map(|verify| {
@@ -82,7 +83,7 @@ fn by_model(options: &OpenOptions, files: &MemoryFiles, name: &str) -> Outcome {
         let loaded = model.load_into(&picks, &mut out, &options, &Execution::sequential());
         loaded.map(|loaded| (buffers, loaded.unverified)).map_err(drop)
     });
-    let at = |n| model.tensor_at(n).map(|tensor| tensor.bytes().to_vec()).map_err(error_text);
+    let at = |n| model.tensor(n).map(|tensor| tensor.bytes().to_vec()).map_err(error_text);
     let metadata = model.container().flat_metadata();
     Ok(Seen {
         format: model.format(),
@@ -106,11 +107,16 @@ async fn by_async_model(options: &OpenOptions, files: &MemoryFiles, name: &str) 
     for name in &names {
         values.push([
             model.tensor(name).await.map(|tensor| tensor.bytes().to_vec()).map_err(error_text),
-            model.tensor_checked(name).await.map(|tensor| tensor.bytes().to_vec()).map_err(error_text),
+            model.checked().tensor(name).await.map(|tensor| tensor.bytes().to_vec()).map_err(error_text),
             model.read_range(name, PART).await.map(|bytes| bytes.to_vec()).map_err(error_text),
-            model.read_range_checked(name, PART).await.map(|bytes| bytes.to_vec()).map_err(error_text),
+            model.checked().read_range(name, PART).await.map(|bytes| bytes.to_vec()).map_err(error_text),
             model.slice(name, &slice()).await.map(|slice| slice.bytes().to_vec()).map_err(error_text),
-            model.slice_checked(name, &slice()).await.map(|slice| slice.bytes().to_vec()).map_err(error_text),
+            model
+                .checked()
+                .slice(name, &slice())
+                .await
+                .map(|slice| slice.bytes().to_vec())
+                .map_err(error_text),
         ]);
     }
     let mut loaded = Vec::new();
@@ -122,7 +128,7 @@ async fn by_async_model(options: &OpenOptions, files: &MemoryFiles, name: &str) 
         loaded.push(done.map(|loaded| (buffers, loaded.unverified)).map_err(drop));
     }
     for position in 0..model.tensor_count() {
-        at.push(model.tensor_at(position).await.map(|tensor| tensor.bytes().to_vec()).map_err(error_text));
+        at.push(model.tensor(position).await.map(|tensor| tensor.bytes().to_vec()).map_err(error_text));
     }
     Ok(Seen {
         format: model.format(),

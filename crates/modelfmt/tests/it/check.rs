@@ -42,7 +42,7 @@ fn slow(model: &Model) -> Vec<Findings> {
     let mut first = BTreeMap::new();
     let mut found = Vec::new();
     for (position, info) in model.tensors().enumerate().filter(|(_, info)| info.has_data) {
-        let view = model.tensor_at(position).unwrap();
+        let view = model.tensor(position).unwrap();
         let several = info.elements() > 1;
         let key = (info.dtype.name(), info.shape.to_vec(), view.bytes().to_vec());
         let same = first.entry(key).or_insert(info.name.to_owned()).clone();

@@ -10,11 +10,9 @@ use std::path::PathBuf;
 
 use modelfmt::modelfmt_core::plan::Slice;
 use modelfmt::modelfmt_core::proof::{AsyncVerifiedSource, VerifiedSource};
-use modelfmt::modelfmt_core::{
-    AsyncReader, Bytes, Fed, Fetch, Reader, Source, Step, Steps, author::FileIndex,
-};
+use modelfmt::modelfmt_core::{AsyncReader, Bytes, Fetch, OpenFile, Reader, Source, author::FileIndex};
 use modelfmt::{Execution, VerifyLevel};
-use testkit::{block_on, error_text, reference, report_lines};
+use testkit::{Fed, Step, Steps, block_on, error_text, reference, report_lines};
 
 /// What a reader sees of a file.
 #[derive(Debug, PartialEq)]
@@ -45,13 +43,13 @@ fn by_source<I: FileIndex>(bytes: &[u8]) -> Outcome {
 }
 
 fn by_source_of<I: FileIndex, S: Source>(source: S) -> Outcome {
-    let reader = Reader::<I, _>::from_source(source).map_err(error_text)?;
+    let reader = Reader::<OpenFile<I, _>>::from_source(source).map_err(error_text)?;
     let positions = 0..reader.tensors().len();
     let slice = |position: usize| {
         let (offset, len) = middle(reader.tensors().info(position).unwrap().nbytes);
         let mut out = vec![0; len];
         let slice = reader.read_into(position, offset, &mut out).map(|()| out).map_err(error_text);
-        let range = reader.read_range_at(position, offset..offset + len as u64).map(|bytes| bytes.to_vec());
+        let range = reader.read_range(position, offset..offset + len as u64).map(|bytes| bytes.to_vec());
         assert_eq!(range.map_err(error_text), slice);
         slice
     };
@@ -59,7 +57,7 @@ fn by_source_of<I: FileIndex, S: Source>(source: S) -> Outcome {
         let reader = &reader;
         let slices = parts_of(reader.tensors().info(position).unwrap().shape).into_iter();
         slices.flat_map(move |slice| {
-            [reader.slice_at(position, &slice), reader.slice_at_checked(position, &slice)]
+            [reader.slice(position, &slice), reader.checked().slice(position, &slice)]
                 .map(|part| part.map(|part| part.bytes().to_vec()).map_err(error_text))
         })
     };
@@ -68,7 +66,7 @@ fn by_source_of<I: FileIndex, S: Source>(source: S) -> Outcome {
         parts: positions.clone().flat_map(parts).collect(),
         values: positions
             .clone()
-            .map(|n| reader.tensor_at(n).map(|t| t.bytes().to_vec()).map_err(error_text))
+            .map(|n| reader.tensor(n).map(|t| t.bytes().to_vec()).map_err(error_text))
             .collect(),
         slices: positions.map(slice).collect(),
         report: report_lines(&reader.verify_with(VerifyLevel::Full, &Execution::default())),
@@ -76,11 +74,10 @@ fn by_source_of<I: FileIndex, S: Source>(source: S) -> Outcome {
 }
 
 async fn by_future<I: FileIndex, S: Fetch>(source: S) -> Outcome {
-    let reader = AsyncReader::<I, _>::from_source(source).await.map_err(error_text)?;
+    let reader = AsyncReader::<OpenFile<I, _>>::from_source(source).await.map_err(error_text)?;
     let (mut values, mut slices, mut parts) = (Vec::new(), Vec::new(), Vec::new());
     for position in 0..reader.tensors().len() {
-        values
-            .push(reader.tensor_at(position).await.map(|tensor| tensor.bytes().to_vec()).map_err(error_text));
+        values.push(reader.tensor(position).await.map(|tensor| tensor.bytes().to_vec()).map_err(error_text));
         let (offset, len) = middle(reader.tensors().info(position).unwrap().nbytes);
         let mut out = vec![0; len];
         let slice = reader.read_into(position, offset, &mut out).await.map(|()| out).map_err(error_text);
@@ -91,9 +88,9 @@ async fn by_future<I: FileIndex, S: Fetch>(source: S) -> Outcome {
         }
         slices.push(slice);
         for slice in parts_of(reader.tensors().info(position).unwrap().shape) {
-            let part = reader.slice_at(position, &slice).await;
+            let part = reader.slice(position, &slice).await;
             parts.push(part.map(|part| part.bytes().to_vec()).map_err(error_text));
-            let part = reader.slice_at_checked(position, &slice).await;
+            let part = reader.checked().slice(position, &slice).await;
             parts.push(part.map(|part| part.bytes().to_vec()).map_err(error_text));
         }
     }
@@ -233,7 +230,7 @@ fn golden(folder: &str, ending: &str) -> Vec<(PathBuf, Vec<u8>)> {
 
 /// What opens of a file, whole or damaged, is what the slow reference finds in it.
 fn damaged_as_the_reference<I: FileIndex>(name: &str, format: &str, bytes: &[u8]) {
-    if let Ok(reader) = Reader::<I, _>::from_source(bytes) {
+    if let Ok(reader) = Reader::<OpenFile<I, _>>::from_source(bytes) {
         reference::compare_damaged(name, format, bytes, &reader);
     }
 }
@@ -243,7 +240,12 @@ fn check<I: FileIndex>(format: &str, ending: &str) {
     let files = [format, "reference", &own].into_iter().flat_map(|folder| golden(folder, ending));
     for (path, bytes) in files {
         let name = path.display().to_string();
-        reference::compare(&name, format, &bytes, &Reader::<I, _>::from_source(&bytes[..]).unwrap());
+        reference::compare(
+            &name,
+            format,
+            &bytes,
+            &Reader::<OpenFile<I, _>>::from_source(&bytes[..]).unwrap(),
+        );
         agree::<I>(&name, format, &bytes);
         proved::<I>(&name, &bytes, &bytes);
         for damage in 1..6 {
@@ -301,4 +303,42 @@ fn every_driver_reads_gguf() {
 #[test]
 fn every_driver_reads_aero() {
     check::<aero::Index>("aero", "aero");
+}
+
+#[test]
+fn a_proved_source_takes_its_bytes_in_any_order() {
+    let file: Vec<u8> = (0..100_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let index = |at: u64| usize::try_from(at).unwrap();
+    let (hash, outboard) = blake3_tree::outboard(&file);
+    let mut damaged = file.clone();
+    damaged[50_000] ^= 1;
+    for (file, range, is_good) in
+        [(&file, 40_000u64..70_000, true), (&damaged, 0..16_000, true), (&damaged, 40_000..70_000, false)]
+    {
+        for piece in [7, 1000, 200_000] {
+            let (outboard, range) = (outboard.clone(), range.clone());
+            let expected = file[index(range.start)..index(range.end)].to_vec();
+            let mut steps = Steps::new(file.len() as u64, async |fed| {
+                let source = AsyncVerifiedSource::by_outboard(fed, hash, outboard)?;
+                Ok::<_, io::Error>(source.fetch(range).await?.to_vec())
+            });
+            let found = loop {
+                match steps.step() {
+                    Step::Done(found) => break found,
+                    Step::Need(ranges) => {
+                        for range in ranges.into_iter().rev() {
+                            let mut end = range.end;
+                            while end > range.start {
+                                let start = end.saturating_sub(piece).max(range.start);
+                                steps.feed(start, &file[index(start)..index(end)]);
+                                end = start;
+                            }
+                        }
+                    }
+                }
+            };
+            assert_eq!(found.is_ok(), is_good);
+            assert!(found.map_or(true, |found| found == expected));
+        }
+    }
 }

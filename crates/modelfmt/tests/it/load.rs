@@ -13,6 +13,7 @@ use modelfmt::convert::Compression;
 use modelfmt::modelfmt_core::AnyError;
 use modelfmt::modelfmt_core::load::{self, LoadOptions};
 use modelfmt::modelfmt_core::plan::{Pick, PlanOptions, Slice};
+use modelfmt::modelfmt_core::read::Reading;
 use modelfmt::{Encoding, Error, Execution, Format, Model, Object, OpenOptions, View};
 
 /// The models among the golden files, those of other tools too.
@@ -40,7 +41,7 @@ fn threads(threads: usize) -> Execution<'static> {
 fn one_by_one(model: &Model) -> Vec<(Pick, Vec<u8>)> {
     let picks = model.picks::<&str>(&[]).unwrap_or_default();
     let read = |pick: Pick| {
-        let tensor = model.tensor_at(pick.position).ok()?;
+        let tensor = model.tensor(pick.position).ok()?;
         Some((pick, tensor.bytes().to_vec()))
     };
     picks.into_iter().filter_map(read).collect()
@@ -110,11 +111,11 @@ fn slices_of_every_golden_file_are_parts_of_its_tensors() {
                 taken += 1;
                 let runs = sliced.runs.iter().flat_map(|run| &whole[index(run.start)..index(run.end)]);
                 let expected: Vec<u8> = runs.copied().collect();
-                let found = model.container().slice_at(position, &slice).unwrap();
+                let found = model.container().slice(position, &slice, Reading::PLAIN).unwrap();
                 assert_eq!(found.bytes(), expected, "{name}: {} [{slice}]", info.name);
                 assert_eq!(found.shape(), sliced.shape);
-                let checked = model.container().slice_at_checked(position, &slice);
-                match (model.container().tensor_at_checked(position), checked) {
+                let checked = model.container().slice(position, &slice, Reading::CHECKED);
+                match (model.container().tensor(position, Reading::CHECKED), checked) {
                     (_, Ok(checked)) => {
                         assert_eq!(checked.bytes(), expected, "{name}: {} [{slice}]", info.name);
                     }
@@ -256,7 +257,7 @@ fn damage_is_found_while_values_are_loaded() {
         for (slice, is_damaged) in [("::3", true), ("1000000::3", ending == "apr"), ("12345::900000", true)] {
             let slice = slice.parse().unwrap();
             assert!(model.slice("t1", &slice).is_ok());
-            let checked = model.slice_checked("t1", &slice).map(|_| ());
+            let checked = model.checked().slice("t1", &slice).map(|_| ());
             match is_damaged {
                 true => {
                     assert!(matches!(error_of(checked), AnyError::Malformed { .. }), "{ending} [{slice}]");

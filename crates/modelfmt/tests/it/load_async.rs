@@ -11,8 +11,8 @@ use std::task::Poll;
 
 use modelfmt::modelfmt_core::load::LoadOptions;
 use modelfmt::modelfmt_core::plan::{Pick, PlanOptions};
-use modelfmt::modelfmt_core::{AnyError, Bytes, Execution, Fetch, FetchFiles, Step, Steps};
-use testkit::block_on;
+use modelfmt::modelfmt_core::{AnyError, Bytes, Execution, Fetch, FetchFiles};
+use testkit::{Step, Steps, block_on};
 
 fn golden(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(path)
@@ -118,10 +118,10 @@ fn expected(path: &Path) -> Vec<(Pick, Vec<u8>)> {
     let mut all = Vec::new();
     for pick in model.picks::<&str>(&[]).unwrap() {
         let part = Pick::part(pick.position, "1::2".parse().unwrap());
-        if let Ok(slice) = model.container().slice_at(pick.position, part.slice.as_ref().unwrap()) {
+        if let Ok(slice) = model.slice(pick.position, part.slice.as_ref().unwrap()) {
             all.push((part, slice.bytes().to_vec()));
         }
-        let values = model.tensor_at(pick.position).unwrap().bytes().to_vec();
+        let values = model.tensor(pick.position).unwrap().bytes().to_vec();
         all.push((pick, values));
     }
     all

@@ -55,18 +55,18 @@ fn every_way_to_read_gives_the_same_bytes() {
                 Error::File { error, .. } => matches!(error.inner(), AnyError::NoHash { .. }),
                 _ => false,
             };
-            match model.tensor_checked(tensor.name) {
+            match model.checked().tensor(tensor.name) {
                 Ok(checked) => {
                     assert_eq!(checked.bytes(), whole.bytes());
-                    let checked = model.read_range_checked(tensor.name, half..tensor.nbytes).unwrap();
+                    let checked = model.checked().read_range(tensor.name, half..tensor.nbytes).unwrap();
                     assert_eq!(*checked, *part);
                 }
                 Err(error) => assert!(without_digest(error), "{file}"),
             }
         }
         let missing = "no such tensor";
-        assert!(matches!(model.tensor_checked(missing), Err(Error::NoSuchTensor { .. })));
-        assert!(matches!(model.read_range_checked(missing, 0..0), Err(Error::NoSuchTensor { .. })));
+        assert!(matches!(model.checked().tensor(missing), Err(Error::NoSuchTensor { .. })));
+        assert!(matches!(model.checked().read_range(missing, 0..0), Err(Error::NoSuchTensor { .. })));
         assert!(matches!(model.read_range(missing, 0..0), Err(Error::NoSuchTensor { .. })));
     }
 }
@@ -83,9 +83,9 @@ fn a_damaged_tensor_is_read_unless_it_is_checked() {
     bytes[usize::try_from(at).unwrap()] ^= 1;
     let damaged = Model::from_source("damaged.aero", bytes).unwrap();
     assert!(damaged.tensor(name).is_ok() && damaged.read_range(name, 0..1).is_ok());
-    let error = damaged.tensor_checked(name).unwrap_err().to_string();
+    let error = damaged.checked().tensor(name).unwrap_err().to_string();
     assert!(error.starts_with("damaged.aero: "), "{error}");
-    assert!(damaged.read_range_checked(name, 0..1).is_err());
+    assert!(damaged.checked().read_range(name, 0..1).is_err());
 }
 
 fn view() -> View<'static> {
@@ -128,7 +128,7 @@ fn values_that_are_supplied_are_saved_with_a_choice_of_layout() {
         saving.write(&[[1u8, 2, 3]], &Execution::default())
     };
     save(Format::Aero, &options).unwrap();
-    assert!(Model::open(&path).unwrap().tensor_checked("w").is_ok(), "the tensor has a hash");
+    assert!(Model::open(&path).unwrap().checked().tensor("w").is_ok(), "the tensor has a hash");
     assert!(matches!(save(Format::Aero, &options), Err(Error::Exists { .. })));
     options.overwrite = Overwrite::Replace;
     save(Format::Aero, &options).unwrap();

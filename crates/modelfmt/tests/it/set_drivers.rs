@@ -9,7 +9,8 @@ use std::sync::Arc;
 use modelfmt::modelfmt_core::plan::Slice;
 use modelfmt::modelfmt_core::source::MemoryFiles;
 use modelfmt::modelfmt_core::{
-    AsyncSetReader, Container, SetReader, TensorInfo, TensorView, author::ShardMap,
+    AsyncReader, Container, OpenSet, Reader, TensorInfo, TensorView,
+    author::{Opened as _, ShardMap},
 };
 use modelfmt::{Execution, VerifyLevel};
 use testkit::{SlowFiles, block_on, error_text, report_lines};
@@ -50,24 +51,24 @@ fn bytes(view: &TensorView<'_>) -> Vec<u8> {
 }
 
 fn by_source<M: ShardMap>(files: &MemoryFiles, index: &str) -> Outcome {
-    let set = SetReader::<M, _>::from_files(files, index).map_err(error_text)?;
+    let set = Reader::<OpenSet<M, _>>::from_files(files, index).map_err(error_text)?;
     let positions = 0..set.index().tensor_count();
     let slices = |position| {
         let range = middle(set.info(position).map_err(error_text));
         let mut out = vec![0; len(&range)];
         let read = set.read_into(position, range.start, &mut out).map(|()| out).map_err(error_text);
-        [read, set.read_range_at_checked(position, range).map(|b| b.to_vec()).map_err(error_text)]
+        [read, set.checked().read_range(position, range).map(|b| b.to_vec()).map_err(error_text)]
     };
     Ok(Seen {
         tensors: set.tensors().map(|info| info.map(|info| format!("{info:?}")).map_err(error_text)).collect(),
-        values: positions.clone().map(|n| set.tensor_at(n).map(|t| bytes(&t)).map_err(error_text)).collect(),
+        values: positions.clone().map(|n| set.tensor(n).map(|t| bytes(&t)).map_err(error_text)).collect(),
         checked: positions
             .clone()
-            .map(|n| set.tensor_at_checked(n).map(|t| bytes(&t)).map_err(error_text))
+            .map(|n| set.checked().tensor(n).map(|t| bytes(&t)).map_err(error_text))
             .collect(),
         slices: positions.clone().map(slices).collect(),
         parts: positions
-            .flat_map(|n| [set.slice_at(n, &rows()), set.slice_at_checked(n, &rows())])
+            .flat_map(|n| [set.slice(n, &rows()), set.checked().slice(n, &rows())])
             .map(|part| part.map(|part| part.bytes().to_vec()).map_err(error_text))
             .collect(),
         all: set.open_all().map_err(error_text),
@@ -77,22 +78,22 @@ fn by_source<M: ShardMap>(files: &MemoryFiles, index: &str) -> Outcome {
 }
 
 async fn by_future<M: ShardMap>(files: &MemoryFiles, index: &str) -> Outcome {
-    let set = AsyncSetReader::<M, _>::from_files(SlowFiles(files), index).await.map_err(error_text)?;
+    let set = AsyncReader::<OpenSet<M, _>>::from_files(SlowFiles(files), index).await.map_err(error_text)?;
     let (mut tensors, mut values, mut checked, mut slices) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut parts = Vec::new();
     for position in 0..set.tensor_count() {
         let info = set.info(position).await.map_err(error_text);
         let range = middle(info.clone());
         tensors.push(info.map(|info| format!("{info:?}")));
-        values.push(set.tensor_at(position).await.map(|tensor| bytes(&tensor)).map_err(error_text));
-        checked.push(set.tensor_at_checked(position).await.map(|tensor| bytes(&tensor)).map_err(error_text));
+        values.push(set.tensor(position).await.map(|tensor| bytes(&tensor)).map_err(error_text));
+        checked.push(set.checked().tensor(position).await.map(|tensor| bytes(&tensor)).map_err(error_text));
         let mut out = vec![0; len(&range)];
         let read = set.read_into(position, range.start, &mut out).await.map(|()| out).map_err(error_text);
-        let part = set.read_range_at_checked(position, range).await.map(|b| b.to_vec()).map_err(error_text);
+        let part = set.checked().read_range(position, range).await.map(|b| b.to_vec()).map_err(error_text);
         slices.push([read, part]);
-        let part = set.slice_at(position, &rows()).await;
+        let part = set.slice(position, &rows()).await;
         parts.push(part.map(|part| part.bytes().to_vec()).map_err(error_text));
-        let part = set.slice_at_checked(position, &rows()).await;
+        let part = set.checked().slice(position, &rows()).await;
         parts.push(part.map(|part| part.bytes().to_vec()).map_err(error_text));
     }
     let all = set.tensors().await.map(|infos| infos.len());
@@ -203,7 +204,7 @@ fn both_drivers_read_a_split_gguf_by_each_of_its_files() {
 #[test]
 fn a_damaged_value_is_found_by_a_checked_read_of_it() {
     let mut files = folder("aero/set", "model.");
-    let set = SetReader::<aero::SetIndex, _>::from_files(&files, "model.aeroset.json").unwrap();
+    let set = Reader::<OpenSet<aero::SetIndex, _>>::from_files(&files, "model.aeroset.json").unwrap();
     let location = (0..set.index().tensor_count()).find_map(|n| {
         let location = Container::location(&set, n).unwrap();
         (location.stored_nbytes > 0).then_some((n, location))
@@ -213,8 +214,8 @@ fn a_damaged_value_is_found_by_a_checked_read_of_it() {
     let mut damaged = files.0[&path].to_vec();
     damaged[usize::try_from(location.offset.unwrap()).unwrap()] ^= 1;
     files.0.insert(path.clone(), damaged.into());
-    let set = SetReader::<aero::SetIndex, _>::from_files(&files, "model.aeroset.json").unwrap();
-    assert!(set.tensor_at(position).is_ok());
-    let error = error_text(set.tensor_at_checked(position).unwrap_err());
+    let set = Reader::<OpenSet<aero::SetIndex, _>>::from_files(&files, "model.aeroset.json").unwrap();
+    assert!(set.tensor(position).is_ok());
+    let error = error_text(set.checked().tensor(position).unwrap_err());
     assert!(error.contains(&path) && error.contains("BLAKE3"), "{error}");
 }

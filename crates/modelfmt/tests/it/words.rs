@@ -30,15 +30,16 @@ macro_rules! reads {
             // The ten words, with their signatures.
             let open: fn(&Path) -> Result<File> = |path| File::open(path);
             let from_source: fn(Vec<u8>) -> Result<Memory> = Memory::from_source;
-            let tensors: fn(&Memory) -> &TensorTable = Memory::tensors;
-            let tensor: for<'a> fn(&'a Memory, &str) -> Result<TensorView<'a>> = Memory::tensor;
+            let tensors: fn(&Memory) -> &TensorTable = |reader| reader.tensors();
+            let tensor: for<'a> fn(&'a Memory, &str) -> Result<TensorView<'a>> =
+                |reader, name| reader.tensor(name);
             let read_range: for<'a> fn(&'a Memory, &str, Range<u64>) -> Result<Bytes<'a>> =
-                Memory::read_range;
+                |reader, name, range| reader.read_range(name, range);
             let metadata: fn(&Memory) -> Result<$metadata> = Memory::metadata;
             let flat_metadata: fn(&Memory) -> Result<Object> = Memory::flat_metadata;
             let verify: fn(&Memory, VerifyLevel) -> Report = Memory::verify;
-            let index: fn(&Memory) -> &Arc<Index> = Memory::index;
-            let source: fn(&Memory) -> &Vec<u8> = Memory::source;
+            let index: fn(&Memory) -> &Arc<Index> = |reader| reader.index();
+            let source: fn(&Memory) -> &Vec<u8> = |reader| reader.source();
             let into_source: fn(Memory) -> Vec<u8> = Memory::into_source;
             // Options, in one style.
             let options: fn() -> OpenOptions = OpenOptions::new;
@@ -67,7 +68,7 @@ macro_rules! reads {
                 assert_eq!(*part, whole[whole.len() / 2..]);
                 assert_eq!(*file.read_range(info.name, half..info.nbytes).unwrap(), *part);
                 assert_eq!(*now(waiting.read_range(info.name, half..info.nbytes)).unwrap(), *part);
-                assert_eq!(*now(waiting.read_range_at(position, half..info.nbytes)).unwrap(), *part);
+                assert_eq!(*now(waiting.read_range(position, half..info.nbytes)).unwrap(), *part);
                 assert!(read_range(&memory, info.name, 0..info.nbytes + 1).is_err());
                 #[allow(clippy::reversed_empty_ranges, reason = "a caller may")]
                 let reversed = read_range(&memory, info.name, 1..0);
@@ -113,12 +114,13 @@ macro_rules! reads_sets {
             let open: fn(&Path) -> Result<Set> = |path| Set::open(path);
             let open_with: fn(&Path, &OpenOptions) -> Result<Set> =
                 |path, options| Set::open_with(path, options);
-            let tensor: for<'a> fn(&'a Set, &str) -> Result<TensorView<'a>> = Set::tensor;
-            let read_range: for<'a> fn(&'a Set, &str, Range<u64>) -> Result<Bytes<'a>> = Set::read_range;
+            let tensor: for<'a> fn(&'a Set, &str) -> Result<TensorView<'a>> = |set, name| set.tensor(name);
+            let read_range: for<'a> fn(&'a Set, &str, Range<u64>) -> Result<Bytes<'a>> =
+                |set, name, range| set.read_range(name, range);
             let shard: fn(&Set, usize) -> Result<&Reader<FileSource>> = Set::shard;
             let metadata: fn(&Set) -> Result<$metadata> = Set::metadata;
             let flat_metadata: fn(&Set) -> Result<Object> = Set::flat_metadata;
-            let index: fn(&Set) -> &Arc<SetIndex> = Set::index;
+            let index: fn(&Set) -> &Arc<SetIndex> = |set| set.index();
             let verify: fn(&Set, VerifyLevel) -> Report = Set::verify;
 
             let path = golden($golden);
@@ -134,12 +136,12 @@ macro_rules! reads_sets {
             for (position, info) in set.tensors().map(Result::unwrap).enumerate() {
                 assert_eq!((listed[position], set.find(info.name)), (info, Some(position)));
                 let whole = tensor(&set, info.name).unwrap();
-                assert_eq!(known.tensor_at(position).unwrap().bytes(), whole.bytes());
+                assert_eq!(known.tensor(position).unwrap().bytes(), whole.bytes());
                 assert_eq!(now(waiting.tensor(info.name)).unwrap().bytes(), whole.bytes());
                 let half = info.nbytes / 2;
                 let end = &whole.bytes()[usize::try_from(half).unwrap()..];
                 assert_eq!(*read_range(&again, info.name, half..info.nbytes).unwrap(), *end);
-                assert_eq!(*again.read_range_at(position, half..info.nbytes).unwrap(), *end);
+                assert_eq!(*again.read_range(position, half..info.nbytes).unwrap(), *end);
                 assert_eq!(*now(waiting.read_range(info.name, half..info.nbytes)).unwrap(), *end);
                 assert!(read_range(&again, info.name, 0..info.nbytes + 1).is_err());
             }

@@ -4,6 +4,7 @@
 
 use std::fs;
 
+use oinf::ReaderExt as _;
 use oinf::modelfmt_core::Container;
 use oinf::modelfmt_core::value::Value;
 use oinf::{MetaValue, Reader, VerifyLevel};
@@ -18,7 +19,7 @@ fn golden_files_hold_what_is_written_beside_them() {
         let reader = Reader::open(&path).unwrap();
         let mut dump = testkit::dump(&reader);
         for (position, tensor) in reader.tensors().iter().enumerate() {
-            if let Some(quant) = reader.quant_at(position).unwrap() {
+            if let Some(quant) = reader.quant(position).unwrap() {
                 dump.push_str(&format!("quant {:?} {quant:?}\n", tensor.name));
             }
         }

@@ -436,7 +436,7 @@ fn the_callers_mistakes_are_errors() {
     let file = good();
     let reader = Reader::from_source(&file[..]).unwrap();
     assert!(matches!(reader.tensor("nope"), Err(Error::NotFound { name }) if name == "nope"));
-    assert!(matches!(reader.tensor_at(3), Err(Error::NotFound { .. })));
+    assert!(matches!(reader.tensor(3), Err(Error::NotFound { .. })));
     assert!(matches!(reader.tensor("u"), Err(Error::NoData { name }) if name == "u"));
     assert!(matches!(reader.read_into(1, 0, &mut []), Err(Error::NoData { .. })));
     let mut out = [0; 4];

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "test code")]
 
 use modelfmt_core::{CommonFault, Status};
+use oinf::ReaderExt as _;
 use oinf::{
     DType, Error, Fault, Index, Metadata, Plan, Quant, Reader, Scheme, TensorSpec, VerifyLevel, Version,
     WriteOptions,
@@ -55,7 +56,7 @@ fn payloads_are_read_as_they_were_written() {
     assert_eq!(reader.quant("w").unwrap(), Some(channel()));
     assert_eq!(reader.quant("x").unwrap(), Some(tensor()));
     assert!(matches!(reader.quant("y"), Err(Error::NotFound { .. })));
-    assert_eq!(reader.quant_at(2).unwrap(), None);
+    assert_eq!(reader.quant(2).unwrap(), None);
     assert!(crate::common::rewrite(&reader) == file);
     // In the order of the tensors, whatever order they were described in.
     let [w, x] = specs();

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::common::{DTYPES, Random};
 use modelfmt_core::CommonFault;
+use oinf::ReaderExt as _;
 use oinf::modelfmt_core::write::{BoxError, MemoryFile, Overwrite, TensorData};
 use oinf::{
     Bitset, DType, Error, Execution, Fault, MetaValue, Metadata, NdArray, Plan, Reader, TensorSpec,
@@ -113,10 +114,10 @@ proptest! {
         prop_assert_eq!(reader.tensors().iter().map(TensorSpec::from).collect::<Vec<_>>(), specs.clone());
         for (position, (spec, data)) in specs.iter().zip(&data).enumerate() {
             if spec.has_data {
-                let tensor = reader.tensor_at(position).unwrap();
+                let tensor = reader.tensor(position).unwrap();
                 prop_assert_eq!(tensor.bytes(), &data[..]);
             }
-            prop_assert_eq!(&reader.quant_at(position).unwrap(), &quants[position]);
+            prop_assert_eq!(&reader.quant(position).unwrap(), &quants[position]);
         }
         for value in reader.index().metadata().map(|(_, value)| value) {
             prop_assert_eq!(&MetaValue::from_value(&value.to_value_exact()).unwrap(), &value);

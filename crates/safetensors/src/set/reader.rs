@@ -1,30 +1,21 @@
-//! Opens sharded models: what [`modelfmt_core::SetReader`] asks of the format.
+//! Opens sharded models: what a reader asks of the format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{
-    Error, Execution, FetchFiles, Limits, Report, VerifyLevel,
-    author::{OpenSet, ShardMap},
-};
+use modelfmt_core::{Error, Execution, FetchFiles, Limits, OpenSet, Report, VerifyLevel, author::ShardMap};
 
 use super::SetIndex;
 use crate::error::Result;
 use crate::index::Index;
-use crate::reader::{OpenOptions, Reader};
 
-modelfmt_core::set_reader! {
-    "safetensors", SetIndex, Reader, OpenOptions, Result, &Object;
+/// An open set of safetensors files: its [`SetIndex`] and its files.
+pub type SetReader<F> = modelfmt_core::Reader<OpenSet<SetIndex, F>>;
 
-    /// An open set of safetensors files: its [`SetIndex`] and its files.
-    pub struct SetReader<F>;
-
-    /// An open set of safetensors files that arrive later, such as from an object store.
-    pub struct AsyncSetReader<F>;
-}
+/// An open set of safetensors files that arrive later, such as from an object store.
+pub type AsyncSetReader<F> = modelfmt_core::AsyncReader<OpenSet<SetIndex, F>>;
 
 impl ShardMap for SetIndex {
     type Index = Index;
-    type Reader<S> = Reader<S>;
     type Metadata<'a> = &'a Object;
 
     const SHARD: &'static str = "file";

@@ -60,7 +60,7 @@ fn the_golden_set_holds_what_its_text_says_and_is_written_again_byte_for_byte() 
     let options = WriteOptions::new().shard_size(SHARD_SIZE);
     let plan =
         SetPlan::new("set", infos.map(TensorSpec::from), Some(set.index().metadata()), &options).unwrap();
-    let read = |position| set.tensor_at(position).unwrap().bytes().to_vec();
+    let read = |position| set.tensor(position).unwrap().bytes().to_vec();
     let values: Vec<_> = (0..set.index().names().len()).map(read).collect();
     let written = MemoryFolder::default();
     plan.write(&values, &written, &Execution::default()).unwrap();

@@ -104,7 +104,7 @@ fn all_of(container: &dyn Container) -> String {
         let _ = writeln!(out, "{:?} {:?}", container.info(number), container.location(number));
         let values = container.read(number).map(|bytes| crc32(&bytes));
         let mut part = [0; 5];
-        let part = container.read_into(number, 2, &mut part).map(|()| part);
+        let part = container.values_into(number, 2, &mut part, None).map(|()| part);
         let _ = writeln!(out, "{values:?} {part:?}");
     }
     for level in [VerifyLevel::Header, VerifyLevel::Control, VerifyLevel::Full] {

@@ -1,32 +1,28 @@
-//! Opens TOY files: what [`modelfmt_core::Reader`] asks of the format.
+//! Opens TOY files: what a reader asks of the format.
 
-use modelfmt_core::author::FileIndex;
+use modelfmt_core::author::{FileIndex, OpenSettings};
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{Execution, Fetch, Report, TensorTable, VerifyLevel};
+use modelfmt_core::{Execution, Fetch, OpenFile, Report, TensorTable, VerifyLevel};
 
 use crate::error::{Fault, Result};
 use crate::index::{Index, IndexParser};
 
-modelfmt_core::reader! {
-    "TOY", Index, Result, ();
+/// How a TOY file is opened.
+pub type OpenOptions = modelfmt_core::OpenOptions<Index>;
 
-    /// How a TOY file is opened.
-    pub struct OpenOptions;
+/// An open TOY file: its [`Index`] and the source of its bytes.
+pub type Reader<S> = modelfmt_core::Reader<OpenFile<Index, S>>;
 
-    /// An open TOY file: its [`Index`] and the source of its bytes.
-    pub struct Reader<S>;
-
-    /// An open TOY file over bytes that arrive later, such as from an object store.
-    pub struct AsyncReader<S>;
-}
+/// An open TOY file over bytes that arrive later, such as from an object store.
+pub type AsyncReader<S> = modelfmt_core::AsyncReader<OpenFile<Index, S>>;
 
 impl FileIndex for Index {
     type Fault = Fault;
     type Parser = IndexParser;
     type Metadata<'a> = ();
 
-    fn parser(file_len: u64, options: &modelfmt_core::OpenOptions) -> IndexParser {
-        IndexParser::new(file_len, options.limits_ref().clone())
+    fn parser(file_len: u64, settings: &OpenSettings) -> IndexParser {
+        IndexParser::new(file_len, settings.limits_ref().clone())
     }
 
     fn file_len(&self) -> u64 {

@@ -143,7 +143,7 @@ fn encrypted() -> Vec<Subject> {
 }
 
 fn open(bytes: &[u8], access: &Access) -> Result<Reader<Vec<u8>>, Error> {
-    OpenOptions::new().access(access.clone()).open_source(bytes.to_vec())
+    OpenOptions::new().with_extension(access.clone()).open_source(bytes.to_vec())
 }
 
 /// The name of a check that fails; `structure` for the rules of the draft.
@@ -165,8 +165,8 @@ fn read(bytes: &[u8], access: &Access) -> String {
             if reader.index().seal().is_some_and(|seal| seal.is_locked()) {
                 break;
             }
-            let nbytes = reader.tensor_at(position)?.bytes().len() as u64;
-            reader.read_range_at(position, nbytes / 2..nbytes)?;
+            let nbytes = reader.tensor(position)?.bytes().len() as u64;
+            reader.read_range(position, nbytes / 2..nbytes)?;
         }
         Ok(())
     };

@@ -58,12 +58,12 @@ fn sets() -> Vec<Set> {
 
 /// The first check that fails while the set is opened and read; and the set must be found good or bad by `verify` alike.
 fn outcome(files: &MemoryFiles, access: &Access) -> String {
-    let options = OpenOptions::new().access(access.clone());
+    let options = OpenOptions::new().with_extension(access.clone());
     let read = || {
         let set = SetReader::from_files_with(files.clone(), MANIFEST, &options)?;
         let report = set.verify(VerifyLevel::Full);
         (0..set.index().names().len())
-            .try_for_each(|position| set.tensor_at(position).map(|_| ()))
+            .try_for_each(|position| set.tensor(position).map(|_| ()))
             .inspect_err(|_| assert!(!report.is_ok(), "read fails, and verify finds nothing"))
     };
     read().map_or_else(|error: crate::Error| error.to_string(), |()| "ok".to_owned())
@@ -206,7 +206,7 @@ fn a_name_in_two_hidden_shards() {
     let files = ours(&both().hide_index(true), 1);
     let manifest = text(&files);
     assert!(!manifest.contains("a.weight") && !manifest.contains("big"), "{manifest}");
-    let options = OpenOptions::new().access(Access::new().open_with(carol()));
+    let options = OpenOptions::new().with_extension(Access::new().open_with(carol()));
     let statement = |name: &str| {
         let reader = options.open_source(files.0[name].to_vec()).unwrap();
         (reader.index().file_len(), reader.index().seal().unwrap().statement())
@@ -231,7 +231,7 @@ fn a_name_in_two_hidden_shards() {
 #[test]
 fn a_list_binds_what_a_recipient_could_forge() {
     let files = ours(&both(), 1);
-    let options = OpenOptions::new().access(Access::new().open_with(carol()));
+    let options = OpenOptions::new().with_extension(Access::new().open_with(carol()));
     let shard = options.open_source(files.0[SECOND].to_vec()).unwrap();
     let keys: FileKeys = shard.index().seal.as_deref().unwrap().keys.clone().unwrap();
     let mut parts = Parts::of(&files.0[SECOND]);
@@ -267,7 +267,7 @@ fn a_passphrase_is_tried_once_for_a_set() {
         assert_ne!(first[40..], second[40..], "the wrapped key");
         salts.push(first[..16].to_vec());
         let phrase = phrase();
-        let options = OpenOptions::new().access(Access::new().open_with(phrase.clone()));
+        let options = OpenOptions::new().with_extension(Access::new().open_with(phrase.clone()));
         let set = SetReader::from_files_with(files.clone(), MANIFEST, &options).unwrap();
         assert_eq!(
             (set.tensor("a.weight").unwrap().bytes(), set.tensor("big").unwrap().bytes()),
@@ -295,7 +295,8 @@ fn the_tensors_of_all_shards_are_counted() {
     for (hides, key) in [(false, true), (false, false), (true, true), (true, false)] {
         let files = ours(&both().hide_index(hides), 1);
         let access = if key { Access::new().open_with(carol()) } else { Access::new() };
-        let set = SetReader::from_files_with(files, MANIFEST, &OpenOptions::new().access(access)).unwrap();
+        let set =
+            SetReader::from_files_with(files, MANIFEST, &OpenOptions::new().with_extension(access)).unwrap();
         let details = modelfmt_core::Container::details(&set).unwrap().into_object();
         let encryption = details.get("encryption").unwrap().as_object().unwrap();
         assert_eq!(encryption.get("tensors").unwrap().as_u64(), Some(2), "{hides} {key}");

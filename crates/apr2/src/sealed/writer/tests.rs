@@ -94,7 +94,8 @@ fn the_vectors_are_written_again() {
         let name = text(&file, "file");
         let vector = std::fs::read(folder.join(name)).unwrap();
         let (options, access) = options(&vectors, &file);
-        let reader: Reader<_> = OpenOptions::new().access(access.clone()).open_source(&vector[..]).unwrap();
+        let reader: Reader<_> =
+            OpenOptions::new().with_extension(access.clone()).open_source(&vector[..]).unwrap();
         let values: Vec<_> =
             reader.tensors().iter().map(|info| reader.tensor(info.name).unwrap().bytes().to_vec()).collect();
         let specs = reader.tensors().iter().map(TensorSpec::from);
@@ -103,12 +104,12 @@ fn the_vectors_are_written_again() {
         let out = MemoryFile::new();
         let written = plan.unwrap().write_sealed(&options, &values, &out, &Execution::default()).unwrap();
         let out = out.into_bytes();
-        let ours = OpenOptions::new().access(access).open_source(&out[..]).unwrap();
+        let ours = OpenOptions::new().with_extension(access).open_source(&out[..]).unwrap();
         assert_eq!(ours.index().seal().unwrap().statement(), written.statement);
         let report = ours.verify(VerifyLevel::Full);
         assert!(report.is_ok(), "{name}: {report:?}");
         for (position, values) in values.iter().enumerate() {
-            assert_eq!(ours.tensor_at(position).unwrap().bytes(), values, "{name} {position}");
+            assert_eq!(ours.tensor(position).unwrap().bytes(), values, "{name} {position}");
         }
         // LZ4 streams are the compressor's; all other tensors are stored byte for byte as in the vector.
         let (our, their) = (ours.index().seal.as_deref().unwrap(), reader.index().seal.as_deref().unwrap());
@@ -209,11 +210,11 @@ fn values_are_compressed_once_where_they_fit_into_memory() {
             let expected = [lens[0], 2 * lens[1], 0, lens[3], 2 * lens[4], 2 * lens[5], 0];
             assert_eq!(reads, expected);
             let out = out.0.into_bytes();
-            let reader: Reader<_> = OpenOptions::new().access(access).open_source(&out[..]).unwrap();
+            let reader: Reader<_> = OpenOptions::new().with_extension(access).open_source(&out[..]).unwrap();
             let report = reader.verify(VerifyLevel::Full);
             assert!(report.is_ok(), "{report:?}");
             for (position, values) in values.iter().enumerate() {
-                assert_eq!(reader.tensor_at(position).unwrap().bytes(), values, "{position}");
+                assert_eq!(reader.tensor(position).unwrap().bytes(), values, "{position}");
                 let is_packed = reader.index().tensors.stored(position).unwrap().compressed;
                 assert_eq!(is_packed, [0, 3, 4].contains(&position));
             }

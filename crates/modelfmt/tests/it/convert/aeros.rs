@@ -1,5 +1,6 @@
 //! What only AERO can say goes from AERO to AERO, and is listed elsewhere.
 
+use aero::{ReaderExt as _, SetReaderExt as _};
 use modelfmt::convert::TypeRule;
 use modelfmt::{DType, Execution, Format, Model};
 use modelfmt_core::value::{Object, Value};

@@ -207,7 +207,7 @@ pub type Described = (String, DType, Vec<u64>, Option<Vec<u8>>);
 /// What a model holds: each tensor in its order, with its values.
 pub fn tensors(model: &Model) -> Vec<Described> {
     let values =
-        |position, has_data: bool| has_data.then(|| model.tensor_at(position).unwrap().bytes().to_vec());
+        |position, has_data: bool| has_data.then(|| model.tensor(position).unwrap().bytes().to_vec());
     let all = model.tensors().enumerate();
     all.map(|(i, t)| (t.name.to_owned(), t.dtype, t.shape.to_vec(), values(i, t.has_data))).collect()
 }

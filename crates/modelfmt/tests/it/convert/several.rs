@@ -158,7 +158,7 @@ fn each_is_checked_by_its_own_hashes() {
     let error = try_convert(&both, Format::Safetensors, &options(|o| o.lossy = true)).map(drop).unwrap_err();
     assert!(matches!(error, Error::Damaged { .. }), "{error}");
     assert!(error.to_string().starts_with("b.aero: "), "{error}");
-    assert!(both.tensor_checked("a").is_ok() && both.tensor_checked("b").is_err());
+    assert!(both.checked().tensor("a").is_ok() && both.checked().tensor("b").is_err());
     let claims = both.container().claims(&[0, 1]).unwrap();
     let error = claims.finish(both.container(), &Execution::sequential()).unwrap_err();
     assert!(error.to_string().contains("hash"), "{error}");

@@ -25,7 +25,7 @@ fn widening_keeps_every_value_and_touches_nothing_that_fits() {
     let apr2 = convert(&source, Format::Apr2, &options);
     assert_eq!(dtypes(&apr2), [BF16, U8, F16, U8, I32, I64]);
     for (position, _) in all.iter().enumerate() {
-        let values = |model: &modelfmt::Model| modelfmt::to_f64(&model.tensor_at(position).unwrap()).unwrap();
+        let values = |model: &modelfmt::Model| modelfmt::to_f64(&model.tensor(position).unwrap()).unwrap();
         assert_eq!(values(&source), values(&mag));
         assert_eq!(values(&source), values(&apr2));
     }
@@ -234,7 +234,7 @@ fn blocks_are_copied_bit_for_bit_and_decoded_when_asked() {
         }),
     );
     for (position, _) in source.tensors().enumerate() {
-        let values = |model: &modelfmt::Model| modelfmt::to_f32(&model.tensor_at(position).unwrap()).unwrap();
+        let values = |model: &modelfmt::Model| modelfmt::to_f32(&model.tensor(position).unwrap()).unwrap();
         assert_eq!(values(&source), values(&decoded));
     }
 }

@@ -33,7 +33,7 @@ fn files() -> Vec<PathBuf> {
 /// The values of all tensors by their names, and what `verify` finds.
 fn content(path: &Path) -> (Vec<(String, Vec<u8>)>, Vec<String>) {
     let model = Model::open(path).unwrap();
-    let value = |position: usize| match model.tensor_at(position) {
+    let value = |position: usize| match model.tensor(position) {
         Ok(view) => format!("{} {:?} {:?}", view.dtype(), view.shape(), view.bytes()).into_bytes(),
         Err(_) => b"none".to_vec(), // it is declared, or broken
     };

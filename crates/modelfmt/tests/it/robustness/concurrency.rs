@@ -61,7 +61,7 @@ fn threads_read_the_same_through_one_reader() {
 }
 
 fn all(model: &Model) -> Vec<Vec<u8>> {
-    (0..model.tensor_count()).map(|position| model.tensor_at(position).unwrap().bytes().to_vec()).collect()
+    (0..model.tensor_count()).map(|position| model.tensor(position).unwrap().bytes().to_vec()).collect()
 }
 
 /// Reports do not depend on the number of threads.

@@ -50,7 +50,7 @@ fn a_failing_read_is_an_error_wherever_it_happens() {
                     assert!(!failed(), "{}: read {at} failed while opening, and it opened", sample.name);
                     for position in 0..model.tensor_count() {
                         let before = failed();
-                        let read = model.tensor_at(position).map(drop);
+                        let read = model.tensor(position).map(drop);
                         assert_eq!(read.is_err(), !before && failed(), "{}, read {at}", sample.name);
                     }
                     let before = failed();
@@ -85,7 +85,7 @@ fn a_file_that_shrinks_is_an_error() {
             for position in 0..model.tensor_count() {
                 let location = model.location(position).unwrap();
                 let is_gone = location.offset.unwrap() + location.stored_nbytes > len as u64;
-                assert_eq!(model.tensor_at(position).is_err(), is_gone, "{}, {len}", sample.name);
+                assert_eq!(model.tensor(position).is_err(), is_gone, "{}, {len}", sample.name);
             }
             // Formats without checksums have nothing to read again; what is read again is missed.
             let _ = model.container().verify(VerifyLevel::Full, &Execution::sequential());

@@ -328,7 +328,7 @@ fn work_is_linear() {
             let opened = (source.nbytes(), source.reads());
             source.reset();
             for position in 0..model.tensor_count() {
-                model.tensor_at(position).unwrap();
+                model.tensor(position).unwrap();
             }
             let read = (source.nbytes(), source.reads());
             source.reset();

@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::Path;
 
+use aero::ReaderExt as _;
 use modelfmt::Model;
 use modelfmt::modelfmt_core::source::FileSource;
 use modelfmt::modelfmt_core::{
-    Error, OpenOptions, Reader, SetReader,
+    Error, OpenFile, OpenSet, Reader,
     author::{FileIndex, ShardMap},
 };
 
@@ -20,29 +21,28 @@ fn check<I: FileIndex>(golden: &str) {
     fs::write(&whole, &bytes).unwrap();
     fs::write(&cut, &bytes[..bytes.len() / 3]).unwrap();
 
-    let options = OpenOptions::new(I::default_limits());
-    let error = Reader::<I, FileSource>::open(&cut, &options).map(drop).unwrap_err();
+    let error = Reader::<OpenFile<I, FileSource>>::open(&cut).map(drop).unwrap_err();
     named_once(&error, &cut);
     assert!(!matches!(error.inner(), Error::InFile(_)), "{error:?}");
     named_once(&Model::open(&cut).unwrap_err(), &cut);
 
-    let reader = Reader::<I, FileSource>::open(&whole, &options).unwrap();
+    let reader = Reader::<OpenFile<I, FileSource>>::open(&whole).unwrap();
     let error = reader.tensor("absent").unwrap_err();
     named_once(&error, &whole);
     assert!(matches!(error.inner(), Error::NotFound { .. }), "{error:?}");
-    named_once(&reader.tensor_at(1000).unwrap_err(), &whole);
+    named_once(&reader.tensor(1000).unwrap_err(), &whole);
     named_once(&reader.read_into(0, u64::MAX, &mut [0]).unwrap_err(), &whole);
-    named_once(&reader.read_range_at(0, 1..u64::MAX).unwrap_err(), &whole);
+    named_once(&reader.read_range(0, 1..u64::MAX).unwrap_err(), &whole);
 
     // A file that becomes shorter under the reader: an error of reading, with its cause.
     let model = Model::open(&whole).unwrap();
     fs::OpenOptions::new().write(true).open(&whole).unwrap().set_len(16).unwrap();
     let has_bytes = |position: &usize| reader.tensors().info(*position).is_some_and(|info| info.nbytes > 0);
     let position = (0..reader.tensors().len()).find(has_bytes).unwrap();
-    let error = reader.tensor_at(position).unwrap_err();
+    let error = reader.tensor(position).unwrap_err();
     named_once(&error, &whole);
     assert!(error.is_io() && std::error::Error::source(&error).is_some(), "{error:?}");
-    named_once(&model.tensor_at(position).map(drop).unwrap_err(), &whole);
+    named_once(&model.tensor(position).map(drop).unwrap_err(), &whole);
 }
 
 fn named_once(error: &dyn std::error::Error, path: &Path) {
@@ -65,11 +65,11 @@ fn what_only_aero_has_names_its_file_too() {
     let path = testkit::testdata("aero/dtypes.aero");
     let reader = aero::Reader::open(&path).unwrap();
     let errors = [
-        reader.tensor_checked("absent").map(drop).unwrap_err(),
-        reader.tensor_at_checked(1000).map(drop).unwrap_err(),
+        reader.checked().tensor("absent").map(drop).unwrap_err(),
+        reader.checked().tensor(1000).map(drop).unwrap_err(),
         reader.read_range("absent", 0..1).map(drop).unwrap_err(),
-        reader.read_range_at(1000, 0..1).map(drop).unwrap_err(),
-        reader.read_range_at_checked(0, 0..u64::MAX).map(drop).unwrap_err(),
+        reader.read_range(1000, 0..1).map(drop).unwrap_err(),
+        reader.checked().read_range(0, 0..u64::MAX).map(drop).unwrap_err(),
         reader.chunk(aero::FourCC::WTSH, "absent").map(drop).unwrap_err(),
     ];
     errors.iter().for_each(|error| named_once(error, &path));
@@ -78,7 +78,7 @@ fn what_only_aero_has_names_its_file_too() {
 
 /// A set whose index is sound and whose file is not.
 fn check_set<M: ShardMap>(index: &Path, tensor: &str, part: &str) {
-    let set = SetReader::<M, _>::open(index).unwrap();
+    let set = Reader::<OpenSet<M, _>>::open(index).unwrap();
     for error in [set.tensor(tensor).unwrap_err(), set.open_all().unwrap_err()] {
         named_once(&error, index);
         assert_eq!(error_text(&error).matches(part).count(), 1, "{}", error_text(&error));
@@ -99,7 +99,10 @@ fn a_set_names_its_index_and_the_broken_file() {
     fs::remove_file(folder.path().join("first-file")).unwrap();
     check_set::<modelfmt_safetensors::SetIndex>(&index, "w", "first-file");
     fs::write(&index, "{").unwrap();
-    named_once(&SetReader::<modelfmt_safetensors::SetIndex, _>::open(&index).map(drop).unwrap_err(), &index);
+    named_once(
+        &Reader::<OpenSet<modelfmt_safetensors::SetIndex, _>>::open(&index).map(drop).unwrap_err(),
+        &index,
+    );
 }
 
 #[test]

@@ -443,7 +443,7 @@ fn ties_are_kept_in_aero() {
     assert!(notes.iter().any(|found| found == note), "{notes:?}");
     assert!(out.verify(VerifyLevel::Full).is_ok());
     for position in 0..tensors {
-        assert_eq!(out.tensor_at(position).unwrap().bytes(), model.tensor_at(position).unwrap().bytes());
+        assert_eq!(out.tensor(position).unwrap().bytes(), model.tensor(position).unwrap().bytes());
         assert_eq!(out.location(position).unwrap().offset, out.location(0).unwrap().offset);
     }
     // And again, from what was written; what is cast otherwise has bytes of its own.
@@ -461,7 +461,7 @@ fn ties_are_kept_in_aero() {
     assert!(
         offset(1) == offset(2) && offset(0) == offset(4) && offset(0) != offset(1) && offset(3) != offset(1)
     );
-    assert_eq!(again.tensor_at(2).unwrap().bytes(), again.tensor_at(1).unwrap().bytes());
+    assert_eq!(again.tensor(2).unwrap().bytes(), again.tensor(1).unwrap().bytes());
     // A set stores each by itself: its bytes must be in a file that lists it.
     let files = MemoryFolder::default();
     let options = ConvertOptions::default();

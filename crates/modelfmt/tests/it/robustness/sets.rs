@@ -115,7 +115,7 @@ fn value_of(folder: &Path, index: &str, nbytes: u64) -> Option<u8> {
     let model = Model::open(folder.join(index)).unwrap();
     let report = model.container().verify(VerifyLevel::Full, &Execution::default());
     assert!(report.is_ok(), "{index}: {:?}", report.errors);
-    let values: Vec<Vec<u8>> = (0..TENSORS).map(|n| model.tensor_at(n).unwrap().bytes().to_vec()).collect();
+    let values: Vec<Vec<u8>> = (0..TENSORS).map(|n| model.tensor(n).unwrap().bytes().to_vec()).collect();
     let value = values[0][0];
     assert!(values.iter().all(|values| *values == vec![value; nbytes as usize]), "{index} is of two writers");
     Some(value)
@@ -244,7 +244,7 @@ fn threads_share_a_reader_of_a_set() {
         write(index, values, 3000, &NewFolder::new(folder.path(), Overwrite::Refuse)).unwrap();
         let alone = Model::open(folder.path().join(index)).unwrap();
         let expected: Vec<Vec<u8>> =
-            (0..TENSORS).map(|n| alone.tensor_at(n).unwrap().bytes().to_vec()).collect();
+            (0..TENSORS).map(|n| alone.tensor(n).unwrap().bytes().to_vec()).collect();
         for round in 0..20 {
             // Nothing is open yet: the threads race for each file.
             let model = Model::open(folder.path().join(index)).unwrap();
@@ -252,7 +252,7 @@ fn threads_share_a_reader_of_a_set() {
                 let (model, expected) = (&model, &expected);
                 let read = move |first: usize| {
                     let order = (0..TENSORS * 3).map(|n| (first * 2 + round + n) % TENSORS);
-                    let same = |n: usize| *model.tensor_at(n).unwrap().bytes() == *expected[n];
+                    let same = |n: usize| *model.tensor(n).unwrap().bytes() == *expected[n];
                     order.into_iter().all(same)
                 };
                 let readers: Vec<_> = (0..THREADS).map(|first| scope.spawn(move || read(first))).collect();

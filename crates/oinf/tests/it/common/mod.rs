@@ -7,6 +7,7 @@
 )]
 
 use modelfmt_core::{SmallType, bf16, f16};
+use oinf::ReaderExt as _;
 use oinf::modelfmt_core::write::MemoryFile;
 use oinf::{
     Bitset, DType, Execution, MetaValue, Metadata, NdArray, Plan, Quant, Reader, Scheme, SmallNumber, Source,
@@ -50,7 +51,7 @@ pub(crate) fn rewrite<S: Source>(reader: &Reader<S>) -> Vec<u8> {
     let options = WriteOptions::new().version(reader.index().version()).extended_types(true);
     let options =
         reader.tensors().iter().enumerate().fold(options, |options, (position, tensor)| {
-            match reader.quant_at(position).unwrap() {
+            match reader.quant(position).unwrap() {
                 Some(quant) => options.quant(tensor.name, quant),
                 None => options,
             }

@@ -64,7 +64,7 @@ pub(crate) fn write(tensors: &[Tensor], metadata: Option<&Object>, work: &Execut
 pub(crate) fn rewrite<S: Source>(reader: &Reader<S>) -> Vec<u8> {
     let specs = reader.tensors().iter().map(TensorSpec::from);
     let plan = Plan::new(specs, reader.index().metadata(), &WriteOptions::new()).unwrap();
-    let read = |position| reader.tensor_at(position).unwrap().bytes().to_vec();
+    let read = |position| reader.tensor(position).unwrap().bytes().to_vec();
     let values: Vec<_> = (0..reader.tensors().len()).map(read).collect();
     let file = MemoryFile::new();
     plan.write(&values, &file, &Execution::default()).unwrap();

@@ -9,10 +9,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use tensor_core::{AlignedBuf, Bytes};
-
-use crate::fetch::Fetch;
-use crate::source::checked_len;
+use modelfmt_core::source::checked_len;
+use modelfmt_core::{AlignedBuf, Bytes, Fetch};
 
 /// What a task says when it is asked to go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +25,8 @@ pub enum Step<T> {
 /// bytes.
 ///
 /// ```
-/// use modelfmt_core::{Fetch, Step, Steps};
+/// use modelfmt_core::Fetch;
+/// use testkit::{Step, Steps};
 ///
 /// let file = b"\x03\0\0\0abc";
 /// let mut steps = Steps::new(file.len() as u64, async |bytes| {

@@ -6,183 +6,44 @@
 
 use std::io;
 use std::ops::Range;
-use std::sync::Arc;
 
-use tensor_core::{AlignedBuf, Bytes, TensorInfo, TensorView};
+use tensor_core::{AlignedBuf, Bytes, TensorInfo};
 
-use crate::async_reader::AsyncReader;
 use crate::claims::{Claims, ObservedSource, Wanted};
 use crate::error::Error;
-use crate::fetch::{Fetch, now};
+use crate::fetch::Fetch;
 use crate::file_index::FileIndex;
-use crate::plan::{Runs, Slice, TensorSlice, gathered, wanted_of};
-use crate::reader::{Reader, view_of_source};
-use crate::source::Source;
+use crate::plan::{Runs, gathered, wanted_of};
 use crate::table::{Encoding, Location, Place};
-
-impl<I: FileIndex, S: Source> Reader<I, S> {
-    /// The tensor of that name with its values, checked by the smallest digest of them in the file: of the tensor, its
-    /// pages, a section or the whole file. Everything that the digest covers is read.
-    ///
-    /// # Errors
-    /// As [`tensor`](Self::tensor); the format's own error if the bytes are not what the file says; [`Error::NoHash`] if it
-    /// says nothing of them, or only in a digest of so many more bytes that [`verify`](Self::verify) is the better way.
-    pub fn tensor_checked(&self, name: &str) -> Result<TensorView<'_>, Error<I::Fault>> {
-        match self.tensors().find(name) {
-            Some(position) => self.tensor_at_checked(position),
-            None => Err(self.named(Error::NotFound { name: name.to_owned() })),
-        }
-    }
-
-    /// The tensor at a position with its values, checked: as [`tensor_checked`](Self::tensor_checked).
-    ///
-    /// # Errors
-    /// As [`tensor_checked`](Self::tensor_checked).
-    pub fn tensor_at_checked(&self, position: usize) -> Result<TensorView<'_>, Error<I::Fault>> {
-        now(tensor_of_file(self.index(), self.source(), position)).map_err(|error| self.named(error))
-    }
-
-    /// A range of the values of the tensor of that name, checked. If the file has digests of pages, only the pages that the range touches are read.
-    ///
-    /// # Errors
-    /// As [`tensor_checked`](Self::tensor_checked); [`Error::OutOfRange`] if the tensor has fewer bytes.
-    pub fn read_range_checked(&self, name: &str, range: Range<u64>) -> Result<Bytes<'_>, Error<I::Fault>> {
-        match self.tensors().find(name) {
-            Some(position) => self.read_range_at_checked(position, range),
-            None => Err(self.named(Error::NotFound { name: name.to_owned() })),
-        }
-    }
-
-    /// A range of the values of the tensor at a position, checked.
-    ///
-    /// # Errors
-    /// As [`tensor_checked`](Self::tensor_checked); [`Error::OutOfRange`] if the tensor has fewer bytes.
-    pub fn read_range_at_checked(
-        &self,
-        position: usize,
-        range: Range<u64>,
-    ) -> Result<Bytes<'_>, Error<I::Fault>> {
-        now(range_of_file(self.index(), self.source(), position, range)).map_err(|error| self.named(error))
-    }
-}
-
-impl<I: FileIndex, S: Fetch> AsyncReader<I, S> {
-    /// The tensor of that name with its values, checked: as [`Reader::tensor_checked`].
-    ///
-    /// # Errors
-    /// As [`Reader::tensor_checked`].
-    pub async fn tensor_checked(&self, name: &str) -> Result<TensorView<'_>, Error<I::Fault>> {
-        match self.tensors().find(name) {
-            Some(position) => self.tensor_at_checked(position).await,
-            None => Err(Error::NotFound { name: name.to_owned() }),
-        }
-    }
-
-    /// The tensor at a position with its values, checked.
-    ///
-    /// # Errors
-    /// As [`Reader::tensor_checked`].
-    pub async fn tensor_at_checked(&self, position: usize) -> Result<TensorView<'_>, Error<I::Fault>> {
-        tensor_of_file(self.index(), self.source(), position).await
-    }
-
-    /// A range of the values of the tensor of that name, checked: as [`Reader::read_range_checked`].
-    ///
-    /// # Errors
-    /// As [`Reader::read_range_checked`].
-    pub async fn read_range_checked(
-        &self,
-        name: &str,
-        range: Range<u64>,
-    ) -> Result<Bytes<'_>, Error<I::Fault>> {
-        match self.tensors().find(name) {
-            Some(position) => self.read_range_at_checked(position, range).await,
-            None => Err(Error::NotFound { name: name.to_owned() }),
-        }
-    }
-
-    /// A range of the values of the tensor at a position, checked.
-    ///
-    /// # Errors
-    /// As [`Reader::read_range_checked`].
-    pub async fn read_range_at_checked(
-        &self,
-        position: usize,
-        range: Range<u64>,
-    ) -> Result<Bytes<'_>, Error<I::Fault>> {
-        range_of_file(self.index(), self.source(), position, range).await
-    }
-}
-
-async fn tensor_of_file<'s, I: FileIndex, S: Fetch>(
-    index: &'s Arc<I>,
-    source: &'s S,
-    position: usize,
-) -> Result<TensorView<'s>, Error<I::Fault>> {
-    let info = index.tensors().info(position).ok_or_else(|| Error::no_such_position(position))?;
-    let bytes = of_file(index, source, info, position, Which::Whole).await?;
-    view_of_source(info, bytes, || index.location(position).and_then(|at| at.offset).unwrap_or(0))
-}
-
-async fn range_of_file<'s, I: FileIndex, S: Fetch>(
-    index: &'s Arc<I>,
-    source: &'s S,
-    position: usize,
-    range: Range<u64>,
-) -> Result<Bytes<'s>, Error<I::Fault>> {
-    let info = index.tensors().info(position).ok_or_else(|| Error::no_such_position(position))?;
-    of_file(index, source, info, position, Which::range(&info, range)?).await
-}
-
-pub(crate) async fn slice_of_file<'s, I: FileIndex, S: Fetch>(
-    index: &'s Arc<I>,
-    source: &'s S,
-    position: usize,
-    slice: &Slice,
-) -> Result<TensorSlice<'s>, Error<I::Fault>> {
-    let info = index.tensors().info(position).ok_or_else(|| Error::no_such_position(position))?;
-    let sliced = slice.of(&info).map_err(|fault| Error::slice(&info, fault))?;
-    let bytes = of_file(index, source, info, position, Which::runs(&sliced.runs)).await?;
-    Ok(TensorSlice::new(&info, sliced.shape, bytes))
-}
-
-async fn of_file<'s, I: FileIndex, S: Fetch>(
-    index: &'s Arc<I>,
-    source: &'s S,
-    info: TensorInfo<'s>,
-    position: usize,
-    which: Which<'_>,
-) -> Result<Bytes<'s>, Error<I::Fault>> {
-    let mut claims = Claims::new();
-    I::claims(index, source, &which.wanted(position), &mut claims.for_file()).await?;
-    let place = Place::Listed(position);
-    let read = Checked { index: &**index, source, info, place, file: 0, claims: &claims };
-    read.bytes(which).await
-}
 
 /// Which bytes of a tensor's values are read.
 #[derive(Clone, Debug)]
-pub(crate) enum Which<'a> {
+pub enum Which<'a> {
+    /// All of them.
     Whole,
+    /// A range of them.
     Range(Range<u64>),
     /// Several ranges, which are given one after the other.
     Runs(&'a Runs),
 }
 
 impl<'a> Which<'a> {
-    /// A range of a tensor.
+    /// Whether the tensor has these bytes.
     ///
     /// # Errors
     /// [`Error::OutOfRange`].
-    pub(crate) fn range<F>(info: &TensorInfo<'_>, range: Range<u64>) -> Result<Self, Error<F>> {
+    pub(crate) fn check<F>(&self, info: &TensorInfo<'_>) -> Result<(), Error<F>> {
+        let Self::Range(range) = self else { return Ok(()) };
         let len = range.end.checked_sub(range.start);
         if len.is_none() || range.end > info.nbytes {
             return Err(Error::out_of_range(info, range.start, len.unwrap_or(u64::MAX)));
         }
-        Ok(Self::Range(range))
+        Ok(())
     }
 
-    pub(crate) fn runs(runs: &'a Runs) -> Self {
+    /// Several ranges; one, if they are next to each other.
+    #[must_use]
+    pub fn runs(runs: &'a Runs) -> Self {
         runs.as_range().map_or(Self::Runs(runs), Self::Range)
     }
 
@@ -197,7 +58,7 @@ impl<'a> Which<'a> {
 }
 
 /// A read of a tensor in a file, with the claims that cover it.
-pub(crate) struct Checked<'c, 's, I, S> {
+pub(crate) struct CheckedRead<'c, 's, I, S> {
     pub(crate) index: &'s I,
     pub(crate) source: &'s S,
     pub(crate) info: TensorInfo<'s>,
@@ -207,7 +68,7 @@ pub(crate) struct Checked<'c, 's, I, S> {
     pub(crate) claims: &'c Claims,
 }
 
-impl<'s, I: FileIndex, S: Fetch> Checked<'_, 's, I, S> {
+impl<'s, I: FileIndex, S: Fetch> CheckedRead<'_, 's, I, S> {
     /// The values of the tensor or a part of them, if every claim holds.
     pub(crate) async fn bytes(&self, which: Which<'_>) -> Result<Bytes<'s>, Error<I::Fault>> {
         let range = match which {

@@ -1,0 +1,202 @@
+//! What every format's reader can do, whatever the format.
+
+mod reader;
+
+use std::ops::Range;
+
+use crate::claims::{Claims, Wanted};
+use crate::error::AnyError;
+use crate::execution::Execution;
+use crate::fetch::now;
+use crate::plan::{PlanOptions, Runs, Slice, TensorSlice, gather};
+use crate::read::{Reading, Which, view_of_source};
+use crate::report::{Report, VerifyLevel};
+use crate::source::Source;
+use crate::table::{Location, Stored};
+use crate::value::{Object, Value};
+use tensor_core::Bytes;
+use tensor_core::{TensorInfo, TensorView};
+
+/// An open model file, or set of files, of any format. Object-safe; [`Reader`](crate::Reader) implements it for all of them.
+///
+/// A tensor's position counts from 0, in the order of the file. Asking for a position that does not exist is an error, never
+/// a panic.
+pub trait Container {
+    /// The version that the file states, such as `0.1`; `None` for formats without.
+    fn version(&self) -> Option<String>;
+
+    /// The size in bytes; for a set, the size of all its files together.
+    fn file_size(&self) -> u64;
+
+    /// The number of tensors.
+    fn tensor_count(&self) -> usize;
+
+    /// The tensor at a position.
+    fn info(&self, position: usize) -> Option<TensorInfo<'_>>;
+
+    /// The position of the tensor of that name.
+    fn find(&self, name: &str) -> Option<usize>;
+
+    /// Where a tensor's values are. A set may have to open one of its files to know.
+    ///
+    /// # Errors
+    /// If there is no such tensor, or the file that has it is missing or broken.
+    fn location(&self, position: usize) -> Result<Location, AnyError>;
+
+    /// As [`location`](Self::location), with the file as a number.
+    ///
+    /// # Errors
+    /// As [`location`](Self::location).
+    fn stored(&self, position: usize) -> Result<Stored, AnyError>;
+
+    /// The bytes of the file that have to be read for a range of a tensor's values. For a tensor in LZ4 blocks, the headers of
+    /// earlier blocks may be read to find them.
+    ///
+    /// # Errors
+    /// If there is no such tensor or range, it has no data, or its blocks cannot be found.
+    fn stored_range(&self, position: usize, values: Range<u64>) -> Result<Range<u64>, AnyError>;
+
+    /// All bytes of the file, if it is one file and in memory.
+    fn as_slice(&self) -> Option<&[u8]> {
+        None
+    }
+
+    /// The files of a set beside its index, as the index names them; none of a single file.
+    fn file_paths(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The values of a tensor or a part of them: decompressed, little-endian and row-major; borrowed if they are in memory in this form.
+    ///
+    /// # Errors
+    /// If there is no such tensor, it has no data or fewer bytes, or it cannot be read or decompressed. Of a checked read also if the bytes are
+    /// not what the file says; [`AnyError::NoHash`] if it has no digest of them.
+    fn values(&self, position: usize, which: Which<'_>, reading: Reading<'_>) -> Result<Bytes<'_>, AnyError>;
+
+    /// Fills `out` with a tensor's values from byte `at` on, decompressed. Pieces that begin at multiples of
+    /// [`PIECE`](crate::execution::PIECE) never decompress a block twice. `claims`, which come from [`claims`](Self::claims), see all that is
+    /// read.
+    ///
+    /// # Errors
+    /// As [`values`](Self::values). [`Claims::failure`] and [`Claims::finish`] say whether a claim fails.
+    fn values_into(
+        &self,
+        position: usize,
+        at: u64,
+        out: &mut [u8],
+        claims: Option<&Claims>,
+    ) -> Result<(), AnyError>;
+
+    /// All values of a tensor, as the file has them.
+    ///
+    /// # Errors
+    /// As [`values`](Self::values).
+    fn read(&self, position: usize) -> Result<Bytes<'_>, AnyError> {
+        self.values(position, Which::Whole, Reading::PLAIN)
+    }
+
+    /// A tensor with its values.
+    ///
+    /// # Errors
+    /// As [`values`](Self::values).
+    fn tensor(&self, position: usize, reading: Reading<'_>) -> Result<TensorView<'_>, AnyError> {
+        let info = self.require_info(position)?;
+        let bytes = self.values(position, Which::Whole, reading)?;
+        view_of_source(info, bytes, || {
+            self.stored(position).ok().and_then(|stored| stored.offset).unwrap_or(0)
+        })
+    }
+
+    /// A part of a tensor, by a slice of each dimension. If the part is in several pieces, pieces that are close to each other
+    /// are read together.
+    ///
+    /// # Errors
+    /// As [`values`](Self::values); [`AnyError::Slice`] if the slice does not fit the tensor.
+    fn slice(
+        &self,
+        position: usize,
+        slice: &Slice,
+        reading: Reading<'_>,
+    ) -> Result<TensorSlice<'_>, AnyError> {
+        let info = self.require_info(position)?;
+        let sliced = slice.of(&info).map_err(|fault| AnyError::slice(&info, fault))?;
+        let bytes = self.values(position, Which::runs(&sliced.runs), reading)?;
+        Ok(TensorSlice::new(&info, sliced.shape, bytes))
+    }
+
+    /// Fills `out`, which is as long as they are, with these bytes of a tensor's values, run after run: a
+    /// [part](Runs::part) of what [`slice`](Self::slice) gives as a whole.
+    ///
+    /// # Errors
+    /// As [`values_into`](Self::values_into).
+    fn runs_into(&self, position: usize, runs: &Runs, out: &mut [u8]) -> Result<(), AnyError> {
+        let read = async |at: u64, out: &mut [u8]| self.values_into(position, at, out, None);
+        let (at, len) = (runs.offset(), runs.nbytes());
+        now(gather(runs, PlanOptions::local(), out, read, |source| AnyError::Io { at, len, source }))
+    }
+
+    /// The tensor at a position.
+    ///
+    /// # Errors
+    /// If there is none, or its file cannot be opened or does not have it.
+    fn require_info(&self, position: usize) -> Result<TensorInfo<'_>, AnyError> {
+        match self.info(position) {
+            Some(info) => Ok(info),
+            None => Err(self.stored(position).err().unwrap_or_else(|| AnyError::no_such_position(position))),
+        }
+    }
+
+    /// Fills `out` with bytes of a file as they are, from byte `at` on; the files of a set are numbered as in
+    /// [`Claims::observe`], and a single file is number 0.
+    ///
+    /// # Errors
+    /// If there is no such file or range, or it cannot be read.
+    fn read_file(&self, file: usize, at: u64, out: &mut [u8]) -> Result<(), AnyError>;
+
+    /// Where the bytes of a file come from; files are numbered as in [`read_file`](Self::read_file).
+    ///
+    /// # Errors
+    /// If there is no such file, or it cannot be opened.
+    fn source_of(&self, file: usize) -> Result<&dyn Source, AnyError>;
+
+    /// What the files claim about the bytes that are read for these tensors: for each, the smallest digest that covers it, and
+    /// nothing for formats without digests of values.
+    ///
+    /// # Errors
+    /// If the digests cannot be read or understood.
+    fn claims(&self, tensors: &[usize]) -> Result<Claims, AnyError> {
+        let wanted: Vec<Wanted> = tensors.iter().copied().map(Wanted::whole).collect();
+        self.claims_of(&wanted)
+    }
+
+    /// As [`claims`](Self::claims), for parts of tensors too.
+    ///
+    /// # Errors
+    /// As [`claims`](Self::claims).
+    fn claims_of(&self, wanted: &[Wanted]) -> Result<Claims, AnyError>;
+
+    /// The format's own metadata, as the tree that `inspect --json` prints.
+    ///
+    /// # Errors
+    /// If it cannot be read or does not decode.
+    fn metadata(&self) -> Result<Value, AnyError>;
+
+    /// The metadata as one flat list of keys and plain values, whatever the format wraps it in: a string of OINF is a string, and
+    /// the keys of AERO's JSON are at top level. What the format has besides its metadata gets a prefix (OINF's size variables
+    /// `sizevars.`, AERO's manifest `manifest.`).
+    ///
+    /// # Errors
+    /// As [`metadata`](Self::metadata).
+    fn flat_metadata(&self) -> Result<Object, AnyError> {
+        self.metadata().map(Value::into_object)
+    }
+
+    /// What only this format has (chunks, size variables, checksum, flags, files), as `inspect --json` prints it.
+    ///
+    /// # Errors
+    /// As [`metadata`](Self::metadata).
+    fn details(&self) -> Result<Value, AnyError>;
+
+    /// Checks the file and reports every finding, not only the first.
+    fn verify(&self, level: VerifyLevel, work: &Execution<'_>) -> Report;
+}

@@ -1,0 +1,119 @@
+//! Readers as [`Container`]s, whatever their format.
+
+use std::ops::Range;
+
+use tensor_core::{Bytes, TensorInfo};
+
+use super::Container;
+use crate::claims::{Claims, Wanted};
+use crate::error::{AnyError, Error};
+use crate::execution::Execution;
+use crate::fetch::{now, now_or_never};
+use crate::read::{OpenedNow, Reader, Reading, Which};
+use crate::report::{Report, VerifyLevel};
+use crate::source::Source;
+use crate::table::{Location, Stored};
+use crate::value::{Object, Value};
+
+impl<T: OpenedNow> Reader<T> {
+    /// What a future gives that is never waited for; its error with the name of the file.
+    fn any<R>(&self, future: impl Future<Output = Result<R, Error<T::Fault>>>) -> Result<R, AnyError> {
+        now(future).map_err(|error| AnyError::from(self.0.named(error)))
+    }
+
+    /// The same for a tensor, whose file is opened first.
+    fn any_of<R, F: Future<Output = Result<R, Error<T::Fault>>>>(
+        &self,
+        position: usize,
+        read: impl FnOnce(usize) -> F,
+    ) -> Result<R, AnyError> {
+        self.0.prepare(position);
+        self.any(read(position))
+    }
+}
+
+impl<T: OpenedNow> Container for Reader<T> {
+    fn version(&self) -> Option<String> {
+        self.0.version_text()
+    }
+
+    /// As the index of a set states the sizes of its files; where it does not, each is opened, and counts nothing if it cannot be.
+    fn file_size(&self) -> u64 {
+        now_or_never(self.0.file_size()).unwrap_or(0)
+    }
+
+    fn tensor_count(&self) -> usize {
+        self.0.tensor_count()
+    }
+
+    /// May open the tensor's file; `None` also if that cannot be done.
+    fn info(&self, position: usize) -> Option<TensorInfo<'_>> {
+        self.0.info_now(position).ok()
+    }
+
+    fn find(&self, name: &str) -> Option<usize> {
+        self.0.find(name)
+    }
+
+    fn location(&self, position: usize) -> Result<Location, AnyError> {
+        self.any_of(position, |position| self.0.location(position))
+    }
+
+    fn stored(&self, position: usize) -> Result<Stored, AnyError> {
+        self.any_of(position, |position| self.0.stored(position))
+    }
+
+    fn stored_range(&self, position: usize, values: Range<u64>) -> Result<Range<u64>, AnyError> {
+        self.any_of(position, |position| self.0.stored_range(position, values))
+    }
+
+    fn as_slice(&self) -> Option<&[u8]> {
+        self.0.as_slice()
+    }
+
+    fn file_paths(&self) -> Vec<String> {
+        self.0.file_paths()
+    }
+
+    fn values(&self, position: usize, which: Which<'_>, reading: Reading<'_>) -> Result<Bytes<'_>, AnyError> {
+        self.any_of(position, |position| self.0.values(position, which, reading))
+    }
+
+    fn values_into(
+        &self,
+        position: usize,
+        at: u64,
+        out: &mut [u8],
+        claims: Option<&Claims>,
+    ) -> Result<(), AnyError> {
+        self.any_of(position, |position| self.0.values_into(position, at, out, claims))
+    }
+
+    fn read_file(&self, file: usize, at: u64, out: &mut [u8]) -> Result<(), AnyError> {
+        self.any(self.0.bytes_into(file, at, out))
+    }
+
+    fn source_of(&self, file: usize) -> Result<&dyn Source, AnyError> {
+        self.0.source_of(file)
+    }
+
+    fn claims_of(&self, wanted: &[Wanted]) -> Result<Claims, AnyError> {
+        self.any(self.0.claims(wanted))
+    }
+
+    fn metadata(&self) -> Result<Value, AnyError> {
+        self.any(self.0.metadata_tree())
+    }
+
+    fn flat_metadata(&self) -> Result<Object, AnyError> {
+        self.any(self.0.flat_metadata())
+    }
+
+    fn details(&self) -> Result<Value, AnyError> {
+        self.any(self.0.details()).map(Value::Object)
+    }
+
+    fn verify(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {
+        self.verify_with(level, work)
+    }
+}

@@ -1,0 +1,233 @@
+//! The blocking reader of files and sets, whose bytes are never waited for.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
+use std::ops::{Deref, Range};
+#[cfg(not(target_arch = "wasm32"))]
+use std::path::Path;
+use std::sync::Arc;
+
+use tensor_core::{Bytes, TensorView};
+
+use super::{OpenFile, Opened, OpenedNow, Reading, TensorKey, position_of, range, slice, tensor};
+use crate::error::{CommonFault, Error, Part};
+use crate::execution::Execution;
+use crate::fetch::{now, now_or_never};
+use crate::file_index::FileIndex;
+use crate::options::OpenOptions;
+use crate::plan::{Slice, TensorSlice};
+use crate::report::{Report, VerifyLevel};
+use crate::settings::OpenSettings;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::source::FileSource;
+use crate::source::Source;
+use crate::value::Object;
+
+/// An open model that is read at once: a file ([`OpenFile`]) or a set of files ([`OpenSet`](crate::OpenSet)), to whose methods it leads too.
+/// Each format crate has aliases of it, `Reader` and `SetReader`.
+///
+/// With a source in memory (a slice, a buffer, a map), tensors are views of it without a copy; with any other, one tensor is one
+/// read. A tensor is named by its name or by its position in the order of the file. A reader is as [`Send`] and [`Sync`] as its source.
+///
+/// Values are given as the file has them; [`checked`](Self::checked) has the same reads, each checked against the digests in the file.
+#[derive(Clone, Debug)]
+pub struct Reader<T>(pub(crate) T);
+
+impl<T> Deref for Reader<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: OpenedNow> Reader<T> {
+    /// The tensor with its values: borrowed from a source in memory, else read into an aligned buffer.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::NoData`] if it is only declared; [`Error::Io`]; if it does not decompress; if the file of a set that has it
+    /// cannot be opened.
+    pub fn tensor(&self, key: impl TensorKey) -> Result<TensorView<'_>, Error<T::Fault>> {
+        self.read(key, |position| tensor(&self.0, position, Reading::PLAIN))
+    }
+
+    /// A range of the bytes of a tensor's values, without the rest of them: borrowed from a source in memory, else read. If the tensor is
+    /// compressed, only the blocks that hold the range are decoded.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor); [`Error::OutOfRange`] if the tensor has fewer bytes.
+    pub fn read_range(&self, key: impl TensorKey, bytes: Range<u64>) -> Result<Bytes<'_>, Error<T::Fault>> {
+        self.read(key, |position| range(&self.0, position, bytes, Reading::PLAIN))
+    }
+
+    /// A part of a tensor, by a slice of each dimension: borrowed from a source in memory if its values are contiguous, else read, with little of
+    /// the rest of the tensor. If the tensor is compressed, only the blocks that hold some of it are decoded.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor); [`Error::Slice`] if the slice does not fit the tensor.
+    pub fn slice(&self, key: impl TensorKey, part: &Slice) -> Result<TensorSlice<'_>, Error<T::Fault>> {
+        self.read(key, |position| slice(&self.0, position, part, Reading::PLAIN))
+    }
+
+    /// Fills `out` with a tensor's values, starting at byte `offset` of them. If the tensor is compressed, only the blocks that hold them are
+    /// decoded.
+    ///
+    /// # Errors
+    /// As [`read_range`](Self::read_range).
+    pub fn read_into(&self, key: impl TensorKey, offset: u64, out: &mut [u8]) -> Result<(), Error<T::Fault>> {
+        self.read(key, |position| self.0.values_into(position, offset, out, None))
+    }
+
+    /// The same reads, checked: of each, everything that a digest covers is read and compared.
+    pub const fn checked(&self) -> Checked<'_, T> {
+        Checked(self)
+    }
+
+    /// The file's metadata, as the format has it.
+    ///
+    /// # Errors
+    /// If it cannot be read or does not decode.
+    pub fn metadata(&self) -> Result<T::Metadata<'_>, Error<T::Fault>> {
+        now(self.0.metadata()).map_err(|error| self.0.named(error))
+    }
+
+    /// The metadata as one flat list of keys and plain values, which every format gives.
+    ///
+    /// # Errors
+    /// As [`metadata`](Self::metadata).
+    pub fn flat_metadata(&self) -> Result<Object, Error<T::Fault>> {
+        now(self.0.flat_metadata()).map_err(|error| self.0.named(error))
+    }
+
+    /// Checks the file by the rules of its format, on all cores, and reports every finding; of a set, all files.
+    pub fn verify(&self, level: VerifyLevel) -> Report {
+        self.verify_with(level, &Execution::default())
+    }
+
+    /// As [`verify`](Self::verify), with threads and progress of your choice.
+    pub fn verify_with(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {
+        now_or_never(self.0.verify(level, work))
+            .unwrap_or_else(|| Report::unreadable(level, "the source has to be waited for".to_owned()))
+    }
+
+    /// Finds a tensor and reads it.
+    fn read<R, F: Future<Output = Result<R, Error<T::Fault>>>>(
+        &self,
+        key: impl TensorKey,
+        read: impl FnOnce(usize) -> F,
+    ) -> Result<R, Error<T::Fault>> {
+        let found = position_of(&self.0, key).and_then(|position| {
+            self.0.prepare(position);
+            now(read(position))
+        });
+        found.map_err(|error| self.0.named(error))
+    }
+}
+
+/// The reads of a [`Reader`], each checked by the smallest digest of the values in the file: of the tensor, its pages, a section or the whole
+/// file. Everything that the digest covers is read.
+#[derive(Debug)]
+pub struct Checked<'a, T>(&'a Reader<T>);
+
+impl<T> Clone for Checked<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Checked<'_, T> {}
+
+impl<'a, T: OpenedNow> Checked<'a, T> {
+    /// The tensor with its values, as [`Reader::tensor`] gives them.
+    ///
+    /// # Errors
+    /// As [`Reader::tensor`]; the format's own error if the bytes are not what the file says; [`Error::NoHash`] if it says nothing of them,
+    /// or only in a digest of so many more bytes that [`verify`](Reader::verify) is the better way.
+    pub fn tensor(self, key: impl TensorKey) -> Result<TensorView<'a>, Error<T::Fault>> {
+        self.0.read(key, |position| tensor(&self.0.0, position, Reading::CHECKED))
+    }
+
+    /// A range of the bytes of a tensor's values. If the file has digests of pages, only the pages that the range touches are read.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor); [`Error::OutOfRange`] if the tensor has fewer bytes.
+    pub fn read_range(self, key: impl TensorKey, bytes: Range<u64>) -> Result<Bytes<'a>, Error<T::Fault>> {
+        self.0.read(key, |position| range(&self.0.0, position, bytes, Reading::CHECKED))
+    }
+
+    /// A part of a tensor, by a slice of each dimension. If the file has digests of pages, only the pages that the slice touches are read.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor); [`Error::Slice`] if the slice does not fit the tensor.
+    pub fn slice(self, key: impl TensorKey, part: &Slice) -> Result<TensorSlice<'a>, Error<T::Fault>> {
+        self.0.read(key, |position| slice(&self.0.0, position, part, Reading::CHECKED))
+    }
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+impl<I: FileIndex> Reader<OpenFile<I, FileSource>> {
+    /// Opens the file at `path` with the default options. Only its index is read; a tensor is read when you ask for it.
+    ///
+    /// # Errors
+    /// [`Error::Open`] if the file cannot be opened; if it breaks a rule of the format, or exceeds a limit.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error<I::Fault>> {
+        OpenOptions::new().open(path)
+    }
+}
+
+impl<I: FileIndex, S: Source> Reader<OpenFile<I, S>> {
+    /// Opens the file that `source` holds, with the default options: a slice, a buffer, a map, or a source of your own.
+    ///
+    /// # Errors
+    /// If it cannot be read, breaks a rule of the format, or exceeds a limit.
+    pub fn from_source(source: S) -> Result<Self, Error<I::Fault>> {
+        OpenOptions::new().open_source(source)
+    }
+
+    /// Opens what a source holds, with the settings of any format.
+    ///
+    /// # Errors
+    /// As [`from_source`](Self::from_source).
+    pub fn open_source(source: S, settings: &OpenSettings) -> Result<Self, Error<I::Fault>> {
+        now(OpenFile::open(source, settings)).map(Self)
+    }
+
+    /// Opens a source with the index that an earlier reader made of the same bytes. Nothing is read.
+    ///
+    /// # Errors
+    /// If the source is not as long as the file that the index was made of.
+    pub fn with_index(index: Arc<I>, source: S) -> Result<Self, Error<I::Fault>> {
+        OpenFile::with_index(index, source).map(Self)
+    }
+
+    /// The source, without the reader.
+    #[must_use]
+    pub fn into_source(self) -> S {
+        self.0.source
+    }
+
+    /// The bytes of a tensor, borrowed from a source in memory: what a map is for. Never a copy.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor); [`CommonFault::NotBorrowed`] where [`tensor`](Self::tensor) would make a copy.
+    pub fn tensor_slice(&self, key: impl TensorKey) -> Result<&[u8], Error<I::Fault>> {
+        self.read(key, |position| async move {
+            let location = self.0.location(position).await?;
+            let info = self.0.info(position).await?;
+            let at = location.offset.ok_or_else(|| Error::NoData { name: info.name.to_owned() })?;
+            let refused = |why| {
+                let fault = CommonFault::NotBorrowed(why).into();
+                Error::Malformed { part: Part::named("tensor", info.name), at, fault }
+            };
+            if location.encoding.is_compressed() {
+                return Err(refused("the tensor is compressed"));
+            }
+            if self.0.source.as_slice().is_none() {
+                return Err(refused("the source is not in memory"));
+            }
+            match self.0.index.read(&self.0.source, position, None).await? {
+                Bytes::Borrowed(bytes) => Ok(bytes),
+                Bytes::Owned(_) => Err(refused("the file stores the values in another form")),
+            }
+        })
+    }
+}
