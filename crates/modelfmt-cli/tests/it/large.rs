@@ -82,9 +82,8 @@ fn memory_does_not_grow_with_the_model() {
     let folder = tempfile::tempdir().unwrap();
     sparse_model(&folder.path().join("large.safetensors"), 12);
     sparse_model(&folder.path().join("small.safetensors"), 2);
-    // Without optimization the program is large.
-    const ROOM: u64 = 12 << 10;
-    let base = peak_memory(start(folder.path(), "inspect small.safetensors"));
+    // Without optimization the program alone takes 26 MiB. The models have gigabytes.
+    const MOST: u64 = 48 << 10;
     for args in [
         "convert large.safetensors large.apr --compress lz4",
         "verify large.apr",
@@ -95,7 +94,7 @@ fn memory_does_not_grow_with_the_model() {
         "verify small.aero",
     ] {
         let peak = peak_memory(start(folder.path(), args));
-        assert!(peak > 0 && peak <= base + ROOM, "{args}: {peak} KiB, and {base} KiB for the program alone");
+        assert!(peak > 0 && peak <= MOST, "{args}: {peak} KiB");
     }
 }
 
