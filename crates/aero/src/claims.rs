@@ -5,8 +5,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use blake3_tree::Run;
-use modelfmt_core::claims::{Claim, DigestKind, FileClaims, Wanted, merged};
+use modelfmt_core::claims::{Claim, FileClaims, Wanted, merged};
+use modelfmt_core::ledger::Blake3;
 use modelfmt_core::{Fetch, Part, author::Extent};
 
 use crate::chunks::{Chunk, malformed};
@@ -21,27 +21,6 @@ const TIMES: usize = 2;
 /// What is known of a page takes about this many bytes. Where pages are smaller and most of a shard is read, the hash of the
 /// shard is checked instead: it says the same.
 const MIN_PAGE: u64 = 128;
-
-/// BLAKE3-256 of a range whose pieces come in any order.
-struct Blake3;
-
-impl DigestKind for Blake3 {
-    const NAME: &'static str = "blake3";
-    type Digest = [u8; 32];
-    type Run = Run;
-
-    fn hash(total: u64, at: u64, bytes: &[u8]) -> Run {
-        Run::new(total, at, bytes)
-    }
-
-    fn join(total: u64, first: Run, second: Run) -> Run {
-        first.join(total, second)
-    }
-
-    fn finish(total: u64, run: Run) -> [u8; 32] {
-        run.finish(total)
-    }
-}
 
 /// A tensor that is going to be read.
 pub(crate) struct Asked {

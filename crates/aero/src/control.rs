@@ -2,6 +2,7 @@
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::claims::FileClaims;
+use modelfmt_core::ledger::{Blake3, Ledger, Spans};
 use modelfmt_core::{Execution, Fetch, Part};
 
 use crate::chunks::{Chunk, entry_at};
@@ -188,7 +189,9 @@ pub(crate) async fn digest(
     work: &Execution<'_>,
 ) -> Result<[u8; 32]> {
     const STEP: u64 = 1 << 20;
-    let mut hasher = blake3::Hasher::new();
+    let covered =
+        ranges.iter().fold(0_u64, |sum, (start, end)| sum.saturating_add(end.saturating_sub(*start)));
+    let (ledger, mut place) = (Ledger::<Blake3, 1>::new([Spans::Whole(covered)]), 0_u64);
     for &(start, end) in ranges {
         let mut at = start;
         while at < end {
@@ -197,7 +200,8 @@ pub(crate) async fn digest(
             let bytes = source.fetch(at..at.saturating_add(len)).await;
             let mut bytes = bytes.and_then(modelfmt_core::Bytes::into_owned).map_err(io)?;
             zero_hashes(&mut bytes, at, toc, entries);
-            hasher.update(&bytes);
+            ledger.look(place, &bytes);
+            place = place.saturating_add(len);
             at = at.saturating_add(len);
             // The bytes count where the hashes of the chunks go over them.
             if work.advance(0).is_break() {
@@ -205,7 +209,8 @@ pub(crate) async fn digest(
             }
         }
     }
-    Ok(*hasher.finalize().as_bytes())
+    let [found] = ledger.finish();
+    Ok(found.first().copied().unwrap_or_default())
 }
 
 /// Zeroes what is in `bytes`, which begin at byte `at` of the file, of the hashes of TOC entries.

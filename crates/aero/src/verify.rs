@@ -2,7 +2,7 @@
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 use modelfmt_core::{
@@ -13,7 +13,7 @@ use modelfmt_core::{
 use crate::chunks::{Chunk, Expansion, entry_at};
 use crate::control;
 use crate::error::{Error, Fault, Hex};
-use crate::hashes::{Hashes, Pass, Span, Wanted};
+use crate::hashes::{Hashes, pass};
 use crate::index::Index;
 use crate::pages::{PageHashes, Payload};
 use crate::wire::{FourCC, MAX_CHUNK_NAME, SHARD_ALIGNMENT};
@@ -379,13 +379,13 @@ impl<S: Fetch> Verifier<'_, S> {
         shard.spans.retain(|(_, owners)| {
             owners.iter().any(|&owner| matches!(self.index.tensors.hash(owner), Ok(Some(_))))
         });
-        let tensors = shard.spans.iter().map(|(span, _)| *span).collect();
-        let pass = Pass::new(chunk.length, Wanted { tensors, page_size: pages.map(PageHashes::page_size) });
+        let tensors = shard.spans.iter().map(|(span, _)| span.clone()).collect();
+        let pass = pass(chunk.length, tensors, pages.map(PageHashes::page_size));
         let range = chunk.offset..chunk.offset.saturating_add(chunk.length);
         let look = |at: u64, bytes: &[u8]| pass.hash(at.saturating_sub(chunk.offset), bytes);
         let scan = Dealt(ScanRange::new(range, PIECE, look));
         match self.source.scan(&scan, work, |seen| pass.take(seen)).await {
-            Ok(()) => self.compare(chunk, &shard, pages, &pass.finish()),
+            Ok(()) => self.compare(chunk, &shard, pages, &pass.into()),
             Err(error) => {
                 let stopped = matches!(error, ScanError::Cancelled);
                 self.found.chunks.push(format!("{}: {}", chunk.part(), with_causes(&Error::from(error))));
@@ -540,7 +540,7 @@ struct ShardTensors {
     /// Position of the shard's chunk.
     chunk: usize,
     /// Spans that share no bytes, ascending, each with the tensors that it is all of.
-    spans: Vec<(Span, Vec<usize>)>,
+    spans: Vec<(Range<u64>, Vec<usize>)>,
     /// Tensors that share some of their bytes with one before them; they are in no span.
     overlaps: Vec<String>,
 }
@@ -548,17 +548,18 @@ struct ShardTensors {
 /// The tensors that have bytes, by shard. Two over the same bytes (tied weights) are legal, a partial overlap is a
 /// finding.
 fn tensors_by_shard(index: &Index) -> Vec<ShardTensors> {
-    let mut order: Vec<(usize, Span, usize)> = Vec::new();
+    let mut order: Vec<(usize, (u64, u64), usize)> = Vec::new();
     for position in 0..index.tensors().len() {
         let Some(entry) = index.entry(position).filter(|entry| entry.data_len > 0) else { continue };
         let Some(chunk) = index.shard_chunk(entry.shard_id) else { continue };
-        let span = Span { start: entry.data_off, end: entry.data_off.saturating_add(entry.data_len) };
+        let span = (entry.data_off, entry.data_off.saturating_add(entry.data_len));
         order.push((chunk, span, position));
     }
     order.sort_unstable();
     let mut shards: Vec<ShardTensors> = Vec::new();
     let mut reach = (0, 0);
-    for (chunk, span, position) in order {
+    for (chunk, (start, end), position) in order {
+        let span = start..end;
         if shards.last().is_none_or(|shard| shard.chunk != chunk) {
             shards.push(ShardTensors { chunk, ..ShardTensors::default() });
             reach = (0, position);
@@ -566,18 +567,18 @@ fn tensors_by_shard(index: &Index) -> Vec<ShardTensors> {
         let Some(shard) = shards.last_mut() else { continue };
         match shard.spans.last_mut() {
             Some((same, owners)) if *same == span => owners.push(position),
-            _ if span.start < reach.0 => shard.overlaps.push(overlap(index, chunk, span, position, reach.1)),
+            _ if start < reach.0 => shard.overlaps.push(overlap(index, chunk, start, position, reach.1)),
             _ => shard.spans.push((span, vec![position])),
         }
-        if span.end > reach.0 {
-            reach = (span.end, position);
+        if end > reach.0 {
+            reach = (end, position);
         }
     }
     shards
 }
 
-fn overlap(index: &Index, chunk: usize, span: Span, position: usize, first: usize) -> String {
+fn overlap(index: &Index, chunk: usize, start: u64, position: usize, first: usize) -> String {
     let part = |position| Part::named("tensor", index.tensors().info(position).map_or("", |info| info.name));
-    let at = index.chunk(chunk).map_or(0, |chunk| chunk.offset).saturating_add(span.start);
+    let at = index.chunk(chunk).map_or(0, |chunk| chunk.offset).saturating_add(start);
     finding(&part(position), at, format!("shares some of its bytes with {}", part(first)))
 }

@@ -1,11 +1,13 @@
 //! Streams a [`Plan`] into a sink, hashing in the same pass.
 
+use std::ops::Range;
+
 use modelfmt_core::write::{FillError, Region, Segment, Sink, TensorData};
 use modelfmt_core::{Execution, Part, author::Extent};
 
 use crate::chunk_writer::{ChunkWriter, Stored};
 use crate::error::WriteError;
-use crate::hashes::{Hashes, Pass, Span, Wanted};
+use crate::hashes::{Hashes, pass};
 use crate::layout::{Plan, Shard};
 use crate::pages::PageHashes;
 use crate::wire::shard_name;
@@ -81,20 +83,20 @@ impl Plan {
             Some(_) => self.spans(shard).map(|(_, span)| span).collect(),
             None => Vec::new(),
         };
-        let pass = Pass::new(shard.len, Wanted { tensors, page_size: self.page_size });
+        let pass = pass(shard.len, tensors, self.page_size);
         let region = Region { extent, fill: 0, segments: &segments };
         region
             .write(data, sink, work, |at, bytes| pass.look(at.saturating_sub(begin), bytes), drop)
             .map_err(|error| self.named(error))?;
-        Ok(pass.finish())
+        Ok(pass.into())
     }
 
     /// The tensors of a shard that have bytes of their own, and where in the shard these go.
-    fn spans(&self, shard: &Shard) -> impl Iterator<Item = (usize, Span)> {
+    fn spans(&self, shard: &Shard) -> impl Iterator<Item = (usize, Range<u64>)> {
         shard.tensors.clone().filter_map(|position| {
             let (info, start) = (self.tensors.info(position)?, self.tensors.offset(position)?);
             let is_own = info.nbytes > 0 && self.ties.home(position).is_none();
-            is_own.then(|| (position, Span { start, end: start.saturating_add(info.nbytes) }))
+            is_own.then(|| (position, start..start.saturating_add(info.nbytes)))
         })
     }
 

@@ -66,6 +66,12 @@ pub use run::{BLOCK, CHUNK, Run, subtree_len};
 pub use shape::{GROUP, Shape};
 pub use verify::{Verifier, Walk};
 
+/// The BLAKE3 of bytes in memory.
+#[must_use]
+pub fn hash(bytes: &[u8]) -> [u8; 32] {
+    *blake3::hash(bytes).as_bytes()
+}
+
 /// The README's example, compiled as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

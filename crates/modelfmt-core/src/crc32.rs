@@ -3,7 +3,7 @@
 
 use crc32fast::Hasher;
 
-use crate::claims::DigestKind;
+use crate::ledger::DigestKind;
 use crate::parcel::Parcel;
 
 /// The CRC-32 (IEEE) of some bytes, and their number.
@@ -74,8 +74,14 @@ impl DigestKind for Crc32 {
     type Digest = u32;
     type Run = Crc;
 
-    fn hash(_: u64, _: u64, bytes: &[u8]) -> Crc {
-        Crc::of(bytes)
+    fn begin(_: u64) -> Crc {
+        Crc::default()
+    }
+
+    fn extend(_: u64, run: &mut Crc, bytes: &[u8]) {
+        let mut hasher = Hasher::new_with_initial_len(run.value, run.len);
+        hasher.update(bytes);
+        *run = Crc { value: hasher.finalize(), len: run.len.saturating_add(bytes.len() as u64) };
     }
 
     fn join(_: u64, first: Crc, second: Crc) -> Crc {
@@ -137,7 +143,11 @@ mod tests {
             let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
             cuts.extend([0, bytes.len()]);
             cuts.sort_unstable();
-            let pieces = cuts.windows(2).map(|c| Crc32::hash(total, c[0] as u64, &bytes[c[0]..c[1]]));
+            let pieces = cuts.windows(2).map(|c| {
+                let mut run = Crc32::begin(c[0] as u64);
+                Crc32::extend(total, &mut run, &bytes[c[0]..c[1]]);
+                run
+            });
             let mut runs: Vec<Crc> = pieces.collect();
             for pick in order.iter().cycle() {
                 if runs.len() < 2 {

@@ -129,6 +129,7 @@ mod execution;
 mod extent;
 mod fetch;
 mod file_index;
+pub mod ledger;
 mod limits;
 pub mod load;
 mod names;

@@ -1,6 +1,9 @@
 //! Checks a set: its index, every file by itself and against the index.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
+use std::iter;
+
+use modelfmt_core::ledger::{Blake3, Ledger, Spans};
 use modelfmt_core::{
     Execution, Fetch, FetchFiles, Part, Report, VerifyLevel,
     author::{OpenSet, Place, ScanError, ShardMap as _, Shortened, each_step, with_causes},
@@ -155,19 +158,20 @@ impl<F: FetchFiles> Verifier<'_, F> {
 
     async fn blake3(&self, number: usize, start: u64, end: u64, work: &Execution<'_>) -> Result<[u8; 32]> {
         let source = self.set.shard(number).await?.source();
-        let mut hasher = blake3::Hasher::new();
+        let ledger = Ledger::<Blake3, 1>::new([Spans::Listed(iter::once(start..end).collect())]);
         let mut at = start;
         while at < end {
             let len = STEP.min(end.saturating_sub(at));
             let bytes = source.fetch(at..at.saturating_add(len)).await;
-            hasher.update(&bytes.map_err(|source| Error::Io { at, len, source })?);
+            ledger.look(at, &bytes.map_err(|source| Error::Io { at, len, source })?);
             // The bytes count where the hashes of the chunks go over them.
             if work.advance(0).is_break() {
                 return Err(Error::Cancelled);
             }
             at = at.saturating_add(len);
         }
-        Ok(*hasher.finalize().as_bytes())
+        let [found] = ledger.finish();
+        Ok(found.first().copied().unwrap_or_default())
     }
 
     /// Every file is the one that the index means. One that is no AERO file has a hash anyway.

@@ -25,29 +25,11 @@ use crate::error::{AnyError, CommonFault, Error, Part};
 use crate::execution::{Execution, PIECE};
 use crate::extent::Extent;
 use crate::fetch::Fetch;
+use crate::ledger::DigestKind;
 use crate::source::Source;
 use tensor_core::{AlignedBuf, Bytes};
 
-use lane::{AnyLane, Lane};
-
-/// A way to make a digest of bytes whose pieces come in any order.
-pub trait DigestKind: 'static {
-    /// What it is called: `blake3`, `crc32`.
-    const NAME: &'static str;
-    /// The digest of a whole range.
-    type Digest: Copy + PartialEq + Send + Sync + 'static;
-    /// What is known of neighbouring bytes of a range.
-    type Run: Send + 'static;
-
-    /// What is known of `bytes`, which begin `at` bytes into a range of `total` bytes.
-    fn hash(total: u64, at: u64, bytes: &[u8]) -> Self::Run;
-
-    /// Joins two runs; the second begins where the first one ends.
-    fn join(total: u64, first: Self::Run, second: Self::Run) -> Self::Run;
-
-    /// The digest, once a run has all bytes of the range.
-    fn finish(total: u64, run: Self::Run) -> Self::Digest;
-}
+use lane::{AnyLane, Checked};
 
 /// A digest that a file gives for a range of its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -332,6 +314,8 @@ impl Claims {
                 None => Ok(()),
             }
         };
+        let is_in_order = missing.iter().any(|(file, _)| self.lanes(*file).any(AnyLane::is_in_order));
+        let work = if is_in_order { &Execution { threads: 1, ..*work } } else { work };
         work.each(missing.len() as u64, AlignedBuf::default, one, Ok)
     }
 
@@ -410,7 +394,7 @@ impl FileClaims<'_> {
                 Some(part) => failed(claim, found).in_file(part),
                 None => failed(claim, found),
             };
-            let lane = Lane::<K, W, _>::new(lane, failed);
+            let lane = Checked::<K, W, _>::new(lane, failed);
             if lane.failure().is_some() {
                 self.claims.has_failed.store(true, Ordering::Release);
             }

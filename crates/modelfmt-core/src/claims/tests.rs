@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::lane::MAX_RUNS;
 use super::*;
+use crate::ledger::MAX_RUNS;
 use crate::read::{Reading, Which};
 use crate::report::{Report, VerifyLevel};
 use crate::source::Source;
@@ -19,9 +19,13 @@ impl DigestKind for Bytewise {
     type Digest = u64;
     type Run = Vec<u8>;
 
-    fn hash(total: u64, at: u64, bytes: &[u8]) -> Vec<u8> {
-        assert!(at + bytes.len() as u64 <= total);
-        bytes.to_vec()
+    fn begin(_: u64) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn extend(total: u64, run: &mut Vec<u8>, bytes: &[u8]) {
+        run.extend(bytes);
+        assert!(run.len() as u64 <= total);
     }
 
     fn join(_: u64, mut first: Vec<u8>, second: Vec<u8>) -> Vec<u8> {
@@ -32,6 +36,33 @@ impl DigestKind for Bytewise {
     fn finish(total: u64, run: Vec<u8>) -> u64 {
         assert_eq!(run.len() as u64, total);
         run.iter().fold(7, |sum: u64, &byte| sum.wrapping_mul(1_000_003).wrapping_add(u64::from(byte)))
+    }
+}
+
+/// The same, which takes bytes in their order alone.
+struct Chain;
+
+impl DigestKind for Chain {
+    const NAME: &'static str = "chain";
+    const IN_ORDER: bool = true;
+    type Digest = u64;
+    type Run = Vec<u8>;
+
+    fn begin(at: u64) -> Vec<u8> {
+        assert_eq!(at, 0);
+        Vec::new()
+    }
+
+    fn extend(total: u64, run: &mut Vec<u8>, bytes: &[u8]) {
+        Bytewise::extend(total, run, bytes);
+    }
+
+    fn join(_: u64, _: Vec<u8>, _: Vec<u8>) -> Vec<u8> {
+        unreachable!("there is one run")
+    }
+
+    fn finish(total: u64, run: Vec<u8>) -> u64 {
+        Bytewise::finish(total, run)
     }
 }
 
@@ -113,7 +144,15 @@ fn slice<'b>(bytes: &'b [u8], range: &Range<u64>) -> &'b [u8] {
 }
 
 fn add(claims: &mut Claims, list: Vec<Claim<u64, usize>>, times: usize) -> Vec<Claim<u64, usize>> {
-    claims.for_file().add::<Bytewise, usize>(list, times, |claim, _| AnyError::Malformed {
+    add_of::<Bytewise>(claims, list, times)
+}
+
+fn add_of<K: DigestKind<Digest = u64>>(
+    claims: &mut Claims,
+    list: Vec<Claim<u64, usize>>,
+    times: usize,
+) -> Vec<Claim<u64, usize>> {
+    claims.for_file().add::<K, usize>(list, times, |claim, _| AnyError::Malformed {
         part: Part::entry("claim", claim.what as u64),
         at: claim.extent.offset(),
         fault: CommonFault::Utf8.into(),
@@ -133,7 +172,9 @@ proptest! {
         reads in proptest::collection::vec(range_in(300), 0..40),
         flip in any::<prop::sample::Index>(),
         times in 1usize..4,
+        is_chain in any::<bool>(),
     ) {
+        let add = if is_chain { add_of::<Chain> } else { add };
         let len = bytes.len() as u64;
         let within = |range: Range<u64>| range.start.min(len)..range.end.min(len);
         let list: Vec<_> = ranges.into_iter().enumerate().map(|(n, r)| claim(&bytes, within(r), n)).collect();
