@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 
-use modelfmt_core::proof::{CustomDigest, HashProof, VerifiedSource};
+use modelfmt_core::ledger::DigestKind;
+use modelfmt_core::proof::{HashProof, VerifiedSource};
 use modelfmt_core::source::Files;
 use modelfmt_core::{Execution, Source};
 use sha2::{Digest as _, Sha256};
@@ -52,8 +53,8 @@ impl<F: Files<Source: Sync>> Files for VerifiedFiles<F> {
             return Err(bad(format!("it has {found} bytes, but the index of the set says {size}")));
         }
         let root = format!("sha256:{}, which the index of the set says", hex(&sha256)).into();
-        let digest = move || Box::new(Stated { sha256, hasher: Sha256::new() }) as Box<dyn CustomDigest>;
-        Ok(VerifiedSource::new(source, HashProof::with_digest(size, root, digest)))
+        let show = |found: &[u8; 32]| format!("sha256:{}", hex(found));
+        Ok(VerifiedSource::new(source, HashProof::with_digest::<Chain>(size, root, sha256, show)))
     }
 }
 
@@ -75,18 +76,28 @@ pub fn sha256(file: &(impl Source + ?Sized), work: &Execution<'_>) -> io::Result
     Ok(hasher.finalize().into())
 }
 
-struct Stated {
-    sha256: [u8; 32],
-    hasher: Sha256,
-}
+/// SHA-256, of bytes in their order.
+struct Chain;
 
-impl CustomDigest for Stated {
-    fn update(&mut self, bytes: &[u8]) {
-        self.hasher.update(bytes);
+impl DigestKind for Chain {
+    const NAME: &'static str = "sha256";
+    const IN_ORDER: bool = true;
+    type Digest = [u8; 32];
+    type Run = Sha256;
+
+    fn begin(_: u64) -> Sha256 {
+        Sha256::new()
     }
 
-    fn finish(self: Box<Self>) -> Result<(), String> {
-        let found: [u8; 32] = self.hasher.finalize().into();
-        if found == self.sha256 { Ok(()) } else { Err(format!("sha256:{}", hex(&found))) }
+    fn extend(_: u64, run: &mut Sha256, bytes: &[u8]) {
+        run.update(bytes);
+    }
+
+    fn join(_: u64, first: Sha256, _: Sha256) -> Sha256 {
+        first
+    }
+
+    fn finish(_: u64, run: Sha256) -> [u8; 32] {
+        run.finalize().into()
     }
 }

@@ -9,8 +9,12 @@ use std::sync::{Arc, OnceLock};
 use blake3_tree::{Branch, Page, Recorder, Shape};
 
 use super::{Hex, Part, Proof, ProofError, named};
+use crate::claims::{Claim, Claims};
+use crate::error::AnyError;
 use crate::execution::{Execution, PIECE};
+use crate::extent::Extent;
 use crate::fetch::{Fetch, ScanError, ScanRange};
+use crate::ledger::DigestKind;
 
 /// How many groups are distinguished: 64 bytes are kept for each.
 const GROUPS: u64 = 1 << 16;
@@ -30,19 +34,8 @@ pub struct HashProof {
 
 enum Expected {
     Blake3([u8; 32]),
-    Other(Box<dyn Fn() -> Box<dyn CustomDigest> + Send + Sync>),
-}
-
-/// A digest that is not BLAKE3, of all bytes of a file in their order.
-pub trait CustomDigest {
-    /// Takes the next bytes.
-    fn update(&mut self, bytes: &[u8]);
-
-    /// Whether it is the expected digest.
-    ///
-    /// # Errors
-    /// The digest that it is instead, as text.
-    fn finish(self: Box<Self>) -> Result<(), String>;
+    /// By a claim about the whole, a new one for each pass.
+    Other(Box<dyn Fn() -> Claims + Send + Sync>),
 }
 
 impl fmt::Debug for HashProof {
@@ -71,20 +64,29 @@ impl HashProof {
         self
     }
 
-    /// For a whole file of `len` bytes with a digest of another kind, which errors call `root`.
+    /// For a whole file of `len` bytes with a digest of another kind. Errors call it `root`, and the digest that they have instead what `show`
+    /// says.
     #[must_use]
-    pub fn with_digest(
+    pub fn with_digest<K: DigestKind>(
         len: u64,
         root: Arc<str>,
-        digest: impl Fn() -> Box<dyn CustomDigest> + Send + Sync + 'static,
+        expected: K::Digest,
+        show: fn(&K::Digest) -> String,
     ) -> Self {
-        Self {
-            range: 0..len,
-            expected: Expected::Other(Box::new(digest)),
-            page: OnceLock::new(),
-            root,
-            groups: GROUPS,
-        }
+        let named = Arc::clone(&root);
+        let claims = move || {
+            let mut claims = Claims::new();
+            let whole = Extent::new(0, len, len).map(|extent| Claim { extent, expected, what: () });
+            let root = Arc::clone(&named);
+            let failed = move |_: &Claim<_, ()>, found| {
+                let error = ProofError::Whole { found: show(&found), root: Arc::clone(&root) };
+                AnyError::Io { at: 0, len, source: error.into() }
+            };
+            claims.for_file().add::<K, ()>(whole.into_iter().collect(), 1, failed);
+            claims
+        };
+        let expected = Expected::Other(Box::new(claims));
+        Self { range: 0..len, expected, page: OnceLock::new(), root, groups: GROUPS }
     }
 
     /// The bytes that it proves.
@@ -98,19 +100,19 @@ impl HashProof {
         let shape = Shape::at_most(self.range.end.saturating_sub(self.range.start), self.groups);
         let (mut recorder, piece) = (Recorder::new(shape), shape.group().max(PIECE));
         let branch = |at: u64, bytes: &[u8]| Branch::new(shape, at.saturating_sub(self.range.start), bytes);
-        let mut other = match &self.expected {
+        let claims = match &self.expected {
             Expected::Blake3(_) => None,
-            Expected::Other(digest) => Some(digest()),
+            Expected::Other(claims) => Some(claims()),
         };
         let mut take = |branch: Option<Branch>| branch.iter().for_each(|branch| recorder.push(branch));
         let is_short = self.range.end.saturating_sub(self.range.start) <= SHORT;
-        if other.is_some() || is_short {
-            // Another digest needs the bytes in their order.
+        if claims.is_some() || is_short {
+            // Another digest may need the bytes in their order.
             let mut at = self.range.start;
             while at < self.range.end {
                 let end = self.range.end.min(at.saturating_add(piece));
                 let bytes = source.fetch(at..end).await?;
-                other.iter_mut().for_each(|other| other.update(&bytes));
+                claims.iter().for_each(|claims| claims.observe(0, at, &bytes));
                 take(branch(at, &bytes));
                 at = end;
             }
@@ -122,12 +124,18 @@ impl HashProof {
             })?;
         }
         let (found, page) = recorder.finish().ok_or(io::ErrorKind::UnexpectedEof)?;
-        let checked = match (&self.expected, other) {
-            (Expected::Blake3(expected), _) if *expected != found => Err(format!("b3:{}", Hex(&found))),
-            (Expected::Other(_), Some(other)) => other.finish(),
-            _ => Ok(()),
-        };
-        checked.map_err(|found| ProofError::Whole { found, root: Arc::clone(&self.root) })?;
+        if let Expected::Blake3(expected) = &self.expected
+            && *expected != found
+        {
+            let found = format!("b3:{}", Hex(&found));
+            return Err(ProofError::Whole { found, root: Arc::clone(&self.root) }.into());
+        }
+        if let Some(failure) = claims.and_then(|claims| claims.failure()) {
+            return Err(match failure {
+                AnyError::Io { source, .. } => source,
+                other => io::Error::other(other),
+            });
+        }
         Ok(page)
     }
 }

@@ -46,7 +46,7 @@ use std::sync::Arc;
 
 pub use blake3_tree::{GROUP, Mismatch, Page};
 
-pub use self::by_hash::{CustomDigest, HashProof};
+pub use self::by_hash::HashProof;
 pub use self::by_outboard::OutboardProof;
 pub use self::recorded::{RecordedProof, Recording};
 pub use self::verified::{AsyncVerifiedSource, VerifiedSource};

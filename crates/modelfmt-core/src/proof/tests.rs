@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::execution::Execution;
+use crate::ledger::DigestKind;
 use crate::source::{Source, contract_test};
 use crate::write::{MemoryFile, Sink};
 
@@ -150,14 +151,29 @@ fn a_range_costs_its_groups_and_a_hash_one_pass() {
     assert_eq!(source.source().read.load(Ordering::Relaxed), file.len() + 4 * 16_384);
 }
 
-struct Sum(u64, u64);
+/// A digest of bytes in their order.
+struct Sum;
 
-impl CustomDigest for Sum {
-    fn update(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.0 = self.0.wrapping_mul(31).wrapping_add(byte.into()));
+impl DigestKind for Sum {
+    const NAME: &'static str = "sum";
+    const IN_ORDER: bool = true;
+    type Digest = u64;
+    type Run = u64;
+
+    fn begin(_: u64) -> u64 {
+        0
     }
-    fn finish(self: Box<Self>) -> Result<(), String> {
-        if self.0 == self.1 { Ok(()) } else { Err(format!("sum:{}", self.0)) }
+
+    fn extend(_: u64, run: &mut u64, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| *run = run.wrapping_mul(31).wrapping_add(byte.into()));
+    }
+
+    fn join(_: u64, first: u64, _: u64) -> u64 {
+        first
+    }
+
+    fn finish(_: u64, run: u64) -> u64 {
+        run
     }
 }
 
@@ -166,9 +182,8 @@ fn any_digest_of_a_whole_file_will_do() {
     let file = bytes(1_200_000);
     let sum = file.iter().fold(0u64, |sum, &byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
     let by_sum = |sum: u64| {
-        let proof = HashProof::with_digest(file.len() as u64, format!("sum:{sum}").into(), move || {
-            Box::new(Sum(0, sum))
-        });
+        let root = format!("sum:{sum}").into();
+        let proof = HashProof::with_digest::<Sum>(file.len() as u64, root, sum, |sum| format!("sum:{sum}"));
         VerifiedSource::new(Ranges::new(&file), proof)
     };
     let good = by_sum(sum);
@@ -177,6 +192,14 @@ fn any_digest_of_a_whole_file_will_do() {
     assert!(good.read(700_000..700_100).is_err(), "it has changed since");
     let error = by_sum(sum ^ 1).read(0..1).unwrap_err();
     assert!(matches!(ProofError::within(&error), Some(ProofError::Whole { .. })), "{error}");
+    let expected = format!("its hash is sum:{sum} and not sum:{}", sum ^ 1);
+    assert!(error.to_string().starts_with(&expected), "{error}");
+    // The next read makes a pass of its own.
+    let again = by_sum(sum);
+    again.source().bytes.lock().unwrap()[5] ^= 1;
+    assert!(again.read(0..1).is_err());
+    again.source().bytes.lock().unwrap()[5] ^= 1;
+    assert!(again.read(0..1).is_ok());
 }
 
 #[test]
