@@ -8,6 +8,7 @@ mod drill;
 mod drivers;
 mod edits;
 mod ggufs;
+mod ledger;
 mod model;
 mod mutate;
 mod outboards;
@@ -35,6 +36,7 @@ pub mod targets {
     pub use super::differ::any as diff_any;
     pub use super::drivers::any as drivers_any;
     pub use super::edits::any as edit_any;
+    pub use super::ledger::any as ledger;
     pub use super::mutate::{
         aero as aero_mutate, apr as apr_mutate, apr2 as apr2_mutate, gguf as gguf_mutate, mag as mag_mutate,
         oinf as oinf_mutate, safetensors as safetensors_mutate,
@@ -78,6 +80,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("gguf_parse", targets::gguf_parse),
     ("gguf_roundtrip", targets::gguf_roundtrip),
     ("gguf_split", targets::gguf_split),
+    ("ledger", targets::ledger),
     ("mag_mutate", targets::mag_mutate),
     ("mag_parse", targets::mag_parse),
     ("mag_roundtrip", targets::mag_roundtrip),
