@@ -120,11 +120,12 @@ async fn by_future<I: FileIndex, S: Fetch>(source: S, options: &OpenSettings) ->
 /// A format: what compares its drivers, what writes it, and what makes its checksums fit again.
 type Format = (fn(&[u8], &OpenSettings, Order), fn(u8) -> Taste, Write, fn(&mut [u8]));
 
-const FORMATS: [Format; 9] = [
+const FORMATS: [Format; 10] = [
     (agree::<aero::Index>, |_| roundtrips::AERO, writers::aero, mutate::fix_aero),
     (agree::<apr::Index>, |_| roundtrips::APR, writers::apr, mutate::fix_apr),
     (agree::<apr::v1::Index>, |_| roundtrips::APR, aprn, |_| ()),
     (agree::<apr2::Index>, |_| roundtrips::APR2, writers::apr2, mutate::fix_apr2),
+    (agree::<apr2_seal::Index>, |_| roundtrips::APR2, writers::apr2, mutate::fix_apr2),
     (agree::<apr2::Index>, |_| roundtrips::APR2, samples::write_apr1, fix_apr1),
     (agree::<modelfmt_gguf::Index>, |_| roundtrips::GGUF, ggufs::by_hand, |_| ()),
     (agree::<mag::Index>, roundtrips::mag_taste, writers::mag_any, mutate::fix_mag),

@@ -148,7 +148,9 @@ pub fn apr(bytes: &[u8], depth: Depth) {
     bounded_file::<apr::Index>(bytes, depth, true, open_bound(bytes.len()) + expanded);
 }
 
+/// Also by the reader that knows nothing of seals.
 pub fn apr2(bytes: &[u8], depth: Depth) {
+    file::<apr2_seal::Index>(bytes, depth, false);
     file::<apr2::Index>(bytes, depth, false);
 }
 

@@ -4,8 +4,8 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use apr2::seal::{Access, Argon2Caps, Identity, Passphrase, RawKey, VerifyingKey};
-use apr2::{OpenOptions, Reader};
+use apr2_seal::seal::{Access, Argon2Caps, Identity, Passphrase, RawKey, VerifyingKey};
+use apr2_seal::{OpenOptions, Reader};
 use arbitrary::{Arbitrary, Result, Unstructured};
 use modelfmt_core::VerifyLevel;
 use modelfmt_core::value::{Object, json};
@@ -95,7 +95,7 @@ fn options(access: &Access) -> OpenOptions {
     OpenOptions::new().limits(limits()).with_extension(access.clone())
 }
 
-fn open<'a>(bytes: &'a [u8], access: &Access) -> std::result::Result<Reader<&'a [u8]>, apr2::Error> {
+fn open<'a>(bytes: &'a [u8], access: &Access) -> std::result::Result<Reader<&'a [u8]>, apr2_seal::Error> {
     options(access).open_source(bytes)
 }
 

@@ -132,9 +132,9 @@ pub fn apr2_manifest(bytes: &[u8], depth: Depth) {
         plan.write(&VALUES, &folder, &Execution::sequential()).expect("memory takes everything");
         folder.files()
     });
-    let options = apr2::OpenOptions::new().limits(limits());
+    let options = apr2_seal::OpenOptions::new().limits(limits());
     target(bytes, depth, &SET, "m.apr.json", |text, files| {
-        apr2::SetReader::from_source(&text, files, &options)
+        apr2_seal::SetReader::from_source(&text, files, &options)
     });
 }
 

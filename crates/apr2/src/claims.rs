@@ -26,16 +26,16 @@ pub(crate) async fn stated(index: &Index, source: &impl Fetch) -> Result<u32> {
 }
 
 /// Adds the CRC, if enough of what it covers is read with these tensors.
-pub(crate) async fn claims(
+///
+/// # Errors
+/// If the footer cannot be read, or is none.
+pub async fn claims(
     index: &Index,
     source: &impl Fetch,
     wanted: &[Wanted],
     out: &mut FileClaims<'_>,
 ) -> Result<()> {
     let end = index.footer_at();
-    if index.is_sealed() {
-        return Ok(()); // every read is checked by itself
-    }
     let read = wanted.iter().filter_map(|wanted| read(index, wanted));
     // What is before the tensors was read when the file was opened.
     let head = 0..index.sections().data.offset();

@@ -1,6 +1,7 @@
 //! Writes tensors in LZ4 blocks, and raw where these would not be smaller.
 
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -58,7 +59,7 @@ pub(crate) fn write(
         };
         if work.advance(piece.len).is_break() { Err(WriteError::Cancelled) } else { Ok(done) }
     };
-    work.each(pieces.count(), Compressor::new, run, |done: Done| {
+    work.each(pieces.count(), Compressor::default, run, |done: Done| {
         writer.take(done.piece, &done)?;
         stored.store(writer.places.len(), Ordering::Relaxed);
         if done.bytes.capacity() > 0 {
@@ -107,7 +108,7 @@ impl<'a> Pieces<'a> {
 
 /// Some values of one tensor: whole blocks, except for the last piece.
 #[derive(Clone, Copy)]
-pub(crate) struct Piece {
+struct Piece {
     tensor: usize,
     offset: u64,
     len: u64,
@@ -122,20 +123,12 @@ enum How {
     Raw,
 }
 
-impl Piece {
-    /// Values that are compressed by themselves: whole blocks, or the last of their tensor.
-    #[cfg(feature = "encrypt")]
-    pub(crate) const fn compressed(tensor: usize, offset: u64, len: u64) -> Self {
-        Self { tensor, offset, len, how: How::Compressed }
-    }
-}
-
 /// A piece that has been compressed.
-pub(crate) struct Done {
+struct Done {
     piece: Piece,
     /// Its blocks, and after them whatever a buffer that is used again still holds.
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) len: usize,
+    bytes: Vec<u8>,
+    len: usize,
     crc: Crc,
 }
 
@@ -212,7 +205,7 @@ impl Writer<'_> {
 
     /// Writes what was held back of a tensor that pays after all: its first values, compressed once more.
     fn catch_up(&mut self, tensor: usize, held_back: u64) -> Result<(), WriteError> {
-        let mut compressor = Compressor::new();
+        let mut compressor = Compressor::default();
         let mut bytes = Vec::new();
         let mut offset = 0;
         while offset < held_back {
@@ -276,19 +269,41 @@ impl Writer<'_> {
 }
 
 /// What a thread keeps from piece to piece.
-pub(crate) struct Compressor {
+pub struct Compressor {
     values: AlignedBuf,
     /// Always the large one: the small one finds other matches, and which one a thread has must not matter.
     table: CompressTable,
 }
 
-impl Compressor {
-    pub(crate) fn new() -> Self {
+impl Default for Compressor {
+    fn default() -> Self {
         Self { values: AlignedBuf::default(), table: CompressTable::large() }
+    }
+}
+
+impl Compressor {
+    /// The blocks of some values of a tensor, in place of what `bytes` held. The values are compressed by themselves, so they are whole blocks, or
+    /// the last of their tensor.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn blocks(
+        &mut self,
+        plan: &Plan,
+        data: &dyn TensorData,
+        tensor: usize,
+        values: Range<u64>,
+        bytes: Vec<u8>,
+    ) -> Result<Vec<u8>, WriteError> {
+        let len = values.end.saturating_sub(values.start);
+        let piece = Piece { tensor, offset: values.start, len, how: How::Compressed };
+        let Done { mut bytes, len, .. } = self.compress(plan, data, piece, bytes)?;
+        bytes.truncate(len);
+        Ok(bytes)
     }
 
     /// Compresses a piece into `bytes`.
-    pub(crate) fn compress(
+    fn compress(
         &mut self,
         plan: &Plan,
         data: &dyn TensorData,

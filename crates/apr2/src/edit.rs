@@ -29,6 +29,17 @@ impl Index {
         names: &BTreeMap<usize, String>,
         metadata: Option<&Metadata>,
     ) -> Result<NewFile, EditError> {
+        self.edit_with(source, names, metadata, signed)
+    }
+
+    /// The same; `unsigned` says of a file that is signed where its tensors end, and the CRC of everything up to there.
+    pub(crate) fn edit_with(
+        &self,
+        source: &impl Source,
+        names: &BTreeMap<usize, String>,
+        metadata: Option<&Metadata>,
+        unsigned: impl FnOnce() -> Result<(u64, u32), EditError>,
+    ) -> Result<NewFile, EditError> {
         let unchangeable = |what| unfit(Part::new("the file"), CommonFault::Unchangeable(what));
         if self.generation == Generation::Apr1 {
             return Err(unchangeable("it is APR1, which is only read").into());
@@ -55,7 +66,7 @@ impl Index {
         if self.is_signed() && self.head(metadata.clone(), &entries, self.flags)? == self.old_head(source)? {
             return Ok(self.as_it_is());
         }
-        self.rewritten(source, metadata, &entries)
+        self.rewritten(source, metadata, &entries, unsigned)
     }
 
     /// What becomes of a file that is signed without its seal section. The values, and their places in the data section, stay as they are.
@@ -63,6 +74,15 @@ impl Index {
     /// # Errors
     /// As [`edit`](Self::edit).
     pub fn without_signatures(&self, source: &impl Source) -> Result<NewFile, EditError> {
+        self.without_signatures_with(source, signed)
+    }
+
+    /// The same; `unsigned` as in [`edit_with`](Self::edit_with).
+    pub(crate) fn without_signatures_with(
+        &self,
+        source: &impl Source,
+        unsigned: impl FnOnce() -> Result<(u64, u32), EditError>,
+    ) -> Result<NewFile, EditError> {
         if self.flags.contains(Flags::ENCRYPTED) || self.is_encrypted() {
             return Err(unfit(Part::new("the file"), CommonFault::Unchangeable("it is encrypted")).into());
         }
@@ -70,7 +90,7 @@ impl Index {
             return Ok(self.as_it_is());
         }
         let metadata = read(source, self.sections.metadata.range())?;
-        self.rewritten(source, metadata, &self.entries(self.tensors()))
+        self.rewritten(source, metadata, &self.entries(self.tensors()), unsigned)
     }
 
     /// The file with another front, without signatures.
@@ -79,8 +99,9 @@ impl Index {
         source: &impl Source,
         metadata: Vec<u8>,
         entries: &[u8],
+        unsigned: impl FnOnce() -> Result<(u64, u32), EditError>,
     ) -> Result<NewFile, EditError> {
-        let (end, crc) = if self.is_signed() { self.unsigned(source)? } else { self.whole(source)? };
+        let (end, crc) = if self.is_signed() { unsigned()? } else { self.whole(source)? };
         let head = self.head(metadata, entries, self.flags.without(Flags::SIGNED))?;
         let data = self.sections.data.offset()..end;
         let crc32 = Crc::of(&self.old_head(source)?).replaced(crc, end - data.start, Crc::of(&head));
@@ -92,8 +113,8 @@ impl Index {
         Ok(file)
     }
 
-    fn is_signed(&self) -> bool {
-        self.is_sealed() || self.flags.contains(Flags::SIGNED)
+    const fn is_signed(&self) -> bool {
+        self.flags.contains(Flags::SIGNED)
     }
 
     fn as_it_is(&self) -> NewFile {
@@ -165,12 +186,11 @@ impl Index {
         let footer = read(source, end..self.file_len)?;
         Ok((end, Footer::decode(&mut Cursor::new(&footer, end), self.file_len)?.crc32))
     }
+}
 
-    #[cfg(not(feature = "encrypt"))]
-    #[allow(clippy::unused_self, reason = "the same signature with the feature")]
-    fn unsigned(&self, _: &impl Source) -> Result<(u64, u32), EditError> {
-        Err(unfit(Part::new("the file"), CommonFault::Unchangeable("it is signed")).into())
-    }
+/// Nothing here knows what stays of a file without its signatures.
+fn signed() -> Result<(u64, u32), EditError> {
+    Err(unfit(Part::new("the file"), CommonFault::Unchangeable("it is signed")).into())
 }
 
 fn read(source: &impl Source, range: std::ops::Range<u64>) -> Result<Vec<u8>, EditError> {

@@ -7,7 +7,7 @@ use modelfmt_core::{
 };
 
 use crate::blocks::BlockStarts;
-use crate::error::{Error, Fault, Result, malformed};
+use crate::error::{Error, Fault, Result, SealFault, malformed};
 use crate::metadata::Metadata;
 use crate::stored::Stored;
 use crate::wire::{self, Entry, Flags};
@@ -34,11 +34,13 @@ pub struct Sections {
 
 /// What a header says, with the sections checked against the file's length.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Head {
+pub struct Head {
     pub(crate) generation: Generation,
     pub(crate) version: (u16, u16),
-    pub(crate) flags: Flags,
-    pub(crate) sections: Sections,
+    /// The feature flags.
+    pub flags: Flags,
+    /// The sections.
+    pub sections: Sections,
     /// The number of tensors, which an APR1 file states outside its index.
     pub(crate) tensor_count: Option<u32>,
 }
@@ -55,11 +57,6 @@ pub struct Index {
     pub(crate) file_len: u64,
     pub(crate) metadata: Metadata,
     pub(crate) tensors: Tensors,
-    /// What a sealed file says about itself.
-    #[cfg(feature = "sign")]
-    pub(crate) seal: Option<std::sync::Arc<crate::seal::Section>>,
-    /// Why a file that says that it is signed cannot be checked.
-    pub(crate) seal_fault: Option<crate::error::SealFault>,
 }
 
 impl Index {
@@ -117,14 +114,6 @@ impl Index {
         self.tensors.location(position)
     }
 
-    /// Signatures and encryption; `None` for a file that is not sealed, or whose seal section is broken.
-    #[cfg(feature = "sign")]
-    #[cfg_attr(docsrs, doc(cfg(feature = "sign")))]
-    #[must_use]
-    pub fn seal(&self) -> Option<crate::seal::Seal<'_>> {
-        self.seal.as_deref().map(crate::seal::Seal)
-    }
-
     /// Bytes of heap that the tensors take; metadata is not counted.
     #[must_use]
     pub fn heap_size(&self) -> usize {
@@ -139,24 +128,9 @@ impl Index {
         }
     }
 
-    /// Whether the file has a seal section that could be read.
-    pub(crate) const fn is_sealed(&self) -> bool {
-        #[cfg(feature = "sign")]
-        return self.seal.is_some();
-        #[cfg(not(feature = "sign"))]
-        false
-    }
-
     /// Whether its tensors are stored encrypted.
     pub(crate) const fn is_encrypted(&self) -> bool {
-        matches!(self.tensors.sealing, Sealing::Encrypted(_))
-    }
-
-    /// Where the last byte of a tensor ends.
-    #[cfg(feature = "encrypt")]
-    pub(crate) fn end_of_tensors(&self) -> u64 {
-        let ends = self.tensors.all_stored().filter(|stored| stored.len > 0).map(|stored| stored.end());
-        ends.max().unwrap_or(self.sections.data.offset())
+        matches!(self.tensors.sealing, Sealing::Encrypted { .. })
     }
 }
 
@@ -175,24 +149,28 @@ pub(crate) struct Tensors {
 }
 
 /// How the stored bytes of the tensors of a file are sealed.
-#[cfg_attr(not(feature = "sign"), allow(dead_code, reason = "nothing reads sealed files"))]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Sealing {
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Sealing {
+    /// They are what they are.
     #[default]
     None,
     /// Their digests are signed.
     Signed,
-    /// They are encrypted, in segments of so many bytes of plaintext.
-    Encrypted(u64),
+    /// They are encrypted. Where they are read from, the plaintext stands where they begin.
+    Encrypted {
+        /// The bytes of plaintext of a segment.
+        segment: u64,
+        /// How many bytes decryption leaves of so many, in such segments.
+        plain_len: fn(size: u64, segment: u64) -> Result<u64, SealFault>,
+    },
 }
 
 impl Sealing {
     /// What decryption leaves of so many stored bytes.
     fn plain_len(self, size: u64) -> Result<u64, Fault> {
         match self {
-            #[cfg(feature = "sign")]
-            Self::Encrypted(segment) => Ok(crate::seal::plain_len(size, segment)?),
-            _ => Ok(size),
+            Self::Encrypted { segment, plain_len } => Ok(plain_len(size, segment)?),
+            Self::None | Self::Signed => Ok(size),
         }
     }
 }
@@ -217,7 +195,7 @@ impl Tensors {
     pub(crate) fn location(&self, position: usize) -> Option<Location> {
         let stored = self.stored(position)?;
         let encoding = match self.sealing {
-            Sealing::Encrypted(_) => Encoding::Encrypted,
+            Sealing::Encrypted { .. } => Encoding::Encrypted,
             _ if stored.compressed => Encoding::Lz4,
             Sealing::Signed => Encoding::Checked,
             Sealing::None => Encoding::Raw,

@@ -243,6 +243,55 @@ impl Plan {
     }
 }
 
+/// What a plan has decided, for a file that is not laid out as [`Plan::write`] does.
+#[derive(Clone, Copy, Debug)]
+pub struct Planned<'a> {
+    plan: &'a Plan,
+    /// The alignment of the tensors in bytes.
+    pub alignment: u64,
+    /// How they are stored.
+    pub compression: Compression,
+    /// Whether the file is a shard.
+    pub is_sharded: bool,
+    /// The text of the metadata.
+    pub metadata: &'a [u8],
+    /// The length of the index section.
+    pub index_len: u32,
+}
+
+impl<'a> Planned<'a> {
+    /// What this plan has decided.
+    #[must_use]
+    pub fn of(plan: &'a Plan) -> Self {
+        Self {
+            plan,
+            alignment: plan.options.alignment.bytes(),
+            compression: plan.options.compression,
+            is_sharded: plan.options.sharded,
+            metadata: &plan.metadata,
+            index_len: plan.index_len,
+        }
+    }
+
+    /// The tensors.
+    #[must_use]
+    pub const fn tensors(&self) -> &'a TensorTable {
+        &self.plan.table
+    }
+
+    /// The flags of the header; whether COMPRESSED is one of them is what came of it.
+    #[must_use]
+    pub fn flags(&self, compressed: bool) -> Flags {
+        self.plan.flags(compressed)
+    }
+
+    /// Whether a tensor is stored raw, whatever the compression.
+    #[must_use]
+    pub fn keeps_raw(&self, tensor: usize) -> bool {
+        self.plan.keep_raw.contains(&tensor)
+    }
+}
+
 /// No file ends beyond this; the footer still fits after it.
 const MAX_LEN: u64 = (1 << 63) - FOOTER_LEN;
 

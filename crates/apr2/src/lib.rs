@@ -189,13 +189,14 @@
 //! No file makes this crate panic, and none makes it allocate more than a small multiple of the bytes that exist;
 //! you can lower [`Limits`] further. An error says which record, which byte and which rule ([`Fault`]).
 //!
+//! # Signed and encrypted files
+//!
+//! The crate `modelfmt-apr2-seal` reads and writes them, and everything else too. This one refuses files that are encrypted. Of those that are signed it
+//! reads the values, and [`Reader::verify`] says that the signature was not checked.
+//!
 //! # Features
 //!
 //! - `lz4` (default): compressed tensors. Without it, compressed tensors are listed, and reading one is an error.
-//! - `sign`: signed files ([`seal`]), and the digests of the tensors of every sealed file.
-//! - `encrypt`: encrypted files; enables `sign`.
-//! - `aws-lc-rs`: AWS-LC encrypts and decrypts their values, faster than RustCrypto does. The bytes are the same. It needs a C compiler;
-//!   on wasm32 it changes nothing.
 //! - `mmap` (default): `modelfmt_core::Mmap`, a source over a memory map; its constructor is `unsafe`.
 //! - `parallel` (default): blocks and CRCs on more than one core. Results and bytes never depend on it.
 //!
@@ -203,6 +204,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod apr1;
+pub mod author;
 mod blocks;
 mod claims;
 #[cfg(feature = "lz4")]
@@ -216,11 +218,6 @@ mod parser;
 mod reader;
 #[cfg(not(target_arch = "wasm32"))]
 mod save;
-#[cfg(feature = "sign")]
-#[cfg_attr(docsrs, doc(cfg(feature = "sign")))]
-pub mod seal;
-#[cfg(feature = "sign")]
-mod sealed;
 mod set;
 mod stored;
 mod values;
@@ -236,9 +233,6 @@ pub use metadata::{MelFilterbank, Metadata, Quantization};
 pub use reader::{AsyncReader, OpenOptions, Reader};
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::save;
-#[cfg(feature = "encrypt")]
-#[cfg_attr(docsrs, doc(cfg(feature = "encrypt")))]
-pub use sealed::Written;
 pub use set::{AsyncSetReader, SetIndex, SetPlan, SetReader, Shard, shard_crc};
 pub use wire::{Flags, can_hold};
 

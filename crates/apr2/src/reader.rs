@@ -43,10 +43,7 @@ impl FileIndex for Index {
     type Metadata<'a> = &'a Metadata;
 
     fn parser(file_len: u64, settings: &OpenSettings) -> IndexParser {
-        let parser = IndexParser::new(file_len, settings.limits_ref().clone());
-        #[cfg(feature = "sign")]
-        let parser = parser.with_access(settings.extension());
-        parser
+        IndexParser::new(file_len, settings.limits_ref().clone())
     }
 
     fn file_len(&self) -> u64 {
@@ -67,10 +64,6 @@ impl FileIndex for Index {
         position: usize,
         work: Option<&Execution<'_>>,
     ) -> Result<Bytes<'s>> {
-        #[cfg(feature = "sign")]
-        if let Some(seal) = &self.seal {
-            return crate::sealed::read(self, seal, source, position, work).await;
-        }
         self.tensors.read(source, position, work).await
     }
 
@@ -81,15 +74,7 @@ impl FileIndex for Index {
         offset: u64,
         out: &mut [u8],
     ) -> Result<()> {
-        #[cfg(feature = "sign")]
-        if let Some(seal) = &self.seal {
-            return crate::sealed::read_into(self, seal, source, position, offset, out).await;
-        }
         self.tensors.read_into(source, position, offset, out).await
-    }
-
-    fn checks_reads(&self) -> bool {
-        self.is_sealed()
     }
 
     /// Finds the blocks by their headers.
@@ -99,10 +84,6 @@ impl FileIndex for Index {
         position: usize,
         values: Range<u64>,
     ) -> Result<Range<u64>> {
-        #[cfg(feature = "sign")]
-        if let Some(seal) = &self.seal {
-            return crate::sealed::stored_range(self, seal, source, position, values).await;
-        }
         self.tensors.stored_range(source, position, values).await
     }
 
@@ -135,10 +116,6 @@ impl FileIndex for Index {
         let mut details = Object::new();
         details.insert("flags", self.flags().names().collect::<Value>());
         details.insert("alignment", self.alignment());
-        #[cfg(feature = "sign")]
-        if let Some(seal) = self.seal() {
-            crate::sealed::details(seal, &mut details);
-        }
         details
     }
 

@@ -3,18 +3,22 @@
 
 /// How the values of one tensor are stored.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stored {
-    pub(crate) offset: u64,
+pub struct Stored {
+    /// Where it begins in the file.
+    pub offset: u64,
     /// The bytes that it takes in the file.
-    pub(crate) len: u64,
+    pub len: u64,
     /// The bytes of its values.
-    pub(crate) nbytes: u64,
-    pub(crate) compressed: bool,
+    pub nbytes: u64,
+    /// Whether they are in LZ4 blocks.
+    pub compressed: bool,
     pub(crate) flags: u32,
 }
 
 impl Stored {
-    pub(crate) const fn end(&self) -> u64 {
+    /// Where it ends in the file.
+    #[must_use]
+    pub const fn end(&self) -> u64 {
         self.offset.saturating_add(self.len)
     }
 }

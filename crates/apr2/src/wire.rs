@@ -14,19 +14,19 @@ pub(crate) const MAGIC_APR1: [u8; 4] = *b"APR1";
 /// APR2 2.0, "Footer": the magic reversed.
 pub(crate) const MAGIC_END: [u8; 4] = *b"2RPA";
 /// APR2 2.0, "Header (32 bytes)".
-pub(crate) const HEADER_LEN: u64 = 32;
+pub const HEADER_LEN: u64 = 32;
 /// APR2 2.0, "Footer (16 bytes)".
-pub(crate) const FOOTER_LEN: u64 = 16;
+pub const FOOTER_LEN: u64 = 16;
 /// APR2 2.0, "Index Header (8 bytes)".
 pub(crate) const INDEX_HEADER_LEN: u64 = 8;
 /// The data section begins at a multiple of 64, whatever the tensors' alignment (docs/formats/apr2.md#sections).
-pub(crate) const DATA_ALIGNMENT: u64 = 64;
+pub const DATA_ALIGNMENT: u64 = 64;
 /// APR2 2.0, "Tensor Entry": a name of one byte and one dimension.
 pub(crate) const MIN_ENTRY_LEN: u64 = 2 + 1 + 2 + 8 + 28;
 /// APR2 2.0, "Tensor Entry": dimensions 1 to 8.
 pub(crate) const MAX_RANK: u64 = 8;
 /// Bit 0 of the per-tensor flags marks a compressed tensor (docs/formats/apr2.md#compression).
-pub(crate) const TENSOR_COMPRESSED: u32 = 1;
+pub const TENSOR_COMPRESSED: u32 = 1;
 
 /// The feature flags of a file's header (APR2 2.0, "Feature Flags").
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -81,13 +81,13 @@ impl Flags {
 
     /// The same flags, and these where `on`.
     #[must_use]
-    pub(crate) const fn with(self, flags: Self, on: bool) -> Self {
+    pub const fn with(self, flags: Self, on: bool) -> Self {
         if on { Self(self.0 | flags.0) } else { self }
     }
 
     /// The same flags without these.
     #[must_use]
-    pub(crate) const fn without(self, flags: Self) -> Self {
+    pub const fn without(self, flags: Self) -> Self {
         Self(self.0 & !flags.0)
     }
 
@@ -108,17 +108,24 @@ impl Flags {
         Self::NAMES.into_iter().filter(move |&(flag, _)| self.contains(flag)).map(|(_, name)| name)
     }
 
-    /// The flags of a file, which must all be known; ENCRYPTED is known, and refused with its own words where nothing is built
-    /// in that could read such a file (docs/formats/apr2.md#flags).
-    pub(crate) fn from_file(bits: u32) -> Result<Self, Fault> {
-        let unknown = bits & !0xff;
-        if unknown != 0 {
-            return Err(Fault::UnknownFlags(unknown));
+    /// The flags of a file.
+    ///
+    /// # Errors
+    /// If not all of them are known.
+    pub const fn from_file(bits: u32) -> Result<Self, Fault> {
+        match bits & !0xff {
+            0 => Ok(Self(bits)),
+            unknown => Err(Fault::UnknownFlags(unknown)),
         }
-        if Self(bits).contains(Self::ENCRYPTED) && cfg!(not(feature = "sign")) {
-            return Err(Fault::Encrypted);
-        }
-        Ok(Self(bits))
+    }
+
+    /// The same of a file that is read as it is: ENCRYPTED is known, and refused with its own words
+    /// (docs/formats/apr2.md#flags).
+    pub(crate) fn not_encrypted(bits: u32) -> Result<Self, Fault> {
+        Self::from_file(bits).and_then(|flags| match flags.contains(Self::ENCRYPTED) {
+            true => Err(Fault::Encrypted),
+            false => Ok(flags),
+        })
     }
 }
 
@@ -130,20 +137,31 @@ impl fmt::Debug for Flags {
 
 /// APR2 2.0, "Header (32 bytes)".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Header {
-    pub(crate) version_major: u16,
-    pub(crate) version_minor: u16,
-    pub(crate) flags: Flags,
-    pub(crate) metadata_offset: u32,
-    pub(crate) metadata_size: u32,
-    pub(crate) index_offset: u32,
-    pub(crate) index_size: u32,
-    pub(crate) data_offset: u32,
+pub struct Header {
+    /// 2.
+    pub version_major: u16,
+    /// 0, as far as this crate knows.
+    pub version_minor: u16,
+    /// The feature flags.
+    pub flags: Flags,
+    /// Where the metadata begins.
+    pub metadata_offset: u32,
+    /// Its length in bytes.
+    pub metadata_size: u32,
+    /// Where the tensor index begins.
+    pub index_offset: u32,
+    /// Its length in bytes.
+    pub index_size: u32,
+    /// Where the tensors begin.
+    pub data_offset: u32,
 }
 
 impl Header {
-    /// Decodes the fields after the magic, which has been looked at.
-    pub(crate) fn decode(c: &mut Cursor<'_>) -> Result<Self> {
+    /// Decodes the fields after the magic, which has been looked at; `known` takes the flags that can be read here.
+    ///
+    /// # Errors
+    /// If it is of another version, or has flags that are not known.
+    pub fn decode(c: &mut Cursor<'_>, known: fn(u32) -> Result<Flags, Fault>) -> Result<Self> {
         c.record("header", None);
         c.bytes(4, "magic")?;
         let at = c.offset();
@@ -153,8 +171,7 @@ impl Header {
         }
         let version_minor = c.u16("version_minor")?;
         let at = c.offset();
-        let flags =
-            Flags::from_file(c.u32("flags")?).map_err(|fault| malformed(c.part("flags"), at, fault))?;
+        let flags = known(c.u32("flags")?).map_err(|fault| malformed(c.part("flags"), at, fault))?;
         Ok(Self {
             version_major,
             version_minor,
@@ -167,7 +184,9 @@ impl Header {
         })
     }
 
-    pub(crate) fn encode(&self) -> [u8; 32] {
+    /// Its bytes.
+    #[must_use]
+    pub fn encode(&self) -> [u8; 32] {
         let mut out = [0; 32];
         let words = [
             u32::from_le_bytes(MAGIC),
@@ -188,23 +207,30 @@ impl Header {
 
 /// APR2 2.0, "Tensor Entry".
 #[derive(Clone, Debug)]
-pub(crate) struct Entry<'a, D> {
-    pub(crate) name: &'a str,
-    pub(crate) dtype: DType,
-    pub(crate) dims: D,
+pub struct Entry<'a, D> {
+    /// The name of the tensor.
+    pub name: &'a str,
+    /// Its dtype.
+    pub dtype: DType,
+    /// Its dimensions.
+    pub dims: D,
     /// From the start of the data section.
-    pub(crate) offset: u64,
+    pub offset: u64,
     /// Stored size.
-    pub(crate) size: u64,
+    pub size: u64,
     /// Uncompressed size, 0 if not compressed.
-    pub(crate) raw_size: u64,
-    pub(crate) flags: u32,
+    pub raw_size: u64,
+    /// Whether it is compressed.
+    pub flags: u32,
 }
 
 impl<'a> Entry<'a, ()> {
     /// Decodes the entry that the cursor, which names the record, is at.
+    ///
+    /// # Errors
+    /// If it has no name, a dtype that is not known, or a number of dimensions that is not allowed.
     #[inline]
-    pub(crate) fn decode(
+    pub fn decode(
         c: &mut Cursor<'a>,
     ) -> Result<Entry<'a, impl ExactSizeIterator<Item = u64> + Clone + use<'a>>> {
         let at = c.offset();
@@ -236,8 +262,8 @@ impl<'a> Entry<'a, ()> {
 }
 
 /// What a tensor is, as its entry begins: from the length of its name to its last dimension.
-#[cfg(feature = "sign")]
-pub(crate) fn identity(name: &str, dtype: DType, dims: &[u64]) -> Vec<u8> {
+#[must_use]
+pub fn identity(name: &str, dtype: DType, dims: &[u64]) -> Vec<u8> {
     let mut out = Vec::new();
     Entry { name, dtype, dims, offset: 0, size: 0, raw_size: 0, flags: 0 }.encode(&mut out);
     out.truncate(out.len().saturating_sub(28)); // what says where it lies
@@ -255,7 +281,7 @@ impl Entry<'_, &[u64]> {
     }
 
     /// Appends the entry. Name, dtype and dimensions have been checked by the plan.
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+    pub fn encode(&self, out: &mut Vec<u8>) {
         out.extend(u16::try_from(self.name.len()).unwrap_or(u16::MAX).to_le_bytes());
         out.extend(self.name.as_bytes());
         out.push(code_of(self.dtype).unwrap_or(u8::MAX));
@@ -272,15 +298,20 @@ impl Entry<'_, &[u64]> {
 
 /// APR2 2.0, "Footer (16 bytes)".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Footer {
-    pub(crate) crc32: u32,
-    pub(crate) file_size: u64,
+pub struct Footer {
+    /// The CRC of all before it.
+    pub crc32: u32,
+    /// The length of the file.
+    pub file_size: u64,
 }
 
 impl Footer {
     /// Decodes the footer of a file of `file_len` bytes, and checks what can be checked without the rest
     /// (docs/formats/apr2.md#footer).
-    pub(crate) fn decode(c: &mut Cursor<'_>, file_len: u64) -> Result<Self> {
+    ///
+    /// # Errors
+    /// If it is none, or that of a file of another length.
+    pub fn decode(c: &mut Cursor<'_>, file_len: u64) -> Result<Self> {
         c.record("footer", None);
         let crc32 = c.u32("crc32")?;
         let at = c.offset();
@@ -296,7 +327,9 @@ impl Footer {
         Ok(Self { crc32, file_size })
     }
 
-    pub(crate) fn encode(&self) -> [u8; 16] {
+    /// Its bytes.
+    #[must_use]
+    pub fn encode(&self) -> [u8; 16] {
         let mut out = [0; 16];
         let words = [u64::from(self.crc32) | u64::from(u32::from_le_bytes(MAGIC_END)) << 32, self.file_size];
         for (field, word) in out.as_chunks_mut().0.iter_mut().zip(words) {
@@ -351,7 +384,7 @@ pub(crate) fn dtype_named(name: &str) -> Option<DType> {
 }
 
 /// The part that errors call a tensor entry.
-pub(crate) fn entry_part(number: usize, name: &str) -> Part {
+pub fn entry_part(number: usize, name: &str) -> Part {
     Part::entry("tensor entry", number as u64).with_name(name)
 }
 
@@ -373,7 +406,7 @@ mod tests {
         };
         let bytes = header.encode();
         assert_eq!(bytes[..12], *b"APR2\x02\0\x07\0\x42\0\0\0");
-        assert_eq!(Header::decode(&mut Cursor::new(&bytes, 0)).unwrap(), header);
+        assert_eq!(Header::decode(&mut Cursor::new(&bytes, 0), Flags::from_file).unwrap(), header);
     }
 
     #[test]
@@ -418,8 +451,8 @@ mod tests {
             (Some(64), Some(32), None)
         );
         assert_eq!(Flags::from_file(0x1002), Err(Fault::UnknownFlags(0x1000)));
-        #[cfg(not(feature = "sign"))]
-        assert_eq!(Flags::from_file(0x10), Err(Fault::Encrypted));
-        assert_eq!(Flags::from_file(0x20), Ok(Flags::SIGNED));
+        assert_eq!(Flags::from_file(0x10), Ok(Flags::ENCRYPTED));
+        assert_eq!(Flags::not_encrypted(0x10), Err(Fault::Encrypted));
+        assert_eq!(Flags::not_encrypted(0x20), Ok(Flags::SIGNED));
     }
 }

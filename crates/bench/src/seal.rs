@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use aes_gcm::aead::AeadInOut as _;
 use aes_gcm::aead::inout::InOutBuf;
 use aes_gcm::{Aes256Gcm, KeyInit as _, Nonce, Tag};
-use apr2::seal::{Access, Identity, SealOptions, SigningKey};
+use apr2_seal::seal::{Access, Identity, SealOptions, SigningKey};
 use modelfmt::{Execution, Model, OpenOptions, Status, VerifyLevel};
 use modelfmt_core::load::LoadOptions;
 use modelfmt_core::plan::Pick;

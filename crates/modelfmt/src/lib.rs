@@ -182,7 +182,7 @@
 //! | `direct` | on Linux, [`Model::load`] can bypass the page cache, or let it drop what was read | rustix |
 //! | `npy` | [`ExtractAs::Npy`], [`ExtractAllAs::Npz`] | npyz, crc32fast |
 //! | `sign` | signatures beside files and folders, and their keys | `modelfmt-keys`, `modelfmt-oms` |
-//! | `seal` | signed and encrypted APR2 files | the feature `encrypt` of `modelfmt-apr2`, `modelfmt-keys` |
+//! | `seal` | signed and encrypted APR2 files | `modelfmt-apr2-seal`, `modelfmt-keys` |
 //! | `aws-lc-rs` | encrypted files are read and written faster, in the same bytes; not on wasm32 | aws-lc-rs, which needs a C compiler |
 //!
 //! A disabled format is still detected ([`Error::NotEnabled`]). The formats have features of their own, and this crate
@@ -260,9 +260,13 @@ pub use aero;
 #[cfg(feature = "apr")]
 #[doc(no_inline)]
 pub use apr;
-#[cfg(feature = "apr2")]
+#[cfg(all(feature = "apr2", not(feature = "seal")))]
 #[doc(no_inline)]
 pub use apr2;
+// The same names, and what signs and encrypts.
+#[cfg(feature = "seal")]
+#[doc(no_inline)]
+pub use apr2_seal as apr2;
 #[cfg(any(
     feature = "aero",
     feature = "mag",

@@ -14,7 +14,7 @@ pub struct OpenOptions {
     pub(crate) ignore_checksum: bool,
     pub(crate) pin: Option<Pin>,
     #[cfg(feature = "seal")]
-    pub(crate) access: Option<std::sync::Arc<apr2::seal::Access>>,
+    pub(crate) access: Option<std::sync::Arc<crate::apr2::seal::Access>>,
     #[cfg(feature = "sign")]
     pub(crate) signed: Option<std::sync::Arc<modelfmt_oms::SignedFiles>>,
 }
@@ -54,7 +54,7 @@ impl OpenOptions {
     #[cfg(feature = "seal")]
     #[cfg_attr(docsrs, doc(cfg(feature = "seal")))]
     #[must_use]
-    pub fn access(mut self, access: apr2::seal::Access) -> Self {
+    pub fn access(mut self, access: crate::apr2::seal::Access) -> Self {
         self.access = Some(std::sync::Arc::new(access));
         self
     }
@@ -105,7 +105,7 @@ impl OpenOptions {
 
     /// What is demanded of a sealed file, a pin included.
     #[cfg(feature = "seal")]
-    pub(crate) fn demanded(&self) -> Option<std::sync::Arc<apr2::seal::Access>> {
+    pub(crate) fn demanded(&self) -> Option<std::sync::Arc<crate::apr2::seal::Access>> {
         let Some(Pin::Seal(statement)) = self.pin else { return self.access.clone() };
         let access = self.access.as_deref().cloned().unwrap_or_default();
         Some(std::sync::Arc::new(access.statement(statement)))

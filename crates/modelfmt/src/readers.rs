@@ -3,6 +3,8 @@
 #[allow(unused_imports, reason = "with few formats switched on not both are needed")]
 use modelfmt_core::source::{BoxSource, SharedFiles};
 
+#[cfg(feature = "apr2")]
+use crate::apr2;
 use crate::model::Model;
 
 macro_rules! as_reader {

@@ -8,8 +8,8 @@ use crate::error::Error;
 use crate::{Format, Model, OpenOptions, Result};
 
 /// The error for a file that hides what a caller asks for.
-fn sealed_error(fault: apr2::Fault) -> apr2::Error {
-    apr2::Error::Malformed { part: Part::new("file"), at: 0, fault }
+fn sealed_error(fault: crate::apr2::Fault) -> crate::apr2::Error {
+    crate::apr2::Error::Malformed { part: Part::new("file"), at: 0, fault }
 }
 
 impl OpenOptions {
@@ -43,7 +43,8 @@ impl Model {
         if !is_hidden {
             return Ok(());
         }
-        let fault = apr2::SealFault::NoKey("names, shapes and values are encrypted, and no key was given");
-        Err(self.failed(AnyError::from(sealed_error(apr2::Fault::Seal(fault)))))
+        let fault =
+            crate::apr2::SealFault::NoKey("names, shapes and values are encrypted, and no key was given");
+        Err(self.failed(AnyError::from(sealed_error(crate::apr2::Fault::Seal(fault)))))
     }
 }

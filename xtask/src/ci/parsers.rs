@@ -3,7 +3,7 @@
 /// What stands in such a module. Tests may calculate as they like.
 const LINT: &str = "#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]";
 /// The crates in which every module needs it, but for those that only write or only list others.
-const FORMATS: &[&str] = &["aero", "apr", "apr2", "gguf", "mag", "oinf", "safetensors"];
+const FORMATS: &[&str] = &["aero", "apr", "apr2", "apr2-seal", "gguf", "mag", "oinf", "safetensors"];
 /// Files and folders of these crates that calculate with what is to be written.
 const WRITERS: &[&str] = &[
     "chunk_writer",
@@ -25,10 +25,12 @@ const WRITERS: &[&str] = &[
 const READERS: &[&str] = &["crates/apr2/src/verify/plan.rs"];
 /// Modules that hold others of both kinds, and one that writes.
 const OTHERS: &[&str] = &[
-    "crates/apr2/src/seal/mod.rs",
-    "crates/apr2/src/sealed/mod.rs",
+    "crates/apr2-seal/src/seal/mod.rs",
+    "crates/apr2-seal/src/sealed/mod.rs",
+    "crates/apr2-seal/src/set/mod.rs",
+    "crates/apr2-seal/src/set/seal.rs",
+    "crates/apr2/src/author.rs",
     "crates/apr2/src/set/mod.rs",
-    "crates/apr2/src/set/seal.rs",
 ];
 /// Files and folders of other crates that read: of modelfmt-core and modelfmt-oms.
 const CORE: &[&str] = &[
@@ -86,7 +88,7 @@ mod tests {
         }
         for path in [
             "mag/src/writer.rs",
-            "apr2/src/sealed/writer/mod.rs",
+            "apr2-seal/src/sealed/writer/mod.rs",
             "apr2/src/set/mod.rs",
             "oinf/src/parser/tests.rs",
             "modelfmt-core/src/load/run.rs",

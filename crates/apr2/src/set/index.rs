@@ -5,8 +5,6 @@ use modelfmt_core::source::SetPaths;
 use modelfmt_core::value::{KeyError, Object, ParseOptions, Value, json};
 use modelfmt_core::{Limits, Part, author::NameTable};
 
-#[cfg(feature = "sign")]
-use crate::error::SealFault;
 use crate::error::{Error, Fault, Result, malformed};
 
 /// The content of a manifest: the shards, and the tensors in the order of its `tensor_shard_map`.
@@ -18,14 +16,6 @@ pub struct SetIndex {
     /// For each tensor, the number of its shard.
     homes: Vec<u32>,
     len: u64,
-    #[cfg(feature = "sign")]
-    seal: Option<super::seal::SetSeal>,
-    /// What the manifest has been checked against.
-    #[cfg(feature = "sign")]
-    pub(super) checked: Option<std::sync::Arc<crate::seal::Access>>,
-    /// The indexes of the shards, where they say which tensors there are and the manifest does not.
-    #[cfg(feature = "sign")]
-    pub(super) opened: Vec<std::sync::Arc<crate::index::Index>>,
 }
 
 #[derive(Clone, Debug)]
@@ -58,6 +48,15 @@ impl SetIndex {
     /// If it is not JSON, lacks a key, names a tensor or a file twice, maps one to a shard that it does not list, or has a path
     /// that leads out of its folder.
     pub fn parse(text: &[u8], limits: &Limits) -> Result<Self> {
+        Self::parse_with(text, limits, |_, _| Ok(()))
+    }
+
+    /// The same; `also` sees the manifest and the number of its shards before it is known which tensor is in which.
+    pub(crate) fn parse_with(
+        text: &[u8],
+        limits: &Limits,
+        also: impl FnOnce(&Object, usize) -> Result<()>,
+    ) -> Result<Self> {
         Limits::check("the length of the manifest", text.len() as u64, limits.index_len)?;
         let depth = u32::try_from(limits.depth).unwrap_or(u32::MAX);
         let tree = json::parse_with(text, ParseOptions::new().with_max_depth(depth));
@@ -75,22 +74,8 @@ impl SetIndex {
             names: NameTable::default(),
             homes: Vec::new(),
             len: text.len() as u64,
-            #[cfg(feature = "sign")]
-            seal: None,
-            #[cfg(feature = "sign")]
-            checked: None,
-            #[cfg(feature = "sign")]
-            opened: Vec::new(),
         };
-        #[cfg(feature = "sign")]
-        if let Some(seal) = object.get("seal") {
-            let refused = |fault| malformed(Part::new("manifest").with_field("seal"), 0, fault);
-            let object = seal.as_object();
-            let object =
-                object.ok_or_else(|| refused(SealFault::Structure("`seal` is no object".to_owned())))?;
-            let parsed = super::seal::SetSeal::parse(object, manifest.shards.len());
-            manifest.seal = Some(parsed.map_err(refused)?);
-        }
+        also(object, manifest.shards.len())?;
         let map = object.required_object("tensor_shard_map").map_err(key)?;
         Limits::check("the number of tensors", map.len() as u64, limits.tensors)?;
         for (name, shard) in map {
@@ -100,8 +85,7 @@ impl SetIndex {
     }
 
     /// Adds a tensor that a shard lists, and the manifest does not.
-    #[cfg(feature = "sign")]
-    pub(super) fn found_in(&mut self, name: &str, shard: u32) -> Result<(), modelfmt_core::CommonFault> {
+    pub(crate) fn found_in(&mut self, name: &str, shard: u32) -> Result<(), modelfmt_core::CommonFault> {
         self.names.push(name)?;
         self.homes.push(shard);
         Ok(())
@@ -149,66 +133,6 @@ impl SetIndex {
     #[must_use]
     pub fn shard(&self, number: usize) -> Option<Shard<'_>> {
         self.shards.get(number).map(Entry::shard)
-    }
-
-    #[cfg(feature = "sign")]
-    pub(super) const fn seal(&self) -> Option<&super::seal::SetSeal> {
-        self.seal.as_ref()
-    }
-
-    /// Who has signed the set, and whether keys were named to check that by.
-    #[cfg(feature = "sign")]
-    pub(super) fn signers(&self) -> Option<(String, bool)> {
-        let named = self.checked.as_deref().map_or(&[][..], |access| &access.signers);
-        self.seal().map(|seal| (seal.signers(named), !named.is_empty()))
-    }
-
-    /// Checks the manifest against what the caller demands.
-    #[cfg(feature = "sign")]
-    pub(super) fn check_seal(&self, access: &crate::seal::Access) -> Result<(), SealFault> {
-        let Some(seal) = self.seal() else {
-            return match access.demands() {
-                true => Err(SealFault::Missing("a sealed model is demanded, and the manifest has no `seal`")),
-                false => Ok(()),
-            };
-        };
-        seal.check(self.shards().map(|shard| shard.path), &self.shard_map(), access)
-    }
-
-    /// What a signature of the set vouches for, by which a caller can demand this very set; `None` if it is not sealed.
-    #[cfg(feature = "sign")]
-    #[cfg_attr(docsrs, doc(cfg(feature = "sign")))]
-    #[must_use]
-    pub fn statement(&self) -> Option<[u8; 32]> {
-        let shards = self.shards().map(|shard| shard.path);
-        self.seal().and_then(|seal| seal.statement(shards, &self.shard_map()).ok())
-    }
-
-    /// The revision of a set that is sealed, which its signers chose.
-    #[cfg(feature = "sign")]
-    #[cfg_attr(docsrs, doc(cfg(feature = "sign")))]
-    #[must_use]
-    pub fn revision(&self) -> Option<u64> {
-        self.seal().map(super::seal::SetSeal::revision)
-    }
-
-    /// The signatures in the manifest. They prove something only for keys that the caller has named.
-    #[cfg(feature = "sign")]
-    #[cfg_attr(docsrs, doc(cfg(feature = "sign")))]
-    pub fn signatures(&self) -> impl Iterator<Item = crate::seal::SignatureInfo> + '_ {
-        let named = self.checked.as_deref().map_or(&[][..], |access| &access.signers);
-        self.seal().into_iter().flat_map(|seal| seal.signatures(named))
-    }
-
-    /// The tensors that the manifest lists, and the number of the shard of each.
-    #[cfg(feature = "sign")]
-    pub(super) fn shard_map(&self) -> Vec<(&str, u32)> {
-        if !self.opened.is_empty() {
-            return Vec::new();
-        }
-        let shard = |position| self.shard_of(position).and_then(|shard| u32::try_from(shard).ok());
-        let names = self.names().iter().enumerate();
-        names.filter_map(|(position, name)| Some((name, shard(position)?))).collect()
     }
 
     /// The length of the manifest's text in bytes.

@@ -111,7 +111,7 @@ impl SetPlan {
             crcs.push(plan.write_whole(&DataFrom { data, first: *first }, &output, work)?);
             set.done(name, output)?;
         }
-        set.commit(self.manifest(&crcs, None, false)?.as_bytes())
+        set.commit(manifest(self, &crcs, None, false)?.as_bytes())
     }
 
     /// The shards, each of which can be written by itself.
@@ -152,44 +152,7 @@ impl SetPlan {
         let crcs = crcs.filter(|crcs| crcs.len() == self.shards.len());
         let crcs = crcs.ok_or_else(|| unfit_parts(&self.manifest_name, self.shards.len()))?;
         let set = NewSet::begin(files, &self.manifest_name, [""; 0])?;
-        set.commit(self.manifest(&crcs, None, false)?.as_bytes())
-    }
-
-    /// As [`write`](Self::write), sealed: each shard by itself, and all of them signed as one. If the index is hidden, the manifest
-    /// names no tensor.
-    ///
-    /// # Errors
-    /// As [`write`](Self::write) and [`Plan::write_sealed`].
-    #[cfg(feature = "encrypt")]
-    #[cfg_attr(docsrs, doc(cfg(feature = "encrypt")))]
-    pub fn write_sealed(
-        &self,
-        options: &crate::seal::SealOptions,
-        data: &dyn TensorData,
-        files: &impl NewFiles,
-        work: &Execution<'_>,
-    ) -> Result<(), WriteError> {
-        let refused = |fault: crate::error::SealFault| unfit(Part::new("manifest"), fault);
-        let options = &options.clone().for_set();
-        let names = self.shards.iter().map(|shard| &shard.name);
-        let mut set = NewSet::begin(files, &self.manifest_name, names)?;
-        let (mut crcs, mut statements) = (Vec::new(), Vec::new());
-        for ShardPlan { name, plan, first } in &self.shards {
-            let output = set.create(name)?;
-            let written = plan.write_sealed(options, &DataFrom { data, first: *first }, &output, work)?;
-            crcs.push(written.crc);
-            statements.push(written.statement);
-            set.done(name, output)?;
-        }
-        let files: Vec<&str> = self.shards.iter().map(|shard| shard.name.as_str()).collect();
-        let mut map = Vec::new();
-        // The manifest says nothing of what the shards hide.
-        for (shard, number) in self.shards.iter().zip(0u32..).filter(|_| !options.hides_index) {
-            map.extend(shard.plan.tensors().iter().map(|tensor| (tensor.name, number)));
-        }
-        let seal = super::seal::SetSeal::new(options, statements, &files, &map).map_err(refused)?;
-        let manifest = self.manifest(&crcs, Some(seal.to_object()), options.hides_index)?;
-        set.commit(manifest.as_bytes())
+        set.commit(manifest(self, &crcs, None, false)?.as_bytes())
     }
 
     /// Writes the model into a folder, which must exist.
@@ -206,36 +169,44 @@ impl SetPlan {
     ) -> Result<(), WriteError> {
         self.write(data, &NewFolder::new(folder.as_ref(), overwrite), work)
     }
+}
 
-    /// APR2 2.0, "Manifest File": keys in the specification's order, a line for each. One that hides what the shards hide says
-    /// nothing of the tensors and the metadata.
-    fn manifest(&self, crcs: &[Crc], seal: Option<Object>, hides: bool) -> Result<String, WriteError> {
-        let shards = self.shards.iter().zip(crcs).map(|(shard, crc)| {
-            Object::from_iter([
-                ("file", Value::from(shard.name.as_str())),
-                ("size", Value::from(crc.len)),
-                ("crc32", Value::from(format!("{:08x}", crc.value))),
-            ])
-        });
-        let mut map = Object::new();
-        for (number, shard) in self.shards.iter().enumerate().filter(|_| !hides) {
-            for tensor in shard.plan.tensors() {
-                map.insert(tensor.name, number);
-            }
+/// APR2 2.0, "Manifest File": keys in the specification's order, a line for each. One that hides what the shards hide says
+/// nothing of the tensors and the metadata.
+///
+/// # Errors
+/// If it has something that JSON has no form for.
+pub fn manifest(
+    plan: &SetPlan,
+    crcs: &[Crc],
+    seal: Option<Object>,
+    hides: bool,
+) -> Result<String, WriteError> {
+    let shards = plan.shards.iter().zip(crcs).map(|(shard, crc)| {
+        Object::from_iter([
+            ("file", Value::from(shard.name.as_str())),
+            ("size", Value::from(crc.len)),
+            ("crc32", Value::from(format!("{:08x}", crc.value))),
+        ])
+    });
+    let mut map = Object::new();
+    for (number, shard) in plan.shards.iter().enumerate().filter(|_| !hides) {
+        for tensor in shard.plan.tensors() {
+            map.insert(tensor.name, number);
         }
-        let mut manifest = Object::new();
-        manifest.insert("apr_version", if hides { APR_VERSION } else { self.apr_version.as_str() });
-        manifest.insert("sharded", true);
-        manifest.insert("shard_count", self.shards.len());
-        manifest.insert("shards", shards.collect::<Value>());
-        manifest.insert("tensor_shard_map", map);
-        if let Some(seal) = seal {
-            manifest.insert("seal", seal);
-        }
-        json::to_string_pretty(&manifest).map_err(|error| {
-            unfit(Part::new("manifest"), modelfmt_core::CommonFault::Metadata(error.to_string()))
-        })
     }
+    let mut manifest = Object::new();
+    manifest.insert("apr_version", if hides { APR_VERSION } else { plan.apr_version.as_str() });
+    manifest.insert("sharded", true);
+    manifest.insert("shard_count", plan.shards.len());
+    manifest.insert("shards", shards.collect::<Value>());
+    manifest.insert("tensor_shard_map", map);
+    if let Some(seal) = seal {
+        manifest.insert("seal", seal);
+    }
+    json::to_string_pretty(&manifest).map_err(|error| {
+        unfit(Part::new("manifest"), modelfmt_core::CommonFault::Metadata(error.to_string()))
+    })
 }
 
 /// The `crc32` that a manifest states of a shard of so many bytes: a shard ends in its own CRC and its length, so that of the whole

@@ -1,27 +1,12 @@
 //! Opens sharded models: what a reader asks of the format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
-#[cfg(feature = "sign")]
-use std::sync::Arc;
-
-use modelfmt_core::{
-    Error, Execution, FetchFiles, Limits, OpenSet, Report, VerifyLevel,
-    author::{OpenSettings, ShardMap},
-};
-#[cfg(feature = "sign")]
-use modelfmt_core::{
-    Fetch, Part,
-    value::{Object, Value},
-};
+use modelfmt_core::{Error, Execution, FetchFiles, Limits, OpenSet, Report, VerifyLevel, author::ShardMap};
 
 use super::SetIndex;
 use crate::error::Result;
-#[cfg(feature = "sign")]
-use crate::error::malformed;
 use crate::index::Index;
 use crate::metadata::Metadata;
-#[cfg(feature = "sign")]
-use crate::seal::Access;
 
 /// An open sharded model: its [`SetIndex`] and its shards.
 pub type SetReader<F> = modelfmt_core::Reader<OpenSet<SetIndex, F>>;
@@ -37,48 +22,6 @@ impl ShardMap for SetIndex {
 
     fn parse(text: &[u8], limits: &Limits) -> Result<Self> {
         Self::parse(text, limits)
-    }
-
-    /// A manifest that says of which content its shards are is checked before it is used.
-    #[cfg(feature = "sign")]
-    async fn read<F: FetchFiles>(
-        source: &(impl Fetch + ?Sized),
-        name: &str,
-        files: &F,
-        settings: &OpenSettings,
-    ) -> Result<Self> {
-        let (len, limits) = (source.size(), settings.limits_ref());
-        Limits::check("the length of the index of the set", len, limits.index_len)?;
-        let text = source.fetch(0..len).await.map_err(|source| Error::Io { at: 0, len, source })?;
-        let mut set = Self::parse(&text, limits)?;
-        let access = settings.extension::<Access>();
-        let checked = set.check_seal(access.as_deref().unwrap_or(&Access::new()));
-        checked.map_err(|fault| malformed(Part::new("manifest").with_field("seal"), 0, fault))?;
-        set.checked = access;
-        set.open_shards(name, files, settings).await?;
-        Ok(set)
-    }
-
-    #[cfg(feature = "sign")]
-    fn shard_settings(&self, number: usize, settings: OpenSettings) -> OpenSettings {
-        let Some(&statement) = self.seal().and_then(|seal| seal.statements.get(number)) else {
-            return settings;
-        };
-        let access = settings.extension::<Access>().as_deref().cloned().unwrap_or_default();
-        // An index that was checked against something else proves nothing: then each shard has to.
-        let access =
-            if self.is_checked(&settings) { access.of_shard(statement) } else { access.statement(statement) };
-        settings.with_extension(Arc::new(access))
-    }
-
-    #[cfg(feature = "sign")]
-    fn shard_index(&self, number: usize, settings: &OpenSettings) -> Option<Arc<Index>> {
-        self.opened.get(number).filter(|_| self.is_checked(settings)).map(Arc::clone)
-    }
-
-    #[cfg(feature = "sign")]
-    fn binds_content(&self) -> bool {
-        self.seal().is_some()
     }
 
     fn text_len(&self) -> u64 {
@@ -128,17 +71,6 @@ impl ShardMap for SetIndex {
     /// Metadata, flags and alignment come from the first shard.
     fn described_by(&self) -> Option<usize> {
         Some(0)
-    }
-
-    /// What the manifest says of signatures is about the whole set, and what its first shard says is not.
-    #[cfg(feature = "sign")]
-    fn describe(&self, details: &mut Object) {
-        if let (Some(seal), Some(statement)) = (self.seal(), self.statement()) {
-            crate::sealed::signed(&statement, seal.revision(), self.signatures(), details);
-        }
-        if let Some(Value::Object(encryption)) = details.get_mut("encryption") {
-            encryption.insert("tensors", self.sealed_count());
-        }
     }
 
     async fn verify<F: FetchFiles>(

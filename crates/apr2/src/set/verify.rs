@@ -5,13 +5,12 @@ use std::collections::HashMap;
 
 use modelfmt_core::{
     Error, Execution, Fetch, FetchFiles, Report, VerifyLevel,
-    author::{Crc, OpenSet, PIECE, ScanRange, Shortened, with_causes},
+    author::{Crc, OpenSet, PIECE, ScanRange, ShardMap, Shortened, with_causes},
 };
 
 use super::{SetIndex, Shard};
 use crate::index::Index;
-use crate::reader::Reader;
-use crate::verify;
+use crate::verify::{Findings, Verified};
 use crate::wire::Flags;
 
 /// What the checks of all shards found.
@@ -27,38 +26,44 @@ struct Found {
     blocks: u64,
     is_signed: bool,
     is_compressed: bool,
-    #[cfg(feature = "sign")]
-    sealed: Sealed,
 }
 
-/// What the checks of sealed shards found.
-#[cfg(feature = "sign")]
-#[derive(Default)]
-struct Sealed {
-    digests: Vec<String>,
-    encryption: Vec<String>,
-    /// The tensors of all of them.
-    tensors: usize,
-    /// Whether digests were looked at.
-    is_hashed: bool,
-    is_encrypted: bool,
-    /// Whether a shard has values that nothing decrypts that was given.
-    is_locked: bool,
-}
-
+/// The checks of a set of which nothing but flags says that it is signed.
 pub(super) async fn report<F: FetchFiles>(
     manifest: &SetIndex,
     set: &OpenSet<SetIndex, F>,
     level: VerifyLevel,
     work: &Execution<'_>,
 ) -> Report {
-    let mut found = Found::default();
+    let (report, ()) = verify_set(manifest, set, level, work, add_signature).await;
+    report
+}
+
+/// The checks of a set with this manifest, and what the seals of its shards showed. `signature` adds to the report what is said of signatures: it is
+/// told whether a shard has the flag, and what there is to find fault with.
+pub async fn verify_set<M, F>(
+    manifest: &SetIndex,
+    set: &OpenSet<M, F>,
+    level: VerifyLevel,
+    work: &Execution<'_>,
+    signature: impl FnOnce(&mut Report, bool, Vec<String>),
+) -> (Report, <M::Index as Verified>::Seals)
+where
+    M: ShardMap,
+    M::Index: Verified,
+    F: FetchFiles,
+{
+    let (mut found, mut seals) = (Found::default(), <M::Index as Verified>::Seals::default());
     manifest_itself(manifest, &mut found);
     let mut readers = Vec::with_capacity(manifest.shards().len());
     for (number, shard) in manifest.shards().enumerate() {
         let reader = set.shard(number).await;
         match &reader {
-            Ok(reader) => one_shard(number, shard, reader, level, work, &mut found).await,
+            Ok(reader) => {
+                let (index, source) = (&**reader.index(), reader.source());
+                let checks = index.findings(source, level, work, shard.path, &mut seals).await;
+                one_shard(number, shard, index.plain(), checks, &mut found);
+            }
             Err(error) => {
                 found.structure.push(format!("shard {:?}: {}", Shortened(shard.path), with_causes(error)));
                 if level >= VerifyLevel::Full {
@@ -66,14 +71,19 @@ pub(super) async fn report<F: FetchFiles>(
                 }
             }
         }
-        readers.push(reader.ok().map(|reader| &**reader.index()));
+        readers.push(reader.ok().map(|reader| reader.index().plain()));
     }
     map(manifest, &readers, &mut found);
-    found.report(level, manifest)
+    (found.report(level, manifest, signature), seals)
 }
 
 impl Found {
-    fn report(self, level: VerifyLevel, manifest: &SetIndex) -> Report {
+    fn report(
+        self,
+        level: VerifyLevel,
+        manifest: &SetIndex,
+        signature: impl FnOnce(&mut Report, bool, Vec<String>),
+    ) -> Report {
         let mut report = Report::new(level);
         let shards = format!("{} shards", manifest.shards().len());
         let tensors = format!("{} tensors in {shards}", manifest.names().len());
@@ -89,55 +99,17 @@ impl Found {
             report.add("padding", self.padding, "all gaps are zero");
         }
         report.add("extents", self.extents, tensors);
-        add_signature(manifest, self.is_signed, self.signature, &mut report);
-        #[cfg(feature = "sign")]
-        self.sealed.add_to(&mut report);
+        signature(&mut report, self.is_signed, self.signature);
         report
     }
 }
 
-/// The signers. They prove something only for keys that the caller has named, which opening has checked.
-fn add_signature(manifest: &SetIndex, is_signed: bool, findings: Vec<String>, report: &mut Report) {
-    #[cfg(feature = "sign")]
-    if let Some((signers, is_checked)) = manifest.signers() {
-        return match is_checked {
-            true => report.add("signature", findings, signers),
-            false => report.add_partial("signature", findings, format!("{signers}; not checked by any key")),
-        };
-    }
-    #[cfg(not(feature = "sign"))]
-    let _ = manifest;
+/// What is said of the signatures of a set whose manifest has none.
+pub fn add_signature(report: &mut Report, is_signed: bool, findings: Vec<String>) {
     if is_signed {
         report.add_partial("signature", findings, "each shard is signed by itself, and not the set");
     } else {
         report.add_absent("signature", "no shard is signed");
-    }
-}
-
-#[cfg(feature = "sign")]
-impl Sealed {
-    fn take(&mut self, section: &crate::seal::Section, of_shard: Option<verify::SealFindings>, file: &str) {
-        let Some(found) = of_shard else { return };
-        let named = |text: String| format!("shard {:?}: {text}", Shortened(file));
-        self.digests.extend(found.digests.into_iter().map(named));
-        self.encryption.extend(found.encryption.into_iter().map(named));
-        self.tensors = self.tensors.saturating_add(section.body.extents.len());
-        self.is_hashed = true;
-        self.is_encrypted |= section.is_encrypted();
-        self.is_locked |= section.is_locked();
-    }
-
-    fn add_to(self, report: &mut Report) {
-        if !self.is_hashed {
-            return;
-        }
-        let tensors = format!("{} tensors", self.tensors);
-        report.add("digests", self.digests, tensors.clone());
-        match (self.is_encrypted, self.is_locked) {
-            (false, _) => report.add_absent("encryption", "no shard is encrypted"),
-            (true, true) if self.encryption.is_empty() => report.add_absent("encryption", verify::LOCKED),
-            _ => report.add("encryption", self.encryption, tensors),
-        }
     }
 }
 
@@ -159,28 +131,15 @@ fn manifest_itself(manifest: &SetIndex, found: &mut Found) {
     }
 }
 
-/// The checks of one shard by itself, and its CRC.
-async fn one_shard<S: Fetch>(
-    number: usize,
-    shard: Shard<'_>,
-    reader: &Reader<S>,
-    level: VerifyLevel,
-    work: &Execution<'_>,
-    found: &mut Found,
-) {
-    let index = reader.index();
+/// What the checks of one shard by itself found, and its CRC.
+fn one_shard(number: usize, shard: Shard<'_>, index: &Index, of_shard: Findings, found: &mut Found) {
     let file = Shortened(shard.path);
     let named = |text: String| format!("shard {file:?}: {text}");
-    let of_shard = verify::findings(index, reader.source(), level, work).await;
     found.structure.extend(of_shard.structure.into_iter().map(named));
     found.extents.extend(of_shard.extents.into_iter().map(named));
     found.signature.extend(of_shard.signature.into_iter().map(named));
     found.is_signed |= index.flags().contains(Flags::SIGNED);
     found.is_compressed |= index.tensors.any_compressed() && !index.flags().contains(Flags::ENCRYPTED);
-    #[cfg(feature = "sign")]
-    if let Some(section) = index.seal.as_deref() {
-        found.sealed.take(section, of_shard.sealed, shard.path);
-    }
     // A shard sets SHARDED (docs/formats/apr2.md#shard-rules).
     if !index.flags().contains(Flags::SHARDED) {
         found.structure.push(format!("shard {number} {file:?}: the flag SHARDED is not set"));
@@ -219,8 +178,8 @@ fn compare(shard: Shard<'_>, crc: Crc, found: &mut Found) {
 }
 
 /// The CRC of a shard that does not open as an APR2 file.
-async fn unreadable<F: FetchFiles>(
-    set: &OpenSet<SetIndex, F>,
+async fn unreadable<M: ShardMap, F: FetchFiles>(
+    set: &OpenSet<M, F>,
     number: usize,
     shard: Shard<'_>,
     work: &Execution<'_>,

@@ -14,16 +14,17 @@ use modelfmt_core::{
 };
 
 use super::plan::{PIECE, Piece, Plan};
+use super::seal::Seal;
 use crate::blocks::Compressed;
 use crate::error::{Error, Fault};
 
 /// Looks at the units of a plan whose groups are whole tensors, and gives what is known of each to `take`, in order.
-pub(super) async fn scan(
-    plan: &Plan<'_>,
+pub(super) async fn scan<L: Seal>(
+    plan: &Plan<'_, L>,
     share: &Share,
     source: &impl Fetch,
     work: &Execution<'_>,
-    mut take: impl FnMut(Piece),
+    mut take: impl FnMut(Piece<L::Seen>),
 ) -> Result<(), ScanError> {
     let sizes: Vec<u64> = (0..plan.count()).map(|unit| len_of(&plan.piece(unit))).collect();
     let mut window =
@@ -45,11 +46,11 @@ pub(super) async fn scan(
 }
 
 /// Looks at one unit.
-async fn look(
-    window: &mut Window<'_, impl Fetch>,
+async fn look<L: Seal>(
+    window: &mut Window<'_, impl Fetch, L>,
     number: usize,
     scratch: &mut Vec<u8>,
-) -> Result<Piece, ScanError> {
+) -> Result<Piece<L::Seen>, ScanError> {
     let range = window.plan.piece(number as u64);
     let len = len_of(&range);
     window.begin(range);
@@ -70,11 +71,11 @@ const fn len_of(range: &Range<u64>) -> u64 {
 }
 
 /// Decodes the blocks of a tensor, as they come. A tensor whose headers are broken has no other findings.
-async fn check(
-    window: &mut Window<'_, impl Fetch>,
+async fn check<L: Seal>(
+    window: &mut Window<'_, impl Fetch, L>,
     tensor: &Compressed<'_>,
     scratch: &mut Vec<u8>,
-    piece: &mut Piece,
+    piece: &mut Piece<L::Seen>,
 ) -> Result<(), ScanError> {
     let (mut at, mut block, mut faults) = (tensor.stored.offset, 0, Vec::new());
     let walked: Result<(), Error> = loop {
@@ -106,10 +107,10 @@ async fn check(
 }
 
 /// The bytes of a unit, of which some are here.
-struct Window<'a, S> {
+struct Window<'a, S, L> {
     source: &'a S,
     work: &'a Execution<'a>,
-    plan: &'a Plan<'a>,
+    plan: &'a Plan<'a, L>,
     bytes: AlignedBuf,
     seen: Seen,
     /// Where the unit ends.
@@ -138,7 +139,7 @@ impl Seen {
     }
 }
 
-impl<S: Fetch> Window<'_, S> {
+impl<S: Fetch, L: Seal> Window<'_, S, L> {
     fn begin(&mut self, unit: Range<u64>) {
         self.seen = Seen { start: unit.start, to: unit.start, crc: Hasher::new() };
         self.end = unit.end;
@@ -152,7 +153,7 @@ impl<S: Fetch> Window<'_, S> {
     }
 
     /// Lets go of what is before byte `from`, and reads on; false at the end of the unit.
-    async fn more(&mut self, from: u64, piece: &mut Piece) -> Result<bool, ScanError> {
+    async fn more(&mut self, from: u64, piece: &mut Piece<L::Seen>) -> Result<bool, ScanError> {
         self.seen.go_on(&self.bytes, from);
         let (at, kept) = (self.read_end(), self.seen.index(from)..self.bytes.as_slice().len());
         let len = PIECE.min(self.end.saturating_sub(at));

@@ -1,13 +1,11 @@
 //! Checks a file and reports every finding.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
-#[cfg(feature = "sign")]
-mod digests;
+mod blocks;
 mod in_order;
 mod pass;
 mod plan;
-#[cfg(feature = "sign")]
-mod sealed;
+mod seal;
 
 use modelfmt_core::{
     Execution, Fetch, Part, Report, VerifyLevel,
@@ -18,47 +16,50 @@ use crate::index::{Generation, Index};
 use crate::stored::Stored;
 use crate::wire::{self, Flags};
 
-pub(crate) use pass::Pass;
-#[cfg(feature = "sign")]
-pub(crate) use sealed::SealFindings;
+use seal::Unsealed;
+
+pub use blocks::check_blocks;
+pub use pass::Pass;
+pub use seal::{Seal, Verified};
 
 /// What the checks of one file found, before it becomes a report.
-pub(crate) struct Findings {
+pub struct Findings {
     pub(crate) structure: Vec<String>,
     pub(crate) extents: Vec<String>,
     pub(crate) signature: Vec<String>,
     /// What reading every byte showed; only at [`VerifyLevel::Full`].
-    pub(crate) pass: Option<Pass>,
-    /// What the digests of a sealed file showed; only at [`VerifyLevel::Full`].
-    #[cfg(feature = "sign")]
-    pub(crate) sealed: Option<SealFindings>,
+    pub pass: Option<Pass>,
 }
 
-/// The checks of one file.
-pub(crate) async fn findings(
+/// The checks of one file: of its seal, or of why it has none that can be checked. `seen` takes what the seal sees in the pass over the file.
+pub async fn findings<S: Seal>(
+    index: &Index,
+    seal: Result<&S, &str>,
+    source: &impl Fetch,
+    level: VerifyLevel,
+    work: &Execution<'_>,
+    seen: impl FnMut(S::Seen) + Send,
+) -> Findings {
+    let pass = match level >= VerifyLevel::Full {
+        true => Some(pass::run(index, seal.ok(), source, work, seen).await),
+        false => None,
+    };
+    Findings {
+        structure: structure(index, seal.is_ok()),
+        extents: extents(index),
+        signature: seal.err().map_or_else(Vec::new, |why| signature(index, why)),
+        pass,
+    }
+}
+
+/// The checks of a file that nothing but its flags says is signed.
+pub(crate) async fn plain(
     index: &Index,
     source: &impl Fetch,
     level: VerifyLevel,
     work: &Execution<'_>,
 ) -> Findings {
-    #[cfg_attr(not(feature = "sign"), allow(unused_mut, reason = "sealed files take its digests"))]
-    let mut pass = if level >= VerifyLevel::Full { Some(pass::run(index, source, work).await) } else { None };
-    #[cfg(feature = "sign")]
-    let sealed = match index.seal.as_deref().filter(|_| level >= VerifyLevel::Full) {
-        Some(section) => Some(
-            sealed::run(index, section, source, work, pass.as_mut().and_then(|pass| pass.digests.take()))
-                .await,
-        ),
-        None => None,
-    };
-    Findings {
-        structure: structure(index),
-        extents: extents(index),
-        signature: signature(index),
-        pass,
-        #[cfg(feature = "sign")]
-        sealed,
-    }
+    findings::<Unsealed>(index, Err(NOT_BUILT_IN), source, level, work, |seen| match seen {}).await
 }
 
 /// The checks of one file as a report. A checksum that covers structure alone does not exist in APR2, so
@@ -69,41 +70,42 @@ pub(crate) async fn report(
     level: VerifyLevel,
     work: &Execution<'_>,
 ) -> Report {
-    let findings = findings(index, source, level, work).await;
-    let Findings { structure, extents, signature, pass, .. } = findings;
-    let mut report = Report::new(level);
-    let tensors = format!("{} tensors", index.tensors().len());
-    report.add("structure", structure, tensors.clone());
-    if let Some(pass) = pass {
-        report.add("crc", pass.crc, format!("{:08x} over {} bytes", pass.seen.value, pass.seen.len));
-        if index.tensors.any_compressed() && !index.flags().contains(Flags::ENCRYPTED) {
-            report.add("lz4", pass.lz4, format!("{} blocks", pass.blocks));
-        } else {
-            report.add_absent("lz4", "no tensor is compressed");
-        }
-        if index.generation() == Generation::Apr2 {
-            report.add("padding", pass.padding, "all gaps are zero");
-        }
-    }
-    report.add("extents", extents, tensors);
-    add_signature(index, signature, &mut report);
-    #[cfg(feature = "sign")]
-    if let Some(section) = index.seal.as_deref() {
-        add_sealed(section, findings.sealed, &mut report);
-    }
-    report
+    plain(index, source, level, work).await.report(index, level, |report, findings| {
+        add_signature(index, report, findings);
+    })
 }
 
-/// The signers. They prove something only for keys that the caller has named, which opening has checked.
-fn add_signature(index: &Index, findings: Vec<String>, report: &mut Report) {
-    #[cfg(feature = "sign")]
-    if let Some(section) = index.seal.as_deref().filter(|_| index.flags().contains(Flags::SIGNED)) {
-        let signers = sealed::signers(section);
-        return match section.trusted.is_empty() {
-            true => report.add_partial("signature", findings, format!("{signers}; not checked by any key")),
-            false => report.add("signature", findings, signers),
-        };
+impl Findings {
+    /// The report; `signature` adds to it what is said of signatures, of which there are these findings.
+    #[must_use]
+    pub fn report(
+        self,
+        index: &Index,
+        level: VerifyLevel,
+        signature: impl FnOnce(&mut Report, Vec<String>),
+    ) -> Report {
+        let mut report = Report::new(level);
+        let tensors = format!("{} tensors", index.tensors().len());
+        report.add("structure", self.structure, tensors.clone());
+        if let Some(pass) = self.pass {
+            report.add("crc", pass.crc, format!("{:08x} over {} bytes", pass.seen.value, pass.seen.len));
+            if index.tensors.any_compressed() && !index.flags().contains(Flags::ENCRYPTED) {
+                report.add("lz4", pass.lz4, format!("{} blocks", pass.blocks));
+            } else {
+                report.add_absent("lz4", "no tensor is compressed");
+            }
+            if index.generation() == Generation::Apr2 {
+                report.add("padding", pass.padding, "all gaps are zero");
+            }
+        }
+        report.add("extents", self.extents, tensors);
+        signature(&mut report, self.signature);
+        report
     }
+}
+
+/// What is said of the signatures of a file whose seal has not been looked at.
+pub fn add_signature(index: &Index, report: &mut Report, findings: Vec<String>) {
     if index.flags().contains(Flags::SIGNED) {
         report.add("signature", findings, "");
     } else {
@@ -111,26 +113,7 @@ fn add_signature(index: &Index, findings: Vec<String>, report: &mut Report) {
     }
 }
 
-/// What of an encrypted file was not looked at.
-#[cfg(feature = "sign")]
-pub(crate) const LOCKED: &str = "no key was given, so only the encrypted bytes were checked";
-
-/// Digests and encryption of a sealed file.
-#[cfg(feature = "sign")]
-fn add_sealed(section: &crate::seal::Section, found: Option<SealFindings>, report: &mut Report) {
-    let Some(found) = found else { return };
-    let tensors = format!("{} tensors", section.body.extents.len());
-    report.add("digests", found.digests, tensors.clone());
-    if !section.is_encrypted() {
-        report.add_absent("encryption", "the file is not encrypted");
-    } else if section.is_locked() {
-        report.add_absent("encryption", LOCKED);
-    } else {
-        report.add("encryption", found.encryption, tensors);
-    }
-}
-
-fn structure(index: &Index) -> Vec<String> {
+fn structure(index: &Index, is_sealed: bool) -> Vec<String> {
     if index.generation() == Generation::Apr1 {
         return Vec::new(); // what APR1 rules, opening has checked
     }
@@ -140,7 +123,9 @@ fn structure(index: &Index) -> Vec<String> {
     feature_flags(index, &mut found);
     tensor_flags(index, &mut found);
     streaming(index, &mut found);
-    footer_place(index, &mut found);
+    if !is_sealed {
+        footer_place(index, &mut found); // a seal says where the tensors end, and opening has checked it
+    }
     found
 }
 
@@ -211,9 +196,6 @@ fn streaming(index: &Index, found: &mut Vec<String>) {
 
 /// The footer follows the last tensor byte directly (docs/formats/apr2.md#footer).
 fn footer_place(index: &Index, found: &mut Vec<String>) {
-    if index.is_sealed() {
-        return; // the seal section says where the tensors end, and opening has checked it
-    }
     let data = index.sections().data;
     let last = |with_empty: bool| {
         let ends = index.tensors.all_stored().filter(|stored| with_empty || stored.len > 0);
@@ -260,21 +242,20 @@ fn overlapping(index: &Index, found: &mut Vec<String>) {
     }
 }
 
-/// Without the feature `sign` nothing looks at seal sections.
+/// Nothing here looks at seal sections.
 const NOT_BUILT_IN: &str = "nothing that could is built in (the feature `sign`)";
 
 /// A signature is promised by the flag and cannot be checked (docs/formats/apr2.md#encrypted-and-signed).
-fn signature(index: &Index) -> Vec<String> {
-    if !index.flags().contains(Flags::SIGNED) || index.is_sealed() {
+fn signature(index: &Index, why: &str) -> Vec<String> {
+    if !index.flags().contains(Flags::SIGNED) {
         return Vec::new();
     }
-    let why = index.seal_fault.as_ref().map_or_else(|| NOT_BUILT_IN.to_owned(), ToString::to_string);
     let what = format!("SIGNED is set, but the signature cannot be checked: {why}");
     vec![finding(&Part::new("header").with_field("flags"), 8, what)]
 }
 
 /// A finding about one tensor, whose values begin at byte `at`.
-fn about(
+pub fn about(
     index: &Index,
     position: usize,
     field: Option<&'static str>,

@@ -8,54 +8,48 @@ use modelfmt_core::{
     author::{Crc, Cursor, Dealt, with_causes},
 };
 
-#[cfg(feature = "sign")]
-use super::digests::Digests;
 use super::in_order;
-use super::plan::{Piece, Plan, prefix_of};
+use super::plan::{Piece, Plan};
+use super::seal::Seal;
 use crate::error::{Error, Fault, Result, SealFault, malformed};
 use crate::index::{Generation, Index};
 use crate::wire::Footer;
 
-/// How far before the footer the trailer of a sealed file has its CRC.
-const PREFIX_BEFORE_FOOTER: u64 = 8;
-
 /// What reading every byte of a file showed.
 #[derive(Default)]
-pub(crate) struct Pass {
+pub struct Pass {
     pub(crate) crc: Vec<String>,
     pub(crate) lz4: Vec<String>,
     pub(crate) padding: Vec<String>,
     /// The CRC of everything before the footer.
     pub(crate) seen: Crc,
-    /// The CRC of everything before the signatures of a sealed file.
-    prefix: u32,
     /// The CRC of the whole file, if all of it could be read.
     pub(crate) whole: Option<Crc>,
     /// LZ4 blocks that were decoded.
     pub(crate) blocks: u64,
-    /// The digests of the tensors of a sealed file, if the pass has hashed them.
-    #[cfg(feature = "sign")]
-    pub(super) digests: Option<Digests>,
+    /// Whether every stretch of the seal has been looked at.
+    pub has_looked: bool,
 }
 
 /// Reads the file once, on as many threads as `work` says.
-pub(super) async fn run(index: &Index, source: &impl Fetch, work: &Execution<'_>) -> Pass {
+pub(super) async fn run<S: Seal>(
+    index: &Index,
+    seal: Option<&S>,
+    source: &impl Fetch,
+    work: &Execution<'_>,
+    mut seen: impl FnMut(S::Seen) + Send,
+) -> Pass {
     let mut pass = Pass::default();
-    let mut plan = Plan::new(index, source).await;
+    let mut plan = Plan::new(index, seal, source).await;
     pass.lz4.append(&mut plan.found);
-    let prefix_end = prefix_of(index).map(|(end, _)| end);
-    #[cfg(feature = "sign")]
-    let (mut digests, hashes_all) = (Digests::default(), plan.pieces.is_some());
-    let mut decoded = Vec::new();
-    let take = |piece: Piece| {
+    let (looks_at_all, crc_end) = (plan.looks, seal.map(Seal::crc_end));
+    let (mut decoded, mut at_crc_end) = (Vec::new(), 0);
+    let take = |piece: Piece<S::Seen>| {
         pass.seen = pass.seen.then(piece.crc);
-        if prefix_end.is_some_and(|end| pass.seen.len <= end) {
-            pass.prefix = pass.seen.value; // a unit ends there
+        if crc_end.is_some_and(|end| pass.seen.len <= end) {
+            at_crc_end = pass.seen.value; // a unit ends there
         }
-        #[cfg(feature = "sign")]
-        if let Some(section) = index.seal.as_deref() {
-            piece.hashes.into_iter().for_each(|seen| digests.take(section, seen));
-        }
+        piece.looked.into_iter().for_each(&mut seen);
         pass.blocks = pass.blocks.saturating_add(piece.blocks);
         pass.lz4.extend(piece.walk);
         decoded.extend(piece.lz4);
@@ -68,30 +62,18 @@ pub(super) async fn run(index: &Index, source: &impl Fetch, work: &Execution<'_>
     pass.lz4.extend(decoded);
     match scanned {
         Ok(()) => {
-            #[cfg(feature = "sign")]
-            if hashes_all {
-                pass.digests = Some(digests);
-            }
-            check_prefix(index, &mut pass);
-            check_crc(index, source, &mut pass).await;
+            pass.has_looked = looks_at_all;
+            let fault = seal.and_then(|seal| seal.crc_fault(at_crc_end));
+            pass.crc.extend(fault.map(|fault| with_causes(&fault)));
+            check_crc(index, seal.is_some(), source, &mut pass).await;
         }
         Err(error) => pass.crc.push(with_causes(&Error::from(error))),
     }
     pass
 }
 
-/// Compares with the CRC in the trailer of a sealed file. The CRC in the footer does not tell whether it is right: it covers the
-/// trailer as it stands.
-fn check_prefix(index: &Index, pass: &mut Pass) {
-    let Some((_, stated)) = prefix_of(index).filter(|(_, stated)| *stated != pass.prefix) else { return };
-    let part = Part::new("trailer").with_field("prefix_crc32");
-    let fault = Fault::Crc { found: pass.prefix, stated };
-    let at = index.footer_at().saturating_sub(PREFIX_BEFORE_FOOTER);
-    pass.crc.push(with_causes(&malformed(part, at, SealFault::Crc(fault.to_string()))));
-}
-
 /// Compares with the CRC in the footer, which is read again: the index may be older than the file.
-async fn check_crc(index: &Index, source: &impl Fetch, pass: &mut Pass) {
+async fn check_crc(index: &Index, is_sealed: bool, source: &impl Fetch, pass: &mut Pass) {
     let (at, end) = (index.footer_at(), source.size());
     let footer = match read(source, at..end).await {
         Ok(footer) => footer,
@@ -108,7 +90,7 @@ async fn check_crc(index: &Index, source: &impl Fetch, pass: &mut Pass) {
         Ok(stated) => {
             let part = Part::new("footer").with_field("crc32");
             let fault = Fault::Crc { found: pass.seen.value, stated };
-            pass.crc.push(with_causes(&match index.is_sealed() {
+            pass.crc.push(with_causes(&match is_sealed {
                 true => malformed(part, at, SealFault::Crc(fault.to_string())),
                 false => malformed(part, at, fault),
             }));

@@ -9,28 +9,16 @@ use modelfmt_core::{
     author::{Crc, Parcel, Scan, with_causes},
 };
 
-#[cfg(feature = "sign")]
-use super::digests::{Pieces, Seen};
+use super::seal::Seal;
 use crate::blocks::{BLOCK, Compressed};
 use crate::error::{Fault, Result, SealFault};
-use crate::index::{Generation, Index, Sealing};
+use crate::index::{Generation, Index};
 use crate::stored::Stored;
 
 /// The bytes that one thread reads at once. They are looked at again (CRC, blocks) and should still be in its cache then.
 pub(super) const PIECE: u64 = 1 << 20;
 /// Blocks that are decoded from one piece.
 const GROUP: u64 = PIECE / BLOCK;
-
-/// Where the signatures of a sealed file begin, and the CRC of everything before them that its trailer states.
-pub(super) fn prefix_of(index: &Index) -> Option<(u64, u32)> {
-    #[cfg(feature = "sign")]
-    return index.seal.as_deref().map(|s| (s.trailer.signatures_at(), s.trailer.prefix_crc32));
-    #[cfg(not(feature = "sign"))]
-    {
-        let _ = index; // no file is known to be sealed
-        None
-    }
-}
 
 /// Some blocks of a compressed tensor, which are read together.
 #[derive(Clone, Debug)]
@@ -56,26 +44,19 @@ struct Unit {
     range: Range<u64>,
     /// The groups of blocks within.
     groups: Range<usize>,
-    /// The piece of a tensor that it is, where the tensors are hashed too.
-    #[cfg(feature = "sign")]
-    hashed: Option<u64>,
+    /// The number of the stretch that it is, where the seal looks at it.
+    stretch: Option<usize>,
 }
 
 impl Unit {
     /// One that begins there, and is empty yet.
     const fn at(start: u64, next_group: usize) -> Self {
-        Self {
-            range: start..start,
-            groups: next_group..next_group,
-            #[cfg(feature = "sign")]
-            hashed: None,
-        }
+        Self { range: start..start, groups: next_group..next_group, stretch: None }
     }
 }
 
 /// What one unit showed.
-#[derive(Default)]
-pub(super) struct Piece {
+pub(super) struct Piece<L> {
     pub(super) crc: Crc,
     /// Headers of blocks that are broken, if they were not looked at before.
     pub(super) walk: Vec<String>,
@@ -84,20 +65,31 @@ pub(super) struct Piece {
     pub(super) padding: Vec<String>,
     /// Blocks that were decoded.
     pub(super) blocks: u64,
-    /// Of the tensor that it is a part of, if tensors are hashed in this pass: one or none.
-    #[cfg(feature = "sign")]
-    pub(super) hashes: Vec<Seen>,
+    /// What the seal saw, if the unit is one of its stretches: one or none.
+    pub(super) looked: Vec<L>,
 }
 
-impl Parcel for Piece {
+impl<L> Default for Piece<L> {
+    fn default() -> Self {
+        Self {
+            crc: Crc::default(),
+            walk: Vec::new(),
+            lz4: Vec::new(),
+            padding: Vec::new(),
+            blocks: 0,
+            looked: Vec::new(),
+        }
+    }
+}
+
+impl<L: Parcel> Parcel for Piece<L> {
     fn put(&self, out: &mut Vec<u8>) {
         self.crc.put(out);
         self.walk.put(out);
         self.lz4.put(out);
         self.padding.put(out);
         self.blocks.put(out);
-        #[cfg(feature = "sign")]
-        self.hashes.put(out);
+        self.looked.put(out);
     }
 
     fn take(from: &mut &[u8]) -> Option<Self> {
@@ -107,47 +99,37 @@ impl Parcel for Piece {
             lz4: Parcel::take(from)?,
             padding: Parcel::take(from)?,
             blocks: Parcel::take(from)?,
-            #[cfg(feature = "sign")]
-            hashes: Parcel::take(from)?,
+            looked: Parcel::take(from)?,
         })
     }
 }
 
 /// The file, cut into units.
-pub(super) struct Plan<'a> {
+pub(super) struct Plan<'a, S> {
     index: &'a Index,
+    seal: Option<&'a S>,
     /// What cutting it has found of LZ4 blocks.
     pub(super) found: Vec<String>,
     units: Vec<Unit>,
     pub(super) groups: Vec<Group>,
     /// Ascending ranges that must be zero.
     gaps: Vec<Range<u64>>,
-    /// The tensors of a sealed file, where one pass sees all of it: none has blocks of LZ4, which are cut elsewhere.
-    #[cfg(feature = "sign")]
-    pub(super) pieces: Option<Pieces<'a>>,
+    /// Whether the seal looks at its stretches: no tensor has blocks of LZ4, which are cut elsewhere.
+    pub(super) looks: bool,
 }
 
-impl<'a> Plan<'a> {
+impl<'a, S: Seal> Plan<'a, S> {
     /// Cuts the file; walking over the block headers may show faults already. Several processes take whole tensors.
-    pub(super) async fn new(index: &'a Index, source: &impl Fetch) -> Self {
+    pub(super) async fn new(index: &'a Index, seal: Option<&'a S>, source: &impl Fetch) -> Self {
         let mut found = Vec::new();
         let tensors = compressed_tensors(index, &mut found);
         let groups = match source.part_of_job() {
             Some(_) => tensors.iter().map(Group::whole).collect(),
             None => groups(&tensors, source, &mut found).await,
         };
-        let gaps = gaps(index);
-        #[cfg(feature = "sign")]
-        let pieces = index.seal.as_deref().filter(|_| groups.is_empty()).map(Pieces::new);
-        let mut plan = Self {
-            index,
-            found,
-            units: Vec::new(),
-            groups,
-            gaps,
-            #[cfg(feature = "sign")]
-            pieces,
-        };
+        let gaps = gaps(index, seal.map(Seal::filled).unwrap_or_default());
+        let looks = seal.is_some() && groups.is_empty();
+        let mut plan = Self { index, seal, found, units: Vec::new(), groups, gaps, looks };
         plan.cut(index.footer_at());
         plan
     }
@@ -162,18 +144,15 @@ impl<'a> Plan<'a> {
             unit.range.end = range.end;
             unit.groups.end = number.saturating_add(1);
         }
-        #[cfg(feature = "sign")]
-        if let Some(pieces) = &self.pieces {
-            for number in pieces.in_order() {
-                let range = pieces.piece(number);
-                stretch(&mut self.units, &mut unit, range.start, 0);
-                flush(&mut self.units, &mut unit, 0);
-                self.units.push(Unit { range: range.clone(), groups: 0..0, hashed: Some(number) });
-                unit = Unit::at(range.end, 0);
-            }
+        let stretches = self.seal.filter(|_| self.looks).map(Seal::stretches).unwrap_or_default();
+        for (number, range) in stretches.into_iter().enumerate() {
+            stretch(&mut self.units, &mut unit, range.start, 0);
+            flush(&mut self.units, &mut unit, 0);
+            self.units.push(Unit { range: range.clone(), groups: 0..0, stretch: Some(number) });
+            unit = Unit::at(range.end, 0);
         }
-        if let Some((prefix_end, _)) = prefix_of(self.index) {
-            stretch(&mut self.units, &mut unit, prefix_end.min(end), self.groups.len());
+        if let Some(seal) = self.seal {
+            stretch(&mut self.units, &mut unit, seal.crc_end().min(end), self.groups.len());
             flush(&mut self.units, &mut unit, self.groups.len());
         }
         stretch(&mut self.units, &mut unit, end, self.groups.len());
@@ -202,7 +181,7 @@ impl<'a> Plan<'a> {
             let filled = part(bytes, start, &here).iter().position(|&byte| byte != 0);
             if let Some(at) = filled {
                 let at = here.start.saturating_add(at as u64);
-                found.push(match self.index.is_sealed() {
+                found.push(match self.seal.is_some() {
                     true => format!("padding at byte {at}: {}", SealFault::Gap(at)),
                     false => format!("padding at byte {at}: is not zero"),
                 });
@@ -211,8 +190,8 @@ impl<'a> Plan<'a> {
     }
 }
 
-impl Scan for Plan<'_> {
-    type Seen = Piece;
+impl<S: Seal> Scan for Plan<'_, S> {
+    type Seen = Piece<S::Seen>;
     /// Where blocks are decoded to.
     type Scratch = Vec<u8>;
 
@@ -224,20 +203,17 @@ impl Scan for Plan<'_> {
         self.unit(number).map_or(0..0, |unit| unit.range.clone())
     }
 
-    fn look(&self, number: u64, bytes: &[u8], scratch: &mut Vec<u8>) -> Piece {
+    fn look(&self, number: u64, bytes: &[u8], scratch: &mut Vec<u8>) -> Piece<S::Seen> {
         let mut piece = Piece::default();
-        let Some(Unit { range: Range { start, end }, groups, .. }) = self.unit(number).cloned() else {
+        let Some(Unit { range: Range { start, end }, groups, stretch }) = self.unit(number).cloned() else {
             return piece;
         };
         self.check_gaps(start, bytes, &mut piece.padding);
         let mut crc = Running { bytes, start, seen: start, hasher: Hasher::new() };
-        #[cfg(feature = "sign")]
-        if let Some((pieces, number)) =
-            self.pieces.as_ref().zip(self.unit(number).and_then(|unit| unit.hashed))
-        {
+        if let Some((seal, stretch)) = self.seal.zip(stretch) {
             // A CRC takes the bytes out of memory one after the other, as processors foresee it. Only then does BLAKE3, which reads
             // several places at once, find them in a near cache.
-            piece.hashes.push(pieces.look_after(number, bytes, |end| crc.go_on(start.saturating_add(end))));
+            piece.looked.push(seal.look(stretch, bytes, |end| crc.go_on(start.saturating_add(end))));
         }
         for group in self.groups.get(groups).unwrap_or_default() {
             let Some(tensor) = compressed(self.index, group.tensor) else { continue };
@@ -297,7 +273,7 @@ fn flush(units: &mut Vec<Unit>, unit: &mut Unit, next_group: usize) {
 /// its own (`extents`). So a hostile index cannot have the same bytes decoded a million times.
 fn compressed_tensors<'a>(index: &'a Index, found: &mut Vec<String>) -> Vec<Compressed<'a>> {
     // What is encrypted has no blocks to look at before it is decrypted.
-    let is_clear = !matches!(index.tensors.sealing, Sealing::Encrypted(_));
+    let is_clear = !index.is_encrypted();
     let compressed_only = |(_, stored): &(usize, Stored)| stored.compressed && is_clear;
     let mut tensors: Vec<_> = index.tensors.all_stored().enumerate().filter(compressed_only).collect();
     tensors.sort_by_key(|(_, stored)| (stored.offset, stored.len));
@@ -354,7 +330,7 @@ fn compressed(index: &Index, number: usize) -> Option<Compressed<'_>> {
 }
 
 /// The bytes between sections and between tensors, in ascending order.
-fn gaps(index: &Index) -> Vec<Range<u64>> {
+fn gaps(index: &Index, filled: Vec<Range<u64>>) -> Vec<Range<u64>> {
     if index.generation() == Generation::Apr1 {
         return Vec::new();
     }
@@ -364,13 +340,7 @@ fn gaps(index: &Index) -> Vec<Range<u64>> {
     let within = |offset: u64, end: u64| offset.min(sections.data.end())..end.min(sections.data.end());
     let ranges = index.tensors.all_stored().map(|stored| within(stored.offset, stored.end()));
     let mut ranges: Vec<_> = ranges.collect();
-    #[cfg(feature = "sign")]
-    if let Some(section) = &index.seal {
-        // The index may be sealed too.
-        let start = |offset: u64| sections.data.offset().saturating_add(offset);
-        let extents = section.body.extents.iter();
-        ranges.extend(extents.map(|e| within(start(e.offset), start(e.offset).saturating_add(e.size))));
-    }
+    ranges.extend(filled.into_iter().map(|range| within(range.start, range.end)));
     ranges.sort_unstable_by_key(|range| range.start);
     let mut end = sections.data.offset();
     for range in ranges {

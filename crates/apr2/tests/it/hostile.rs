@@ -53,14 +53,7 @@ fn headers_that_break_a_rule_are_refused_at_open() {
         ("version 3", patched(&good, 4, &[3]), fault!(Fault::Version(3), 4)),
         ("unknown flag", patched(&good, 9, &[1]), fault!(Fault::UnknownFlags(0x100), 8)),
         ("unknown high flag", patched(&good, 11, &[0x80]), fault!(Fault::UnknownFlags(0x8000_0000), 8)),
-        #[cfg(not(feature = "sign"))]
         ("encrypted", patched(&good, 8, &[0x12]), fault!(Fault::Encrypted, 8)),
-        #[cfg(feature = "sign")]
-        (
-            "encrypted",
-            patched(&good, 8, &[0x12]),
-            fault!(Fault::Seal(apr2::SealFault::Structure(_)), good.len() as u64 - 64),
-        ),
         ("metadata_offset", word(12, 33), fault!(Fault::MetadataOffset(33), 12)),
         (
             "metadata_size past the end",

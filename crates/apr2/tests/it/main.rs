@@ -7,9 +7,6 @@ mod golden;
 mod hostile;
 mod oracle;
 mod roundtrip;
-mod seal;
-mod seal_limits;
-mod seal_oracle;
 mod sets;
 mod without_lz4;
 

@@ -228,7 +228,7 @@ impl Tensors {
     /// If values cannot be read, or the sink refuses them.
     pub fn seal(
         &self,
-        options: &apr2::seal::SealOptions,
+        options: &apr2_seal::seal::SealOptions,
         data: &dyn TensorData,
         sink: &dyn Sink,
         work: &Execution<'_>,
@@ -236,7 +236,7 @@ impl Tensors {
         use apr2::{Metadata, Plan, WriteOptions};
         let metadata = Metadata::new("bench", Object::new());
         let plan = Plan::new(self.specs(), &metadata, &WriteOptions::new())?;
-        plan.write_sealed(options, data, sink, work)?;
+        options.write(&plan, data, sink, work)?;
         Ok(())
     }
 }

@@ -17,6 +17,8 @@ use modelfmt_core::{
 };
 
 use self::proved::Proved;
+#[cfg(feature = "apr2")]
+use crate::apr2;
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::formats::own_options;

@@ -83,7 +83,7 @@ pub struct ConvertOptions {
     /// APR2: who signs what is written, and who can open it. It is encrypted if anybody is named who can; a set is signed as one.
     #[cfg(feature = "seal")]
     #[cfg_attr(docsrs, doc(cfg(feature = "seal")))]
-    pub seal: Option<apr2::seal::SealOptions>,
+    pub seal: Option<crate::apr2::seal::SealOptions>,
     /// The alignment of tensors in bytes. APR2: 32 or 64; GGUF: a power of two. If not given, that of the source if it is of the same
     /// format, else 64 and 32.
     pub align: Option<u32>,
@@ -157,7 +157,7 @@ impl ConvertOptions {
             (Choice::Checksum, self.checksum.is_some()),
             (Choice::ExtendedTypes, self.allow_extended_types),
             #[cfg(feature = "seal")]
-            (Choice::Seal, self.seal.as_ref().is_some_and(apr2::seal::SealOptions::encrypts)),
+            (Choice::Seal, self.seal.as_ref().is_some_and(crate::apr2::seal::SealOptions::encrypts)),
             #[cfg(feature = "seal")]
             (Choice::Sign, self.seal.as_ref().is_some_and(|seal| !seal.encrypts())),
         ];

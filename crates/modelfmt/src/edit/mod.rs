@@ -78,7 +78,7 @@ pub struct EditOptions {
     /// first, because a signature vouches for the whole content.
     #[cfg(feature = "seal")]
     #[cfg_attr(docsrs, doc(cfg(feature = "seal")))]
-    pub sign: Vec<apr2::seal::SigningKey>,
+    pub sign: Vec<crate::apr2::seal::SigningKey>,
     /// The revision that they sign; without one, the revision stays as it is.
     #[cfg(feature = "seal")]
     #[cfg_attr(docsrs, doc(cfg(feature = "seal")))]

@@ -3,14 +3,14 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use apr2::SetIndex;
-use apr2::seal::SigningKey;
 use modelfmt_core::edit::{FileChange, NewFile, Preview};
 use modelfmt_core::source::{BoxSource, folder_of};
 use modelfmt_core::{Execution, Limits};
 
 use super::fault::{failed, opened};
 use super::{EditMethod, EditOptions, Target};
+use crate::apr2::SetIndex;
+use crate::apr2::seal::SigningKey;
 use crate::choice::Choice;
 use crate::convert::ConvertOptions;
 use crate::error::{Error, Result};
@@ -118,14 +118,14 @@ pub(super) fn others(model: &Model, signing: Option<&Signing>) -> Option<fn(&Pat
 }
 
 fn without_signatures(path: &Path) -> Result<NewFile> {
-    let reader = apr2::Reader::from_source(opened(path)?).map_err(|error| failed(path, error))?;
+    let reader = crate::apr2::Reader::from_source(opened(path)?).map_err(|error| failed(path, error))?;
     reader.index().without_signatures(reader.source()).map_err(|error| failed(path, error))
 }
 
 /// A file as it will be.
-fn preview(path: &Path, new: &NewFile) -> Result<apr2::Reader<BoxSource>> {
+fn preview(path: &Path, new: &NewFile) -> Result<crate::apr2::Reader<BoxSource>> {
     let preview: BoxSource = Box::new(Preview::new(new.clone(), opened(path)?));
-    apr2::Reader::from_source(preview).map_err(|error| failed(path, error))
+    crate::apr2::Reader::from_source(preview).map_err(|error| failed(path, error))
 }
 
 /// What becomes of the signatures of a model that changes.

@@ -94,7 +94,6 @@ const CHOICES: &[Choice] = &[
 
 #[cfg(feature = "apr2")]
 mod on {
-    use apr2::{Alignment, Flags, Metadata, Plan, SetPlan, WriteOptions};
     use modelfmt_core::edit::NewFile;
     use modelfmt_core::source::{BoxSource, SharedFiles};
     use modelfmt_core::value::{Object, Value};
@@ -103,6 +102,7 @@ mod on {
     use modelfmt_core::write::{AnyWriteError, SetPart, WrittenPart, no_part};
     use modelfmt_core::{AnyError, Execution, Source};
 
+    use crate::apr2::{self, Alignment, Flags, Metadata, Plan, SetPlan, WriteOptions};
     use crate::convert::options::Compression;
     use crate::convert::options::ConvertOptions;
     use crate::formats::Format;
@@ -132,7 +132,7 @@ mod on {
         let plan = Plan::new(job.specs(), &metadata(job), &options(job))?;
         #[cfg(feature = "seal")]
         if let Some(seal) = &job.options.seal {
-            return Ok(plan.write_sealed(seal, data, sink, work).map(|_| ())?);
+            return Ok(seal.write(&plan, data, sink, work).map(|_| ())?);
         }
         Ok(plan.write(data, sink, work)?)
     }
@@ -168,7 +168,7 @@ mod on {
             files: &dyn AnyNewFiles,
             work: &Execution<'_>,
         ) -> Result<(), AnyWriteError> {
-            Ok(self.plan.write_sealed(&self.seal, data, &files, work)?)
+            Ok(self.seal.write_set(&self.plan, data, &files, work)?)
         }
 
         fn write_part(

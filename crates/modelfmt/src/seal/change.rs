@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use apr2::EditError;
-use apr2::seal::{SealOptions, SigningKey};
 use modelfmt_core::Execution;
 use modelfmt_core::edit::NewFile;
 
 use super::opened::{Opened, Resealed};
 use super::set;
 use super::signers::{Signers, expect_intact};
+use crate::apr2::EditError;
+use crate::apr2::seal::{SealOptions, SigningKey};
 use crate::edit::EditMethod;
 use crate::edit::fault::{failed, opened, unchanged};
 use crate::error::{Error, Result};

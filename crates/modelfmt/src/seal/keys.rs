@@ -1,7 +1,8 @@
 //! Keys out of PEM files, as sealed files take them.
 
-use apr2::seal::{Identity, InvalidKey, Recipient, SigningKey, VerifyingKey};
 use modelfmt_keys::{KeyType, PrivateKey, PublicKey};
+
+use crate::apr2::seal::{Identity, InvalidKey, Recipient, SigningKey, VerifyingKey};
 
 /// A key that sealed files have no use for. Nothing of the key is in it.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]

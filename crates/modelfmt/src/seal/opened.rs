@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use apr2::Flags;
 use modelfmt_core::source::{BoxSource, FileVersion};
 
+use crate::apr2::Flags;
 use crate::edit::EditMethod;
 use crate::edit::fault::version;
 use crate::error::{Error, Result};
@@ -44,7 +44,7 @@ impl Opened {
         Ok(Self { path, version, model, notes })
     }
 
-    pub(super) fn reader(&self) -> Result<&apr2::Reader<BoxSource>> {
+    pub(super) fn reader(&self) -> Result<&crate::apr2::Reader<BoxSource>> {
         self.model.as_apr2().ok_or_else(|| {
             let format = self.model.format();
             let why = format!("only APR2 files have signatures and keys inside, and this is {format}");

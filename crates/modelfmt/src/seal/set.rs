@@ -1,13 +1,13 @@
 //! Sets: every shard changes, and the manifest with them; all of them or none.
 
-use apr2::seal::SealOptions;
-use apr2::{EditError, SetIndex};
 use modelfmt_core::Execution;
 use modelfmt_core::edit::{FileChange, NewFile, change_several};
 use modelfmt_core::source::{BoxSource, FileVersion, folder_of};
 
 use super::opened::{Opened, Resealed};
 use super::signers::{Signers, Stated, expect_intact};
+use crate::apr2::seal::SealOptions;
+use crate::apr2::{EditError, SetIndex};
 use crate::edit::EditMethod;
 use crate::edit::fault::{failed, unchanged, version};
 use crate::error::{Error, Result};
@@ -32,7 +32,7 @@ pub(super) fn rekey(opened: Opened, to: &SealOptions) -> Result<Resealed> {
     change(opened, versions, shard, SetIndex::resized)
 }
 
-type Shard = apr2::Reader<BoxSource>;
+type Shard = crate::apr2::Reader<BoxSource>;
 
 /// The versions of the shards, before any of them is read.
 fn versions(opened: &Opened) -> Result<Vec<FileVersion>> {

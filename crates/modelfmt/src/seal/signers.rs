@@ -1,11 +1,11 @@
 //! Keys that sign what is about to be written.
 
-use apr2::seal::{SealOptions, SigningKey};
-use apr2::{EditError, SealFault, SetIndex, WriteError};
 use modelfmt_core::edit::{NewFile, Preview};
 use modelfmt_core::source::BoxSource;
 use modelfmt_core::{Execution, Part, VerifyLevel};
 
+use crate::apr2::seal::{SealOptions, SigningKey};
+use crate::apr2::{EditError, SealFault, SetIndex, WriteError};
 use crate::error::{Error, Result};
 use crate::model::Model;
 
@@ -34,7 +34,7 @@ impl Signers<'_> {
     /// Signs a file, as it is or as it will be. Verify it first: a signature vouches for its whole content.
     pub(crate) fn file(
         &self,
-        file: &apr2::Reader<BoxSource>,
+        file: &crate::apr2::Reader<BoxSource>,
         work: &Execution<'_>,
     ) -> Result<NewFile, EditError> {
         file.index().sign(file.source(), self.keys, self.revision, work)
@@ -43,11 +43,11 @@ impl Signers<'_> {
     /// Signs a shard in the same way, and says what the manifest is to state about it.
     pub(crate) fn shard(
         &self,
-        shard: &apr2::Reader<BoxSource>,
+        shard: &crate::apr2::Reader<BoxSource>,
         work: &Execution<'_>,
     ) -> Result<(NewFile, Stated), EditError> {
         let new = self.file(shard, work)?;
-        let signed = apr2::Reader::from_source(Preview::new(new.clone(), shard.source()))?;
+        let signed = crate::apr2::Reader::from_source(Preview::new(new.clone(), shard.source()))?;
         let statement = signed.index().seal().map(|seal| seal.statement());
         let unsigned = SealFault::Missing("it is without a signature after it was signed");
         let statement =

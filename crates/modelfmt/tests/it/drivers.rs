@@ -283,6 +283,7 @@ fn every_driver_reads_oinf() {
 #[test]
 fn every_driver_reads_apr2() {
     check::<apr2::Index>("apr2", "apr");
+    check::<apr2_seal::Index>("apr2", "apr");
 }
 
 #[test]

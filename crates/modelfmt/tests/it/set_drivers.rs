@@ -183,6 +183,7 @@ fn both_drivers_read_an_aeroset_by_another_tool() {
 #[test]
 fn both_drivers_read_sharded_apr2() {
     check::<apr2::SetIndex>(&folder("apr2/set", "sharded"), "sharded.apr", true);
+    check::<apr2_seal::SetIndex>(&folder("apr2/set", "sharded"), "sharded.apr", true);
 }
 
 #[test]

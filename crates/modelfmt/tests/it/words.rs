@@ -98,6 +98,7 @@ macro_rules! reads {
 
 reads!(aero_reads, aero, Object, "aero/hashes.aero");
 reads!(apr2_reads, apr2, &apr2::Metadata, "apr2/lz4.apr");
+reads!(apr2_seal_reads, apr2_seal, &apr2_seal::Metadata, "apr2/lz4.apr");
 reads!(apr_reads, apr, &apr::Metadata, "apr/names.apr");
 reads!(gguf_reads, modelfmt_gguf, &modelfmt_gguf::Metadata, "gguf/shapes.gguf");
 reads!(mag_reads, mag, &Object, "mag/names.mag");
@@ -160,6 +161,7 @@ macro_rules! reads_sets {
 
 reads_sets!(aero_reads_sets, aero, Object, "aero/set/model.aeroset.json");
 reads_sets!(apr2_reads_sets, apr2, &apr2::Metadata, "apr2/set/sharded.apr");
+reads_sets!(apr2_seal_reads_sets, apr2_seal, &apr2_seal::Metadata, "apr2/set/sharded.apr");
 reads_sets!(safetensors_reads_sets, modelfmt_safetensors, &Object, "safetensors/set.safetensors.index.json");
 reads_sets!(
     gguf_reads_sets,

@@ -24,6 +24,10 @@ const SHAREABLE: () = {
     is_shareable::<apr2::SetReader<SharedFiles>>();
     is_shareable::<apr2::SetReader<Folder>>();
     is_shareable::<(apr2::Index, apr2::Plan, apr2::Error)>();
+    is_shareable::<apr2_seal::Reader<BoxSource>>();
+    is_shareable::<apr2_seal::SetReader<SharedFiles>>();
+    is_shareable::<apr2_seal::SetReader<Folder>>();
+    is_shareable::<apr2_seal::Index>();
     is_shareable::<mag::Reader<BoxSource>>();
     is_shareable::<(mag::Index, mag::Plan, mag::Error)>();
     is_shareable::<oinf::Reader<BoxSource>>();

@@ -450,7 +450,7 @@ fn what_takes_more_is_bounded() {
     let index = format!(r#"{{"metadata":{keys},"weight_map":{{}}}}"#);
     let parsed = [
         ("aeroset", aeroset.len(), peak(|| aero::SetIndex::parse(aeroset.as_bytes(), &limits).is_ok())),
-        ("apr2", manifest.len(), peak(|| apr2::SetIndex::parse(manifest.as_bytes(), &limits).is_ok())),
+        ("apr2", manifest.len(), peak(|| apr2_seal::SetIndex::parse(manifest.as_bytes(), &limits).is_ok())),
         (
             "safetensors",
             index.len(),

@@ -1,0 +1,70 @@
+//! Signs and encrypts APR2 model files, and reads, verifies and writes such files: SEAL 1, over the crate `modelfmt-apr2`.
+//!
+//! Readers and options are those of `modelfmt-apr2`, whose names are here too. They open every APR2 and APR1 file, sealed or not.
+//! [`Access`](seal::Access) is what a caller demands of a file, and what it brings to open it.
+//!
+//! ```
+//! use apr2_seal::seal::{Access, Identity, SealOptions, SigningKey};
+//! use apr2_seal::write::MemoryFile;
+//! use apr2_seal::{DType, Execution, Metadata, OpenOptions, Plan, TensorSpec, WriteOptions};
+//!
+//! let (alice, carol) = (SigningKey::from_bytes(&[1; 32]), Identity::from_bytes(&[2; 32])); // from files, really
+//! let specs = [TensorSpec::new("w", DType::U8, vec![3])];
+//! let plan = Plan::new(specs, &Metadata::new("tiny", Default::default()), &WriteOptions::new())?;
+//! let file = MemoryFile::new();
+//! let seal = SealOptions::new().sign(alice.clone()).recipient(carol.recipient());
+//! seal.write(&plan, &[[1u8, 2, 3]], &file, &Execution::default())?;
+//!
+//! let access = Access::new().trust(alice.verifying_key()).open_with(carol);
+//! let model = OpenOptions::new().with_extension(access).open_source(file.into_bytes())?;
+//! assert_eq!(model.tensor("w")?.bytes(), [1, 2, 3]); // checked against what alice has signed
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A file that is sealed already changes by [`Index::sign`] and [`Index::rekey`], without a look at its tensors.
+//!
+//! # Untrusted files
+//!
+//! What `modelfmt-apr2` promises holds for sealed files too: no panic, and no more memory than a small multiple of the bytes that exist. What a
+//! passphrase may cost is bounded by [`Argon2Caps`](seal::Argon2Caps).
+//!
+//! # Features
+//!
+//! - `aws-lc-rs`: AWS-LC encrypts and decrypts values, faster than RustCrypto does. The bytes are the same. It needs a C compiler;
+//!   on wasm32 it changes nothing.
+//! - `mmap` (default), `parallel` (default): those of `modelfmt-apr2`.
+//!
+//! On `wasm32-unknown-unknown` a program chooses where randomness is from, by the features of the crate `getrandom`. Only writing needs any.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod error;
+mod index;
+mod parser;
+mod reader;
+pub mod seal;
+mod sealed;
+mod set;
+mod verify;
+
+pub use index::Index;
+pub use reader::{AsyncReader, OpenOptions, Reader};
+pub use sealed::Written;
+pub use set::{AsyncSetReader, SetIndex, SetReader};
+
+// What is the same without a seal.
+#[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
+pub use apr2::Mmap;
+#[cfg(not(target_arch = "wasm32"))]
+pub use apr2::save;
+pub use apr2::{
+    self, AlignedBuf, Alignment, Bytes, Compression, Container, DType, EditError, Encoding, Error, Execution,
+    Fault, Flags, Generation, Limits, Location, MelFilterbank, Metadata, Overwrite, Part, Plan, Quantization,
+    Report, Result, SealFault, Sections, SetPlan, Shard, Source, Status, TensorData, TensorInfo, TensorSpec,
+    TensorTable, TensorView, VerifyLevel, View, WriteError, WriteOptions, can_hold, modelfmt_core, shard_crc,
+    source, value, write,
+};
+
+/// The README's example, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,78 @@
+//! SEAL 1: signed and encrypted APR2 files (docs/formats/apr2.md#encrypted-and-signed).
+//!
+//! A sealed file has one more section after its tensors. Its body has a digest of each tensor. A signature signs the *statement*, the hash of header,
+//! metadata, index and body. So a signature can be checked without reading a tensor and without a key that decrypts, and one tensor or a part of it
+//! can be checked alone. What encrypts is AES-256-GCM in segments, each of which decrypts alone; slots wrap the file's key for each who may open it.
+//!
+//! [`Access`] holds what a caller demands, and the keys that it brings. A file never says whom to trust: without a key that the caller names, a
+//! signature proves nothing.
+
+mod access;
+mod aes;
+#[cfg(test)]
+mod attacks;
+mod caps;
+mod costs;
+mod derive;
+mod digest;
+mod hash;
+mod keys;
+mod keys_section;
+mod options;
+pub(crate) mod read;
+mod section;
+mod segments;
+mod signatures;
+mod sizes;
+mod slots;
+pub(crate) mod tail;
+mod wire;
+
+pub use access::Access;
+pub use caps::Argon2Caps;
+pub use keys::{Identity, Opener, Passphrase, RawKey, Recipient};
+pub use options::SealOptions;
+pub use section::{Seal, SignatureInfo, SlotInfo};
+pub use signatures::{InvalidKey, SigningKey, VerifyingKey};
+
+pub(crate) use hash::statement;
+pub(crate) use hash::{Hash, hash_of, hex, page_node, pages_of, root as digest_of_nodes};
+pub(crate) use section::{FrontBytes, Opened, Section, SectionBytes};
+pub(crate) use sizes::plain_len;
+pub(crate) use wire::{END_LEN, TRAILER_LEN, Trailer};
+
+/// For sets that are signed as one.
+pub(crate) mod set {
+    pub(crate) use super::hash::{hash, label};
+    pub(crate) use super::signatures::{Purpose, Signed};
+
+    use super::{Hash, VerifyingKey, signatures::Record};
+    use crate::error::SealFault;
+
+    /// Whether enough of the named keys have signed the statement of a set.
+    pub(crate) fn check(
+        signatures: &[Signed],
+        keys: &[VerifyingKey],
+        threshold: usize,
+        statement: &Hash,
+    ) -> Result<(), SealFault> {
+        let records: Vec<Record> =
+            signatures.iter().map(|&signed| Record { algorithm: 1, signed: Some(signed) }).collect();
+        super::signatures::check(&records, keys, threshold, Purpose::Set, statement)
+    }
+}
+
+/// For the writer of sealed files.
+pub(crate) mod write {
+    pub(crate) use super::derive::FileKeys;
+    pub(crate) use super::digest::Digester;
+    pub(crate) use super::segments::Cipher;
+    pub(crate) use super::wire::{Body, INDEX_SEALED, SealedExtent, Trailer};
+}
+
+/// Choices that only tests may make.
+#[cfg(test)]
+pub(crate) mod testing {
+    pub(crate) use super::costs::Costs;
+    pub(crate) use super::options::Random;
+}

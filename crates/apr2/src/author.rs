@@ -1,0 +1,101 @@
+//! What a crate needs that stores APR2 files in a form of its own over this one, and readers of files do not.
+//!
+//! The crate `modelfmt-apr2-seal` signs and encrypts. Its index of a file has an [`Index`] inside, and asks this crate for what is the same
+//! with a seal and without:
+//!
+//! - Opening: [`begin`] decodes the header, [`Front::parse`] makes an index of the parts that follow when the other crate has gathered them, and
+//!   [`Sealing`] says what of the stored bytes is left. [`parse_manifest`] shows the manifest of a set, and [`add_tensor`] adds to what it lists.
+//! - Reading: an [`Index`] reads from any source; that of the other crate gives plaintext.
+//! - Verifying: [`findings`] and [`verify_set`] check files and sets, of which [`Seal`] and [`Verified`] are what the other crate knows;
+//!   [`check_blocks`] decodes a tensor that only it can read.
+//! - Editing: [`edit`] and [`without_signatures`] ask what stays of a file without its signatures.
+//! - Writing: [`Planned`] is what a plan has decided, a [`Compressor`] makes blocks of values, and [`manifest`] is the text of a set's.
+//!   [`Header`], [`Entry`] and [`Footer`] are the records of a file.
+
+use std::collections::BTreeMap;
+
+use modelfmt_core::edit::NewFile;
+use modelfmt_core::value::Object;
+use modelfmt_core::{CommonFault, Limits, Source};
+
+use crate::error::{EditError, Result};
+use crate::index::Index;
+use crate::metadata::Metadata;
+use crate::set::SetIndex;
+
+pub use crate::claims::claims;
+#[cfg(feature = "lz4")]
+pub use crate::compress::Compressor;
+pub use crate::index::{Head, Sealing};
+pub use crate::layout::Planned;
+pub use crate::parser::{Front, IndexParser, begin, too_short};
+pub use crate::set::manifest;
+pub use crate::set::verify::{add_signature as add_set_signature, verify_set};
+pub use crate::stored::Stored;
+pub use crate::verify::{Findings, Pass, Seal, Verified, about, add_signature, check_blocks, findings};
+pub use crate::wire::{
+    DATA_ALIGNMENT, Entry, FOOTER_LEN, Footer, HEADER_LEN, Header, TENSOR_COMPRESSED, entry_part, identity,
+};
+
+/// How the tensor at a position is stored.
+#[must_use]
+pub fn stored(index: &Index, position: usize) -> Option<Stored> {
+    index.tensors.stored(position)
+}
+
+/// How every tensor is stored, in the order of the index; cheaper than asking for each.
+pub fn all_stored(index: &Index) -> impl Iterator<Item = Stored> {
+    index.tensors.all_stored()
+}
+
+/// How the stored bytes of the tensors are sealed.
+#[must_use]
+pub const fn sealing(index: &Index) -> Sealing {
+    index.tensors.sealing
+}
+
+/// Reads the JSON text of a manifest. `also` sees it and the number of its shards, before it is known which tensor is in which.
+///
+/// # Errors
+/// As [`SetIndex::parse`]; what `also` says.
+pub fn parse_manifest(
+    text: &[u8],
+    limits: &Limits,
+    also: impl FnOnce(&Object, usize) -> Result<()>,
+) -> Result<SetIndex> {
+    SetIndex::parse_with(text, limits, also)
+}
+
+/// Adds a tensor to a set, which the shard of that number lists, and the manifest does not.
+///
+/// # Errors
+/// If the set has a tensor of that name.
+pub fn add_tensor(set: &mut SetIndex, name: &str, shard: u32) -> Result<(), CommonFault> {
+    set.found_in(name, shard)
+}
+
+/// As [`Index::edit`]. `unsigned` is asked of a file that is signed where its tensors end, and which CRC everything up to there has.
+///
+/// # Errors
+/// As [`Index::edit`]; what `unsigned` says.
+pub fn edit(
+    index: &Index,
+    source: &impl Source,
+    names: &BTreeMap<usize, String>,
+    metadata: Option<&Metadata>,
+    unsigned: impl FnOnce() -> Result<(u64, u32), EditError>,
+) -> Result<NewFile, EditError> {
+    index.edit_with(source, names, metadata, unsigned)
+}
+
+/// As [`Index::without_signatures`]; `unsigned` as in [`edit`].
+///
+/// # Errors
+/// As [`Index::without_signatures`]; what `unsigned` says.
+pub fn without_signatures(
+    index: &Index,
+    source: &impl Source,
+    unsigned: impl FnOnce() -> Result<(u64, u32), EditError>,
+) -> Result<NewFile, EditError> {
+    index.without_signatures_with(source, unsigned)
+}

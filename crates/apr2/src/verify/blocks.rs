@@ -1,0 +1,38 @@
+//! Decodes the LZ4 blocks of one tensor, from wherever they lie.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
+use modelfmt_core::{Execution, Fetch, author::with_causes};
+
+use super::plan::groups_of;
+use crate::blocks::Compressed;
+use crate::error::{Error, Result};
+use crate::index::Index;
+
+/// The LZ4 blocks of the tensor at a position that do not decode; none if it is not compressed. `source` has them where the tensor begins in the
+/// file, in plaintext.
+///
+/// # Errors
+/// If they cannot be read; if `work` asks to stop.
+pub async fn check_blocks(
+    index: &Index,
+    position: usize,
+    source: &impl Fetch,
+    work: &Execution<'_>,
+) -> Result<Vec<String>> {
+    let stored = index.tensors.plain(position).filter(|stored| stored.compressed);
+    let Some(stored) = stored else { return Ok(Vec::new()) };
+    let name = index.tensors().info(position).map_or("", |info| info.name);
+    let tensor = Compressed { number: position, name, stored };
+    let (mut scratch, mut found) = (Vec::new(), Vec::new());
+    for group in groups_of(&tensor, source).await? {
+        let (at, len) = (group.range.start, group.range.end.saturating_sub(group.range.start));
+        let bytes = source.fetch(group.range.clone()).await;
+        let bytes = bytes.map_err(|source| Error::Io { at, len, source })?;
+        let faults = tensor.check(&bytes, (group.first, group.count), at, &mut scratch, |_| {});
+        found.extend(faults.iter().map(|error| with_causes(error)));
+        if work.advance(0).is_break() {
+            return Err(Error::Cancelled);
+        }
+    }
+    Ok(found)
+}
