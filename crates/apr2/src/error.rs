@@ -32,7 +32,7 @@ pub enum Fault {
     UnknownFlags(u32),
     /// The file is encrypted.
     #[error(
-        "the file is encrypted (flag ENCRYPTED), and what reads it here cannot decrypt: build with the feature `encrypt`, and use a `Reader`"
+        "the file is encrypted (flag ENCRYPTED), and what reads it here cannot decrypt: use a `Reader` of the crate modelfmt-apr2-seal, which modelfmt has with its feature `seal`"
     )]
     Encrypted,
     /// The metadata section does not begin right after the header.

@@ -243,7 +243,8 @@ fn overlapping(index: &Index, found: &mut Vec<String>) {
 }
 
 /// Nothing here looks at seal sections.
-const NOT_BUILT_IN: &str = "nothing that could is built in (the feature `sign`)";
+const NOT_BUILT_IN: &str =
+    "nothing that could is built in (the crate modelfmt-apr2-seal; in modelfmt its feature `seal`)";
 
 /// A signature is promised by the flag and cannot be checked (docs/formats/apr2.md#encrypted-and-signed).
 fn signature(index: &Index, why: &str) -> Vec<String> {
