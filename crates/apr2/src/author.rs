@@ -74,7 +74,8 @@ pub fn add_tensor(set: &mut SetIndex, name: &str, shard: u32) -> Result<(), Comm
     set.found_in(name, shard)
 }
 
-/// As [`Index::edit`]. `unsigned` is asked of a file that is signed where its tensors end, and which CRC everything up to there has.
+/// What becomes of a file with other names or metadata, signed or not: see [`Index::edit`]. If the file is signed, `unsigned` says where its tensors
+/// end, and which CRC everything up to there has.
 ///
 /// # Errors
 /// As [`Index::edit`]; what `unsigned` says.
@@ -88,7 +89,7 @@ pub fn edit(
     index.edit_with(source, names, metadata, unsigned)
 }
 
-/// As [`Index::without_signatures`]; `unsigned` as in [`edit`].
+/// What becomes of a signed file without its seal section. `unsigned` says where its tensors end, and which CRC everything up to there has.
 ///
 /// # Errors
 /// As [`Index::without_signatures`]; what `unsigned` says.

@@ -230,12 +230,12 @@ impl Store {
         Ok(self.tried(at, retries)?)
     }
 
-    /// As [`object_store`](Self::object_store), to write objects in parts.
+    /// The store of a bucket, to write objects in parts.
     pub(crate) fn writable(&self, at: &Bucket) -> Result<Arc<dyn buckets::Writable>> {
         Ok(self.tried(at, self.shared.options.retries)?)
     }
 
-    /// As [`object_store`](Self::object_store), to list objects in parts.
+    /// The store of a bucket, to list its objects in pages.
     pub(crate) fn listable(&self, at: &Bucket) -> Result<Arc<dyn buckets::Listable>> {
         self.tried(at, self.shared.options.retries)
     }

@@ -20,8 +20,8 @@ pub(crate) const OF_SETS: &str =
     "it names other files, which its own signature does not cover; sign its folder, and verify that";
 
 impl OpenOptions {
-    /// As [`verify_source`](Self::verify_source), and the file must have a signature by one of `keys`: `signature` holds the bytes of
-    /// `FILE.sig`. The report has the checks `signature` and `digests`. The index of a set is refused.
+    /// Verifies the file `source`, which must have a signature by one of `keys`: `signature` holds the bytes of `FILE.sig`. Beside what
+    /// [`verify_source`](Self::verify_source) reports, the report has the checks `signature` and `digests`. The index of a set is refused.
     #[must_use]
     pub fn verify_source_signed(
         &self,

@@ -61,8 +61,8 @@ pub fn verify(
     Ok(compared(model, keys, options, Record::Nothing, work)?.0)
 }
 
-/// As [`verify`](verify()), for a caller that will read the files. If all of them are what was signed, it gets what every later read is checked by:
-/// only bytes that were hashed here are then read, also if somebody changes or exchanges files meanwhile.
+/// Verifies a file or folder as [`verify()`] does, and returns what later reads are checked by, if all files are what was signed. Through
+/// [`SignedFiles`] only bytes that were hashed here are read, also if somebody changes or exchanges files meanwhile.
 ///
 /// # Errors
 /// As [`verify`](verify()).

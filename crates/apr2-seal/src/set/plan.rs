@@ -10,8 +10,8 @@ use crate::error::{SealFault, WriteError, unfit};
 use crate::seal::SealOptions;
 
 impl SealOptions {
-    /// As [`SetPlan::write`], sealed: each shard by itself, and all of them signed as one. If the index is hidden, the manifest
-    /// names no tensor.
+    /// Writes the shards and the manifest of a plan. Each shard is sealed by itself, and all of them are signed as one. If the index is hidden, the
+    /// manifest names no tensor.
     ///
     /// # Errors
     /// As [`SetPlan::write`] and [`write`](Self::write).

@@ -43,7 +43,7 @@ pub trait Container {
     /// If there is no such tensor, or the file that has it is missing or broken.
     fn location(&self, position: usize) -> Result<Location, AnyError>;
 
-    /// As [`location`](Self::location), with the file as a number.
+    /// How a tensor is stored, and in which file of a set, by its number. A set may have to open that file to know.
     ///
     /// # Errors
     /// As [`location`](Self::location).
@@ -169,7 +169,7 @@ pub trait Container {
         self.claims_of(&wanted)
     }
 
-    /// As [`claims`](Self::claims), for parts of tensors too.
+    /// What the files claim about the bytes that are read for these tensors or parts of them: for each, the smallest digest that covers it.
     ///
     /// # Errors
     /// As [`claims`](Self::claims).

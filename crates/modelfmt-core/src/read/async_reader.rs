@@ -104,7 +104,7 @@ impl<T: Opened> AsyncReader<T> {
         self.verify_with(level, &Execution::sequential()).await
     }
 
-    /// As [`verify`](Self::verify), with progress as `work` says.
+    /// Checks the file by the rules of its format, and reports every finding; `work` is told how far it is, and can stop it.
     pub async fn verify_with(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {
         self.0.verify(level, work).await
     }

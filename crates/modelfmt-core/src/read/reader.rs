@@ -103,7 +103,8 @@ impl<T: OpenedNow> Reader<T> {
         self.verify_with(level, &Execution::default())
     }
 
-    /// As [`verify`](Self::verify), with threads and progress of your choice.
+    /// Checks the file by the rules of its format, on as many threads as `work` says, and reports every finding; `work` is told how far it is, and can
+    /// stop it.
     pub fn verify_with(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {
         now_or_never(self.0.verify(level, work))
             .unwrap_or_else(|| Report::unreadable(level, "the source has to be waited for".to_owned()))

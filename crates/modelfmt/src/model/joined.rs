@@ -34,7 +34,7 @@ impl Model {
         Self::joined(models, &mut |_| true)
     }
 
-    /// As [`merged`](Self::merged), where two of the models may have tensors of the same name if `takes` leaves that name out.
+    /// Several models as one, of which two may have tensors of the same name if `takes` leaves that name out.
     pub(crate) fn joined(
         models: impl IntoIterator<Item = Self>,
         takes: &mut dyn FnMut(&str) -> bool,

@@ -31,7 +31,7 @@ pub struct Written {
 }
 
 impl SealOptions {
-    /// As [`Plan::write`], sealed: signed, encrypted or both. Whether a tensor is compressed has to be known before its first byte is
+    /// Writes the model of a plan, signed, encrypted or both, into a sink. Whether a tensor is compressed has to be known before its first byte is
     /// encrypted. So compressed values wait in memory, at most 64 MiB of them; a tensor of more than that is compressed twice.
     ///
     /// # Errors

@@ -209,12 +209,12 @@ impl Guarded<'_> {
         self
     }
 
-    /// As [`NewFolder::flush`].
+    /// Waits until the bytes of all files are on the disk: [`NewFolder::flush`].
     pub(crate) fn flush(&self) -> io::Result<()> {
         self.files.flush()
     }
 
-    /// As [`NewFolder::flush_names`].
+    /// Waits until the names of all files are on the disk: [`NewFolder::flush_names`].
     pub(crate) fn flush_names(&self) -> io::Result<()> {
         self.files.flush_names()
     }
