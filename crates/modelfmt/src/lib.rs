@@ -189,15 +189,6 @@
 //! enables these: `zstd`, `set` and `uuid` of `modelfmt-aero`, `lz4` of `modelfmt-apr2`, `lz4` and `zstd` of `modelfmt-apr`.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[cfg(any(
-    feature = "aero",
-    feature = "mag",
-    feature = "oinf",
-    feature = "apr2",
-    feature = "apr",
-    feature = "safetensors",
-    feature = "gguf",
-))]
 mod async_model;
 #[cfg(not(target_arch = "wasm32"))]
 mod beside;
@@ -267,15 +258,6 @@ pub use apr2;
 #[cfg(feature = "seal")]
 #[doc(no_inline)]
 pub use apr2_seal as apr2;
-#[cfg(any(
-    feature = "aero",
-    feature = "mag",
-    feature = "oinf",
-    feature = "apr2",
-    feature = "apr",
-    feature = "safetensors",
-    feature = "gguf",
-))]
 pub use async_model::{AsyncCheckedModel, AsyncModel};
 pub use check::{CheckReport, TensorFindings, check};
 pub use choice::Choice;

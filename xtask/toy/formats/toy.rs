@@ -29,17 +29,5 @@ pub(super) static TOY: Entry = Entry {
         access: Access::ReadOnly(None),
     },
     choices: &[],
-    driver: driver!("toy", on::open),
+    driver: driver!("toy"),
 };
-
-#[cfg(feature = "toy")]
-mod on {
-    use modelfmt_core::AnyError;
-
-    use crate::formats::entry::{Opened, ToOpen};
-
-    /// Opens one file.
-    pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
-        opened.open_file::<toy::Index>()
-    }
-}

@@ -49,17 +49,21 @@ impl AnyFault {
         fault.downcast_ref()
     }
 
-    /// The fault of a format, or the text of another format's fault.
+    /// The fault of a format, or the text of another format's fault; where any fault will do, the same.
     pub(super) fn typed<F: From<CommonFault> + 'static>(self) -> F {
         let text = self.0.to_string();
-        let fault: Box<dyn Any> = self.0;
-        fault.downcast::<F>().map_or_else(
-            |fault| {
-                let shared = fault.downcast::<CommonFault>();
-                shared.map_or(CommonFault::Metadata(text), |shared| *shared).into()
-            },
-            |own| *own,
-        )
+        let mut own = Some(self);
+        let any: &mut dyn Any = &mut own;
+        if let Some(same) = any.downcast_mut::<Option<F>>().and_then(Option::take) {
+            return same;
+        }
+        let fault: Option<Box<dyn Any>> = own.map(|own| -> Box<dyn Any> { own.0 });
+        let shared = |fault: Box<dyn Any>| fault.downcast::<CommonFault>().ok().map(|shared| *shared);
+        match fault.map(Box::<dyn Any>::downcast::<F>) {
+            Some(Ok(own)) => *own,
+            Some(Err(fault)) => shared(fault).unwrap_or(CommonFault::Metadata(text)).into(),
+            None => CommonFault::Metadata(text).into(),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tensor_core::{Bytes, TensorView};
 
-use super::{OpenFile, Opened, Reading, TensorKey, position_of, range, slice, tensor};
+use super::{OpenFile, Opened, Reading, TensorKey, Which, position_of, slice, tensor};
 use crate::error::Error;
 use crate::execution::Execution;
 use crate::fetch::Fetch;
@@ -32,6 +32,11 @@ impl<T> Deref for AsyncReader<T> {
 }
 
 impl<T: Opened> AsyncReader<T> {
+    /// The reader of what is open.
+    pub const fn new(opened: T) -> Self {
+        Self(opened)
+    }
+
     /// The tensor with its values.
     ///
     /// # Errors
@@ -52,7 +57,10 @@ impl<T: Opened> AsyncReader<T> {
         bytes: Range<u64>,
     ) -> Result<Bytes<'_>, Error<T::Fault>> {
         let position = self.position(key)?;
-        range(&self.0, position, bytes, Reading::PLAIN).await.map_err(|error| self.0.named(error))
+        self.0
+            .values(position, Which::Range(bytes), Reading::PLAIN)
+            .await
+            .map_err(|error| self.0.named(error))
     }
 
     /// A part of a tensor, by a slice of each dimension, with little of the rest of the tensor.
@@ -147,7 +155,11 @@ impl<'a, T: Opened> AsyncChecked<'a, T> {
         bytes: Range<u64>,
     ) -> Result<Bytes<'a>, Error<T::Fault>> {
         let position = self.0.position(key)?;
-        range(&self.0.0, position, bytes, Reading::CHECKED).await.map_err(|error| self.0.0.named(error))
+        self.0
+            .0
+            .values(position, Which::Range(bytes), Reading::CHECKED)
+            .await
+            .map_err(|error| self.0.0.named(error))
     }
 
     /// A part of a tensor, by a slice of each dimension. If the file has digests of pages, only the pages that the slice touches are read.

@@ -99,26 +99,6 @@ impl<I: FileIndex, S: Fetch> OpenFile<I, S> {
         let place = Place::Listed(position);
         CheckedRead { index: &**index, source, info, place, file: 0, claims: &claims }.bytes(which).await
     }
-
-    /// Values as the file has them.
-    pub(crate) async fn plain<'a>(
-        &'a self,
-        position: usize,
-        which: Which<'_>,
-        work: Option<&Execution<'_>>,
-    ) -> Result<Bytes<'a>, Error<I::Fault>> {
-        match which {
-            Which::Whole => self.index.read(&self.source, position, work).await,
-            Which::Range(range) => self.index.read_range(&self.source, position, range).await,
-            Which::Runs(runs) => {
-                let (at, len) = (runs.offset(), runs.nbytes());
-                let read = async |at: u64, out: &mut [u8]| {
-                    self.index.read_into(&self.source, position, at, out).await
-                };
-                gathered(runs, read, |source| Error::Io { at, len, source }).await.map(Bytes::Owned)
-            }
-        }
-    }
 }
 
 impl<I: FileIndex, S: Fetch> Opened for OpenFile<I, S> {
@@ -174,10 +154,17 @@ impl<I: FileIndex, S: Fetch> Opened for OpenFile<I, S> {
         which: Which<'_>,
         reading: Reading<'_>,
     ) -> Result<Bytes<'a>, Error<I::Fault>> {
-        if reading.is_checked {
-            return self.checked(position, which).await;
+        let (index, source) = (&self.index, &self.source);
+        match which {
+            _ if reading.is_checked => self.checked(position, which).await,
+            Which::Whole => index.read(source, position, reading.work).await,
+            Which::Range(range) => index.read_range(source, position, range).await,
+            Which::Runs(runs) => {
+                let (at, len) = (runs.offset(), runs.nbytes());
+                let read = async |at: u64, out: &mut [u8]| index.read_into(source, position, at, out).await;
+                gathered(runs, read, |source| Error::Io { at, len, source }).await.map(Bytes::Owned)
+            }
         }
-        self.plain(position, which, reading.work).await
     }
 
     async fn values_into(

@@ -21,6 +21,7 @@ mod open;
 mod reader;
 
 use std::borrow::Cow;
+use std::fmt::{Debug, Display};
 use std::future::Future;
 use std::ops::Range;
 
@@ -33,7 +34,7 @@ pub use self::file::{OpenFile, view_of_source};
 pub use self::key::TensorKey;
 pub use self::reader::{Checked, Reader};
 use crate::claims::{Claims, Wanted};
-use crate::error::{AnyError, Error, Fault};
+use crate::error::{AnyError, CommonFault, Error, Fault};
 use crate::execution::Execution;
 use crate::plan::{Slice, TensorSlice};
 use crate::report::{Report, VerifyLevel};
@@ -62,8 +63,8 @@ impl Reading<'_> {
 ///
 /// A tensor is named by its position. The files of a set are numbered as in [`Claims::observe`]; a single file is number 0.
 pub trait Opened {
-    /// The rules of the format.
-    type Fault: Fault;
+    /// The rules of the format, or of any.
+    type Fault: From<CommonFault> + Debug + Display + 'static;
 
     /// The format's own metadata, typed.
     type Metadata<'a>
@@ -202,7 +203,7 @@ pub trait Opened {
 }
 
 /// An open model that is never waited for: what [`Reader`] needs beyond [`Opened`].
-pub trait OpenedNow: Opened {
+pub trait OpenedNow: Opened<Fault: Fault> {
     /// Opens the file that has a tensor, so that threads which ask for it at once wait for the one that opens it. An error is remembered,
     /// and returned when the tensor is read.
     fn prepare(&self, position: usize);
@@ -243,16 +244,6 @@ async fn tensor<'a, T: Opened>(
         }
         view => view,
     }
-}
-
-/// A range of the bytes of a tensor's values.
-async fn range<'a, T: Opened>(
-    opened: &'a T,
-    position: usize,
-    range: Range<u64>,
-    reading: Reading<'_>,
-) -> Result<Bytes<'a>, Error<T::Fault>> {
-    opened.values(position, Which::Range(range), reading).await
 }
 
 /// A part of a tensor, by a slice of each dimension.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tensor_core::{Bytes, TensorView};
 
-use super::{OpenFile, Opened, OpenedNow, Reading, TensorKey, position_of, range, slice, tensor};
+use super::{OpenFile, Opened, OpenedNow, Reading, TensorKey, Which, position_of, slice, tensor};
 use crate::error::{CommonFault, Error, Part};
 use crate::execution::Execution;
 use crate::fetch::{now, now_or_never};
@@ -56,7 +56,7 @@ impl<T: OpenedNow> Reader<T> {
     /// # Errors
     /// As [`tensor`](Self::tensor); [`Error::OutOfRange`] if the tensor has fewer bytes.
     pub fn read_range(&self, key: impl TensorKey, bytes: Range<u64>) -> Result<Bytes<'_>, Error<T::Fault>> {
-        self.read(key, |position| range(&self.0, position, bytes, Reading::PLAIN))
+        self.read(key, |position| self.0.values(position, Which::Range(bytes), Reading::PLAIN))
     }
 
     /// A part of a tensor, by a slice of each dimension: borrowed from a source in memory if its values are contiguous, else read, with little of
@@ -152,7 +152,7 @@ impl<'a, T: OpenedNow> Checked<'a, T> {
     /// # Errors
     /// As [`tensor`](Self::tensor); [`Error::OutOfRange`] if the tensor has fewer bytes.
     pub fn read_range(self, key: impl TensorKey, bytes: Range<u64>) -> Result<Bytes<'a>, Error<T::Fault>> {
-        self.0.read(key, |position| range(&self.0.0, position, bytes, Reading::CHECKED))
+        self.0.read(key, |position| self.0.0.values(position, Which::Range(bytes), Reading::CHECKED))
     }
 
     /// A part of a tensor, by a slice of each dimension. If the file has digests of pages, only the pages that the slice touches are read.

@@ -54,11 +54,10 @@ pub(super) struct Known<'a, I, S> {
 
 impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
     /// Opens the set whose index is the file `index` of `files`.
-    pub(super) async fn from_files(
-        files: F,
-        index: &str,
-        settings: &OpenSettings,
-    ) -> Result<Self, MapError<M>> {
+    ///
+    /// # Errors
+    /// If the index cannot be read or breaks a rule.
+    pub async fn from_files(files: F, index: &str, settings: &OpenSettings) -> Result<Self, MapError<M>> {
         let failed = |source| Error::Open { path: index.to_owned(), source };
         let source = files.fetch_file(index).await.map_err(failed)?;
         let prefix = index.rfind('/').and_then(|at| index.get(..=at)).unwrap_or_default();
@@ -84,7 +83,8 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
     }
 
     /// A set whose index is known; reads nothing.
-    pub(super) fn with_index(map: Arc<M>, files: F, settings: OpenSettings) -> Self {
+    #[must_use]
+    pub fn with_index(map: Arc<M>, files: F, settings: OpenSettings) -> Self {
         let shards = Parts::new(map.shard_count());
         Self { map, files, prefix: String::new(), settings, shards, name: None }
     }

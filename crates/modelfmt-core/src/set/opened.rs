@@ -189,7 +189,7 @@ impl<M: ShardMap, F: FetchFiles> Opened for OpenSet<M, F> {
             return self.checked(&known, info, position, which).await;
         }
         let read = match known.place {
-            Place::Listed(there) => known.shard.plain(there, which, reading.work).await,
+            Place::Listed(there) => known.shard.values(there, which, reading).await,
             Place::Bytes(extent) => self.plain_bytes(&known, extent, position, which).await,
         };
         read.map_err(|error| self.within(known.number, error))

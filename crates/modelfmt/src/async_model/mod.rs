@@ -3,25 +3,29 @@
 mod proved;
 
 use std::fmt;
-use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
+#[cfg(feature = "gguf")]
+use std::sync::Arc;
 
 use modelfmt_core::load::{LoadOptions, Loaded};
 use modelfmt_core::plan::{Pick, Slice, TensorSlice};
-use modelfmt_core::value::Object;
+use modelfmt_core::read::Opened as _;
+use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{
-    AnyError, AsyncReader, Bytes, Execution, Fetch, FetchFiles, OpenFile, OpenSet, Report, TensorInfo,
-    TensorKey, TensorView, VerifyLevel,
-    author::{FileIndex, Opened as _, ShardMap},
+    AnyError, AsyncReader, Bytes, Execution, Fetch as _, FetchFiles, Location, Report, TensorInfo, TensorKey,
+    TensorView, VerifyLevel,
 };
+#[cfg(feature = "gguf")]
+use modelfmt_core::{OpenFile, OpenSet};
 
-use self::proved::Proved;
-#[cfg(feature = "apr2")]
-use crate::apr2;
+use self::proved::{Proved, ProvedFile};
 use crate::error::{Error, Result};
 use crate::formats::Format;
+use crate::formats::open_any::OpenAny;
+#[cfg(any(feature = "aero", feature = "gguf"))]
 use crate::formats::own_options;
+use crate::model::list_index;
 use crate::open::OpenOptions;
 use crate::pin::Pin;
 use crate::unrecognized::{self, Stranger};
@@ -57,86 +61,16 @@ use crate::unrecognized::{self, Stranger};
 /// ```
 pub struct AsyncModel<F: FetchFiles> {
     name: String,
-    format: Format,
-    opened: Opened<Proved<F>>,
-    /// Whether a pin proves everything that is read.
-    is_proved: bool,
-}
-
-/// The reader of a format.
-#[allow(
-    clippy::large_enum_variant,
-    reason = "clippy takes a file, whose type is the caller's, for nothing; a model has one of these"
-)]
-enum Opened<F: FetchFiles> {
-    #[cfg(feature = "aero")]
-    Aero(aero::AsyncReader<F::File>),
-    #[cfg(feature = "aero")]
-    PinnedAero(aero::AsyncReader<modelfmt_core::proof::AsyncVerifiedSource<F::File, aero::HeadProof>>),
-    #[cfg(feature = "aero")]
-    AeroSet(aero::AsyncSetReader<F>),
-    #[cfg(feature = "mag")]
-    Mag(mag::AsyncReader<F::File>),
-    #[cfg(feature = "oinf")]
-    Oinf(oinf::AsyncReader<F::File>),
-    #[cfg(feature = "apr2")]
-    Apr2(apr2::AsyncReader<F::File>),
-    #[cfg(feature = "apr2")]
-    Apr2Set(apr2::AsyncSetReader<F>),
-    #[cfg(feature = "apr")]
-    Apr(apr::AsyncReader<F::File>),
-    #[cfg(feature = "apr")]
-    Aprn(apr::v1::AsyncReader<F::File>),
-    #[cfg(feature = "safetensors")]
-    Safetensors(modelfmt_safetensors::AsyncReader<F::File>),
-    #[cfg(feature = "safetensors")]
-    SafetensorsSet(modelfmt_safetensors::AsyncSetReader<F>),
-    #[cfg(feature = "gguf")]
-    Gguf(modelfmt_gguf::AsyncReader<F::File>),
-    #[cfg(feature = "gguf")]
-    GgufSet(modelfmt_gguf::AsyncSetReader<F>),
-}
-
-/// The same for each reader, of files and of sets, if they differ.
-macro_rules! each {
-    ($model:expr, $reader:ident => $do:expr) => {
-        each!($model, $reader => $do, $do)
-    };
-    ($model:expr, $reader:ident => $of_file:expr, $of_set:expr) => {
-        match &$model.opened {
-            #[cfg(feature = "aero")]
-            Opened::Aero($reader) => $of_file,
-            #[cfg(feature = "aero")]
-            Opened::PinnedAero($reader) => $of_file,
-            #[cfg(feature = "aero")]
-            Opened::AeroSet($reader) => $of_set,
-            #[cfg(feature = "mag")]
-            Opened::Mag($reader) => $of_file,
-            #[cfg(feature = "oinf")]
-            Opened::Oinf($reader) => $of_file,
-            #[cfg(feature = "apr2")]
-            Opened::Apr2($reader) => $of_file,
-            #[cfg(feature = "apr2")]
-            Opened::Apr2Set($reader) => $of_set,
-            #[cfg(feature = "apr")]
-            Opened::Apr($reader) => $of_file,
-            #[cfg(feature = "apr")]
-            Opened::Aprn($reader) => $of_file,
-            #[cfg(feature = "safetensors")]
-            Opened::Safetensors($reader) => $of_file,
-            #[cfg(feature = "safetensors")]
-            Opened::SafetensorsSet($reader) => $of_set,
-            #[cfg(feature = "gguf")]
-            Opened::Gguf($reader) => $of_file,
-            #[cfg(feature = "gguf")]
-            Opened::GgufSet($reader) => $of_set,
-        }
-    };
+    /// What it must be, if it was opened so.
+    pin: Option<Pin>,
+    /// The length of the index, if it is a set that has one.
+    index_len: Option<u64>,
+    reader: AsyncReader<OpenAny<Proved<F>>>,
 }
 
 impl<F: FetchFiles> fmt::Debug for AsyncModel<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "AsyncModel({:?}, {})", self.name, self.format)
+        write!(f, "AsyncModel({:?}, {})", self.name, self.format())
     }
 }
 
@@ -183,103 +117,46 @@ impl OpenOptions {
         }
         #[cfg(feature = "seal")]
         self.check_sealable(&path(), format)?;
+        let index_len = format.is_set().then(|| file.size());
         let opened = self.opened(files, name, file, format).await;
         let opened = opened.map_err(|error| Error::file(path(), error))?;
-        let format = match &opened {
-            #[cfg(feature = "gguf")]
-            Opened::GgufSet(_) => Format::GgufSharded,
-            _ => format,
-        };
+        let format = opened.format();
         if let Some(pin) = self.pin {
             crate::pin::open::check(&path(), format, pin)?; // that it is one of a split shows its index
         }
-        Ok(AsyncModel { name: name.to_owned(), format, opened, is_proved: self.pin.is_some() })
+        Ok(AsyncModel { name: name.to_owned(), pin: self.pin, index_len, reader: AsyncReader::new(opened) })
     }
 
-    #[allow(unused_variables, reason = "with no set switched on there are no other files")]
     async fn opened<F: FetchFiles>(
         &self,
-        files: F,
+        files: Proved<F>,
         name: &str,
-        file: F::File,
+        file: ProvedFile<F::File>,
         format: Format,
-    ) -> std::result::Result<Opened<F>, AnyError> {
-        let opened = match format {
-            #[cfg(feature = "aero")]
-            Format::Aero => match self.pin {
-                Some(Pin::Aero(hash)) => {
-                    let options = own_options::<aero::Index>(self);
-                    Opened::PinnedAero(aero::open_pinned_async(file, hash, &options).await?)
-                }
-                _ => Opened::Aero(reader(self, file).await?),
-            },
-            #[cfg(feature = "aero")]
-            Format::AeroSet => Opened::AeroSet(set::<aero::SetIndex, _>(self, files, name).await?),
-            #[cfg(feature = "mag")]
-            Format::Mag => Opened::Mag(reader(self, file).await?),
-            #[cfg(feature = "oinf")]
-            Format::Oinf => Opened::Oinf(reader(self, file).await?),
-            #[cfg(feature = "apr2")]
-            Format::Apr2 | Format::Apr1 => Opened::Apr2(reader(self, file).await?),
-            #[cfg(feature = "apr2")]
-            Format::Apr2Sharded => Opened::Apr2Set(set::<apr2::SetIndex, _>(self, files, name).await?),
-            #[cfg(feature = "apr")]
-            Format::Apr => Opened::Apr(reader(self, file).await?),
-            #[cfg(feature = "apr")]
-            Format::Aprn => Opened::Aprn(reader(self, file).await?),
-            #[cfg(feature = "safetensors")]
-            Format::Safetensors => Opened::Safetensors(reader(self, file).await?),
-            #[cfg(feature = "safetensors")]
-            Format::SafetensorsSharded => {
-                let set = set::<modelfmt_safetensors::SetIndex, _>(self, files, name);
-                Opened::SafetensorsSet(set.await?)
+    ) -> std::result::Result<OpenAny<Proved<F>>, AnyError> {
+        #[cfg(feature = "aero")]
+        if let Some(Pin::Aero(hash)) = self.pin {
+            let limits = own_options::<aero::Index>(self).settings().limits_ref().clone();
+            let file = file.by_head(hash, &limits).await?;
+            let opened = OpenAny::open(format, file, files, name, self).await?;
+            if let OpenAny::Aero(opened) = &opened {
+                opened.source().learn(opened.index());
             }
-            #[cfg(feature = "gguf")]
-            Format::Gguf => self.opened_gguf(files, name, file).await?,
-            #[allow(unreachable_patterns, reason = "with all formats switched on there is no other")]
-            _ => {
-                let why = format!("{format} is not read from files that are waited for; open it with Model");
-                let source = io::Error::new(io::ErrorKind::Unsupported, why);
-                return Err(AnyError::Io { at: 0, len: 0, source });
-            }
-        };
-        Ok(opened)
-    }
-
-    /// Opens one file; if it is one of a split, the split.
-    #[cfg(feature = "gguf")]
-    async fn opened_gguf<F: FetchFiles>(
-        &self,
-        files: F,
-        name: &str,
-        file: F::File,
-    ) -> std::result::Result<Opened<F>, AnyError> {
-        let reader = reader::<modelfmt_gguf::Index, _>(self, file).await?;
-        if !reader.index().is_split() {
-            return Ok(Opened::Gguf(reader));
+            return Ok(opened);
         }
-        let options = own_options::<modelfmt_gguf::Index>(self);
-        let first = modelfmt_gguf::Index::clone(reader.index());
-        let split = modelfmt_gguf::SetIndex::read_others(first, name, &files, options.settings()).await?;
-        let set = modelfmt_gguf::AsyncSetReader::with_index(std::sync::Arc::new(split), files, &options);
-        Ok(Opened::GgufSet(set))
+        #[cfg(feature = "gguf")]
+        if format == Format::Gguf {
+            let settings = own_options::<modelfmt_gguf::Index>(self).settings().clone();
+            let first: OpenFile<modelfmt_gguf::Index, _> = OpenFile::open(file, &settings).await?;
+            if !first.index().is_split() {
+                return Ok(OpenAny::Gguf(first));
+            }
+            let first = modelfmt_gguf::Index::clone(first.index());
+            let split = modelfmt_gguf::SetIndex::read_others(first, name, &files, &settings).await?;
+            return Ok(OpenAny::GgufSharded(OpenSet::with_index(Arc::new(split), files, settings)));
+        }
+        OpenAny::open(format, file, files, name, self).await
     }
-}
-
-async fn reader<I: FileIndex, S: Fetch>(
-    options: &OpenOptions,
-    source: S,
-) -> std::result::Result<AsyncReader<OpenFile<I, S>>, modelfmt_core::Error<I::Fault>> {
-    own_options::<I>(options).open_async(source).await
-}
-
-#[allow(dead_code, reason = "with no set switched on none is opened")]
-async fn set<M: ShardMap, F: FetchFiles>(
-    options: &OpenOptions,
-    files: F,
-    name: &str,
-) -> std::result::Result<AsyncReader<OpenSet<M, F>>, AnyError> {
-    Ok(AsyncReader::<OpenSet<M, F>>::from_files_with(files, name, &own_options::<M::Index>(options)).await?)
 }
 
 impl<F: FetchFiles> AsyncModel<F> {
@@ -299,14 +176,38 @@ impl<F: FetchFiles> AsyncModel<F> {
 
     /// Its format.
     #[must_use]
-    pub const fn format(&self) -> Format {
-        self.format
+    pub fn format(&self) -> Format {
+        self.reader.format()
+    }
+
+    /// The version that the file states, such as `0.1`; `None` for formats without.
+    #[must_use]
+    pub fn version(&self) -> Option<String> {
+        self.reader.version_text()
+    }
+
+    /// Its pin, if it was [opened with one](OpenOptions::pin): everything that is read is checked against it.
+    #[must_use]
+    pub const fn pin(&self) -> Option<Pin> {
+        self.pin
+    }
+
+    /// The size in bytes; for a set, the size of all its files together. A file of a set that cannot be opened counts nothing, unless the index
+    /// states its size.
+    pub async fn file_size(&self) -> u64 {
+        self.reader.file_size().await
+    }
+
+    /// The files of a set beside its index, as the index names them; none of a single file.
+    #[must_use]
+    pub fn file_paths(&self) -> Vec<String> {
+        self.reader.file_paths()
     }
 
     /// The number of tensors.
     #[must_use]
     pub fn tensor_count(&self) -> usize {
-        each!(self, reader => reader.tensors().len(), reader.index().tensor_count())
+        self.reader.tensor_count()
     }
 
     /// The tensors, in file order. If the index of a set has only their names, this opens every file.
@@ -314,7 +215,40 @@ impl<F: FetchFiles> AsyncModel<F> {
     /// # Errors
     /// [`Error::File`] if a file of a set is missing or broken.
     pub async fn tensors(&self) -> Result<Vec<TensorInfo<'_>>> {
-        each!(self, reader => Ok(reader.tensors().iter().collect()), self.named(reader.tensors().await))
+        let mut all = Vec::new();
+        for position in 0..self.tensor_count() {
+            all.push(self.info(position).await?);
+        }
+        Ok(all)
+    }
+
+    /// A tensor without its values. If the index of a set has only its name, this opens its file.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if there is none at that position, or its file is missing or broken.
+    pub async fn info(&self, key: impl TensorKey) -> Result<TensorInfo<'_>> {
+        let position = self.position(key)?;
+        self.named(self.reader.info(position).await)
+    }
+
+    /// Where a tensor's values are. A set may have to open one of its files to know.
+    ///
+    /// # Errors
+    /// As [`info`](Self::info).
+    pub async fn location(&self, key: impl TensorKey) -> Result<Location> {
+        let position = self.position(key)?;
+        self.named(self.reader.location(position).await)
+    }
+
+    /// Makes sure that every tensor can be listed: opens the files of a set whose tensors its index does not describe.
+    ///
+    /// # Errors
+    /// [`Error::File`] for the first tensor whose file is missing or broken.
+    pub async fn open_all(&self) -> Result<()> {
+        for position in 0..self.tensor_count() {
+            self.info(position).await?;
+        }
+        Ok(())
     }
 
     /// The position of the tensor of that name.
@@ -331,7 +265,7 @@ impl<F: FetchFiles> AsyncModel<F> {
     /// As [`Model::tensor`](crate::Model::tensor).
     pub async fn tensor(&self, key: impl TensorKey) -> Result<TensorView<'_>> {
         let position = self.position(key)?;
-        each!(self, reader => self.named(reader.tensor(position).await))
+        self.named(self.reader.tensor(position).await)
     }
 
     /// A range of the bytes of a tensor's values, without the rest of them.
@@ -340,7 +274,7 @@ impl<F: FetchFiles> AsyncModel<F> {
     /// As [`Model::read_range`](crate::Model::read_range).
     pub async fn read_range(&self, key: impl TensorKey, range: Range<u64>) -> Result<Bytes<'_>> {
         let position = self.position(key)?;
-        each!(self, reader => self.named(reader.read_range(position, range).await))
+        self.named(self.reader.read_range(position, range).await)
     }
 
     /// A part of a tensor, with little of the rest of it.
@@ -349,7 +283,16 @@ impl<F: FetchFiles> AsyncModel<F> {
     /// As [`Model::slice`](crate::Model::slice).
     pub async fn slice(&self, key: impl TensorKey, slice: &Slice) -> Result<TensorSlice<'_>> {
         let position = self.position(key)?;
-        each!(self, reader => self.named(reader.slice(position, slice).await))
+        self.named(self.reader.slice(position, slice).await)
+    }
+
+    /// Fills `out` with a tensor's values from byte `offset` on, in memory of your own.
+    ///
+    /// # Errors
+    /// As [`Model::read_into`](crate::Model::read_into).
+    pub async fn read_into(&self, key: impl TensorKey, offset: u64, out: &mut [u8]) -> Result<()> {
+        let position = self.position(key)?;
+        self.named(self.reader.read_into(position, offset, out).await)
     }
 
     /// The same reads, checked by what the file says about its bytes.
@@ -370,9 +313,9 @@ impl<F: FetchFiles> AsyncModel<F> {
         options: &LoadOptions,
         work: &Execution<'_>,
     ) -> Result<Loaded> {
-        let loaded = each!(self, reader => self.named(reader.load_into(picks, buffers, options, work).await));
+        let loaded = self.named(self.reader.load_into(picks, buffers, options, work).await);
         loaded.map(|mut loaded| {
-            if self.is_proved {
+            if self.pin.is_some() {
                 loaded.unverified = 0;
             }
             loaded
@@ -384,22 +327,42 @@ impl<F: FetchFiles> AsyncModel<F> {
     /// # Errors
     /// [`Error::File`] if it cannot be read or does not decode.
     pub async fn flat_metadata(&self) -> Result<Object> {
-        each!(self, reader => self.named(reader.flat_metadata().await))
+        self.named(self.reader.flat_metadata().await)
+    }
+
+    /// The metadata of the format, as the tree that `inspect --json` prints.
+    ///
+    /// # Errors
+    /// As [`flat_metadata`](Self::flat_metadata).
+    pub async fn metadata(&self) -> Result<Value> {
+        self.named(self.reader.metadata().await)
+    }
+
+    /// What only this format has (chunks, size variables, checksum, flags, files), as `inspect --json` prints it.
+    ///
+    /// # Errors
+    /// As [`flat_metadata`](Self::flat_metadata).
+    pub async fn details(&self) -> Result<Value> {
+        let mut details = self.named(self.reader.details().await)?;
+        if let Some(len) = self.index_len {
+            list_index(&mut details, self.name.rsplit('/').next().unwrap_or(&self.name), len);
+        }
+        Ok(details.into())
     }
 
     /// Checks the model; of a set, all of its files.
     pub async fn verify(&self, level: VerifyLevel) -> Report {
-        each!(self, reader => reader.verify(level).await)
+        self.reader.verify(level).await
     }
 
     /// As [`verify`](Self::verify), with progress.
     pub async fn verify_with(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {
-        each!(self, reader => reader.verify_with(level, work).await)
+        self.reader.verify_with(level, work).await
     }
 
     /// The position of a tensor, which is named or has that position.
     fn position(&self, key: impl TensorKey) -> Result<usize> {
-        let found = key.position(|name| each!(self, reader => reader.find(name)));
+        let found = key.position(|name| self.reader.find(name));
         found.map_err(|name| {
             let path = PathBuf::from(&self.name);
             Error::NoSuchTensor { path, name: name.to_owned(), nearest: None }
@@ -407,8 +370,8 @@ impl<F: FetchFiles> AsyncModel<F> {
     }
 
     /// Names the model in an error.
-    fn named<T, E: Into<AnyError>>(&self, result: std::result::Result<T, E>) -> Result<T> {
-        result.map_err(|error| Error::file(PathBuf::from(&self.name), error.into()))
+    fn named<T>(&self, result: std::result::Result<T, AnyError>) -> Result<T> {
+        result.map_err(|error| Error::file(PathBuf::from(&self.name), self.reader.named(error)))
     }
 }
 
@@ -436,7 +399,7 @@ impl<'a, F: FetchFiles> AsyncCheckedModel<'a, F> {
     /// As [`CheckedModel::tensor`](crate::CheckedModel::tensor).
     pub async fn tensor(self, key: impl TensorKey) -> Result<TensorView<'a>> {
         let position = self.0.position(key)?;
-        each!(self.0, reader => self.0.named(reader.checked().tensor(position).await))
+        self.0.named(self.0.reader.checked().tensor(position).await)
     }
 
     /// A range of the bytes of a tensor's values.
@@ -445,7 +408,7 @@ impl<'a, F: FetchFiles> AsyncCheckedModel<'a, F> {
     /// As [`CheckedModel::read_range`](crate::CheckedModel::read_range).
     pub async fn read_range(self, key: impl TensorKey, range: Range<u64>) -> Result<Bytes<'a>> {
         let position = self.0.position(key)?;
-        each!(self.0, reader => self.0.named(reader.checked().read_range(position, range).await))
+        self.0.named(self.0.reader.checked().read_range(position, range).await)
     }
 
     /// A part of a tensor; where its file has digests of pages, checked by those of the pages that the slice touches.
@@ -454,6 +417,6 @@ impl<'a, F: FetchFiles> AsyncCheckedModel<'a, F> {
     /// As [`CheckedModel::slice`](crate::CheckedModel::slice).
     pub async fn slice(self, key: impl TensorKey, slice: &Slice) -> Result<TensorSlice<'a>> {
         let position = self.0.position(key)?;
-        each!(self.0, reader => self.0.named(reader.checked().slice(position, slice).await))
+        self.0.named(self.0.reader.checked().slice(position, slice).await)
     }
 }

@@ -2,10 +2,14 @@
 
 use std::io;
 use std::ops::Range;
+#[cfg(feature = "aero")]
+use std::sync::Arc;
 
 use modelfmt_core::author::{Scan, ScanError};
 use modelfmt_core::proof::{AsyncVerifiedSource, HashProof, OutboardProof};
 use modelfmt_core::source::FileId;
+#[cfg(feature = "aero")]
+use modelfmt_core::{AnyError, Limits};
 use modelfmt_core::{Bytes, Execution, Fetch, FetchFiles};
 
 /// Files. The one called `name` must have the hash, if there is one; each read of it is checked.
@@ -20,6 +24,8 @@ pub(super) enum ProvedFile<S> {
     Plain(S),
     ByOutboard(AsyncVerifiedSource<S, OutboardProof<S>>),
     ByHash(AsyncVerifiedSource<S, HashProof>),
+    #[cfg(feature = "aero")]
+    ByHead(AsyncVerifiedSource<S, aero::HeadProof>),
 }
 
 /// The outboard is there and cannot be read.
@@ -57,12 +63,31 @@ impl<F: FetchFiles> FetchFiles for Proved<F> {
     }
 }
 
+#[cfg(feature = "aero")]
+impl<S: Fetch> ProvedFile<S> {
+    /// An AERO file that nothing proves yet, by the hash of its head.
+    pub(super) async fn by_head(self, hash: [u8; 32], limits: &Limits) -> Result<Self, AnyError> {
+        let Self::Plain(file) = self else { return Ok(self) };
+        let proof = aero::HeadProof::new(&file, hash, limits).await?;
+        Ok(Self::ByHead(AsyncVerifiedSource::new(file, proof)))
+    }
+
+    /// What the index says of the digests of the rest, once it is proved by the head.
+    pub(super) fn learn(&self, index: &Arc<aero::Index>) {
+        if let Self::ByHead(file) = self {
+            file.proof().learn(index);
+        }
+    }
+}
+
 impl<S: Fetch> Fetch for ProvedFile<S> {
     fn size(&self) -> u64 {
         match self {
             Self::Plain(file) => file.size(),
             Self::ByOutboard(file) => file.size(),
             Self::ByHash(file) => file.size(),
+            #[cfg(feature = "aero")]
+            Self::ByHead(file) => file.size(),
         }
     }
 
@@ -71,6 +96,8 @@ impl<S: Fetch> Fetch for ProvedFile<S> {
             Self::Plain(file) => file.fetch(range).await,
             Self::ByOutboard(file) => file.fetch(range).await,
             Self::ByHash(file) => file.fetch(range).await,
+            #[cfg(feature = "aero")]
+            Self::ByHead(file) => file.fetch(range).await,
         }
     }
 
@@ -79,20 +106,22 @@ impl<S: Fetch> Fetch for ProvedFile<S> {
             Self::Plain(file) => file.fetch_into(offset, out).await,
             Self::ByOutboard(file) => file.fetch_into(offset, out).await,
             Self::ByHash(file) => file.fetch_into(offset, out).await,
+            #[cfg(feature = "aero")]
+            Self::ByHead(file) => file.fetch_into(offset, out).await,
         }
     }
 
     fn memory(&self) -> Option<&[u8]> {
         match self {
             Self::Plain(file) => file.memory(),
-            Self::ByOutboard(_) | Self::ByHash(_) => None,
+            _ => None,
         }
     }
 
     fn file_id(&self) -> Option<FileId> {
         match self {
             Self::Plain(file) => file.file_id(),
-            Self::ByOutboard(_) | Self::ByHash(_) => None,
+            _ => None,
         }
     }
 
@@ -106,6 +135,8 @@ impl<S: Fetch> Fetch for ProvedFile<S> {
             Self::Plain(file) => file.scan(scan, work, take).await,
             Self::ByOutboard(file) => file.scan(scan, work, take).await,
             Self::ByHash(file) => file.scan(scan, work, take).await,
+            #[cfg(feature = "aero")]
+            Self::ByHead(file) => file.scan(scan, work, take).await,
         }
     }
 }

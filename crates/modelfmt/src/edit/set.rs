@@ -318,7 +318,7 @@ impl File<'_> {
     fn open(&self, source: BoxSource) -> Result<Box<dyn Opened>> {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let (files, options) = (shared_files(Folder::containing(&self.path)), OpenOptions::new());
-        let opened = (self.set.open)(ToOpen { source, name, files, options: &options });
+        let opened = self.set.file.open_listed(ToOpen { source, name, files, options: &options });
         opened.map_err(|error| Error::file(self.path.clone(), error))
     }
 

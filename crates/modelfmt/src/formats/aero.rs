@@ -17,7 +17,7 @@ pub(super) static AERO: Entry = Entry {
     choices: CHOICES,
     driver: driver!(
         "aero",
-        on::open,
+        open: Some(on::open),
         write: super::entry::Write::File(on::write),
         losses: Some(on::losses),
         unreadable: Some(on::unreadable),
@@ -42,7 +42,7 @@ pub(super) static AEROSET: Entry = Entry {
     choices: CHOICES,
     driver: driver!(
         "aero",
-        on::open_set,
+        open: Some(on::open_set),
         write: super::entry::Write::Set(on::plan_set),
         losses: Some(on::losses),
         unreadable: Some(on::unreadable),
@@ -106,7 +106,7 @@ mod on {
 
     /// Opens one file.
     pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
-        let Some(Pin::Aero(hash)) = opened.options.pin else { return opened.open_file::<Index>() };
+        let Some(Pin::Aero(hash)) = opened.options.pin else { return Format::Aero.open_listed(opened) };
         let reader = aero::open_pinned(opened.source, hash, &own_options::<Index>(opened.options))?;
         let index = std::sync::Arc::clone(reader.index());
         let source: BoxSource = Box::new(reader.into_source());
@@ -125,7 +125,7 @@ mod on {
             let index = SetIndex::parse(&text, limits)?;
             opened.files = shared_files(VerifiedFiles::new(&index, opened.files));
         }
-        opened.open_set::<SetIndex>()
+        Format::AeroSet.open_listed(opened)
     }
 
     /// The reader of a source that is an AERO file.
@@ -363,7 +363,6 @@ mod on {
     /// The first file lists all tensors.
     pub(super) const EDIT_SET: EditSet = EditSet {
         file: Format::Aero,
-        open,
         first_has_metadata: true,
         index: Some(edit_index),
         digest: Some(sha256),

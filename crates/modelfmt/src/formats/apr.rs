@@ -32,7 +32,6 @@ pub(super) static APR: Entry = Entry {
     choices: &[Choice::ModelName, Choice::Architecture, Choice::ModelType, Choice::Reserve],
     driver: driver!(
         "apr",
-        on::open,
         write: super::entry::Write::File(on::write),
         unreadable: Some(on::unreadable),
         edit: Some(on::edit)
@@ -64,7 +63,7 @@ pub(super) static APRN: Entry = Entry {
         ),
     },
     choices: &[],
-    driver: driver!("apr", on::open_v1),
+    driver: driver!("apr"),
 };
 
 const NUMBERS: &[DType] = &[I8, U8, I32, I64, F16, BF16, F32, F64];
@@ -81,25 +80,15 @@ pub(super) fn is_header(first: &[u8]) -> bool {
 #[cfg(feature = "apr")]
 mod on {
     use apr::{Flags, Metadata, Plan, WriteOptions};
+    use modelfmt_core::Execution;
     use modelfmt_core::edit::NewFile;
     use modelfmt_core::source::BoxSource;
     use modelfmt_core::value::Object;
     use modelfmt_core::write::{Sink, TensorData};
-    use modelfmt_core::{AnyError, Execution};
 
     use crate::formats::change::{Change, EditFault, NewValue};
-    use crate::formats::entry::{Job, JobError, Opened, ToOpen, reader_of};
+    use crate::formats::entry::{Job, JobError, Opened, reader_of};
     use crate::formats::merged::readers;
-
-    /// Opens one file.
-    pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
-        opened.open_file::<apr::Index>()
-    }
-
-    /// Opens a file of the first generation.
-    pub(super) fn open_v1(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
-        opened.open_file::<apr::v1::Index>()
-    }
 
     pub(super) fn write(
         job: &Job<'_>,

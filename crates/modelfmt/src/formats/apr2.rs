@@ -17,7 +17,7 @@ pub(super) static APR2: Entry = Entry {
     versions: VERSIONS,
     capabilities: CAPABILITIES,
     choices: CHOICES,
-    driver: driver!("apr2", on::open, write: super::entry::Write::File(on::write), edit: Some(on::edit), same: Some(on::same), pin: Some(on::pin)),
+    driver: driver!("apr2", write: super::entry::Write::File(on::write), edit: Some(on::edit), same: Some(on::same), pin: Some(on::pin)),
 };
 
 pub(super) static APR2_SHARDED: Entry = Entry {
@@ -36,7 +36,6 @@ pub(super) static APR2_SHARDED: Entry = Entry {
     choices: CHOICES,
     driver: driver!(
         "apr2",
-        on::open_set,
         write: super::entry::Write::Set(on::plan_set),
         pin: Some(on::pin),
         same: Some(on::same),
@@ -59,7 +58,7 @@ pub(super) static APR1: Entry = Entry {
         ..CAPABILITIES
     },
     choices: &[],
-    driver: driver!("apr2", on::open),
+    driver: driver!("apr2"),
 };
 
 const VERSIONS: &[Version] = &[Version::only(&["2.0", "2"])];
@@ -107,21 +106,11 @@ mod on {
     use crate::convert::options::ConvertOptions;
     use crate::formats::Format;
     use crate::formats::change::{Change, EditFault, NewValue};
-    use crate::formats::entry::{EditSet, Job, JobError, Opened, ToOpen, reader_of};
+    use crate::formats::entry::{EditSet, Job, JobError, Opened, reader_of};
     use crate::formats::listed::{IndexChange, each, unchangeable};
     use crate::formats::merged::readers;
     use crate::formats::set_plan::{self, set_plan};
     use crate::pin::Pin;
-
-    /// Opens one file.
-    pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
-        opened.open_file::<apr2::Index>()
-    }
-
-    /// Opens a set by its index.
-    pub(super) fn open_set(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
-        opened.open_set::<apr2::SetIndex>()
-    }
 
     pub(super) fn write(
         job: &Job<'_>,
@@ -234,7 +223,6 @@ mod on {
 
     pub(super) const EDIT_SET: EditSet = EditSet {
         file: Format::Apr2,
-        open,
         first_has_metadata: true,
         index: Some(edit_manifest),
         digest: Some(shard_crc),

@@ -2,14 +2,15 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::io;
 
 use modelfmt_core::edit::NewFile;
 use modelfmt_core::source::{BoxSource, SharedFiles};
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::write::{AnyWriteError, Sink, TensorData, TensorSpec, WriteError};
 use modelfmt_core::{
-    AnyError, Container, Execution, Fault, OpenSet, Reader, Source,
-    author::{FileIndex, OpenSettings, ShardMap},
+    AnyError, Container, Execution, Fault, Source,
+    author::{FileIndex, OpenSettings},
 };
 
 use super::Format;
@@ -91,7 +92,8 @@ pub(crate) struct IndexJson {
 
 /// How it is read and written.
 pub(crate) struct Driver {
-    pub(crate) open: fn(ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError>,
+    /// How it is opened where that takes more than its [reader](Format::open_listed).
+    pub(crate) open: Option<OpenFn>,
     /// The format that an open file turns out to be of, if it is another.
     pub(crate) found: Option<fn(&dyn Opened) -> Option<Format>>,
     pub(crate) write: Write,
@@ -126,33 +128,31 @@ pub(crate) struct Driver {
 impl Driver {
     /// For a format which is only read.
     #[allow(dead_code, reason = "with no format switched on there is none")]
-    pub(crate) const fn reads(open: fn(ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError>) -> Self {
-        Self {
-            open,
-            found: None,
-            write: Write::Never,
-            first_file: None,
-            losses: None,
-            value: None,
-            quant: None,
-            proves_files: false,
-            pin: None,
-            unreadable: None,
-            edit: None,
-            retyped: None,
-            edit_set: None,
-            same: None,
-        }
-    }
+    pub(crate) const READS: Self = Self {
+        open: None,
+        found: None,
+        write: Write::Never,
+        first_file: None,
+        losses: None,
+        value: None,
+        quant: None,
+        proves_files: false,
+        pin: None,
+        unreadable: None,
+        edit: None,
+        retyped: None,
+        edit_set: None,
+        same: None,
+    };
 }
+
+type OpenFn = fn(ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError>;
 
 /// How a set is edited: each of its files by the editor of their format, its index by this.
 #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no files to edit"))]
 pub(crate) struct EditSet {
     /// The format of its files.
     pub(crate) file: Format,
-    /// Opens one of them by itself.
-    pub(crate) open: fn(ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError>,
     /// Whether the first of them has the metadata of the model; else the index has.
     pub(crate) first_has_metadata: bool,
     /// What becomes of the index, where it is a file by itself.
@@ -161,7 +161,7 @@ pub(crate) struct EditSet {
     pub(crate) digest: Option<DigestOf>,
 }
 
-pub(crate) type DigestOf = fn(&dyn Source, &Execution<'_>) -> std::io::Result<String>;
+pub(crate) type DigestOf = fn(&dyn Source, &Execution<'_>) -> io::Result<String>;
 
 /// Lists what only a file of the same format can hold, and what is lost whatever the target.
 pub(crate) type Losses =
@@ -224,12 +224,12 @@ pub(crate) enum Write {
 type WriteFile = fn(&Job<'_>, &dyn TensorData, &dyn Sink, &Execution<'_>) -> Result<(), JobError>;
 type PlanSet = fn(&Job<'_>, &str) -> Result<Box<dyn SetPlan>, JobError>;
 
-/// The driver, if its feature is on: how the format is opened, and what there is beyond reading.
+/// The driver, if its feature is on: what there is beyond reading.
 macro_rules! driver {
-    ($feature:literal, $open:path $(, $field:ident: $value:expr)*) => {{
+    ($feature:literal $(, $field:ident: $value:expr)*) => {{
         #[cfg(feature = $feature)]
         #[allow(clippy::needless_update, reason = "some formats have all fields")]
-        let driver = Some(super::entry::Driver { $($field: $value,)* ..super::entry::Driver::reads($open) });
+        let driver = Some(super::entry::Driver { $($field: $value,)* ..super::entry::Driver::READS });
         #[cfg(not(feature = $feature))]
         let driver = None;
         driver
@@ -258,26 +258,11 @@ pub(crate) struct ToOpen<'a> {
     pub(crate) options: &'a OpenOptions,
 }
 
-#[allow(dead_code, reason = "with no format switched on nothing is opened")]
-impl ToOpen<'_> {
-    /// Opens it as a file of a format with that format's reader.
-    pub(super) fn open_file<I>(self) -> Result<Box<dyn Opened>, AnyError>
-    where
-        I: FileIndex + Send + Sync + 'static,
-    {
-        let options = own_options::<I>(self.options);
-        Ok(Box::new(options.open_source(self.source)?))
-    }
-
-    /// Opens it as the index of a set with that format's reader.
-    pub(super) fn open_set<M>(self) -> Result<Box<dyn Opened>, AnyError>
-    where
-        M: ShardMap + Send + Sync + 'static,
-        M::Index: Send + Sync + 'static,
-    {
-        let options = own_options::<M::Index>(self.options);
-        Ok(Box::new(Reader::<OpenSet<M, _>>::from_source(&self.source, self.files, &options)?))
-    }
+/// A format that this build does not read.
+#[allow(dead_code, reason = "with all formats switched on there is none")]
+pub(crate) fn not_enabled(format: Format, name: &str) -> AnyError {
+    let source = io::Error::new(io::ErrorKind::Unsupported, format!("this build does not read {format}"));
+    AnyError::Open { path: name.to_owned(), source }
 }
 
 /// The options of a format's own reader; its own default limits, unless the caller has chosen others.

@@ -17,7 +17,7 @@ pub(super) static GGUF: Entry = Entry {
     versions: &[],
     capabilities: CAPABILITIES,
     choices: &[Choice::ShardSize, Choice::Align, Choice::Stringify, Choice::Reserve],
-    driver: driver!("gguf", on::open, found: Some(on::found), write: super::entry::Write::File(on::write), losses: Some(on::losses), value: Some(on::value), edit: Some(on::edit), retyped: Some(on::retyped)),
+    driver: driver!("gguf", open: Some(on::open), found: Some(on::found), write: super::entry::Write::File(on::write), losses: Some(on::losses), value: Some(on::value), edit: Some(on::edit), retyped: Some(on::retyped)),
 };
 
 pub(super) static GGUF_SHARDED: Entry = Entry {
@@ -31,7 +31,7 @@ pub(super) static GGUF_SHARDED: Entry = Entry {
     versions: &[],
     capabilities: Capabilities { format: Format::GgufSharded, ..CAPABILITIES },
     choices: &[Choice::ShardSize, Choice::Align, Choice::Stringify, Choice::Reserve],
-    driver: driver!("gguf", on::open, write: super::entry::Write::Set(on::plan_set), first_file: Some(on::first_file), losses: Some(on::losses), value: Some(on::value), edit_set: Some(on::EDIT_SET)),
+    driver: driver!("gguf", write: super::entry::Write::Set(on::plan_set), first_file: Some(on::first_file), losses: Some(on::losses), value: Some(on::value), edit_set: Some(on::EDIT_SET)),
 };
 
 const CAPABILITIES: Capabilities = Capabilities {
@@ -193,12 +193,7 @@ mod on {
     const SPLIT: &str = "the files of a split say there which of them they are";
 
     pub(super) const EDIT_SET: EditSet =
-        EditSet { file: Format::Gguf, open: open_alone, first_has_metadata: true, index: None, digest: None };
-
-    /// Opens one file, also of a split.
-    fn open_alone(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
-        opened.open_file::<Index>()
-    }
+        EditSet { file: Format::Gguf, first_has_metadata: true, index: None, digest: None };
 
     /// What becomes of a file with other metadata and names.
     pub(super) fn edit(opened: &dyn Opened, change: &Change<'_>) -> Result<NewFile, EditFault> {

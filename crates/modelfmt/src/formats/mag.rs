@@ -30,7 +30,7 @@ pub(super) static MAG: Entry = Entry {
         access: Access::ReadWrite,
     },
     choices: &[Choice::Checksum, Choice::Reserve],
-    driver: driver!("mag", on::open, write: super::entry::Write::File(on::write), edit: Some(on::edit), same: Some(on::same)),
+    driver: driver!("mag", write: super::entry::Write::File(on::write), edit: Some(on::edit), same: Some(on::same)),
 };
 
 /// The versions that are written.
@@ -62,21 +62,16 @@ const NUMBERS: &[DType] = &[Bool, I8, I16, U16, I32, U32, I64, U64, F16, F32];
 #[cfg(feature = "mag")]
 mod on {
     use mag::{Checksum, ManifestOptions, Plan, WriteOptions};
+    use modelfmt_core::Execution;
     use modelfmt_core::edit::NewFile;
     use modelfmt_core::source::BoxSource;
     use modelfmt_core::write::{Sink, TensorData};
-    use modelfmt_core::{AnyError, Execution};
 
     use crate::convert::options::ConvertOptions;
     use crate::convert::options::MagChecksum;
     use crate::formats::change::{Change, EditFault, NewValue};
-    use crate::formats::entry::{Job, JobError, Opened, ToOpen, reader_of};
+    use crate::formats::entry::{Job, JobError, Opened, reader_of};
     use crate::formats::merged::readers;
-
-    /// Opens one file.
-    pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
-        opened.open_file::<mag::Index>()
-    }
 
     pub(super) fn write(
         job: &Job<'_>,

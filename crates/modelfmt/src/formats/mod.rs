@@ -1,7 +1,8 @@
 //! A format is a value: what it is called, how it is detected, what it can hold, how it is opened and written. Everything
 //! else asks these entries.
 //!
-//! Adding a format is a file in this folder and its line in the list below.
+//! Adding a format is a file in this folder and its line in the list below: from the list comes how it is opened, whether its files are waited
+//! for or not.
 
 mod aero;
 mod apr;
@@ -22,23 +23,66 @@ pub(crate) mod listed;
 mod mag;
 pub(crate) mod merged;
 mod oinf;
+pub(crate) mod open_any;
 mod safetensors;
 pub(crate) mod set_plan;
 pub(crate) mod versions;
 
+use modelfmt_core::AnyError;
+#[allow(unused_imports, reason = "with no format switched on nothing is opened")]
+use modelfmt_core::source::SharedFiles;
 use modelfmt_core::value::Value;
 
 pub(crate) use self::detect::MAX_INDEX_JSON;
 pub use self::detect::{PROBE_LEN, UnknownFormat};
-use self::entry::Entry;
 #[allow(unused_imports, reason = "with no format switched on nothing is opened")]
 pub(crate) use self::entry::own_options;
+use self::entry::{Entry, Opened, ToOpen};
 pub(crate) use self::index::{InOrder, Walk};
+#[allow(unused_imports, reason = "with no format switched on nothing is opened")]
+use self::open_any::{File, OpenNow, Set};
 pub use self::versions::{Target, UnknownTarget};
 
-/// The list: from it come [`Format`], [`Format::ALL`] and the entry of each.
-macro_rules! formats {
-    ($($(#[$doc:meta])* $format:ident = $entry:path,)*) => {
+/// The list: each format, its entry, the feature that switches it on, and the index of its files or sets. `$take` is given all of it, behind
+/// what it is told besides.
+macro_rules! all_formats {
+    ($take:ident $($told:tt)*) => {
+        $take! {
+            [$($told)*]
+            /// AERO 0.1.
+            Aero = aero::AERO, "aero": File<::aero::Index>;
+            /// Many AERO files and their index JSON.
+            AeroSet = aero::AEROSET, "aero": Set<::aero::SetIndex>;
+            /// MAG 1, 0.1, 0.2 and 0.3.
+            Mag = mag::MAG, "mag": File<::mag::Index>;
+            /// OINF 1.
+            Oinf = oinf::OINF, "oinf": File<::oinf::Index>;
+            /// APR2 2.0.
+            Apr2 = apr2::APR2, "apr2": File<crate::apr2::Index>;
+            /// Many APR2 files and their manifest JSON.
+            Apr2Sharded = apr2::APR2_SHARDED, "apr2": Set<crate::apr2::SetIndex>;
+            /// APR1; read only.
+            Apr1 = apr2::APR1, "apr2": File<crate::apr2::Index>;
+            /// APR 2.0 as aprender writes it.
+            Apr = apr::APR, "apr": File<::apr::Index>;
+            /// APRN, aprender's classical models; metadata only.
+            Aprn = apr::APRN, "apr": File<::apr::v1::Index>;
+            /// safetensors.
+            Safetensors = safetensors::SAFETENSORS, "safetensors": File<::modelfmt_safetensors::Index>;
+            /// Many safetensors files and their index JSON.
+            SafetensorsSharded = safetensors::SAFETENSORS_SHARDED, "safetensors": Set<::modelfmt_safetensors::SetIndex>;
+            /// GGUF.
+            Gguf = gguf::GGUF, "gguf": File<::modelfmt_gguf::Index>;
+            /// A GGUF model that is split into many files, any of which stands for it.
+            GgufSharded = gguf::GGUF_SHARDED, "gguf": Set<::modelfmt_gguf::SetIndex>;
+        }
+    };
+}
+use all_formats;
+
+/// From the list come [`Format`], [`Format::ALL`], the entry of each, and how each is opened.
+macro_rules! define_format {
+    ([] $($(#[$doc:meta])* $format:ident = $entry:path, $feature:literal: $shape:ident<$index:ty>;)*) => {
         /// A file format, or the form of a model of many files. All are always listed, whatever features are on.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
@@ -55,38 +99,22 @@ macro_rules! formats {
                     $(Self::$format => &$entry,)*
                 }
             }
+
+            /// Opens a file, or a set by its index, as what the list says it is; nothing is waited for.
+            pub(crate) fn open_listed(self, to_open: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
+                match self {
+                    $(
+                        #[cfg(feature = $feature)]
+                        Self::$format => <$shape<$index, SharedFiles> as OpenNow>::open_now(to_open),
+                    )*
+                    #[allow(unreachable_patterns, reason = "with all formats switched on there is no other")]
+                    _ => Err(entry::not_enabled(self, &to_open.name)),
+                }
+            }
         }
     };
 }
-
-formats! {
-    /// AERO 0.1.
-    Aero = aero::AERO,
-    /// Many AERO files and their index JSON.
-    AeroSet = aero::AEROSET,
-    /// MAG 1, 0.1, 0.2 and 0.3.
-    Mag = mag::MAG,
-    /// OINF 1.
-    Oinf = oinf::OINF,
-    /// APR2 2.0.
-    Apr2 = apr2::APR2,
-    /// Many APR2 files and their manifest JSON.
-    Apr2Sharded = apr2::APR2_SHARDED,
-    /// APR1; read only.
-    Apr1 = apr2::APR1,
-    /// APR 2.0 as aprender writes it.
-    Apr = apr::APR,
-    /// APRN, aprender's classical models; metadata only.
-    Aprn = apr::APRN,
-    /// safetensors.
-    Safetensors = safetensors::SAFETENSORS,
-    /// Many safetensors files and their index JSON.
-    SafetensorsSharded = safetensors::SAFETENSORS_SHARDED,
-    /// GGUF.
-    Gguf = gguf::GGUF,
-    /// A GGUF model that is split into many files, any of which stands for it.
-    GgufSharded = gguf::GGUF_SHARDED,
-}
+all_formats!(define_format);
 
 impl Format {
     /// The versions that are written. The first is written unless another is asked for.

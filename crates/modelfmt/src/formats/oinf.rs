@@ -20,7 +20,7 @@ pub(super) static OINF: Entry = Entry {
     versions: VERSIONS,
     capabilities: of_version(NUMBERS, false),
     choices: &[Choice::Sizevars, Choice::Declare, Choice::ExtendedTypes],
-    driver: driver!("oinf", on::open, write: super::entry::Write::File(on::write), value: Some(on::value), quant: Some(on::quant), edit: Some(on::edit), same: Some(on::same)),
+    driver: driver!("oinf", write: super::entry::Write::File(on::write), value: Some(on::value), quant: Some(on::quant), edit: Some(on::edit), same: Some(on::same)),
 };
 
 /// The versions that are written.
@@ -73,13 +73,8 @@ mod on {
     use crate::convert::options::ConvertOptions;
     use crate::formats::capabilities::{Capabilities, plain_fault};
     use crate::formats::change::{Change, EditFault};
-    use crate::formats::entry::{Job, JobError, Opened, ToOpen, reader_of};
+    use crate::formats::entry::{Job, JobError, Opened, reader_of};
     use crate::quant::Quant;
-
-    /// Opens one file.
-    pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
-        opened.open_file::<oinf::Index>()
-    }
 
     pub(super) fn write(
         job: &Job<'_>,

@@ -17,7 +17,7 @@ pub(super) static SAFETENSORS: Entry = Entry {
     versions: &[],
     capabilities: CAPABILITIES,
     choices: &[Choice::ShardSize, Choice::Stringify, Choice::Reserve],
-    driver: driver!("safetensors", on::open, write: super::entry::Write::File(on::write), edit: Some(on::edit)),
+    driver: driver!("safetensors", write: super::entry::Write::File(on::write), edit: Some(on::edit)),
 };
 
 pub(super) static SAFETENSORS_SHARDED: Entry = Entry {
@@ -34,7 +34,7 @@ pub(super) static SAFETENSORS_SHARDED: Entry = Entry {
         ..CAPABILITIES
     },
     choices: &[Choice::ShardSize, Choice::Reserve],
-    driver: driver!("safetensors", on::open_set, write: super::entry::Write::Set(on::plan_set), edit_set: Some(on::EDIT_SET)),
+    driver: driver!("safetensors", write: super::entry::Write::Set(on::plan_set), edit_set: Some(on::EDIT_SET)),
 };
 
 /// Every type of numbers but packed integers.
@@ -87,28 +87,18 @@ fn is_header(first: &[u8], file_len: u64) -> bool {
 
 #[cfg(feature = "safetensors")]
 mod on {
+    use modelfmt_core::Execution;
     use modelfmt_core::edit::NewFile;
     use modelfmt_core::source::BoxSource;
     use modelfmt_core::value::{Object, Value};
     use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
-    use modelfmt_core::{AnyError, Execution};
     use modelfmt_safetensors::{Plan, SetPlan, WriteOptions};
 
     use crate::formats::Format;
     use crate::formats::change::{Change, EditFault, NewValue};
-    use crate::formats::entry::{EditSet, Job, JobError, Opened, ToOpen, reader_of};
+    use crate::formats::entry::{EditSet, Job, JobError, Opened, reader_of};
     use crate::formats::listed::IndexChange;
     use crate::formats::set_plan::{self, set_plan};
-
-    /// Opens one file.
-    pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
-        opened.open_file::<modelfmt_safetensors::Index>()
-    }
-
-    /// Opens a set by its index.
-    pub(super) fn open_set(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
-        opened.open_set::<modelfmt_safetensors::SetIndex>()
-    }
 
     pub(super) fn write(
         job: &Job<'_>,
@@ -151,7 +141,6 @@ mod on {
     /// The strings of the metadata stand in the files too, where their writer has put them.
     pub(super) const EDIT_SET: EditSet = EditSet {
         file: Format::Safetensors,
-        open,
         first_has_metadata: false,
         index: Some(edit_index),
         digest: None,

@@ -119,8 +119,12 @@ impl OpenOptions {
             }
             None => shared_files(NoFiles),
         };
-        let opened = (driver.open)(ToOpen { source, name: name.clone(), files, options: self })
-            .map_err(|error| Error::file(index.to_owned(), error))?;
+        let to_open = ToOpen { source, name: name.clone(), files, options: self };
+        let opened = match driver.open {
+            Some(open) => open(to_open),
+            None => format.open_listed(to_open),
+        };
+        let opened = opened.map_err(|error| Error::file(index.to_owned(), error))?;
         let format = driver.found.and_then(|found| found(&*opened)).unwrap_or(format);
         is_pinnable(format)?;
         Ok(Model {
@@ -425,7 +429,8 @@ impl Model {
     /// # Errors
     /// [`Error::NoSuchTensor`]; [`Error::File`] if there is none at that position, it has no data, or cannot be read or decompressed.
     pub fn tensor(&self, key: impl TensorKey) -> Result<TensorView<'_>> {
-        self.read_tensor(key, Reading::PLAIN)
+        let position = self.position(key)?;
+        self.container().tensor(position, Reading::PLAIN).map_err(|error| self.failed(error))
     }
 
     /// A range of the bytes of a tensor's values, without the rest of them: borrowed if they are in memory, else read. If the tensor is compressed,
@@ -434,7 +439,9 @@ impl Model {
     /// # Errors
     /// As [`tensor`](Self::tensor); [`Error::File`] also if the tensor has fewer bytes.
     pub fn read_range(&self, key: impl TensorKey, range: Range<u64>) -> Result<Bytes<'_>> {
-        self.read_bytes(key, range, Reading::PLAIN)
+        let position = self.position(key)?;
+        let bytes = self.container().values(position, Which::Range(range), Reading::PLAIN);
+        bytes.map_err(|error| self.failed(error))
     }
 
     /// A part of a tensor by its positions in each dimension, without the rest of it: borrowed if its values are in memory one after the other, else
@@ -460,7 +467,8 @@ impl Model {
     /// # Errors
     /// As [`tensor`](Self::tensor); [`Error::File`] also if the slice does not fit the tensor.
     pub fn slice(&self, key: impl TensorKey, slice: &Slice) -> Result<TensorSlice<'_>> {
-        self.read_slice(key, slice, Reading::PLAIN)
+        let position = self.position(key)?;
+        self.container().slice(position, slice, Reading::PLAIN).map_err(|error| self.failed(error))
     }
 
     /// The same reads, checked by what the file says about its bytes: see [`CheckedModel`].
@@ -476,27 +484,6 @@ impl Model {
     pub fn read_into(&self, key: impl TensorKey, offset: u64, out: &mut [u8]) -> Result<()> {
         let position = self.position(key)?;
         self.container().values_into(position, offset, out, None).map_err(|error| self.failed(error))
-    }
-
-    fn read_tensor(&self, key: impl TensorKey, reading: Reading<'_>) -> Result<TensorView<'_>> {
-        let position = self.position(key)?;
-        self.container().tensor(position, reading).map_err(|error| self.failed(error))
-    }
-
-    fn read_bytes(&self, key: impl TensorKey, range: Range<u64>, reading: Reading<'_>) -> Result<Bytes<'_>> {
-        let position = self.position(key)?;
-        let bytes = self.container().values(position, Which::Range(range), reading);
-        bytes.map_err(|error| self.failed(error))
-    }
-
-    fn read_slice(
-        &self,
-        key: impl TensorKey,
-        slice: &Slice,
-        reading: Reading<'_>,
-    ) -> Result<TensorSlice<'_>> {
-        let position = self.position(key)?;
-        self.container().slice(position, slice, reading).map_err(|error| self.failed(error))
     }
 
     /// Where a tensor's values lie.
@@ -521,12 +508,8 @@ impl Model {
     /// As [`metadata`](Self::metadata).
     pub fn details(&self) -> Result<Value> {
         let mut details = self.container().details().map_err(|error| self.failed(error))?;
-        // A reader of a set does not know what the index is called that it was made of.
-        if let (Some((name, index)), Value::Object(details)) = (&self.index_file, &mut details)
-            && let Some(Value::Array(files)) = details.get_mut("files")
-        {
-            let entry = [("path", Value::from(name.as_str())), ("size", Value::from(index.len()))];
-            files.push_front(Object::from_iter(entry));
+        if let (Some((name, index)), Value::Object(details)) = (&self.index_file, &mut details) {
+            list_index(details, name, index.len());
         }
         Ok(details)
     }
@@ -557,6 +540,13 @@ impl Model {
     }
 }
 
+/// Puts the index of a set before its files. The reader of a set does not know what the index is called that it was made of.
+pub(crate) fn list_index(details: &mut Object, name: &str, len: u64) {
+    if let Some(Value::Array(files)) = details.get_mut("files") {
+        files.push_front(Object::from_iter([("path", Value::from(name)), ("size", Value::from(len))]));
+    }
+}
+
 impl Model {
     /// Scales and zero points of the tensor at a position, if the file has them beside its values. Reads them.
     ///
@@ -582,7 +572,8 @@ impl<'a> CheckedModel<'a> {
     /// [`AnyError::NoHash`](modelfmt_core::AnyError::NoHash) if it says nothing of them, or only in a digest of so many more
     /// bytes that [`verify`](Model::verify) is the better way.
     pub fn tensor(self, key: impl TensorKey) -> Result<TensorView<'a>> {
-        self.0.read_tensor(key, Reading::CHECKED)
+        let position = self.0.position(key)?;
+        self.0.container().tensor(position, Reading::CHECKED).map_err(|error| self.0.failed(error))
     }
 
     /// A range of the bytes of a tensor's values. If the file has digests of pages, only the pages that the range touches are read.
@@ -590,7 +581,9 @@ impl<'a> CheckedModel<'a> {
     /// # Errors
     /// As [`tensor`](Self::tensor) and [`Model::read_range`].
     pub fn read_range(self, key: impl TensorKey, range: Range<u64>) -> Result<Bytes<'a>> {
-        self.0.read_bytes(key, range, Reading::CHECKED)
+        let position = self.0.position(key)?;
+        let bytes = self.0.container().values(position, Which::Range(range), Reading::CHECKED);
+        bytes.map_err(|error| self.0.failed(error))
     }
 
     /// A part of a tensor, by a slice of each dimension. If the file has digests of pages, only the pages that the slice touches are read.
@@ -598,6 +591,7 @@ impl<'a> CheckedModel<'a> {
     /// # Errors
     /// As [`tensor`](Self::tensor) and [`Model::slice`].
     pub fn slice(self, key: impl TensorKey, slice: &Slice) -> Result<TensorSlice<'a>> {
-        self.0.read_slice(key, slice, Reading::CHECKED)
+        let position = self.0.position(key)?;
+        self.0.container().slice(position, slice, Reading::CHECKED).map_err(|error| self.0.failed(error))
     }
 }

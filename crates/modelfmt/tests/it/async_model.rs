@@ -31,6 +31,8 @@ struct Seen {
     at: Vec<Result<Vec<u8>, String>>,
     /// None if it does not decode.
     metadata: Option<String>,
+    /// Version, size, files, and as far as they can be had: the format's own metadata, what only it has, and where each tensor lies.
+    facts: String,
     report: Vec<String>,
 }
 
@@ -85,7 +87,11 @@ fn by_model(options: &OpenOptions, files: &MemoryFiles, name: &str) -> Outcome {
     });
     let at = |n| model.tensor(n).map(|tensor| tensor.bytes().to_vec()).map_err(error_text);
     let metadata = model.container().flat_metadata();
+    let container = model.container();
+    let places: Vec<_> = (0..model.tensor_count()).map(|n| model.location(n).ok()).collect();
+    let facts = (container.version(), container.file_size(), container.file_paths());
     Ok(Seen {
+        facts: format!("{facts:?} {:?} {:?} {places:?}", model.metadata().ok(), model.details().ok()),
         format: model.format(),
         values: names.iter().map(value).collect(),
         loaded,
@@ -130,7 +136,22 @@ async fn by_async_model(options: &OpenOptions, files: &MemoryFiles, name: &str) 
     for position in 0..model.tensor_count() {
         at.push(model.tensor(position).await.map(|tensor| tensor.bytes().to_vec()).map_err(error_text));
     }
+    let mut places = Vec::new();
+    for position in 0..model.tensor_count() {
+        let place = model.location(position).await.ok();
+        let info = model.info(position).await.ok().filter(|info| info.has_data && info.nbytes < 1 << 24);
+        if let (Some(info), Some(Ok(expected))) = (info, at.get(position)) {
+            let mut out = vec![0; usize::try_from(info.nbytes).unwrap()];
+            model.read_into(position, 0, &mut out).await.unwrap();
+            assert_eq!(out, *expected, "{name}: {}", info.name);
+        }
+        places.push(place);
+    }
+    assert_eq!(model.open_all().await.is_ok(), tensors.is_ok());
+    let facts = (model.version(), model.file_size().await, model.file_paths());
+    let (own, details) = (model.metadata().await.ok(), model.details().await.ok());
     Ok(Seen {
+        facts: format!("{facts:?} {own:?} {details:?} {places:?}"),
         format: model.format(),
         tensors,
         values,
