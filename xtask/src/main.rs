@@ -22,7 +22,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::tally::Tally;
+use crate::tally::tallied;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", about)]
@@ -137,9 +137,19 @@ fn main() -> ExitCode {
         Task::Docs { .. } => docs::write(),
         Task::Oracles => oracles::run(),
         Task::Servers => servers::run(),
-        Task::Python { release } => return ended(tallied(|tally| python::run(release, tally))),
+        Task::Python { release } => {
+            return ended(tallied(|tally| {
+                python::run(release, tally)?;
+                python::checks(tally)
+            }));
+        }
         Task::Wasm { build_std } => wasm::run(build_std),
-        Task::Web { serve, test: true } => return ended(tallied(|tally| web::run(serve, Some(tally)))),
+        Task::Web { serve, test: true } => {
+            return ended(tallied(|tally| {
+                web::checks(tally);
+                web::run(serve, Some(tally))
+            }));
+        }
         Task::Web { serve, .. } => web::run(serve, None),
         Task::Fuzz { seconds, runs, target, compares, minimize } => {
             fuzz::run(&fuzz::Options { seconds, runs, target, compares, minimize, quick: false })
@@ -160,12 +170,4 @@ fn ended(passed: run::Result<bool>) -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// Tests, and their total.
-fn tallied(tests: impl FnOnce(&mut Tally) -> run::Result) -> run::Result<bool> {
-    let mut tally = Tally::default();
-    let done = tests(&mut tally);
-    tally.done(done);
-    Ok(tally.end())
 }

@@ -47,18 +47,27 @@ const TABLE_HEAD: &str = "| work | beside | ours | theirs | ours is better by | 
 const SYSTEM_PYTHON: &str = "/usr/bin/python3";
 const TORCH_PACKAGES: &[&str] = &["pytest>=8,<10", "safetensors==0.8.0"];
 
-/// Builds, tests and checks the package. With `release` it is installed as a user installs it, by `pip install`.
+/// Builds and tests the package. With `release` it is installed as a user installs it, by `pip install`.
 pub(crate) fn run(release: bool, tally: &mut Tally) -> Result {
     let (python, servers) = (install()?, servers::install()?);
     let wheel = build(&python, release)?;
     reinstall(&python, &wheel)?;
     step("python: tests");
     tally.run(Runner::Pytest, pytest(&python, &servers).arg("tests"));
+    torch(&wheel, &servers, tally)
+}
+
+/// What is no test of the package: Rust's and Python's own checks, and whether the measurements work.
+pub(crate) fn checks(tally: &mut Tally) -> Result {
+    let python = install()?;
+    let wheel = build(&python, false)?;
+    reinstall(&python, &wheel)?;
+    check(&python, tally);
     step("python: the measurements work");
     tally.check(measure(&python).arg("--quick"));
-    let done = torch(&wheel, &servers, tally);
-    tally.done(done);
-    check(&python, tally);
+    if let Some(python) = with_torch(&wheel)? {
+        tally.check(measure(&python).args(["--torch", "--quick"]));
+    }
     Ok(())
 }
 
@@ -171,7 +180,6 @@ fn torch(wheel: &Path, servers: &Path, tally: &mut Tally) -> Result {
     let Some(python) = with_torch(wheel)? else { return Ok(()) };
     let mut pytest = pytest(&python, servers);
     tally.run(Runner::Pytest, pytest.args(["tests/test_torch.py", "tests/test_compat.py"]));
-    tally.check(measure(&python).args(["--torch", "--quick"]));
     Ok(())
 }
 
@@ -196,7 +204,6 @@ fn with_torch(wheel: &Path) -> Result<Option<PathBuf>> {
     Ok(Some(python))
 }
 
-/// Rust's and Python's own checks.
 fn check(python: &Path, tally: &mut Tally) {
     step("python: checks");
     tally.check(workspace::cargo("fmt").args(["--manifest-path", MANIFEST, "--all", "--check"]));

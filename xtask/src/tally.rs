@@ -7,6 +7,14 @@ use std::process::{Command, Stdio};
 
 use crate::run::{self, Result};
 
+/// Tests or checks, and their total; whether none failed.
+pub(crate) fn tallied(tests: impl FnOnce(&mut Tally) -> Result) -> Result<bool> {
+    let mut tally = Tally::default();
+    let done = tests(&mut tally);
+    tally.done(done);
+    Ok(tally.end())
+}
+
 /// How many tests did what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {

@@ -42,7 +42,6 @@ pub(crate) fn run(serve: bool, test: Option<&mut Tally>) -> Result {
         fs::copy(workspace::root().join(license), package.join(license))?;
     }
     if let Some(tally) = test {
-        check(tally);
         tests(&page, &package, tally)?;
     }
     if serve {
@@ -173,13 +172,11 @@ fn copy_files(from: &Path, to: &Path) -> Result {
     Ok(())
 }
 
-/// Rust's own checks.
-fn check(tally: &mut Tally) {
+/// What is no test: Rust's own checks.
+pub(crate) fn checks(tally: &mut Tally) {
+    step("web: checks");
     tally.check(workspace::cargo("fmt").args(["--manifest-path", MANIFEST, "--all", "--check"]));
     // For this machine: Debian has no clippy for WebAssembly, and nothing of the crate depends on the target.
-    let mut own = workspace::cargo("test");
-    own.args(["--quiet", "--locked", "--manifest-path", MANIFEST, "-p", "crc32c", "-p", "crc32fast"]);
-    tally.run(Runner::Cargo, own.env("CARGO_TARGET_DIR", out().join("clippy")));
     let mut clippy = workspace::cargo("clippy");
     clippy.args(["--quiet", "--locked", "--manifest-path", MANIFEST]);
     clippy.env("CARGO_TARGET_DIR", out().join("clippy"));
@@ -188,6 +185,10 @@ fn check(tally: &mut Tally) {
 
 /// The tests, in the browser that `CHROMIUM` names, or Debian's.
 fn tests(page: &Path, package: &Path, tally: &mut Tally) -> Result {
+    step("web: tests of the crates that are there only for it");
+    let mut own = workspace::cargo("test");
+    own.args(["--quiet", "--locked", "--manifest-path", MANIFEST, "-p", "crc32c", "-p", "crc32fast"]);
+    tally.run(Runner::Cargo, own.env("CARGO_TARGET_DIR", out().join("clippy")));
     step("web: tests in Chromium and Node");
     let tests = dir().join("tests");
     need_packages(&tests)?;

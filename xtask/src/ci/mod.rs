@@ -18,7 +18,8 @@ use std::time::Instant;
 use clap::builder::PossibleValuesParser;
 
 use crate::run::{Result, exec, step};
-use crate::{bench, docs, fuzz, test, wasm, workspace};
+use crate::tally::{Tally, tallied};
+use crate::{bench, docs, fuzz, python, test, wasm, web, workspace};
 
 /// A step's name and what it does.
 type Step = (&'static str, fn() -> Result);
@@ -30,6 +31,13 @@ const STEPS: &[Step] = &[
     ("fmt", fmt),
     ("clippy", clippy),
     ("test", test),
+    ("python", || passed(python::checks)),
+    ("web", || {
+        passed(|tally| {
+            web::checks(tally);
+            Ok(())
+        })
+    }),
     ("features", features::check),
     ("outcomes", outcomes::check),
     ("toy", toy::check),
@@ -78,6 +86,10 @@ fn fmt() -> Result {
 
 fn test() -> Result {
     if test::all(&[])? { Ok(()) } else { Err("tests failed".into()) }
+}
+
+fn passed(checks: impl FnOnce(&mut Tally) -> Result) -> Result {
+    if tallied(checks)? { Ok(()) } else { Err("checks failed".into()) }
 }
 
 fn clippy() -> Result {
