@@ -16,19 +16,9 @@ use crate::table::{Location, Stored};
 use crate::value::{Object, Value};
 
 impl<T: OpenedNow> Reader<T> {
-    /// What a future gives that is never waited for; its error with the name of the file.
-    fn any<R>(&self, future: impl Future<Output = Result<R, Error<T::Fault>>>) -> Result<R, AnyError> {
-        now(future).map_err(|error| AnyError::from(self.0.named(error)))
-    }
-
-    /// The same for a tensor, whose file is opened first.
-    fn any_of<R, F: Future<Output = Result<R, Error<T::Fault>>>>(
-        &self,
-        position: usize,
-        read: impl FnOnce(usize) -> F,
-    ) -> Result<R, AnyError> {
-        self.0.prepare(position);
-        self.any(read(position))
+    /// An error with the name of the file.
+    fn failed(&self, error: Error<T::Fault>) -> AnyError {
+        self.0.named(error).into()
     }
 }
 
@@ -56,15 +46,18 @@ impl<T: OpenedNow> Container for Reader<T> {
     }
 
     fn location(&self, position: usize) -> Result<Location, AnyError> {
-        self.any_of(position, |position| self.0.location(position))
+        self.0.prepare(position);
+        now(self.0.location(position)).map_err(|error| self.failed(error))
     }
 
     fn stored(&self, position: usize) -> Result<Stored, AnyError> {
-        self.any_of(position, |position| self.0.stored(position))
+        self.0.prepare(position);
+        now(self.0.stored(position)).map_err(|error| self.failed(error))
     }
 
     fn stored_range(&self, position: usize, values: Range<u64>) -> Result<Range<u64>, AnyError> {
-        self.any_of(position, |position| self.0.stored_range(position, values))
+        self.0.prepare(position);
+        now(self.0.stored_range(position, values)).map_err(|error| self.failed(error))
     }
 
     fn as_slice(&self) -> Option<&[u8]> {
@@ -76,7 +69,8 @@ impl<T: OpenedNow> Container for Reader<T> {
     }
 
     fn values(&self, position: usize, which: Which<'_>, reading: Reading<'_>) -> Result<Bytes<'_>, AnyError> {
-        self.any_of(position, |position| self.0.values(position, which, reading))
+        self.0.prepare(position);
+        now(self.0.values(position, which, reading)).map_err(|error| self.failed(error))
     }
 
     fn values_into(
@@ -86,11 +80,12 @@ impl<T: OpenedNow> Container for Reader<T> {
         out: &mut [u8],
         claims: Option<&Claims>,
     ) -> Result<(), AnyError> {
-        self.any_of(position, |position| self.0.values_into(position, at, out, claims))
+        self.0.prepare(position);
+        now(self.0.values_into(position, at, out, claims)).map_err(|error| self.failed(error))
     }
 
     fn read_file(&self, file: usize, at: u64, out: &mut [u8]) -> Result<(), AnyError> {
-        self.any(self.0.bytes_into(file, at, out))
+        now(self.0.bytes_into(file, at, out)).map_err(|error| self.failed(error))
     }
 
     fn source_of(&self, file: usize) -> Result<&dyn Source, AnyError> {
@@ -98,19 +93,19 @@ impl<T: OpenedNow> Container for Reader<T> {
     }
 
     fn claims_of(&self, wanted: &[Wanted]) -> Result<Claims, AnyError> {
-        self.any(self.0.claims(wanted))
+        now(self.0.claims(wanted)).map_err(|error| self.failed(error))
     }
 
     fn metadata(&self) -> Result<Value, AnyError> {
-        self.any(self.0.metadata_tree())
+        now(self.0.metadata_tree()).map_err(|error| self.failed(error))
     }
 
     fn flat_metadata(&self) -> Result<Object, AnyError> {
-        self.any(self.0.flat_metadata())
+        now(self.0.flat_metadata()).map_err(|error| self.failed(error))
     }
 
     fn details(&self) -> Result<Value, AnyError> {
-        self.any(self.0.details()).map(Value::Object)
+        now(self.0.details()).map_err(|error| self.failed(error)).map(Value::Object)
     }
 
     fn verify(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {
