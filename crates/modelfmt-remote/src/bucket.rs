@@ -18,7 +18,7 @@ pub(crate) struct BucketObject {
 
 impl BucketObject {
     pub(crate) fn new(store: Arc<dyn ObjectStore>, key: &str) -> Result<Self, Fault> {
-        let path = Path::parse(key).map_err(|_| Fault::Url(crate::url::UrlFault::Path))?;
+        let path = Path::parse(key).map_err(|_| crate::url::BAD_PATH)?;
         Ok(Self { store, path })
     }
 

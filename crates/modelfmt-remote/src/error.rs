@@ -1,11 +1,10 @@
 //! Errors of requests and of servers.
 
 use std::error::Error as StdError;
+use std::fmt;
 use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
-
-use crate::url::{Location, UrlFault};
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -21,12 +20,12 @@ pub struct Error {
 modelfmt_core::author::debug_as_sentence!(Error);
 
 /// What went wrong.
-#[derive(Clone, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The URL is not valid.
+    /// The text is no address.
     #[error("{0}")]
-    Url(#[from] UrlFault),
+    Url(&'static str),
     /// There is no such file.
     #[error("there is no such file (the server says {0})")]
     NotFound(u16),
@@ -35,7 +34,10 @@ pub enum Fault {
     NoBucket,
     /// It is a folder, and a file is needed.
     #[error("{0}")]
-    Folder(FolderFault),
+    Folder(&'static str),
+    /// It is a folder with more files than anybody would look through.
+    #[error("it is a folder with more than {0} files; name one of them")]
+    TooManyFiles(usize),
     /// The server wants credentials, or other ones.
     #[error("the server refuses access ({status}{code}); check the credentials")]
     Denied {
@@ -91,9 +93,17 @@ pub enum Fault {
         .0.as_secs_f32()
     )]
     Silent(Duration),
-    /// A redirect leads to a forbidden place.
-    #[error("{0}")]
-    Redirect(RedirectFault),
+    /// A redirect leads nowhere, or to a forbidden place.
+    #[error("the server redirects {0}")]
+    Redirect(&'static str),
+    /// There are too many redirects.
+    #[error("the server redirects more than {0} times")]
+    TooManyRedirects(usize),
+    /// A redirect leads to a private network.
+    #[error(
+        "the server redirects to {0}, an address of a {1} network, which is refused unless an option allows it"
+    )]
+    PrivateRedirect(IpAddr, &'static str),
     /// An address that only this machine's own cloud answers at.
     #[error("{0} is an address at which a cloud tells a machine's secrets; it is never read from")]
     Metadata(IpAddr),
@@ -132,59 +142,13 @@ pub enum Fault {
 
 modelfmt_core::author::debug_as_sentence!(Fault);
 
-/// Why a folder does not stand for a file.
-#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum FolderFault {
-    /// A file has to be named, whatever there is in the folder.
-    #[error("it is a folder; name a file in it")]
-    NotAFile,
-    /// The server cannot be asked what there is.
-    #[error(
-        "it is a folder, and a web server does not say which files are in it; name the file, or the index of a set"
-    )]
-    Unlisted,
-    /// There are more files than anybody would look through.
-    #[error("it is a folder with more than {0} files; name one of them")]
-    TooMany(usize),
-}
-
-modelfmt_core::author::debug_as_sentence!(FolderFault);
-
-/// Why a redirect is not followed.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum RedirectFault {
-    /// There are too many.
-    #[error("the server redirects more than {0} times")]
-    TooMany(usize),
-    /// It leads to a scheme that is not http or https.
-    #[error("the server redirects to something that is not http or https, which is refused")]
-    Scheme,
-    /// It leads from https to http.
-    #[error("the server redirects from https to http, which is refused")]
-    Downgrade,
-    /// It has no address, or none that can be read.
-    #[error("the server redirects without a valid address")]
-    Address,
-    /// It leads to a private network.
-    #[error(
-        "the server redirects to {0}, an address of a {1} network, which is refused unless an option allows it"
-    )]
-    Private(IpAddr, &'static str),
-}
-
-modelfmt_core::author::debug_as_sentence!(RedirectFault);
+/// A file has to be named, whatever there is in the folder.
+pub(crate) const NOT_A_FILE: Fault = Fault::Folder("it is a folder; name a file in it");
 
 impl Error {
-    pub(crate) fn new(place: &Location, fault: impl Into<Fault>) -> Self {
-        Self { place: place.to_string().into(), fault: fault.into() }
-    }
-
-    /// The error for a text that is not a valid URL, without secrets.
-    #[cfg(feature = "models")]
-    pub(crate) fn of_invalid(place: String, fault: UrlFault) -> Self {
-        Self { place: place.into(), fault: fault.into() }
+    /// `place` is the file as it may be printed: without secrets.
+    pub(crate) fn new(place: &impl fmt::Display, fault: Fault) -> Self {
+        Self { place: place.to_string().into(), fault }
     }
 
     /// What went wrong.

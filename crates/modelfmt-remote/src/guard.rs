@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use crate::error::{Fault, RedirectFault};
+use crate::error::Fault;
 
 /// What kind of network an address belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,7 +142,7 @@ impl Guard {
         if self.private_redirects || self.found.load(Ordering::Relaxed) & network.bit() != 0 {
             return Ok(());
         }
-        Err(Fault::Redirect(RedirectFault::Private(address, network.name())))
+        Err(Fault::PrivateRedirect(address, network.name()))
     }
 }
 

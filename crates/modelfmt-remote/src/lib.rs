@@ -52,11 +52,11 @@ mod write;
 
 pub use answer::Version;
 pub use cache::{DEFAULT_CACHE_SIZE, DiskCache};
-pub use error::{Error, Fault, FolderFault, RedirectFault, Result};
+pub use error::{Error, Fault, Result};
 pub use folder::SiblingFiles;
 pub use object::Object;
 pub use object_store;
 pub use options::{Environment, Options};
 pub use store::{Store, Traffic};
-pub use url::{Bucket, HfFile, Location, Service, UrlFault};
+pub use url::{Bucket, HfFile, Location, Service};
 pub use write::{NewObjects, PART_SIZE, Upload, abort_uploads};

@@ -5,7 +5,7 @@ use object_store::list::PaginatedListOptions;
 use modelfmt_core::value::{Object, Value, json};
 
 use crate::bucket::fault_of;
-use crate::error::{Error, Fault, FolderFault, Result};
+use crate::error::{Error, Fault, Result};
 use crate::store::Store;
 use crate::url::{Bucket, HfFile, Location};
 use crate::web::Page;
@@ -14,19 +14,23 @@ use crate::web::Page;
 const MOST: usize = 10_000;
 /// How many answers that takes at most.
 const PAGES: usize = 100;
+/// The server cannot be asked what there is.
+const UNLISTED: Fault = Fault::Folder(
+    "it is a folder, and a web server does not say which files are in it; name the file, or the index of a set",
+);
 
 impl Store {
     /// The names of the files in a folder, in order; those of the folders in it end with `/`. Buckets and Hugging Face list their files, and web
     /// servers do not.
     ///
     /// # Errors
-    /// [`Fault::Folder`] if the server cannot be asked, or has more than 10,000; others as [`open`](Self::open) has them.
+    /// [`Fault::Folder`] if the server cannot be asked, [`Fault::TooManyFiles`] if there are more than 10,000; others as [`open`](Self::open) has them.
     pub async fn list(&self, folder: &Location) -> Result<Vec<String>> {
         let folder = folder.as_folder();
         let listed = match &folder {
             Location::Bucket(at) => self.list_bucket(at).await,
             Location::Hf(at) => self.list_repository(at).await,
-            Location::Web(_) => Err(Fault::Folder(FolderFault::Unlisted)),
+            Location::Web(_) => Err(UNLISTED),
             Location::File(_) => Err(Fault::Local),
         };
         let mut names = listed.map_err(|fault| Error::new(&folder, fault))?;
@@ -35,7 +39,7 @@ impl Store {
     }
 
     async fn list_bucket(&self, at: &Bucket) -> Result<Vec<String>, Fault> {
-        let store = self.listable(at).map_err(|error| error.fault().clone())?;
+        let store = self.listable(at)?;
         let mut names = Vec::new();
         let mut page_token = None;
         for _ in 0..PAGES {
@@ -60,7 +64,7 @@ impl Store {
                 break;
             }
         }
-        Err(Fault::Folder(FolderFault::TooMany(MOST)))
+        Err(Fault::TooManyFiles(MOST))
     }
 
     async fn list_repository(&self, at: &HfFile) -> Result<Vec<String>, Fault> {
@@ -82,7 +86,7 @@ impl Store {
                 break;
             }
         }
-        Err(Fault::Folder(FolderFault::TooMany(MOST)))
+        Err(Fault::TooManyFiles(MOST))
     }
 }
 

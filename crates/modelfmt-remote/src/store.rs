@@ -13,7 +13,7 @@ use url::Url;
 use crate::bucket::BucketObject;
 use crate::buckets;
 use crate::client::Client;
-use crate::error::{Error, Fault, FolderFault, Result};
+use crate::error::{Error, Fault, NOT_A_FILE, Result};
 use crate::guard::Guard;
 use crate::options::Options;
 use crate::stall::Stall;
@@ -129,12 +129,12 @@ impl Store {
     /// The way to request the file at a location.
     pub(crate) fn way(&self, place: &Location) -> Result<Way, Fault> {
         if place.is_folder() {
-            return Err(Fault::Folder(FolderFault::NotAFile));
+            return Err(NOT_A_FILE);
         }
         match place {
             Location::Bucket(at) => {
                 // Tries are counted above the store: a request of theirs is one of ours.
-                let store = self.bucket(at, 0).map_err(|error| error.fault().clone())?;
+                let store = self.bucket(at, 0)?;
                 Ok(Way::Bucket(BucketObject::new(store, &at.key)?))
             }
             Location::Web(url) => Ok(Way::Web(Box::new(Web::new(self.server(url), url.clone(), None)))),
@@ -223,31 +223,31 @@ impl Store {
     /// [`Fault::NoCredentials`] without credentials in the environment, unless it asks for anonymous
     /// reading or the options allow those of the instance; [`Fault::Settings`] if they cannot be used.
     pub fn object_store(&self, at: &Bucket) -> Result<Arc<dyn ObjectStore>> {
-        self.bucket(at, self.shared.options.retries)
+        let store = self.bucket(at, self.shared.options.retries);
+        store.map_err(|fault| Error::new(&Location::Bucket(at.clone()), fault))
     }
 
-    pub(crate) fn bucket(&self, at: &Bucket, retries: u32) -> Result<Arc<dyn ObjectStore>> {
+    pub(crate) fn bucket(&self, at: &Bucket, retries: u32) -> Result<Arc<dyn ObjectStore>, Fault> {
         Ok(self.tried(at, retries)?)
     }
 
     /// The store of a bucket, to write objects in parts.
-    pub(crate) fn writable(&self, at: &Bucket) -> Result<Arc<dyn buckets::Writable>> {
+    pub(crate) fn writable(&self, at: &Bucket) -> Result<Arc<dyn buckets::Writable>, Fault> {
         Ok(self.tried(at, self.shared.options.retries)?)
     }
 
     /// The store of a bucket, to list its objects in pages.
-    pub(crate) fn listable(&self, at: &Bucket) -> Result<Arc<dyn buckets::Listable>> {
+    pub(crate) fn listable(&self, at: &Bucket) -> Result<Arc<dyn buckets::Listable>, Fault> {
         self.tried(at, self.shared.options.retries)
     }
 
-    fn tried(&self, at: &Bucket, retries: u32) -> Result<Arc<dyn buckets::Listable>> {
+    fn tried(&self, at: &Bucket, retries: u32) -> Result<Arc<dyn buckets::Listable>, Fault> {
         let mut buckets = self.shared.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (at.service, at.bucket.clone(), retries);
         if let Some(store) = buckets.get(&key) {
             return Ok(Arc::clone(store));
         }
-        let store = buckets::store(at.service, &at.bucket, &self.shared.options, retries)
-            .map_err(|fault| Error::new(&Location::Bucket(at.clone()), fault))?;
+        let store = buckets::store(at.service, &at.bucket, &self.shared.options, retries)?;
         buckets.insert(key, Arc::clone(&store));
         Ok(store)
     }

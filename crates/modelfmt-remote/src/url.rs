@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
+use crate::error::Fault;
+
 /// The location of a file, or of a folder, that is given by a URL instead of a local path. A URL that ends with `/` is that of a folder, as is one that
 /// names only a bucket, a server or a repository.
 ///
@@ -20,7 +22,7 @@ use url::Url;
 /// let folder: Location = "s3://bucket/models/".parse()?;
 /// assert!(folder.is_folder());
 /// assert_eq!(folder.sibling("m.aero").to_string(), "s3://bucket/models/m.aero");
-/// # Ok::<(), modelfmt_remote::UrlFault>(())
+/// # Ok::<(), modelfmt_remote::Fault>(())
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -91,33 +93,29 @@ pub struct HfFile {
     pub revision: String,
 }
 
-/// Why a text is no address.
-#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum UrlFault {
-    /// It has another scheme, or none.
-    #[error("it begins with none of s3:// gs:// az:// http:// https:// hf:// file://")]
-    Scheme,
-    /// It is no URL.
-    #[error("it is no valid URL")]
-    Malformed,
-    /// The key has an empty part, or one of dots.
-    #[error("its path has an empty part, or one that is . or .., which no object of ours has")]
-    Path,
-    /// The name of the bucket has characters that no bucket's name may have.
-    #[error(
-        "the name of the bucket is missing, or has characters that no bucket may have; credentials come from the environment"
-    )]
-    Bucket,
-    /// `hf://` needs two parts.
-    #[error("it is not hf://OWNER/REPO or hf://OWNER/REPO/FILE, with @REVISION or without")]
-    Hf,
-    /// A `file:` URL of another machine.
-    #[error("it is not file:///PATH, and files of other machines cannot be read in this way")]
-    File,
-}
+/// It has another scheme, or none.
+const NO_SCHEME: Fault =
+    Fault::Url("it begins with none of s3:// gs:// az:// http:// https:// hf:// file://");
 
-modelfmt_core::author::debug_as_sentence!(UrlFault);
+/// It is no URL.
+const MALFORMED: Fault = Fault::Url("it is no valid URL");
+
+/// The key has an empty part, or one of dots.
+pub(crate) const BAD_PATH: Fault =
+    Fault::Url("its path has an empty part, or one that is . or .., which no object of ours has");
+
+/// The name of the bucket has characters that no bucket's name may have.
+const BAD_BUCKET: Fault = Fault::Url(
+    "the name of the bucket is missing, or has characters that no bucket may have; credentials come from the environment",
+);
+
+/// `hf://` needs two parts.
+const BAD_HF: Fault =
+    Fault::Url("it is not hf://OWNER/REPO or hf://OWNER/REPO/FILE, with @REVISION or without");
+
+/// A `file:` URL of another machine.
+const BAD_FILE: Fault =
+    Fault::Url("it is not file:///PATH, and files of other machines cannot be read in this way");
 
 impl Location {
     /// Whether a text is meant as an address rather than a path: whether it begins with one of the schemes.
@@ -189,10 +187,10 @@ impl Location {
 }
 
 impl std::str::FromStr for Location {
-    type Err = UrlFault;
+    type Err = Fault;
 
-    fn from_str(text: &str) -> Result<Self, UrlFault> {
-        let (scheme, rest) = text.split_once("://").ok_or(UrlFault::Scheme)?;
+    fn from_str(text: &str) -> Result<Self, Fault> {
+        let (scheme, rest) = text.split_once("://").ok_or(NO_SCHEME)?;
         let scheme = scheme.to_ascii_lowercase();
         if let Some(&(_, service)) = Service::ALL.iter().find(|(name, _)| *name == scheme) {
             return bucket(service, rest).map(Self::Bucket);
@@ -201,44 +199,44 @@ impl std::str::FromStr for Location {
             "http" | "https" => web(text).map(Self::Web),
             "hf" => hf(rest).map(Self::Hf),
             "file" => file(text).map(Self::File),
-            _ => Err(UrlFault::Scheme),
+            _ => Err(NO_SCHEME),
         }
     }
 }
 
-fn bucket(service: Service, rest: &str) -> Result<Bucket, UrlFault> {
+fn bucket(service: Service, rest: &str) -> Result<Bucket, Fault> {
     let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
     let is_named = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '$');
     if bucket.is_empty() || !bucket.chars().all(is_named) {
-        return Err(UrlFault::Bucket);
+        return Err(BAD_BUCKET);
     }
     check_path(key)?;
     Ok(Bucket { service, bucket: bucket.to_owned(), key: key.to_owned() })
 }
 
 /// Checks the path of a file, or of a folder.
-fn check_path(path: &str) -> Result<(), UrlFault> {
+fn check_path(path: &str) -> Result<(), Fault> {
     if path.is_empty() {
         return Ok(());
     }
     let path = path.strip_suffix('/').unwrap_or(path);
     let is_bad = |part: &str| matches!(part, "" | "." | "..");
     if path.split('/').any(is_bad) || path.contains(char::is_control) {
-        return Err(UrlFault::Path);
+        return Err(BAD_PATH);
     }
     Ok(())
 }
 
-fn web(text: &str) -> Result<Url, UrlFault> {
-    let mut url = Url::parse(text).map_err(|_| UrlFault::Malformed)?;
+fn web(text: &str) -> Result<Url, Fault> {
+    let mut url = Url::parse(text).map_err(|_| MALFORMED)?;
     if url.host_str().is_none_or(str::is_empty) {
-        return Err(UrlFault::Malformed);
+        return Err(MALFORMED);
     }
     url.set_fragment(None);
     Ok(url)
 }
 
-fn hf(rest: &str) -> Result<HfFile, UrlFault> {
+fn hf(rest: &str) -> Result<HfFile, Fault> {
     let (rest, revision) = match rest.rsplit_once('@') {
         Some((rest, revision)) => (rest, revision),
         None => (rest, "main"),
@@ -246,7 +244,7 @@ fn hf(rest: &str) -> Result<HfFile, UrlFault> {
     let mut parts = rest.splitn(3, '/');
     let (Some(owner), Some(name), file) = (parts.next(), parts.next(), parts.next().unwrap_or_default())
     else {
-        return Err(UrlFault::Hf);
+        return Err(BAD_HF);
     };
     let is_good = |path: &str| !path.is_empty() && check_path(path).is_ok();
     if !is_good(owner)
@@ -255,14 +253,14 @@ fn hf(rest: &str) -> Result<HfFile, UrlFault> {
         || revision.ends_with('/')
         || check_path(file).is_err()
     {
-        return Err(UrlFault::Hf);
+        return Err(BAD_HF);
     }
     Ok(HfFile { repository: format!("{owner}/{name}"), file: file.to_owned(), revision: revision.to_owned() })
 }
 
-fn file(text: &str) -> Result<PathBuf, UrlFault> {
-    let url = Url::parse(text).map_err(|_| UrlFault::Malformed)?;
-    url.to_file_path().map_err(|()| UrlFault::File)
+fn file(text: &str) -> Result<PathBuf, Fault> {
+    let url = Url::parse(text).map_err(|_| MALFORMED)?;
+    url.to_file_path().map_err(|()| BAD_FILE)
 }
 
 impl HfFile {
@@ -342,7 +340,7 @@ fn readable(path: &str) -> String {
 mod tests {
     use super::*;
 
-    fn shown(text: &str) -> Result<String, UrlFault> {
+    fn shown(text: &str) -> Result<String, Fault> {
         text.parse::<Location>().map(|at| at.to_string())
     }
 
@@ -367,23 +365,23 @@ mod tests {
             assert!(!debug.contains("sig") && !debug.contains("u:p"), "{debug}");
         }
         for (text, fault) in [
-            ("m.aero", UrlFault::Scheme),
-            ("ftp://h/x", UrlFault::Scheme),
-            ("s3://b/a//c", UrlFault::Path),
-            ("s3://b/../c", UrlFault::Path),
-            ("s3://b/a\nc", UrlFault::Path),
-            ("s3://KEY:SECRET@b/c", UrlFault::Bucket),
-            ("s3:///c", UrlFault::Bucket),
-            ("https://", UrlFault::Malformed),
-            ("http://[::1/x", UrlFault::Malformed),
-            ("s3://b//", UrlFault::Path),
-            ("hf://o", UrlFault::Hf),
-            ("hf://o/", UrlFault::Hf),
-            ("hf:///r", UrlFault::Hf),
-            ("hf://o/r@x/", UrlFault::Hf),
-            ("hf://o/r/../x", UrlFault::Hf),
-            ("hf://o/r/x@", UrlFault::Hf),
-            ("file://host/x", UrlFault::File),
+            ("m.aero", NO_SCHEME),
+            ("ftp://h/x", NO_SCHEME),
+            ("s3://b/a//c", BAD_PATH),
+            ("s3://b/../c", BAD_PATH),
+            ("s3://b/a\nc", BAD_PATH),
+            ("s3://KEY:SECRET@b/c", BAD_BUCKET),
+            ("s3:///c", BAD_BUCKET),
+            ("https://", MALFORMED),
+            ("http://[::1/x", MALFORMED),
+            ("s3://b//", BAD_PATH),
+            ("hf://o", BAD_HF),
+            ("hf://o/", BAD_HF),
+            ("hf:///r", BAD_HF),
+            ("hf://o/r@x/", BAD_HF),
+            ("hf://o/r/../x", BAD_HF),
+            ("hf://o/r/x@", BAD_HF),
+            ("file://host/x", BAD_FILE),
         ] {
             assert_eq!(shown(text), Err(fault), "{text}");
         }

@@ -20,7 +20,7 @@ use crate::answer::{
     self, Answer, Ask, Version, check_encoding, check_partial, content_length, content_range,
 };
 use crate::client::Client;
-use crate::error::{Fault, RedirectFault};
+use crate::error::Fault;
 use crate::pace::Paced;
 use crate::url::origin;
 
@@ -132,7 +132,7 @@ impl Web {
             }
             url = redirected(&url, answer.headers().get(LOCATION))?;
         }
-        Err(Fault::Redirect(RedirectFault::TooMany(MAX_REDIRECTS)))
+        Err(Fault::TooManyRedirects(MAX_REDIRECTS))
     }
 
     /// A request with the headers that this server may see.
@@ -189,9 +189,9 @@ fn commit(value: &HeaderValue) -> Option<String> {
 
 fn redirected(from: &Url, to: Option<&HeaderValue>) -> Result<Url, Fault> {
     let to = to.and_then(|to| to.to_str().ok()).and_then(|to| from.join(to).ok());
-    let mut to = to.ok_or(Fault::Redirect(RedirectFault::Address))?;
+    let mut to = to.ok_or(Fault::Redirect("without a valid address"))?;
     match (from.scheme(), to.scheme()) {
-        ("https", "http") => Err(Fault::Redirect(RedirectFault::Downgrade)),
+        ("https", "http") => Err(Fault::Redirect("from https to http, which is refused")),
         (_, "http" | "https") if to.has_host() => {
             // A server must not choose the credentials that another server gets.
             let _ = to.set_username("");
@@ -199,7 +199,7 @@ fn redirected(from: &Url, to: Option<&HeaderValue>) -> Result<Url, Fault> {
             to.set_fragment(None);
             Ok(to)
         }
-        _ => Err(Fault::Redirect(RedirectFault::Scheme)),
+        _ => Err(Fault::Redirect("to something that is not http or https, which is refused")),
     }
 }
 

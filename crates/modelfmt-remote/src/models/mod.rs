@@ -34,7 +34,7 @@ pub fn location(path: &Path) -> Result<Option<Location>> {
         return Ok(None);
     }
     let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
-    let place = text.parse().map_err(|fault| Error::of_invalid(format!("{scheme}://…"), fault))?;
+    let place = text.parse().map_err(|fault| Error::new(&format_args!("{scheme}://…"), fault))?;
     Ok(Some(place))
 }
 

@@ -15,7 +15,7 @@ use modelfmt_core::write::{NewFiles, Overwrite};
 pub use pending::abort_uploads;
 pub use upload::Upload;
 
-use crate::error::{Error, Fault, FolderFault, Result};
+use crate::error::{Error, Fault, NOT_A_FILE, Result};
 use crate::store::Store;
 use crate::url::{Bucket, Location};
 use target::Target;
@@ -47,7 +47,7 @@ impl NewObjects {
     pub fn new(store: Store, at: &Location, overwrite: Overwrite) -> Result<Self> {
         let Location::Bucket(bucket) = at else { return Err(Error::new(at, Fault::NotWritable)) };
         if at.is_folder() {
-            return Err(Error::new(at, Fault::Folder(FolderFault::NotAFile)));
+            return Err(Error::new(at, NOT_A_FILE));
         }
         Ok(Self { store, at: bucket.clone(), overwrite, part_size: PART_SIZE })
     }
@@ -77,7 +77,9 @@ impl NewObjects {
         let Location::Bucket(at) = Location::Bucket(self.at.clone()).sibling(path) else {
             return Err(io::ErrorKind::InvalidInput.into()); // what stands beside an object is one
         };
-        Target::new(self.store.writable(&at)?, at)
+        let store = self.store.writable(&at);
+        let store = store.map_err(|fault| Error::new(&Location::Bucket(at.clone()), fault))?;
+        Target::new(store, at)
     }
 
     fn begin(&self, path: &str, reads_back: bool) -> io::Result<Upload> {

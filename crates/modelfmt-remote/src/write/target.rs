@@ -25,7 +25,7 @@ pub(super) struct Target {
 
 impl Target {
     pub(super) fn new(store: Arc<dyn Writable>, at: Bucket) -> io::Result<Self> {
-        let invalid = |_| Error::new(&Location::Bucket(at.clone()), crate::url::UrlFault::Path);
+        let invalid = |_| Error::new(&Location::Bucket(at.clone()), crate::url::BAD_PATH);
         let path = Path::parse(&at.key).map_err(invalid)?;
         Ok(Self { store, path, name: at.to_string(), at })
     }

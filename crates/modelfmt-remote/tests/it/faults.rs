@@ -16,7 +16,7 @@ use crate::common::{Reply, Request, Server};
 use modelfmt_core::Source as _;
 use modelfmt_core::source::contract_test;
 use modelfmt_remote::blocking::Store;
-use modelfmt_remote::{DiskCache, Environment, Error, Fault, Location, Options, RedirectFault};
+use modelfmt_remote::{DiskCache, Environment, Error, Fault, Location, Options};
 use testkit::servers::S3;
 
 /// A file whose bytes tell where they are from.
@@ -394,17 +394,18 @@ fn redirects_are_followed_where_they_may_lead() {
         assert_eq!(request.target, "/data?sig=SECRET");
         assert_eq!(request.header("authorization"), None, "a token goes to the server that it is for");
     }
+    const NOT_HTTP: Fault = Fault::Redirect("to something that is not http or https, which is refused");
     for (location, expected) in [
-        ("file:///etc/passwd", RedirectFault::Scheme),
-        ("gopher://h/", RedirectFault::Scheme),
-        ("http://", RedirectFault::Address),
-        ("http://10.1.2.3/x", RedirectFault::Private([10, 1, 2, 3].into(), "private")),
-        ("http://[fe80::1]/x", RedirectFault::Private("fe80::1".parse().unwrap(), "link-local")),
-        ("/again", RedirectFault::TooMany(10)),
+        ("file:///etc/passwd", NOT_HTTP),
+        ("gopher://h/", NOT_HTTP),
+        ("http://", Fault::Redirect("without a valid address")),
+        ("http://10.1.2.3/x", Fault::PrivateRedirect([10, 1, 2, 3].into(), "private")),
+        ("http://[fe80::1]/x", Fault::PrivateRedirect("fe80::1".parse().unwrap(), "link-local")),
+        ("/again", Fault::TooManyRedirects(10)),
     ] {
         let server = Server::start(move |_| Reply::status(307).with("location", location));
         let fault = whole(server.options(), &server.url("x")).unwrap_err();
-        assert!(matches!(&fault, Fault::Redirect(found) if *found == expected), "{location}: {fault:?}");
+        assert_eq!(fault, expected, "{location}");
     }
     let server =
         Server::start(|_| Reply::status(301).with("location", "http://169.254.169.254/latest/meta-data"));
