@@ -1,7 +1,6 @@
 //! What can be wrong with an AERO file or set, or with what is to be written into one.
 
 use modelfmt_core::DType;
-use modelfmt_core::source::PathFault;
 
 use crate::fourcc::FourCC;
 
@@ -145,7 +144,7 @@ pub enum Fault {
         /// The path.
         path: String,
         /// The rule that it breaks.
-        fault: PathFault,
+        fault: &'static str,
     },
     /// The index of a set breaks a rule of AEROSET.
     #[error("{0}")]

@@ -1,7 +1,5 @@
 //! The rules of APR2, as errors name them.
 
-use modelfmt_core::source::PathFault;
-
 /// Why an APR2 file cannot be read.
 pub type Error = modelfmt_core::Error<Fault>;
 
@@ -169,7 +167,7 @@ pub enum Fault {
         /// The path.
         path: String,
         /// The rule that it breaks.
-        fault: PathFault,
+        fault: &'static str,
     },
     /// A rule of the seal section, of its signatures or of encryption.
     #[error(transparent)]

@@ -36,7 +36,7 @@ use bytemuck::{AnyBitPattern, NoUninit};
 use half::f16;
 
 pub use tensor_core::DType;
-use tensor_core::{Block, TensorView, ViewError};
+use tensor_core::{Block, TensorError, TensorView};
 
 /// The README's example, compiled as a test.
 #[cfg(doctest)]
@@ -202,7 +202,7 @@ pub enum QuantError {
     },
     /// The tensor holds no blocks, and no numbers either.
     #[error(transparent)]
-    View(#[from] ViewError),
+    View(#[from] TensorError),
     /// The bytes and the elements are not the same number of whole blocks.
     #[error("{elements} elements do not take {nbytes} bytes of {dtype}{}", Sizes(*dtype))]
     Length {

@@ -408,7 +408,7 @@ fn tensors_give_numbers_of_blocks_and_of_plain_types() {
     assert_eq!(to_f64(&blocks).unwrap()[0], 6.0);
     assert_eq!(to_f64(&tensor(DType::U8, &[2], &[1, 7])).unwrap(), [1.0, 7.0]);
     let opaque = to_f32(&tensor(DType::C64, &[1], &[0; 8])).unwrap_err();
-    assert_eq!(opaque, QuantError::View(ViewError::NotNumeric(DType::C64)));
+    assert_eq!(opaque, QuantError::View(TensorError::NotNumeric(DType::C64)));
 }
 
 #[test]

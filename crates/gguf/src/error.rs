@@ -1,6 +1,7 @@
 //! What can be wrong with a GGUF file.
 
 use modelfmt_core::DType;
+use modelfmt_core::value::Integer;
 
 /// Why a file cannot be read.
 pub type Error = modelfmt_core::Error<Fault>;
@@ -72,8 +73,8 @@ pub enum Fault {
         expected: u64,
     },
     /// A stem of a split that is no name of a file.
-    #[error(transparent)]
-    Path(#[from] modelfmt_core::source::PathFault),
+    #[error("{0}")]
+    Path(&'static str),
     /// A key that the writer of splits adds, or that makes one file of a split.
     #[error("only the writer of split sets gives files this key")]
     SplitReserved,
@@ -106,6 +107,24 @@ pub enum Fault {
     /// Lists in lists, deeper than is read.
     #[error("lists are nested more than 126 levels deep")]
     ArrayDepth,
+    /// A tree that no type of metadata holds.
+    #[error("GGUF holds numbers, booleans, strings and lists, not {0}")]
+    NoValue(&'static str),
+    /// An integer that no type holds.
+    #[error("GGUF holds integers from -2^63 to 2^64 - 1, and this is {0}")]
+    Integer(Integer),
+    /// A list with members of several types.
+    #[error("a list of GGUF has members of one type, and this has {0} and {1}")]
+    MixedList(&'static str, &'static str),
+    /// A list of integers that no single type holds.
+    #[error("a list of GGUF has members of one type, and none holds both {0} and {1}")]
+    IntegerList(Integer, Integer),
+    /// A value that the named type does not hold.
+    #[error("the type {0} does not hold {1}")]
+    NotOfType(String, &'static str),
+    /// A text that is not that of a value's bytes.
+    #[error("`stored` is not a value of GGUF in hex digits")]
+    Stored,
     /// `general.alignment` is not a u32.
     #[error("general.alignment must be a u32")]
     AlignmentType,

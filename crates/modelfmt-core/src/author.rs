@@ -8,7 +8,7 @@
 #[cfg(feature = "crc32")]
 pub use crate::crc32::{Crc, Crc32};
 pub use crate::cursor::Cursor;
-pub use crate::error::{Located, Shortened};
+pub use crate::error::Shortened;
 pub use crate::execution::PIECE;
 pub use crate::extent::{Extent, Overlap, align_up, overlaps};
 pub use crate::fetch::{Dealt, Scan, ScanError, ScanRange, each_step, now, now_or_never};

@@ -113,7 +113,7 @@
 //!
 //! Everything builds for `wasm32-unknown-unknown`, but without files there; offsets stay 64 bits wide. On big-endian
 //! machines everything works except zero-copy slices of elements wider than a byte, which are an error
-//! ([`ViewError::Endianness`]); copying and decoding swap bytes.
+//! ([`TensorError::Endianness`]); copying and decoding swap bytes.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod author;
@@ -163,8 +163,8 @@ pub use source::Mmap;
 pub use source::Source;
 pub use table::{Encoding, Location, Stored, TensorTable};
 pub use tensor_core::{
-    ALIGNMENT, AlignedBuf, Block, Bytes, DType, DisplayShape, Element, Kind, ShapeError, SmallType,
-    TensorInfo, TensorView, UnknownDType, View, ViewError, bf16, element_count, f16, implied_nbytes,
+    ALIGNMENT, AlignedBuf, Block, Bytes, DType, DisplayShape, Element, Kind, SmallType, TensorError,
+    TensorInfo, TensorView, UnknownDType, View, bf16, element_count, f16, implied_nbytes,
 };
 
 /// The README's example, compiled as a test.

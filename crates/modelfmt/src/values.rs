@@ -152,7 +152,7 @@ fn numbers(dtype: DType, bytes: &[u8], left: u64) -> Result<Vec<f64>, ggml_quant
     let shape = [elements_in(dtype, bytes.len() as u64).min(left)];
     match TensorInfo::new("", dtype, &shape) {
         Ok(info) => ggml_quant::to_f64(&TensorView::new(info, Bytes::Borrowed(bytes))?),
-        Err(_) => Err(modelfmt_core::ViewError::NotNumeric(dtype).into()),
+        Err(_) => Err(modelfmt_core::TensorError::NotNumeric(dtype).into()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What can be wrong with an OINF file, and with what is to become one.
 
 use modelfmt_core::DType;
+use modelfmt_core::value::KeyError;
 
 use crate::value_type::ValueType;
 
@@ -198,12 +199,63 @@ pub enum Fault {
     /// More entries than a 32-bit count can say.
     #[error("are {0}, and OINF counts up to 4,294,967,295")]
     TooMany(u64),
+    /// No type of metadata has this name.
+    #[error(
+        "no value type is named {0:?}; there are bool, i8 to u64, f16, f32, f64, str, bitset and ndarray, and bf16, f8_e5m2, i4 to u1, \
+         t2 and t1"
+    )]
+    UnknownTypeName(String),
+    /// A metadata value of another kind than its type asks for.
+    #[error("expected {expected}, found {found}")]
+    WrongKind {
+        /// What the type asks for.
+        expected: &'static str,
+        /// What is there.
+        found: &'static str,
+    },
+    /// A number that its type cannot hold.
+    #[error("{number} does not fit {dtype}")]
+    NumberRange {
+        /// The number.
+        number: String,
+        /// The type.
+        dtype: DType,
+    },
+    /// Hex digits that are not those of a float of this type.
+    #[error("{digits:?} are not the hex digits of the bits of {dtype}")]
+    FloatBits {
+        /// What is there.
+        digits: String,
+        /// The type.
+        dtype: DType,
+    },
+    /// A tree that plain JSON cannot express as metadata of OINF.
+    #[error(
+        "{0} is no metadata value of OINF: it takes booleans, numbers, strings, flat lists of booleans or numbers, and \
+         {{\"type\": …, \"value\": …}}"
+    )]
+    NoValue(&'static str),
+    /// A member that a typed metadata value does not have.
+    #[error("{{\"type\": …, \"value\": …}} has a member {0:?} that metadata of OINF cannot hold")]
+    Member(String),
+    /// A list with integers and floats, which an array of one type cannot tell apart.
+    #[error(
+        "a list of integers and floats; an array of OINF has one type: write all as floats (1.0), or all as integers"
+    )]
+    MixedList,
     /// The file would be longer than an offset can say.
     #[error("the file would be too long")]
     TooLong,
 }
 
 modelfmt_core::author::debug_as_sentence!(Fault);
+
+/// A key of a metadata value is missing or of the wrong type.
+impl From<KeyError> for Fault {
+    fn from(error: KeyError) -> Self {
+        modelfmt_core::CommonFault::Metadata(error.to_string()).into()
+    }
+}
 
 impl modelfmt_core::Fault for Fault {
     fn is_end_missing(&self) -> bool {

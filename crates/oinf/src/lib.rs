@@ -190,7 +190,7 @@ mod writer;
 pub use error::{EditError, Error, Fault, Result, WriteError};
 pub use index::Index;
 pub use layout::{Plan, WriteOptions, can_hold};
-pub use metadata::{Bitset, MetaValue, Metadata, NdArray, SmallNumber, ValueError};
+pub use metadata::{Bitset, MetaValue, Metadata, NdArray, SmallNumber};
 pub use quant::{Quant, Scheme};
 pub use reader::{AsyncReader, OpenOptions, Reader, ReaderExt};
 #[cfg(not(target_arch = "wasm32"))]

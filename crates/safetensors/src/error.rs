@@ -1,7 +1,6 @@
 //! What can be wrong with a safetensors file, or with what is to become one.
 
 use modelfmt_core::DType;
-use modelfmt_core::source::PathFault;
 
 /// Why a file cannot be read.
 pub type Error = modelfmt_core::Error<Fault>;
@@ -76,7 +75,7 @@ pub enum Fault {
     },
     /// A file of a set has a path that leads elsewhere.
     #[error("{0}")]
-    Path(#[from] PathFault),
+    Path(&'static str),
 }
 
 modelfmt_core::author::debug_as_sentence!(Fault);

@@ -1,8 +1,7 @@
 //! What a tensor is: its name, dtype, shape and length.
 
-use std::fmt;
-
 use crate::dtype::DType;
+use crate::error::TensorError;
 use crate::shape::{DisplayShape, element_count};
 
 /// The description of a tensor: name, dtype, shape and the length of its values, but not where they are.
@@ -25,8 +24,8 @@ impl<'a> TensorInfo<'a> {
     /// A tensor with values, whose length follows from its dtype and shape. [`DType::Packed`] has 0 bytes here.
     ///
     /// # Errors
-    /// [`ShapeError`] if dtype and shape imply no length.
-    pub fn new(name: &'a str, dtype: DType, shape: &'a [u64]) -> Result<Self, ShapeError> {
+    /// [`TensorError`] if dtype and shape imply no length.
+    pub fn new(name: &'a str, dtype: DType, shape: &'a [u64]) -> Result<Self, TensorError> {
         Ok(Self { name, dtype, shape, nbytes: implied_nbytes(dtype, shape)?, has_data: true })
     }
 
@@ -54,65 +53,28 @@ impl<'a> TensorInfo<'a> {
 /// The bytes that values of a dtype and shape take; 0 for [`DType::Packed`], whose length only a file can state.
 ///
 /// # Errors
-/// [`ShapeError`] if there are more than 2^63 − 1 of them, or if the shape does not divide into whole blocks.
+/// [`TensorError`] if there are more than 2^63 − 1 of them, or if the shape does not divide into whole blocks.
 #[inline]
-pub fn implied_nbytes(dtype: DType, shape: &[u64]) -> Result<u64, ShapeError> {
+pub fn implied_nbytes(dtype: DType, shape: &[u64]) -> Result<u64, TensorError> {
     if dtype == DType::Packed {
         return Ok(0);
     }
     match dtype.nbytes(shape) {
         // File systems count offsets in signed numbers, so no file is longer.
         Some(nbytes) if i64::try_from(nbytes).is_ok() => Ok(nbytes),
-        _ => Err(ShapeError::of(dtype, shape)),
+        _ => Err(shape_error(dtype, shape)),
     }
 }
 
-/// Why a dtype and a shape imply no length in bytes.
-#[derive(Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ShapeError {
-    /// The product of the dimensions, or the bytes they imply, is more than 2^63 − 1.
-    TooManyElements {
-        /// The shape, as text.
-        shape: String,
-    },
-    /// A block type whose blocks do not divide the number of elements.
-    PartialBlock {
-        /// The block type.
-        dtype: DType,
-        /// The shape, as text.
-        shape: String,
-    },
-}
-
-crate::debug_as_sentence!(ShapeError);
-
-impl ShapeError {
-    #[cold]
-    fn of(dtype: DType, shape: &[u64]) -> Self {
-        let text = DisplayShape(shape).to_string();
-        let elements = dtype.block().map_or(1, |block| u64::from(block.elements));
-        match element_count(shape) {
-            Some(count) if count % elements != 0 => Self::PartialBlock { dtype, shape: text },
-            _ => Self::TooManyElements { shape: text },
-        }
+#[cold]
+fn shape_error(dtype: DType, shape: &[u64]) -> TensorError {
+    let text = DisplayShape(shape).to_string();
+    let elements = dtype.block().map_or(1, |block| u64::from(block.elements));
+    match element_count(shape) {
+        Some(count) if count % elements != 0 => TensorError::PartialBlock { dtype, shape: text },
+        _ => TensorError::TooManyElements { shape: text },
     }
 }
-
-impl fmt::Display for ShapeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooManyElements { shape } => {
-                write!(f, "the shape {shape} has more elements than a file can hold")
-            }
-            Self::PartialBlock { dtype, shape } => {
-                write!(f, "the shape {shape} does not divide into whole blocks of {dtype}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for ShapeError {}
 
 #[cfg(test)]
 mod tests {

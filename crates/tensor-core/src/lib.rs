@@ -24,14 +24,14 @@
 //! bytes are not aligned, or the machine has another byte order.
 //!
 //! ```
-//! use tensor_core::{AlignedBuf, Bytes, DType, TensorInfo, TensorView, ViewError};
+//! use tensor_core::{AlignedBuf, Bytes, DType, TensorError, TensorInfo, TensorView};
 //!
 //! let file = AlignedBuf::copy_from_slice(&[0, 0, 0, 0, 128, 63, 0, 0, 0, 64])?;
 //! let info = TensorInfo::new("w", DType::F32, &[2])?;
 //! let tensor = TensorView::new(info, Bytes::Borrowed(&file[2..]))?; // at byte 2, but f32 needs a multiple of 4
 //! # #[cfg(target_endian = "little")]
-//! assert_eq!(tensor.as_slice::<f32>(), Err(ViewError::Unaligned { alignment: 4 }));
-//! assert!(matches!(tensor.as_slice::<i32>(), Err(ViewError::DType { .. })));
+//! assert_eq!(tensor.as_slice::<f32>(), Err(TensorError::Unaligned { alignment: 4 }));
+//! assert!(matches!(tensor.as_slice::<i32>(), Err(TensorError::DType { .. })));
 //! assert_eq!(tensor.to_vec::<f32>()?, [1.0, 2.0]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -46,11 +46,12 @@
 //! ggml's block types (`q4_0`, `q6_k` and so on) are dtypes with a size here. The crate `ggml-quant` decodes their values.
 //!
 //! On big-endian machines everything works except zero-copy slices of elements wider than a byte, which are an error
-//! ([`ViewError::Endianness`]); copying swaps bytes.
+//! ([`TensorError::Endianness`]); copying swaps bytes.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod buffer;
 mod dtype;
+mod error;
 mod info;
 mod sentence;
 mod shape;
@@ -59,13 +60,14 @@ mod view;
 
 pub use buffer::{ALIGNMENT, AlignedBuf, Bytes};
 pub use dtype::{Block, DType, Kind, UnknownDType};
+pub use error::TensorError;
 pub use half::{bf16, f16};
-pub use info::{ShapeError, TensorInfo, implied_nbytes};
+pub use info::{TensorInfo, implied_nbytes};
 #[doc(hidden)]
 pub use sentence::write_sentence;
 pub use shape::{DisplayShape, element_count};
 pub use small::SmallType;
-pub use view::{Element, TensorView, View, ViewError};
+pub use view::{Element, TensorView, View};
 
 /// The README's example, compiled as a test.
 #[cfg(doctest)]

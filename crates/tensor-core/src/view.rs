@@ -1,12 +1,12 @@
 //! The values of one tensor: typed slices without a copy, or copies that always work.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use half::{bf16, f16};
 
 use crate::buffer::Bytes;
 use crate::dtype::DType;
+use crate::error::TensorError;
 use crate::info::TensorInfo;
 use crate::small::SmallType;
 
@@ -47,63 +47,6 @@ elements! {
     f64, F64, |x| Self::from_bits(u64::from_le(x.to_bits()));
 }
 
-/// Why a tensor cannot be read as a slice of a type.
-#[derive(Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ViewError {
-    /// The tensor has another type.
-    DType {
-        /// What it holds.
-        found: DType,
-        /// What was asked for.
-        wanted: DType,
-    },
-    /// The bytes do not start at a multiple of the type's alignment. Copying (`to_vec`) works.
-    Unaligned {
-        /// What the type needs, in bytes.
-        alignment: usize,
-    },
-    /// The values are little-endian and this machine is not. Copying (`to_vec`) works.
-    Endianness,
-    /// The number of bytes does not fit the dtype and shape.
-    Length {
-        /// The bytes there are.
-        found: u64,
-        /// The bytes there should be.
-        expected: u64,
-    },
-    /// The values are ggml's blocks, which the crate `ggml-quant` decodes.
-    Blocks(DType),
-    /// The type is not numeric.
-    NotNumeric(DType),
-}
-
-crate::debug_as_sentence!(ViewError);
-
-impl fmt::Display for ViewError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::DType { found, wanted } => write!(f, "the tensor holds {found}, not {wanted}"),
-            Self::Unaligned { alignment } => write!(
-                f,
-                "the values start at an address that is not a multiple of {alignment}; copy them with to_vec instead"
-            ),
-            Self::Endianness => f.write_str(
-                "the values are little-endian and this machine is not; copy them with to_vec instead",
-            ),
-            Self::Length { found, expected } => {
-                write!(f, "{found} bytes are not the {expected} that dtype and shape imply")
-            }
-            Self::Blocks(dtype) => {
-                write!(f, "the values are blocks of {dtype}; decode them with the crate ggml-quant")
-            }
-            Self::NotNumeric(dtype) => write!(f, "{dtype} cannot be read as numbers"),
-        }
-    }
-}
-
-impl std::error::Error for ViewError {}
-
 /// One tensor with its values.
 #[derive(Clone, Debug)]
 pub struct TensorView<'a> {
@@ -115,11 +58,11 @@ impl<'a> TensorView<'a> {
     /// A tensor and its bytes, little-endian and row-major.
     ///
     /// # Errors
-    /// [`ViewError::Length`] if they are not `info.nbytes` long.
-    pub fn new(info: TensorInfo<'a>, bytes: Bytes<'a>) -> Result<Self, ViewError> {
+    /// [`TensorError::Length`] if they are not `info.nbytes` long.
+    pub fn new(info: TensorInfo<'a>, bytes: Bytes<'a>) -> Result<Self, TensorError> {
         let found = bytes.len() as u64;
         if found != info.nbytes {
-            return Err(ViewError::Length { found, expected: info.nbytes });
+            return Err(TensorError::Length { found, expected: info.nbytes });
         }
         Ok(Self { info, bytes })
     }
@@ -163,39 +106,40 @@ impl<'a> TensorView<'a> {
     /// Its values as a typed slice, without a copy.
     ///
     /// # Errors
-    /// [`ViewError::DType`] for another type, [`ViewError::Unaligned`] if the file does not align it,
-    /// [`ViewError::Endianness`] on a big-endian machine. Then [`to_vec`](Self::to_vec) is the way.
-    pub fn as_slice<T: Element>(&self) -> Result<&[T], ViewError> {
+    /// [`TensorError::DType`] for another type, [`TensorError::Unaligned`] if the file does not align it,
+    /// [`TensorError::Endianness`] on a big-endian machine. Then [`to_vec`](Self::to_vec) is the way.
+    pub fn as_slice<T: Element>(&self) -> Result<&[T], TensorError> {
         self.require::<T>()?;
         if cfg!(target_endian = "big") && size_of::<T>() > 1 {
-            return Err(ViewError::Endianness);
+            return Err(TensorError::Endianness);
         }
-        bytemuck::try_cast_slice(&self.bytes).map_err(|_| ViewError::Unaligned { alignment: align_of::<T>() })
+        bytemuck::try_cast_slice(&self.bytes)
+            .map_err(|_| TensorError::Unaligned { alignment: align_of::<T>() })
     }
 
     /// Its values, copied; works for any alignment and on every machine.
     ///
     /// # Errors
-    /// [`ViewError::DType`] for another type.
-    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, ViewError> {
+    /// [`TensorError::DType`] for another type.
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, TensorError> {
         self.require::<T>()?;
         let chunks = self.bytes.chunks_exact(size_of::<T>());
         Ok(chunks.map(|chunk| bytemuck::pod_read_unaligned::<T>(chunk).to_native()).collect())
     }
 
-    fn require<T: Element>(&self) -> Result<(), ViewError> {
+    fn require<T: Element>(&self) -> Result<(), TensorError> {
         if self.info.dtype == T::DTYPE {
             return Ok(());
         }
-        Err(ViewError::DType { found: self.info.dtype, wanted: T::DTYPE })
+        Err(TensorError::DType { found: self.info.dtype, wanted: T::DTYPE })
     }
 
     /// Its values converted to `f32`: numbers rounded to the nearest, booleans as 0 and 1.
     ///
     /// # Errors
-    /// [`ViewError::Blocks`] for ggml's block types, [`ViewError::NotNumeric`] for types without numbers.
+    /// [`TensorError::Blocks`] for ggml's block types, [`TensorError::NotNumeric`] for types without numbers.
     #[expect(clippy::cast_possible_truncation, reason = "rounding to the nearest f32 is what is asked for")]
-    pub fn to_f32(&self) -> Result<Vec<f32>, ViewError> {
+    pub fn to_f32(&self) -> Result<Vec<f32>, TensorError> {
         Ok(self.numbers()?.map(|x| x as f32).collect())
     }
 
@@ -203,7 +147,7 @@ impl<'a> TensorView<'a> {
     ///
     /// # Errors
     /// As [`to_f32`](Self::to_f32).
-    pub fn to_f64(&self) -> Result<Vec<f64>, ViewError> {
+    pub fn to_f64(&self) -> Result<Vec<f64>, TensorError> {
         Ok(self.numbers()?.collect())
     }
 
@@ -218,7 +162,7 @@ impl<'a> TensorView<'a> {
         Box::new(numbers.take(elements).map(f64::from))
     }
 
-    fn numbers(&self) -> Result<Box<dyn Iterator<Item = f64> + '_>, ViewError> {
+    fn numbers(&self) -> Result<Box<dyn Iterator<Item = f64> + '_>, TensorError> {
         fn each<'b, T: Element>(bytes: &'b [u8], to_f64: fn(T) -> f64) -> Box<dyn Iterator<Item = f64> + 'b> {
             let read = |chunk: &[u8]| bytemuck::pod_read_unaligned::<T>(chunk).to_native();
             Box::new(bytes.chunks_exact(size_of::<T>()).map(move |chunk| to_f64(read(chunk))))
@@ -239,8 +183,8 @@ impl<'a> TensorView<'a> {
             DType::F32 => each::<f32>(bytes, f64::from),
             DType::F64 => each::<f64>(bytes, |x| x),
             small if let Some(small) = SmallType::from_dtype(small) => self.small_numbers(small),
-            other if other.is_quantized() => return Err(ViewError::Blocks(other)),
-            other => return Err(ViewError::NotNumeric(other)),
+            other if other.is_quantized() => return Err(TensorError::Blocks(other)),
+            other => return Err(TensorError::NotNumeric(other)),
         })
     }
 }
@@ -254,7 +198,7 @@ impl<'a> TensorView<'a> {
 /// assert_eq!((w.dtype(), w.shape(), w.bytes().len()), (DType::F32, &[2, 2][..], 16));
 /// let scale = View::new(&[bf16::ONE], [])?; // a scalar
 /// assert_eq!(scale.dtype(), DType::BF16);
-/// # Ok::<(), tensor_core::ViewError>(())
+/// # Ok::<(), tensor_core::TensorError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct View<'a> {
@@ -267,8 +211,8 @@ impl<'a> View<'a> {
     /// Values of a Rust type, row-major. They are copied only on a big-endian machine.
     ///
     /// # Errors
-    /// [`ViewError::Length`] if there are not as many values as the shape has elements.
-    pub fn new<T: Element>(values: &'a [T], shape: impl Into<Vec<u64>>) -> Result<Self, ViewError> {
+    /// [`TensorError::Length`] if there are not as many values as the shape has elements.
+    pub fn new<T: Element>(values: &'a [T], shape: impl Into<Vec<u64>>) -> Result<Self, TensorError> {
         let bytes = if cfg!(target_endian = "big") && size_of::<T>() > 1 {
             let swapped: Vec<T> = values.iter().map(|value| value.to_native()).collect();
             Cow::Owned(bytemuck::cast_slice(&swapped).to_vec())
@@ -282,24 +226,24 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn from_bools(values: &'a [bool], shape: impl Into<Vec<u64>>) -> Result<Self, ViewError> {
+    pub fn from_bools(values: &'a [bool], shape: impl Into<Vec<u64>>) -> Result<Self, TensorError> {
         Self::from_bytes(DType::Bool, bytemuck::cast_slice(values), shape)
     }
 
     /// Bytes of any type, blocks included: little-endian and row-major.
     ///
     /// # Errors
-    /// [`ViewError::Length`] if they are not as many as dtype and shape imply.
+    /// [`TensorError::Length`] if they are not as many as dtype and shape imply.
     pub fn from_bytes(
         dtype: DType,
         bytes: impl Into<Cow<'a, [u8]>>,
         shape: impl Into<Vec<u64>>,
-    ) -> Result<Self, ViewError> {
+    ) -> Result<Self, TensorError> {
         let (bytes, shape) = (bytes.into(), shape.into());
         let found = bytes.len() as u64;
         match dtype.nbytes(&shape) {
             Some(expected) if expected == found => Ok(Self { dtype, shape, bytes }),
-            expected => Err(ViewError::Length { found, expected: expected.unwrap_or(u64::MAX) }),
+            expected => Err(TensorError::Length { found, expected: expected.unwrap_or(u64::MAX) }),
         }
     }
 
@@ -336,9 +280,9 @@ mod tests {
         let mut buffer = AlignedBuf::zeroed(12).unwrap();
         buffer[1..9].copy_from_slice(bytemuck::bytes_of(&[1.5f32, -2.0].map(f32::to_bits).map(u32::to_le)));
         let unaligned = view(DType::F32, &[2], Bytes::Borrowed(&buffer[1..9]));
-        assert_eq!(unaligned.as_slice::<f32>(), Err(ViewError::Unaligned { alignment: 4 }));
+        assert_eq!(unaligned.as_slice::<f32>(), Err(TensorError::Unaligned { alignment: 4 }));
         assert_eq!(unaligned.to_vec::<f32>().unwrap(), [1.5, -2.0]);
-        let wrong = ViewError::DType { found: DType::F32, wanted: DType::I32 };
+        let wrong = TensorError::DType { found: DType::F32, wanted: DType::I32 };
         assert_eq!(unaligned.as_slice::<i32>(), Err(wrong));
         let aligned =
             view(DType::F32, &[2], Bytes::Owned(AlignedBuf::copy_from_slice(&buffer[1..9]).unwrap()));
@@ -352,9 +296,9 @@ mod tests {
         assert_eq!(halves.to_f64().unwrap(), [0.5, f64::INFINITY]);
         assert_eq!(view(DType::Bool, &[3], Bytes::Borrowed(&[0, 1, 2])).to_f32().unwrap(), [0.0, 1.0, 1.0]);
         let opaque = view(DType::C64, &[1], Bytes::Borrowed(&[0; 8]));
-        assert_eq!(opaque.to_f32(), Err(ViewError::NotNumeric(DType::C64)));
+        assert_eq!(opaque.to_f32(), Err(TensorError::NotNumeric(DType::C64)));
         let short = TensorView::new(TensorInfo::new("t", DType::F32, &[2]).unwrap(), Bytes::Borrowed(&[0]));
-        assert_eq!(short.unwrap_err(), ViewError::Length { found: 1, expected: 8 });
+        assert_eq!(short.unwrap_err(), TensorError::Length { found: 1, expected: 8 });
     }
 
     #[test]
@@ -377,8 +321,8 @@ mod tests {
     #[test]
     fn blocks_are_not_numbers_here() {
         let blocks = view(DType::Q8_0, &[32], Bytes::Borrowed(&[0; 34]));
-        assert_eq!(blocks.to_f32(), Err(ViewError::Blocks(DType::Q8_0)));
-        assert_eq!(blocks.to_f64(), Err(ViewError::Blocks(DType::Q8_0)));
+        assert_eq!(blocks.to_f32(), Err(TensorError::Blocks(DType::Q8_0)));
+        assert_eq!(blocks.to_f64(), Err(TensorError::Blocks(DType::Q8_0)));
     }
 
     #[test]
@@ -387,7 +331,7 @@ mod tests {
         let written = View::new(&values, [1, 2]).unwrap();
         assert_eq!(written.bytes(), [1.5f32.to_le_bytes(), (-2.0f32).to_le_bytes()].concat());
         let wrong = View::new(&values, [3]).unwrap_err();
-        assert_eq!(wrong, ViewError::Length { found: 8, expected: 12 });
+        assert_eq!(wrong, TensorError::Length { found: 8, expected: 12 });
         assert_eq!(View::from_bools(&[true, false], [2]).unwrap().bytes(), [1, 0]);
         let blocks = View::from_bytes(DType::Q8_0, vec![0; 34], [32]).unwrap();
         assert_eq!((blocks.dtype(), blocks.shape()), (DType::Q8_0, &[32][..]));

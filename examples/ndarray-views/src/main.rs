@@ -11,7 +11,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use modelfmt::modelfmt_core::source::FileSource;
-use modelfmt::modelfmt_core::{Element, ViewError};
+use modelfmt::modelfmt_core::{Element, TensorError};
 use modelfmt::{DType, Model, Source, TensorView};
 use ndarray::{Array, ArrayView, CowArray, IxDyn};
 
@@ -75,7 +75,7 @@ fn arrays<'a>(views: &'a [TensorView<'_>]) -> Result<Arrays<'a>, Box<dyn Error>>
 fn array<'a, T: Element>(view: &'a TensorView<'_>) -> Result<CowArray<'a, T, IxDyn>, Box<dyn Error>> {
     match view.as_slice::<T>() {
         Ok(values) => Ok(ArrayView::from_shape(shape(view)?, values)?.into()),
-        Err(ViewError::Unaligned { .. } | ViewError::Endianness) => {
+        Err(TensorError::Unaligned { .. } | TensorError::Endianness) => {
             Ok(Array::from_shape_vec(shape(view)?, view.to_vec::<T>()?)?.into())
         }
         Err(error) => Err(error.into()),

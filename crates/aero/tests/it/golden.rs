@@ -15,7 +15,7 @@ use aero::ReaderExt as _;
 use aero::SetReaderExt as _;
 use aero::modelfmt_core::value::Value;
 use aero::modelfmt_core::write::{MemoryFile, MemoryFolder};
-use aero::modelfmt_core::{AlignedBuf, ViewError};
+use aero::modelfmt_core::{AlignedBuf, TensorError};
 use aero::{
     ChunkFlags, Execution, FourCC, NewChunk, Plan, Reader, SetPlan, SetReader, Source, TensorSpec,
     VerifyLevel, WriteOptions,
@@ -163,6 +163,6 @@ fn unaligned_tensors_say_so_and_can_be_copied() {
     let bytes = fs::read(testkit::testdata("reference").join("one-shard.aero")).unwrap();
     let reader = Reader::from_source(AlignedBuf::copy_from_slice(&bytes).unwrap()).unwrap();
     let tensor = reader.tensor("after.odd.f32").unwrap();
-    assert!(matches!(tensor.as_slice::<f32>(), Err(ViewError::Unaligned { .. })));
+    assert!(matches!(tensor.as_slice::<f32>(), Err(TensorError::Unaligned { .. })));
     assert_eq!(tensor.to_vec::<f32>().unwrap().len(), 5);
 }

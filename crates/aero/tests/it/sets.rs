@@ -15,7 +15,7 @@ use aero::{
     DType, Error, Execution, Fault, SetIndex, SetPlan, SetReader, TensorSpec, VerifyLevel, WriteError,
     WriteOptions,
 };
-use modelfmt_core::source::{Files, MemoryFiles, PathFault};
+use modelfmt_core::source::{Files, MemoryFiles};
 use modelfmt_core::value::{Object, Value, json};
 use modelfmt_core::write::MemoryFolder;
 use modelfmt_core::{Container, Limits};
@@ -192,7 +192,7 @@ fn a_broken_index_is_refused() {
     for path in ["model.part-001.aero", "./model.part-001.aero", "model.index.aero", "./././model.index.aero"]
     {
         let fault = refused("model.part-000.aero", path);
-        assert!(matches!(fault, Fault::Path { fault: PathFault::Twice, .. }), "{path}");
+        assert!(matches!(fault, Fault::Path { fault: "the set lists this file twice", .. }), "{path}");
     }
     assert!(matches!(refused("AEROSET", "AERO"), Fault::Set(_)));
     assert!(matches!(refused("      2\n", "      3\n"), Fault::Set(_)));

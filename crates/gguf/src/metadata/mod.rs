@@ -3,7 +3,7 @@
 
 mod tree;
 
-pub use tree::{Hints, ValueError};
+pub use tree::Hints;
 
 use modelfmt_core::author::NameTable;
 use modelfmt_core::value::{List, Object, Value};

@@ -7,38 +7,6 @@ use super::{Entry, MAX_ARRAYS, Metadata, skip, take, take_head, take_string};
 use crate::error::Fault;
 use crate::wire::{ALIGNMENT, ValueType, check_key_len};
 
-/// Why a tree is no value of a file.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ValueError {
-    /// The key cannot be one, or is there already.
-    #[error(transparent)]
-    Key(Fault),
-    /// A value that no type holds.
-    #[error("GGUF holds numbers, booleans, strings and lists, not {0}")]
-    Kind(&'static str),
-    /// An integer that no type holds.
-    #[error("GGUF holds integers from -2^63 to 2^64 - 1, and this is {0}")]
-    Integer(Integer),
-    /// A list with members of several types.
-    #[error("a list of GGUF has members of one type, and this has {0} and {1}")]
-    Mixed(&'static str, &'static str),
-    /// A list of integers that no single type holds.
-    #[error("a list of GGUF has members of one type, and none holds both {0} and {1}")]
-    Range(Integer, Integer),
-    /// Lists in lists, deeper than is read.
-    #[error("lists are nested more than 126 levels deep")]
-    Depth,
-    /// A value that the named type does not hold.
-    #[error("the type {0} does not hold {1}")]
-    NotOfType(String, &'static str),
-    /// A text that is not that of a value's bytes.
-    #[error("`stored` is not a value of GGUF in hex digits")]
-    Stored,
-}
-
-modelfmt_core::author::debug_as_sentence!(ValueError);
-
 /// What the trees of metadata do not tell: with both, [`Metadata::push_tree`] makes the same bytes again.
 #[derive(Clone, Debug, Default)]
 pub struct Hints {
@@ -61,16 +29,16 @@ impl Metadata {
     /// `{"stored": HEX}` has type and value as they are in a file.
     ///
     /// # Errors
-    /// [`ValueError`], and nothing is added.
-    pub fn push_tree(&mut self, key: &str, tree: &Value) -> Result<(), ValueError> {
-        check_key_len(key).map_err(ValueError::Key)?;
+    /// [`Fault`], and nothing is added.
+    pub fn push_tree(&mut self, key: &str, tree: &Value) -> Result<(), Fault> {
+        check_key_len(key)?;
         let mut bytes = Vec::new();
         let kind = match tree {
             Value::Object(object) => encode_object(object, &mut bytes)?,
             plain if key == ALIGNMENT => encode(plain, Stated::Text(ValueType::U32.name()), 0, &mut bytes)?,
             plain => encode(plain, Stated::Nothing, 0, &mut bytes)?,
         };
-        self.push_key(key, kind).map_err(|fault| ValueError::Key(fault.into()))?;
+        self.push_key(key, kind)?;
         self.extend(&bytes, None);
         Ok(())
     }
@@ -114,26 +82,26 @@ enum Stated<'a> {
 }
 
 impl<'a> Stated<'a> {
-    fn of(tree: &'a Value) -> Result<Self, ValueError> {
+    fn of(tree: &'a Value) -> Result<Self, Fault> {
         match tree {
             Value::String(text) => Ok(Self::Text(text)),
             Value::Array(types) => Ok(Self::Each(types)),
-            other => Err(ValueError::NotOfType(other.kind().to_owned(), "any value")),
+            other => Err(Fault::NotOfType(other.kind().to_owned(), "any value")),
         }
     }
 }
 
 /// What an object names: a value with its type, or the bytes of one.
-fn encode_object(object: &Object, out: &mut Vec<u8>) -> Result<ValueType, ValueError> {
+fn encode_object(object: &Object, out: &mut Vec<u8>) -> Result<ValueType, Fault> {
     match (object.len(), object.get("type"), object.get("value"), object.get("stored")) {
         (2, Some(stated), Some(value), None) => encode(value, Stated::of(stated)?, 0, out),
-        (1, None, None, Some(Value::String(digits))) => stored(digits, out).ok_or(ValueError::Stored),
-        _ => Err(ValueError::Kind("an object")),
+        (1, None, None, Some(Value::String(digits))) => stored(digits, out).ok_or(Fault::Stored),
+        _ => Err(Fault::NoValue("an object")),
     }
 }
 
 /// Adds the bytes of a value, which is in so many lists, and returns its type.
-fn encode(tree: &Value, stated: Stated<'_>, depth: u32, out: &mut Vec<u8>) -> Result<ValueType, ValueError> {
+fn encode(tree: &Value, stated: Stated<'_>, depth: u32, out: &mut Vec<u8>) -> Result<ValueType, Fault> {
     if let Value::Array(items) = tree {
         encode_list(items, stated, depth, out)?;
         return Ok(ValueType::Array);
@@ -147,17 +115,17 @@ fn encode(tree: &Value, stated: Stated<'_>, depth: u32, out: &mut Vec<u8>) -> Re
     Ok(kind)
 }
 
-fn encode_list(items: &List, stated: Stated<'_>, depth: u32, out: &mut Vec<u8>) -> Result<(), ValueError> {
+fn encode_list(items: &List, stated: Stated<'_>, depth: u32, out: &mut Vec<u8>) -> Result<(), Fault> {
     if depth >= MAX_ARRAYS {
-        return Err(ValueError::Depth);
+        return Err(Fault::ArrayDepth);
     }
     let (kind, members) = match stated {
         Stated::Nothing => (common_type(items)?, Stated::Nothing),
         Stated::Each(types) if types.len() == items.len() => (ValueType::Array, stated),
-        Stated::Each(_) => return Err(ValueError::NotOfType("list".to_owned(), "a list of this length")),
+        Stated::Each(_) => return Err(Fault::NotOfType("list".to_owned(), "a list of this length")),
         Stated::Text("array[]") if items.is_empty() => (ValueType::Array, Stated::Nothing),
         Stated::Text(name) => {
-            let unknown = || ValueError::NotOfType(name.to_owned(), "an array");
+            let unknown = || Fault::NotOfType(name.to_owned(), "an array");
             let member = name.strip_suffix("[]").ok_or_else(unknown)?;
             let is_list = member.ends_with("[]");
             let kind = if is_list { Some(ValueType::Array) } else { ValueType::of_name(member) };
@@ -185,14 +153,14 @@ fn encode_list(items: &List, stated: Stated<'_>, depth: u32, out: &mut Vec<u8>) 
 }
 
 /// The first type that holds a value which is no list.
-fn plain_type(tree: &Value) -> Result<ValueType, ValueError> {
+fn plain_type(tree: &Value) -> Result<ValueType, Fault> {
     match tree {
         Value::Bool(_) => Ok(ValueType::Bool),
         Value::String(_) => Ok(ValueType::String),
         Value::Float(_) => Ok(ValueType::F64),
         Value::Array(_) => Ok(ValueType::Array),
-        &Value::Int(n) => integer_type(n, n).ok_or(ValueError::Integer(n)),
-        other => Err(ValueError::Kind(other.kind())),
+        &Value::Int(n) => integer_type(n, n).ok_or(Fault::Integer(n)),
+        other => Err(Fault::NoValue(other.kind())),
     }
 }
 
@@ -210,7 +178,7 @@ fn integer_type(least: Integer, most: Integer) -> Option<ValueType> {
 }
 
 /// The first type that holds all members of a list.
-fn common_type(items: &List) -> Result<ValueType, ValueError> {
+fn common_type(items: &List) -> Result<ValueType, Fault> {
     let mut items = items.iter();
     let Some(first) = items.next() else { return Ok(ValueType::I32) };
     let kind = plain_type(&first)?;
@@ -219,19 +187,19 @@ fn common_type(items: &List) -> Result<ValueType, ValueError> {
         match (&mut range, &item) {
             (Some((least, most)), &Value::Int(n)) => (*least, *most) = ((*least).min(n), (*most).max(n)),
             (None, other) if plain_type(other)? == kind => {}
-            (_, other) => return Err(ValueError::Mixed(first.kind(), other.kind())),
+            (_, other) => return Err(Fault::MixedList(first.kind(), other.kind())),
         }
     }
     let Some((least, most)) = range else { return Ok(kind) };
     let is_beyond = |n: &Integer| n.as_i64().is_none() && n.as_u64().is_none();
     match [least, most].into_iter().find(is_beyond) {
-        Some(beyond) => Err(ValueError::Integer(beyond)),
-        None => integer_type(least, most).ok_or(ValueError::Range(least, most)),
+        Some(beyond) => Err(Fault::Integer(beyond)),
+        None => integer_type(least, most).ok_or(Fault::IntegerList(least, most)),
     }
 }
 
 /// Adds the bytes of a value of that type, which is no list.
-fn encode_as(kind: ValueType, tree: &Value, out: &mut Vec<u8>) -> Result<(), ValueError> {
+fn encode_as(kind: ValueType, tree: &Value, out: &mut Vec<u8>) -> Result<(), Fault> {
     macro_rules! integer {
         ($n:expr, $($kind:ident $type:ty),*) => {
             match kind {
@@ -277,8 +245,8 @@ fn float(kind: ValueType, x: f64, out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-fn not_of(name: &str, tree: &Value) -> ValueError {
-    ValueError::NotOfType(name.to_owned(), tree.kind())
+fn not_of(name: &str, tree: &Value) -> Fault {
+    Fault::NotOfType(name.to_owned(), tree.kind())
 }
 
 /// The type of a value at the front of `rest`, which is taken off, as [`Metadata::push_tree`] reads it.
@@ -351,7 +319,7 @@ mod tests {
     use modelfmt_core::value::json;
 
     /// Type and tree of what a tree becomes.
-    fn pushed(text: &str) -> Result<String, ValueError> {
+    fn pushed(text: &str) -> Result<String, Fault> {
         let mut metadata = Metadata::new();
         metadata.push_tree("k", &json::parse(text.as_bytes()).unwrap())?;
         let value = metadata.get("k").unwrap();
@@ -435,10 +403,10 @@ mod tests {
         assert!(pushed(&deep(126)).is_ok());
         let mut tree = json::parse(deep(126).as_bytes()).unwrap();
         tree = Value::from_iter([tree]);
-        assert_eq!(Metadata::new().push_tree("k", &tree), Err(ValueError::Depth));
+        assert_eq!(Metadata::new().push_tree("k", &tree), Err(Fault::ArrayDepth));
         let mut metadata = Metadata::new();
         let long = "é".repeat(40_000);
-        assert_eq!(metadata.push_tree(&long, &1.into()), Err(ValueError::Key(Fault::KeyLength(80_000))));
+        assert_eq!(metadata.push_tree(&long, &1.into()), Err(Fault::KeyLength(80_000)));
         metadata.push_tree("general.alignment", &64.into()).unwrap();
         assert_eq!(metadata.get("general.alignment"), Some(MetaValue::U32(64)));
         assert!(metadata.push_tree("general.alignment", &64.into()).is_err());
@@ -518,7 +486,7 @@ mod tests {
             &nested,
         ] {
             let tree = Value::Object(Object::from_iter([("stored", digits)]));
-            assert_eq!(Metadata::new().push_tree("k", &tree), Err(ValueError::Stored), "{digits}");
+            assert_eq!(Metadata::new().push_tree("k", &tree), Err(Fault::Stored), "{digits}");
         }
         assert_eq!(pushed(r#"{"stored":"00000000ff"}"#).as_deref(), Ok("u8 255"));
     }

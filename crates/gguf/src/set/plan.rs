@@ -53,7 +53,8 @@ impl SetPlan {
         metadata: &Metadata,
         options: &WriteOptions,
     ) -> Result<Self, WriteError> {
-        check_relative(stem).map_err(|fault| WriteError::unsupported(Part::named("stem", stem), fault))?;
+        check_relative(stem)
+            .map_err(|why| WriteError::unsupported(Part::named("stem", stem), Fault::Path(why)))?;
         if let Some(key) = wire::SPLIT.into_iter().find(|key| metadata.get(key).is_some()) {
             return Err(unfit_key(key, Fault::SplitReserved));
         }

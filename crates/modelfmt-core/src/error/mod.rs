@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::io;
 
-use tensor_core::{ShapeError, TensorInfo};
+use tensor_core::{TensorError, TensorInfo};
 
 use crate::plan::slice::SliceError;
 
@@ -196,12 +196,12 @@ pub enum CommonError {
     },
 }
 
-impl From<ShapeError> for CommonFault {
-    fn from(error: ShapeError) -> Self {
+impl From<TensorError> for CommonFault {
+    fn from(error: TensorError) -> Self {
         match error {
-            ShapeError::PartialBlock { dtype, shape } => Self::PartialBlock { dtype, shape },
-            ShapeError::TooManyElements { shape } => Self::TooManyElements(shape),
-            other => Self::TooManyElements(other.to_string()),
+            TensorError::PartialBlock { dtype, shape } => Self::PartialBlock { dtype, shape },
+            TensorError::TooManyElements { shape } => Self::TooManyElements(shape),
+            other => Self::Metadata(other.to_string()),
         }
     }
 }
@@ -222,11 +222,9 @@ impl<F: From<CommonFault>> From<CommonError> for Error<F> {
 /// It says what and where in the file. A reader over a source that has a [name](crate::Source::name) says also in which
 /// file, by [`InFile`](Self::InFile): match on [`inner`](Self::inner), which looks through that.
 /// `Display` speaks of its own level, `source()` carries the cause. `Debug` is both in a line.
-#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error<F> {
     /// The source could not be read.
-    #[error("cannot read {len} bytes at byte {at}")]
     Io {
         /// Where the range begins.
         at: u64,
@@ -236,7 +234,6 @@ pub enum Error<F> {
         source: io::Error,
     },
     /// A file could not be opened, or a file of a set is missing.
-    #[error("cannot open {path:?}")]
     Open {
         /// The file, as it was named.
         path: String,
@@ -244,9 +241,6 @@ pub enum Error<F> {
         source: io::Error,
     },
     /// The bytes end before the part does.
-    #[error(
-        "{part} at byte {at} needs {need} bytes, but {have} are left: the file is cut short or not of this format"
-    )]
     Truncated {
         /// What was being read.
         part: Part,
@@ -258,7 +252,6 @@ pub enum Error<F> {
         have: u64,
     },
     /// A part breaks a rule of its format.
-    #[error("{part} at byte {at}: {fault}")]
     Malformed {
         /// What is wrong.
         part: Part,
@@ -268,7 +261,6 @@ pub enum Error<F> {
         fault: F,
     },
     /// A number exceeds [`Limits`](crate::Limits); the file may be good.
-    #[error("{what} is {found}, the limit is {max}: raise it in Limits if the file is trusted")]
     Limit {
         /// What is too large.
         what: &'static str,
@@ -278,25 +270,21 @@ pub enum Error<F> {
         max: u64,
     },
     /// There is no tensor of that name.
-    #[error("no tensor is named {:?}", Shortened(name))]
     NotFound {
         /// The name that was asked for.
         name: String,
     },
     /// The tensor is declared and has no data.
-    #[error("tensor {:?} is declared without data", Shortened(name))]
     NoData {
         /// The tensor.
         name: String,
     },
     /// A checked read was asked for, and the file has no digest of the tensor. It may be good.
-    #[error("tensor {:?} cannot be verified: the file has no hash of its bytes", Shortened(name))]
     NoHash {
         /// The tensor.
         name: String,
     },
     /// A byte range is outside of its tensor.
-    #[error("bytes {offset}..{offset}+{len} are outside tensor {:?} of {nbytes} bytes", Shortened(name))]
     OutOfRange {
         /// The tensor.
         name: String,
@@ -308,7 +296,6 @@ pub enum Error<F> {
         nbytes: u64,
     },
     /// A slice does not fit its tensor.
-    #[error("tensor {:?}: {fault}", Shortened(name))]
     Slice {
         /// The tensor.
         name: String,
@@ -316,41 +303,69 @@ pub enum Error<F> {
         fault: SliceError,
     },
     /// The file was changed or replaced after it had been opened, so what was read of it may belong to two versions.
-    #[error("the file was changed while it was read; open it again when nothing writes to it")]
     Changed,
     /// The caller's progress callback asked to stop.
-    #[error("stopped on request")]
     Cancelled,
-    /// Any of the others, and the file in which it occurred.
-    #[error(transparent)]
-    InFile(Located<F>),
+    /// Any of the others, and the file in which it occurred: `PATH: what is wrong, and where`.
+    InFile {
+        /// The file, as it was named.
+        path: Box<str>,
+        /// What is wrong with it.
+        error: Box<Self>,
+    },
 }
 
 tensor_core::debug_as_sentence!([F: fmt::Display + fmt::Debug] Error<F>);
 
-/// An error with the file in which it occurred: `PATH: what is wrong, and where`. Its `source()` is that of the error.
-pub struct Located<F> {
-    /// The file, as it was named.
-    pub path: Box<str>,
-    /// What is wrong with it.
-    pub error: Box<Error<F>>,
-}
-
-tensor_core::debug_as_sentence!([F: fmt::Display + fmt::Debug] Located<F>);
-
-impl<F: fmt::Display> fmt::Display for Located<F> {
+impl<F: fmt::Display> fmt::Display for Error<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for c in self.path.chars() {
-            // A message stays a line, whatever a file is called.
-            if c.is_control() { write!(f, "{}", c.escape_default())? } else { f.write_char(c)? }
+        match self {
+            Self::Io { at, len, .. } => write!(f, "cannot read {len} bytes at byte {at}"),
+            Self::Open { path, .. } => write!(f, "cannot open {path:?}"),
+            Self::Truncated { part, at, need, have } => write!(
+                f,
+                "{part} at byte {at} needs {need} bytes, but {have} are left: the file is cut short or not of this format"
+            ),
+            Self::Malformed { part, at, fault } => write!(f, "{part} at byte {at}: {fault}"),
+            Self::Limit { what, found, max } => {
+                write!(f, "{what} is {found}, the limit is {max}: raise it in Limits if the file is trusted")
+            }
+            Self::NotFound { name } => write!(f, "no tensor is named {:?}", Shortened(name)),
+            Self::NoData { name } => write!(f, "tensor {:?} is declared without data", Shortened(name)),
+            Self::NoHash { name } => {
+                write!(
+                    f,
+                    "tensor {:?} cannot be verified: the file has no hash of its bytes",
+                    Shortened(name)
+                )
+            }
+            Self::OutOfRange { name, offset, len, nbytes } => {
+                let name = Shortened(name);
+                write!(f, "bytes {offset}..{offset}+{len} are outside tensor {name:?} of {nbytes} bytes")
+            }
+            Self::Slice { name, fault } => write!(f, "tensor {:?}: {fault}", Shortened(name)),
+            Self::Changed => {
+                f.write_str("the file was changed while it was read; open it again when nothing writes to it")
+            }
+            Self::Cancelled => f.write_str("stopped on request"),
+            Self::InFile { path, error } => {
+                for c in path.chars() {
+                    // A message stays a line, whatever a file is called.
+                    if c.is_control() { write!(f, "{}", c.escape_default())? } else { f.write_char(c)? }
+                }
+                write!(f, ": {error}")
+            }
         }
-        write!(f, ": {}", self.error)
     }
 }
 
-impl<F: fmt::Display + fmt::Debug> std::error::Error for Located<F> {
+impl<F: fmt::Display + fmt::Debug> std::error::Error for Error<F> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.error.source()
+        match self {
+            Self::Io { source, .. } | Self::Open { source, .. } => Some(source),
+            Self::InFile { error, .. } => error.source(),
+            _ => None,
+        }
     }
 }
 
@@ -370,9 +385,7 @@ impl<F> Error<F> {
             Self::Slice { name, fault } => Error::Slice { name, fault },
             Self::Changed => Error::Changed,
             Self::Cancelled => Error::Cancelled,
-            Self::InFile(Located { path, error }) => {
-                Error::InFile(Located { path, error: Box::new(error.map_fault(map)) })
-            }
+            Self::InFile { path, error } => Error::InFile { path, error: Box::new(error.map_fault(map)) },
         }
     }
 }
@@ -452,8 +465,8 @@ impl<F: Clone> Error<F> {
             Self::Slice { name, fault } => Self::Slice { name: name.clone(), fault: fault.clone() },
             Self::Changed => Self::Changed,
             Self::Cancelled => Self::Cancelled,
-            Self::InFile(Located { path, error }) => {
-                Self::InFile(Located { path: path.clone(), error: Box::new(error.duplicate()) })
+            Self::InFile { path, error } => {
+                Self::InFile { path: path.clone(), error: Box::new(error.duplicate()) }
             }
         }
     }
@@ -464,7 +477,7 @@ impl<F> Error<F> {
     #[must_use]
     pub fn inner(&self) -> &Self {
         match self {
-            Self::InFile(located) => located.error.inner(),
+            Self::InFile { error, .. } => error.inner(),
             other => other,
         }
     }
@@ -473,7 +486,7 @@ impl<F> Error<F> {
     #[must_use]
     pub fn into_inner(self) -> Self {
         match self {
-            Self::InFile(located) => located.error.into_inner(),
+            Self::InFile { error, .. } => error.into_inner(),
             other => other,
         }
     }
@@ -482,7 +495,7 @@ impl<F> Error<F> {
     #[must_use]
     pub const fn path(&self) -> Option<&str> {
         match self {
-            Self::InFile(located) => Some(&located.path),
+            Self::InFile { path, .. } => Some(path),
             Self::Open { path, .. } => Some(path.as_str()),
             _ => None,
         }
@@ -495,7 +508,7 @@ impl<F> Error<F> {
         match (self, name) {
             (Self::Cancelled, _) => Self::Cancelled,
             (error, Some(path)) if error.path() != Some(&*path) => {
-                Self::InFile(Located { path: path.into(), error: Box::new(error) })
+                Self::InFile { path: path.into(), error: Box::new(error) }
             }
             (error, _) => error,
         }
@@ -505,7 +518,7 @@ impl<F> Error<F> {
     #[must_use]
     pub fn without_file(self, name: &str) -> Self {
         match self {
-            Self::InFile(located) if &*located.path == name => *located.error,
+            Self::InFile { path, error } if &*path == name => *error,
             other => other,
         }
     }

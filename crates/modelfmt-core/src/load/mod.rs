@@ -28,7 +28,7 @@ mod run;
 use std::collections::BTreeSet;
 use std::io;
 
-use tensor_core::{Bytes, DType, TensorInfo, TensorView, ViewError};
+use tensor_core::{Bytes, DType, TensorError, TensorInfo, TensorView};
 
 pub use self::buffer::LoadBuffer;
 pub(crate) use self::flight::load_opened;
@@ -140,7 +140,7 @@ impl LoadedTensor {
     ///
     /// # Errors
     /// Never for a tensor that was loaded, because its bytes fit its shape.
-    pub fn view<'a>(&'a self, name: &'a str) -> Result<TensorView<'a>, ViewError> {
+    pub fn view<'a>(&'a self, name: &'a str) -> Result<TensorView<'a>, TensorError> {
         let nbytes = self.bytes.len() as u64;
         let info = TensorInfo::with_nbytes(name, self.dtype, &self.shape, nbytes, true);
         TensorView::new(info, Bytes::Borrowed(&self.bytes))

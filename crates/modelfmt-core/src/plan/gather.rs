@@ -56,7 +56,7 @@ impl<'a> TensorSlice<'a> {
     ///
     /// # Errors
     /// Never for a part that was read, because its bytes fit its shape.
-    pub fn view(&self) -> Result<TensorView<'_>, tensor_core::ViewError> {
+    pub fn view(&self) -> Result<TensorView<'_>, tensor_core::TensorError> {
         let nbytes = self.bytes.len() as u64;
         let info = TensorInfo::with_nbytes(self.name, self.dtype, &self.shape, nbytes, true);
         TensorView::new(info, Bytes::Borrowed(&self.bytes))

@@ -69,53 +69,33 @@ impl Files for MemoryFiles {
     }
 }
 
-/// Why a path of a set is refused.
-#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum PathFault {
-    /// It is empty, or has an empty component.
-    #[error("the path is empty or has an empty component")]
-    Empty,
-    /// It begins at a root.
-    #[error("the path is absolute; files of a set must be in its folder")]
-    Absolute,
-    /// It has a `..`.
-    #[error("the path has a component `..`; files of a set must be in its folder")]
-    Parent,
-    /// It has a character that means something else on some system.
-    #[error(
-        "the path has a character that file systems read differently (a backslash, a colon or a control character)"
-    )]
-    Character,
-    /// It is longer than file systems take.
-    #[error("the path is longer than 4,096 bytes")]
-    TooLong,
-    /// The set has the file already, perhaps spelt another way.
-    #[error("the set lists this file twice")]
-    Twice,
-}
-
-tensor_core::debug_as_sentence!(PathFault);
+const EMPTY: &str = "the path is empty or has an empty component";
+const ABSOLUTE: &str = "the path is absolute; files of a set must be in its folder";
+const PARENT: &str = "the path has a component `..`; files of a set must be in its folder";
+const CHARACTER: &str = "the path has a character that file systems read differently (a backslash, a colon or a control character)";
+const TOO_LONG: &str = "the path is longer than 4,096 bytes";
+/// Perhaps it is spelt another way.
+const TWICE: &str = "the set lists this file twice";
 
 /// Checks that a path of a set stays inside the set's folder on every system: relative, no `..`, no drive prefix, no
 /// backslash, no control character.
 ///
 /// # Errors
-/// The rule that the path breaks.
-pub fn check_relative(path: &str) -> Result<(), PathFault> {
+/// The rule that the path breaks, as a sentence.
+pub fn check_relative(path: &str) -> Result<(), &'static str> {
     if path.starts_with(['/', '\\']) || path.get(1..2) == Some(":") {
-        return Err(PathFault::Absolute);
+        return Err(ABSOLUTE);
     }
     if path.len() > 4096 {
-        return Err(PathFault::TooLong);
+        return Err(TOO_LONG);
     }
     if path.chars().any(|c| c == '\\' || c == ':' || c.is_control()) {
-        return Err(PathFault::Character);
+        return Err(CHARACTER);
     }
     for component in path.split('/') {
         match component {
-            "" => return Err(PathFault::Empty),
-            ".." => return Err(PathFault::Parent),
+            "" => return Err(EMPTY),
+            ".." => return Err(PARENT),
             _ => {}
         }
     }
@@ -131,8 +111,8 @@ impl SetPaths {
     /// Checks a path of the set, and that it is not one of those before it.
     ///
     /// # Errors
-    /// As [`check_relative`]; [`PathFault::Twice`].
-    pub fn add(&mut self, path: &str) -> Result<(), PathFault> {
+    /// As [`check_relative`]; if the set has the file already.
+    pub fn add(&mut self, path: &str) -> Result<(), &'static str> {
         check_relative(path)?;
         let is_here = |component: &&str| *component == ".";
         let plain = if path.split('/').any(|component| is_here(&component)) {
@@ -141,7 +121,7 @@ impl SetPaths {
         } else {
             Cow::Borrowed(path)
         };
-        self.0.push(&plain).map(drop).map_err(|_| PathFault::Twice)
+        self.0.push(&plain).map(drop).map_err(|_| TWICE)
     }
 }
 
@@ -162,9 +142,9 @@ mod tests {
             assert_eq!(paths.add(good), Ok(()), "{good}");
         }
         for twice in ["a", "./a", "././a", "sub/./a", "./sub/a", "b", "sub/b/."] {
-            assert_eq!(paths.add(twice), Err(PathFault::Twice), "{twice}");
+            assert_eq!(paths.add(twice), Err(TWICE), "{twice}");
         }
-        assert_eq!(paths.add("../a"), Err(PathFault::Parent));
+        assert_eq!(paths.add("../a"), Err(PARENT));
     }
 
     #[test]
@@ -173,21 +153,21 @@ mod tests {
             assert_eq!(check_relative(good), Ok(()), "{good}");
         }
         for (bad, fault) in [
-            ("", PathFault::Empty),
-            ("a//b", PathFault::Empty),
-            ("a/", PathFault::Empty),
-            ("/etc/passwd", PathFault::Absolute),
-            ("\\\\host\\share", PathFault::Absolute),
-            ("C:/x", PathFault::Absolute),
-            ("..", PathFault::Parent),
-            ("a/../../b", PathFault::Parent),
-            ("a\\..\\b", PathFault::Character),
-            ("a\0b", PathFault::Character),
-            ("a/b:stream", PathFault::Character),
+            ("", EMPTY),
+            ("a//b", EMPTY),
+            ("a/", EMPTY),
+            ("/etc/passwd", ABSOLUTE),
+            ("\\\\host\\share", ABSOLUTE),
+            ("C:/x", ABSOLUTE),
+            ("..", PARENT),
+            ("a/../../b", PARENT),
+            ("a\\..\\b", CHARACTER),
+            ("a\0b", CHARACTER),
+            ("a/b:stream", CHARACTER),
         ] {
             assert_eq!(check_relative(bad), Err(fault), "{bad:?}");
         }
-        assert_eq!(check_relative(&"x".repeat(5000)), Err(PathFault::TooLong));
+        assert_eq!(check_relative(&"x".repeat(5000)), Err(TOO_LONG));
     }
 
     #[test]

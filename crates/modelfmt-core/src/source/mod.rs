@@ -22,9 +22,7 @@ use tensor_core::{AlignedBuf, Bytes};
 pub(crate) use file::read_exact_at;
 #[cfg(not(target_arch = "wasm32"))]
 pub use file::{FileSource, Folder};
-pub use files::{
-    Files, MemoryFiles, PathFault, SetPaths, SharedFiles, check_relative, folder_of, shared_files,
-};
+pub use files::{Files, MemoryFiles, SetPaths, SharedFiles, check_relative, folder_of, shared_files};
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use map::Mmap;
 #[cfg(not(target_arch = "wasm32"))]

@@ -8,8 +8,7 @@ use std::marker::PhantomData;
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-use super::object::DuplicateKey;
-use super::{List, MAX_DEPTH, Object, Value};
+use super::{KeyError, List, MAX_DEPTH, Object, Value};
 use crate::error::CommonFault;
 use crate::names::NameTable;
 
@@ -208,8 +207,7 @@ trait Make {
     fn push(list: &mut Self::List, item: Self::Value);
     fn list(list: Self::List) -> Self::Value;
     /// An earlier value of the key is replaced if `replace` says so, else an error.
-    fn insert(map: &mut Self::Map, key: String, item: Self::Value, replace: bool)
-    -> Result<(), DuplicateKey>;
+    fn insert(map: &mut Self::Map, key: String, item: Self::Value, replace: bool) -> Result<(), KeyError>;
     fn map(map: Self::Map) -> Self::Value;
 }
 
@@ -233,7 +231,7 @@ impl Make for Tree {
         Value::Array(list)
     }
 
-    fn insert(map: &mut Object, key: String, item: Value, replace: bool) -> Result<(), DuplicateKey> {
+    fn insert(map: &mut Object, key: String, item: Value, replace: bool) -> Result<(), KeyError> {
         if replace {
             map.insert(key, item);
             return Ok(());
@@ -265,11 +263,11 @@ impl Make for Nothing {
         Value::Array(List::new()).kind()
     }
 
-    fn insert(map: &mut NameTable, key: String, _: &'static str, replace: bool) -> Result<(), DuplicateKey> {
+    fn insert(map: &mut NameTable, key: String, _: &'static str, replace: bool) -> Result<(), KeyError> {
         match map.push(&key) {
             Err(CommonFault::Duplicate(_)) if replace => Ok(()),
             // Keys that are too many for the table are beyond what a tree could hold.
-            pushed => pushed.map(drop).map_err(|_| DuplicateKey::new(key)),
+            pushed => pushed.map(drop).map_err(|_| KeyError::duplicate(key)),
         }
     }
 

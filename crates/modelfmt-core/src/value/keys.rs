@@ -1,56 +1,7 @@
 //! Typed access to the keys of an object, with errors that say which key is not as it should be.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
-use super::{List, Object, Value};
-
-/// A key is missing, or its value is of another type than was asked for.
-#[derive(Clone, PartialEq, Eq)]
-pub struct KeyError {
-    key: String,
-    expected: &'static str,
-    found: Option<&'static str>,
-}
-
-tensor_core::debug_as_sentence!(KeyError);
-
-impl KeyError {
-    /// The error of `key` having `found` (or nothing) where there should be `expected`, described as in "a string".
-    #[must_use]
-    pub fn new(key: impl Into<String>, expected: &'static str, found: Option<&Value>) -> Self {
-        Self { key: key.into(), expected, found: found.map(Value::kind) }
-    }
-
-    /// The same error, seen from the object that holds this one under `parent`: `path` becomes `parts[3].path`.
-    #[must_use]
-    pub fn within(mut self, parent: impl std::fmt::Display) -> Self {
-        self.key = format!("{parent}.{}", self.key);
-        self
-    }
-
-    /// The key, after those that lead to it: `parts[3].path`.
-    #[must_use]
-    pub fn key(&self) -> &str {
-        &self.key
-    }
-
-    /// Whether there is no such key.
-    #[must_use]
-    pub const fn is_missing(&self) -> bool {
-        self.found.is_none()
-    }
-}
-
-impl std::error::Error for KeyError {}
-
-impl std::fmt::Display for KeyError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { key, expected, .. } = self;
-        match self.found {
-            Some(found) => write!(f, "key `{key}`: expected {expected}, found {found}"),
-            None => write!(f, "key `{key}`: expected {expected}, but there is no such key"),
-        }
-    }
-}
+use super::{KeyError, List, Object, Value};
 
 macro_rules! typed {
     ($($required:ident $optional:ident $type:ty, $accessor:ident, $expected:literal;)*) => {

@@ -36,6 +36,7 @@ mod de;
 mod integer;
 #[cfg(feature = "json")]
 pub mod json;
+mod key_error;
 mod keys;
 #[cfg(feature = "json")]
 mod lazy;
@@ -54,11 +55,11 @@ use std::fmt;
 #[cfg(feature = "serde")]
 pub use de::{CheckSeed, ParseOptions, TextSeed, ValueSeed};
 pub use integer::Integer;
-pub use keys::KeyError;
+pub use key_error::KeyError;
 #[cfg(feature = "json")]
 pub use lazy::JsonObject;
 pub use list::{Items, List};
-pub use object::{DuplicateKey, IntoIter, Iter, Object};
+pub use object::{IntoIter, Iter, Object};
 pub use plain::float_from_bits;
 
 /// How deep containers may be nested: one that holds only scalars is at level 1.

@@ -5,8 +5,8 @@ use std::fmt;
 use std::ops::Range;
 use std::vec;
 
-use super::Value;
 use super::object_keys::Keys;
+use super::{KeyError, Value};
 
 /// Keys with their values, in the order in which they were inserted; no key occurs twice.
 ///
@@ -74,15 +74,11 @@ impl Object {
     ///
     /// # Errors
     ///
-    /// [`DuplicateKey`] if `key` is there already; nothing has changed then.
-    pub fn try_insert(
-        &mut self,
-        key: impl Into<String>,
-        value: impl Into<Value>,
-    ) -> Result<(), DuplicateKey> {
+    /// [`KeyError`] if `key` is there already; nothing has changed then.
+    pub fn try_insert(&mut self, key: impl Into<String>, value: impl Into<Value>) -> Result<(), KeyError> {
         let key = key.into();
         if self.contains_key(&key) {
-            return Err(DuplicateKey { key });
+            return Err(KeyError::duplicate(key));
         }
         self.push(&key, value.into());
         Ok(())
@@ -202,28 +198,6 @@ impl Object {
         }
         self.values.push(value);
         self.keys.get_or_insert_default().push(key);
-    }
-}
-
-/// A key was to be inserted that is there already.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error("duplicate key {}", super::Quoted(key))]
-pub struct DuplicateKey {
-    key: String,
-}
-
-tensor_core::debug_as_sentence!(DuplicateKey);
-
-impl DuplicateKey {
-    #[cfg(feature = "serde")]
-    pub(super) const fn new(key: String) -> Self {
-        Self { key }
-    }
-
-    /// The key.
-    #[must_use]
-    pub fn key(&self) -> &str {
-        &self.key
     }
 }
 

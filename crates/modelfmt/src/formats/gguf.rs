@@ -58,7 +58,7 @@ mod on {
     use modelfmt_core::source::{BoxSource, SharedFiles};
     use modelfmt_core::value::{Object, Value};
     use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
-    use modelfmt_core::{AnyError, CommonFault, Execution, Part};
+    use modelfmt_core::{AnyError, Execution, Part};
     use modelfmt_gguf::{
         Index, MetaValue, Metadata, PADDING, Plan, Reader, SetIndex, SetPlan, SetReader, WriteError,
         WriteOptions,
@@ -157,10 +157,8 @@ mod on {
     fn metadata(job: &Job<'_>) -> Result<Metadata, WriteError> {
         let mut metadata = Metadata::new();
         for (key, tree) in &job.metadata.keys {
-            metadata.push_tree(key, tree).map_err(|error| {
-                let fault = CommonFault::Metadata(error.to_string());
-                WriteError::unsupported(Part::named("metadata key", key), fault)
-            })?;
+            let pushed = metadata.push_tree(key, tree);
+            pushed.map_err(|fault| WriteError::unsupported(Part::named("metadata key", key), fault))?;
         }
         if let Some(nbytes) = job.options.reserve.filter(|_| metadata.get(PADDING).is_none()) {
             let spaces = " ".repeat(usize::try_from(nbytes).unwrap_or_default());

@@ -87,11 +87,8 @@ mod on {
             metadata.sizevars.push((name.into(), value.as_u64().unwrap_or_default()));
         }
         for (key, value) in &job.metadata.keys {
-            let unfit = |error: oinf::ValueError| {
-                let fault = modelfmt_core::CommonFault::Metadata(error.to_string()).into();
-                oinf::WriteError::Unsupported { part: Part::named("metadata key", key), fault }
-            };
-            let value = MetaValue::from_value(value).map_err(unfit)?;
+            let value = MetaValue::from_value(value)
+                .map_err(|fault| oinf::WriteError::unsupported(Part::named("metadata key", key), fault))?;
             metadata.values.push((key.into(), value));
         }
         let plan = Plan::new(job.specs(), &metadata, &options(job));

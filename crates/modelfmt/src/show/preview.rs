@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use modelfmt_core::value::Value;
-use modelfmt_core::{Bytes, DType, Kind, TensorInfo, TensorView, ViewError};
+use modelfmt_core::{Bytes, DType, Kind, TensorError, TensorInfo, TensorView};
 
 use super::values::Values;
 use crate::error::Result;
@@ -97,8 +97,8 @@ fn exact(values: &Values<'_>, range: Range<u64>) -> Result<Vec<Value>> {
     Ok(floats.into_iter().map(Value::from).collect())
 }
 
-fn text(dtype: DType, count: &[u64; 1], bytes: &[u8]) -> Result<Vec<String>, ViewError> {
-    let info = TensorInfo::new("", dtype, count).map_err(|_| ViewError::NotNumeric(dtype))?;
+fn text(dtype: DType, count: &[u64; 1], bytes: &[u8]) -> Result<Vec<String>, TensorError> {
+    let info = TensorInfo::new("", dtype, count).map_err(|_| TensorError::NotNumeric(dtype))?;
     let view = TensorView::new(info, Bytes::Borrowed(bytes))?;
     fn words<T: ToString>(values: &[T]) -> Vec<String> {
         values.iter().map(ToString::to_string).collect()

@@ -3,70 +3,12 @@
 
 use std::borrow::Cow;
 
-use modelfmt_core::value::{KeyError, List, Object, Value, float_from_bits};
+use modelfmt_core::value::{List, Object, Value, float_from_bits};
 use modelfmt_core::{DType, SmallType, bf16, f16};
 
 use super::{Bitset, MetaValue, NdArray};
 use crate::error::Fault;
 use crate::wire::ValueType;
-
-/// Why a tree is not a metadata value.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ValueError {
-    /// A key is missing or of the wrong type.
-    #[error(transparent)]
-    Key(#[from] KeyError),
-    /// No type has this name.
-    #[error(
-        "no value type is named {0:?}; there are bool, i8 to u64, f16, f32, f64, str, bitset and ndarray, and bf16, f8_e5m2, i4 to u1, \
-         t2 and t1"
-    )]
-    UnknownType(String),
-    /// A value of another kind than its type asks for.
-    #[error("expected {expected}, found {found}")]
-    Kind {
-        /// What the type asks for.
-        expected: &'static str,
-        /// What is there.
-        found: &'static str,
-    },
-    /// A number that its type cannot hold.
-    #[error("{number} does not fit {dtype}")]
-    Range {
-        /// The number.
-        number: String,
-        /// The type.
-        dtype: DType,
-    },
-    /// Hex digits that are not those of a float of this type.
-    #[error("{digits:?} are not the hex digits of the bits of {dtype}")]
-    Bits {
-        /// What is there.
-        digits: String,
-        /// The type.
-        dtype: DType,
-    },
-    /// A tree that plain JSON cannot express as metadata of OINF.
-    #[error(
-        "{0} is no metadata value of OINF: it takes booleans, numbers, strings, flat lists of booleans or numbers, and \
-         {{\"type\": …, \"value\": …}}"
-    )]
-    Plain(&'static str),
-    /// A member that a typed value does not have.
-    #[error("{{\"type\": …, \"value\": …}} has a member {0:?} that metadata of OINF cannot hold")]
-    Member(String),
-    /// A list with integers and floats, which an array of one type cannot tell apart.
-    #[error(
-        "a list of integers and floats; an array of OINF has one type: write all as floats (1.0), or all as integers"
-    )]
-    Mixed,
-    /// Shape, element type and values do not fit each other.
-    #[error("{0}")]
-    Array(String),
-}
-
-modelfmt_core::author::debug_as_sentence!(ValueError);
 
 /// How a float that JSON has no number for is expressed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -177,30 +119,30 @@ impl MetaValue<'static> {
     /// plain, where an integer is i64, or u64 if it has to be, a number f64, and a flat list an array of bool, i64, u64 or f64.
     ///
     /// # Errors
-    /// [`ValueError`] if it is neither, or a number does not fit its type. Strings are checked when they are written.
-    pub fn from_value(value: &Value) -> Result<Self, ValueError> {
+    /// [`Fault`] if it is neither, or a number does not fit its type. Strings are checked when they are written.
+    pub fn from_value(value: &Value) -> Result<Self, Fault> {
         Ok(match value {
             Value::Bool(b) => Self::Bool(*b),
             Value::Int(n) => match (n.as_i64(), n.as_u64()) {
                 (Some(n), _) => Self::I64(n),
                 (None, Some(n)) => Self::U64(n),
                 (None, None) => {
-                    return Err(ValueError::Range { number: n.to_string(), dtype: DType::I64 });
+                    return Err(Fault::NumberRange { number: n.to_string(), dtype: DType::I64 });
                 }
             },
             Value::Float(x) => Self::F64(*x),
             Value::String(text) => Self::Str(Cow::Owned(text.clone())),
             Value::Array(items) => Self::Ndarray(plain_array(items)?),
             Value::Object(object) if object.contains_key("type") => typed(object)?,
-            other => return Err(ValueError::Plain(other.kind())),
+            other => return Err(Fault::NoValue(other.kind())),
         })
     }
 }
 
 /// `{"type": …}` with what belongs to it.
-fn typed(object: &Object) -> Result<MetaValue<'static>, ValueError> {
+fn typed(object: &Object) -> Result<MetaValue<'static>, Fault> {
     let name = object.required_str("type")?;
-    let unknown = || ValueError::UnknownType(name.to_owned());
+    let unknown = || Fault::UnknownTypeName(name.to_owned());
     let value_type = ValueType::ALL.iter().copied().find(|t| t.name() == name).ok_or_else(unknown)?;
     // Anything else that is there would be lost.
     let has_bits = object.contains_key("bits") && value_type.dtype().is_some();
@@ -210,16 +152,16 @@ fn typed(object: &Object) -> Result<MetaValue<'static>, ValueError> {
         _ => &["type", "value"],
     };
     if let Some(other) = object.keys().find(|key| !members.contains(key)) {
-        return Err(ValueError::Member(other.to_owned()));
+        return Err(Fault::Member(other.to_owned()));
     }
     match value_type {
         ValueType::Str => Ok(MetaValue::Str(Cow::Owned(object.required_str("value")?.to_owned()))),
         ValueType::Bitset => {
             let bits = object.required_array("value")?.iter().map(|bit| {
-                bit.as_bool().ok_or(ValueError::Kind { expected: "a boolean", found: bit.kind() })
+                bit.as_bool().ok_or(Fault::WrongKind { expected: "a boolean", found: bit.kind() })
             });
-            let bits = bits.collect::<Result<Vec<bool>, ValueError>>()?;
-            Ok(MetaValue::Bitset(Bitset::from_bits(bits).map_err(|fault| array_fault(&fault))?))
+            let bits = bits.collect::<Result<Vec<bool>, Fault>>()?;
+            Ok(MetaValue::Bitset(Bitset::from_bits(bits)?))
         }
         ValueType::Ndarray => typed_array(object),
         scalar => {
@@ -235,13 +177,13 @@ fn typed(object: &Object) -> Result<MetaValue<'static>, ValueError> {
     }
 }
 
-fn typed_array(object: &Object) -> Result<MetaValue<'static>, ValueError> {
+fn typed_array(object: &Object) -> Result<MetaValue<'static>, Fault> {
     let name = object.required_str("dtype")?;
-    let dtype = DType::from_name(name).ok_or_else(|| ValueError::UnknownType(name.to_owned()))?;
+    let dtype = DType::from_name(name).ok_or_else(|| Fault::UnknownTypeName(name.to_owned()))?;
     let dim = |dim: Value| {
-        dim.as_u64().ok_or(ValueError::Kind { expected: "an unsigned integer", found: dim.kind() })
+        dim.as_u64().ok_or(Fault::WrongKind { expected: "an unsigned integer", found: dim.kind() })
     };
-    let shape = object.required_array("shape")?.iter().map(dim).collect::<Result<Vec<u64>, ValueError>>()?;
+    let shape = object.required_array("shape")?.iter().map(dim).collect::<Result<Vec<u64>, Fault>>()?;
     let mut bytes = Vec::new();
     for item in object.required_array("value")? {
         push_element(dtype, &item, &mut bytes)?;
@@ -251,18 +193,14 @@ fn typed_array(object: &Object) -> Result<MetaValue<'static>, ValueError> {
         small.pack(&bytes, &mut packed, |code| *code);
         bytes = packed;
     }
-    NdArray::new(dtype, shape, bytes).map(MetaValue::Ndarray).map_err(|fault| array_fault(&fault))
-}
-
-fn array_fault(fault: &Fault) -> ValueError {
-    ValueError::Array(fault.to_string())
+    NdArray::new(dtype, shape, bytes).map(MetaValue::Ndarray)
 }
 
 /// A flat list: of booleans, of integers that i64 or u64 holds, or of floats.
-fn plain_array(items: &List) -> Result<NdArray<'static>, ValueError> {
+fn plain_array(items: &List) -> Result<NdArray<'static>, Fault> {
     let other = items.iter().find(|item| !matches!(item, Value::Bool(_) | Value::Int(_) | Value::Float(_)));
     if let Some(other) = other {
-        return Err(ValueError::Plain(match &other {
+        return Err(Fault::NoValue(match &other {
             Value::Array(_) => "a list of lists",
             Value::String(_) => "a list of strings",
             _ => "a list of other than numbers or booleans",
@@ -277,10 +215,10 @@ fn plain_array(items: &List) -> Result<NdArray<'static>, ValueError> {
     } else if all(|x| x.as_u64().is_some()) {
         DType::U64
     } else if integer.is_some() && items.iter().any(|item| matches!(item, Value::Float(_))) {
-        return Err(ValueError::Mixed);
+        return Err(Fault::MixedList);
     } else if all(|x| matches!(x, Value::Int(_))) {
         let range = "a list of integers that neither i64 nor u64 holds together";
-        return Err(ValueError::Plain(range));
+        return Err(Fault::NoValue(range));
     } else {
         DType::F64
     };
@@ -288,18 +226,18 @@ fn plain_array(items: &List) -> Result<NdArray<'static>, ValueError> {
     for item in items {
         push_element(dtype, &item, &mut bytes)?;
     }
-    NdArray::new(dtype, vec![items.len() as u64], bytes).map_err(|fault| array_fault(&fault))
+    NdArray::new(dtype, vec![items.len() as u64], bytes)
 }
 
 /// Appends a number or boolean in its little-endian bytes; one of fewer than 8 bits in a byte of its own.
-fn push_element(dtype: DType, value: &Value, out: &mut Vec<u8>) -> Result<(), ValueError> {
+fn push_element(dtype: DType, value: &Value, out: &mut Vec<u8>) -> Result<(), Fault> {
     macro_rules! integer {
         ($type:ty) => {{
             let Value::Int(n) = value else {
-                return Err(ValueError::Kind { expected: "an integer", found: value.kind() });
+                return Err(Fault::WrongKind { expected: "an integer", found: value.kind() });
             };
             let fitting = <$type>::try_from(i128::from(*n));
-            let fitting = fitting.map_err(|_| ValueError::Range { number: n.to_string(), dtype })?;
+            let fitting = fitting.map_err(|_| Fault::NumberRange { number: n.to_string(), dtype })?;
             out.extend(fitting.to_le_bytes());
         }};
     }
@@ -315,39 +253,39 @@ fn push_element(dtype: DType, value: &Value, out: &mut Vec<u8>) -> Result<(), Va
         DType::F16 | DType::BF16 | DType::F32 | DType::F64 | DType::F8E5M2 => push_float(dtype, value, out)?,
         DType::Bool => {
             let bit = value.as_bool();
-            let bit = bit.ok_or(ValueError::Kind { expected: "a boolean", found: value.kind() })?;
+            let bit = bit.ok_or(Fault::WrongKind { expected: "a boolean", found: value.kind() })?;
             out.push(u8::from(bit));
         }
         other => match SmallType::from_dtype(other).filter(|_| ValueType::from_dtype(other).is_some()) {
             Some(small) => out.push(push_small(small, dtype, value)?),
-            None => return Err(array_fault(&Fault::NoCode(other))),
+            None => return Err(Fault::NoCode(other)),
         },
     }
     Ok(())
 }
 
 /// The code of an integer of fewer than 8 bits.
-fn push_small(small: SmallType, dtype: DType, value: &Value) -> Result<u8, ValueError> {
+fn push_small(small: SmallType, dtype: DType, value: &Value) -> Result<u8, Fault> {
     let Value::Int(n) = value else {
-        return Err(ValueError::Kind { expected: "an integer", found: value.kind() });
+        return Err(Fault::WrongKind { expected: "an integer", found: value.kind() });
     };
-    let outside = || ValueError::Range { number: n.to_string(), dtype };
+    let outside = || Fault::NumberRange { number: n.to_string(), dtype };
     // Such numbers are small, and f32 holds them.
     let number = i8::try_from(i128::from(*n)).map_err(|_| outside())?;
     let (code, fits) = small.rounded(number.into());
     if fits { Ok(code) } else { Err(outside()) }
 }
 
-fn push_float(dtype: DType, value: &Value, out: &mut Vec<u8>) -> Result<(), ValueError> {
+fn push_float(dtype: DType, value: &Value, out: &mut Vec<u8>) -> Result<(), Fault> {
     let x = match value {
         Value::Object(bits) => return push_bits(dtype, bits, out),
         Value::Float(x) => *x,
-        Value::Int(n) => n.as_f64().ok_or_else(|| ValueError::Range { number: n.to_string(), dtype })?,
+        Value::Int(n) => n.as_f64().ok_or_else(|| Fault::NumberRange { number: n.to_string(), dtype })?,
         // CLI.md, inspect: NaN and infinities as strings.
         Value::String(text) if text == "NaN" => f64::NAN,
         Value::String(text) if text == "Infinity" => f64::INFINITY,
         Value::String(text) if text == "-Infinity" => f64::NEG_INFINITY,
-        other => return Err(ValueError::Kind { expected: "a number", found: other.kind() }),
+        other => return Err(Fault::WrongKind { expected: "a number", found: other.kind() }),
     };
     let (size, rounded, bits) = match dtype {
         DType::F16 if x.is_nan() => {
@@ -379,16 +317,16 @@ fn push_float(dtype: DType, value: &Value, out: &mut Vec<u8>) -> Result<(), Valu
         _ => (8, x, x.to_bits()),
     };
     if x.is_finite() && !rounded.is_finite() {
-        return Err(ValueError::Range { number: x.to_string(), dtype });
+        return Err(Fault::NumberRange { number: x.to_string(), dtype });
     }
     out.extend(bits.to_le_bytes().iter().take(size));
     Ok(())
 }
 
 /// `{"type": "f32", "bits": "7fc00000"}`: as many hex digits as the type has.
-fn push_bits(dtype: DType, object: &Object, out: &mut Vec<u8>) -> Result<(), ValueError> {
+fn push_bits(dtype: DType, object: &Object, out: &mut Vec<u8>) -> Result<(), Fault> {
     let (name, digits) = (object.required_str("type")?, object.required_str("bits")?);
-    let wrong = || ValueError::Bits { digits: digits.to_owned(), dtype };
+    let wrong = || Fault::FloatBits { digits: digits.to_owned(), dtype };
     let size: usize = match dtype {
         DType::F8E5M2 => 1,
         DType::F16 | DType::BF16 => 2,

@@ -8,7 +8,7 @@ mod small;
 use std::borrow::Cow;
 
 use modelfmt_core::{
-    Bytes, DType, Kind, Limits, Part, TensorInfo, TensorView, ViewError,
+    Bytes, DType, Kind, Limits, Part, TensorError, TensorInfo, TensorView,
     author::{Cursor, align_up},
     bf16, f16, implied_nbytes,
 };
@@ -17,7 +17,6 @@ use crate::error::{Error, Fault, Result};
 use crate::wire::{self, ValueType, malformed};
 
 pub(crate) use entries::{Entries, Entry};
-pub use json::ValueError;
 pub use small::SmallNumber;
 pub(crate) use small::{packed_fault, stray_fault, ternaries, ternary_fault};
 
@@ -496,13 +495,8 @@ impl<'a> NdArray<'a> {
     ///
     /// # Errors
     /// None that an array which exists can have.
-    pub fn view(&self) -> Result<TensorView<'_>, ViewError> {
-        let found = self.bytes.len() as u64;
-        let info = TensorInfo::new("", self.dtype, &self.shape);
-        TensorView::new(
-            info.map_err(|_| ViewError::Length { found, expected: u64::MAX })?,
-            Bytes::Borrowed(&self.bytes),
-        )
+    pub fn view(&self) -> Result<TensorView<'_>, TensorError> {
+        TensorView::new(TensorInfo::new("", self.dtype, &self.shape)?, Bytes::Borrowed(&self.bytes))
     }
 
     /// How many elements it has.

@@ -1,3 +1,4 @@
+use modelfmt_core::CommonFault;
 use modelfmt_core::value::{Object, Value};
 
 use super::*;
@@ -97,18 +98,18 @@ fn plain_json_gets_a_type() {
         array(DType::U64, 2, [u64::MAX.to_le_bytes(), 2u64.to_le_bytes()].concat())
     );
     let mixed = Value::from(vec![1.into(), 0.5.into()]);
-    assert_eq!(MetaValue::from_value(&mixed), Err(ValueError::Mixed));
+    assert_eq!(MetaValue::from_value(&mixed), Err(Fault::MixedList));
     let wide = Value::from(vec![(-1).into(), u64::MAX.into()]);
     assert!(MetaValue::from_value(&wide).unwrap_err().to_string().contains("neither i64 nor u64"));
     let large = Value::from(1i128 << 64);
-    assert!(matches!(MetaValue::from_value(&large), Err(ValueError::Range { .. })));
+    assert!(matches!(MetaValue::from_value(&large), Err(Fault::NumberRange { .. })));
     // What an integer is asked to be as a float has to be exact.
     assert!(
         MetaValue::from_value(&object([("type", "f64".into()), ("value", ((1u64 << 53) + 1).into())]))
             .is_err()
     );
     let beside = object([("type", "str".into()), ("value", "x".into()), ("note", "y".into())]);
-    assert_eq!(MetaValue::from_value(&beside), Err(ValueError::Member("note".to_owned())));
+    assert_eq!(MetaValue::from_value(&beside), Err(Fault::Member("note".to_owned())));
     assert_eq!(plain(Value::from(vec![])), array(DType::F64, 0, vec![]));
 }
 
@@ -116,28 +117,28 @@ fn plain_json_gets_a_type() {
 fn what_is_no_metadata_is_refused() {
     let refused = |tree: Value| MetaValue::from_value(&tree).unwrap_err();
     let typed = |name: &str, value: Value| refused(object([("type", name.into()), ("value", value)]));
-    assert_eq!(refused(Value::Null), ValueError::Plain("null"));
-    assert_eq!(refused(object([("a", 1.into())])), ValueError::Plain("an object"));
-    assert_eq!(refused(list([list([1])])), ValueError::Plain("a list of lists"));
-    assert_eq!(refused(list(["a"])), ValueError::Plain("a list of strings"));
-    assert!(matches!(refused(Value::from(vec![true.into(), 1.into()])), ValueError::Kind { .. }));
-    assert_eq!(typed("f8_e4m3", 1.into()), ValueError::UnknownType("f8_e4m3".to_owned()));
-    assert_eq!(typed("u8", 256.into()), ValueError::Range { number: "256".to_owned(), dtype: DType::U8 });
-    assert!(matches!(typed("u64", (-1).into()), ValueError::Range { .. }));
-    assert!(matches!(typed("i8", 1.0.into()), ValueError::Kind { expected: "an integer", .. }));
-    assert!(matches!(typed("f16", 1e6.into()), ValueError::Range { .. }));
-    assert!(matches!(typed("f32", 1e39.into()), ValueError::Range { .. }));
-    assert!(matches!(typed("bool", 1.into()), ValueError::Kind { .. }));
-    assert!(matches!(typed("str", 1.into()), ValueError::Key(_)));
-    assert!(matches!(typed("bitset", list([1])), ValueError::Kind { .. }));
-    assert!(matches!(refused(object([("type", "u8".into())])), ValueError::Key(_)));
+    assert_eq!(refused(Value::Null), Fault::NoValue("null"));
+    assert_eq!(refused(object([("a", 1.into())])), Fault::NoValue("an object"));
+    assert_eq!(refused(list([list([1])])), Fault::NoValue("a list of lists"));
+    assert_eq!(refused(list(["a"])), Fault::NoValue("a list of strings"));
+    assert!(matches!(refused(Value::from(vec![true.into(), 1.into()])), Fault::WrongKind { .. }));
+    assert_eq!(typed("f8_e4m3", 1.into()), Fault::UnknownTypeName("f8_e4m3".to_owned()));
+    assert_eq!(typed("u8", 256.into()), Fault::NumberRange { number: "256".to_owned(), dtype: DType::U8 });
+    assert!(matches!(typed("u64", (-1).into()), Fault::NumberRange { .. }));
+    assert!(matches!(typed("i8", 1.0.into()), Fault::WrongKind { expected: "an integer", .. }));
+    assert!(matches!(typed("f16", 1e6.into()), Fault::NumberRange { .. }));
+    assert!(matches!(typed("f32", 1e39.into()), Fault::NumberRange { .. }));
+    assert!(matches!(typed("bool", 1.into()), Fault::WrongKind { .. }));
+    assert!(matches!(typed("str", 1.into()), Fault::Common(CommonFault::Metadata(_))));
+    assert!(matches!(typed("bitset", list([1])), Fault::WrongKind { .. }));
+    assert!(matches!(refused(object([("type", "u8".into())])), Fault::Common(CommonFault::Metadata(_))));
     for digits in ["7fc0", "+7fc0000", "7fc0000g", "7fc000000", "éaaaaaa"] {
         let tree = object([("type", "f32".into()), ("bits", digits.into())]);
-        assert!(matches!(refused(tree), ValueError::Bits { .. }), "{digits}");
+        assert!(matches!(refused(tree), Fault::FloatBits { .. }), "{digits}");
     }
     assert!(matches!(
         refused(object([("type", "u8".into()), ("bits", "ff".into())])),
-        ValueError::Bits { .. }
+        Fault::FloatBits { .. }
     ));
     let array = |dtype: &str, dims: Value| {
         refused(object([
@@ -147,11 +148,11 @@ fn what_is_no_metadata_is_refused() {
             ("value", list([1, 2, 3])),
         ]))
     };
-    assert!(matches!(array("u8", list([2])), ValueError::Array(_)));
-    assert!(matches!(array("u8", list([u64::MAX, 3])), ValueError::Array(_)));
-    assert!(matches!(array("u8", list([-3])), ValueError::Kind { .. }));
-    assert!(matches!(array("f8_e4m3", list([3])), ValueError::Array(_)));
-    assert!(matches!(array("str", list([3])), ValueError::UnknownType(_)));
+    assert!(matches!(array("u8", list([2])), Fault::Common(CommonFault::Nbytes { .. })));
+    assert!(matches!(array("u8", list([u64::MAX, 3])), Fault::Common(CommonFault::TooManyElements(_))));
+    assert!(matches!(array("u8", list([-3])), Fault::WrongKind { .. }));
+    assert!(matches!(array("f8_e4m3", list([3])), Fault::NoCode(_)));
+    assert!(matches!(array("str", list([3])), Fault::UnknownTypeName(_)));
 }
 
 #[test]
@@ -169,7 +170,7 @@ fn values_of_ones_own_are_checked() {
     assert_eq!(Bitset::new(9, vec![0]).unwrap_err(), Fault::BitsetBytes { found: 1, bits: 9, expected: 2 });
     assert!(Bitset::new(0, vec![]).unwrap().is_empty());
     assert_eq!(NdArray::new(DType::C64, vec![1], vec![0; 8]), Err(Fault::NoCode(DType::C64)));
-    let wrong = modelfmt_core::CommonFault::Nbytes { found: 3, expected: 4 };
+    let wrong = CommonFault::Nbytes { found: 3, expected: 4 };
     assert_eq!(NdArray::new(DType::F32, vec![], vec![0; 3]), Err(Fault::Common(wrong)));
     assert!(NdArray::new(DType::F32, vec![u64::MAX], vec![]).is_err());
 }

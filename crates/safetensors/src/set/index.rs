@@ -154,7 +154,7 @@ impl<'a> State<'a> {
             None => {
                 let part = || Part::entry("tensor", position as u64).with_name(name);
                 self.check("the number of files", self.files.len().saturating_add(1), limits.entries)?;
-                self.paths.add(file).map_err(|fault| self.fault(part(), fault))?;
+                self.paths.add(file).map_err(|why| self.fault(part(), Fault::Path(why)))?;
                 let number = self.files.push(file).map_err(|fault| self.fault(part(), fault))?;
                 u32::try_from(number)
                     .map_err(|_| self.fault(part(), modelfmt_core::CommonFault::TooManyNames))?

@@ -13,7 +13,7 @@ use modelfmt_core::write::{
 use modelfmt_core::write::{NewFolder, Overwrite};
 use modelfmt_core::{Execution, Part};
 
-use crate::error::WriteError;
+use crate::error::{Fault, WriteError};
 use crate::layout::{Draft, Plan, WriteOptions};
 use crate::wire::push_string;
 
@@ -52,10 +52,8 @@ impl SetPlan {
         options: &WriteOptions,
     ) -> Result<Self, WriteError> {
         let metadata = metadata.into();
-        check_relative(stem).map_err(|fault| WriteError::Unsupported {
-            part: Part::named("stem", stem),
-            fault: fault.into(),
-        })?;
+        check_relative(stem)
+            .map_err(|why| WriteError::unsupported(Part::named("stem", stem), Fault::Path(why)))?;
         let mut strings = metadata.map(strings).unwrap_or_default();
         strings.extend(options.file_metadata.clone());
         let strings = Some(strings).filter(|strings| !strings.is_empty());
