@@ -96,6 +96,22 @@ pub enum Error {
         /// What was asked of it.
         what: &'static str,
     },
+    /// A key of another type than is needed.
+    #[error("{purpose} {wanted} keys, and this key is {found}")]
+    WrongType {
+        /// What keys of the right type do.
+        purpose: &'static str,
+        /// The type that the key must be of.
+        wanted: KeyType,
+        /// The type that it is of.
+        found: KeyType,
+    },
+    /// A key that the format it is for does not take.
+    #[error("{why}")]
+    Unfit {
+        /// Why not.
+        why: String,
+    },
     /// The signature was not made by this key over this message.
     #[error("the signature is not by this key, or what it signs has changed")]
     BadSignature,

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use modelfmt::apr2::seal::{Access, Identity, Passphrase, RawKey};
 use modelfmt::keys::{Error as KeyError, PrivateKey, PublicKey};
-use modelfmt::seal::WrongKey;
 use modelfmt::{OpenOptions, Pin, seal};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -49,7 +48,7 @@ impl Opening {
         match key {
             "pin" => {
                 let pin: String = value.extract()?;
-                self.pin = Some(pin.parse().map_err(|error: modelfmt::UnknownPin| usage(&error))?);
+                self.pin = Some(pin.parse().map_err(|error: modelfmt::ParseError| usage(&error))?);
             }
             "keys" => self.keys = public_keys(value)?,
             "threshold" => self.threshold = Some(value.extract()?),
@@ -170,6 +169,6 @@ fn read_key<T>(
 }
 
 /// A key in the form for sealed files, or an error that names its keyword.
-pub(crate) fn fit<T>(py: Python<'_>, keyword: &str, key: Result<T, WrongKey>) -> PyResult<T> {
+pub(crate) fn fit<T>(py: Python<'_>, keyword: &str, key: Result<T, KeyError>) -> PyResult<T> {
     key.map_err(|error| refuse(py, "key", &format!("{keyword}: {error}")))
 }

@@ -1,7 +1,7 @@
 //! Keywords as options of the library.
 
-use modelfmt::convert::{Compression, Declared, MagChecksum, RenameRule, TypeRule, UnknownRule};
-use modelfmt::{ConvertOptions, Object, Overwrite, Target, json};
+use modelfmt::convert::{Compression, Declared, MagChecksum, RenameRule, TypeRule};
+use modelfmt::{ConvertOptions, Object, Overwrite, ParseError, Target, json};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -85,10 +85,10 @@ fn rules<T: std::str::FromStr<Err: std::fmt::Display>>(
 /// Rules of types.
 fn type_rules(
     value: &Bound<'_, PyAny>,
-    parse: impl Fn(&str) -> Result<TypeRule, UnknownRule>,
+    parse: impl Fn(&str) -> Result<TypeRule, ParseError>,
 ) -> PyResult<Vec<TypeRule>> {
     let texts: Vec<String> = value.extract()?;
-    let wrong = |text: &str, error: &UnknownRule| {
+    let wrong = |text: &str, error: &ParseError| {
         refuse(value.py(), "usage", &format!("{text:?}: {}", error.in_words(&Keywords)))
     };
     texts.iter().map(|text| parse(text).map_err(|error| wrong(text, &error))).collect()
@@ -136,5 +136,5 @@ fn checksum(word: &str, usage: Usage<'_>) -> PyResult<MagChecksum> {
 
 /// A format by its name, with or without a version.
 pub(crate) fn target(py: Python<'_>, name: &str) -> PyResult<Target> {
-    name.parse().map_err(|error: modelfmt::UnknownTarget| refuse(py, "usage", &error.to_string()))
+    name.parse().map_err(|error: ParseError| refuse(py, "usage", &error.to_string()))
 }

@@ -4,10 +4,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use modelfmt::convert::{PartPlan, Receipt, UnknownReceipt};
+use modelfmt::convert::{PartPlan, Receipt};
 use modelfmt::modelfmt_core::source::folder_of;
 use modelfmt::modelfmt_core::write::NewFiles;
-use modelfmt::{Conversion, ConvertOptions, Converted, Error, Execution, Format, Overwrite};
+use modelfmt::{Conversion, ConvertOptions, Converted, Error, Execution, Format, Overwrite, ParseError};
 use modelfmt_remote::models;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -179,7 +179,7 @@ impl Plan {
         progress: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let receipts = receipts.iter().map(|text| text.parse::<Receipt>());
-        let receipts = receipts.collect::<Result<Vec<_>, UnknownReceipt>>();
+        let receipts = receipts.collect::<Result<Vec<_>, ParseError>>();
         let receipts = receipts.map_err(|error| refuse(py, "usage", &error.to_string()))?;
         let planned = Arc::clone(&self.0);
         let progress = Progress { callback: progress, total: 0 };

@@ -3,8 +3,8 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
-use modelfmt::convert::{Compression, MagChecksum, TypeRule, UnknownRule};
-use modelfmt::{ConvertOptions, OpenOptions, json};
+use modelfmt::convert::{Compression, MagChecksum, TypeRule};
+use modelfmt::{ConvertOptions, OpenOptions, ParseError, json};
 use serde_json::{Map, Value};
 
 use crate::answers::{Options, Refusal, Result, usage};
@@ -139,9 +139,9 @@ fn texts(key: &str, value: &Value) -> Result<Vec<String>> {
 fn type_rules(
     key: &str,
     value: &Value,
-    parse: fn(&str) -> std::result::Result<TypeRule, UnknownRule>,
+    parse: fn(&str) -> std::result::Result<TypeRule, ParseError>,
 ) -> Result<Vec<TypeRule>> {
-    let wrong = |unknown: UnknownRule| usage(format!("{key}: {}", unknown.in_words(&Options)));
+    let wrong = |unknown: ParseError| usage(format!("{key}: {}", unknown.in_words(&Options)));
     texts(key, value)?.iter().map(|text| parse(text).map_err(wrong)).collect()
 }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use modelfmt_core::claims::{ClaimError, Claims};
+use modelfmt_core::write::BoxError;
 use modelfmt_core::{Execution, TensorInfo};
 
 use crate::error::{Error, Result};
@@ -21,11 +22,6 @@ pub(crate) struct Checked<'a> {
     kept: Mutex<Option<Error>>,
 }
 
-/// Stands for an error that [`Checked::kept`] gives.
-#[derive(Debug, thiserror::Error)]
-#[error("the values cannot be read, or are damaged")]
-pub(crate) struct Kept;
-
 impl<'a> Checked<'a> {
     /// For the tensors at these positions; nothing is checked without `verify`.
     pub(crate) fn new(model: &'a Model, positions: &[usize], verify: bool) -> Result<Self> {
@@ -40,10 +36,10 @@ impl<'a> Checked<'a> {
         Ok(Self { model, claims, is_good: AtomicBool::new(false), kept: Mutex::new(None) })
     }
 
-    /// Keeps an error, for the caller of the writer.
-    pub(crate) fn keep(&self, error: Error) -> Kept {
+    /// Keeps an error, for the caller of the writer. The writer gets one that stands for it.
+    pub(crate) fn keep(&self, error: Error) -> BoxError {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-        Kept
+        "the values cannot be read, or are damaged".into()
     }
 
     /// The first error that was kept.

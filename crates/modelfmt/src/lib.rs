@@ -214,6 +214,7 @@ mod model;
 mod open;
 #[cfg(not(target_arch = "wasm32"))]
 mod outboard;
+mod parse;
 mod pin;
 mod plan;
 mod presets;
@@ -277,9 +278,9 @@ pub use folder::probe;
 pub use folder::{FoundModels, Probe, find_models, is_model_name};
 #[cfg(not(target_arch = "wasm32"))]
 pub use foreign_folder::foreign_folder;
-pub use formats::{Format, PROBE_LEN, Target, UnknownFormat, UnknownTarget};
+pub use formats::{Format, PROBE_LEN, Target};
 pub use ggml_quant::{self, to_f32, to_f64};
-pub use globs::{GlobError, Globs};
+pub use globs::Globs;
 pub use inspect::{InspectOptions, InspectedTensor, Inspection, Sort, Sums, Totals, TreeNode};
 #[cfg(feature = "mag")]
 #[doc(no_inline)]
@@ -309,7 +310,8 @@ pub use oinf;
 pub use open::OpenOptions;
 #[cfg(not(target_arch = "wasm32"))]
 pub use outboard::{Outboard, outboard};
-pub use pin::{Pin, UnknownPin};
+pub use parse::ParseError;
+pub use pin::Pin;
 pub use printable::Printable;
 pub use quant::Quant;
 pub use show::{ShowOptions, show, show_object, show_tensors, show_with, stats};

@@ -9,8 +9,9 @@ use modelfmt_core::plan::{Pick, PlanOptions, PlannedRange, ProofRange, ReadPlan}
 
 use crate::choice::Choice;
 use crate::error::{Error, Result};
-use crate::globs::{GlobError, Globs, is_glob};
+use crate::globs::{Globs, is_glob};
 use crate::model::Model;
+use crate::parse::ParseError;
 
 impl Model {
     /// The tensors with these names, or whose names match these patterns, each once. Without names, all tensors that have data. If a tensor has a
@@ -42,7 +43,7 @@ impl Model {
             positions.push(self.find(name)?);
             return Ok(());
         }
-        let wrong = |error: GlobError| Error::usage(Choice::Names, error.to_string());
+        let wrong = |error: ParseError| Error::usage(Choice::Names, error.to_string());
         let globs = Globs::new([name]).map_err(wrong)?;
         self.open_all()?;
         let before = positions.len();

@@ -1,7 +1,8 @@
 //! `--cast`, `--dequantize` and `--quantize`: one list, in the order of the command line.
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use modelfmt::convert::{TypeRule, UnknownRule};
+use modelfmt::ParseError;
+use modelfmt::convert::TypeRule;
 
 use crate::flags::Flags;
 
@@ -31,7 +32,7 @@ const IDS: [&str; 3] = ["cast", "dequantize", "quantize"];
 
 /// Errors name the options of the program.
 fn parser(
-    parse: fn(&str) -> Result<TypeRule, UnknownRule>,
+    parse: fn(&str) -> Result<TypeRule, ParseError>,
 ) -> impl Fn(&str) -> Result<TypeRule, String> + Clone + Send + Sync + 'static {
     move |text| parse(text).map_err(|unknown| unknown.in_words(&Flags))
 }

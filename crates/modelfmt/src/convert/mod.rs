@@ -99,21 +99,21 @@ pub use options::{Compression, ConvertOptions, Declared, MagChecksum, PAGE_SIZE,
 pub use output::WrittenFile;
 #[cfg(not(target_arch = "wasm32"))]
 pub use output::guard::files_of_index;
-pub use parts::receipt::{Receipt, UnknownReceipt};
+pub use parts::receipt::Receipt;
 pub use parts::{Part, PartPlan, PlannedPart};
-pub use rules::{Quantization, TypeChange, TypeRule, UnknownRule};
+pub use rules::{Quantization, TypeChange, TypeRule};
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::{Saving, save, save_as};
 pub use tensors::rename::RenameRule;
 pub use values::lost::Clipped;
 pub use warnings::Warning;
 
-pub use crate::presets::{Preset, UnknownPreset};
+pub use crate::presets::Preset;
 
 use crate::choice::Choice;
 use crate::error::{Error, Result};
+use crate::formats::Format;
 use crate::formats::entry::{Job, JobError};
-use crate::formats::{Format, UnknownTarget};
 use crate::model::Model;
 use crate::words::{Note, Size};
 use metadata::Mapper;
@@ -189,10 +189,7 @@ impl<'a> Conversion<'a> {
         let path = || model.path().to_owned();
         let target = target.sharded().filter(|_| options.shard_size.is_some()).unwrap_or(target);
         let version = options.version.as_deref();
-        let unwritten = || {
-            let version = version.unwrap_or_default().to_owned();
-            Error::usage(Choice::Target, UnknownTarget::Version { format: target, version }.to_string())
-        };
+        let unwritten = || Error::usage(Choice::Target, target.unwritten(version).to_string());
         let extended = options.allow_extended_types;
         let capabilities = target.capabilities_with(version, extended).ok_or_else(unwritten)?;
         let never = match capabilities.access {

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use modelfmt_core::{DType, UnknownDType};
 
 use crate::choice::Choice;
+use crate::parse::ParseError;
 use crate::presets::{PRESETS, Preset};
 use crate::words::{Own, Remedy, Words};
 
@@ -19,7 +20,7 @@ use crate::words::{Own, Remedy, Words};
 /// let mut options = ConvertOptions::default();
 /// options.rules = vec![TypeRule::quantize(Preset::Q4KM), TypeRule::cast(DType::F16).matching("*embed*")];
 /// assert_eq!(options.rules, ["quantize q4_k_m".parse()?, "cast *embed*=float16".parse()?]);
-/// # Ok::<(), modelfmt::convert::UnknownRule>(())
+/// # Ok::<(), modelfmt::ParseError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeRule {
@@ -103,12 +104,12 @@ impl TypeRule {
     /// `[GLOB=]DTYPE`, for a cast.
     ///
     /// # Errors
-    /// [`UnknownRule`] if there is no such type.
-    pub fn parse_cast(text: &str) -> Result<Self, UnknownRule> {
+    /// [`ParseError`] if there is no such type.
+    pub fn parse_cast(text: &str) -> Result<Self, ParseError> {
         let (glob, dtype) = split(text);
         let change = dtype.parse().map(TypeChange::Cast).map_err(|unknown| match dtype.parse() {
-            Ok(preset) => UnknownRule::PresetForCast(preset),
-            Err(_) => UnknownRule::DType(unknown),
+            Ok(preset) => preset_for_cast(preset),
+            Err(_) => unknown_dtype(&unknown),
         });
         Ok(Self { glob, change: change? })
     }
@@ -116,21 +117,28 @@ impl TypeRule {
     /// `[GLOB=]f32`, f16 or bf16, to decode.
     ///
     /// # Errors
-    /// [`UnknownRule`] if there is no such type.
-    pub fn parse_dequantize(text: &str) -> Result<Self, UnknownRule> {
+    /// [`ParseError`] if there is no such type.
+    pub fn parse_dequantize(text: &str) -> Result<Self, ParseError> {
         let (glob, dtype) = split(text);
-        Ok(Self { glob, change: TypeChange::Dequantize(dtype.parse().map_err(UnknownRule::DType)?) })
+        Ok(Self {
+            glob,
+            change: TypeChange::Dequantize(dtype.parse().map_err(|unknown| unknown_dtype(&unknown))?),
+        })
     }
 
     /// `[GLOB=]TYPE` or `[GLOB=]PRESET`, to quantize.
     ///
     /// # Errors
-    /// [`UnknownRule`] if there is no such type and no such preset.
-    pub fn parse_quantize(text: &str) -> Result<Self, UnknownRule> {
+    /// [`ParseError`] if there is no such type and no such preset.
+    pub fn parse_quantize(text: &str) -> Result<Self, ParseError> {
         let (glob, to) = split(text);
         let dtype = to.parse().map(Quantization::Type);
         let to = dtype.or_else(|_: UnknownDType| to.parse().map(Quantization::Preset));
-        Ok(Self { glob, change: TypeChange::Quantize(to.map_err(|_| UnknownRule::Quantization)?) })
+        let unknown = |_: ParseError| {
+            let why = "no such type and no such preset; there are the types";
+            ParseError::new(format!("{why} {TYPES}, and the presets {PRESETS}"))
+        };
+        Ok(Self { glob, change: TypeChange::Quantize(to.map_err(unknown)?) })
     }
 
     /// Which option it is.
@@ -195,59 +203,29 @@ impl fmt::Display for TypeRule {
 }
 
 impl FromStr for TypeRule {
-    type Err = UnknownRule;
+    type Err = ParseError;
 
-    fn from_str(text: &str) -> Result<Self, UnknownRule> {
+    fn from_str(text: &str) -> Result<Self, ParseError> {
         match text.split_once(' ') {
             Some(("cast", rule)) => Self::parse_cast(rule),
             Some(("dequantize", rule)) => Self::parse_dequantize(rule),
             Some(("quantize", rule)) => Self::parse_quantize(rule),
-            _ => Err(UnknownRule::Action),
+            _ => Err(ParseError::new(
+                "a rule begins with cast, dequantize or quantize, as in \"cast *.weight=f16\"",
+            )),
         }
     }
 }
 
-/// A text that is no [`TypeRule`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum UnknownRule {
-    /// It does not say what the rule does.
-    Action,
-    /// It names no type.
-    DType(UnknownDType),
-    /// It names neither a type nor a [`Preset`].
-    Quantization,
-    /// A cast to what is a preset.
-    PresetForCast(Preset),
+fn unknown_dtype(unknown: &UnknownDType) -> ParseError {
+    ParseError::new(unknown.to_string())
 }
 
-impl UnknownRule {
-    /// The error in a line, in the words of a program.
-    #[must_use]
-    pub fn in_words(&self, words: &dyn Words) -> String {
-        match self {
-            Self::Action => {
-                "a rule begins with cast, dequantize or quantize, as in \"cast *.weight=f16\"".to_owned()
-            }
-            Self::DType(unknown) => unknown.to_string(),
-            Self::Quantization => format!(
-                "no such type and no such preset; there are the types {TYPES}, and the presets {PRESETS}"
-            ),
-            Self::PresetForCast(preset) => format!(
-                "{preset} is a preset of blocks, and a cast is for numbers; what helps: {}",
-                TypeRule::quantize(*preset).in_words(words)
-            ),
-        }
-    }
+/// A cast to what is a preset.
+fn preset_for_cast(preset: Preset) -> ParseError {
+    let why = format!("{preset} is a preset of blocks, and a cast is for numbers");
+    ParseError::new(why).with_instead(Choice::Quantize, preset)
 }
-
-impl fmt::Display for UnknownRule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.in_words(&Own))
-    }
-}
-
-impl std::error::Error for UnknownRule {}
 
 /// What helps where a cast to a type of blocks is asked for, or blocks of a type of numbers.
 pub(super) fn other_way(rule: &TypeRule) -> Option<Remedy> {

@@ -22,9 +22,9 @@ use super::rules::TypeRule;
 use super::tensors::chosen::{Item, Origin, Shape, Tensors};
 use crate::choice::Choice;
 use crate::error::{Error, Result};
+use crate::formats::Format;
 use crate::formats::capabilities::Access;
 use crate::formats::entry::{Job, JobError, Write};
-use crate::formats::{Format, UnknownTarget};
 
 /// Writes tensors that are in memory to a new file, in the format that the ending of its name asks for.
 ///
@@ -127,8 +127,7 @@ impl<'p> Saving<'p> {
         let format = format.sharded().filter(|_| options.shard_size.is_some()).unwrap_or(format);
         let version = options.version.as_deref();
         let Some(target) = format.capabilities_of(version) else {
-            let version = version.unwrap_or_default().to_owned();
-            return Err(Error::usage(Choice::Target, UnknownTarget::Version { format, version }.to_string()));
+            return Err(Error::usage(Choice::Target, format.unwritten(version).to_string()));
         };
         if let Access::ReadOnly(instead) = target.access {
             return Err(write::never(format, instead));

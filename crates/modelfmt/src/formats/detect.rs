@@ -10,6 +10,7 @@ use super::Format;
 use super::capabilities::{Access, Capabilities};
 use super::entry::Tells;
 use crate::choice::Choice;
+use crate::parse::ParseError;
 
 impl Format {
     /// The name that the program prints and takes, such as `apr2-sharded`.
@@ -154,39 +155,26 @@ impl fmt::Display for Format {
     }
 }
 
-/// No format has this name.
-#[derive(Clone, PartialEq, Eq)]
-pub struct UnknownFormat(pub String);
+impl FromStr for Format {
+    type Err = ParseError;
 
-modelfmt_core::author::debug_as_sentence!(UnknownFormat);
-
-impl fmt::Display for UnknownFormat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no format is named {:?}; there are", self.0)?;
-        for (number, format) in Format::ALL.iter().enumerate() {
-            let before = match number {
-                0 => " ",
-                _ if number + 1 == Format::ALL.len() => " and ",
-                _ => ", ",
-            };
-            write!(f, "{before}{format}")?;
-        }
-        Ok(())
+    fn from_str(name: &str) -> Result<Self, ParseError> {
+        Self::ALL.iter().copied().find(|format| format.name() == name).ok_or_else(|| unknown(name))
     }
 }
 
-impl std::error::Error for UnknownFormat {}
-
-impl FromStr for Format {
-    type Err = UnknownFormat;
-
-    fn from_str(name: &str) -> Result<Self, UnknownFormat> {
-        Self::ALL
-            .iter()
-            .copied()
-            .find(|format| format.name() == name)
-            .ok_or_else(|| UnknownFormat(name.to_owned()))
+/// The error of a name that no format has.
+fn unknown(name: &str) -> ParseError {
+    let mut why = format!("no format is named {name:?}; there are");
+    for (number, format) in Format::ALL.iter().enumerate() {
+        why.push_str(match number {
+            0 => " ",
+            _ if number + 1 == Format::ALL.len() => " and ",
+            _ => ", ",
+        });
+        why.push_str(format.name());
     }
+    ParseError::new(why)
 }
 
 #[cfg(test)]

@@ -34,14 +34,14 @@ use modelfmt_core::source::SharedFiles;
 use modelfmt_core::value::Value;
 
 pub(crate) use self::detect::MAX_INDEX_JSON;
-pub use self::detect::{PROBE_LEN, UnknownFormat};
+pub use self::detect::PROBE_LEN;
 #[allow(unused_imports, reason = "with no format switched on nothing is opened")]
 pub(crate) use self::entry::own_options;
 use self::entry::{Entry, Opened, ToOpen};
 pub(crate) use self::index::{InOrder, Walk};
 #[allow(unused_imports, reason = "with no format switched on nothing is opened")]
 use self::open_any::{File, OpenNow, Set};
-pub use self::versions::{Target, UnknownTarget};
+pub use self::versions::Target;
 
 /// The list: each format, its entry, the feature that switches it on, and the index of its files or sets. `$take` is given all of it, behind
 /// what it is told besides.

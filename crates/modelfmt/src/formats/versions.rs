@@ -1,14 +1,13 @@
 //! The versions of formats that are written: `mag@0.3`, where `mag` alone is the version of the format's document.
 
-use std::fmt;
 use std::str::FromStr;
 
 use modelfmt_core::DType;
 
 use super::Format;
-use super::UnknownFormat;
 use super::capabilities::Capabilities;
 use super::entry::Version;
+use crate::parse::ParseError;
 
 impl Format {
     /// What a version can hold; without a version, that of the document. `None` if it is not written.
@@ -37,6 +36,15 @@ impl Format {
         let name = self.versions().iter().find(has)?.names.first()?;
         Some(format!("{self}@{name}"))
     }
+
+    /// The error of a version that is not written: one for which [`capabilities_of`](Self::capabilities_of) gives nothing.
+    pub(crate) fn unwritten(self, version: Option<&str>) -> ParseError {
+        let names = self.versions().iter().filter_map(|own| own.names.first());
+        let names: Vec<String> = names.map(|name| format!("{self}@{name}")).collect();
+        let others =
+            if names.is_empty() { String::new() } else { format!("; there are {}", names.join(", ")) };
+        ParseError::new(format!("{self} is not written in version {:?}{others}", version.unwrap_or_default()))
+    }
 }
 
 /// What to write: a format, and a version of it. Parsed from text such as `mag` and `mag@0.3`.
@@ -49,57 +57,20 @@ pub struct Target {
 }
 
 impl FromStr for Target {
-    type Err = UnknownTarget;
+    type Err = ParseError;
 
-    fn from_str(text: &str) -> Result<Self, UnknownTarget> {
+    fn from_str(text: &str) -> Result<Self, ParseError> {
         let (format, version) = match text.split_once('@') {
             Some((format, version)) => (format, Some(version)),
             None => (text, None),
         };
-        let format: Format = format.parse().map_err(UnknownTarget::Format)?;
+        let format: Format = format.parse()?;
         match format.capabilities_of(version) {
             Some(_) => Ok(Self { format, version: version.map(str::to_owned) }),
-            None => Err(UnknownTarget::Version { format, version: version.unwrap_or_default().to_owned() }),
+            None => Err(format.unwritten(version)),
         }
     }
 }
-
-/// No format, or no version of it that is written, has this name.
-#[derive(Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum UnknownTarget {
-    /// The format.
-    Format(UnknownFormat),
-    /// The version.
-    Version {
-        /// The format.
-        format: Format,
-        /// The version that it does not have.
-        version: String,
-    },
-}
-
-modelfmt_core::author::debug_as_sentence!(UnknownTarget);
-
-impl fmt::Display for UnknownTarget {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Format(unknown) => unknown.fmt(f),
-            Self::Version { format, version } => {
-                write!(f, "{format} is not written in version {version:?}")?;
-                let names: Vec<String> = format
-                    .versions()
-                    .iter()
-                    .filter_map(|version| version.names.first())
-                    .map(|name| format!("{format}@{name}"))
-                    .collect();
-                if names.is_empty() { Ok(()) } else { write!(f, "; there are {}", names.join(", ")) }
-            }
-        }
-    }
-}
-
-impl std::error::Error for UnknownTarget {}
 
 #[cfg(test)]
 mod tests {

@@ -10,6 +10,7 @@ use std::fmt;
 use modelfmt_core::author::Shortened;
 
 use self::pattern::Pattern;
+use crate::parse::ParseError;
 
 /// Steps of all patterns together: what each character of a name may cost.
 const MAX_STEPS: usize = 1 << 18;
@@ -21,7 +22,7 @@ const MAX_STEPS: usize = 1 << 18;
 /// let globs = modelfmt::Globs::new(["layers.*.weight", "{embed,head}.*"])?;
 /// assert!(globs.is_match("layers.0.attention.weight") && globs.is_match("head.bias"));
 /// assert!(!globs.is_match("layers.0.bias"));
-/// # Ok::<(), modelfmt::GlobError>(())
+/// # Ok::<(), modelfmt::ParseError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Globs {
@@ -37,12 +38,12 @@ impl Globs {
     ///
     /// # Errors
     /// If a pattern is malformed, or matching them would take too much.
-    pub fn new<P: Into<String>>(patterns: impl IntoIterator<Item = P>) -> Result<Self, GlobError> {
+    pub fn new<P: Into<String>>(patterns: impl IntoIterator<Item = P>) -> Result<Self, ParseError> {
         let patterns: Vec<String> = patterns.into_iter().map(Into::into).collect();
         let mut names = BTreeMap::<String, Vec<usize>>::new();
         let (mut others, mut steps) = (Vec::new(), 0);
         for (number, text) in patterns.iter().enumerate() {
-            let wrong = |why: String| GlobError { pattern: Some(text.clone()), why };
+            let wrong = |why: String| ParseError::new(format!("{:?}: {why}", Shortened(text)));
             check(text).map_err(|why| wrong(why.to_owned()))?;
             let pattern = Pattern::parse(text).map_err(wrong)?;
             if let Some(name) = pattern.literal() {
@@ -53,8 +54,7 @@ impl Globs {
             others.push((number, pattern));
         }
         if steps > MAX_STEPS {
-            let why = "too many alternatives; give fewer or simpler patterns".to_owned();
-            return Err(GlobError { pattern: None, why });
+            return Err(ParseError::new("too many alternatives; give fewer or simpler patterns"));
         }
         Ok(Self { patterns, names, others })
     }
@@ -126,23 +126,3 @@ fn check(pattern: &str) -> Result<(), &'static str> {
     }
     Ok(())
 }
-
-/// A pattern that cannot be used.
-#[derive(Clone, PartialEq, Eq)]
-pub struct GlobError {
-    pattern: Option<String>,
-    why: String,
-}
-
-modelfmt_core::author::debug_as_sentence!(GlobError);
-
-impl fmt::Display for GlobError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.pattern {
-            Some(pattern) => write!(f, "{:?}: {}", Shortened(pattern), self.why),
-            None => f.write_str(&self.why),
-        }
-    }
-}
-
-impl std::error::Error for GlobError {}

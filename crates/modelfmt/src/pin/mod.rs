@@ -6,6 +6,8 @@ mod stated;
 use std::fmt;
 use std::str::FromStr;
 
+use crate::parse::ParseError;
+
 /// A hash that identifies a file or its content. If a file is opened with a pin ([`OpenOptions::pin`](crate::OpenOptions::pin)), every byte of its
 /// index and its values is checked against the pin before the caller gets it.
 ///
@@ -16,7 +18,7 @@ use std::str::FromStr;
 /// let pin: Pin = text.parse()?;
 /// assert_eq!(pin.to_string(), text);
 /// assert!("md5:0123".parse::<Pin>().is_err());
-/// # Ok::<(), modelfmt::UnknownPin>(())
+/// # Ok::<(), modelfmt::ParseError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -50,23 +52,15 @@ impl fmt::Display for Pin {
     }
 }
 
-/// A text is not a pin.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{why}; a pin is b3:HEX (the BLAKE3 of the whole file), aero:HEX (of an AERO's bytes before its payloads) or seal:HEX (the statement of a sealed \
-     APR2), with 64 hex digits"
-)]
-pub struct UnknownPin {
-    why: String,
-}
-
-modelfmt_core::author::debug_as_sentence!(UnknownPin);
+/// What a text would be that is a pin.
+const RIGHT: &str = "a pin is b3:HEX (the BLAKE3 of the whole file), aero:HEX (of an AERO's bytes before its payloads) or seal:HEX (the statement of \
+                     a sealed APR2), with 64 hex digits";
 
 impl FromStr for Pin {
-    type Err = UnknownPin;
+    type Err = ParseError;
 
-    fn from_str(text: &str) -> Result<Self, UnknownPin> {
-        let unknown = |why: &str| UnknownPin { why: why.to_owned() };
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let unknown = |why: &str| ParseError::new(format!("{why}; {RIGHT}"));
         let (kind, digits) =
             text.split_once(':').ok_or_else(|| unknown("it does not say which kind of pin it is"))?;
         let make = match kind {

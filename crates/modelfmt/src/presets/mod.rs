@@ -19,6 +19,8 @@ use family::Family;
 use names::Canonical;
 use rules::Rules;
 
+use crate::parse::ParseError;
+
 /// A choice of types for all tensors of a model, with the name that llama.cpp uses.
 ///
 /// ```
@@ -173,28 +175,22 @@ impl fmt::Display for Unknown {
     }
 }
 
-/// A text that names no [`Preset`].
-#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("no such preset; there are {PRESETS}")]
-pub struct UnknownPreset;
-
-modelfmt_core::author::debug_as_sentence!(UnknownPreset);
-
 /// The names of presets, as errors list them.
 pub(crate) const PRESETS: &str =
     "q4_k_s q4_k_m q5_k_s q5_k_m, and with mostly_ before it q4_0 q4_1 q5_0 q5_1 q8_0 q6_k";
 
 impl FromStr for Preset {
-    type Err = UnknownPreset;
+    type Err = ParseError;
 
-    fn from_str(text: &str) -> Result<Self, UnknownPreset> {
+    fn from_str(text: &str) -> Result<Self, ParseError> {
         let text = text.to_ascii_lowercase();
         let is_named = |preset: &&Self| {
             let name = preset.name();
             // GGUF's own list of file types has the word before each of them.
             name == text || text.strip_prefix("mostly_").is_some_and(|rest| rest == name)
         };
-        Self::ALL.iter().find(is_named).copied().ok_or(UnknownPreset)
+        let unknown = || ParseError::new(format!("no such preset; there are {PRESETS}"));
+        Self::ALL.iter().find(is_named).copied().ok_or_else(unknown)
     }
 }
 

@@ -1,29 +1,8 @@
 //! Keys out of PEM files, as sealed files take them.
 
-use modelfmt_keys::{KeyType, PrivateKey, PublicKey};
+use modelfmt_keys::{Error, KeyType, PrivateKey, PublicKey, Result};
 
 use crate::apr2::seal::{Identity, InvalidKey, Recipient, SigningKey, VerifyingKey};
-
-/// A key that sealed files have no use for. Nothing of the key is in it.
-#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum WrongKey {
-    /// It is of another type.
-    #[error("{purpose} {wanted} keys, and this key is {found}")]
-    Type {
-        /// What keys of the right type do.
-        purpose: &'static str,
-        /// The type that the key must be of.
-        wanted: KeyType,
-        /// The type that it is of.
-        found: KeyType,
-    },
-    /// Anybody could use it.
-    #[error(transparent)]
-    Unfit(#[from] InvalidKey),
-}
-
-modelfmt_core::author::debug_as_sentence!(WrongKey);
 
 /// A private key that signs.
 ///
@@ -37,34 +16,34 @@ modelfmt_core::author::debug_as_sentence!(WrongKey);
 /// ```
 ///
 /// # Errors
-/// [`WrongKey::Type`] if it is no Ed25519 key.
-pub fn signing_key(key: &PrivateKey) -> Result<SigningKey, WrongKey> {
+/// [`Error::WrongType`] if it is no Ed25519 key.
+pub fn signing_key(key: &PrivateKey) -> Result<SigningKey> {
     bytes(key.key_type(), key.secret(), KeyType::Ed25519, SIGNS).map(SigningKey::from_bytes)
 }
 
 /// A public key of somebody whose signatures are trusted.
 ///
 /// # Errors
-/// [`WrongKey`] if it is no Ed25519 key, or a weak one.
-pub fn verifying_key(key: &PublicKey) -> Result<VerifyingKey, WrongKey> {
+/// [`Error::WrongType`] if it is no Ed25519 key, [`Error::Unfit`] if it is a weak one.
+pub fn verifying_key(key: &PublicKey) -> Result<VerifyingKey> {
     let bytes = bytes(key.key_type(), key.as_bytes(), KeyType::Ed25519, SIGNS)?;
-    Ok(VerifyingKey::from_bytes(bytes)?)
+    VerifyingKey::from_bytes(bytes).map_err(unfit)
 }
 
 /// A public key of somebody who will be able to open a file.
 ///
 /// # Errors
-/// [`WrongKey`] if it is no X25519 key, or a weak one.
-pub fn recipient(key: &PublicKey) -> Result<Recipient, WrongKey> {
+/// [`Error::WrongType`] if it is no X25519 key, [`Error::Unfit`] if it is a weak one.
+pub fn recipient(key: &PublicKey) -> Result<Recipient> {
     let bytes = bytes(key.key_type(), key.as_bytes(), KeyType::X25519, "files are encrypted for")?;
-    Ok(Recipient::from_bytes(bytes)?)
+    Recipient::from_bytes(bytes).map_err(unfit)
 }
 
 /// A private key that opens files.
 ///
 /// # Errors
-/// [`WrongKey::Type`] if it is no X25519 key.
-pub fn identity(key: &PrivateKey) -> Result<Identity, WrongKey> {
+/// [`Error::WrongType`] if it is no X25519 key.
+pub fn identity(key: &PrivateKey) -> Result<Identity> {
     bytes(key.key_type(), key.secret(), KeyType::X25519, "encrypted files are opened with")
         .map(Identity::from_bytes)
 }
@@ -76,9 +55,14 @@ fn bytes<'a>(
     bytes: &'a [u8],
     wanted: KeyType,
     purpose: &'static str,
-) -> Result<&'a [u8; 32], WrongKey> {
+) -> Result<&'a [u8; 32]> {
     let bytes = bytes.try_into().ok().filter(|_| found == wanted);
-    bytes.ok_or(WrongKey::Type { purpose, wanted, found })
+    bytes.ok_or(Error::WrongType { purpose, wanted, found })
+}
+
+/// Anybody could use it.
+fn unfit(error: InvalidKey) -> Error {
+    Error::Unfit { why: error.to_string() }
 }
 
 #[cfg(test)]
@@ -98,7 +82,7 @@ mod tests {
             recipient(signs.public()).err(),
         ];
         for error in refused {
-            let Some(WrongKey::Type { wanted, found, .. }) = error else { panic!("{error:?}") };
+            let Some(Error::WrongType { wanted, found, .. }) = error else { panic!("{error:?}") };
             assert_ne!(wanted, found);
         }
     }

@@ -31,7 +31,7 @@ mod set;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) mod signers;
 
-pub use self::keys::{WrongKey, identity, recipient, signing_key, verifying_key};
+pub use self::keys::{identity, recipient, signing_key, verifying_key};
 
 #[cfg(not(target_arch = "wasm32"))]
 pub use self::change::{rekey, sign};

@@ -15,9 +15,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use modelfmt_core::write::{AnyWriteError, NewFiles, Output, Sink};
+use modelfmt_core::write::{AnyWriteError, BoxError, NewFiles, Output, Sink};
 
-use crate::checked::Kept;
 use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::formats::Format;
@@ -59,7 +58,7 @@ impl<S: Sink> Sink for Counted<S> {
 }
 
 /// Says whether all values are what their source says about them. What is written may appear only then.
-type Finish<'a> = &'a (dyn Fn() -> Result<(), Kept> + Sync);
+type Finish<'a> = &'a (dyn Fn() -> Result<(), BoxError> + Sync);
 
 /// A file of a set, which appears only if all values of the set are good.
 pub(super) struct Guarded<'a, O> {

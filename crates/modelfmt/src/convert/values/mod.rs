@@ -14,7 +14,7 @@ use modelfmt_core::write::{BoxError, TensorData};
 use modelfmt_core::{DType, Execution, SmallType, TensorInfo};
 
 use super::tensors::chosen::{Item, Origin, Scales, Tensors};
-use crate::checked::{Checked, Kept};
+use crate::checked::Checked;
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::quantized::{self, Failed};
@@ -77,7 +77,7 @@ impl<'a> Values<'a> {
     }
 
     /// As [`finish`](Self::finish), for a writer that knows nothing of this crate's errors: [`kept`](Self::kept) gives what is wrong.
-    pub(super) fn finish_and_keep(&self, work: &Execution<'_>) -> Result<(), Kept> {
+    pub(super) fn finish_and_keep(&self, work: &Execution<'_>) -> Result<(), BoxError> {
         self.source.finish(work).map_err(|error| self.source.keep(error))
     }
 
@@ -103,28 +103,31 @@ impl<'a> Values<'a> {
         }
     }
 
-    fn item(&self, number: usize) -> Result<(Item, usize), ValueError> {
-        match self.items.get(number) {
-            Some(&item) => match item.origin {
-                Origin::Model(position) => Ok((item, position)),
-                _ => Err(ValueError::NoValues),
-            },
-            None => Err(ValueError::NoValues),
+    fn item(&self, number: usize) -> Option<(Item, usize)> {
+        let item = *self.items.get(number)?;
+        match item.origin {
+            Origin::Model(position) => Some((item, position)),
+            _ => None,
         }
     }
 
-    fn converted(&self, number: usize, offset: u64, out: &mut [u8]) -> Result<(), ValueError> {
-        let (item, position) = self.item(number)?;
+    /// Fills `out` with values as their file has them. Why they cannot be read is kept.
+    fn fill(&self, position: usize, offset: u64, out: &mut [u8]) -> Result<(), BoxError> {
+        self.source.read_into(position, offset, out).map_err(|error| self.source.keep(error))
+    }
+
+    fn converted(&self, number: usize, offset: u64, out: &mut [u8]) -> Result<(), BoxError> {
+        let (item, position) = self.item(number).ok_or(NO_VALUES)?;
         let Item { from, to, scaling, .. } = item;
         let scales = scaling.and_then(|number| self.scalings.get(number));
         if item.is_copied() {
-            return Ok(self.source.read_into(position, offset, out)?);
+            return self.fill(position, offset, out);
         }
         // What is not in proportion to its bytes is decoded first, and then converted as f32.
-        let info = self.source.info(position).ok_or(ValueError::NoValues)?;
+        let info = self.source.info(position).ok_or(NO_VALUES)?;
         let is_decoded = from.is_quantized() && !quantized::is_even(&info);
         let from = if is_decoded { DType::F32 } else { from };
-        let unit = Unit::of(from, to).ok_or(ValueError::NoValues)?;
+        let unit = Unit::of(from, to).ok_or(NO_VALUES)?;
         let mut scratch = Scratch::default();
         let (mut group, mut skip) = (offset / unit.target, size(offset % unit.target)?);
         let mut rest = out;
@@ -142,7 +145,7 @@ impl<'a> Values<'a> {
                 let begin = group * unit.source;
                 let there = size(info.nbytes.saturating_sub(begin))?.min(source_len);
                 let out = scratch.source.get_mut(..there).unwrap_or_default();
-                self.source.read_into(position, begin, out)?;
+                self.fill(position, begin, out)?;
             }
             let from = match scales {
                 Some(Scales::Tensor(scaling)) => {
@@ -182,7 +185,7 @@ impl Values<'_> {
         from: DType,
         first: u64,
         scratch: &mut Scratch,
-    ) -> Result<(), ValueError> {
+    ) -> Result<(), BoxError> {
         let Scratch { source, floats, .. } = scratch;
         floats.clear();
         floats.resize(elements_in(from, source.len()), 0.0);
@@ -195,16 +198,16 @@ impl Values<'_> {
         Ok(())
     }
 
-    fn scales(&self, scaling: &Scaling, begin: u64, count: u64) -> Result<Vec<f32>, ValueError> {
+    fn scales(&self, scaling: &Scaling, begin: u64, count: u64) -> Result<Vec<f32>, BoxError> {
         let dtype = scaling.dtype;
-        let width = u64::from(dtype.size().ok_or(ValueError::NoValues)?);
+        let width = u64::from(dtype.size().ok_or(NO_VALUES)?);
         let mut stored = vec![0; size(count * width)?];
-        self.source.read_into(scaling.position, begin * width, &mut stored)?;
+        self.fill(scaling.position, begin * width, &mut stored)?;
         let mut floats = vec![0; size(count * 4)?];
         if dtype == DType::F32 {
             floats = stored;
         } else {
-            cast(dtype, DType::F32, &stored, &mut floats).map_err(|_| ValueError::NoValues)?;
+            cast(dtype, DType::F32, &stored, &mut floats).map_err(|_| NO_VALUES)?;
         }
         Ok(floats.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
     }
@@ -216,14 +219,14 @@ impl Values<'_> {
         position: usize,
         first: u64,
         scratch: &mut Scratch,
-    ) -> Result<(), ValueError> {
+    ) -> Result<(), BoxError> {
         let there = size(info.elements().saturating_sub(first))?.min(scratch.source.len() / 4);
         scratch.floats.clear();
         scratch.floats.resize(there, 0.0);
         let read = |at: u64, bytes: &mut [u8]| self.source.read_into(position, at, bytes);
         quantized::decode(info, first, &mut scratch.floats, read).map_err(|failed| match failed {
-            Failed::Read(error) => ValueError::Source(error),
-            Failed::Decode(error) => ValueError::Quant(error),
+            Failed::Read(error) => self.source.keep(error),
+            Failed::Decode(error) => error.into(),
         })?;
         let pairs = scratch.source.chunks_exact_mut(4).zip(&scratch.floats);
         pairs.for_each(|(out, value)| out.copy_from_slice(&value.to_le_bytes()));
@@ -233,14 +236,11 @@ impl Values<'_> {
 
 impl TensorData for Values<'_> {
     fn read(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), BoxError> {
-        self.converted(tensor, offset, out).map_err(|error| match error {
-            ValueError::Source(error) => self.source.keep(error).into(),
-            other => other.into(),
-        })
+        self.converted(tensor, offset, out)
     }
 
     fn borrow(&self, tensor: usize, range: Range<u64>) -> Option<&[u8]> {
-        let (item, position) = self.item(tensor).ok()?;
+        let (item, position) = self.item(tensor)?;
         if item.is_copied() { self.source.borrow(position, range) } else { None }
     }
 }
@@ -354,44 +354,29 @@ impl From<QuantError> for Fault {
 }
 
 impl Fault {
-    /// The same fault, with elements counted from the first of the tensor.
-    fn at(self, first: u64, dtype: DType) -> ValueError {
+    /// What it says of the tensor, whose elements are counted from its first and are to be of this type.
+    fn at(self, first: u64, dtype: DType) -> BoxError {
         let absolute = |element: usize| first.saturating_add(element as u64);
         match self {
             Self::NotANumber(NotANumber(element)) => {
-                ValueError::NotANumber { element: absolute(element), dtype }
+                format!("element {} is a NaN, and {dtype} has none", absolute(element)).into()
             }
             Self::Quant(QuantError::NotFinite { element }) => {
-                ValueError::NotFinite { element: absolute(element), dtype }
+                let why = format!("is a NaN or beyond the range of f32, and blocks of {dtype} cannot say so");
+                format!("element {} {why}", absolute(element)).into()
             }
             Self::Quant(QuantError::ScaleOverflow { element }) => {
-                ValueError::ScaleOverflow { element: absolute(element), dtype }
+                let why = format!("needs a scale or minimum beyond 65504, the largest that {dtype} has");
+                format!("the block at element {} {why}", absolute(element)).into()
             }
-            Self::Quant(other) => ValueError::Quant(other),
+            Self::Quant(other) => other.into(),
         }
     }
 }
 
-/// Why values cannot be read, or not in the requested type.
-#[derive(Debug, thiserror::Error)]
-enum ValueError {
-    #[error("element {element} is a NaN, and {dtype} has none")]
-    NotANumber { element: u64, dtype: DType },
-    #[error("element {element} is a NaN or beyond the range of f32, and blocks of {dtype} cannot say so")]
-    NotFinite { element: u64, dtype: DType },
-    #[error(
-        "the block at element {element} needs a scale or minimum beyond 65504, the largest that {dtype} has"
-    )]
-    ScaleOverflow { element: u64, dtype: DType },
-    #[error(transparent)]
-    Quant(QuantError),
-    #[error(transparent)]
-    Source(#[from] Error),
-    #[error("the tensor has no values")]
-    NoValues,
-}
+const NO_VALUES: &str = "the tensor has no values";
 
-fn size(n: u64) -> Result<usize, ValueError> {
+fn size(n: u64) -> Result<usize, &'static str> {
     // Runs are short; what does not fit here does not exist.
-    usize::try_from(n).map_err(|_| ValueError::NoValues)
+    usize::try_from(n).map_err(|_| NO_VALUES)
 }
