@@ -137,7 +137,12 @@ fn ledger(u: &mut Unstructured<'_>) -> Result<()> {
     while !pieces.is_empty() {
         let piece = pieces.swap_remove(u.choose_index(pieces.len()).unwrap_or(0));
         let mut note = Vec::new();
-        there.hash(piece.start, slice(&bytes, &piece)).put(&mut note);
+        let middle = place(u, len)?.clamp(piece.start, piece.end);
+        let mut hasher = there.hasher(piece.start);
+        for part in [piece.start..middle, middle..piece.end] {
+            hasher.update(slice(&bytes, &part));
+        }
+        hasher.finish().put(&mut note);
         there.take(modelfmt_core::author::Parcel::take(&mut &note[..]).expect("it is a note"));
         if u.ratio(1u8, 8)? {
             let at = u.choose_index(note.len())?;

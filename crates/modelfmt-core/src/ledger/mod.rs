@@ -12,6 +12,7 @@
 #[cfg(feature = "proof")]
 mod blake3;
 mod cuts;
+mod hasher;
 mod lane;
 #[cfg(test)]
 mod tests;
@@ -23,10 +24,9 @@ use crate::parcel::Parcel;
 
 #[cfg(feature = "proof")]
 pub use self::blake3::Blake3;
-use self::cuts::{Cuts, Gathered};
+pub use self::hasher::Hasher;
 #[cfg(test)]
 pub(crate) use self::lane::MAX_RUNS;
-use self::lane::slice;
 pub(crate) use self::lane::{Lane, Ranges};
 
 /// Bytes that are hashed together before the next digest goes over them: few enough to be in a near cache still, enough for every
@@ -144,23 +144,14 @@ impl<K: DigestKind, const N: usize> Ledger<K, N> {
 
     /// Hashes a piece, the bytes from `at` on.
     pub fn hash(&self, at: u64, bytes: &[u8]) -> Seen<K> {
-        let end = at.saturating_add(bytes.len() as u64);
-        let mut gathered = Gathered::new(N);
-        let mut cuts: Vec<_> =
-            self.lanes.iter().map(|lane| Cuts::<K, _>::new(lane.list(), at, end).peekable()).collect();
-        // Every digest goes over the same bytes while they are near.
-        while let Some((lane, cuts)) = cuts
-            .iter_mut()
-            .enumerate()
-            .filter_map(|(lane, cuts)| Some((cuts.peek()?.at, lane, cuts)))
-            .min_by_key(|&(at, lane, _)| (at, lane))
-            .map(|(_, lane, cuts)| (lane, cuts))
-        {
-            let Some(cut) = cuts.next() else { break };
-            let here = cut.at.saturating_sub(at);
-            gathered.add(lane, &cut, slice(bytes, here, here.saturating_add(cut.len)));
-        }
-        gathered.finish()
+        let mut hasher = self.hasher(at);
+        hasher.update(bytes);
+        hasher.finish()
+    }
+
+    /// Hashes pieces that follow each other, from byte `at` on.
+    pub fn hasher(&self, at: u64) -> Hasher<'_, K, N> {
+        Hasher::new(self, at)
     }
 
     /// Keeps what was seen of a piece.
@@ -178,18 +169,39 @@ impl<K: DigestKind, const N: usize> Ledger<K, N> {
         }
     }
 
+    /// The ranges of a list, in ascending order.
+    pub fn ranges(&self, lane: usize) -> impl Iterator<Item = Range<u64>> {
+        let list = self.lanes.get(lane).map(Lane::list);
+        list.into_iter().flat_map(|list| (0..list.count()).filter_map(|number| list.range(number)))
+    }
+
+    /// The digest of a range of a list, once all bytes have come; `None` if the list does not have that range, or if it has no bytes.
+    pub fn digest(&self, lane: usize, range: &Range<u64>) -> Option<K::Digest> {
+        let list = self.lanes.get(lane)?.list();
+        let number = list.first_behind(range.start);
+        list.range(number).filter(|found| found == range && !range.is_empty())?;
+        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        found.get(lane)?.get(number).copied()
+    }
+
     /// The digests of each list, once all bytes have come.
     pub fn finish(self) -> [Vec<K::Digest>; N] {
         self.found.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What a [`Ledger`] knows of a piece.
+/// What a [`Ledger`] knows of a piece, or of pieces that follow each other. The default is what it knows of no bytes.
 #[derive(Debug)]
 pub struct Seen<K: DigestKind> {
     /// The digests of ranges that the piece has whole: which lane, which range.
     done: Vec<(usize, usize, K::Digest)>,
     parts: Vec<Part<K::Run>>,
+}
+
+impl<K: DigestKind> Default for Seen<K> {
+    fn default() -> Self {
+        Self { done: Vec::new(), parts: Vec::new() }
+    }
 }
 
 /// What is known of a range that a piece does not have whole.

@@ -48,7 +48,7 @@ fn expected<K: DigestKind>(all: &[u8], lists: &[Spans; 3]) -> [Vec<K::Digest>; 3
 
 type Order = fn(&mut Vec<(u64, &[u8])>);
 
-/// The same from pieces in this order, each noted by another process.
+/// The same from pieces in this order, noted by another process: by itself, or with the pieces that follow.
 fn found<K>(all: &[u8], lists: &[Spans; 3], piece: usize, order: Order) -> [Vec<K::Digest>; 3]
 where
     K: DigestKind<Digest: Parcel, Run: Parcel>,
@@ -56,14 +56,31 @@ where
     let (here, there) = (Ledger::<K, 3>::new(lists.clone()), Ledger::<K, 3>::new(lists.clone()));
     let mut pieces: Vec<_> = (0u64..).map(|n| n * piece as u64).zip(all.chunks(piece)).collect();
     order(&mut pieces);
-    for (at, piece) in pieces {
+    let mut pieces = pieces.into_iter().peekable();
+    while let Some((at, bytes)) = pieces.next() {
+        let (mut hasher, mut next) = (there.hasher(at), at + piece as u64);
+        hasher.update(bytes);
+        while !(next / piece as u64).is_multiple_of(3)
+            && let Some((_, bytes)) = pieces.next_if(|(at, _)| *at == next)
+        {
+            hasher.update(bytes);
+            next += piece as u64;
+        }
         let mut note = Vec::new();
-        there.hash(at, piece).put(&mut note);
+        hasher.finish().put(&mut note);
         let mut note = &note[..];
         here.take(Parcel::take(&mut note).unwrap());
         assert!(note.is_empty());
     }
-    here.finish()
+    let digests: [Vec<_>; 3] =
+        std::array::from_fn(|n| here.ranges(n).map(|range| here.digest(n, &range)).collect());
+    let found = here.finish();
+    for (digests, found) in digests.iter().zip(&found) {
+        assert!(
+            digests.iter().zip(found).all(|(digest, found)| digest.is_none_or(|digest| digest == *found))
+        );
+    }
+    found
 }
 
 fn check<K>(all: &[u8], lists: &[Spans; 3], piece: usize)
@@ -92,6 +109,34 @@ fn every_byte_comes_once_and_in_order() {
             }
         }
     }
+}
+
+#[test]
+fn a_digest_is_asked_for_by_its_range() {
+    let all = bytes(1000);
+    let ledger = Ledger::<Bytewise, 2>::new([Spans::Listed(vec![3..9, 9..700]), Spans::Whole(0)]);
+    ledger.look(0, &all);
+    for range in [3..9, 9..700] {
+        let index = |at: u64| usize::try_from(at).unwrap();
+        let expected = Bytewise::whole(&all[index(range.start)..index(range.end)]);
+        assert_eq!(ledger.digest(0, &range), Some(expected));
+    }
+    for (lane, range) in [(0, 3..8), (0, 4..9), (0, 9..9), (0, 700..800), (1, 0..0), (2, 3..9)] {
+        assert_eq!(ledger.digest(lane, &range), None, "{lane} {range:?}");
+    }
+    assert_eq!(ledger.ranges(0).collect::<Vec<_>>(), [3..9, 9..700]);
+    assert_eq!(ledger.ranges(2).count(), 0);
+}
+
+#[test]
+fn another_checksum_can_go_before() {
+    let all = bytes(3 * usize::try_from(BLOCK).unwrap());
+    let end = 100 + 2 * BLOCK + 5;
+    let ledger = Ledger::<Bytewise, 1>::new([Spans::Listed(vec![10..20, 100..end, end..end + 7])]);
+    let (mut hasher, mut places) = (ledger.hasher(5), Vec::new());
+    hasher.update_after(&all, |place| places.push(place));
+    ledger.take(hasher.finish());
+    assert_eq!(places, [20, 100 + BLOCK, 100 + 2 * BLOCK, end, end + 7]);
 }
 
 #[cfg(feature = "proof")]
