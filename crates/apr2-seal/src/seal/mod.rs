@@ -36,7 +36,7 @@ pub use section::{Seal, SignatureInfo, SlotInfo};
 pub use signatures::{InvalidKey, SigningKey, VerifyingKey};
 
 pub(crate) use hash::statement;
-pub(crate) use hash::{Hash, hash_of, hex, page_node, pages_of, root as digest_of_nodes};
+pub(crate) use hash::{Hash, hash_of, hex, pages_of};
 pub(crate) use section::{FrontBytes, Opened, Section, SectionBytes};
 pub(crate) use sizes::plain_len;
 pub(crate) use wire::{END_LEN, TRAILER_LEN, Trailer};

@@ -9,7 +9,7 @@ use apr2::Flags;
 use apr2::author::{self, Findings, Verified};
 use modelfmt_core::{Execution, Fetch, Report, VerifyLevel};
 
-use self::digests::{Digests, Hashed};
+use self::digests::Hashed;
 use self::sealed::SealFindings;
 use self::shards::Seals;
 use crate::index::Index;
@@ -45,14 +45,12 @@ async fn findings(
     let plain = &index.plain;
     let Some(section) = index.seal.as_deref() else {
         let why = index.fault.as_ref().map_or_else(String::new, ToString::to_string);
-        return (author::findings::<Hashed>(plain, Err(&why), source, level, work, |_| ()).await, None);
+        return (author::findings::<Hashed>(plain, Err(&why), source, level, work).await, None);
     };
-    let (hashed, mut digests) = (Hashed::new(section), Digests::default());
-    let seen = |seen| digests.take(section, seen);
-    let findings = author::findings(plain, Ok(&hashed), source, level, work, seen).await;
+    let hashed = Hashed::new(section);
+    let findings = author::findings(plain, Ok(&hashed), source, level, work).await;
     let Some(pass) = &findings.pass else { return (findings, None) };
-    let known = pass.has_looked.then_some(digests);
-    let sealed = sealed::run(index, section, source, work, known).await;
+    let sealed = sealed::run(index, &hashed, source, work, pass.fault.as_deref()).await;
     (findings, Some(sealed))
 }
 

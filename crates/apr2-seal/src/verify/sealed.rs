@@ -5,7 +5,7 @@ use apr2::author::{about, check_blocks};
 use modelfmt_core::author::{each_step, with_causes};
 use modelfmt_core::{AlignedBuf, Execution, Fetch};
 
-use super::digests::{Digests, Pieces};
+use super::digests::Hashed;
 use crate::error::{Error, Result, SealFault};
 use crate::index::Index;
 use crate::seal::Section;
@@ -23,16 +23,20 @@ pub(crate) struct SealFindings {
     pub(crate) encryption: Vec<String>,
 }
 
-/// Hashes all tensors, compares them and their pages, and decrypts what can be decrypted.
-pub(crate) async fn run(
+/// Compares the digests of all tensors and their pages, and decrypts what can be decrypted. `fault` is why the pass that hashed them did not
+/// come to its end.
+pub(super) async fn run(
     index: &Index,
-    section: &Section,
+    hashed: &Hashed<'_>,
     source: &impl Fetch,
     work: &Execution<'_>,
-    known: Option<Digests>,
+    fault: Option<&str>,
 ) -> SealFindings {
-    let mut found = SealFindings::default();
-    digests(index, section, source, work, known, &mut found.digests).await;
+    let (mut found, section) = (SealFindings::default(), hashed.section());
+    match fault {
+        Some(fault) => found.digests.push(fault.to_owned()),
+        None => digests(index, hashed, source, &mut found.digests).await,
+    }
     if section.is_locked() || !section.is_encrypted() {
         return found;
     }
@@ -71,33 +75,12 @@ pub(crate) fn signers(section: &Section) -> String {
     }
 }
 
-/// The digests of all tensors: those that the pass over the file has found, else by one of their own.
-async fn digests(
-    index: &Index,
-    section: &Section,
-    source: &impl Fetch,
-    work: &Execution<'_>,
-    known: Option<Digests>,
-    found: &mut Vec<String>,
-) {
-    let digests = match known {
-        Some(digests) => digests,
-        None => {
-            let mut digests = Digests::default();
-            // The other pass counts these bytes.
-            let ask = |_| work.advance(0);
-            let quiet = Execution { progress: Some(&ask), ..*work };
-            let scanned =
-                source.scan(&Pieces::new(section), &quiet, |seen| digests.take(section, seen)).await;
-            if let Err(error) = scanned {
-                return found.push(with_causes(&Error::from(error)));
-            }
-            digests
-        }
-    };
+/// The digests of all tensors, and their tables of pages.
+async fn digests(index: &Index, hashed: &Hashed<'_>, source: &impl Fetch, found: &mut Vec<String>) {
+    let section = hashed.section();
     for (position, extent) in section.body.extents.iter().enumerate() {
         // What was not hashed overlaps another, which is a finding of its own.
-        if digests.of((extent.offset, extent.size)).is_some_and(|digest| digest != Some(extent.digest)) {
+        if hashed.digest(position).is_some_and(|digest| digest != extent.digest) {
             found.push(finding(index, section, position, &SealFault::Digest));
         }
         if pages_of(extent.size, section.body.page) > 0

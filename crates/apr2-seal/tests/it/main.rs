@@ -3,6 +3,7 @@
 mod seal;
 mod seal_limits;
 mod seal_oracle;
+mod verify;
 
 #[global_allocator]
 static ALLOCATOR: testkit::CountingAllocator = testkit::CountingAllocator;

@@ -10,6 +10,7 @@ use crc32fast::Hasher;
 use modelfmt_core::{
     AlignedBuf, Execution, Fetch,
     author::{Crc, Scan as _, ScanError, each_step, with_causes},
+    ledger,
     source::Share,
 };
 
@@ -24,11 +25,18 @@ pub(super) async fn scan<L: Seal>(
     share: &Share,
     source: &impl Fetch,
     work: &Execution<'_>,
-    mut take: impl FnMut(Piece<L::Seen>),
+    mut take: impl FnMut(Piece<L::Kind>),
 ) -> Result<(), ScanError> {
     let sizes: Vec<u64> = (0..plan.count()).map(|unit| len_of(&plan.piece(unit))).collect();
-    let mut window =
-        Window { source, work, plan, bytes: AlignedBuf::default(), seen: Seen::default(), end: 0 };
+    let mut window = Window {
+        source,
+        work,
+        plan,
+        bytes: AlignedBuf::default(),
+        seen: Seen::default(),
+        digests: None,
+        end: 0,
+    };
     let (mut scratch, mut has_failed) = (Vec::new(), false);
     let one = async |number: usize| {
         // The first error is the one that is reported.
@@ -50,7 +58,7 @@ async fn look<L: Seal>(
     window: &mut Window<'_, impl Fetch, L>,
     number: usize,
     scratch: &mut Vec<u8>,
-) -> Result<Piece<L::Seen>, ScanError> {
+) -> Result<Piece<L::Kind>, ScanError> {
     let range = window.plan.piece(number as u64);
     let len = len_of(&range);
     window.begin(range);
@@ -63,6 +71,7 @@ async fn look<L: Seal>(
     }
     while window.more(window.read_end(), &mut piece).await? {}
     piece.crc = Crc { value: std::mem::take(&mut window.seen.crc).finalize(), len };
+    piece.hashed = window.digests.take().map(ledger::Hasher::finish).unwrap_or_default();
     Ok(piece)
 }
 
@@ -75,7 +84,7 @@ async fn check<L: Seal>(
     window: &mut Window<'_, impl Fetch, L>,
     tensor: &Compressed<'_>,
     scratch: &mut Vec<u8>,
-    piece: &mut Piece<L::Seen>,
+    piece: &mut Piece<L::Kind>,
 ) -> Result<(), ScanError> {
     let (mut at, mut block, mut faults) = (tensor.stored.offset, 0, Vec::new());
     let walked: Result<(), Error> = loop {
@@ -107,12 +116,14 @@ async fn check<L: Seal>(
 }
 
 /// The bytes of a unit, of which some are here.
-struct Window<'a, S, L> {
+struct Window<'a, S, L: Seal> {
     source: &'a S,
     work: &'a Execution<'a>,
     plan: &'a Plan<'a, L>,
     bytes: AlignedBuf,
     seen: Seen,
+    /// The digests of the seal, if there is one.
+    digests: Option<ledger::Hasher<'a, L::Kind, 1>>,
     /// Where the unit ends.
     end: u64,
 }
@@ -141,6 +152,7 @@ impl Seen {
 
 impl<S: Fetch, L: Seal> Window<'_, S, L> {
     fn begin(&mut self, unit: Range<u64>) {
+        self.digests = self.plan.digests(unit.start);
         self.seen = Seen { start: unit.start, to: unit.start, crc: Hasher::new() };
         self.end = unit.end;
         // Never more memory than there was before.
@@ -153,7 +165,7 @@ impl<S: Fetch, L: Seal> Window<'_, S, L> {
     }
 
     /// Lets go of what is before byte `from`, and reads on; false at the end of the unit.
-    async fn more(&mut self, from: u64, piece: &mut Piece<L::Seen>) -> Result<bool, ScanError> {
+    async fn more(&mut self, from: u64, piece: &mut Piece<L::Kind>) -> Result<bool, ScanError> {
         self.seen.go_on(&self.bytes, from);
         let (at, kept) = (self.read_end(), self.seen.index(from)..self.bytes.as_slice().len());
         let len = PIECE.min(self.end.saturating_sub(at));
@@ -170,7 +182,11 @@ impl<S: Fetch, L: Seal> Window<'_, S, L> {
             .map_err(out_of_memory)?;
         let new = self.bytes.get_mut(old..).unwrap_or_default();
         self.source.fetch_into(at, new).await.map_err(failed)?;
-        self.plan.check_gaps(at, self.bytes.get(old..).unwrap_or_default(), &mut piece.padding);
+        let new = self.bytes.get(old..).unwrap_or_default();
+        self.plan.check_gaps(at, new, &mut piece.padding);
+        if let Some(digests) = &mut self.digests {
+            digests.update(new);
+        }
         if self.work.advance(len).is_break() { Err(ScanError::Cancelled) } else { Ok(true) }
     }
 }

@@ -31,17 +31,16 @@ pub struct Findings {
     pub pass: Option<Pass>,
 }
 
-/// The checks of one file: of its seal, or of why it has none that can be checked. `seen` takes what the seal sees in the pass over the file.
+/// The checks of one file: of its seal, or of why it has none that can be checked. At [`VerifyLevel::Full`] they complete the ledger of the seal.
 pub async fn findings<S: Seal>(
     index: &Index,
     seal: Result<&S, &str>,
     source: &impl Fetch,
     level: VerifyLevel,
     work: &Execution<'_>,
-    seen: impl FnMut(S::Seen) + Send,
 ) -> Findings {
     let pass = match level >= VerifyLevel::Full {
-        true => Some(pass::run(index, seal.ok(), source, work, seen).await),
+        true => Some(pass::run(index, seal.ok(), source, work).await),
         false => None,
     };
     Findings {
@@ -59,7 +58,7 @@ pub(crate) async fn plain(
     level: VerifyLevel,
     work: &Execution<'_>,
 ) -> Findings {
-    findings::<Unsealed>(index, Err(NOT_BUILT_IN), source, level, work, |seen| match seen {}).await
+    findings::<Unsealed>(index, Err(NOT_BUILT_IN), source, level, work).await
 }
 
 /// The checks of one file as a report. A checksum that covers structure alone does not exist in APR2, so

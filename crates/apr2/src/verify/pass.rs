@@ -27,8 +27,8 @@ pub struct Pass {
     pub(crate) whole: Option<Crc>,
     /// LZ4 blocks that were decoded.
     pub(crate) blocks: u64,
-    /// Whether every stretch of the seal has been looked at.
-    pub has_looked: bool,
+    /// Why the file could not be read to its end: then the ledger of the seal is not complete.
+    pub fault: Option<String>,
 }
 
 /// Reads the file once, on as many threads as `work` says.
@@ -37,19 +37,20 @@ pub(super) async fn run<S: Seal>(
     seal: Option<&S>,
     source: &impl Fetch,
     work: &Execution<'_>,
-    mut seen: impl FnMut(S::Seen) + Send,
 ) -> Pass {
     let mut pass = Pass::default();
     let mut plan = Plan::new(index, seal, source).await;
     pass.lz4.append(&mut plan.found);
-    let (looks_at_all, crc_end) = (plan.looks, seal.map(Seal::crc_end));
+    let crc_end = seal.map(Seal::crc_end);
     let (mut decoded, mut at_crc_end) = (Vec::new(), 0);
-    let take = |piece: Piece<S::Seen>| {
+    let take = |piece: Piece<S::Kind>| {
         pass.seen = pass.seen.then(piece.crc);
         if crc_end.is_some_and(|end| pass.seen.len <= end) {
             at_crc_end = pass.seen.value; // a unit ends there
         }
-        piece.looked.into_iter().for_each(&mut seen);
+        if let Some(seal) = seal {
+            seal.ledger().take(piece.hashed);
+        }
         pass.blocks = pass.blocks.saturating_add(piece.blocks);
         pass.lz4.extend(piece.walk);
         decoded.extend(piece.lz4);
@@ -62,12 +63,15 @@ pub(super) async fn run<S: Seal>(
     pass.lz4.extend(decoded);
     match scanned {
         Ok(()) => {
-            pass.has_looked = looks_at_all;
             let fault = seal.and_then(|seal| seal.crc_fault(at_crc_end));
             pass.crc.extend(fault.map(|fault| with_causes(&fault)));
             check_crc(index, seal.is_some(), source, &mut pass).await;
         }
-        Err(error) => pass.crc.push(with_causes(&Error::from(error))),
+        Err(error) => {
+            let fault = with_causes(&Error::from(error));
+            pass.crc.push(fault.clone());
+            pass.fault = Some(fault);
+        }
     }
     pass
 }

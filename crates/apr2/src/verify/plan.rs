@@ -6,7 +6,8 @@ use std::ops::Range;
 use crc32fast::Hasher;
 use modelfmt_core::{
     Fetch,
-    author::{Crc, Parcel, Scan, with_causes},
+    author::{self, Crc, Parcel, Scan, with_causes},
+    ledger::{self, DigestKind, Seen},
 };
 
 use super::seal::Seal;
@@ -17,6 +18,8 @@ use crate::stored::Stored;
 
 /// The bytes that one thread reads at once. They are looked at again (CRC, blocks) and should still be in its cache then.
 pub(super) const PIECE: u64 = 1 << 20;
+/// The same of a sealed file, whose bytes are looked at once more.
+const SEALED_PIECE: u64 = author::PIECE;
 /// Blocks that are decoded from one piece.
 const GROUP: u64 = PIECE / BLOCK;
 
@@ -44,19 +47,17 @@ struct Unit {
     range: Range<u64>,
     /// The groups of blocks within.
     groups: Range<usize>,
-    /// The number of the stretch that it is, where the seal looks at it.
-    stretch: Option<usize>,
 }
 
 impl Unit {
     /// One that begins there, and is empty yet.
     const fn at(start: u64, next_group: usize) -> Self {
-        Self { range: start..start, groups: next_group..next_group, stretch: None }
+        Self { range: start..start, groups: next_group..next_group }
     }
 }
 
 /// What one unit showed.
-pub(super) struct Piece<L> {
+pub(super) struct Piece<K: DigestKind> {
     pub(super) crc: Crc,
     /// Headers of blocks that are broken, if they were not looked at before.
     pub(super) walk: Vec<String>,
@@ -65,11 +66,11 @@ pub(super) struct Piece<L> {
     pub(super) padding: Vec<String>,
     /// Blocks that were decoded.
     pub(super) blocks: u64,
-    /// What the seal saw, if the unit is one of its stretches: one or none.
-    pub(super) looked: Vec<L>,
+    /// What is known of the digests of the seal.
+    pub(super) hashed: Seen<K>,
 }
 
-impl<L> Default for Piece<L> {
+impl<K: DigestKind> Default for Piece<K> {
     fn default() -> Self {
         Self {
             crc: Crc::default(),
@@ -77,19 +78,19 @@ impl<L> Default for Piece<L> {
             lz4: Vec::new(),
             padding: Vec::new(),
             blocks: 0,
-            looked: Vec::new(),
+            hashed: Seen::default(),
         }
     }
 }
 
-impl<L: Parcel> Parcel for Piece<L> {
+impl<K: DigestKind<Digest: Parcel, Run: Parcel>> Parcel for Piece<K> {
     fn put(&self, out: &mut Vec<u8>) {
         self.crc.put(out);
         self.walk.put(out);
         self.lz4.put(out);
         self.padding.put(out);
         self.blocks.put(out);
-        self.looked.put(out);
+        self.hashed.put(out);
     }
 
     fn take(from: &mut &[u8]) -> Option<Self> {
@@ -99,13 +100,13 @@ impl<L: Parcel> Parcel for Piece<L> {
             lz4: Parcel::take(from)?,
             padding: Parcel::take(from)?,
             blocks: Parcel::take(from)?,
-            looked: Parcel::take(from)?,
+            hashed: Parcel::take(from)?,
         })
     }
 }
 
 /// The file, cut into units.
-pub(super) struct Plan<'a, S> {
+pub(super) struct Plan<'a, S: Seal> {
     index: &'a Index,
     seal: Option<&'a S>,
     /// What cutting it has found of LZ4 blocks.
@@ -114,8 +115,8 @@ pub(super) struct Plan<'a, S> {
     pub(super) groups: Vec<Group>,
     /// Ascending ranges that must be zero.
     gaps: Vec<Range<u64>>,
-    /// Whether the seal looks at its stretches: no tensor has blocks of LZ4, which are cut elsewhere.
-    pub(super) looks: bool,
+    /// The bytes that a unit has at most, unless they are a group of blocks.
+    most: u64,
 }
 
 impl<'a, S: Seal> Plan<'a, S> {
@@ -128,35 +129,60 @@ impl<'a, S: Seal> Plan<'a, S> {
             None => groups(&tensors, source, &mut found).await,
         };
         let gaps = gaps(index, seal.map(Seal::filled).unwrap_or_default());
-        let looks = seal.is_some() && groups.is_empty();
-        let mut plan = Self { index, seal, found, units: Vec::new(), groups, gaps, looks };
+        let most = if seal.is_some() { SEALED_PIECE } else { PIECE };
+        let mut plan = Self { index, seal, found, units: Vec::new(), groups, gaps, most };
         plan.cut(index.footer_at());
         plan
     }
 
     fn cut(&mut self, end: u64) {
-        let mut unit = Unit::at(0, 0);
-        for (number, Group { range, .. }) in self.groups.iter().enumerate() {
-            stretch(&mut self.units, &mut unit, range.start, number);
-            if range.end.saturating_sub(unit.range.start) > PIECE {
-                flush(&mut self.units, &mut unit, number);
+        let (mut units, mut unit) = (Vec::new(), Unit::at(0, 0));
+        for (range, group) in self.kept_whole() {
+            self.stretch(&mut units, &mut unit, range.start);
+            if range.end.saturating_sub(unit.range.start) > self.most {
+                flush(&mut units, &mut unit);
             }
-            unit.range.end = range.end;
-            unit.groups.end = number.saturating_add(1);
-        }
-        let stretches = self.seal.filter(|_| self.looks).map(Seal::stretches).unwrap_or_default();
-        for (number, range) in stretches.into_iter().enumerate() {
-            stretch(&mut self.units, &mut unit, range.start, 0);
-            flush(&mut self.units, &mut unit, 0);
-            self.units.push(Unit { range: range.clone(), groups: 0..0, stretch: Some(number) });
-            unit = Unit::at(range.end, 0);
+            if let Some(group) = group {
+                unit.range.end = range.end;
+                unit.groups.end = group.saturating_add(1);
+            }
         }
         if let Some(seal) = self.seal {
-            stretch(&mut self.units, &mut unit, seal.crc_end().min(end), self.groups.len());
-            flush(&mut self.units, &mut unit, self.groups.len());
+            self.stretch(&mut units, &mut unit, seal.crc_end().min(end));
+            flush(&mut units, &mut unit);
         }
-        stretch(&mut self.units, &mut unit, end, self.groups.len());
-        flush(&mut self.units, &mut unit, self.groups.len());
+        self.stretch(&mut units, &mut unit, end);
+        flush(&mut units, &mut unit);
+        self.units = units;
+    }
+
+    /// What a unit has whole: groups of blocks, each with its number, and the ranges whose digests the seal wants. A unit begins where a range does that
+    /// is too long for that, since BLAKE3 is fastest over pieces that lie in a range as its subtrees do.
+    fn kept_whole(&self) -> Vec<(Range<u64>, Option<usize>)> {
+        let groups =
+            self.groups.iter().enumerate().map(|(number, group)| (group.range.clone(), Some(number)));
+        let mut all: Vec<_> = groups.collect();
+        if let Some(seal) = self.seal {
+            all.extend(seal.ledger().ranges(0).map(|range| (range, None)));
+            all.sort_unstable_by_key(|(range, group)| (range.start, *group));
+        }
+        all
+    }
+
+    /// Goes on to byte `to`, in units of no more than `most` bytes.
+    fn stretch(&self, units: &mut Vec<Unit>, unit: &mut Unit, to: u64) {
+        while to > unit.range.end {
+            let room = self.most.saturating_sub(unit.range.end.saturating_sub(unit.range.start));
+            unit.range.end = to.min(unit.range.end.saturating_add(room));
+            if room == 0 || to > unit.range.end {
+                flush(units, unit);
+            }
+        }
+    }
+
+    /// Makes the digests of the seal, if there is one, from byte `at` on.
+    pub(super) fn digests(&self, at: u64) -> Option<ledger::Hasher<'a, S::Kind, 1>> {
+        self.seal.map(|seal| seal.ledger().hasher(at))
     }
 
     /// The compressed tensors in a unit, in order; the groups are whole tensors.
@@ -191,7 +217,7 @@ impl<'a, S: Seal> Plan<'a, S> {
 }
 
 impl<S: Seal> Scan for Plan<'_, S> {
-    type Seen = Piece<S::Seen>;
+    type Seen = Piece<S::Kind>;
     /// Where blocks are decoded to.
     type Scratch = Vec<u8>;
 
@@ -203,17 +229,18 @@ impl<S: Seal> Scan for Plan<'_, S> {
         self.unit(number).map_or(0..0, |unit| unit.range.clone())
     }
 
-    fn look(&self, number: u64, bytes: &[u8], scratch: &mut Vec<u8>) -> Piece<S::Seen> {
+    fn look(&self, number: u64, bytes: &[u8], scratch: &mut Vec<u8>) -> Piece<S::Kind> {
         let mut piece = Piece::default();
-        let Some(Unit { range: Range { start, end }, groups, stretch }) = self.unit(number).cloned() else {
+        let Some(Unit { range: Range { start, end }, groups }) = self.unit(number).cloned() else {
             return piece;
         };
         self.check_gaps(start, bytes, &mut piece.padding);
         let mut crc = Running { bytes, start, seen: start, hasher: Hasher::new() };
-        if let Some((seal, stretch)) = self.seal.zip(stretch) {
+        if let Some(mut digests) = self.digests(start) {
             // A CRC takes the bytes out of memory one after the other, as processors foresee it. Only then does BLAKE3, which reads
             // several places at once, find them in a near cache.
-            piece.looked.push(seal.look(stretch, bytes, |end| crc.go_on(start.saturating_add(end))));
+            digests.update_after(bytes, |end| crc.go_on(end));
+            piece.hashed = digests.finish();
         }
         for group in self.groups.get(groups).unwrap_or_default() {
             let Some(tensor) = compressed(self.index, group.tensor) else { continue };
@@ -246,21 +273,9 @@ impl Running<'_> {
     }
 }
 
-/// Goes on to byte `to`, in units of at most a piece.
-fn stretch(units: &mut Vec<Unit>, unit: &mut Unit, to: u64, next_group: usize) {
-    while to > unit.range.end {
-        let room = PIECE.saturating_sub(unit.range.end.saturating_sub(unit.range.start));
-        unit.range.end = to.min(unit.range.end.saturating_add(room));
-        if room == 0 || to > unit.range.end {
-            flush(units, unit, next_group);
-        }
-    }
-}
-
 /// Ends a unit, and begins the next where it ends.
-fn flush(units: &mut Vec<Unit>, unit: &mut Unit, next_group: usize) {
-    let end = unit.range.end;
-    let next = Unit::at(end, next_group);
+fn flush(units: &mut Vec<Unit>, unit: &mut Unit) {
+    let next = Unit::at(unit.range.end, unit.groups.end);
     let done = std::mem::replace(unit, next);
     if done.range.start < done.range.end {
         units.push(done);

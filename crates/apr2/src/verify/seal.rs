@@ -5,26 +5,22 @@ use std::ops::Range;
 
 use modelfmt_core::{
     Execution, Fetch, VerifyLevel,
-    author::{FileIndex, Parcel},
+    author::{Crc32, FileIndex, Parcel},
+    ledger::{DigestKind, Ledger},
 };
 
 use super::Findings;
 use crate::error::{Error, Fault};
 use crate::index::Index;
 
-/// The seal of a file, as the pass over every byte of the file knows it.
-///
-/// Its stretches are looked at in that pass, so that no byte is read twice. Where tensors are in LZ4 blocks, the file is cut for these, and
-/// the stretches are not looked at; [`Pass::has_looked`](super::Pass::has_looked) says so.
+/// The seal of a file, as the pass over every byte of the file knows it. The pass completes the digests that the seal wants, so that no byte is
+/// read twice.
 pub trait Seal: Sync {
-    /// What one stretch showed.
-    type Seen: Parcel + Send;
+    /// How the digests are made.
+    type Kind: DigestKind<Digest: Parcel, Run: Parcel>;
 
-    /// What is looked at as a whole: ranges of the file in ascending order, of which none overlaps another.
-    fn stretches(&self) -> Vec<Range<u64>>;
-
-    /// Looks at the bytes of the stretch of that number. `before` is called with the place in them up to which they are looked at next.
-    fn look(&self, stretch: usize, bytes: &[u8], before: impl FnMut(u64)) -> Self::Seen;
+    /// The digests of ranges of the file.
+    fn ledger(&self) -> &Ledger<Self::Kind, 1>;
 
     /// Ranges of the data section that are no padding, although no tensor of the index is there.
     fn filled(&self) -> Vec<Range<u64>>;
@@ -40,13 +36,9 @@ pub trait Seal: Sync {
 pub(super) enum Unsealed {}
 
 impl Seal for Unsealed {
-    type Seen = Nothing;
+    type Kind = Crc32;
 
-    fn stretches(&self) -> Vec<Range<u64>> {
-        match *self {}
-    }
-
-    fn look(&self, _: usize, _: &[u8], _: impl FnMut(u64)) -> Nothing {
+    fn ledger(&self) -> &Ledger<Crc32, 1> {
         match *self {}
     }
 
@@ -60,19 +52,6 @@ impl Seal for Unsealed {
 
     fn crc_fault(&self, _: u32) -> Option<Error> {
         match *self {}
-    }
-}
-
-/// What no seal sees.
-pub(super) enum Nothing {}
-
-impl Parcel for Nothing {
-    fn put(&self, _: &mut Vec<u8>) {
-        match *self {}
-    }
-
-    fn take(_: &mut &[u8]) -> Option<Self> {
-        None
     }
 }
 
