@@ -255,7 +255,8 @@ pub use reader::{AsyncReader, OpenOptions, Reader, ReaderExt};
 pub use save::save;
 #[cfg(feature = "set")]
 pub use set::{
-    AsyncSetReader, SetFile, SetIndex, SetPart, SetPlan, SetReader, SetReaderExt, VerifiedFiles, sha256,
+    AsyncSetReader, FileProofs, SetFile, SetIndex, SetPart, SetPlan, SetReader, SetReaderExt, VerifiedFiles,
+    sha256,
 };
 pub use tidx::Entry;
 pub use wire::{ChunkFlags, FourCC, can_hold};

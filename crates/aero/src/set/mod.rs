@@ -12,5 +12,5 @@ mod verify;
 pub use index::{SetFile, SetIndex, SetPart};
 pub(crate) use plan::DEFAULT_SHARDS_PER_PART;
 pub use plan::SetPlan;
-pub use proved::{VerifiedFiles, sha256};
+pub use proved::{FileProofs, VerifiedFiles, sha256};
 pub use reader::{AsyncSetReader, SetReader, SetReaderExt};

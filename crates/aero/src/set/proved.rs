@@ -2,7 +2,6 @@
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io;
 
 use modelfmt_core::ledger::DigestKind;
@@ -14,28 +13,60 @@ use sha2::{Digest as _, Sha256};
 use super::SetIndex;
 use crate::hex::hex;
 
-/// The files of a set. Every byte that they return is proved by the size and SHA-256 in the index of the set. The first
-/// read of a file goes over all of it.
-///
-/// The set is as good as its index: read that through a [`VerifiedSource`] source.
-pub struct VerifiedFiles<F> {
-    files: F,
+/// What proves the files of a set: the size and SHA-256 of each in the index. It is as good as the index, so read that through a
+/// [`VerifiedSource`] or an [`AsyncVerifiedSource`](modelfmt_core::proof::AsyncVerifiedSource).
+#[derive(Debug)]
+pub struct FileProofs {
     /// Size and SHA-256 of each, by its path.
     stated: BTreeMap<String, (u64, Option<[u8; 32]>)>,
 }
 
-impl<F> fmt::Debug for VerifiedFiles<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "VerifiedFiles({} files)", self.stated.len())
+impl FileProofs {
+    /// Those of the set of that index.
+    #[must_use]
+    pub fn new(index: &SetIndex) -> Self {
+        let stated = index.files().map(|file| (file.path.clone(), (file.size, file.sha256)));
+        Self { stated: stated.collect() }
     }
+
+    /// What proves the file at `path`, as the index has it, which has `len` bytes.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidData`] if the index has no SHA-256 of it, or says that it is of another length.
+    pub fn of(&self, path: &str, len: u64) -> io::Result<HashProof> {
+        let (size, sha256) = self.stated(path)?;
+        if len != size {
+            return Err(bad(format!("it has {len} bytes, but the index of the set says {size}")));
+        }
+        let root = format!("sha256:{}, which the index of the set says", hex(&sha256)).into();
+        let show = |found: &[u8; 32]| format!("sha256:{}", hex(found));
+        Ok(HashProof::with_digest::<Chain>(size, root, sha256, show))
+    }
+
+    fn stated(&self, path: &str) -> io::Result<(u64, [u8; 32])> {
+        let unproved = || bad("the index of the set, which is pinned, has no SHA-256 of it".to_owned());
+        let &(size, sha256) = self.stated.get(path).ok_or_else(unproved)?;
+        Ok((size, sha256.ok_or_else(unproved)?))
+    }
+}
+
+fn bad(why: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}
+
+/// The files of a set. Every byte that they return is proved by the size and SHA-256 in the index of the set. The first
+/// read of a file goes over all of it.
+#[derive(Debug)]
+pub struct VerifiedFiles<F> {
+    files: F,
+    proofs: FileProofs,
 }
 
 impl<F: Files> VerifiedFiles<F> {
     /// The files of the set of that index.
     #[must_use]
     pub fn new(index: &SetIndex, files: F) -> Self {
-        let stated = index.files().map(|file| (file.path.clone(), (file.size, file.sha256)));
-        Self { files, stated: stated.collect() }
+        Self { files, proofs: FileProofs::new(index) }
     }
 }
 
@@ -43,18 +74,10 @@ impl<F: Files<Source: Sync>> Files for VerifiedFiles<F> {
     type Source = VerifiedSource<F::Source, HashProof>;
 
     fn open(&self, path: &str) -> io::Result<Self::Source> {
-        let bad = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
-        let unproved = || bad("the index of the set, which is pinned, has no SHA-256 of it".to_owned());
-        let &(size, sha256) = self.stated.get(path).ok_or_else(unproved)?;
-        let sha256 = sha256.ok_or_else(unproved)?;
+        self.proofs.stated(path)?;
         let source = self.files.open(path)?;
-        if source.len() != size {
-            let found = source.len();
-            return Err(bad(format!("it has {found} bytes, but the index of the set says {size}")));
-        }
-        let root = format!("sha256:{}, which the index of the set says", hex(&sha256)).into();
-        let show = |found: &[u8; 32]| format!("sha256:{}", hex(found));
-        Ok(VerifiedSource::new(source, HashProof::with_digest::<Chain>(size, root, sha256, show)))
+        let proof = self.proofs.of(path, source.len())?;
+        Ok(VerifiedSource::new(source, proof))
     }
 }
 

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 #[cfg(feature = "gguf")]
 use std::sync::Arc;
 
+#[cfg(feature = "aero")]
+use modelfmt_core::Limits;
 use modelfmt_core::load::{LoadOptions, Loaded};
 use modelfmt_core::plan::{Pick, Slice, TensorSlice};
 use modelfmt_core::read::Opened as _;
@@ -79,7 +81,7 @@ impl OpenOptions {
     /// by the content. A file that may be the index of a set is read twice: to detect it, and to open it.
     ///
     /// # Errors
-    /// As [`Model::open`](crate::Model::open). [`Error::Unpinnable`] for a [pin](Self::pin) of a seal, and for one of a set.
+    /// As [`Model::open`](crate::Model::open). [`Error::Unpinnable`] for a [pin](Self::pin) of a seal.
     pub async fn open_async<F: FetchFiles>(&self, files: F, name: &str) -> Result<AsyncModel<F>> {
         let path = || PathBuf::from(name);
         #[cfg(feature = "sign")]
@@ -107,11 +109,9 @@ impl OpenOptions {
         }
         if let Some(pin) = self.pin {
             crate::pin::open::check(&path(), format, pin)?;
-            if format.is_set() || matches!(pin, Pin::Seal(_)) {
-                let why =
-                    "of files that are waited for, only pins `aero:` and `b3:` of one file are checked; \
-                           open it with Model"
-                        .to_owned();
+            if matches!(pin, Pin::Seal(_)) {
+                let why = "of files that are waited for, only pins `aero:` and `b3:` are checked; open it with Model"
+                    .to_owned();
                 return Err(Error::Unpinnable { path: path(), pin, why });
             }
         }
@@ -144,6 +144,18 @@ impl OpenOptions {
             }
             return Ok(opened);
         }
+        #[cfg(feature = "aero")]
+        let files = if format == Format::AeroSet && self.pin.is_some() {
+            // The index is read through its proof, and proves the other files.
+            let settings = own_options::<aero::Index>(self).settings().clone();
+            let (limits, len) = (settings.limits_ref(), file.size());
+            Limits::check("the length of the index of the set", len, limits.index_len)
+                .map_err(aero::Error::from)?;
+            let text = file.fetch(0..len).await.map_err(|source| AnyError::Io { at: 0, len, source })?;
+            files.by_index(aero::FileProofs::new(&aero::SetIndex::parse(&text, limits)?))
+        } else {
+            files
+        };
         #[cfg(feature = "gguf")]
         if format == Format::Gguf {
             let settings = own_options::<modelfmt_gguf::Index>(self).settings().clone();

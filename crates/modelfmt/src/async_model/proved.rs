@@ -12,11 +12,14 @@ use modelfmt_core::source::FileId;
 use modelfmt_core::{AnyError, Limits};
 use modelfmt_core::{Bytes, Execution, Fetch, FetchFiles};
 
-/// Files. The one called `name` must have the hash, if there is one; each read of it is checked.
+/// Files. The one called `name` must have the hash, if there is one; each read of it is checked. So is each read of the files of a set whose
+/// index has proved what they are.
 pub(super) struct Proved<F> {
     files: F,
     name: String,
     hash: Option<[u8; 32]>,
+    #[cfg(feature = "aero")]
+    listed: Option<aero::FileProofs>,
 }
 
 /// A file, and what proves its bytes.
@@ -38,7 +41,19 @@ struct Unread {
 
 impl<F: FetchFiles> Proved<F> {
     pub(super) fn new(files: F, name: &str, hash: Option<[u8; 32]>) -> Self {
-        Self { files, name: name.to_owned(), hash }
+        Self {
+            files,
+            name: name.to_owned(),
+            hash,
+            #[cfg(feature = "aero")]
+            listed: None,
+        }
+    }
+
+    /// The same files, those of a set by what its proved index says of them.
+    #[cfg(feature = "aero")]
+    pub(super) fn by_index(self, listed: aero::FileProofs) -> Self {
+        Self { listed: Some(listed), ..self }
     }
 }
 
@@ -47,6 +62,13 @@ impl<F: FetchFiles> FetchFiles for Proved<F> {
 
     async fn fetch_file(&self, path: &str) -> io::Result<Self::File> {
         let file = self.files.fetch_file(path).await?;
+        #[cfg(feature = "aero")]
+        if let Some(listed) = self.listed.as_ref().filter(|_| path != self.name) {
+            // The index names its files from the folder that it is in.
+            let folder = self.name.rfind('/').and_then(|at| self.name.get(..=at)).unwrap_or_default();
+            let proof = listed.of(path.strip_prefix(folder).unwrap_or(path), file.size())?;
+            return Ok(ProvedFile::ByHash(AsyncVerifiedSource::new(file, proof)));
+        }
         let Some(hash) = self.hash.filter(|_| path == self.name) else { return Ok(ProvedFile::Plain(file)) };
         let outboard = format!("{path}{}", crate::pin::open::ENDING);
         match self.files.fetch_file(&outboard).await {

@@ -269,6 +269,32 @@ fn a_file_of_any_format_is_opened_by_its_hash() {
 }
 
 #[test]
+fn a_set_is_opened_by_the_hash_of_its_index() {
+    let files = files_of(&testdata().join("aero/set"));
+    let name = files.0.keys().find(|name| name.ends_with(".aeroset.json")).unwrap().clone();
+    let pin =
+        |files: &MemoryFiles| OpenOptions::new().pin(Pin::B3(*blake3::hash(&files.0[&name]).as_bytes()));
+    let seen = agree("pinned", &pin(&files), &files, &name).unwrap();
+    assert_eq!(seen.format, Format::AeroSet);
+    assert!(seen.loaded.iter().all(|loaded| loaded.as_ref().unwrap().1 == 0));
+    for (path, bytes) in files.0.iter().filter(|(path, _)| path.ends_with(".aero")) {
+        let (mut changed, mut damaged) = (files.clone(), bytes.to_vec());
+        damaged[20] ^= 1;
+        changed.0.insert(path.clone(), damaged.into());
+        let seen = agree(path, &pin(&files), &changed, &name);
+        assert!(seen.is_err() || seen.is_ok_and(|seen| seen.at.iter().any(Result::is_err)), "{path}");
+    }
+    // In a folder among other files.
+    let below = files.0.iter().map(|(name, bytes)| (format!("models/{name}"), bytes.clone()));
+    let below = MemoryFiles(below.collect());
+    let model = block_on(pin(&files).open_async(SlowFiles(&below), &format!("models/{name}"))).unwrap();
+    assert!(block_on(model.tensor(0)).is_ok());
+    let mut other = files.clone();
+    other.0.insert(name.clone(), Arc::from([&files.0[&name], &b"\n"[..]].concat()));
+    agree("another index", &pin(&files), &other, &name).unwrap_err();
+}
+
+#[test]
 fn limits_hold_and_other_files_are_refused() {
     let files = files_of(&testdata().join("safetensors"));
     let index = "set.safetensors.index.json";
