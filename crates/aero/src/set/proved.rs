@@ -7,10 +7,11 @@ use std::io;
 use modelfmt_core::ledger::DigestKind;
 use modelfmt_core::proof::{HashProof, VerifiedSource};
 use modelfmt_core::source::Files;
-use modelfmt_core::{Execution, Source};
+use modelfmt_core::{Execution, Fetch, Limits, Source};
 use sha2::{Digest as _, Sha256};
 
 use super::SetIndex;
+use crate::error::{Error, Result};
 use crate::hex::hex;
 
 /// What proves the files of a set: the size and SHA-256 of each in the index. It is as good as the index, so read that through a
@@ -27,6 +28,17 @@ impl FileProofs {
     pub fn new(index: &SetIndex) -> Self {
         let stated = index.files().map(|file| (file.path.clone(), (file.size, file.sha256)));
         Self { stated: stated.collect() }
+    }
+
+    /// Reads the index of a set, of as many bytes as the limits allow, for what it says of the files.
+    ///
+    /// # Errors
+    /// If it cannot be read, breaks a rule, or exceeds a limit.
+    pub async fn read<S: Fetch>(index: &S, limits: &Limits) -> Result<Self> {
+        let len = index.size();
+        Limits::check("the length of the index of the set", len, limits.index_len)?;
+        let text = index.fetch(0..len).await.map_err(|source| Error::Io { at: 0, len, source })?;
+        Ok(Self::new(&SetIndex::parse(&text, limits)?))
     }
 
     /// What proves the file at `path`, as the index has it, which has `len` bytes.
@@ -63,10 +75,9 @@ pub struct VerifiedFiles<F> {
 }
 
 impl<F: Files> VerifiedFiles<F> {
-    /// The files of the set of that index.
-    #[must_use]
-    pub fn new(index: &SetIndex, files: F) -> Self {
-        Self { files, proofs: FileProofs::new(index) }
+    /// The files of a set, and what its index proves them by.
+    pub const fn new(proofs: FileProofs, files: F) -> Self {
+        Self { files, proofs }
     }
 }
 

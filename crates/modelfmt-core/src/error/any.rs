@@ -52,18 +52,20 @@ impl AnyFault {
     /// The fault of a format, or the text of another format's fault; where any fault will do, the same.
     pub(super) fn typed<F: From<CommonFault> + 'static>(self) -> F {
         let text = self.0.to_string();
-        let mut own = Some(self);
-        let any: &mut dyn Any = &mut own;
-        if let Some(same) = any.downcast_mut::<Option<F>>().and_then(Option::take) {
-            return same;
-        }
-        let fault: Option<Box<dyn Any>> = own.map(|own| -> Box<dyn Any> { own.0 });
-        let shared = |fault: Box<dyn Any>| fault.downcast::<CommonFault>().ok().map(|shared| *shared);
-        match fault.map(Box::<dyn Any>::downcast::<F>) {
-            Some(Ok(own)) => *own,
-            Some(Err(fault)) => shared(fault).unwrap_or(CommonFault::Metadata(text)).into(),
-            None => CommonFault::Metadata(text).into(),
-        }
+        let any: Box<dyn Any> = Box::new(self);
+        let any = match any.downcast::<F>() {
+            Ok(same) => return *same,
+            Err(any) => any,
+        };
+        let rule: Box<dyn Any> = match any.downcast::<Self>() {
+            Ok(own) => own.0,
+            Err(other) => other,
+        };
+        let rule = match rule.downcast::<F>() {
+            Ok(own) => return *own,
+            Err(rule) => rule,
+        };
+        rule.downcast::<CommonFault>().map_or(CommonFault::Metadata(text), |shared| *shared).into()
     }
 }
 
@@ -82,5 +84,46 @@ impl fmt::Display for AnyFault {
 impl fmt::Debug for AnyFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Debug, thiserror::Error)]
+    #[error("{0}")]
+    struct Own(String);
+
+    impl Fault for Own {}
+
+    #[derive(Clone, Debug, thiserror::Error)]
+    #[error("of another format")]
+    struct Other;
+
+    impl Fault for Other {}
+
+    impl From<CommonFault> for Other {
+        fn from(_: CommonFault) -> Self {
+            Self
+        }
+    }
+
+    impl From<CommonFault> for Own {
+        fn from(fault: CommonFault) -> Self {
+            Self(format!("common: {fault}"))
+        }
+    }
+
+    #[test]
+    fn a_fault_comes_back_as_what_it_was() {
+        let own = AnyFault::new(Own("own".into()));
+        assert_eq!(own.typed::<Own>().0, "own");
+        let own = AnyFault::new(Own("own".into())).typed::<AnyFault>();
+        assert_eq!(own.typed::<Own>().0, "own");
+        let shared = AnyFault::new(CommonFault::Metadata("text".into()));
+        assert_eq!(shared.typed::<Own>().0, format!("common: {}", CommonFault::Metadata("text".into())));
+        let other = AnyFault::new(Other).typed::<Own>();
+        assert_eq!(other.0, format!("common: {}", CommonFault::Metadata(Other.to_string())));
     }
 }

@@ -41,6 +41,11 @@ impl<T> Deref for Reader<T> {
 }
 
 impl<T: OpenedNow> Reader<T> {
+    /// The reader of what is open.
+    pub const fn new(opened: T) -> Self {
+        Self(opened)
+    }
+
     /// The tensor with its values: borrowed from a source in memory, else read into an aligned buffer.
     ///
     /// # Errors

@@ -60,26 +60,25 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
     pub async fn from_files(files: F, index: &str, settings: &OpenSettings) -> Result<Self, MapError<M>> {
         let failed = |source| Error::Open { path: index.to_owned(), source };
         let source = files.fetch_file(index).await.map_err(failed)?;
-        let prefix = index.rfind('/').and_then(|at| index.get(..=at)).unwrap_or_default();
-        let map = M::read(&source, index, &files, settings).await?;
-        let set = Self::with_index(Arc::new(map), files, settings.clone());
-        Self { prefix: prefix.to_owned(), ..set }.with_head().await
+        Self::of_index(&source, index, files, settings).await
     }
 
-    /// Opens the set whose index is what `source` holds, which errors call `name`. Its head is not open yet.
-    pub(super) async fn from_source(
+    /// Opens the set whose index is the file `index` of `files`, which is open already as `source`.
+    ///
+    /// # Errors
+    /// If the index cannot be read or breaks a rule.
+    pub async fn of_index(
         source: &(impl Fetch + ?Sized),
-        name: Option<String>,
+        index: &str,
         files: F,
         settings: &OpenSettings,
     ) -> Result<Self, MapError<M>> {
+        let name = source.label().map(Cow::into_owned);
         let in_index = |error: MapError<M>| error.in_source(name.as_deref().map(Cow::Borrowed));
-        // The files are in the folder of the index.
-        let file_name = name
-            .as_deref()
-            .map_or("", |path| path.rsplit(['/', std::path::MAIN_SEPARATOR]).next().unwrap_or(path));
-        let map = M::read(source, file_name, &files, settings).await.map_err(in_index)?;
-        Ok(Self { name, ..Self::with_index(Arc::new(map), files, settings.clone()) })
+        let map = M::read(source, index, &files, settings).await.map_err(in_index)?;
+        let prefix = index.rfind('/').and_then(|at| index.get(..=at)).unwrap_or_default().to_owned();
+        let set = Self::with_index(Arc::new(map), files, settings.clone());
+        Self { name, prefix, ..set }.with_head().await
     }
 
     /// A set whose index is known; reads nothing.
@@ -90,7 +89,7 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
     }
 
     /// Opens the head, if there is one.
-    pub(super) async fn with_head(mut self) -> Result<Self, MapError<M>> {
+    async fn with_head(mut self) -> Result<Self, MapError<M>> {
         let Some(head) = self.map.head() else { return Ok(self) };
         let opened = self.open(head).await.map_err(|error| self.named(error))?;
         if let Some(map) = Arc::get_mut(&mut self.map) {

@@ -86,9 +86,10 @@ impl<M: ShardMap, F: Files> Reader<OpenSet<M, F>> {
         files: F,
         settings: &OpenSettings,
     ) -> Result<Self, MapError<M>> {
-        let name = source.name().map(std::borrow::Cow::into_owned);
-        let opened = async { OpenSet::from_source(source, name, files, settings).await?.with_head().await };
-        now(opened).map(Self)
+        let name = source.name().map(std::borrow::Cow::into_owned).unwrap_or_default();
+        // The files are in the folder of the index.
+        let index = name.rsplit(['/', std::path::MAIN_SEPARATOR]).next().unwrap_or_default();
+        now(OpenSet::of_index(source, index, files, settings)).map(Self)
     }
 
     /// Opens a set by the [`index`](OpenSet::index) of a reader that was opened before. Nothing is read.

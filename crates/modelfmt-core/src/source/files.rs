@@ -111,7 +111,7 @@ impl SetPaths {
     /// Checks a path of the set, and that it is not one of those before it.
     ///
     /// # Errors
-    /// As [`check_relative`]; if the set has the file already.
+    /// If the path is absolute, leaves the folder, or is not portable; if the set has the file already.
     pub fn add(&mut self, path: &str) -> Result<(), &'static str> {
         check_relative(path)?;
         let is_here = |component: &&str| *component == ".";

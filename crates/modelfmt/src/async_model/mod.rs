@@ -5,11 +5,11 @@ mod proved;
 use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
-#[cfg(feature = "gguf")]
+#[cfg(feature = "aero")]
 use std::sync::Arc;
 
 #[cfg(feature = "aero")]
-use modelfmt_core::Limits;
+use modelfmt_core::OpenFile;
 use modelfmt_core::load::{LoadOptions, Loaded};
 use modelfmt_core::plan::{Pick, Slice, TensorSlice};
 use modelfmt_core::read::Opened as _;
@@ -18,14 +18,12 @@ use modelfmt_core::{
     AnyError, AsyncReader, Bytes, Execution, Fetch as _, FetchFiles, Location, Report, TensorInfo, TensorKey,
     TensorView, VerifyLevel,
 };
-#[cfg(feature = "gguf")]
-use modelfmt_core::{OpenFile, OpenSet};
 
 use self::proved::{Proved, ProvedFile};
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::formats::open_any::OpenAny;
-#[cfg(any(feature = "aero", feature = "gguf"))]
+#[cfg(feature = "aero")]
 use crate::formats::own_options;
 use crate::model::list_index;
 use crate::open::OpenOptions;
@@ -81,7 +79,8 @@ impl OpenOptions {
     /// by the content. A file that may be the index of a set is read twice: to detect it, and to open it.
     ///
     /// # Errors
-    /// As [`Model::open`](crate::Model::open). [`Error::Unpinnable`] for a [pin](Self::pin) of a seal.
+    /// If it cannot be read, is of no known format, or breaks a rule of its format; if it is not what the [pin](Self::pin) says, and
+    /// [`Error::Unpinnable`] for the pin of a seal.
     pub async fn open_async<F: FetchFiles>(&self, files: F, name: &str) -> Result<AsyncModel<F>> {
         let path = || PathBuf::from(name);
         #[cfg(feature = "sign")]
@@ -135,38 +134,23 @@ impl OpenOptions {
         format: Format,
     ) -> std::result::Result<OpenAny<Proved<F>>, AnyError> {
         #[cfg(feature = "aero")]
-        if let Some(Pin::Aero(hash)) = self.pin {
-            let limits = own_options::<aero::Index>(self).settings().limits_ref().clone();
-            let file = file.by_head(hash, &limits).await?;
-            let opened = OpenAny::open(format, file, files, name, self).await?;
-            if let OpenAny::Aero(opened) = &opened {
-                opened.source().learn(opened.index());
+        let file = match (self.pin, file) {
+            (Some(Pin::Aero(hash)), ProvedFile::Plain(file)) => {
+                let reader = aero::open_pinned_async(file, hash, &own_options::<aero::Index>(self)).await?;
+                let index = Arc::clone(reader.index());
+                let file = ProvedFile::ByHead(reader.into_source());
+                return Ok(OpenAny::Aero(OpenFile::with_index(index, file)?));
             }
-            return Ok(opened);
-        }
+            (_, file) => file,
+        };
         #[cfg(feature = "aero")]
         let files = if format == Format::AeroSet && self.pin.is_some() {
             // The index is read through its proof, and proves the other files.
-            let settings = own_options::<aero::Index>(self).settings().clone();
-            let (limits, len) = (settings.limits_ref(), file.size());
-            Limits::check("the length of the index of the set", len, limits.index_len)
-                .map_err(aero::Error::from)?;
-            let text = file.fetch(0..len).await.map_err(|source| AnyError::Io { at: 0, len, source })?;
-            files.by_index(aero::FileProofs::new(&aero::SetIndex::parse(&text, limits)?))
+            let options = own_options::<aero::Index>(self);
+            files.by_index(aero::FileProofs::read(&file, options.settings().limits_ref()).await?)
         } else {
             files
         };
-        #[cfg(feature = "gguf")]
-        if format == Format::Gguf {
-            let settings = own_options::<modelfmt_gguf::Index>(self).settings().clone();
-            let first: OpenFile<modelfmt_gguf::Index, _> = OpenFile::open(file, &settings).await?;
-            if !first.index().is_split() {
-                return Ok(OpenAny::Gguf(first));
-            }
-            let first = modelfmt_gguf::Index::clone(first.index());
-            let split = modelfmt_gguf::SetIndex::read_others(first, name, &files, &settings).await?;
-            return Ok(OpenAny::GgufSharded(OpenSet::with_index(Arc::new(split), files, settings)));
-        }
         OpenAny::open(format, file, files, name, self).await
     }
 }
@@ -227,7 +211,7 @@ impl<F: FetchFiles> AsyncModel<F> {
     /// # Errors
     /// [`Error::File`] if a file of a set is missing or broken.
     pub async fn tensors(&self) -> Result<Vec<TensorInfo<'_>>> {
-        let mut all = Vec::new();
+        let mut all = Vec::with_capacity(self.tensor_count());
         for position in 0..self.tensor_count() {
             all.push(self.info(position).await?);
         }
@@ -246,7 +230,7 @@ impl<F: FetchFiles> AsyncModel<F> {
     /// Where a tensor's values are. A set may have to open one of its files to know.
     ///
     /// # Errors
-    /// As [`info`](Self::info).
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if there is none at that position, or its file is missing or broken.
     pub async fn location(&self, key: impl TensorKey) -> Result<Location> {
         let position = self.position(key)?;
         self.named(self.reader.location(position).await)
@@ -274,7 +258,7 @@ impl<F: FetchFiles> AsyncModel<F> {
     /// A tensor with its values. A tensor is named by its name, or by its position in the order of the file.
     ///
     /// # Errors
-    /// As [`Model::tensor`](crate::Model::tensor).
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if there is none at that position, it has no data, or cannot be read or decompressed.
     pub async fn tensor(&self, key: impl TensorKey) -> Result<TensorView<'_>> {
         let position = self.position(key)?;
         self.named(self.reader.tensor(position).await)
@@ -283,7 +267,7 @@ impl<F: FetchFiles> AsyncModel<F> {
     /// A range of the bytes of a tensor's values, without the rest of them.
     ///
     /// # Errors
-    /// As [`Model::read_range`](crate::Model::read_range).
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if it has fewer bytes, or cannot be read or decompressed.
     pub async fn read_range(&self, key: impl TensorKey, range: Range<u64>) -> Result<Bytes<'_>> {
         let position = self.position(key)?;
         self.named(self.reader.read_range(position, range).await)
@@ -292,7 +276,7 @@ impl<F: FetchFiles> AsyncModel<F> {
     /// A part of a tensor, with little of the rest of it.
     ///
     /// # Errors
-    /// As [`Model::slice`](crate::Model::slice).
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if the slice does not fit the tensor, or it cannot be read or decompressed.
     pub async fn slice(&self, key: impl TensorKey, slice: &Slice) -> Result<TensorSlice<'_>> {
         let position = self.position(key)?;
         self.named(self.reader.slice(position, slice).await)
@@ -301,7 +285,7 @@ impl<F: FetchFiles> AsyncModel<F> {
     /// Fills `out` with a tensor's values from byte `offset` on, in memory of your own.
     ///
     /// # Errors
-    /// As [`Model::read_into`](crate::Model::read_into).
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if it has fewer bytes, or cannot be read or decompressed.
     pub async fn read_into(&self, key: impl TensorKey, offset: u64, out: &mut [u8]) -> Result<()> {
         let position = self.position(key)?;
         self.named(self.reader.read_into(position, offset, out).await)
@@ -345,7 +329,7 @@ impl<F: FetchFiles> AsyncModel<F> {
     /// The metadata of the format, as the tree that `inspect --json` prints.
     ///
     /// # Errors
-    /// As [`flat_metadata`](Self::flat_metadata).
+    /// [`Error::File`] if it cannot be read or does not decode.
     pub async fn metadata(&self) -> Result<Value> {
         self.named(self.reader.metadata().await)
     }
@@ -353,7 +337,7 @@ impl<F: FetchFiles> AsyncModel<F> {
     /// What only this format has (chunks, size variables, checksum, flags, files), as `inspect --json` prints it.
     ///
     /// # Errors
-    /// As [`flat_metadata`](Self::flat_metadata).
+    /// [`Error::File`] if it cannot be read.
     pub async fn details(&self) -> Result<Value> {
         let mut details = self.named(self.reader.details().await)?;
         if let Some(len) = self.index_len {
@@ -367,7 +351,7 @@ impl<F: FetchFiles> AsyncModel<F> {
         self.reader.verify(level).await
     }
 
-    /// As [`verify`](Self::verify), with progress.
+    /// Checks the model, and tells `work` of the progress; `work` can stop it.
     pub async fn verify_with(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {
         self.reader.verify_with(level, work).await
     }

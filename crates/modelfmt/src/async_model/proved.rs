@@ -2,14 +2,10 @@
 
 use std::io;
 use std::ops::Range;
-#[cfg(feature = "aero")]
-use std::sync::Arc;
 
 use modelfmt_core::author::{Scan, ScanError};
 use modelfmt_core::proof::{AsyncVerifiedSource, HashProof, OutboardProof};
 use modelfmt_core::source::FileId;
-#[cfg(feature = "aero")]
-use modelfmt_core::{AnyError, Limits};
 use modelfmt_core::{Bytes, Execution, Fetch, FetchFiles};
 
 /// Files. The one called `name` must have the hash, if there is one; each read of it is checked. So is each read of the files of a set whose
@@ -81,23 +77,6 @@ impl<F: FetchFiles> FetchFiles for Proved<F> {
                 Ok(ProvedFile::ByHash(AsyncVerifiedSource::new(file, proof)))
             }
             Err(source) => Err(io::Error::new(source.kind(), Unread { outboard, source })),
-        }
-    }
-}
-
-#[cfg(feature = "aero")]
-impl<S: Fetch> ProvedFile<S> {
-    /// An AERO file that nothing proves yet, by the hash of its head.
-    pub(super) async fn by_head(self, hash: [u8; 32], limits: &Limits) -> Result<Self, AnyError> {
-        let Self::Plain(file) = self else { return Ok(self) };
-        let proof = aero::HeadProof::new(&file, hash, limits).await?;
-        Ok(Self::ByHead(AsyncVerifiedSource::new(file, proof)))
-    }
-
-    /// What the index says of the digests of the rest, once it is proved by the head.
-    pub(super) fn learn(&self, index: &Arc<aero::Index>) {
-        if let Self::ByHead(file) = self {
-            file.proof().learn(index);
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::formats::capabilities::Metadata;
 use crate::formats::change::{Change, EditFault, NewValue};
 use crate::formats::entry::{DigestOf, EditFile, EditSet, Opened, ToOpen};
 use crate::formats::listed::{EditIndex, IndexChange, Listed, edited};
+use crate::formats::open_any::OpenAny;
 use crate::model::Model;
 use crate::open::OpenOptions;
 use crate::words::Note;
@@ -318,8 +319,9 @@ impl File<'_> {
     fn open(&self, source: BoxSource) -> Result<Box<dyn Opened>> {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let (files, options) = (shared_files(Folder::containing(&self.path)), OpenOptions::new());
-        let opened = self.set.file.open_listed(ToOpen { source, name, files, options: &options });
-        opened.map_err(|error| Error::file(self.path.clone(), error))
+        let to_open = ToOpen { source, name, files, options: &options };
+        let opened = OpenAny::open_alone(self.set.file, to_open);
+        opened.map(OpenAny::into_reader).map_err(|error| Error::file(self.path.clone(), error))
     }
 
     /// What becomes of it, whether its values keep their places, and notes; `None` if nothing does.

@@ -82,16 +82,17 @@ const CHOICES: &[Choice] = &[
 #[cfg(feature = "aero")]
 mod on {
     use aero::{
-        Chunk, Error, FourCC, Index, NewChunk, Plan, Reader, ReaderExt as _, SetIndex, SetPlan, SetReader,
+        Chunk, Error, FileProofs, FourCC, Index, NewChunk, Plan, Reader, ReaderExt as _, SetPlan, SetReader,
         SetReaderExt as _, VerifiedFiles, WriteOptions,
     };
     use std::collections::HashSet;
 
+    use modelfmt_core::author::now;
     use modelfmt_core::edit::NewFile;
     use modelfmt_core::source::{BoxSource, SharedFiles, shared_files};
     use modelfmt_core::value::{Object, Value};
     use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
-    use modelfmt_core::{AnyError, DType, Execution, Limits, Source};
+    use modelfmt_core::{AnyError, DType, Execution, OpenFile, Source};
 
     use crate::convert::fit::Unsupported;
     use crate::convert::options::ConvertOptions;
@@ -101,31 +102,30 @@ mod on {
     use crate::formats::entry::{EditSet, Job, JobError, Opened, ToOpen, own_options, reader_of};
     use crate::formats::listed::{IndexChange, each};
     use crate::formats::merged::readers;
+    use crate::formats::open_any::OpenAny;
     use crate::formats::set_plan::{self, set_plan};
     use crate::pin::Pin;
 
     /// Opens one file.
-    pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
-        let Some(Pin::Aero(hash)) = opened.options.pin else { return Format::Aero.open_listed(opened) };
+    pub(super) fn open(opened: ToOpen<'_>) -> Result<OpenAny<SharedFiles>, AnyError> {
+        let Some(Pin::Aero(hash)) = opened.options.pin else {
+            return OpenAny::open_now(Format::Aero, opened);
+        };
         let reader = aero::open_pinned(opened.source, hash, &own_options::<Index>(opened.options))?;
         let index = std::sync::Arc::clone(reader.index());
         let source: BoxSource = Box::new(reader.into_source());
-        Ok(Box::new(Reader::with_index(index, source)?))
+        Ok(OpenAny::Aero(OpenFile::with_index(index, source)?))
     }
 
     /// Opens a set by its index.
-    pub(super) fn open_set(mut opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
+    pub(super) fn open_set(mut opened: ToOpen<'_>) -> Result<OpenAny<SharedFiles>, AnyError> {
         if opened.options.pin.is_some() {
             // The index is read through its proof, and proves the other files.
             let options = own_options::<Index>(opened.options);
-            let (limits, len) = (options.settings().limits_ref(), opened.source.len());
-            Limits::check("the length of the index of the set", len, limits.index_len)
-                .map_err(Error::from)?;
-            let text = opened.source.read(0..len).map_err(|source| AnyError::Io { at: 0, len, source })?;
-            let index = SetIndex::parse(&text, limits)?;
-            opened.files = shared_files(VerifiedFiles::new(&index, opened.files));
+            let proofs = now(FileProofs::read(&opened.source, options.settings().limits_ref()))?;
+            opened.files = shared_files(VerifiedFiles::new(proofs, opened.files));
         }
-        Format::AeroSet.open_listed(opened)
+        OpenAny::open_now(Format::AeroSet, opened)
     }
 
     /// The reader of a source that is an AERO file.

@@ -17,6 +17,7 @@ use super::Format;
 use super::capabilities::Capabilities;
 pub(crate) use super::change::{Change, EditFault};
 use super::listed::EditIndex;
+use super::open_any::OpenAny;
 use super::set_plan::SetPlan;
 use crate::choice::Choice;
 use crate::convert::fit::Unsupported;
@@ -92,10 +93,8 @@ pub(crate) struct IndexJson {
 
 /// How it is read and written.
 pub(crate) struct Driver {
-    /// How it is opened where that takes more than its [reader](Format::open_listed).
+    /// How it is opened where that takes more than its [file or set](OpenAny::open_now).
     pub(crate) open: Option<OpenFn>,
-    /// The format that an open file turns out to be of, if it is another.
-    pub(crate) found: Option<fn(&dyn Opened) -> Option<Format>>,
     pub(crate) write: Write,
     /// The name of the file that stands for a set, made of the name without an ending, where only the whole set tells it.
     pub(crate) first_file: Option<FirstFile>,
@@ -130,7 +129,6 @@ impl Driver {
     #[allow(dead_code, reason = "with no format switched on there is none")]
     pub(crate) const READS: Self = Self {
         open: None,
-        found: None,
         write: Write::Never,
         first_file: None,
         losses: None,
@@ -146,7 +144,7 @@ impl Driver {
     };
 }
 
-type OpenFn = fn(ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError>;
+type OpenFn = fn(ToOpen<'_>) -> Result<OpenAny<SharedFiles>, AnyError>;
 
 /// How a set is edited: each of its files by the editor of their format, its index by this.
 #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no files to edit"))]

@@ -17,7 +17,7 @@ pub(super) static GGUF: Entry = Entry {
     versions: &[],
     capabilities: CAPABILITIES,
     choices: &[Choice::ShardSize, Choice::Align, Choice::Stringify, Choice::Reserve],
-    driver: driver!("gguf", open: Some(on::open), found: Some(on::found), write: super::entry::Write::File(on::write), losses: Some(on::losses), value: Some(on::value), edit: Some(on::edit), retyped: Some(on::retyped)),
+    driver: driver!("gguf", write: super::entry::Write::File(on::write), losses: Some(on::losses), value: Some(on::value), edit: Some(on::edit), retyped: Some(on::retyped)),
 };
 
 pub(super) static GGUF_SHARDED: Entry = Entry {
@@ -51,43 +51,23 @@ const CAPABILITIES: Capabilities = Capabilities {
 
 #[cfg(feature = "gguf")]
 mod on {
-    use std::sync::Arc;
 
-    use modelfmt_core::author::{Shortened, now};
+    use modelfmt_core::author::Shortened;
     use modelfmt_core::edit::NewFile;
     use modelfmt_core::source::{BoxSource, SharedFiles};
     use modelfmt_core::value::{Object, Value};
     use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
     use modelfmt_core::{AnyError, Execution, Part};
     use modelfmt_gguf::{
-        Index, MetaValue, Metadata, PADDING, Plan, Reader, SetIndex, SetPlan, SetReader, WriteError,
-        WriteOptions,
+        MetaValue, Metadata, PADDING, Plan, Reader, SetPlan, SetReader, WriteError, WriteOptions,
     };
 
     use crate::convert::Unsupported;
     use crate::formats::Format;
     use crate::formats::capabilities::Capabilities;
     use crate::formats::change::{Change, EditFault, NewValue};
-    use crate::formats::entry::{EditSet, Job, JobError, Opened, ToOpen, own_options, reader_of};
+    use crate::formats::entry::{EditSet, Job, JobError, Opened, reader_of};
     use crate::formats::set_plan::{self, set_plan};
-
-    /// Opens one file; if it is one of a split, the split.
-    pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
-        let options = own_options::<Index>(opened.options);
-        let ToOpen { source, name, files, .. } = opened;
-        let reader = options.open_source(source)?;
-        if !reader.index().is_split() {
-            return Ok(Box::new(reader));
-        }
-        let first = Index::clone(reader.index());
-        let split = now(SetIndex::read_others(first, &name, &files, options.settings()))?;
-        Ok(Box::new(SetReader::with_index(Arc::new(split), files, &options)))
-    }
-
-    /// The format of what was opened.
-    pub(super) fn found(opened: &dyn Opened) -> Option<Format> {
-        reader_of::<SetReader<SharedFiles>>(opened).map(|_| Format::GgufSharded)
-    }
 
     /// Text that is not UTF-8 is there with U+FFFD for what is not, and so is lost whatever the target.
     pub(super) fn losses(

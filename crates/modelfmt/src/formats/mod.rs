@@ -28,19 +28,16 @@ mod safetensors;
 pub(crate) mod set_plan;
 pub(crate) mod versions;
 
-use modelfmt_core::AnyError;
-#[allow(unused_imports, reason = "with no format switched on nothing is opened")]
-use modelfmt_core::source::SharedFiles;
 use modelfmt_core::value::Value;
 
 pub(crate) use self::detect::MAX_INDEX_JSON;
 pub use self::detect::PROBE_LEN;
+use self::entry::Entry;
 #[allow(unused_imports, reason = "with no format switched on nothing is opened")]
 pub(crate) use self::entry::own_options;
-use self::entry::{Entry, Opened, ToOpen};
 pub(crate) use self::index::{InOrder, Walk};
 #[allow(unused_imports, reason = "with no format switched on nothing is opened")]
-use self::open_any::{File, OpenNow, Set};
+use self::open_any::{File, Set};
 pub use self::versions::Target;
 
 /// The list: each format, its entry, the feature that switches it on, and the index of its files or sets. `$take` is given all of it, behind
@@ -80,7 +77,7 @@ macro_rules! all_formats {
 }
 use all_formats;
 
-/// From the list come [`Format`], [`Format::ALL`], the entry of each, and how each is opened.
+/// From the list come [`Format`], [`Format::ALL`], and the entry of each.
 macro_rules! define_format {
     ([] $($(#[$doc:meta])* $format:ident = $entry:path, $feature:literal: $shape:ident<$index:ty>;)*) => {
         /// A file format, or the form of a model of many files. All are always listed, whatever features are on.
@@ -97,18 +94,6 @@ macro_rules! define_format {
             const fn entry(self) -> &'static Entry {
                 match self {
                     $(Self::$format => &$entry,)*
-                }
-            }
-
-            /// Opens a file, or a set by its index, as what the list says it is; nothing is waited for.
-            pub(crate) fn open_listed(self, to_open: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
-                match self {
-                    $(
-                        #[cfg(feature = $feature)]
-                        Self::$format => <$shape<$index, SharedFiles> as OpenNow>::open_now(to_open),
-                    )*
-                    #[allow(unreachable_patterns, reason = "with all formats switched on there is no other")]
-                    _ => Err(entry::not_enabled(self, &to_open.name)),
                 }
             }
         }

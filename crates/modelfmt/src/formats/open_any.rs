@@ -7,12 +7,12 @@ use std::ops::Range;
 
 use modelfmt_core::claims::{Claims, Wanted};
 use modelfmt_core::read::{Opened, Reading, Which};
-use modelfmt_core::source::{BoxSource, SharedFiles};
+use modelfmt_core::source::SharedFiles;
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{
-    AnyError, AnyFault, Bytes, Execution, FetchFiles, Location, OpenFile, OpenSet, Reader, Report, Stored,
+    AnyError, AnyFault, Bytes, Execution, FetchFiles, Location, OpenFile, OpenSet, Report, Stored,
     TensorInfo, VerifyLevel,
-    author::{FileIndex, ShardMap},
+    author::{FileIndex, ShardMap, now},
 };
 
 use super::entry::{Opened as AnyReader, ToOpen, own_options};
@@ -27,7 +27,7 @@ pub(crate) type File<I, F> = OpenFile<I, <F as FetchFiles>::File>;
 #[allow(dead_code, reason = "with no format switched on there is none")]
 pub(crate) type Set<M, F> = OpenSet<M, F>;
 
-/// What a format can have opened, whatever has to be waited for.
+/// A file or a set, as the list has them.
 #[allow(dead_code, reason = "with no format switched on nothing is opened")]
 trait Open<F: FetchFiles>: Sized {
     /// Opens the file or set whose file, or index, is called `name` among `files`, and is open already.
@@ -41,28 +41,8 @@ impl<I: FileIndex, F: FetchFiles> Open<F> for OpenFile<I, F::File> {
 }
 
 impl<M: ShardMap, F: FetchFiles> Open<F> for OpenSet<M, F> {
-    async fn open(_: F::File, files: F, name: &str, options: &OpenOptions) -> Result<Self, AnyError> {
-        Ok(Self::from_files(files, name, own_options::<M::Index>(options).settings()).await?)
-    }
-}
-
-/// The same for files that are not waited for.
-#[allow(dead_code, reason = "with no format switched on nothing is opened")]
-pub(crate) trait OpenNow {
-    /// Opens a file, or a set by its index.
-    fn open_now(to_open: ToOpen<'_>) -> Result<Box<dyn AnyReader>, AnyError>;
-}
-
-impl<I: FileIndex + Send + Sync + 'static> OpenNow for OpenFile<I, BoxSource> {
-    fn open_now(to_open: ToOpen<'_>) -> Result<Box<dyn AnyReader>, AnyError> {
-        Ok(Box::new(own_options::<I>(to_open.options).open_source(to_open.source)?))
-    }
-}
-
-impl<M: ShardMap<Index: Send + Sync> + Send + Sync + 'static> OpenNow for OpenSet<M, SharedFiles> {
-    fn open_now(to_open: ToOpen<'_>) -> Result<Box<dyn AnyReader>, AnyError> {
-        let options = own_options::<M::Index>(to_open.options);
-        Ok(Box::new(Reader::<Self>::from_source(&to_open.source, to_open.files, &options)?))
+    async fn open(file: F::File, files: F, name: &str, options: &OpenOptions) -> Result<Self, AnyError> {
+        Ok(Self::of_index(&file, name, files, own_options::<M::Index>(options).settings()).await?)
     }
 }
 
@@ -86,8 +66,8 @@ macro_rules! define_open_any {
 
         #[allow(unused_variables, reason = "with no format switched on there is nothing to open")]
         impl<F: FetchFiles> OpenAny<F> {
-            /// Opens the model whose file, or whose index, is called `name` among `files`, and is open already.
-            pub(crate) async fn open(
+            /// Opens a file, or a set by its index, as what the list says that it is.
+            async fn open_listed(
                 format: Format,
                 file: F::File,
                 files: F,
@@ -118,9 +98,70 @@ macro_rules! define_open_any {
                 }
             }
         }
+
+        impl OpenAny<SharedFiles> {
+            /// The format's own reader.
+            pub(crate) fn into_reader(self) -> Box<dyn AnyReader> {
+                match self {
+                    $(
+                        #[cfg(feature = $feature)]
+                        Self::$format(opened) => Box::new(modelfmt_core::Reader::new(opened)),
+                    )*
+                    Self::Never(never, _) => match never {},
+                }
+            }
+        }
     };
 }
 all_formats!(define_open_any);
+
+impl<F: FetchFiles> OpenAny<F> {
+    /// Opens the model whose file, or whose index, is called `name` among `files`, and is open already. For a file of a split GGUF, the split is
+    /// opened.
+    pub(crate) async fn open(
+        format: Format,
+        file: F::File,
+        files: F,
+        name: &str,
+        options: &OpenOptions,
+    ) -> Result<Self, AnyError> {
+        #[cfg(feature = "gguf")]
+        if format == Format::Gguf {
+            return Self::open_gguf(file, files, name, options).await;
+        }
+        Self::open_listed(format, file, files, name, options).await
+    }
+
+    /// Opens a GGUF file; if it is one of a split, the split.
+    #[cfg(feature = "gguf")]
+    async fn open_gguf(file: F::File, files: F, name: &str, options: &OpenOptions) -> Result<Self, AnyError> {
+        use modelfmt_gguf::{Index, SetIndex};
+
+        let settings = own_options::<Index>(options).settings().clone();
+        let opened: OpenFile<Index, _> = OpenFile::open(file, &settings).await?;
+        if !opened.index().is_split() {
+            return Ok(Self::Gguf(opened));
+        }
+        let first = Index::clone(opened.index());
+        let split = SetIndex::read_others(first, name, &files, &settings).await?;
+        Ok(Self::GgufSharded(OpenSet::with_index(std::sync::Arc::new(split), files, settings)))
+    }
+}
+
+impl OpenAny<SharedFiles> {
+    /// The same, where nothing is waited for.
+    pub(crate) fn open_now(format: Format, to_open: ToOpen<'_>) -> Result<Self, AnyError> {
+        let ToOpen { source, name, files, options } = to_open;
+        now(Self::open(format, source, files, &name, options))
+    }
+
+    /// Opens one file by itself, whatever it is a part of.
+    #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no files to edit"))]
+    pub(crate) fn open_alone(format: Format, to_open: ToOpen<'_>) -> Result<Self, AnyError> {
+        let ToOpen { source, name, files, options } = to_open;
+        now(Self::open_listed(format, source, files, &name, options))
+    }
+}
 
 /// The same for each variant.
 macro_rules! each {

@@ -25,6 +25,7 @@ use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::formats::capabilities::Access;
 use crate::formats::entry::{Opened, ToOpen, reader_of};
+use crate::formats::open_any::OpenAny;
 use crate::open::{ALONE, NoFiles, OpenOptions};
 use crate::pin::Pin;
 use crate::pin::open::Pinned;
@@ -122,10 +123,12 @@ impl OpenOptions {
         let to_open = ToOpen { source, name: name.clone(), files, options: self };
         let opened = match driver.open {
             Some(open) => open(to_open),
-            None => format.open_listed(to_open),
+            None => OpenAny::open_now(format, to_open),
         };
         let opened = opened.map_err(|error| Error::file(index.to_owned(), error))?;
-        let format = driver.found.and_then(|found| found(&*opened)).unwrap_or(format);
+        // That it is one of a split is known only now.
+        let format = opened.format();
+        let opened = opened.into_reader();
         is_pinnable(format)?;
         Ok(Model {
             path,

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use aero::ReaderExt as _;
 use modelfmt::modelfmt_core::TensorInfo;
@@ -312,4 +312,30 @@ fn limits_hold_and_other_files_are_refused() {
     let error = block_on(model.tensor("no such tensor")).unwrap_err();
     assert!(matches!(error, Error::NoSuchTensor { .. }), "{error}");
     assert_eq!(model.format(), Model::open(testdata().join("safetensors").join(file)).unwrap().format());
+}
+
+/// Files that note which of them are opened.
+struct Noted<'a>(&'a MemoryFiles, &'a Mutex<Vec<String>>);
+
+impl Files for Noted<'_> {
+    type Source = Arc<[u8]>;
+
+    fn open(&self, path: &str) -> std::io::Result<Arc<[u8]>> {
+        self.1.lock().unwrap().push(path.to_owned());
+        self.0.open(path)
+    }
+}
+
+#[test]
+fn the_index_of_a_set_is_opened_once() {
+    for index in ["safetensors/set.safetensors.index.json", "aero/set/model.aeroset.json"] {
+        let path = testdata().join(index);
+        let (files, name) = (files_of(path.parent().unwrap()), path.file_name().unwrap().to_str().unwrap());
+        let opened = Mutex::new(Vec::new());
+        let model = block_on(AsyncModel::open(Noted(&files, &opened), name)).unwrap();
+        block_on(model.open_all()).unwrap();
+        assert!(model.format().is_set());
+        let times = opened.lock().unwrap().iter().filter(|path| *path == name).count();
+        assert_eq!(times, 1, "{index}");
+    }
 }
