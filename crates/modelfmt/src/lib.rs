@@ -298,6 +298,9 @@ pub use modelfmt_gguf as gguf;
 #[cfg(any(feature = "seal", feature = "sign"))]
 #[doc(no_inline)]
 pub use modelfmt_keys as keys;
+#[cfg(feature = "numpy")]
+#[doc(no_inline)]
+pub use modelfmt_npy as npy;
 #[cfg(feature = "sign")]
 #[doc(no_inline)]
 pub use modelfmt_oms as oms;

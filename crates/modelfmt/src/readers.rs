@@ -35,4 +35,5 @@ as_reader! {
     "apr" as_aprn apr::v1::Reader<BoxSource>, "an APRN file";
     "gguf" as_gguf modelfmt_gguf::Reader<BoxSource>, "a GGUF file";
     "gguf" as_gguf_sharded modelfmt_gguf::SetReader<SharedFiles>, "a split GGUF model";
+    "numpy" as_npy modelfmt_npy::Reader<BoxSource>, "a .npy or .npz file";
 }

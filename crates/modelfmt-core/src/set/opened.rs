@@ -290,6 +290,17 @@ impl<M: ShardMap, F: FetchFiles> Opened for OpenSet<M, F> {
         Ok(details)
     }
 
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for number in 0..self.shards.len() {
+            if let Ok(Some(shard)) = self.shards.known(number) {
+                let path = self.path(number);
+                warnings.extend(shard.index().warnings().into_iter().map(|text| format!("{path}: {text}")));
+            }
+        }
+        warnings
+    }
+
     async fn verify(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {
         self.map.verify(self, level, work).await
     }

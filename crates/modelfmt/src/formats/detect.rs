@@ -144,7 +144,7 @@ fn may_be_index(first: &[u8], len: u64) -> bool {
 }
 
 /// The first bytes that [`Format::from_first_bytes`] looks at.
-pub const PROBE_LEN: u64 = 20;
+pub const PROBE_LEN: u64 = 256;
 
 /// No index JSON of a set is longer than this.
 pub(crate) const MAX_INDEX_JSON: u64 = 1 << 30;

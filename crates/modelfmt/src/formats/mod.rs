@@ -22,11 +22,13 @@ mod index;
 pub(crate) mod listed;
 mod mag;
 pub(crate) mod merged;
+mod npy;
 mod oinf;
 pub(crate) mod open_any;
 mod safetensors;
 pub(crate) mod set_plan;
 pub(crate) mod versions;
+mod zip;
 
 use modelfmt_core::value::Value;
 
@@ -72,6 +74,10 @@ macro_rules! all_formats {
             Gguf = gguf::GGUF, "gguf": File<::modelfmt_gguf::Index>;
             /// A GGUF model that is split into many files, any of which stands for it.
             GgufSharded = gguf::GGUF_SHARDED, "gguf": Set<::modelfmt_gguf::SetIndex>;
+            /// An array of NumPy; read only.
+            Npy = npy::NPY, "numpy": File<::modelfmt_npy::Index>;
+            /// An archive of arrays of NumPy; read only.
+            Npz = npy::NPZ, "numpy": File<::modelfmt_npy::Index>;
         }
     };
 }

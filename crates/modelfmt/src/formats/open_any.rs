@@ -280,6 +280,10 @@ impl<F: FetchFiles> Opened for OpenAny<F> {
         each!(self, opened => Ok(opened.details().await?))
     }
 
+    fn warnings(&self) -> Vec<String> {
+        each!(self, opened => opened.warnings())
+    }
+
     async fn verify(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {
         each!(self, opened => opened.verify(level, work).await)
     }

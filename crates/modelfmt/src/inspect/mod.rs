@@ -4,7 +4,7 @@ mod totals;
 mod tree;
 
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{Execution, Location, TensorInfo, author::with_causes};
+use modelfmt_core::{Encoding, Execution, Location, TensorInfo, author::with_causes};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
 use crate::choice::Choice;
@@ -232,6 +232,10 @@ impl Serialize for Inspection<'_> {
             map.serialize_entry("tensors", &Tensors(self))?;
             map.serialize_entry("details", &self.details)?;
         }
+        let notes = self.model.warnings();
+        if !notes.is_empty() {
+            map.serialize_entry("notes", &notes)?;
+        }
         if self.extent == Extent::Tree {
             map.serialize_entry("tree", &self.tree())?;
         }
@@ -271,7 +275,9 @@ impl Serialize for Row<'_> {
         row.serialize_entry("nbytes", &info.nbytes)?;
         row.serialize_entry("has_data", &info.has_data)?;
         row.serialize_entry("file", &location.file)?;
-        row.serialize_entry("offset", &location.offset)?;
+        // Where values have to be made, what is there is not theirs alone.
+        let is_made = matches!(location.encoding, Encoding::Deflate | Encoding::Strided);
+        row.serialize_entry("offset", &location.offset.filter(|_| !is_made))?;
         row.serialize_entry("stored_nbytes", &location.stored_nbytes)?;
         row.serialize_entry("encoding", location.encoding.name())?;
         if self.hash {

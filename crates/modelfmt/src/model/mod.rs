@@ -517,6 +517,12 @@ impl Model {
         Ok(details)
     }
 
+    /// What opening has found and passed over, such as parts of a pickle that are not known. Of a set, in the files that are open.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        self.container().warnings()
+    }
+
     /// The tensor at a position. If a set cannot describe it, the error says which file is missing or broken.
     pub(crate) fn info(&self, position: usize) -> Result<TensorInfo<'_>> {
         if let Some(info) = self.container().info(position) {
