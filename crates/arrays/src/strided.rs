@@ -220,7 +220,7 @@ mod tests {
             let len = (start + span(&dims, &strides).unwrap()) * size;
             let content: Vec<u8> = (0..len).map(|n| (n * 7 % 251) as u8).collect();
             // The elements, one by one.
-            let mut expected = Vec::new();
+            let mut expected: Vec<u8> = Vec::new();
             for number in 0..count {
                 let (mut left, mut at) = (number, start);
                 for (dim, stride) in dims.iter().zip(&strides).rev() {
@@ -238,7 +238,7 @@ mod tests {
                     &content, start * size, (&dims, &strides), size, first as u64, &mut out,
                 );
                 now(gathered).unwrap();
-                prop_assert_eq!(&out, expected);
+                prop_assert_eq!(&out[..], expected);
             }
         }
     }

@@ -304,6 +304,9 @@ pub use modelfmt_npy as npy;
 #[cfg(feature = "sign")]
 #[doc(no_inline)]
 pub use modelfmt_oms as oms;
+#[cfg(feature = "pytorch")]
+#[doc(no_inline)]
+pub use modelfmt_pytorch as pytorch;
 #[cfg(feature = "safetensors")]
 #[doc(no_inline)]
 pub use modelfmt_safetensors as safetensors;

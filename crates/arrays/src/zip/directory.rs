@@ -42,6 +42,12 @@ impl Member {
         self.len
     }
 
+    /// How many bytes it takes in the file.
+    #[must_use]
+    pub const fn stored_len(&self) -> u64 {
+        self.stored_len
+    }
+
     /// Whether it has no content.
     #[must_use]
     pub const fn is_empty(&self) -> bool {

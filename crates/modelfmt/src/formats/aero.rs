@@ -33,6 +33,7 @@ pub(super) static AEROSET: Entry = Entry {
         keys: &[],
         name: Some("AEROSET"),
         files: &[("parts", Some("path")), ("global_tidx", Some("path"))],
+        endings: &[],
     }),
     ending: Some(".aeroset.json"),
     sharded: None,

@@ -27,6 +27,7 @@ pub(super) static APR2_SHARDED: Entry = Entry {
         keys: &["apr_version", "shards"],
         name: None,
         files: &[("shards", Some("file"))],
+        endings: &[],
     }),
     ending: None,
     sharded: None,

@@ -89,6 +89,8 @@ pub(crate) struct IndexJson {
     pub(crate) name: Option<&'static str>,
     /// The keys under which it names its files, and the key of the name where they are objects.
     pub(crate) files: &'static [(&'static str, Option<&'static str>)],
+    /// How the files are called, where the keys are also those of another format; any, if there are none.
+    pub(crate) endings: &'static [&'static str],
 }
 
 /// How it is read and written.

@@ -65,6 +65,8 @@ pub(crate) struct Walk {
     keys: BTreeSet<&'static str>,
     /// What `format` says its name is, of the names that tell an index.
     names: BTreeSet<&'static str>,
+    /// How files are called that it lists, of the endings that tell an index.
+    endings: BTreeSet<&'static str>,
     /// Whether the names of files are wanted.
     lists: bool,
     /// The names under each key that lists files.
@@ -89,8 +91,12 @@ impl Walk {
         let is_told = |index: &IndexJson| {
             index.keys.iter().all(|key| self.keys.contains(key))
                 && index.name.is_none_or(|name| self.names.contains(name))
+                && (index.endings.is_empty()
+                    || index.endings.iter().any(|ending| self.endings.contains(ending)))
         };
-        indexes().find(|(_, index)| is_told(index))
+        // One that says more counts before one that has the same keys.
+        let told = || indexes().filter(|(_, index)| is_told(index));
+        told().find(|(_, index)| !index.endings.is_empty()).or_else(|| told().next())
     }
 
     /// The format that it is an index of, and the files that this format lists there: a file that no reader of the index opens is a
@@ -106,6 +112,12 @@ impl Walk {
     pub(crate) fn into_files(self) -> impl Iterator<Item = String> {
         self.files.into_values().flatten()
     }
+}
+
+/// The ending of a file's name, if it tells an index.
+fn known_ending(name: &str) -> Option<&'static str> {
+    let all = indexes().flat_map(|(_, index)| index.endings);
+    all.copied().find(|ending| name.ends_with(ending))
 }
 
 fn indexes() -> impl Iterator<Item = (Format, &'static IndexJson)> {
@@ -127,10 +139,14 @@ impl<'de> Visitor<'de> for &mut Walk {
             let told = indexes().flat_map(|(_, index)| index.keys).find(|told| **told == key);
             self.keys.extend(told);
             let listed = indexes().flat_map(|(_, index)| index.files).find(|(listed, _)| *listed == key);
-            if let Some(&(listed, of)) = listed.filter(|_| self.lists) {
-                let files = self.files.entry(listed).or_default();
+            let has_endings =
+                || indexes().any(|(_, index)| !index.endings.is_empty() && index.keys.contains(&&*key));
+            if let Some(&(listed, of)) = listed.filter(|_| self.lists || has_endings()) {
+                let Walk { files, endings, lists, .. } = &mut *self;
+                let mut files = lists.then(|| files.entry(listed).or_default());
                 let take = &mut |text: &str| {
-                    if !files.contains(text) {
+                    endings.extend(known_ending(text));
+                    if let Some(files) = files.as_mut().filter(|files| !files.contains(text)) {
                         files.insert(text.to_owned());
                     }
                 };

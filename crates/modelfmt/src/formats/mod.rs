@@ -25,6 +25,7 @@ pub(crate) mod merged;
 mod npy;
 mod oinf;
 pub(crate) mod open_any;
+mod pytorch;
 mod safetensors;
 pub(crate) mod set_plan;
 pub(crate) mod versions;
@@ -78,6 +79,10 @@ macro_rules! all_formats {
             Npy = npy::NPY, "numpy": File<::modelfmt_npy::Index>;
             /// An archive of arrays of NumPy; read only.
             Npz = npy::NPZ, "numpy": File<::modelfmt_npy::Index>;
+            /// A checkpoint of PyTorch, a zip archive or the older stream; read only.
+            Pytorch = pytorch::PYTORCH, "pytorch": File<::modelfmt_pytorch::Index>;
+            /// Many checkpoints of PyTorch and their index JSON; read only.
+            PytorchSharded = pytorch::PYTORCH_SHARDED, "pytorch": Set<::modelfmt_pytorch::SetIndex>;
         }
     };
 }

@@ -23,7 +23,12 @@ pub(super) static SAFETENSORS: Entry = Entry {
 pub(super) static SAFETENSORS_SHARDED: Entry = Entry {
     name: "safetensors-sharded",
     feature: "safetensors",
-    tells: Tells::Index(IndexJson { keys: &["weight_map"], name: None, files: &[("weight_map", None)] }),
+    tells: Tells::Index(IndexJson {
+        keys: &["weight_map"],
+        name: None,
+        files: &[("weight_map", None)],
+        endings: &[],
+    }),
     ending: Some(".safetensors.index.json"),
     sharded: None,
     is_set: true,
