@@ -90,6 +90,8 @@ pub fn is_model_name(path: &Path) -> bool {
 pub struct FoundModels {
     /// The models, and the indexes of sets; files that an index names as its own are left out.
     pub models: Vec<PathBuf>,
+    /// Models that do not count beside these: checkpoints of PyTorch beside safetensors, for example.
+    pub passed_over: Vec<PathBuf>,
     /// A model of a kind that modelfmt does not read, and what helps.
     pub foreign: Option<(PathBuf, &'static str)>,
 }
@@ -101,18 +103,45 @@ pub fn find_models(
     open: impl Fn(&Path) -> io::Result<BoxSource>,
 ) -> FoundModels {
     let (mut found, mut named) = (FoundModels::default(), HashSet::new());
+    let mut formats = Vec::new();
     for path in paths {
         let probe = open(&path).and_then(|source| probe_at(&path, source)).unwrap_or_default();
         let folder = path.parent().unwrap_or(Path::new(""));
         named.extend(probe.files.iter().map(|file| folder.join(file)));
-        if probe.format.is_some() || is_model_name(&path) {
+        let by_name = || Format::from_file_name(&path.file_name()?.to_string_lossy());
+        if let Some(format) = probe.format.or_else(by_name) {
+            formats.push(format);
             found.models.push(path);
         } else if let Some(hint) = probe.foreign {
             found.foreign = found.foreign.or(Some((path, hint)));
         }
     }
-    found.models.retain(|path| !named.contains(path));
+    let mut formats = formats.into_iter();
+    let models = found.models.drain(..).zip(formats.by_ref()).filter(|(path, _)| !named.contains(path));
+    (found.models, found.passed_over) = preferred(models.collect());
     found
+}
+
+/// What training writes beside a model: by its name, for by its content it is a checkpoint too.
+const BESIDE: &[&str] = &["training_args", "optimizer", "scheduler", "scaler", "rng_state"];
+
+/// The models that count among those of one folder, and those that do not, because they are there in a form that is only read: checkpoints and arrays
+/// beside a model in a form of its own, and what training leaves beside a checkpoint.
+fn preferred(models: Vec<(PathBuf, Format)>) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let is_other = |format: &Format| {
+        matches!(format, Format::Pytorch | Format::PytorchSharded | Format::Npy | Format::Npz)
+    };
+    let is_beside = |path: &Path| {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        BESIDE.iter().any(|name| stem.starts_with(name))
+    };
+    let has_own = models.iter().any(|(_, format)| !is_other(format));
+    let has_checkpoint = models.iter().any(|(path, format)| is_other(format) && !is_beside(path));
+    let (passed, kept): (Vec<_>, Vec<_>) = models
+        .into_iter()
+        .partition(|(path, format)| is_other(format) && (has_own || (has_checkpoint && is_beside(path))));
+    let paths = |models: Vec<(PathBuf, Format)>| models.into_iter().map(|(path, _)| path).collect();
+    (paths(kept), paths(passed))
 }
 
 /// How many folders are searched for the index of a set, that of the file included: no tool writes the files of a set deeper.

@@ -260,7 +260,7 @@ pub use apr2;
 #[doc(no_inline)]
 pub use apr2_seal as apr2;
 pub use async_model::{AsyncCheckedModel, AsyncModel};
-pub use check::{CheckReport, TensorFindings, check};
+pub use check::{CheckReport, PickleFindings, TensorFindings, check};
 pub use choice::Choice;
 pub use convert::{Conversion, ConvertOptions, Converted, MetadataDiff, convert_to_sink};
 #[cfg(not(target_arch = "wasm32"))]

@@ -13,6 +13,7 @@ pub struct OpenOptions {
     pub(crate) limits: Option<Limits>,
     pub(crate) ignore_checksum: bool,
     pub(crate) pin: Option<Pin>,
+    pub(crate) root: Option<String>,
     #[cfg(feature = "seal")]
     pub(crate) access: Option<std::sync::Arc<crate::apr2::seal::Access>>,
     #[cfg(feature = "sign")]
@@ -41,6 +42,14 @@ impl OpenOptions {
     #[must_use]
     pub fn pin(mut self, pin: Pin) -> Self {
         self.pin = Some(pin);
+        self
+    }
+
+    /// The part of a checkpoint of PyTorch that is the model, such as `state_dict`; dots go deeper. Its tensors and metadata lose that part of their
+    /// names, and all others are left out. A model of another format has no such parts, and is refused.
+    #[must_use]
+    pub fn root(mut self, root: impl Into<String>) -> Self {
+        self.root = Some(root.into());
         self
     }
 

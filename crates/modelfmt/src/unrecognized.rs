@@ -35,8 +35,7 @@ const fn other(hint: &'static str) -> Stranger {
     Stranger { hint, is_model: false }
 }
 
-const PICKLE: &str =
-    "it is a pickle of Python, as PyTorch and joblib write; save the tensors as safetensors first";
+const PICKLE: &str = "it is a pickle of Python that PyTorch did not write, such as joblib's or scikit-learn's; load it with the program that wrote it, if you trust it, and save its arrays with numpy.savez";
 static UNKNOWN: LazyLock<String> = LazyLock::new(|| {
     let files = Format::ALL.iter().filter(|format| !format.is_set()).map(|format| format.name());
     let files = files.collect::<Vec<_>>().join(", ");
@@ -52,8 +51,12 @@ const STARTS: &[(&[u8], Stranger)] = &[
         b"version https://git-lfs",
         model("it is a Git LFS pointer, which stands for the file; `git lfs pull` fetches the file itself"),
     ),
-    (b"\x93numpy", model("it is an array of numpy; save the tensors as safetensors first")),
-    (b"\x89hdf", model("it is HDF5, as Keras writes; save the tensors as safetensors first")),
+    (
+        b"\x89hdf",
+        model(
+            "it is HDF5, as Keras writes; in Keras, `numpy.savez(\"weights.npz\", *model.get_weights())` writes arrays that modelfmt reads",
+        ),
+    ),
     (b"tjgg", model(OLD_GGML)),
     (b"lmgg", model(OLD_GGML)),
     (
@@ -160,14 +163,12 @@ fn of_zip(first: &[u8]) -> Stranger {
     let name = first.get(30..).unwrap_or_default();
     let len = first.get(26..28).and_then(|len| len.try_into().ok()).map_or(0, u16::from_le_bytes);
     let name = name.get(..usize::from(len)).unwrap_or(name);
-    if name.ends_with(b"data.pkl") || name.ends_with(b"/byteorder") || name.ends_with(b".format_version") {
-        model("it is a zip archive of PyTorch; save the tensors as safetensors first")
-    } else if name.ends_with(b".npy") {
-        model("it is a zip archive of numpy arrays (.npz); save the tensors as safetensors first")
-    } else if matches!(name, b"metadata.json" | b"config.json") || name.ends_with(b".weights.h5") {
-        model("it is a zip archive of Keras; save the tensors as safetensors first")
+    if matches!(name, b"metadata.json" | b"config.json") || name.ends_with(b".weights.h5") {
+        model(
+            "it is a zip archive of Keras; in Keras, `numpy.savez(\"weights.npz\", *model.get_weights())` writes arrays that modelfmt reads",
+        )
     } else {
-        other("it is a zip archive, as PyTorch, numpy and Keras write; save the tensors as safetensors first")
+        other("it is a zip archive in which neither PyTorch nor NumPy has put tensors; unpack it first")
     }
 }
 
@@ -191,13 +192,10 @@ mod tests {
         for (content, is_model, word) in [
             (&b""[..], false, "empty"),
             (b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a", true, "Git LFS pointer"),
-            (b"PK\x03\x04\0\0", false, "zip archive, as"),
-            (&zip("archive/data.pkl"), true, "of PyTorch"),
-            (&zip("arr_0.npy"), true, "numpy arrays"),
+            (b"PK\x03\x04\0\0", false, "zip archive in which"),
             (&zip("metadata.json"), true, "of Keras"),
-            (&zip("word/document.xml"), false, "zip archive, as"),
+            (&zip("word/document.xml"), false, "zip archive in which"),
             (b"\x80\x04\x95", true, "pickle"),
-            (b"\x93NUMPY\x01\0", true, "numpy"),
             (b"\x89HDF\r\n\x1a\n", true, "Keras"),
             (b"\x1c\0\0\0TFL3\x14\0", true, "TensorFlow Lite"),
             (b"\x08\x08\x12\x07pytorch\x1a\x05", true, "an ONNX"),

@@ -60,6 +60,8 @@ pub use index::Index;
 pub use parser::{ARRAY, IndexParser};
 pub use reader::{AsyncReader, OpenOptions, Reader};
 
+pub use modelfmt_arrays as arrays;
+
 // What every format crate has of modelfmt-core.
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use modelfmt_core::Mmap;

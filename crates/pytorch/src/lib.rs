@@ -73,6 +73,8 @@ pub use parser::{IndexParser, Root};
 pub use reader::{AsyncReader, OpenOptions, Reader};
 pub use set::{AsyncSetReader, SetIndex, SetReader};
 
+pub use modelfmt_arrays as arrays;
+
 // What every format crate has of modelfmt-core.
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use modelfmt_core::Mmap;

@@ -18,6 +18,9 @@ pub(crate) struct OpenArgs {
     /// against it
     #[arg(long, value_name = "b3:HEX|aero:HEX|seal:HEX")]
     pub(crate) pin: Option<Pin>,
+    /// The part of a PyTorch checkpoint that is the model, such as state_dict; dots go deeper. All else is left out
+    #[arg(long, value_name = "NAME")]
+    pub(crate) root: Option<String>,
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
     #[command(flatten)]
@@ -33,6 +36,10 @@ impl OpenArgs {
     /// The same, as the library takes it. Keys and passphrases are read from their files.
     pub(crate) fn options(&self) -> Result<OpenOptions> {
         let options = self.pin.map_or_else(OpenOptions::new, |pin| OpenOptions::new().pin(pin));
+        let options = match &self.root {
+            Some(root) => options.root(root),
+            None => options,
+        };
         Ok(match secrets::access(self)? {
             Some(access) => options.access(access),
             None => options,

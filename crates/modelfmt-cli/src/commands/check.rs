@@ -76,6 +76,17 @@ fn text(report: &CheckReport, out: &mut dyn Write) -> Result {
     for finding in report.disagreements.iter().chain(&report.unread) {
         writeln!(out, "  {}", Printable(finding))?;
     }
+    if let Some(pickle) = &report.pickle {
+        for unknown in &pickle.unknown {
+            writeln!(out, "  {}", Printable(unknown))?;
+        }
+        if pickle.runs_code() {
+            writeln!(
+                out,
+                "  torch.load(weights_only=False) would run code of the file's choice; nothing of it was run here"
+            )?;
+        }
+    }
     for tensor in &report.tensors {
         writeln!(out, "  {}: {}", name(&tensor.name), Printable(&findings(tensor)))?;
     }

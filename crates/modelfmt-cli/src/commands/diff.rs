@@ -14,6 +14,7 @@ use crate::units::count;
 pub(crate) fn run(args: &Diff, quiet: bool) -> Result {
     let open = |number: usize| OpenArgs {
         pin: args.pin.get(number).copied(),
+        root: args.root.get(number).cloned(),
         remote: args.remote,
         signers: args.signers.clone(),
         unlock: args.unlock.clone(),
@@ -21,6 +22,9 @@ pub(crate) fn run(args: &Diff, quiet: bool) -> Result {
     };
     if args.pin.len() > 2 {
         return Err(Failure::Usage("--pin: one for A and one for B at most".to_owned()));
+    }
+    if args.root.len() > 2 {
+        return Err(Failure::Usage("--root: one for A and one for B at most".to_owned()));
     }
     let (a, b) = (streams::open(&args.a, &open(0))?, streams::open(&args.b, &open(1))?);
     if args.unlock != UnlockArgs::default() && !a.is_encrypted() && !b.is_encrypted() {

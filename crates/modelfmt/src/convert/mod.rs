@@ -206,6 +206,7 @@ impl<'a> Conversion<'a> {
             return Err(Error::NotEnabled { path: path(), format: target, feature: target.feature() });
         }
         let options = same_format::completed(model, target, options);
+        let options = from_pickle(model, options);
         let content = Content::read_for(model, &options)?;
         let choice = Chooser::new(model, capabilities, &options)?.choose(&content)?;
         let mapper =
@@ -227,6 +228,12 @@ impl<'a> Conversion<'a> {
         let notes = metadata.notes.drain(..).map(Note::from).chain(choice.notes);
         let notes = notes.chain(tied.notes().map(Note::from)).chain(no_dedupe);
         let notes = notes.chain(same_format::notes(model, target, &options));
+        let is_text = capabilities.metadata == Metadata::Strings && is_from_pickle(model);
+        let has_values = || metadata.keys.values().next().is_some();
+        let as_text = (is_text && has_values()).then(|| {
+            Note::from(format!("{target} holds text: numbers beside the tensors are written as text"))
+        });
+        let notes = notes.chain(as_text);
         #[cfg(feature = "seal")]
         let notes = notes.chain(signatures::note(model, target));
         let notes = notes.collect();
@@ -569,4 +576,17 @@ fn cannot_write(out: &Path, source: std::io::Error) -> Error {
 pub fn merged(models: impl IntoIterator<Item = Model>, options: &ConvertOptions) -> Result<Model> {
     let mut filter = tensors::filter::Filter::new(options)?;
     Model::joined(models, &mut |name| filter.would_take(name))
+}
+
+/// Whether a model is a checkpoint, in which any value may stand beside tensors.
+fn is_from_pickle(model: &Model) -> bool {
+    matches!(model.format(), Format::Pytorch | Format::PytorchSharded)
+}
+
+/// What is in a checkpoint beside its tensors becomes text where the target holds only text: nobody has chosen it as metadata.
+fn from_pickle<'a>(model: &Model, options: Cow<'a, ConvertOptions>) -> Cow<'a, ConvertOptions> {
+    if options.stringify || !is_from_pickle(model) {
+        return options;
+    }
+    Cow::Owned(ConvertOptions { stringify: true, ..options.into_owned() })
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::str::FromStr;
 
+use modelfmt_core::author::now_or_never;
 use modelfmt_core::{Fetch, Source};
 
 use super::Format;
@@ -116,6 +117,9 @@ impl Format {
         if let Some(format) = Self::from_first_bytes(&first, source.len()) {
             return Ok(Some(format));
         }
+        if let Some(told) = now_or_never(super::zip::told(&first, source)).transpose()?.flatten() {
+            return Ok(Some(told));
+        }
         if !may_be_index(&first, source.len()) {
             return Ok(None);
         }
@@ -130,6 +134,9 @@ impl Format {
         let first = source.fetch(0..len.min(PROBE_LEN)).await?;
         if let Some(format) = Self::from_first_bytes(&first, len) {
             return Ok(Some(format));
+        }
+        if let Some(told) = super::zip::told(&first, source).await? {
+            return Ok(Some(told));
         }
         if !may_be_index(&first, len) || len > max_index {
             return Ok(None);
@@ -191,6 +198,25 @@ mod tests {
         assert_eq!(detect(br#" {"format": {"name": "AEROSET"}}"#), Some(Format::AeroSet));
         assert_eq!(detect(br#"{"apr_version": "2.0.0", "shards": []}"#), Some(Format::Apr2Sharded));
         assert_eq!(detect(br#"{"weight_map": {}}"#), Some(Format::SafetensorsSharded));
+        let weights = |file: &str| format!(r#"{{"metadata": {{}}, "weight_map": {{"a": "{file}"}}}}"#);
+        assert_eq!(detect(weights("m-1-of-2.safetensors").as_bytes()), Some(Format::SafetensorsSharded));
+        assert_eq!(detect(weights("m-1-of-2.bin").as_bytes()), Some(Format::PytorchSharded));
+        assert_eq!(detect(b"\x93NUMPY\x01\0"), Some(Format::Npy));
+        let zip = |name: &str| {
+            let len = u8::try_from(name.len()).unwrap();
+            [b"PK\x03\x04", &[0; 22][..], &[len, 0, 0, 0], name.as_bytes()].concat()
+        };
+        assert_eq!(detect(&zip("arr_0.npy")), Some(Format::Npz));
+        for name in ["archive/data.pkl", "m/byteorder", "x/data/0", "model/code/__torch__.py"] {
+            assert_eq!(detect(&zip(name)), Some(Format::Pytorch), "{name}");
+        }
+        for name in ["word/document.xml", "metadata.json", "data.pkl", ""] {
+            assert_eq!(detect(&zip(name)), None, "{name}");
+        }
+        let magic = b"\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.";
+        assert_eq!(detect(&[b"\x80\x02", &magic[..]].concat()), Some(Format::Pytorch));
+        assert_eq!(detect(&[b"\x80\x04\x95\x0d\0\0\0\0\0\0\0", &magic[..]].concat()), Some(Format::Pytorch));
+        assert_eq!(detect(b"\x80\x04\x95\x0d\0\0\0\0\0\0\0}."), None, "a pickle of another program");
         let old = |version: u8, offset: u8| [b"APR2", &[version][..], &[0; 7], &[offset], &[0; 7]].concat();
         assert_eq!(detect(&old(2, 64)), Some(Format::Apr));
         assert_eq!((detect(&old(2, 32)), detect(&old(1, 64))), (Some(Format::Apr2), Some(Format::Apr2)));

@@ -258,6 +258,15 @@ pub(crate) struct ToOpen<'a> {
     pub(crate) options: &'a OpenOptions,
 }
 
+/// A format whose models have no parts of which one could be the model.
+#[allow(dead_code, reason = "with no format switched on nothing is opened")]
+pub(crate) fn without_roots(format: Format, name: &str) -> AnyError {
+    let why = format!(
+        "it is {format}, which has no part to take as the model; only single files of pytorch have (root)"
+    );
+    AnyError::Open { path: name.to_owned(), source: io::Error::new(io::ErrorKind::Unsupported, why) }
+}
+
 /// A format that this build does not read.
 #[allow(dead_code, reason = "with all formats switched on there is none")]
 pub(crate) fn not_enabled(format: Format, name: &str) -> AnyError {
@@ -269,6 +278,11 @@ pub(crate) fn not_enabled(format: Format, name: &str) -> AnyError {
 pub(crate) fn own_options<I: FileIndex>(options: &OpenOptions) -> modelfmt_core::OpenOptions<I> {
     let limits = options.limits.clone().unwrap_or_else(I::default_limits);
     let own = OpenSettings::new(limits).ignore_checksum(options.ignore_checksum);
+    // Only PyTorch's reader takes it; with other formats, a model with a root is not opened.
+    #[cfg(feature = "pytorch")]
+    if let Some(root) = &options.root {
+        return own.with_extension(std::sync::Arc::new(modelfmt_pytorch::Root(root.clone()))).into();
+    }
     #[cfg(feature = "seal")]
     if let Some(access) = options.demanded() {
         return own.with_extension(access).into();

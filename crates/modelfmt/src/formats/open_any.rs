@@ -125,6 +125,9 @@ impl<F: FetchFiles> OpenAny<F> {
         name: &str,
         options: &OpenOptions,
     ) -> Result<Self, AnyError> {
+        if options.root.is_some() && format != Format::Pytorch {
+            return Err(super::entry::without_roots(format, name));
+        }
         #[cfg(feature = "gguf")]
         if format == Format::Gguf {
             return Self::open_gguf(file, files, name, options).await;

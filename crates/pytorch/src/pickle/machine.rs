@@ -331,7 +331,7 @@ impl<'a> Machine<'a> {
                 self.number(opcode)?;
             }
             b'S' | b'T' | b'U' | b'V' | b'X' | 0x8c | 0x8d | b'B' | b'C' | 0x8e | 0x96 => {
-                self.texts(opcode)?
+                self.texts(opcode)?;
             }
             b']'
             | b'a'
