@@ -128,15 +128,17 @@ impl Arrays {
         Limits::check("the number of tensors", count, self.limits.tensors)?;
         Limits::check("the length of a name", name.len() as u64, self.limits.name_len)?;
         Limits::check("the rank of a tensor", dims.len() as u64, self.limits.rank)?;
+        if let Some(strides) = strides.filter(|strides| strides.len() != dims.len()) {
+            let fault = Fault::Strides { dims: dims.len(), strides: strides.len() };
+            return Err(malformed(part(), record.at, fault));
+        }
         let strides = strides.filter(|strides| !strided::is_contiguous(dims, strides));
         let elements = match strides {
-            Some(strides) if strides.len() != dims.len() => {
-                let fault = Fault::Strides { dims: dims.len(), strides: strides.len() };
-                return Err(malformed(part(), record.at, fault));
-            }
             Some(strides) => strided::span(dims, strides),
             None => dims.iter().try_fold(1_u64, |product, &dim| product.checked_mul(dim)),
         };
+        // An array without elements may be said to begin anywhere; PyTorch does where a slice is empty.
+        let start = if elements == Some(0) { start.min(record.len) } else { start };
         let size = dtype.size().map_or(1, u64::from);
         let need = elements.and_then(|elements| elements.checked_mul(size)?.checked_add(start));
         if need.is_none_or(|need| need > record.len) {

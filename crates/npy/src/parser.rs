@@ -160,7 +160,8 @@ impl Members {
     /// Takes the bytes from the start of the needed range on.
     fn feed(&mut self, bytes: &[u8]) -> Result<()> {
         let Some(range) = self.need() else { return Ok(()) };
-        let end = range.start.saturating_add(bytes.len() as u64);
+        // What is behind the range is not looked at: damage there is found when it is read, whatever gives the bytes.
+        let end = range.end.min(range.start.saturating_add(bytes.len() as u64));
         while let Some(&number) = self.left.last() {
             let header = self.directory.header_range(number);
             if header.start < range.start || header.end > end {

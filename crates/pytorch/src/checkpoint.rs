@@ -88,6 +88,7 @@ pub(crate) fn read(
         path: String::new(),
         name_bytes: (0, most),
         entries: 0,
+        is_cut: false,
         visits: 0,
         most_visits: (pickle.len as u64).saturating_mul(16).saturating_add(1 << 16),
     };
@@ -110,7 +111,7 @@ pub(crate) fn named(values: &Values<'_>) -> Vec<Named> {
     values.globals.iter().map(of).collect()
 }
 
-/// For each value, whether a storage is in it. Without recursion: values nest as deep as the pickle is long.
+/// For each value, whether a storage is in it, or a call that would make a tensor. Without recursion: values nest as deep as the pickle is long.
 fn holds(values: &Values<'_>, root: Id) -> Vec<bool> {
     #[derive(Clone, Copy, PartialEq, Eq)]
     enum Seen {
@@ -138,7 +139,12 @@ fn holds(values: &Values<'_>, root: Id) -> Vec<bool> {
             Seen::Open => {
                 *state = Seen::Done;
                 stack.pop();
-                let mut is_held = matches!(values.node(id), Node::Persistent(_));
+                let rebuilds = |call: &Call| {
+                    let known = values.global(call.callee).and_then(|global| global.known);
+                    matches!(known, Some(Known::Rebuild(_)))
+                };
+                let mut is_held =
+                    matches!(values.node(id), Node::Persistent(_)) || values.call(id).is_some_and(rebuilds);
                 values.each_inside(id, |inner| is_held |= holds.get(inner as usize) == Some(&true));
                 holds.get_mut(id as usize).into_iter().for_each(|held| *held = is_held);
             }
@@ -161,6 +167,8 @@ struct Walk<'a> {
     name_bytes: (u64, u64),
     /// Values of metadata so far.
     entries: u64,
+    /// Whether some of them were left out for a limit.
+    is_cut: bool,
     /// Values that were looked at: a list that is shared is looked at each time.
     visits: u64,
     most_visits: u64,
@@ -378,6 +386,14 @@ impl Walk<'_> {
     fn value(&mut self, id: Id, depth: u64) -> Option<Value> {
         self.entries = self.entries.saturating_add(1);
         if self.entries > self.limits.entries || depth >= self.limits.depth {
+            if !std::mem::replace(&mut self.is_cut, true) {
+                let (entries, depth) = (self.limits.entries, self.limits.depth);
+                let text = format!(
+                    "{}: values beside tensors are left out, of which there are more than {entries}, or which nest more than {depth} levels deep",
+                    self.part
+                );
+                self.found.warnings.push(text);
+            }
             return None;
         }
         let values = self.values;

@@ -99,6 +99,14 @@ pub enum Fault {
         /// What the pickle says.
         stated: u64,
     },
+    /// The count before a storage of the older stream is not what the pickle says.
+    #[error("says {found} elements, but the pickle says {stated}")]
+    StorageCount {
+        /// What it says.
+        found: u64,
+        /// What the pickle says.
+        stated: u64,
+    },
     /// A storage is said twice, differently.
     #[error("is said twice with different types or sizes")]
     StorageDiffers,

@@ -7,7 +7,5 @@
 
 mod directory;
 mod end;
-#[cfg(test)]
-mod tests;
 
 pub use directory::{Directory, DirectoryParser, Member};

@@ -258,15 +258,6 @@ pub(crate) struct ToOpen<'a> {
     pub(crate) options: &'a OpenOptions,
 }
 
-/// A format whose models have no parts of which one could be the model.
-#[allow(dead_code, reason = "with no format switched on nothing is opened")]
-pub(crate) fn without_roots(format: Format, name: &str) -> AnyError {
-    let why = format!(
-        "it is {format}, which has no part to take as the model; only single files of pytorch have (root)"
-    );
-    AnyError::Open { path: name.to_owned(), source: io::Error::new(io::ErrorKind::Unsupported, why) }
-}
-
 /// A format that this build does not read.
 #[allow(dead_code, reason = "with all formats switched on there is none")]
 pub(crate) fn not_enabled(format: Format, name: &str) -> AnyError {

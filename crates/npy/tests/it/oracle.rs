@@ -1,5 +1,11 @@
 //! NumPy writes, we read: every type, order and version, stored and compressed.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "this is test code")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "this is test code"
+)]
 
 use std::fs;
 

@@ -99,7 +99,7 @@ impl Stream {
             c.record("storage", Some(storage as u64));
             let count = c.u64("number of elements")?;
             if count != stated {
-                let fault = Fault::StorageSize { found: count, stated };
+                let fault = Fault::StorageCount { found: count, stated };
                 return Err(Error::Malformed { part: c.part("number of elements"), at, fault });
             }
             storages.left.pop();

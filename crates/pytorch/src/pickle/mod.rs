@@ -4,8 +4,6 @@
 pub(crate) mod globals;
 mod machine;
 mod node;
-#[cfg(test)]
-mod tests;
 
 pub(crate) use self::machine::{Pickle, Stop, run};
 pub(crate) use self::node::{Call, Global, Id, Node, Values};

@@ -11,6 +11,7 @@ mod compare;
 mod gguf;
 mod mag;
 mod msgpack;
+mod npy;
 mod oinf;
 pub mod outboard;
 mod safetensors;
@@ -47,7 +48,7 @@ pub struct Tensor {
     pub bytes: Option<Vec<u8>>,
 }
 
-/// Reads a file of the format `aero`, `apr`, `apr2` (APR1 too), `gguf`, `mag`, `oinf` or `safetensors`. `None` if it cannot be read.
+/// Reads a file of the format `aero`, `apr`, `apr2` (APR1 too), `gguf`, `mag`, `npy` (npz too), `oinf` or `safetensors`. `None` if it cannot be read.
 ///
 /// # Panics
 /// If there is no reference for the format.
@@ -59,6 +60,7 @@ pub fn read(format: &str, file: &[u8]) -> Option<Model> {
         "apr2" => apr2::read(file),
         "gguf" => gguf::read(file),
         "mag" => mag::read(file),
+        "npy" => npy::read(file),
         "oinf" => oinf::read(file),
         "safetensors" => safetensors::read(file),
         other => panic!("no reference for {other}"),
