@@ -362,6 +362,9 @@ impl Array<'_> {
 
     /// The bytes of the file that are read for all of its values.
     fn stored(&self) -> Range<u64> {
+        if self.info.nbytes == 0 {
+            return self.record.at..self.record.at;
+        }
         if self.record.method == Method::Deflated {
             return self.record.range();
         }

@@ -52,6 +52,9 @@ fn probe_at(path: &Path, source: BoxSource) -> io::Result<Probe> {
             ..Probe::default()
         });
     }
+    if let Some(format) = Format::of_archive(&first, &source)? {
+        return Ok(Probe { format: Some(format), ..Probe::default() });
+    }
     let is_json = first.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
     if is_json && source.len() <= MAX_INDEX_JSON {
         return Ok(index(InOrder::new(&source)));

@@ -117,13 +117,18 @@ impl Format {
         if let Some(format) = Self::from_first_bytes(&first, source.len()) {
             return Ok(Some(format));
         }
-        if let Some(told) = now_or_never(super::zip::told(&first, source)).transpose()?.flatten() {
+        if let Some(told) = Self::of_archive(&first, source)? {
             return Ok(Some(told));
         }
         if !may_be_index(&first, source.len()) {
             return Ok(None);
         }
         super::index::told(source)
+    }
+
+    /// The format of a zip archive, by the names in its directory.
+    pub(crate) fn of_archive(first: &[u8], source: &(impl Source + ?Sized)) -> io::Result<Option<Self>> {
+        Ok(now_or_never(super::zip::told(first, source)).transpose()?.flatten())
     }
 
     /// As [`detect`](Self::detect), for a source that has to be waited for. What may be the index of a set, and is not longer
@@ -151,7 +156,7 @@ fn may_be_index(first: &[u8], len: u64) -> bool {
 }
 
 /// The first bytes that [`Format::from_first_bytes`] looks at.
-pub const PROBE_LEN: u64 = 256;
+pub const PROBE_LEN: u64 = 20;
 
 /// No index JSON of a set is longer than this.
 pub(crate) const MAX_INDEX_JSON: u64 = 1 << 30;

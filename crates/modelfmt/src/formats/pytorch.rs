@@ -98,5 +98,7 @@ fn is_checkpoint(first: &[u8]) -> bool {
         [0x80, 0..=5, rest @ ..] => rest,
         rest => rest,
     };
-    rest.starts_with(MAGIC) || rest.starts_with(MAGIC_AS_TEXT)
+    // Of some protocols, the first bytes that are looked at end in it.
+    let begins = |magic: &[u8]| rest.starts_with(magic) || (rest.len() >= 8 && magic.starts_with(rest));
+    begins(MAGIC) || begins(MAGIC_AS_TEXT)
 }

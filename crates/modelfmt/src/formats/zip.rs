@@ -44,9 +44,13 @@ pub(super) async fn told(first: &[u8], source: &(impl Fetch + ?Sized)) -> io::Re
     })
 }
 
-/// Without a format that is an archive there is nothing to tell.
+/// A build that reads neither knows them by their first member, to say so.
 #[cfg(not(any(feature = "numpy", feature = "pytorch")))]
-#[allow(clippy::unused_async, reason = "it is waited for as the other")]
-pub(super) async fn told(_: &[u8], _: &(impl Fetch + ?Sized)) -> io::Result<Option<Format>> {
-    Ok(None)
+pub(super) async fn told(first: &[u8], source: &(impl Fetch + ?Sized)) -> io::Result<Option<Format>> {
+    const NAMED: u64 = 96;
+    if !first.starts_with(b"PK\x03\x04") {
+        return Ok(None);
+    }
+    let (len, longer) = (source.size(), source.fetch(0..source.size().min(NAMED)).await?);
+    Ok(Format::from_first_bytes(&longer, len))
 }

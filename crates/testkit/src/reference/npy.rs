@@ -8,10 +8,9 @@ use crate::patch::crc32;
 pub(super) fn read(file: &[u8]) -> Option<Model> {
     let (mut tensors, mut checksums_hold) = (Vec::new(), true);
     if file.starts_with(b"PK") {
-        for Member { name, content, crc } in members(file)? {
+        for Member { name, content, is_whole, crc } in members(file)? {
             let Some(array) = name.strip_suffix(".npy") else { continue };
-            let content = content?;
-            checksums_hold &= crc32(&content) == crc;
+            checksums_hold &= is_whole && crc32(&content) == crc;
             tensors.extend(array_of(array, &content)?);
         }
     } else {
@@ -22,7 +21,9 @@ pub(super) fn read(file: &[u8]) -> Option<Model> {
 
 struct Member {
     name: String,
-    content: Option<Vec<u8>>,
+    /// As far as it decompresses.
+    content: Vec<u8>,
+    is_whole: bool,
     crc: u32,
 }
 
@@ -58,16 +59,21 @@ fn members(file: &[u8]) -> Option<Vec<Member>> {
         }
         let mut wide = |short: u32| if short == u32::MAX { long.u64() } else { Some(short.into()) };
         let (len, stored, header) = (wide(len)?, wide(stored)?, wide(header)?);
+        if !name.ends_with(".npy") {
+            return Some(Member { name, content: Vec::new(), is_whole: true, crc });
+        }
         let mut lens = Input::new(file, header + 26);
         let before = 30 + u64::from(lens.u16()?) + u64::from(lens.u16()?);
         let bytes = part(file, header + before, stored)?;
-        let content = match method {
-            0 => Some(bytes.to_vec()),
-            _ => miniz_oxide::inflate::decompress_to_vec(bytes)
-                .ok()
-                .filter(|content| content.len() as u64 == len),
+        let (content, decodes) = match method {
+            0 => (bytes.to_vec(), true),
+            _ => match miniz_oxide::inflate::decompress_to_vec(bytes) {
+                Ok(content) => (content, true),
+                Err(error) => (error.output, false),
+            },
         };
-        Some(Member { name, content, crc })
+        let is_whole = decodes && content.len() as u64 == len;
+        Some(Member { name, content, is_whole, crc })
     })
 }
 
@@ -77,7 +83,7 @@ fn array_of(name: &str, file: &[u8]) -> Option<Option<Tensor>> {
     let major = input.u8()?;
     input.u8()?;
     let len = if major == 1 { u64::from(input.u16()?) } else { u64::from(input.u32()?) };
-    let text = input.text(len)?;
+    let text = String::from_utf8_lossy(input.bytes(len)?).into_owned();
     let value = |key: &str| {
         let at = ["'", "\""].iter().find_map(|quote| text.find(&format!("{quote}{key}{quote}")))?;
         text[at..].split_once(':').map(|(_, rest)| rest.trim_start())
@@ -116,7 +122,9 @@ fn array_of(name: &str, file: &[u8]) -> Option<Option<Tensor>> {
         inner.split(',').map(|dim| dim.trim().trim_end_matches('L').trim()).filter(|dim| !dim.is_empty());
     let shape: Vec<u64> = dims.map(|dim| dim.parse().ok()).collect::<Option<_>>()?;
     let total = nbytes(&shape, 1, *size)?;
-    let values = part(file, input.at, total)?;
+    let named =
+        |bytes| Tensor { name: name.to_owned(), dtype: (*dtype).to_owned(), shape: shape.clone(), bytes };
+    let Some(values) = part(file, input.at, total) else { return Some(Some(named(None))) };
     let size = usize::try_from(*size).ok()?;
     let mut bytes = Vec::with_capacity(values.len());
     for position in 0..values.len() / size {
@@ -145,5 +153,5 @@ fn array_of(name: &str, file: &[u8]) -> Option<Option<Tensor>> {
             bytes.extend(chunk);
         }
     }
-    Some(Some(Tensor { name: name.to_owned(), dtype: (*dtype).to_owned(), shape, bytes: Some(bytes) }))
+    Some(Some(named(Some(bytes))))
 }
