@@ -211,12 +211,13 @@ mod tests {
             let len = u8::try_from(name.len()).unwrap();
             [b"PK\x03\x04", &[0; 22][..], &[len, 0, 0, 0], name.as_bytes()].concat()
         };
-        assert_eq!(detect(&zip("arr_0.npy")), Some(Format::Npz));
+        let first = |bytes: &[u8]| Format::from_first_bytes(bytes, 1 << 20);
+        assert_eq!(first(&zip("arr_0.npy")), Some(Format::Npz));
         for name in ["archive/data.pkl", "m/byteorder", "x/data/0", "model/code/__torch__.py"] {
-            assert_eq!(detect(&zip(name)), Some(Format::Pytorch), "{name}");
+            assert_eq!(first(&zip(name)), Some(Format::Pytorch), "{name}");
         }
         for name in ["word/document.xml", "metadata.json", "data.pkl", ""] {
-            assert_eq!(detect(&zip(name)), None, "{name}");
+            assert_eq!(first(&zip(name)), None, "{name}");
         }
         let magic = b"\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.";
         assert_eq!(detect(&[b"\x80\x02", &magic[..]].concat()), Some(Format::Pytorch));

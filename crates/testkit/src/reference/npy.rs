@@ -67,14 +67,30 @@ fn members(file: &[u8]) -> Option<Vec<Member>> {
         let bytes = part(file, header + before, stored)?;
         let (content, decodes) = match method {
             0 => (bytes.to_vec(), true),
-            _ => match miniz_oxide::inflate::decompress_to_vec(bytes) {
-                Ok(content) => (content, true),
-                Err(error) => (error.output, false),
-            },
+            _ => inflated(bytes),
         };
         let is_whole = decodes && content.len() as u64 == len;
         Some(Member { name, content, is_whole, crc })
     })
+}
+
+/// What a deflate stream makes, as far as it decodes, and whether it ends. A window is taken, as readers of streams do: with one, a reference before the first
+/// byte is no error.
+fn inflated(stream: &[u8]) -> (Vec<u8>, bool) {
+    use miniz_oxide::inflate::stream::{InflateState, inflate};
+    use miniz_oxide::{DataFormat, MZFlush, MZStatus};
+    let mut state = InflateState::new_boxed(DataFormat::Raw);
+    let (mut rest, mut out, mut buffer) = (stream, Vec::new(), vec![0; 1 << 10]);
+    loop {
+        let result = inflate(&mut state, rest, &mut buffer, MZFlush::None);
+        out.extend(&buffer[..result.bytes_written]);
+        rest = &rest[result.bytes_consumed..];
+        match result.status {
+            Ok(MZStatus::StreamEnd) => return (out, true),
+            Ok(_) if result.bytes_written + result.bytes_consumed > 0 => {}
+            _ => return (out, false),
+        }
+    }
 }
 
 /// An array; none if its type is no number.
