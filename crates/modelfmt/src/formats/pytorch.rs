@@ -10,7 +10,7 @@ pub(super) static PYTORCH: Entry = Entry {
     name: "pytorch",
     feature: "pytorch",
     tells: Tells::Header(is_checkpoint),
-    ending: Some(".pt"),
+    ending: None,
     sharded: None,
     is_set: false,
     versions: &[],
