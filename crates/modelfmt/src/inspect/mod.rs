@@ -232,7 +232,7 @@ impl Serialize for Inspection<'_> {
             map.serialize_entry("tensors", &Tensors(self))?;
             map.serialize_entry("details", &self.details)?;
         }
-        let notes = self.model.warnings();
+        let notes: Vec<String> = self.model.warnings().into_iter().chain(self.model.notes()).collect();
         if !notes.is_empty() {
             map.serialize_entry("notes", &notes)?;
         }

@@ -523,6 +523,16 @@ impl Model {
         self.container().warnings()
     }
 
+    /// What may be of use to know about the model, such as that several parts of a checkpoint hold tensors: see [`OpenOptions::root`].
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        #[cfg(feature = "pytorch")]
+        if let Some(reader) = self.as_pytorch() {
+            return reader.index().notes().to_vec();
+        }
+        Vec::new()
+    }
+
     /// The tensor at a position. If a set cannot describe it, the error says which file is missing or broken.
     pub(crate) fn info(&self, position: usize) -> Result<TensorInfo<'_>> {
         if let Some(info) = self.container().info(position) {
