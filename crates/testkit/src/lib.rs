@@ -25,5 +25,5 @@ pub use oracle::{apr, bao, ggml_library, ggml_rewrites, llama_types, python, pyt
 pub use patch::{crc32, crc32c, patched};
 pub use slow::{SlowFiles, SlowSource, block_on, error_text, report_lines, wait};
 pub use sources::{CountingSource, FaultySource};
-pub use steps::{Fed, Step, Steps};
+pub use steps::{Step, SteppedSource, Steps};
 pub use workspace::{golden_files, testdata};

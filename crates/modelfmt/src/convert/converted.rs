@@ -9,7 +9,7 @@ use super::output::WrittenFile;
 use super::values::lost::Clipped;
 use super::warnings::Warning;
 use crate::formats::Format;
-use crate::words::{Note, Words};
+use crate::wording::{Note, Words};
 
 /// The result of a conversion.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use modelfmt_core::author::Shortened;
 
 use crate::choice::Choice;
-use crate::words::{Own, Remedy, Words};
+use crate::wording::{FieldNames, Remedy, Words};
 
 /// Something in the source that the target cannot hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl Unsupported {
     /// What it is, with its name: `tensor "w"`.
     #[must_use]
     pub fn what(&self) -> String {
-        self.what_in(&Own)
+        self.what_in(&FieldNames)
     }
 
     fn what_in(&self, words: &dyn Words) -> String {
@@ -106,7 +106,7 @@ impl Unsupported {
 
 impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.in_words(&Own))
+        f.write_str(&self.in_words(&FieldNames))
     }
 }
 
@@ -135,7 +135,7 @@ impl<'a> UnsupportedGroup<'a> {
     /// The group in a line, for items that were dropped: nothing is left to resolve.
     #[must_use]
     pub fn without_remedy(&self) -> String {
-        self.line(&Own, |_| String::new())
+        self.line(&FieldNames, |_| String::new())
     }
 
     fn line(&self, words: &dyn Words, help: impl Fn(&Unsupported) -> String) -> String {
@@ -153,7 +153,7 @@ impl<'a> UnsupportedGroup<'a> {
 
 impl fmt::Display for UnsupportedGroup<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.in_words(&Own))
+        f.write_str(&self.in_words(&FieldNames))
     }
 }
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use modelfmt_core::DType;
 use modelfmt_core::value::Object;
-use modelfmt_core::write::Overwrite;
+use modelfmt_write::Overwrite;
 
 use super::rules::TypeRule;
 use super::tensors::rename::RenameRule;

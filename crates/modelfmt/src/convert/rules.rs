@@ -8,7 +8,7 @@ use modelfmt_core::{DType, UnknownDType};
 use crate::choice::Choice;
 use crate::parse::ParseError;
 use crate::presets::{PRESETS, Preset};
-use crate::words::{Own, Remedy, Words};
+use crate::wording::{FieldNames, Remedy, Words};
 
 /// A rule of [`ConvertOptions::rules`](super::ConvertOptions::rules): what becomes of the type of the tensors that it matches.
 ///
@@ -198,7 +198,7 @@ fn split(text: &str) -> (Option<String>, &str) {
 
 impl fmt::Display for TypeRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.in_words(&Own))
+        f.write_str(&self.in_words(&FieldNames))
     }
 }
 

@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::formats::capabilities::holds_every_value;
 use crate::model::Model;
 use crate::quant::Quant;
-use crate::words::{Note, Remedy};
+use crate::wording::{Note, Remedy};
 
 /// What becomes of a tensor that is written by itself.
 pub(crate) struct Single {

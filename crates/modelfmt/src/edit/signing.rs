@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use modelfmt_core::edit::{FileChange, NewFile, Preview};
 use modelfmt_core::source::{BoxSource, folder_of};
 use modelfmt_core::{Execution, Limits};
+use modelfmt_write::edit::{FileChange, NewFile, Preview};
 
 use super::fault::{failed, opened};
 use super::{EditMethod, EditOptions, Target};
@@ -18,7 +18,7 @@ use crate::formats::Format;
 use crate::model::Model;
 use crate::open::OpenOptions;
 use crate::seal::signers::{Signers, Stated, expect_intact};
-use crate::words::Note;
+use crate::wording::Note;
 
 /// Who signs the changed file. The module `unsigned` has the same functions for builds without signatures.
 #[derive(Clone, Debug)]

@@ -7,13 +7,13 @@ use modelfmt_core::DType::{
 
 use super::Format;
 use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
-use super::entry::{Entry, Tells, Version, driver};
+use super::entry::{Detection, Entry, Version, driver};
 use crate::choice::Choice;
 
 pub(super) static OINF: Entry = Entry {
     name: "oinf",
     feature: "oinf",
-    tells: Tells::Magic(b"OINF\0"),
+    detection: Detection::Magic(b"OINF\0"),
     ending: Some(".oinf"),
     sharded: None,
     is_set: false,
@@ -62,11 +62,11 @@ const ALL_NUMBERS: &[DType] = &[
 
 #[cfg(feature = "oinf")]
 mod on {
-    use modelfmt_core::edit::NewFile;
     use modelfmt_core::source::BoxSource;
     use modelfmt_core::value::{Object, Value};
-    use modelfmt_core::write::{Sink, TensorData};
     use modelfmt_core::{AnyError, Execution, Part};
+    use modelfmt_write::edit::NewFile;
+    use modelfmt_write::{Sink, TensorData};
     use oinf::ReaderExt as _;
     use oinf::{MetaValue, Metadata, Plan, Scheme, Version, WriteOptions};
 

@@ -1,7 +1,7 @@
 //! Pins: hashes that say what a file must be, from a source that the caller trusts.
 
+mod of_model;
 pub(crate) mod open;
-mod stated;
 
 use std::fmt;
 use std::str::FromStr;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use modelfmt_core::Execution;
-use modelfmt_core::edit::NewFile;
+use modelfmt_write::edit::NewFile;
 
 use super::opened::{Opened, Resealed};
 use super::set;
@@ -53,7 +53,7 @@ pub fn sign(
 /// to shut somebody out, write the model into a new file.
 ///
 /// # Errors
-/// As [`sign`].
+/// If the file cannot be opened with the keys, or not be written; if the options ask for what cannot be.
 pub fn rekey(path: impl AsRef<Path>, to: &SealOptions, options: &OpenOptions) -> Result<Resealed> {
     let opened = Opened::new(path.as_ref(), options)?;
     if opened.model.format() == Format::Apr2Sharded {
@@ -73,9 +73,9 @@ fn write(model: Opened, new: Result<NewFile, EditError>) -> Result<Resealed> {
     let method = method.map_err(|source| Error::Open { path: path.clone(), source })?;
     let mut changed_nbytes = 0;
     if method != EditMethod::Unchanged {
-        let changed = modelfmt_core::edit::patch(&path, &new, &version);
+        let changed = modelfmt_write::edit::patch(&path, &new, &version);
         changed_nbytes = changed.map_err(|source| unchanged(&path, source))?;
-        notes.extend(crate::stale::beside(&path));
+        notes.extend(crate::stale_sidecars::beside(&path));
     }
     Ok(Resealed { path, method, changed_nbytes, notes })
 }

@@ -10,7 +10,7 @@ use crate::edit::fault::version;
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::open::OpenOptions;
-use crate::words::Note;
+use crate::wording::Note;
 
 /// What was changed.
 #[derive(Clone, Debug, PartialEq, Eq)]

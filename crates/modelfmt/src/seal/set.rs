@@ -1,8 +1,8 @@
 //! Sets: every shard changes, and the manifest with them; all of them or none.
 
 use modelfmt_core::Execution;
-use modelfmt_core::edit::{FileChange, NewFile, change_several};
 use modelfmt_core::source::{BoxSource, FileVersion, folder_of};
+use modelfmt_write::edit::{FileChange, NewFile, change_several};
 
 use super::opened::{Opened, Resealed};
 use super::signers::{Signers, Stated, expect_intact};
@@ -70,7 +70,7 @@ fn change<T>(
     let changed_nbytes =
         change_several(&path, &changes, &|_| true).map_err(|source| unchanged(&path, source))?;
     for path in names.iter().map(|name| folder.join(name)).chain([path.clone()]) {
-        notes.extend(crate::stale::beside(&path));
+        notes.extend(crate::stale_sidecars::beside(&path));
     }
     notes.dedup();
     Ok(Resealed { path, method: EditMethod::InPlace, changed_nbytes, notes })

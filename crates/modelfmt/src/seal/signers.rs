@@ -1,8 +1,8 @@
 //! Keys that sign what is about to be written.
 
-use modelfmt_core::edit::{NewFile, Preview};
 use modelfmt_core::source::BoxSource;
 use modelfmt_core::{Execution, Part, VerifyLevel};
+use modelfmt_write::edit::{NewFile, Preview};
 
 use crate::apr2::seal::{SealOptions, SigningKey};
 use crate::apr2::{EditError, SealFault, SetIndex, WriteError};

@@ -2,11 +2,6 @@
 
 /// The crate, the module that should not need the other, the other, and what it needs of it.
 pub(super) const KNOWN: &[(&str, &str, &str, &str)] = &[
-    ("crates/aero", "options", "set", "how many shards a part has by default"),
-    ("crates/keys", "error", "key_type", "errors name types of keys, whose own functions fail with them"),
-    ("crates/keys", "file", "private", "reads private keys, which have a method that calls it"),
-    ("crates/mag", "checksum", "v1", "the record that it is over"),
-    ("crates/mag", "metadata", "v1", "numbers as they are in a file"),
     ("crates/modelfmt", "convert::options", "convert::tensors", "the rule for names"),
     (
         "crates/modelfmt",
@@ -22,7 +17,4 @@ pub(super) const KNOWN: &[(&str, &str, &str, &str)] = &[
     ("crates/modelfmt", "pin", "formats", "detects the format of what is pinned"),
     ("crates/modelfmt", "pin", "model", "the pins that an open model states"),
     ("crates/modelfmt-cli", "secrets", "args", "the options that name files of secrets, which call it"),
-    ("crates/modelfmt-core", "claims", "container", "checks claims over any container"),
-    ("crates/modelfmt-core", "error", "plan", "the error of a slice"),
-    ("crates/modelfmt-core", "plan", "container", "plans over any container"),
 ];

@@ -1,14 +1,14 @@
 //! The metadata of the target, made from the metadata of the source.
 
-mod asked;
-mod bare;
 #[cfg(not(target_arch = "wasm32"))]
 pub(super) mod config;
 mod file_type;
-pub(crate) mod flat;
+pub(crate) mod flattened;
 pub(crate) mod mapped;
 pub(super) mod names;
+mod non_finite;
 mod plain;
+mod required;
 pub(crate) mod reserved;
 mod several;
 pub(super) mod source;
@@ -27,10 +27,10 @@ use crate::choice::Choice;
 use crate::formats::Format;
 use crate::formats::capabilities::{Capabilities, Metadata as Kind};
 use crate::quant::Quant;
-use crate::words::Remedy;
-use asked::Asked;
+use crate::wording::Remedy;
 use mapped::Metadata;
 use names::{AERO_KEYS, APR2_KEYS, BESIDE, NOT_COVERED, SILENT, family, is_filler, is_same_family};
+use required::RequiredKeys;
 use reserved::{Changes, Hints, KEY, Reserved};
 use source::Content;
 
@@ -59,7 +59,9 @@ impl Mapper<'_> {
         if source == Format::Mag {
             let is_bare = |(_, value): &(&str, &Value)| !value.is_json();
             notes.extend(
-                keys.iter().filter(is_bare).map(|(key, _)| format!("metadata key {key:?}: {}", bare::NOTE)),
+                keys.iter()
+                    .filter(is_bare)
+                    .map(|(key, _)| format!("metadata key {key:?}: {}", non_finite::NOTE)),
             );
         }
         let reserved = reserved.unwrap_or_else(|| Reserved::new(source));
@@ -67,7 +69,7 @@ impl Mapper<'_> {
         notes.extend(left_out(&gone, &keys, stem));
         let typed = typed_names(&reserved);
         let silent = if content.is_config_ignored { NOT_COVERED } else { SILENT };
-        let asked = Asked { source, said, config, silent, typed, options: self.options, stem };
+        let asked = RequiredKeys { source, said, config, silent, typed, options: self.options, stem };
         let mut changes = asked.fill(self.target.format, &mut keys, &mut notes);
         for (key, value) in self.options.metadata.iter().flatten() {
             keys.insert(key, value.clone());
@@ -80,7 +82,7 @@ impl Mapper<'_> {
         reserved.shapes.clone_from(&tensors.scalars);
         reserved.quants.clone_from(&tensors.quants);
         reserved.order.clone_from(&tensors.order);
-        reserved.floats = bare::places(&keys);
+        reserved.floats = non_finite::places(&keys);
         self.set_aside(&mut keys, &mut reserved, content.is_turned, &mut notes);
         let (architecture, is_from_config) = asked.architecture(&keys);
         let (name, named_by) = asked.name();

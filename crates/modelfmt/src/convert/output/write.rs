@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use modelfmt_core::value::Value;
-use modelfmt_core::write::{AnyWriteError, NewFiles, Sink, TensorData};
 use modelfmt_core::{AnyError, Execution};
+use modelfmt_write::{AnyWriteError, NewFiles, Sink, TensorData};
 
 use crate::choice::Choice;
 use crate::convert::Conversion;

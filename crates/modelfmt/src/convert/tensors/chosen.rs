@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use modelfmt_core::write::TensorSpec;
 use modelfmt_core::{Container, DType};
+use modelfmt_write::TensorSpec;
 
 use super::rename::Renamed;
 use crate::convert::options::Declared;

@@ -5,7 +5,7 @@ use crate::convert::options::ConvertOptions;
 use crate::error::{Error, Result};
 use crate::globs::Globs;
 use crate::model::Model;
-use crate::words::Note;
+use crate::wording::Note;
 
 /// The patterns of one option, and which of them have matched.
 struct Patterns<'a> {

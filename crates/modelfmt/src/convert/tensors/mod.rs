@@ -28,7 +28,7 @@ use crate::formats::Format;
 use crate::formats::capabilities::{Capabilities, Metadata, holds_every_value};
 use crate::model::Model;
 use crate::quant::Quant;
-use crate::words::{Note, Remedy};
+use crate::wording::{Note, Remedy};
 use chosen::{Item, Origin, Shape, Tensors};
 use filter::Filter;
 use rename::Renamed;

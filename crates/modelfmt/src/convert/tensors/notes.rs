@@ -7,7 +7,7 @@ use super::chosen::{Item, Origin};
 use crate::choice::Choice;
 use crate::convert::fit::Examples;
 use crate::convert::rules::TypeChange;
-use crate::words::Note;
+use crate::wording::Note;
 
 impl Chooser<'_> {
     /// What was chosen.

@@ -9,7 +9,7 @@ use crate::convert::fit::Unsupported;
 use crate::convert::rules::{Quantization, TypeChange};
 use crate::formats::capabilities::Capabilities;
 use crate::presets::Preset;
-use crate::words::Remedy;
+use crate::wording::Remedy;
 
 /// The presets that rules name, and the types that they give tensors.
 pub(super) struct Presets<'a> {

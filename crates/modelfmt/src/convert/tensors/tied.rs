@@ -9,7 +9,7 @@ use crate::convert::options::ConvertOptions;
 use crate::error::Result;
 use crate::formats::Format;
 use crate::model::Model;
-use crate::ties::{MAX_TIMES, Ties};
+use crate::tied_weights::{MAX_TIMES, Ties};
 
 /// The tensors of a conversion that share bytes with one before them.
 pub(crate) struct Tied {

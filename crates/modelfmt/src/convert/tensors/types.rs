@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::formats::capabilities::{Capabilities, holds_every_value};
 use crate::globs::Globs;
 use crate::model::Model;
-use crate::words::Remedy;
+use crate::wording::Remedy;
 
 /// A tensor as the rules see it: as it is in the source.
 #[derive(Clone, Copy)]

@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use ggml_quant::QuantError;
-use modelfmt_core::write::{BoxError, TensorData};
 use modelfmt_core::{DType, Execution, SmallType, TensorInfo};
+use modelfmt_write::{BoxError, TensorData};
 
 use super::tensors::chosen::{Item, Origin, Scales, Tensors};
 use crate::checked::Checked;
