@@ -62,7 +62,7 @@ mod on {
     use modelfmt_write::edit::NewFile;
     use modelfmt_write::{AnyNewFiles, Sink, TensorData};
 
-    use crate::convert::Unsupported;
+    use crate::unsupported::Unsupported;
     use crate::formats::Format;
     use crate::formats::capabilities::Capabilities;
     use crate::formats::change::{Change, EditFault, NewValue};
