@@ -5,10 +5,10 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use modelfmt::OpenOptions;
 use modelfmt::apr2::seal::{
     Access, Identity, Passphrase, RawKey, Recipient, SealOptions, SigningKey, VerifyingKey,
 };
-use modelfmt::OpenOptions;
 use modelfmt_keys::{PrivateKey, PublicKey};
 use zeroize::Zeroizing;
 

@@ -12,8 +12,8 @@ use modelfmt_core::{
 use modelfmt_write::{AnyWriteError, BoxError};
 
 use crate::choice::Choice;
-use crate::options::rules::TypeRule;
 use crate::formats::Format;
+use crate::options::rules::TypeRule;
 use crate::pin::Pin;
 use crate::unsupported::Unsupported;
 use crate::wording::{FieldNames, Remedy, Words, joined};

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use modelfmt::keys::PublicKey;
 use modelfmt::Pin;
+use modelfmt::keys::PublicKey;
 
 use super::RemoteArgs;
 use crate::failure::{Failure, Result};
