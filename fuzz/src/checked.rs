@@ -10,7 +10,7 @@ use modelfmt::{
     VerifyLevel, extract_to_sink,
 };
 use modelfmt_core::source::{BoxSource, MemoryFiles, shared_files};
-use modelfmt_core::write::{MemoryFile, MemoryFolder};
+use modelfmt_write::{MemoryFile, MemoryFolder};
 use testkit::CountingSource;
 
 use super::drill::{Depth, limits};

@@ -2,7 +2,7 @@
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use modelfmt::{ConvertOptions, Error, Execution, Format, Model, VerifyLevel, convert_to_sink, diff};
-use modelfmt_core::write::MemoryFile;
+use modelfmt_write::MemoryFile;
 
 use super::drill::{Depth, limits};
 use super::model::Model as Made;

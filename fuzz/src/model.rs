@@ -3,7 +3,7 @@
 use arbitrary::{Arbitrary, Result, Unstructured};
 use modelfmt_core::DType;
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::write::TensorSpec;
+use modelfmt_write::TensorSpec;
 
 /// Values are made, not taken from the input, so that small inputs make large models; but not larger than this.
 const MAX_NBYTES: u64 = 1 << 16;

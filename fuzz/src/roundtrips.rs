@@ -1,8 +1,8 @@
 //! Any model that a format can hold: what is written is sound, is read again, and is the same bytes each time.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
-use modelfmt_core::write::MemoryFolder;
 use modelfmt_core::{Container, DType, Execution, VerifyLevel};
+use modelfmt_write::MemoryFolder;
 use oinf::ReaderExt as _;
 
 use super::drill::Depth;

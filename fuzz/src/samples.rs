@@ -1,8 +1,8 @@
 //! One small file of each format, for tests that want one of each.
 
 use modelfmt_core::value::Object;
-use modelfmt_core::write::TensorSpec;
 use modelfmt_core::{DType, Execution};
+use modelfmt_write::TensorSpec;
 
 use super::model::Model;
 use super::writers::Write;

@@ -5,8 +5,8 @@ use std::sync::{Arc, LazyLock};
 use arbitrary::{Result, Unstructured};
 use modelfmt_core::source::MemoryFiles;
 use modelfmt_core::value::Object;
-use modelfmt_core::write::{MemoryFolder, TensorSpec};
 use modelfmt_core::{Container, DType, Execution};
+use modelfmt_write::{MemoryFolder, TensorSpec};
 use testkit::peak;
 
 use super::drill::{Depth, drill, limits};

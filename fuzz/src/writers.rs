@@ -3,9 +3,9 @@
 use apr2::Compression;
 use mag::Checksum;
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::write::WriteError;
-use modelfmt_core::write::{MemoryFile, TensorSpec};
 use modelfmt_core::{DType, Execution};
+use modelfmt_write::WriteError;
+use modelfmt_write::{MemoryFile, TensorSpec};
 use oinf::{MetaValue, Quant};
 use testkit::mag::{Described, Snapshot};
 

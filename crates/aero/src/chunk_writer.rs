@@ -1,7 +1,7 @@
 //! Writes chunks, for callers that add their own: places, hashes and compresses them, and writes header and TOC.
 
-use modelfmt_core::write::Sink;
 use modelfmt_core::{Part, author::align_up};
+use modelfmt_write::Sink;
 
 use crate::compress;
 use crate::control::ControlHash;
@@ -251,7 +251,7 @@ impl Stored {
 ///
 /// ```
 /// use aero::{ChunkFlags, ChunkWriter, FourCC, NewChunk, Reader, ReaderExt as _};
-/// use modelfmt_core::write::MemoryFile;
+/// use modelfmt_write::MemoryFile;
 ///
 /// let chunks = vec![
 ///     NewChunk::new(FourCC::IHSH, "ihsh").with_flags(ChunkFlags::CHUNK_IS_OPTIONAL), // the writer fills it in

@@ -461,7 +461,7 @@ mod tests {
         let shard = Object::from_iter([("shard_id", Value::from(0u64))]);
         let shards: Value = [Value::from(shard)].into_iter().collect();
         let manifest = crate::msgpack::encode(&Object::from_iter([("shards", shards)])).unwrap();
-        let file = modelfmt_core::write::MemoryFile::new();
+        let file = modelfmt_write::MemoryFile::new();
         let mut writer = ChunkWriter::new(&file, [1; 16], (0..chunks).map(new).collect()).unwrap();
         for number in 0..chunks {
             writer.put(number, manifest.clone()).unwrap();

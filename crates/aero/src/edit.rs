@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use modelfmt_core::author::{align_up, now};
-use modelfmt_core::edit::{NewFile, Preview};
 use modelfmt_core::value::{Object, Value, json};
 use modelfmt_core::{CommonFault, Execution, Part, Source};
+use modelfmt_write::edit::{NewFile, Preview};
 
 use crate::chunk_writer::{DEFAULT_LEVEL, NewChunk, Stored};
 use crate::chunks::{Chunk, entry_at};

@@ -5,11 +5,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use modelfmt_core::value::{Object, json};
-use modelfmt_core::write::TensorSpec;
 use modelfmt_core::{
     CommonFault, DType, Part, TensorTable,
     author::{NewTensor, align_up},
 };
+use modelfmt_write::TensorSpec;
 
 use crate::chunk_writer::{DEFAULT_LEVEL, Layout, NewChunk, Stored};
 use crate::error::{Fault, WriteError};
@@ -19,7 +19,7 @@ use crate::options::{Extras, WriteOptions, unfit_metadata};
 use crate::origin::{SOURCE_FORMAT, is_from_gguf};
 use crate::pages::PageHashes;
 use crate::tidx::{NewEntry, put_head};
-use crate::ties::Ties;
+use crate::tied_tensors::Ties;
 use crate::wire::{ChunkFlags, FourCC, MAX_METADATA_ULEN, WEIGHT_ALIGNMENT, can_hold, code_of, shard_name};
 
 /// A file to write. Everything except the values and their hashes is known.

@@ -142,7 +142,7 @@
 //!
 //! ```
 //! use aero::modelfmt_core::value::Object;
-//! use aero::modelfmt_core::write::MemoryFile;
+//! use aero::write::MemoryFile;
 //! use aero::{DType, Plan, Reader, TensorSpec, Execution, WriteOptions};
 //!
 //! let metadata = Object::from_iter([("model_name", "tiny"), ("architecture", "demo")]);
@@ -170,7 +170,7 @@
 //! ```
 //! # #[cfg(feature = "set")] {
 //! use aero::modelfmt_core::value::Object;
-//! use aero::modelfmt_core::write::MemoryFolder;
+//! use aero::write::MemoryFolder;
 //! use aero::{DType, Execution, SetPlan, SetReader, TensorSpec, WriteOptions};
 //!
 //! let metadata = Object::from_iter([("model_name", "tiny"), ("architecture", "demo")]);
@@ -236,7 +236,7 @@ mod save;
 #[cfg(feature = "set")]
 mod set;
 mod tidx;
-mod ties;
+mod tied_tensors;
 mod verify;
 mod wire;
 mod writer;
@@ -264,11 +264,12 @@ pub use wire::{ChunkFlags, FourCC, can_hold};
 // What every format crate has of modelfmt-core.
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use modelfmt_core::Mmap;
-pub use modelfmt_core::write::{Overwrite, TensorData, TensorSpec};
 pub use modelfmt_core::{
     self, AlignedBuf, Bytes, Container, DType, Encoding, Execution, Limits, Location, Part, Report, Source,
-    Status, TensorInfo, TensorTable, TensorView, VerifyLevel, View, source, value, write,
+    Status, TensorInfo, TensorTable, TensorView, VerifyLevel, View, source, value,
 };
+pub use modelfmt_write as write;
+pub use modelfmt_write::{Overwrite, TensorData, TensorSpec};
 
 /// The README's example, compiled as a test.
 #[cfg(doctest)]

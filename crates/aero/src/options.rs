@@ -14,6 +14,10 @@ use crate::tidx::{EntryExtra, Pairs};
 /// The default cap of a shard.
 pub const DEFAULT_SHARD_SIZE: u64 = 2 << 30;
 
+/// The shards of a part of a set where nothing else is asked for.
+#[cfg(feature = "set")]
+const DEFAULT_SHARDS_PER_PART: u64 = 4;
+
 /// How a file is written.
 #[derive(Clone, Debug)]
 pub struct WriteOptions {
@@ -58,7 +62,7 @@ impl Default for WriteOptions {
             #[cfg(feature = "set")]
             part_size: None,
             #[cfg(feature = "set")]
-            shards_per_part: crate::set::DEFAULT_SHARDS_PER_PART,
+            shards_per_part: DEFAULT_SHARDS_PER_PART,
             reserve: 0,
             control_hash: false,
             page_hashes: None,

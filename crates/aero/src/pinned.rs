@@ -80,7 +80,8 @@ struct Region {
 /// ```
 ///
 /// # Errors
-/// As [`OpenOptions::open_source`]; if its head has another hash; [`Fault::Unpinnable`] if not all hangs on it.
+/// If it cannot be read, breaks a rule of the format, or exceeds a limit; if its head has another hash; [`Fault::Unpinnable`] if not all hangs
+/// on it.
 pub fn open_pinned<S: Source + Sync>(
     source: S,
     hash: [u8; 32],
@@ -102,7 +103,7 @@ pub fn open_pinned<S: Source + Sync>(
 /// [`open_pinned`] for an asynchronous source.
 ///
 /// # Errors
-/// As [`open_pinned`].
+/// If it cannot be read, breaks a rule of the format, or exceeds a limit; if its head has another hash, or not all hangs on it.
 pub async fn open_pinned_async<S: Fetch>(
     source: S,
     hash: [u8; 32],
@@ -120,7 +121,7 @@ impl HeadProof {
     /// Reads the head of a file, and checks it.
     ///
     /// # Errors
-    /// As [`open_pinned`].
+    /// If it cannot be read, breaks a rule of the format, or exceeds a limit; if its head has another hash, or not all hangs on it.
     pub async fn new<S: Fetch>(source: &S, hash: [u8; 32], limits: &Limits) -> Result<Self> {
         let file_len = source.size();
         // Nothing that the header says counts before the hash is right, except for how much there is to be hashed.

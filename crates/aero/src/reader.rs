@@ -33,7 +33,7 @@ impl Index {
     /// Parses the index from the bytes of a file, with the default options.
     ///
     /// # Errors
-    /// As [`OpenOptions::open_source`].
+    /// If it cannot be read, breaks a rule of the format, or exceeds a limit.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         Self::parse_bytes(bytes)
     }
@@ -161,7 +161,7 @@ pub trait ReaderExt {
     /// The content of the chunk at a position in TOC order.
     ///
     /// # Errors
-    /// As [`chunk`](Self::chunk).
+    /// If there is none at that position; if it cannot be read, decompressed, or is not what its checksum says.
     fn chunk_at(&self, position: usize) -> Result<Content<'_>>;
 
     /// The BLAKE3 of the file's bytes before its payloads: header, TOC and names, with the hashes of all chunks. `None` if
@@ -174,13 +174,13 @@ pub trait ReaderExt {
     /// The manifest (MMSG). `None` if the file has none.
     ///
     /// # Errors
-    /// As [`chunk`](Self::chunk); also if it does not decode.
+    /// If it cannot be read, decompressed or decoded, or is not what its checksum says.
     fn manifest(&self) -> Result<Option<Object>>;
 
     /// The page hashes of a shard; `None` if the file has none for it.
     ///
     /// # Errors
-    /// As [`chunk`](Self::chunk); [`Fault::Pages`] and others if they do not fit the shard.
+    /// If the chunk cannot be read, or is not what its checksum says; [`Fault::Pages`] and others if they do not fit the shard.
     fn page_hashes(&self, shard_id: u64) -> Result<Option<Arc<PageHashes>>>;
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use modelfmt_core::{
     Execution, Fetch, Part, Report, VerifyLevel,
-    author::{Dealt, PIECE, ScanError, ScanRange, finding, with_causes},
+    author::{PIECE, ScanError, ScanRange, SharedScan, finding, with_causes},
 };
 
 use crate::chunks::{Chunk, Expansion, entry_at};
@@ -383,7 +383,7 @@ impl<S: Fetch> Verifier<'_, S> {
         let pass = pass(chunk.length, tensors, pages.map(PageHashes::page_size));
         let range = chunk.offset..chunk.offset.saturating_add(chunk.length);
         let look = |at: u64, bytes: &[u8]| pass.hash(at.saturating_sub(chunk.offset), bytes);
-        let scan = Dealt(ScanRange::new(range, PIECE, look));
+        let scan = SharedScan(ScanRange::new(range, PIECE, look));
         match self.source.scan(&scan, work, |seen| pass.take(seen)).await {
             Ok(()) => self.compare(chunk, &shard, pages, &pass.into()),
             Err(error) => {

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use modelfmt_core::write::{FillError, Region, Segment, Sink, TensorData};
 use modelfmt_core::{Execution, Part, author::Extent};
+use modelfmt_write::{FillError, Region, Segment, Sink, TensorData};
 
 use crate::chunk_writer::{ChunkWriter, Stored};
 use crate::error::WriteError;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use modelfmt_core::author::{Crc, Cursor, align_up};
-use modelfmt_core::edit::NewFile;
 use modelfmt_core::value::json;
 use modelfmt_core::{CommonFault, Part, Source};
+use modelfmt_write::edit::NewFile;
 
 use crate::error::{EditError, Error, Fault, WriteError, unfit};
 use crate::index::Index;

@@ -1,11 +1,11 @@
 //! Plans a file from the descriptions of its tensors: every offset. Everything is checked, and nothing is written.
 
 use modelfmt_core::value::json;
-use modelfmt_core::write::{Segment, TensorSpec};
 use modelfmt_core::{
     CommonFault, DType, Part, TensorTable,
     author::{Extent, NewTensor, align_up},
 };
+use modelfmt_write::{Segment, TensorSpec};
 
 use crate::error::{Fault, WriteError, unfit};
 use crate::metadata::Metadata;

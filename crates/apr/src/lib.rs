@@ -109,7 +109,7 @@
 //! Values come from a list of byte slices, or from your own [`TensorData`]. The same input gives the same bytes, which aprender's tools read.
 //!
 //! ```
-//! use apr::modelfmt_core::write::MemoryFile;
+//! use apr::write::MemoryFile;
 //! use apr::{DType, Execution, Metadata, Plan, Reader, TensorSpec, WriteOptions};
 //!
 //! let metadata = Metadata::new("llama", [("hidden_size", 80)].into_iter().collect());
@@ -171,11 +171,12 @@ pub use wire::{Flags, Magic, dtypes};
 // What every format crate has of modelfmt-core.
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use modelfmt_core::Mmap;
-pub use modelfmt_core::write::{Overwrite, TensorData, TensorSpec};
 pub use modelfmt_core::{
     self, AlignedBuf, Bytes, Container, DType, Encoding, Execution, Limits, Location, Part, Report, Source,
-    Status, TensorInfo, TensorTable, TensorView, VerifyLevel, View, source, value, write,
+    Status, TensorInfo, TensorTable, TensorView, VerifyLevel, View, source, value,
 };
+pub use modelfmt_write as write;
+pub use modelfmt_write::{Overwrite, TensorData, TensorSpec};
 
 /// The README's example, compiled as a test.
 #[cfg(doctest)]

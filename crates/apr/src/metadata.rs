@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use modelfmt_core::author::parse_object;
 use modelfmt_core::value::{JsonObject, KeyError, Object, ParseOptions, Value};
 use modelfmt_core::{Limits, Part};
 
@@ -94,7 +95,7 @@ impl Metadata {
     pub(crate) fn parse(text: &[u8], at: u64, limits: &Limits) -> Result<Self> {
         let depth = u32::try_from(limits.depth).unwrap_or(u32::MAX);
         let options = ParseOptions::new().with_max_depth(depth).with_last_of_repeated();
-        Ok(Self(JsonObject::parse(text, at, options)?))
+        Ok(Self(parse_object(text, at, options)?))
     }
 
     /// All keys, in the order of the file.

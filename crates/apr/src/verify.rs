@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use modelfmt_core::{
     Execution, Fetch, Part, Report, VerifyLevel,
-    author::{Crc, Dealt, Extent, ScanRange, finding, overlaps, with_causes},
+    author::{Crc, Extent, ScanRange, SharedScan, finding, overlaps, with_causes},
 };
 
 use crate::claims;
@@ -150,7 +150,7 @@ async fn crc(
         seen = seen.then(crc);
         padding.extend(found);
     };
-    let scan = Dealt(ScanRange::new(0..index.sections().data.end(), PIECE, look));
+    let scan = SharedScan(ScanRange::new(0..index.sections().data.end(), PIECE, look));
     source.scan(&scan, work, take).await?;
     let Some(footer) = index.sections().footer else { return Ok(None) };
     let stated = claims::stated(footer, source).await?;

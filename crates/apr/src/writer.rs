@@ -1,10 +1,10 @@
 //! Streams a [`Plan`] into a sink.
 
-use modelfmt_core::write::{Region, Sink, TensorData};
 use modelfmt_core::{
     Execution, Part,
     author::{Crc, Extent},
 };
+use modelfmt_write::{Region, Sink, TensorData};
 
 use crate::error::{WriteError, unfit};
 use crate::layout::Plan;

@@ -14,9 +14,9 @@
 
 use std::collections::BTreeMap;
 
-use modelfmt_core::edit::NewFile;
 use modelfmt_core::value::Object;
 use modelfmt_core::{CommonFault, Limits, Source};
+use modelfmt_write::edit::NewFile;
 
 use crate::error::{EditError, Result};
 use crate::index::Index;
@@ -57,7 +57,7 @@ pub const fn sealing(index: &Index) -> Sealing {
 /// Reads the JSON text of a manifest. `also` sees it and the number of its shards, before it is known which tensor is in which.
 ///
 /// # Errors
-/// As [`SetIndex::parse`]; what `also` says.
+/// If the manifest breaks a rule or exceeds a limit; what `also` says.
 pub fn parse_manifest(
     text: &[u8],
     limits: &Limits,
@@ -78,7 +78,7 @@ pub fn add_tensor(set: &mut SetIndex, name: &str, shard: u32) -> Result<(), Comm
 /// end, and which CRC everything up to there has.
 ///
 /// # Errors
-/// As [`Index::edit`]; what `unsigned` says.
+/// If the format cannot hold the new metadata or names; what `unsigned` says.
 pub fn edit(
     index: &Index,
     source: &impl Source,
@@ -92,7 +92,7 @@ pub fn edit(
 /// What becomes of a signed file without its seal section. `unsigned` says where its tensors end, and which CRC everything up to there has.
 ///
 /// # Errors
-/// As [`Index::without_signatures`]; what `unsigned` says.
+/// If the file cannot be read; what `unsigned` says.
 pub fn without_signatures(
     index: &Index,
     source: &impl Source,

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
-use modelfmt_core::write::{Region, Segment, Sink, TensorData};
 use modelfmt_core::{
     AlignedBuf, Execution,
     author::{Crc, Extent, PIECE, align_up},
 };
+use modelfmt_write::{Region, Segment, Sink, TensorData};
 
 use crate::blocks::{BLOCK, BLOCK_HEADER};
 use crate::error::{WriteError, unfit};
@@ -347,7 +347,7 @@ fn read<'b>(
     Ok(buffer)
 }
 
-fn failed(plan: &Plan, piece: Piece, source: modelfmt_core::write::BoxError) -> WriteError {
+fn failed(plan: &Plan, piece: Piece, source: modelfmt_write::BoxError) -> WriteError {
     let name = plan.table.info(piece.tensor).map_or_else(String::new, |info| info.name.to_owned());
     WriteError::Data { name, source }
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use modelfmt_core::author::{Crc, Cursor, align_up};
-use modelfmt_core::edit::NewFile;
 use modelfmt_core::{CommonFault, Part, Source, TensorTable};
+use modelfmt_write::edit::NewFile;
 
 use crate::error::{EditError, Fault, WriteError, unfit};
 use crate::index::{Generation, Index};
@@ -72,7 +72,7 @@ impl Index {
     /// What becomes of a file that is signed without its seal section. The values, and their places in the data section, stay as they are.
     ///
     /// # Errors
-    /// As [`edit`](Self::edit).
+    /// If the file cannot be read, or is signed in a way that cannot be taken away.
     pub fn without_signatures(&self, source: &impl Source) -> Result<NewFile, EditError> {
         self.without_signatures_with(source, signed)
     }

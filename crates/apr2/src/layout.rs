@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use modelfmt_core::value::json;
-use modelfmt_core::write::TensorSpec;
 use modelfmt_core::{
     Part, TensorTable,
     author::{NewTensor, align_up},
 };
+use modelfmt_write::TensorSpec;
 
 use crate::error::{Fault, WriteError, unfit};
 use crate::metadata::{APR_VERSION, Metadata};

@@ -144,7 +144,7 @@
 //!
 //! ```
 //! # #[cfg(feature = "lz4")] {
-//! use apr2::modelfmt_core::write::MemoryFile;
+//! use apr2::write::MemoryFile;
 //! use apr2::{Compression, DType, Metadata, Plan, Reader, TensorSpec, Execution, WriteOptions};
 //!
 //! let metadata = Metadata::new("whisper", [("n_mels", 80)].into_iter().collect());
@@ -239,11 +239,12 @@ pub use wire::{Flags, can_hold};
 // What every format crate has of modelfmt-core.
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use modelfmt_core::Mmap;
-pub use modelfmt_core::write::{Overwrite, TensorData, TensorSpec};
 pub use modelfmt_core::{
     self, AlignedBuf, Bytes, Container, DType, Encoding, Execution, Limits, Location, Part, Report, Source,
-    Status, TensorInfo, TensorTable, TensorView, VerifyLevel, View, source, value, write,
+    Status, TensorInfo, TensorTable, TensorView, VerifyLevel, View, source, value,
 };
+pub use modelfmt_write as write;
+pub use modelfmt_write::{Overwrite, TensorData, TensorSpec};
 
 /// The README's example, compiled as a test.
 #[cfg(doctest)]

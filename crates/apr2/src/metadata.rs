@@ -4,6 +4,7 @@
 use std::fmt;
 
 use modelfmt_core::Limits;
+use modelfmt_core::author::parse_object;
 use modelfmt_core::value::{JsonObject, KeyError, Object, ParseOptions, Value};
 
 use crate::error::Result;
@@ -55,7 +56,7 @@ impl Metadata {
     /// Parses the section, which is at byte `at` of the file.
     pub(crate) fn parse(text: &[u8], at: u64, limits: &Limits) -> Result<Self> {
         let depth = u32::try_from(limits.depth).unwrap_or(u32::MAX);
-        Ok(Self(JsonObject::parse(text, at, ParseOptions::new().with_max_depth(depth))?))
+        Ok(Self(parse_object(text, at, ParseOptions::new().with_max_depth(depth))?))
     }
 
     /// All keys, in the order of the file.

@@ -4,7 +4,7 @@ use crate::error::WriteError;
 use crate::layout::{Plan, WriteOptions};
 use crate::metadata::Metadata;
 
-modelfmt_core::save! {
+modelfmt_write::save! {
     "APR2", Plan, WriteOptions, WriteError, &Metadata;
 
     /// ```

@@ -1,10 +1,10 @@
 //! Streams a plan into a sink.
 
-use modelfmt_core::write::{Region, Segment, Sink, TensorData};
 use modelfmt_core::{
     Execution,
     author::{Crc, Extent},
 };
+use modelfmt_write::{Region, Segment, Sink, TensorData};
 
 use crate::error::WriteError;
 use crate::layout::{Compression, Plan};

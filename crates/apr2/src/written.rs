@@ -1,7 +1,7 @@
 //! What has been written of a file.
 
 use modelfmt_core::author::Crc;
-use modelfmt_core::write::Sink;
+use modelfmt_write::Sink;
 
 use crate::error::WriteError;
 

@@ -110,7 +110,7 @@ impl Arrays {
     pub fn add_record<F: ArrayFault>(&mut self, name: &str, record: Record) -> Result<usize, Error<F>> {
         let refuse = |fault| common(Part::named("record", name), record.at, fault);
         Extent::new(record.at, record.stored_len, self.file_len).map_err(refuse)?;
-        let number = self.names.push(name).map_err(refuse)?;
+        let number = self.names.push(name).map_err(|fault| refuse(fault.into()))?;
         self.records.push(record);
         Ok(number)
     }

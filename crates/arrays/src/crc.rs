@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use modelfmt_core::author::{Crc32, Dealt, Extent, ScanError, ScanRange, with_causes};
+use modelfmt_core::author::{Crc32, Extent, ScanError, ScanRange, SharedScan, with_causes};
 use modelfmt_core::claims::{Claim, FileClaims, Wanted};
 use modelfmt_core::ledger::{DigestKind, Ledger, Spans};
 use modelfmt_core::{AnyError, Execution, Fetch};
@@ -113,7 +113,8 @@ impl Arrays {
         let whole = first.at..last.range().end;
         let spans = records.iter().map(|(_, record)| record.range()).collect();
         let ledger = Ledger::<Crc32, 1>::new([Spans::Listed(spans)]);
-        let scan = Dealt(ScanRange::new(whole.clone(), PIECE, |at, bytes: &[u8]| ledger.hash(at, bytes)));
+        let scan =
+            SharedScan(ScanRange::new(whole.clone(), PIECE, |at, bytes: &[u8]| ledger.hash(at, bytes)));
         source.scan(&scan, work, |seen| ledger.take(seen)).await?;
         for (number, record) in records {
             let found = ledger.digest(0, &record.range()).unwrap_or(0); // nothing has the CRC 0

@@ -11,8 +11,8 @@
 use divan::counter::{BytesCount, ItemsCount};
 use divan::{Bencher, black_box};
 use modelfmt_bench::data::{Noise, Values};
-use modelfmt_core::write::TensorData;
 use modelfmt_core::{AlignedBuf, Bytes, DType, TensorInfo, TensorView, author::NameTable};
+use modelfmt_write::TensorData;
 use tensor_stats::stats_of_bytes;
 
 fn main() {

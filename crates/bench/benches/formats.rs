@@ -11,8 +11,8 @@
 use divan::counter::{BytesCount, ItemsCount};
 use divan::{Bencher, black_box};
 use modelfmt_bench::data::{Form, Noise, Tensors, Values, matrix};
-use modelfmt_core::write::Discard;
 use modelfmt_core::{DType, Execution, VerifyLevel};
+use modelfmt_write::Discard;
 use testkit::gguf::Gguf;
 
 fn main() {

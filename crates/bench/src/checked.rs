@@ -4,7 +4,7 @@ use std::path::Path;
 
 use modelfmt::{ConvertOptions, Execution, Format, Model, Overwrite};
 use modelfmt_core::DType;
-use modelfmt_core::write::Discard;
+use modelfmt_write::Discard;
 
 use crate::convert::{same, settle};
 use crate::data::{Form, Noise, Tensors, Values};

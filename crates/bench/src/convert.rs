@@ -8,7 +8,7 @@ use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_outpu
 use modelfmt::convert::{Compression, PAGE_SIZE};
 use modelfmt::{ConvertOptions, Execution, Format, Model, Overwrite, VerifyLevel};
 use modelfmt_core::DType;
-use modelfmt_core::write::Discard;
+use modelfmt_write::Discard;
 
 use crate::data::{Form, Noise, Tensors, Values};
 use crate::map::map;

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use modelfmt_core::Execution;
-use modelfmt_core::write::{Overwrite, TensorData as _};
 use modelfmt_keys::{KeyType, PrivateKey, write_pair};
 use modelfmt_oms::{SignOptions, VerifyOptions, sign, verify};
+use modelfmt_write::{Overwrite, TensorData as _};
 use sha2::{Digest as _, Sha256};
 
 use crate::data::{Noise, Values};

@@ -2,10 +2,11 @@
 
 use std::hint::black_box;
 
-use modelfmt_core::proof::{VerifiedSource, write_outboard};
+use modelfmt_core::proof::VerifiedSource;
 use modelfmt_core::source::FileSource;
-use modelfmt_core::write::MemoryFile;
 use modelfmt_core::{DType, Execution, Source};
+use modelfmt_write::MemoryFile;
+use modelfmt_write::write_outboard;
 
 use crate::data::{Form, Noise, Tensors, Values};
 use crate::race::{on_threads, race, seconds};

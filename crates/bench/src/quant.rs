@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use modelfmt_core::DType;
-use modelfmt_core::write::TensorData;
+use modelfmt_write::TensorData;
 
 use crate::data::{Noise, Values};
 use crate::race::{Race, race, seconds};

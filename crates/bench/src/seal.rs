@@ -13,8 +13,8 @@ use apr2_seal::seal::{Access, Identity, SealOptions, SigningKey};
 use modelfmt::{Execution, Model, OpenOptions, Status, VerifyLevel};
 use modelfmt_core::load::LoadOptions;
 use modelfmt_core::plan::Pick;
-use modelfmt_core::write::{Discard, MemoryFile, TensorData};
 use modelfmt_core::{DType, author::PIECE};
+use modelfmt_write::{Discard, MemoryFile, TensorData};
 
 use crate::data::{Noise, Tensors, Values};
 use crate::map::map;

@@ -3,8 +3,8 @@
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use modelfmt_core::write::TensorData;
 use modelfmt_core::{DType, Source, author::PIECE};
+use modelfmt_write::TensorData;
 use tensor_stats::{Histogram, Stats, stats_of_bytes_parallel, stats_parallel};
 
 use crate::data::{Form, Noise, Tensors, Values};

@@ -112,7 +112,7 @@ pub fn to_f32(tensor: &TensorView<'_>) -> Result<Vec<f32>, QuantError> {
 ///
 /// # Errors
 ///
-/// As [`decode`].
+/// [`QuantError::NoDecoder`] for a block type without a decoder, [`QuantError::Length`] if the blocks are not those of such a matrix.
 pub fn decode_rows(dtype: DType, blocks: &[u8], columns: usize, out: &mut [f32]) -> Result<(), QuantError> {
     let mismatch = QuantError::Length { dtype, elements: out.len(), nbytes: blocks.len() };
     let size = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
@@ -141,7 +141,7 @@ pub fn decode_rows(dtype: DType, blocks: &[u8], columns: usize, out: &mut [f32])
 ///
 /// # Errors
 ///
-/// As [`to_f32`].
+/// [`QuantError::NoDecoder`] for a block type without a decoder, [`QuantError::View`] for a type without numbers.
 pub fn to_f64(tensor: &TensorView<'_>) -> Result<Vec<f64>, QuantError> {
     if tensor.dtype().is_quantized() {
         return Ok(to_f32(tensor)?.into_iter().map(f64::from).collect());

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use modelfmt_core::author::align_up;
-use modelfmt_core::edit::NewFile;
 use modelfmt_core::{CommonFault, Part, Source, TensorTable};
+use modelfmt_write::edit::NewFile;
 
 use crate::error::{EditError, Fault, WriteError, unfit_key};
 use crate::index::Index;

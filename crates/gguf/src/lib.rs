@@ -135,7 +135,7 @@
 //! types in the same order. [`SetPlan`] writes a split model. [`Metadata::push_tree`] takes JSON values.
 //!
 //! ```
-//! use modelfmt_gguf::modelfmt_core::write::MemoryFile;
+//! use modelfmt_gguf::write::MemoryFile;
 //! use modelfmt_gguf::{DType, Execution, MetaValue, Metadata, Plan, Reader, TensorSpec, WriteOptions};
 //!
 //! let mut metadata = Metadata::new();
@@ -195,11 +195,12 @@ pub use wire::{PADDING, ValueType};
 // What every format crate has of modelfmt-core.
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use modelfmt_core::Mmap;
-pub use modelfmt_core::write::{Overwrite, TensorData, TensorSpec};
 pub use modelfmt_core::{
     self, AlignedBuf, Bytes, Container, DType, Encoding, Execution, Limits, Location, Part, Report, Source,
-    Status, TensorInfo, TensorTable, TensorView, VerifyLevel, View, source, value, write,
+    Status, TensorInfo, TensorTable, TensorView, VerifyLevel, View, source, value,
 };
+pub use modelfmt_write as write;
+pub use modelfmt_write::{Overwrite, TensorData, TensorSpec};
 
 /// The README's example, compiled as a test.
 #[cfg(doctest)]

@@ -5,7 +5,7 @@ use crate::layout::Plan;
 use crate::metadata::Metadata;
 use crate::options::WriteOptions;
 
-modelfmt_core::save! {
+modelfmt_write::save! {
     "GGUF", Plan, WriteOptions, WriteError, &Metadata;
 
     /// ```

@@ -1,6 +1,7 @@
 //! The operations of each type of key. A type that is not compiled in has none, and its errors say so.
 
 use pkcs8::SecretDocument;
+use pkcs8::spki::AlgorithmIdentifierRef;
 use sha2::Digest as _;
 use zeroize::Zeroizing;
 
@@ -8,6 +9,7 @@ use crate::KeyType;
 #[cfg(feature = "ed25519")]
 use crate::ed25519;
 use crate::error::{Error, Result};
+use crate::key_type::EC;
 #[cfg(feature = "nist")]
 use crate::nist;
 #[cfg(feature = "x25519")]
@@ -50,6 +52,16 @@ pub(crate) fn point(key_type: KeyType, bytes: &[u8]) -> Result<Vec<u8>> {
 /// A secret as PKCS#8.
 pub(crate) fn to_pkcs8(key_type: KeyType, secret: &[u8]) -> Result<SecretDocument> {
     dispatch!(key_type, to_pkcs8(secret))
+}
+
+/// The type that a key file names.
+pub(crate) fn key_type(algorithm: &AlgorithmIdentifierRef<'_>) -> Result<KeyType> {
+    let oid = if algorithm.oid == EC {
+        algorithm.parameters_oid().map_err(|_| Error::Damaged)?
+    } else {
+        algorithm.oid
+    };
+    KeyType::of_oid(oid).ok_or_else(|| Error::UnknownType { oid: oid.to_string() })
 }
 
 /// Takes the secret out of the contents of a PKCS#8 key.

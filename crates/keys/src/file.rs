@@ -1,13 +1,11 @@
 //! Keys in files.
 
-use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
 
 use zeroize::Zeroizing;
 
-use crate::PrivateKey;
 use crate::error::{Error, Result};
 
 /// The largest key file that is read, in bytes. A key has less than a kilobyte.
@@ -46,44 +44,4 @@ fn bytes(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     }
     bytes.truncate(len);
     Ok(bytes)
-}
-
-/// Writes a private key to `path` and its public key to `path.pub`, and returns the latter path. On Unix, nobody else can read the private key, from
-/// the first moment on. Either both files appear or neither.
-///
-/// # Errors
-/// [`Error::Exists`] if one of them exists, [`Error::Write`].
-pub fn write_pair(path: &Path, key: &PrivateKey) -> Result<PathBuf> {
-    let mut name = OsString::from(path);
-    name.push(".pub");
-    let public = PathBuf::from(name);
-    // The public key first: if its file exists already, no private key has touched the disk.
-    create(&public, false, key.public().to_pem().as_bytes())?;
-    let written = key.to_pem().and_then(|pem| create(path, true, pem.as_bytes()));
-    if let Err(error) = written {
-        let _ = fs::remove_file(&public); // it is ours: it did not exist before
-        return Err(error);
-    }
-    Ok(public)
-}
-
-/// Makes a new file, and removes it if it cannot be written completely.
-fn create(path: &Path, is_secret: bool, bytes: &[u8]) -> Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    if is_secret {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        options.mode(0o600);
-    }
-    #[cfg(not(unix))]
-    let _ = is_secret;
-    let mut file = options.open(path).map_err(|source| match source.kind() {
-        io::ErrorKind::AlreadyExists => Error::Exists { path: path.to_owned() },
-        _ => Error::Write { path: path.to_owned(), source },
-    })?;
-    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(|source| {
-        let _ = fs::remove_file(path);
-        Error::Write { path: path.to_owned(), source }
-    })
 }

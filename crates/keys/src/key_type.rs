@@ -4,9 +4,6 @@ use std::fmt;
 use std::str::FromStr;
 
 use pkcs8::ObjectIdentifier;
-use pkcs8::spki::AlgorithmIdentifierRef;
-
-use crate::error::{Error, Result};
 
 /// The identifier of every key on a NIST curve. The curve is its parameter (RFC 5480).
 pub(crate) const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
@@ -82,19 +79,9 @@ impl KeyType {
         }
     }
 
-    /// The type that a key file names.
-    pub(crate) fn of(algorithm: &AlgorithmIdentifierRef<'_>) -> Result<Self> {
-        let oid = if algorithm.oid == EC {
-            algorithm.parameters_oid().map_err(|_| Error::Damaged)?
-        } else {
-            algorithm.oid
-        };
-        Self::of_oid(oid)
-    }
-
-    pub(crate) fn of_oid(oid: ObjectIdentifier) -> Result<Self> {
-        let known = Self::ALL.into_iter().find(|key_type| key_type.oid() == oid);
-        known.ok_or_else(|| Error::UnknownType { oid: oid.to_string() })
+    /// The type of that object identifier.
+    pub(crate) fn of_oid(oid: ObjectIdentifier) -> Option<Self> {
+        Self::ALL.into_iter().find(|key_type| key_type.oid() == oid)
     }
 }
 
@@ -107,7 +94,7 @@ impl fmt::Display for KeyType {
 impl FromStr for KeyType {
     type Err = String;
 
-    fn from_str(name: &str) -> std::result::Result<Self, String> {
+    fn from_str(name: &str) -> Result<Self, String> {
         let known = Self::ALL.into_iter().find(|key_type| key_type.name() == name);
         known.ok_or_else(|| format!("there is no key type {name:?}; the types are {}", Self::NAMES))
     }

@@ -38,6 +38,7 @@ mod key_type;
 mod nist;
 #[cfg(any(feature = "ed25519", feature = "x25519"))]
 mod octets;
+mod pair;
 mod private;
 mod public;
 
@@ -47,9 +48,10 @@ mod ed25519;
 mod x25519;
 
 pub use error::{Error, Result};
-pub use file::{MAX_LEN, write_pair};
+pub use file::MAX_LEN;
 pub use id::KeyId;
 pub use key_type::KeyType;
+pub use pair::write_pair;
 pub use private::PrivateKey;
 pub use public::PublicKey;
 

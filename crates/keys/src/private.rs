@@ -73,7 +73,7 @@ impl PrivateKey {
 
     fn from_pkcs8(der: &[u8]) -> Result<Self> {
         let info = PrivateKeyInfoRef::from_der(der).map_err(|_| Error::Damaged)?;
-        let key_type = KeyType::of(&info.algorithm)?;
+        let key_type = algorithm::key_type(&info.algorithm)?;
         Self::from_bytes(key_type, &algorithm::unwrap(key_type, info.private_key.as_bytes())?)
     }
 

@@ -49,7 +49,7 @@ impl PublicKey {
         }
         let (_, der) = Document::from_pem(pem).map_err(|_| Error::Damaged)?;
         let info = SubjectPublicKeyInfoRef::from_der(der.as_bytes()).map_err(|_| Error::Damaged)?;
-        let key_type = KeyType::of(&info.algorithm)?;
+        let key_type = algorithm::key_type(&info.algorithm)?;
         let bytes = info.subject_public_key.as_bytes().ok_or(Error::Malformed { key_type })?;
         Self::from_bytes(key_type, bytes)
     }

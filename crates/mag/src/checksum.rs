@@ -1,8 +1,6 @@
 //! The two checksums that writers of MAG 1 use.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
-use crate::v1::wire::FileHeader;
-
 /// The kind of checksum in a file (docs/formats/mag.md#checksum).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Checksum {
@@ -32,11 +30,10 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Begins with the 24 bytes of the header.
-    pub(crate) fn new(header: &[u8]) -> Self {
-        let (before, after) = header.split_at(header.len().min(FileHeader::AFTER_CHECKSUM));
+    /// Begins with the bytes of the header, before its checksum and after it.
+    pub(crate) fn new([before, after]: [&[u8]; 2]) -> Self {
         let mut crc32 = crc32fast::Hasher::new();
-        crc32.update(before.get(..FileHeader::CHECKSUM_AT).unwrap_or_default());
+        crc32.update(before);
         crc32.update(&[0; 4]);
         crc32.update(after);
         Self { crc32, crc32c: crc32c::crc32c(after) }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use modelfmt_core::author::align_up;
-use modelfmt_core::edit::NewFile;
 use modelfmt_core::value::Object;
 use modelfmt_core::{CommonFault, Part, Source, TensorTable};
+use modelfmt_write::edit::NewFile;
 
 use crate::error::{EditError, Fault, WriteError};
 use crate::index::Index;

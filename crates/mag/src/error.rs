@@ -8,10 +8,10 @@ use crate::version::Version;
 pub type Error = modelfmt_core::Error<Fault>;
 
 /// Why a file cannot be written.
-pub type WriteError = modelfmt_core::write::WriteError<Fault>;
+pub type WriteError = modelfmt_write::WriteError<Fault>;
 
 /// Why a file cannot be edited.
-pub type EditError = modelfmt_core::edit::EditError<Fault>;
+pub type EditError = modelfmt_write::edit::EditError<Fault>;
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

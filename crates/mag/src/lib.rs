@@ -159,7 +159,7 @@
 //! ```
 //! # #[cfg(feature = "v0_3")] {
 //! use mag::modelfmt_core::value::Object;
-//! use mag::modelfmt_core::write::MemoryFile;
+//! use mag::write::MemoryFile;
 //! use mag::{DType, Execution, ManifestOptions, Plan, Reader, TensorSpec};
 //!
 //! let metadata = Object::from_iter([("arch", "qwen3")]);
@@ -233,11 +233,12 @@ pub use version::Version;
 // What every format crate has of modelfmt-core.
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use modelfmt_core::Mmap;
-pub use modelfmt_core::write::{Overwrite, TensorData, TensorSpec};
 pub use modelfmt_core::{
     self, AlignedBuf, Bytes, Container, DType, Encoding, Execution, Limits, Location, Part, Report, Source,
-    Status, TensorInfo, TensorTable, TensorView, VerifyLevel, View, source, value, write,
+    Status, TensorInfo, TensorTable, TensorView, VerifyLevel, View, source, value,
 };
+pub use modelfmt_write as write;
+pub use modelfmt_write::{Overwrite, TensorData, TensorSpec};
 
 /// The README's example, compiled as a test.
 #[cfg(doctest)]

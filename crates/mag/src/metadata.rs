@@ -3,12 +3,12 @@
 
 use std::sync::OnceLock;
 
+use modelfmt_core::CommonFault;
 use modelfmt_core::Part;
 use modelfmt_core::author::NameTable;
 use modelfmt_core::value::{Object, Value};
 
 use crate::error::{Fault, WriteError};
-use crate::v1::wire::Number;
 
 /// Metadata of version 1: keys and numbers in file order.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +16,15 @@ pub(crate) struct Numbers {
     keys: NameTable,
     values: Vec<Number>,
     object: OnceLock<Object>,
+}
+
+/// The value of a metadata entry.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Number {
+    /// Type 1.
+    I64(i64),
+    /// Type 2.
+    F64(f64),
 }
 
 impl Numbers {
@@ -36,7 +45,7 @@ impl Numbers {
 
     /// Adds an entry, if the key is not there already.
     pub(crate) fn push(&mut self, key: &str, value: Number) -> Result<(), Fault> {
-        self.keys.push(key)?;
+        self.keys.push(key).map_err(CommonFault::from)?;
         self.values.push(value);
         Ok(())
     }

@@ -6,7 +6,7 @@ use crate::error::WriteError;
 use crate::layout::Plan;
 use crate::options::WriteOptions;
 
-modelfmt_core::save! {
+modelfmt_write::save! {
     "MAG", Plan, WriteOptions, WriteError, &Object;
 
     /// ```

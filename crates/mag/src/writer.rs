@@ -1,7 +1,7 @@
 //! Streams a [`Plan`] into a sink.
 
-use modelfmt_core::write::{Region, Sink, TensorData};
 use modelfmt_core::{Execution, author::Extent};
+use modelfmt_write::{Region, Sink, TensorData};
 
 use crate::error::WriteError;
 use crate::layout::Plan;

@@ -4,7 +4,6 @@
 //! what the program prints is the interface.
 
 mod args;
-mod beside;
 mod commands;
 mod dash;
 mod failure;
@@ -17,6 +16,7 @@ mod progress;
 #[cfg(feature = "remote")]
 mod remote;
 mod secrets;
+mod signature_beside;
 mod stop;
 mod streams;
 mod units;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use modelfmt::modelfmt_core::write::remove_unfinished;
+use modelfmt::modelfmt_write::remove_unfinished;
 
 /// How long work has to see that it is to stop.
 const GRACE: Duration = Duration::from_millis(400);

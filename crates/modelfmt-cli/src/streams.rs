@@ -8,7 +8,7 @@ use std::path::Path;
 
 use modelfmt::keys::PublicKey;
 use modelfmt::modelfmt_core::source::{FileSource, folder_of};
-use modelfmt::modelfmt_core::write::FileSink;
+use modelfmt::modelfmt_write::FileSink;
 use modelfmt::oms::VerifyOptions;
 use modelfmt::{Execution, FileReport, Model, OpenOptions, Printable, VerifyLevel};
 #[cfg(feature = "remote")]
@@ -18,7 +18,7 @@ use crate::args::OpenArgs;
 pub(crate) use crate::dash::is_dash;
 use crate::failure::{Failure, Result, say};
 use crate::urls::shown;
-use crate::{beside, dash, stop};
+use crate::{dash, signature_beside, stop};
 
 /// Bytes that are copied at once.
 const PIECE: usize = 1 << 20;
@@ -50,11 +50,11 @@ fn said(model: Model) -> Result<Model> {
 
 /// How a model is opened. If its signature has to be beside it and nowhere else, that is verified here, and what is read later is what was signed.
 fn options(path: &Path, open: &OpenArgs, signatures: &VerifyOptions, quiet: bool) -> Result<OpenOptions> {
-    if !beside::is_demanded(path, open) {
+    if !signature_beside::is_demanded(path, open) {
         return open.options();
     }
     let options = open.without_signers().options()?;
-    Ok(options.signed_files(beside::signed(path, open, signatures, quiet)?))
+    Ok(options.signed_files(signature_beside::signed(path, open, signatures, quiet)?))
 }
 
 /// Opens a model whose values are to be written again. A file that its own checksum refuses opens with `no_verify`, and

@@ -3,22 +3,24 @@
 //! A [`Parser`] asks for the bytes that it needs and makes an index of them: a [`Cursor`] reads records, every range becomes an
 //! [`Extent`], and names go into a [`NameTable`]. [`FileIndex`] is what the shared readers ask of an index, [`ShardMap`] what
 //! they ask of the index of a set. The readers of a format crate are aliases of [`Reader`](crate::Reader) and
-//! [`AsyncReader`](crate::AsyncReader) over them, and [`save!`](crate::save) makes its functions that write.
+//! [`AsyncReader`](crate::AsyncReader) over them.
 
-#[cfg(feature = "crc32")]
-pub use crate::crc32::{Crc, Crc32};
 pub use crate::cursor::Cursor;
 pub use crate::error::Shortened;
 pub use crate::execution::PIECE;
 pub use crate::extent::{Extent, Overlap, align_up, overlaps};
-pub use crate::fetch::{Dealt, Scan, ScanError, ScanRange, each_step, now, now_or_never};
+pub use crate::fetch::{Scan, ScanError, ScanRange, SharedScan, each_step, now, now_or_never};
 pub use crate::file_index::FileIndex;
-pub use crate::names::NameTable;
-pub use crate::parcel::Parcel;
+pub use crate::ledger::Parcel;
+#[cfg(feature = "crc32")]
+pub use crate::ledger::{Crc, Crc32};
+#[cfg(feature = "json")]
+pub use crate::metadata::parse_object;
 pub use crate::parse::{Parser, parse_fetched, parse_source, require_len};
 pub use crate::read::{Opened, OpenedNow, view_of_source};
 pub use crate::report::{finding, with_causes};
 pub use crate::set::{MapError, OpenSet, Placed, Shard, ShardMap};
 pub use crate::settings::OpenSettings;
 pub use crate::table::{NewTensor, Place, TableIter};
+pub use crate::value::{NameError, NameTable};
 pub use tensor_core::debug_as_sentence;

@@ -96,7 +96,7 @@ pub trait FileIndex: Sized {
     /// Fills `out` with the values of the tensor at a position from byte `offset` on.
     ///
     /// # Errors
-    /// As [`read`](Self::read); [`Error::OutOfRange`] if the tensor has fewer bytes.
+    /// [`Error::NotFound`], [`Error::NoData`], [`Error::Io`]; [`Error::OutOfRange`] if it has fewer bytes; if they do not decompress.
     fn read_into<S: Fetch>(
         &self,
         source: &S,
@@ -121,7 +121,7 @@ pub trait FileIndex: Sized {
     /// are.
     ///
     /// # Errors
-    /// As [`read_into`](Self::read_into).
+    /// [`Error::NotFound`], [`Error::NoData`], [`Error::Io`]; [`Error::OutOfRange`] if it has fewer bytes; if they do not decompress.
     fn read_range<'s, S: Fetch>(
         &self,
         source: &'s S,
@@ -228,7 +228,7 @@ pub trait FileIndex: Sized {
     /// What [`Container::flat_metadata`](crate::Container::flat_metadata) says.
     ///
     /// # Errors
-    /// As [`metadata_tree`](Self::metadata_tree).
+    /// If it cannot be read or does not decode.
     fn flat_metadata<S: Fetch>(
         &self,
         source: &S,

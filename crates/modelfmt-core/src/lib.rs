@@ -1,23 +1,22 @@
-//! How model files are read and written, whatever their format: where bytes come from ([`Source`],
-//! [`Files`](source::Files)) and go to ([`mod@write`]), how an untrusted file is taken apart ([`author`],
-//! [`Limits`]) and read ([`Reader`]), and what can be said about one ([`Error`], [`Report`]).
+//! How model files are read, whatever their format: where bytes come from ([`Source`], [`Files`](source::Files)), how an untrusted file is
+//! taken apart ([`author`], [`Limits`]) and read ([`Reader`]), and what can be said about one ([`Error`], [`Report`]). The crate
+//! `modelfmt-write` is the other half.
 //!
-//! The types that describe tensors ([`DType`], [`TensorInfo`], [`TensorView`]) come from the crate `tensor-core`, which is re-exported here.
+//! Three crates are re-exported here: `tensor-core` has the types that describe tensors ([`DType`], [`TensorInfo`], [`TensorView`]),
+//! `modelfmt-value` the tree of metadata ([`value`]), and `modelfmt-digest` digests of pieces in any order ([`ledger`]).
 //!
 //! If you want to read files, depend on a format crate instead; they re-export the parts of this crate that you need.
 //!
 //! ```text
-//!  reading                                      writing
-//!
-//!  Source: "give me this range"                 TensorSpec × n: what is to be written
-//!     │                                            │
-//!  Parser: bytes → the format's Index           the format's Plan: every offset
-//!     │    (Cursor, Extent, Limits)                │
-//!  FileIndex: a TensorTable, and where          TensorData: values, pulled in pieces
-//!     │       values lie                           │    (Region)
-//!  Reader: Index + Source                       Sink: "these bytes, at this offset"
-//!     │                                            │
-//!  TensorView: info + Bytes                     AtomicFile: complete, or not there
+//!  Source: "give me this range"
+//!     │
+//!  Parser: bytes → the format's Index
+//!     │    (Cursor, Extent, Limits)
+//!  FileIndex: a TensorTable, and where values lie
+//!     │
+//!  Reader: Index + Source
+//!     │
+//!  TensorView: info + Bytes
 //! ```
 //!
 //! # Ranges
@@ -77,25 +76,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Writing
-//!
-//! Bytes go to a [`Sink`](write::Sink), at positions. An [`AtomicFile`](write::AtomicFile) is written beside its target,
-//! flushed and renamed; dropped before that, it leaves nothing behind.
-//!
-//! ```
-//! use modelfmt_core::write::{AtomicFile, Output, Overwrite, Sink};
-//!
-//! # let folder = tempfile::tempdir()?;
-//! # let path = folder.path().join("model.bin");
-//! let file = AtomicFile::create(&path, Overwrite::Refuse)?;
-//! file.write_at(4, &2.0f32.to_le_bytes())?; // in any order, from several threads
-//! file.write_at(0, &1.0f32.to_le_bytes())?;
-//! assert!(!path.exists());
-//! file.commit()?;
-//! assert_eq!(std::fs::read(&path)?.len(), 8);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
 //! # Untrusted files
 //!
 //! Only a [`Cursor`](author::Cursor) indexes bytes of a file, every range passes through [`Extent::new`](author::Extent::new), every count through
@@ -119,22 +99,18 @@
 pub mod author;
 pub mod claims;
 mod container;
-#[cfg(feature = "crc32")]
-mod crc32;
 mod cursor;
-pub mod edit;
 mod endian;
 mod error;
 mod execution;
 mod extent;
 mod fetch;
 mod file_index;
-pub mod ledger;
 mod limits;
 pub mod load;
-mod names;
+#[cfg(feature = "json")]
+mod metadata;
 mod options;
-mod parcel;
 mod parse;
 mod parts;
 pub mod plan;
@@ -146,14 +122,16 @@ mod set;
 mod settings;
 pub mod source;
 mod table;
-pub mod value;
-pub mod write;
 
 pub use container::Container;
-pub use error::{AnyError, AnyFault, CommonError, CommonFault, Error, Fault, Part};
+pub use error::{
+    AnyError, AnyFault, AnyWriteError, BoxError, CommonError, CommonFault, Error, Fault, Part, WriteError,
+};
 pub use execution::{Execution, Progress};
 pub use fetch::{Fetch, FetchFiles};
 pub use limits::Limits;
+pub use modelfmt_digest as ledger;
+pub use modelfmt_value as value;
 pub use options::OpenOptions;
 pub use read::{AsyncChecked, AsyncReader, Checked, OpenFile, Reader, TensorKey};
 pub use report::{Check, Report, Status, VerifyError, VerifyLevel};

@@ -57,7 +57,7 @@ pub async fn parse_fetched<P: Parser>(
 /// [`parse_fetched`] over a source that is never waited for.
 ///
 /// # Errors
-/// As [`parse_fetched`].
+/// The errors of the parser, and of the source.
 pub fn parse_source<P: Parser>(
     parser: P,
     source: &(impl Source + ?Sized),

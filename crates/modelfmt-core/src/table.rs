@@ -7,7 +7,7 @@ use tensor_core::{DType, TensorInfo, implied_nbytes};
 
 use crate::error::CommonFault;
 use crate::extent::Extent;
-use crate::names::NameTable;
+use crate::value::NameTable;
 
 /// How the values of a tensor are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -162,7 +162,7 @@ impl TensorTable {
     /// As [`push`](Self::push), for a format with a rule of its own for the number of bytes that a shape takes.
     ///
     /// # Errors
-    /// As [`push`](Self::push), and those of `nbytes`.
+    /// If the name is there already, the shape is too large, or the table is full; those of `nbytes`.
     #[expect(
         clippy::inline_always,
         reason = "called for each tensor of an index; opening MAG was 0.75 times as fast without"

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use modelfmt::convert::TypeChanged;
 use modelfmt::modelfmt_core::AlignedBuf;
 use modelfmt::modelfmt_core::source::FileSource;
-use modelfmt::modelfmt_core::write::{BoxError, TensorData, TensorSpec};
+use modelfmt::modelfmt_write::{BoxError, TensorData, TensorSpec};
 use modelfmt::oms::VerifyOptions;
 use modelfmt::{
     Bytes, Conversion, Converted, DType, DiffOptions, Error, Execution, Format, Object, Overwrite, Pin,

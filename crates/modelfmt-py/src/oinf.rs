@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use modelfmt::modelfmt_core::author::with_causes;
-use modelfmt::modelfmt_core::write::TensorSpec;
+use modelfmt::modelfmt_write::TensorSpec;
 use modelfmt::oinf::{
     Bitset, MetaValue, Metadata, NdArray, Overwrite, Plan, ValueType, WriteError, WriteOptions,
 };

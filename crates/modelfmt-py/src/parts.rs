@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use modelfmt::convert::{PartPlan, Receipt};
 use modelfmt::modelfmt_core::source::folder_of;
-use modelfmt::modelfmt_core::write::NewFiles;
+use modelfmt::modelfmt_write::NewFiles;
 use modelfmt::{Conversion, ConvertOptions, Converted, Error, Execution, Format, Overwrite, ParseError};
 use modelfmt_remote::models;
 use pyo3::prelude::*;

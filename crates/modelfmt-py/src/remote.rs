@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use modelfmt::convert::Saving;
-use modelfmt::modelfmt_core::write::{TensorData, TensorSpec};
+use modelfmt::modelfmt_write::{TensorData, TensorSpec};
 use modelfmt::{
     Conversion, ConvertOptions, Converted, Error, Execution, FileReport, Format, Model, Object, OpenOptions,
     VerifyLevel,

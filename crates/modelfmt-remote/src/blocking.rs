@@ -101,13 +101,13 @@ impl Store {
         Ok(Self { store: store::Store::new(options), thread: Arc::new(Thread::start()?) })
     }
 
-    /// As [`crate::Store::revalidating`].
+    /// The same store, which asks the server whether what the cache has is still so, or does not ask.
     #[must_use]
     pub fn revalidating(&self, ask: bool) -> Self {
         Self { store: self.store.revalidating(ask), ..self.clone() }
     }
 
-    /// As [`crate::Store::uncached`].
+    /// The same store without its cache.
     #[must_use]
     pub fn uncached(&self) -> Self {
         Self { store: self.store.uncached(), ..self.clone() }
@@ -116,7 +116,7 @@ impl Store {
     /// Opens a file, as [`crate::Store::open`].
     ///
     /// # Errors
-    /// As [`crate::Store::open`].
+    /// If there is no such file, or the server cannot be reached.
     pub fn open(&self, place: &Location) -> Result<File> {
         let object = Arc::new(self.thread.wait(self.store.open(place))?);
         let ahead = Ahead::new(self.store.options().in_flight.into());
@@ -126,7 +126,7 @@ impl Store {
     /// The names of the files in a folder, as [`crate::Store::list`].
     ///
     /// # Errors
-    /// As [`crate::Store::list`].
+    /// If the folder cannot be listed, or the server not be reached.
     pub fn list(&self, folder: &Location) -> Result<Vec<String>> {
         self.thread.wait(self.store.list(folder))
     }

@@ -21,8 +21,8 @@ use object_store::client::{
 use crate::answer;
 use crate::error::Fault;
 use crate::guard::Guard;
+use crate::min_speed::{Paced, STEP};
 use crate::options::Options;
-use crate::pace::{Paced, STEP};
 use crate::resolve::Resolver;
 use crate::sending::Sending;
 use crate::tls;

@@ -33,20 +33,20 @@ mod error;
 mod folder;
 mod guard;
 mod list;
+mod min_speed;
 #[cfg(feature = "models")]
 #[cfg_attr(docsrs, doc(cfg(feature = "models")))]
 pub mod models;
 mod object;
 mod options;
-mod pace;
 mod profile;
 mod resolve;
 mod sending;
 mod stall;
 mod store;
 mod tls;
+mod transport;
 mod url;
-mod way;
 mod web;
 mod write;
 

@@ -20,8 +20,8 @@ use crate::cached::Cached;
 use crate::error::{Error, Fault, Result};
 use crate::stall::Stall;
 use crate::store::Store;
+use crate::transport::Transport;
 use crate::url::Location;
-use crate::way::Way;
 
 /// How much of the end is read when the file is opened, if its format has the index there.
 const TAIL: u64 = 64 << 10;
@@ -33,7 +33,7 @@ const PROGRESS: u64 = 256 << 10;
 pub struct Object {
     place: Location,
     store: Store,
-    way: Way,
+    way: Transport,
     version: Version,
     front: AlignedBuf,
     /// The end of the file, and where it begins.
@@ -61,7 +61,7 @@ impl Store {
 
 impl Object {
     /// Opens a file: asks for its beginning, and for its end at the same time if the name is of a format whose index is there.
-    pub(crate) async fn open(store: Store, place: Location, way: Way) -> Result<Self> {
+    pub(crate) async fn open(store: Store, place: Location, way: Transport) -> Result<Self> {
         let cached = Cached::new(&store, &place);
         let stall = store.patience();
         if let Some(cached) = &cached
@@ -322,7 +322,7 @@ async fn gather(
 type First = (Version, u64, AlignedBuf);
 
 /// The first request for a file, whose version is not known yet: if the answer breaks off, it is requested again from its start.
-async fn first(store: &Store, way: &Way, ask: Ask, stall: &Stall) -> Result<First, Fault> {
+async fn first(store: &Store, way: &Transport, ask: Ask, stall: &Stall) -> Result<First, Fault> {
     let mut tries = Tries::new(store, stall);
     loop {
         match first_once(store, way, &ask, stall).await {
@@ -333,7 +333,7 @@ async fn first(store: &Store, way: &Way, ask: Ask, stall: &Stall) -> Result<Firs
 }
 
 /// The version that a file had at the last request, if it is still the same.
-async fn still(store: &Store, way: &Way, cached: &Cached, stall: &Stall) -> Option<Version> {
+async fn still(store: &Store, way: &Transport, cached: &Cached, stall: &Stall) -> Option<Version> {
     let known = cached.known().filter(|known| known.size > 0)?;
     if !cached.asks() {
         return Some(known);
@@ -359,13 +359,13 @@ fn front_of(pages: &Pages, len: u64) -> AlignedBuf {
     filled.unwrap_or_default()
 }
 
-async fn first_once(store: &Store, way: &Way, ask: &Ask, stall: &Stall) -> Result<First, Fault> {
+async fn first_once(store: &Store, way: &Transport, ask: &Ask, stall: &Stall) -> Result<First, Fault> {
     let _turn = store.turn().await;
     stall.watch(answered(store, way, ask, stall)).await
 }
 
 /// The answer to one request, with all of its bytes.
-async fn answered(store: &Store, way: &Way, ask: &Ask, stall: &Stall) -> Result<First, Fault> {
+async fn answered(store: &Store, way: &Transport, ask: &Ask, stall: &Stall) -> Result<First, Fault> {
     let answer = way.get(ask, None).await?;
     let (version, range) = (answer.version.clone(), answer.range.clone());
     let len = range.end.saturating_sub(range.start);
@@ -384,7 +384,7 @@ async fn answered(store: &Store, way: &Way, ask: &Ask, stall: &Stall) -> Result<
 }
 
 /// The end of a file, if the server supports such requests.
-async fn first_tail(store: &Store, way: &Way) -> Option<First> {
+async fn first_tail(store: &Store, way: &Transport) -> Option<First> {
     // The cache keeps whole pages.
     let len = if store.caches() { TAIL.max(PAGE) } else { TAIL };
     first_once(store, way, &Ask::Tail(len), &store.patience()).await.ok()

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::error::Fault;
-use crate::pace::STEP;
+use crate::min_speed::STEP;
 
 /// No more than this counts at once: in between, the program may have done other things than wait.
 const TICK: Duration = Duration::from_secs(1);

@@ -17,8 +17,8 @@ use crate::error::{Error, Fault, NOT_A_FILE, Result};
 use crate::guard::Guard;
 use crate::options::Options;
 use crate::stall::Stall;
+use crate::transport::{PIECE, Transport};
 use crate::url::{Bucket, HfFile, Location, Service, origin};
-use crate::way::{PIECE, Way};
 use crate::web::Web;
 
 /// Where files are fetched from: buckets and web servers, with what is shared among requests to them. Clones share it too.
@@ -127,7 +127,7 @@ impl Store {
     }
 
     /// The way to request the file at a location.
-    pub(crate) fn way(&self, place: &Location) -> Result<Way, Fault> {
+    pub(crate) fn way(&self, place: &Location) -> Result<Transport, Fault> {
         if place.is_folder() {
             return Err(NOT_A_FILE);
         }
@@ -135,10 +135,10 @@ impl Store {
             Location::Bucket(at) => {
                 // Tries are counted above the store: a request of theirs is one of ours.
                 let store = self.bucket(at, 0)?;
-                Ok(Way::Bucket(BucketObject::new(store, &at.key)?))
+                Ok(Transport::Bucket(BucketObject::new(store, &at.key)?))
             }
-            Location::Web(url) => Ok(Way::Web(Box::new(Web::new(self.server(url), url.clone(), None)))),
-            Location::Hf(at) => Ok(Way::Web(Box::new(self.hub(at, HfFile::at)?))),
+            Location::Web(url) => Ok(Transport::Web(Box::new(Web::new(self.server(url), url.clone(), None)))),
+            Location::Hf(at) => Ok(Transport::Web(Box::new(self.hub(at, HfFile::at)?))),
             Location::File(_) => Err(Fault::Local),
         }
     }
@@ -171,8 +171,8 @@ impl Store {
     }
 
     /// Notes which commit a revision turned out to be.
-    pub(crate) fn note_commit(&self, place: &Location, way: &Way) {
-        if let (Location::Hf(at), Way::Web(web)) = (place, way)
+    pub(crate) fn note_commit(&self, place: &Location, way: &Transport) {
+        if let (Location::Hf(at), Transport::Web(web)) = (place, way)
             && let Some(commit) = web.commit()
         {
             let mut commits = self.shared.commits.lock().unwrap_or_else(PoisonError::into_inner);

@@ -21,7 +21,7 @@ use crate::answer::{
 };
 use crate::client::Client;
 use crate::error::Fault;
-use crate::pace::Paced;
+use crate::min_speed::Paced;
 use crate::url::origin;
 
 /// How many redirects are followed for one request.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use modelfmt::Source;
 use modelfmt::modelfmt_core::source::{Files, Share, SharedFiles, check_relative, shared_files};
-use modelfmt::modelfmt_core::write::{NewFiles, Output, Sink};
+use modelfmt::modelfmt_write::{NewFiles, Output, Sink};
 
 #[link(wasm_import_module = "host")]
 unsafe extern "C" {

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use modelfmt_core::claims::{ClaimError, Claims};
-use modelfmt_core::write::BoxError;
 use modelfmt_core::{Execution, TensorInfo};
+use modelfmt_write::BoxError;
 
 use crate::error::{Error, Result};
 use crate::model::Model;

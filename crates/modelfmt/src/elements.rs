@@ -33,7 +33,7 @@ impl Model {
     /// floats in six digits.
     ///
     /// # Errors
-    /// As [`numbers`](Self::numbers).
+    /// If there is no such tensor or range, its type has no numbers, or it cannot be read.
     pub fn texts(&self, position: usize, range: Range<u64>) -> Result<Vec<String>> {
         self.numeric(position, &range)?;
         elements(self, position, range)

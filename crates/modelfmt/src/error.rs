@@ -5,18 +5,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use modelfmt_core::proof::ProofError;
-use modelfmt_core::write::{AnyWriteError, BoxError};
 use modelfmt_core::{
     AnyError, AnyFault,
     author::{Shortened, with_causes},
 };
+use modelfmt_write::{AnyWriteError, BoxError};
 
 use crate::choice::Choice;
-use crate::convert::TypeRule;
-use crate::convert::fit::Unsupported;
 use crate::formats::Format;
+use crate::options::rules::TypeRule;
 use crate::pin::Pin;
-use crate::words::{Own, Remedy, Words, joined};
+use crate::unsupported::Unsupported;
+use crate::wording::{FieldNames, Remedy, Words, joined};
 
 /// An error of this crate. `Display` is one line that names the file; `source()` carries causes. `Debug` is that line with the causes that it does
 /// not have, because Rust prints an error that `main` returns by `Debug`; all public errors of these crates do so
@@ -51,7 +51,7 @@ pub enum Error {
         error: AnyWriteError,
     },
     /// The bytes of a file are not what the file itself says about them. Nothing has been written.
-    #[error("{}", self.in_words(&Own))]
+    #[error("{}", self.in_words(&FieldNames))]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -106,7 +106,7 @@ pub enum Error {
         feature: &'static str,
     },
     /// A tensor does not fit the file that it is to be extracted to.
-    #[error("{}", self.in_words(&Own))]
+    #[error("{}", self.in_words(&FieldNames))]
     NotExtractable {
         /// The file.
         path: PathBuf,
@@ -118,7 +118,7 @@ pub enum Error {
         remedy: Option<Remedy>,
     },
     /// The options of a conversion make no sense for any model.
-    #[error("{}", self.in_words(&Own))]
+    #[error("{}", self.in_words(&FieldNames))]
     Usage {
         /// What was chosen.
         choice: Choice,
@@ -128,7 +128,7 @@ pub enum Error {
         remedy: Option<Remedy>,
     },
     /// The target of a conversion cannot hold everything in the model.
-    #[error("{}", self.in_words(&Own))]
+    #[error("{}", self.in_words(&FieldNames))]
     Unsupported {
         /// The model.
         path: PathBuf,
@@ -148,7 +148,7 @@ pub enum Error {
         source: BoxError,
     },
     /// No tensor matches the patterns.
-    #[error("{}", self.in_words(&Own))]
+    #[error("{}", self.in_words(&FieldNames))]
     NothingSelected {
         /// The model.
         path: PathBuf,
@@ -160,7 +160,7 @@ pub enum Error {
         tensors: usize,
     },
     /// The output file exists already.
-    #[error("{}", self.in_words(&Own))]
+    #[error("{}", self.in_words(&FieldNames))]
     Exists {
         /// The file.
         path: PathBuf,
@@ -205,7 +205,7 @@ pub enum Error {
         others: usize,
     },
     /// A pattern of an option matches no tensor.
-    #[error("{}", self.in_words(&Own))]
+    #[error("{}", self.in_words(&FieldNames))]
     NoMatch {
         /// The file.
         path: PathBuf,
@@ -215,7 +215,7 @@ pub enum Error {
         pattern: String,
     },
     /// A rule of types finds nothing to act on.
-    #[error("{}", self.in_words(&Own))]
+    #[error("{}", self.in_words(&FieldNames))]
     IdleRule {
         /// The model.
         path: PathBuf,
@@ -235,7 +235,7 @@ pub enum Error {
         nearest: Option<String>,
     },
     /// An edit of a file was interrupted, or is still running.
-    #[error("{}", self.in_words(&Own))]
+    #[error("{}", self.in_words(&FieldNames))]
     Interrupted {
         /// The file.
         path: PathBuf,

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 #[cfg(not(target_arch = "wasm32"))]
 use crate::foreign_folder::{foreign_folder, subfolders_with_models};
 use crate::formats::{Format, InOrder, MAX_INDEX_JSON, PROBE_LEN, Walk};
-use crate::unrecognized::{self, Stranger};
+use crate::unrecognized::{self, Unrecognized};
 
 /// What a file is, found out without opening it as a model.
 #[derive(Clone, Debug, Default)]
@@ -60,7 +60,7 @@ fn probe_at(path: &Path, source: BoxSource) -> io::Result<Probe> {
         return Ok(index(InOrder::new(&source)));
     }
     drop(first);
-    let Stranger { hint, is_model } = unrecognized::look(&source)?;
+    let Unrecognized { hint, is_model } = unrecognized::look(&source)?;
     Ok(Probe { foreign: is_model.then_some(hint), ..Probe::default() })
 }
 

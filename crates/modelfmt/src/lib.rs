@@ -138,7 +138,7 @@
 //!
 //! ```
 //! # let path = "../../testdata/reference/one-shard.aero";
-//! use modelfmt::modelfmt_core::write::MemoryFile;
+//! use modelfmt::modelfmt_write::MemoryFile;
 //! use modelfmt::{ConvertOptions, Format, Model, Execution, convert_to_sink, diff};
 //!
 //! let model = Model::open(path)?;
@@ -190,8 +190,6 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod async_model;
-#[cfg(not(target_arch = "wasm32"))]
-mod beside;
 mod check;
 mod checked;
 mod choice;
@@ -210,8 +208,10 @@ mod format_g;
 mod formats;
 mod globs;
 mod inspect;
+mod job;
 mod model;
 mod open;
+mod options;
 #[cfg(not(target_arch = "wasm32"))]
 mod outboard;
 mod parse;
@@ -226,10 +226,12 @@ mod readers;
 #[cfg_attr(docsrs, doc(cfg(feature = "seal")))]
 pub mod seal;
 #[cfg(feature = "seal")]
+mod seal_keys;
+#[cfg(feature = "seal")]
 mod sealed;
-#[cfg(not(target_arch = "wasm32"))]
-mod settled;
 mod show;
+#[cfg(not(target_arch = "wasm32"))]
+mod sidecars;
 #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
 mod signed;
 #[cfg(feature = "sign")]
@@ -237,14 +239,17 @@ mod signed_report;
 #[cfg(feature = "sign")]
 mod signed_source;
 #[cfg(not(target_arch = "wasm32"))]
-mod stale;
-mod ties;
+mod stale_sidecars;
+mod tied_weights;
+#[cfg(not(target_arch = "wasm32"))]
+mod unedited;
 mod unrecognized;
+mod unsupported;
 mod values;
 mod verify;
 #[cfg(not(target_arch = "wasm32"))]
-mod whole;
-mod words;
+mod without_parts;
+mod wording;
 
 #[cfg(feature = "aero")]
 #[doc(no_inline)]
@@ -287,7 +292,6 @@ pub use inspect::{InspectOptions, InspectedTensor, Inspection, Sort, Sums, Total
 pub use mag;
 pub use model::{CheckedModel, Model, Tensors};
 pub use modelfmt_core::value::{List, Object, Value, json};
-pub use modelfmt_core::write::Overwrite;
 pub use modelfmt_core::{
     self, Bytes, Container, DType, Encoding, Execution, Limits, Location, Report, Source, Status, TensorInfo,
     TensorKey, TensorView, UnknownDType, VerifyLevel, View,
@@ -310,6 +314,7 @@ pub use modelfmt_pytorch as pytorch;
 #[cfg(feature = "safetensors")]
 #[doc(no_inline)]
 pub use modelfmt_safetensors as safetensors;
+pub use modelfmt_write::{self, Overwrite};
 #[cfg(feature = "oinf")]
 #[doc(no_inline)]
 pub use oinf;
@@ -326,7 +331,7 @@ pub use signed::{DetachedSignature, signed_files};
 #[cfg(not(target_arch = "wasm32"))]
 pub use verify::verify;
 pub use verify::{FileReport, verify_source};
-pub use words::{Note, Remedy, Words};
+pub use wording::{Note, Remedy, Words};
 
 /// The README's example, compiled as a test.
 #[cfg(doctest)]

@@ -4,15 +4,15 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use modelfmt_core::proof::{OutboardError, write_outboard};
 use modelfmt_core::source::{FileSource, FileVersion, Source as _};
-use modelfmt_core::write::{AtomicFile, InputFiles, Output as _, Overwrite};
 use modelfmt_core::{AnyError, Execution};
+use modelfmt_write::{AtomicFile, InputFiles, Output as _, Overwrite};
+use modelfmt_write::{OutboardError, write_outboard};
 
 use crate::error::{Error, Result};
+use crate::model::pinned::path_of_outboard;
 use crate::pin::Pin;
-use crate::pin::open::path_of_outboard;
-use crate::words::Note;
+use crate::wording::Note;
 
 /// A written outboard.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub fn outboard(path: impl AsRef<Path>, overwrite: Overwrite, work: &Execution<'
     let file = path.as_ref();
     let path = path_of_outboard(file);
     let failed = |source| Error::Open { path: file.to_owned(), source };
-    if let Some(journal) = modelfmt_core::edit::interrupted_by(file) {
+    if let Some(journal) = modelfmt_write::edit::interrupted_by(file) {
         return Err(Error::Interrupted { path: file.to_owned(), journal });
     }
     let before = FileVersion::of(file).map_err(failed)?;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::choice::Choice;
-use crate::words::{Own, Words};
+use crate::wording::{FieldNames, Words};
 
 /// A text is not what it is read as: the name of a [`Format`](crate::Format), a [`Target`](crate::Target), a [`Pin`](crate::Pin), patterns
 /// ([`Globs`](crate::Globs)), a [`TypeRule`](crate::convert::TypeRule), a [`Preset`](crate::convert::Preset) or a
@@ -41,7 +41,7 @@ impl ParseError {
 
 impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.in_words(&Own))
+        f.write_str(&self.in_words(&FieldNames))
     }
 }
 

@@ -68,7 +68,7 @@ impl Model {
     /// was opened with a [pin](crate::OpenOptions::pin).
     ///
     /// # Errors
-    /// As [`plan`](Self::plan); if the digests in a file cannot be read.
+    /// [`Error::File`] if there is no such tensor, a slice does not fit it, or the digests in a file cannot be read.
     pub fn plan_verified(&self, picks: &[Pick], options: PlanOptions) -> Result<ReadPlan> {
         let plan =
             ReadPlan::verified(self.container(), picks, options).map_err(|error| self.failed(error))?;
@@ -124,7 +124,7 @@ impl Model {
     /// ```
     ///
     /// # Errors
-    /// As [`load_into`](Self::load_into); also if the memory cannot be allocated.
+    /// [`Error::File`] if the memory cannot be allocated, a tensor cannot be read or decompressed, or its values are not what the file says.
     pub fn load(
         &self,
         picks: &[Pick],

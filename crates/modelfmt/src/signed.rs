@@ -19,7 +19,7 @@ use crate::model::Model;
 use crate::open::OpenOptions;
 use crate::signed_report::{OF_SETS, add};
 use crate::verify::FileReport;
-use crate::words::Note;
+use crate::wording::Note;
 
 /// The signature beside a model, as far as it was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use crate::formats::Format;
 
 /// What a file is that [`Format::detect`](crate::Format::detect) does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stranger {
+pub(crate) struct Unrecognized {
     /// What it looks like, and what to do.
     pub(crate) hint: &'static str,
     /// Whether it holds a model, or stands for one.
@@ -23,16 +23,16 @@ pub(crate) const LOOKED_AT: u64 = 512;
 ///
 /// # Errors
 /// If the source cannot be read.
-pub(crate) fn look(source: &impl Source) -> io::Result<Stranger> {
+pub(crate) fn look(source: &impl Source) -> io::Result<Unrecognized> {
     Ok(from_first_bytes(&source.read(0..source.len().min(LOOKED_AT))?))
 }
 
-const fn model(hint: &'static str) -> Stranger {
-    Stranger { hint, is_model: true }
+const fn model(hint: &'static str) -> Unrecognized {
+    Unrecognized { hint, is_model: true }
 }
 
-const fn other(hint: &'static str) -> Stranger {
-    Stranger { hint, is_model: false }
+const fn other(hint: &'static str) -> Unrecognized {
+    Unrecognized { hint, is_model: false }
 }
 
 const PICKLE: &str = "it is a pickle of Python that PyTorch did not write, such as joblib's or scikit-learn's; load it with the program that wrote it, if you trust it, and save its arrays with numpy.savez";
@@ -46,7 +46,7 @@ const WEB_PAGE: &str =
 const OLD_GGML: &str = "it is a ggml file from before GGUF; llama.cpp has a script that makes GGUF of it";
 
 /// How files begin, in lower case, as what they are compared with.
-const STARTS: &[(&[u8], Stranger)] = &[
+const STARTS: &[(&[u8], Unrecognized)] = &[
     (
         b"version https://git-lfs",
         model("it is a Git LFS pointer, which stands for the file; `git lfs pull` fetches the file itself"),
@@ -73,7 +73,7 @@ const STARTS: &[(&[u8], Stranger)] = &[
 ];
 
 /// How texts begin, in lower case, after white space.
-const TEXTS: &[(&[u8], Stranger)] = &[
+const TEXTS: &[(&[u8], Unrecognized)] = &[
     (b"<!doctype html", other(WEB_PAGE)),
     (b"<html", other(WEB_PAGE)),
     (b"<?xml", other("it is XML, perhaps the error message of a server")),
@@ -83,7 +83,7 @@ const TEXTS: &[(&[u8], Stranger)] = &[
 ];
 
 /// What a file that begins with these bytes looks like.
-pub(crate) fn from_first_bytes(first: &[u8]) -> Stranger {
+pub(crate) fn from_first_bytes(first: &[u8]) -> Unrecognized {
     let lower = first.to_ascii_lowercase();
     if let Some(&(_, unrecognized)) = STARTS.iter().find(|(start, _)| lower.starts_with(start)) {
         return unrecognized;
@@ -119,7 +119,7 @@ const CORE_ML: &str =
 const TENSORFLOW: &str = "it is a TensorFlow model, which modelfmt does not read; load it there and save the tensors as safetensors";
 
 /// Protocol buffers whose field 1 is a version: ONNX (its ModelProto), CoreML (its Model) and TensorFlow (its SavedModel). `rest` is what follows.
-fn of_versioned(version: u8, rest: &[u8]) -> Stranger {
+fn of_versioned(version: u8, rest: &[u8]) -> Unrecognized {
     // Of ONNX, field 2 is text, of the others a message; 7 is the graph, and 8 the sets of operators.
     let inside = match rest {
         [0x12, rest @ ..] => after_varint(rest),
@@ -159,7 +159,7 @@ fn after_varint(bytes: &[u8]) -> &[u8] {
 }
 
 /// The first name in a zip archive says what wrote it.
-fn of_zip(first: &[u8]) -> Stranger {
+fn of_zip(first: &[u8]) -> Unrecognized {
     let name = first.get(30..).unwrap_or_default();
     let len = first.get(26..28).and_then(|len| len.try_into().ok()).map_or(0, u16::from_le_bytes);
     let name = name.get(..usize::from(len)).unwrap_or(name);

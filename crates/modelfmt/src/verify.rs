@@ -129,7 +129,7 @@ impl Model {
         self.verify_with(level, &Execution::default())
     }
 
-    /// As [`verify`](Self::verify), with the work done as `work` says.
+    /// Checks the model on as many threads as `work` says, which is told of the progress and can stop it.
     #[must_use]
     pub fn verify_with(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {
         let mut report = self.container().verify(level, work);

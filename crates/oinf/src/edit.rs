@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use modelfmt_core::author::Extent;
-use modelfmt_core::edit::NewFile;
 use modelfmt_core::{CommonFault, Part, Source, TensorTable};
+use modelfmt_write::edit::NewFile;
 
 use crate::error::{EditError, Fault, WriteError};
 use crate::index::Index;

@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use modelfmt_core::write::{Segment, TensorSpec};
 use modelfmt_core::{
     DType, Part, TensorInfo, TensorTable,
     author::{Extent, NewTensor, align_up},
 };
+use modelfmt_write::{Segment, TensorSpec};
 
 use crate::error::{Fault, WriteError};
 use crate::metadata::{MetaValue, Metadata};

@@ -133,7 +133,7 @@
 //! [`TensorData`]. The same input gives the same bytes.
 //!
 //! ```
-//! use oinf::modelfmt_core::write::MemoryFile;
+//! use oinf::write::MemoryFile;
 //! use oinf::{DType, MetaValue, Metadata, Plan, Reader, TensorSpec, Execution, WriteOptions};
 //!
 //! let metadata = Metadata::new().sizevar("D", 2).value("mode", "clamp_up").value("eps", 1e-5f32);
@@ -201,11 +201,12 @@ pub use wire::{ValueType, Version};
 // What every format crate has of modelfmt-core.
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use modelfmt_core::Mmap;
-pub use modelfmt_core::write::{Overwrite, TensorData, TensorSpec};
 pub use modelfmt_core::{
     self, AlignedBuf, Bytes, Container, DType, Encoding, Execution, Limits, Location, Part, Report, Source,
-    Status, TensorInfo, TensorTable, TensorView, VerifyLevel, View, source, value, write,
+    Status, TensorInfo, TensorTable, TensorView, VerifyLevel, View, source, value,
 };
+pub use modelfmt_write as write;
+pub use modelfmt_write::{Overwrite, TensorData, TensorSpec};
 
 /// The README's example, compiled as a test.
 #[cfg(doctest)]

@@ -26,7 +26,7 @@ impl Index {
     /// Parses the index from the bytes of a file, with the default options.
     ///
     /// # Errors
-    /// As [`OpenOptions::open_source`].
+    /// If it cannot be read, breaks a rule of the format, or exceeds a limit.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         Self::parse_bytes(bytes)
     }

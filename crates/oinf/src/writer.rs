@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use modelfmt_core::write::{BoxError, Region, Sink, TensorData};
 use modelfmt_core::{DType, Execution, Part, author::Extent};
+use modelfmt_write::{BoxError, Region, Sink, TensorData};
 
 use crate::error::{Fault, WriteError};
 use crate::layout::Plan;

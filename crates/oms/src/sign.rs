@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use modelfmt_core::Execution;
-use modelfmt_core::edit::{JOURNAL_SUFFIX, interrupted_by};
-use modelfmt_core::write::{AtomicFile, Output as _, Overwrite, Sink as _};
 use modelfmt_keys::{KeyId, PrivateKey};
+use modelfmt_write::edit::{JOURNAL_SUFFIX, interrupted_by};
+use modelfmt_write::{AtomicFile, Output as _, Overwrite, Sink as _};
 
 use crate::bundle::{Bundle, MAX_BUNDLE};
 use crate::error::{Error, Fault, Result};

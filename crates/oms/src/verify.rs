@@ -65,7 +65,7 @@ pub fn verify(
 /// [`SignedFiles`] only bytes that were hashed here are read, also if somebody changes or exchanges files meanwhile.
 ///
 /// # Errors
-/// As [`verify`](verify()).
+/// If the signature is none, is by no key of the list, or does not fit the files.
 pub fn verify_to_read(
     model: &Path,
     keys: &[PublicKey],

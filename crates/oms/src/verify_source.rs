@@ -40,7 +40,7 @@ const PIECE: usize = 512 << 10;
 /// ```
 ///
 /// # Errors
-/// As [`verify`](crate::verify()); [`Error::Unsignable`] if the signature is of a folder.
+/// If the signature is none, is by no key of the list, or does not fit the file; [`Error::Unsignable`] if it is of a folder.
 pub fn verify_source(
     name: &str,
     source: &dyn Source,

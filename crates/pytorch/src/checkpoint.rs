@@ -4,9 +4,9 @@
 
 use std::collections::HashMap;
 
-use modelfmt_core::author::{NameTable, Shortened};
+use modelfmt_core::author::{NameError, NameTable, Shortened};
 use modelfmt_core::value::{List, Object, Value};
-use modelfmt_core::{CommonFault, DType, Limits, Part};
+use modelfmt_core::{DType, Limits, Part};
 
 use crate::error::{Error, Fault, Result};
 use crate::pickle::globals::{Elements, Known, Rebuild, StorageClass, refused};
@@ -238,7 +238,7 @@ impl Walk<'_> {
         Limits::check("the number of tensors", count, self.limits.tensors)?;
         match self.found.names.push(name) {
             Ok(_) => {}
-            Err(CommonFault::Duplicate(name)) => {
+            Err(NameError::Duplicate(name)) => {
                 let first = self.found.names.find(&name).and_then(|number| self.found.tensors.get(number));
                 let place = |at: u64| format!("value {at} of the pickle");
                 let first = first.map_or_else(String::new, |tensor| place(tensor.value));
@@ -672,7 +672,7 @@ impl Checkpoint {
         for (name, tensor) in names.iter().zip(tensors) {
             let Some(name) = below(name) else { continue };
             let twice =
-                |fault: CommonFault| Error::Malformed { part: part.clone(), at: 0, fault: fault.into() };
+                |fault: NameError| Error::Malformed { part: part.clone(), at: 0, fault: fault.into() };
             found.names.push(&name).map_err(twice)?;
             found.tensors.push(tensor);
         }

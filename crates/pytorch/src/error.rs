@@ -1,5 +1,7 @@
 //! What can be wrong with a checkpoint of PyTorch.
 
+use modelfmt_core::author::NameError;
+
 /// Why a file cannot be read.
 pub type Error = modelfmt_core::Error<Fault>;
 
@@ -140,5 +142,11 @@ impl modelfmt_core::Fault for Fault {
             Self::NoStop => true,
             _ => false,
         }
+    }
+}
+
+impl From<NameError> for Fault {
+    fn from(error: NameError) -> Self {
+        Self::Common(error.into())
     }
 }

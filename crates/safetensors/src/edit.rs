@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use modelfmt_core::edit::NewFile;
 use modelfmt_core::value::Object;
 use modelfmt_core::{CommonFault, Part, Source};
+use modelfmt_write::edit::NewFile;
 use serde::de::{Deserializer as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -124,7 +124,7 @@ impl<'de> Visitor<'de> for Entries {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use modelfmt_core::edit::Preview;
+    use modelfmt_write::edit::Preview;
 
     fn file(header: &str) -> Vec<u8> {
         [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[1, 2, 3]].concat()

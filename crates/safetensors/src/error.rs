@@ -6,10 +6,10 @@ use modelfmt_core::DType;
 pub type Error = modelfmt_core::Error<Fault>;
 
 /// Why a file cannot be written.
-pub type WriteError = modelfmt_core::write::WriteError<Fault>;
+pub type WriteError = modelfmt_write::WriteError<Fault>;
 
 /// Why a file cannot be edited.
-pub type EditError = modelfmt_core::edit::EditError<Fault>;
+pub type EditError = modelfmt_write::edit::EditError<Fault>;
 
 /// The result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,11 +1,11 @@
 //! Plans a file from the descriptions of its tensors: every offset, and the header's text. Everything is checked, and nothing is written.
 
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::write::{Segment, TensorSpec};
 use modelfmt_core::{
     DType, Part, TensorTable,
     author::{Extent, NewTensor},
 };
+use modelfmt_write::{Segment, TensorSpec};
 
 use crate::error::{Fault, WriteError};
 use crate::{MAX_HEADER_LEN, header, wire};

@@ -134,7 +134,7 @@
 //!
 //! ```
 //! use modelfmt_safetensors::modelfmt_core::value::Object;
-//! use modelfmt_safetensors::modelfmt_core::write::MemoryFile;
+//! use modelfmt_safetensors::write::MemoryFile;
 //! use modelfmt_safetensors::{DType, Plan, Reader, TensorSpec, Execution, WriteOptions};
 //!
 //! let metadata = Object::from_iter([("format", "pt")]);
@@ -200,11 +200,12 @@ pub use wire::MAX_HEADER_LEN;
 // What every format crate has of modelfmt-core.
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use modelfmt_core::Mmap;
-pub use modelfmt_core::write::{Overwrite, TensorData, TensorSpec};
 pub use modelfmt_core::{
     self, AlignedBuf, Bytes, Container, DType, Encoding, Execution, Limits, Location, Part, Report, Source,
-    Status, TensorInfo, TensorTable, TensorView, VerifyLevel, View, source, value, write,
+    Status, TensorInfo, TensorTable, TensorView, VerifyLevel, View, source, value,
 };
+pub use modelfmt_write as write;
+pub use modelfmt_write::{Overwrite, TensorData, TensorSpec};
 
 /// The README's example, compiled as a test.
 #[cfg(doctest)]

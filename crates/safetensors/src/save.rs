@@ -5,7 +5,7 @@ use modelfmt_core::value::Object;
 use crate::error::WriteError;
 use crate::layout::{Plan, WriteOptions};
 
-modelfmt_core::save! {
+modelfmt_write::save! {
     "safetensors", Plan, WriteOptions, WriteError, impl Into<Option<&'a Object>>;
 
     /// ```

@@ -1,7 +1,7 @@
 //! Streams a [`Plan`] into a sink: the header, then each tensor's values, once and in pieces.
 
 use modelfmt_core::Execution;
-use modelfmt_core::write::{Region, Sink, TensorData};
+use modelfmt_write::{Region, Sink, TensorData};
 
 use crate::error::WriteError;
 use crate::layout::Plan;

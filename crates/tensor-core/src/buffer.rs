@@ -34,7 +34,7 @@ impl AlignedBuf {
     /// A buffer that holds a copy of `bytes`.
     ///
     /// # Errors
-    /// As [`AlignedBuf::zeroed`].
+    /// If the memory cannot be allocated.
     pub fn copy_from_slice(bytes: &[u8]) -> io::Result<Self> {
         let mut buffer = Self::zeroed(bytes.len())?;
         buffer.copy_from_slice(bytes);
@@ -98,7 +98,7 @@ impl Bytes<'_> {
     /// The bytes as a buffer of their own, copied if they were borrowed.
     ///
     /// # Errors
-    /// As [`AlignedBuf::zeroed`].
+    /// If the memory cannot be allocated.
     pub fn into_owned(self) -> io::Result<AlignedBuf> {
         match self {
             Self::Borrowed(bytes) => AlignedBuf::copy_from_slice(bytes),

@@ -146,7 +146,7 @@ impl<'a> TensorView<'a> {
     /// Its values converted to `f64`: exact, except for 64-bit integers beyond 2^53.
     ///
     /// # Errors
-    /// As [`to_f32`](Self::to_f32).
+    /// [`TensorError::Blocks`] for ggml's block types, [`TensorError::NotNumeric`] for types without numbers.
     pub fn to_f64(&self) -> Result<Vec<f64>, TensorError> {
         Ok(self.numbers()?.collect())
     }
@@ -225,7 +225,7 @@ impl<'a> View<'a> {
     /// Booleans, row-major.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// [`TensorError::Length`] if they are not as many as the shape says.
     pub fn from_bools(values: &'a [bool], shape: impl Into<Vec<u64>>) -> Result<Self, TensorError> {
         Self::from_bytes(DType::Bool, bytemuck::cast_slice(values), shape)
     }

@@ -279,7 +279,7 @@ pub fn stats_parallel<E: Send>(
 ///
 /// # Errors
 ///
-/// As [`stats_of_bytes`].
+/// If the type has no numbers, or the bytes are not whole values.
 #[cfg(feature = "parallel")]
 pub fn stats_of_bytes_parallel(dtype: DType, bytes: &[u8], threads: usize) -> Result<Stats, Error> {
     let count = count_of(dtype, bytes)?;

@@ -29,7 +29,7 @@ pub use oracle::{apr, bao, debian_python, ggml_library, ggml_rewrites, llama_typ
 pub use patch::{crc32, crc32c, patched};
 pub use slow::{SlowFiles, SlowSource, block_on, error_text, report_lines, wait};
 pub use sources::{CountingSource, FaultySource};
-pub use steps::{Fed, Step, Steps};
+pub use steps::{Step, SteppedSource, Steps};
 pub use torch::{Pickler, TorchTensor, torch_pickle, torch_stream, torch_zip};
 pub use workspace::{golden_files, testdata};
 pub use zip::{Zip, ZipMember};

@@ -61,12 +61,12 @@ impl<T> fmt::Debug for Steps<'_, T> {
 
 impl<'a, T> Steps<'a, T> {
     /// A task over a file of `size` bytes.
-    pub fn new<F: AsyncFnOnce(Fed) -> T + 'a>(size: u64, task: F) -> Self
+    pub fn new<F: AsyncFnOnce(SteppedSource) -> T + 'a>(size: u64, task: F) -> Self
     where
         T: 'a,
     {
         let needs = Arc::default();
-        let fed = Fed { size, needs: Arc::clone(&needs) };
+        let fed = SteppedSource { size, needs: Arc::clone(&needs) };
         Self { task: Some(Box::pin(async move { task(fed).await })), needs }
     }
 
@@ -96,18 +96,18 @@ impl<'a, T> Steps<'a, T> {
 
 /// The bytes that a task of [`Steps`] is fed with.
 #[derive(Clone)]
-pub struct Fed {
+pub struct SteppedSource {
     size: u64,
     needs: Arc<Mutex<Needs>>,
 }
 
-impl fmt::Debug for Fed {
+impl fmt::Debug for SteppedSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Fed({} bytes)", self.size)
+        write!(f, "SteppedSource({} bytes)", self.size)
     }
 }
 
-impl Fetch for Fed {
+impl Fetch for SteppedSource {
     fn size(&self) -> u64 {
         self.size
     }
@@ -224,7 +224,7 @@ mod tests {
 
     /// Two ranges, of which the second depends on the first, and an empty one.
     fn task() -> Steps<'static, io::Result<Vec<u8>>> {
-        Steps::new(1000, async |bytes: Fed| {
+        Steps::new(1000, async |bytes: SteppedSource| {
             let head = bytes.fetch(3..7).await?.to_vec();
             assert!(bytes.fetch(1000..1000).await?.is_empty());
             let tail = bytes.fetch(u64::from(head[0])..500).await?;
@@ -259,7 +259,8 @@ mod tests {
 
     #[test]
     fn a_range_beyond_the_end_and_a_failure_are_errors() {
-        let mut steps = Steps::new(10, async |bytes: Fed| bytes.fetch(5..11).await.map(|b| b.len()));
+        let mut steps =
+            Steps::new(10, async |bytes: SteppedSource| bytes.fetch(5..11).await.map(|b| b.len()));
         match steps.step() {
             Step::Done(Err(error)) => assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof),
             other => panic!("{other:?}"),

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use aero::{DType, Plan, TensorSpec, WriteOptions};
 use client::HttpSource;
-use modelfmt::modelfmt_core::write::MemoryFile;
+use modelfmt::modelfmt_write::MemoryFile;
 use modelfmt::{Execution, Model, Object};
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -67,7 +67,7 @@ impl Sum {
 
 /// A model of five layers of 8 MiB, each in a file of its own; gives the index.
 fn example_set(folder: &Path) -> Result<PathBuf, Box<dyn Error>> {
-    use modelfmt::modelfmt_core::write::{BoxError, TensorData};
+    use modelfmt::modelfmt_write::{BoxError, TensorData};
     use modelfmt::{DType, Execution, Overwrite};
     use modelfmt_safetensors::{SetPlan, TensorSpec, WriteOptions};
 

@@ -10,8 +10,8 @@ use std::env;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
-use mag::modelfmt_core::write::Overwrite;
 use mag::value::{Object, Value};
+use mag::write::Overwrite;
 use mag::{Checksum, DType, Execution, Plan, Reader, TensorSpec, WriteOptions};
 
 /// What is to be found: y = w · x + b.

@@ -38,9 +38,9 @@ pub(super) fn run(args: &[OsString]) -> Result {
     step("bench: another commit and this tree, in turn");
     let compare = workspace::target_dir().join("bench-compare");
     let tree = worktree(&options.base, &compare)?;
-    let [base, new] =
-        [("base", tree), ("new", workspace::root())].map(|(name, tree)| build(&tree, &compare.join(name)));
-    let (base, new) = (base?, new?);
+    // Of its own: the packages of both trees have the same names, and Cargo would take one's for the other's.
+    let base = build(&tree, &compare.join("target"), &compare.join("base"))?;
+    let new = build(&workspace::root(), &workspace::target_dir(), &compare.join("new"))?;
     let python = oracles::install()?;
     let measure = |args: &[OsString]| -> Result<Sides> {
         let mut sides = Sides::default();
@@ -134,12 +134,11 @@ fn worktree(base: &str, folder: &Path) -> Result<PathBuf> {
     Ok(tree)
 }
 
-/// Builds the measurements of a tree and puts them into a folder. Both trees share what is compiled of other crates.
-fn build(tree: &Path, folder: &Path) -> Result<PathBuf> {
-    let target = workspace::target_dir();
+/// Builds the measurements of a tree in `target`, and puts them into a folder.
+fn build(tree: &Path, target: &Path, folder: &Path) -> Result<PathBuf> {
     let packages = ["--release", "--package", "modelfmt-bench", "--package", "modelfmt-cli"];
     let mut cargo = Command::new("cargo");
-    exec(cargo.arg("build").args(packages).current_dir(tree).env("CARGO_TARGET_DIR", &target))?;
+    exec(cargo.arg("build").args(packages).current_dir(tree).env("CARGO_TARGET_DIR", target))?;
     fs::create_dir_all(folder)?;
     for program in PROGRAMS {
         // A hard link in the folder of the build: a copy stays when the other tree is built.

@@ -4,12 +4,12 @@ use modelfmt_core::DType::{F32, U8};
 
 use super::Format;
 use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
-use super::entry::{Entry, Tells, driver};
+use super::entry::{Detection, Entry, driver};
 
 pub(super) static TOY: Entry = Entry {
     name: "toy",
     feature: "toy",
-    tells: Tells::Magic(b"TOY!"),
+    detection: Detection::Magic(b"TOY!"),
     ending: Some(".toy"),
     sharded: None,
     is_set: false,

@@ -16,7 +16,7 @@ use modelfmt_core::{
 };
 
 use super::index::HEAD;
-use super::{SetIndex, stated};
+use super::{SetIndex, matching};
 use crate::chunks::malformed;
 use crate::claims::{Asked, asked, claims};
 use crate::error::{Error, Fault, Result};
@@ -202,7 +202,7 @@ impl ShardMap for SetIndex {
         wanted: &[Wanted],
         claims: &mut Claims,
     ) -> Result<()> {
-        stated::check_head(self, head, wanted, claims).await
+        matching::check_head(self, head, wanted, claims).await
     }
 
     async fn verify<F: FetchFiles>(

@@ -3,14 +3,13 @@
 
 mod index;
 mod map;
+mod matching;
 mod plan;
 mod proved;
 mod reader;
-mod stated;
 mod verify;
 
 pub use index::{SetFile, SetIndex, SetPart};
-pub(crate) use plan::DEFAULT_SHARDS_PER_PART;
 pub use plan::SetPlan;
 pub use proved::{FileProofs, VerifiedFiles, sha256};
 pub use reader::{AsyncSetReader, SetReader, SetReaderExt};

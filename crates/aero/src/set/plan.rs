@@ -6,12 +6,12 @@ use std::path::Path;
 
 use modelfmt_core::source::check_relative;
 use modelfmt_core::value::{Object, Value, json};
-use modelfmt_core::write::{
+use modelfmt_core::{Execution, Part, TensorTable, author::NewTensor};
+use modelfmt_write::{
     NewFiles, NewSet, Output, SetPart, TensorData, TensorSpec, WrittenPart, no_part, unfit_parts, write_part,
 };
 #[cfg(not(target_arch = "wasm32"))]
-use modelfmt_core::write::{NewFolder, Overwrite};
-use modelfmt_core::{Execution, Part, TensorTable, author::NewTensor};
+use modelfmt_write::{NewFolder, Overwrite};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::{Fault, WriteError};
@@ -19,9 +19,6 @@ use crate::hex::hex;
 use crate::layout::{Parts, Plan, Shard, model_of, shards_of, table_of};
 use crate::options::{WriteOptions, unfit_metadata};
 use crate::writer::Written;
-
-/// The shards of a part where nothing else is asked for.
-pub(crate) const DEFAULT_SHARDS_PER_PART: u64 = 4;
 
 /// A set to write: the index, `STEM.index.aero`, and parts `STEM.part-000.aero` and so on beside it. STEM is the
 /// name of the index without `.aeroset.json`, so that two sets can share a folder (docs/formats/aero.md#writing-a-set).
@@ -65,7 +62,7 @@ impl SetPlan {
     /// `model.aeroset.json`; the other files are in the same folder and are named after it.
     ///
     /// # Errors
-    /// As [`Plan::new`]; also if the name leads out of the folder.
+    /// If the format cannot hold what is described; if the name leads out of the folder.
     pub fn new<'a>(
         index_name: &str,
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
@@ -133,7 +130,7 @@ impl SetPlan {
     /// last: each part is read back once when it is complete, while the next one is written.
     ///
     /// # Errors
-    /// As [`Plan::write`]; also if a file cannot be created, or exists and may not be replaced. Then no file
+    /// If a value cannot be read; if a file cannot be created or written, or exists and may not be replaced. Then no file
     /// appears, unless it is the last step that fails.
     pub fn write<N>(&self, data: &dyn TensorData, files: &N, work: &Execution<'_>) -> Result<(), WriteError>
     where
@@ -148,7 +145,7 @@ impl SetPlan {
     /// Writes the set into a folder, which must exist.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// If a value cannot be read, or a file not be written; if one exists and may not be replaced.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn write_folder(
         &self,
@@ -174,7 +171,7 @@ impl SetPlan {
     /// writes the file gets the same bytes as [`write`](Self::write) gives it, however often.
     ///
     /// # Errors
-    /// As [`write`](Self::write); if there is no part of that number.
+    /// If a value cannot be read, or the part not be written; if there is no part of that number.
     pub fn write_part<N: NewFiles>(
         &self,
         number: usize,
@@ -197,7 +194,7 @@ impl SetPlan {
     /// [`write_part`](Self::write_part) returned, in order; the files themselves are not looked at.
     ///
     /// # Errors
-    /// As [`write`](Self::write); if `parts` are not those of this plan.
+    /// If a file cannot be written; if `parts` are not those of this plan.
     pub fn finish<N: NewFiles>(
         &self,
         parts: &[WrittenPart],

@@ -24,7 +24,7 @@ pub trait SetReaderExt {
     /// The file that lists all tensors, with the model's metadata; it has no values.
     ///
     /// # Errors
-    /// As [`SetReader::shard`]. A set that was opened by its path or files has it open already.
+    /// If it is missing or broken. A set that was opened by its path or files has it open already.
     fn global(&self) -> Result<&Reader<Self::Source>>;
 
     /// A part, counted from 0 as in [`SetIndex::parts`]; opened if it is not yet.

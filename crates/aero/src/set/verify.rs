@@ -9,7 +9,7 @@ use modelfmt_core::{
     author::{OpenSet, Place, ScanError, ShardMap as _, Shortened, each_step, with_causes},
 };
 
-use super::stated::sha256s;
+use super::matching::sha256s;
 use super::{SetFile, SetIndex};
 use crate::error::{Error, Result};
 use crate::hex::hex;

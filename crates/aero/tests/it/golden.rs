@@ -14,8 +14,8 @@ use std::path::Path;
 use aero::ReaderExt as _;
 use aero::SetReaderExt as _;
 use aero::modelfmt_core::value::Value;
-use aero::modelfmt_core::write::{MemoryFile, MemoryFolder};
 use aero::modelfmt_core::{AlignedBuf, TensorError};
+use aero::write::{MemoryFile, MemoryFolder};
 use aero::{
     ChunkFlags, Execution, FourCC, NewChunk, Plan, Reader, SetPlan, SetReader, Source, TensorSpec,
     VerifyLevel, WriteOptions,

@@ -121,8 +121,8 @@ fn a_wrong_pin_and_a_file_that_is_cut_are_errors() {
 #[test]
 fn pages_and_tensors_are_proved_by_themselves() {
     use aero::modelfmt_core::value::Object;
-    use aero::modelfmt_core::write::MemoryFile;
     use aero::modelfmt_core::{DType, Execution};
+    use aero::write::MemoryFile;
     use aero::{Plan, TensorSpec, WriteOptions};
 
     let values: Vec<u8> = (0..3_000_000u32).map(|i| (i.wrapping_mul(0x9E37_79B9) >> 24) as u8).collect();

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::common::{metadata, model, noise};
 use aero::modelfmt_core::author::{FileIndex, Parser};
-use aero::modelfmt_core::write::{BoxError, Discard, MemoryFile, TensorData};
+use aero::write::{BoxError, Discard, MemoryFile, TensorData};
 use aero::{
     DType, Error, Execution, Fault, FourCC, Index, OpenOptions, Plan, Reader, TensorSpec, WriteOptions,
 };

@@ -10,7 +10,7 @@
 use aero::ReaderExt as _;
 use aero::{DType, Execution, Plan, Reader, TensorSpec, VerifyLevel, WriteOptions};
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::write::MemoryFile;
+use modelfmt_write::MemoryFile;
 use proptest::prelude::*;
 
 fn metadata() -> Object {

@@ -17,8 +17,8 @@ use aero::{
 };
 use modelfmt_core::source::{Files, MemoryFiles};
 use modelfmt_core::value::{Object, Value, json};
-use modelfmt_core::write::MemoryFolder;
 use modelfmt_core::{Container, Limits};
+use modelfmt_write::MemoryFolder;
 
 const INDEX: &str = "model.aeroset.json";
 
@@ -146,7 +146,7 @@ fn a_folder_has_one_index() {
     assert!(matches!(SetReader::open(folder.path()), Err(Error::Open { .. })));
     let specs = [TensorSpec::new("a", DType::U8, vec![3])];
     let plan = SetPlan::new("other.aeroset.json", specs, &metadata(), &options()).unwrap();
-    let overwrite = modelfmt_core::write::Overwrite::Refuse;
+    let overwrite = modelfmt_write::Overwrite::Refuse;
     plan.write_folder(folder.path(), overwrite, &[[1u8, 2, 3]], &Execution::default()).unwrap();
     assert_eq!(SetReader::open(folder.path()).unwrap().tensor("a").unwrap().bytes(), [1, 2, 3]);
     let again = plan.write_folder(folder.path(), overwrite, &[[1u8, 2, 3]], &Execution::default());
@@ -311,7 +311,7 @@ fn a_part_that_does_not_list_a_tensor_has_it_by_the_number_of_its_shard() {
     // The second part is written again without its tensor index.
     let files = changed(|files| {
         use aero::{ChunkFlags, ChunkWriter, FourCC, NewChunk};
-        let file = modelfmt_core::write::MemoryFile::new();
+        let file = modelfmt_write::MemoryFile::new();
         let shard =
             NewChunk::new(FourCC::WTSH, "weights.shard1").with_flags(ChunkFlags::CHUNK_IS_MMAP_CRITICAL);
         let mut writer = ChunkWriter::new(&file, [5; 16], vec![shard]).unwrap();

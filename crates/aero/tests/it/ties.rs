@@ -10,8 +10,8 @@
 use aero::ReaderExt as _;
 use aero::{Fault, Plan, Reader, WriteError, WriteOptions};
 use modelfmt_core::value::Object;
-use modelfmt_core::write::{BoxError, MemoryFile, TensorData, TensorSpec};
 use modelfmt_core::{DType, Execution, VerifyLevel};
+use modelfmt_write::{BoxError, MemoryFile, TensorData, TensorSpec};
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "none", "nothing"];
 const LENGTHS: [u64; 6] = [1000, 500, 1000, 1000, 0, 0];

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use crate::common::{metadata, model, object};
 use aero::ReaderExt as _;
 use aero::modelfmt_core::value::Object;
-use aero::modelfmt_core::write::{BoxError, MemoryFile, Overwrite, Sink, TensorData};
+use aero::write::{BoxError, MemoryFile, Overwrite, Sink, TensorData};
 use aero::{
     ChunkFlags, ChunkWriter, DType, Execution, Fault, FourCC, NewChunk, Plan, Reader, TensorSpec,
     VerifyLevel, WriteError, WriteOptions,

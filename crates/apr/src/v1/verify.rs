@@ -1,7 +1,7 @@
 //! Checks a file and reports every finding. The check names are the same as in `modelfmt verify`.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
-use modelfmt_core::author::{Crc, Dealt, ScanRange, finding, with_causes};
+use modelfmt_core::author::{Crc, ScanRange, SharedScan, finding, with_causes};
 use modelfmt_core::{Execution, Fetch, Part, Report, VerifyLevel};
 
 use super::index::Index;
@@ -98,7 +98,7 @@ async fn crc(index: &Index, source: &impl Fetch, work: &Execution<'_>) -> Result
     let footer = index.sections.footer;
     let mut seen = Crc::default();
     let look = |_, bytes: &[u8]| Crc::of(bytes);
-    let scan = Dealt(ScanRange::new(0..footer.offset(), PIECE, look));
+    let scan = SharedScan(ScanRange::new(0..footer.offset(), PIECE, look));
     source.scan(&scan, work, |crc| seen = seen.then(crc)).await?;
     let stated = claims::stated(footer, source).await?;
     if stated == seen.value { Ok(seen) } else { Err(claims::differs(footer, seen.value, stated)) }

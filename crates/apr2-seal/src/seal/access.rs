@@ -4,8 +4,8 @@
 use apr2::Flags;
 
 use crate::error::SealFault;
-use crate::seal::caps::Argon2Caps;
 use crate::seal::keys::Opener;
+use crate::seal::passphrase_limits::Argon2Caps;
 use crate::seal::signatures::VerifyingKey;
 
 /// What a caller demands of a sealed file, and what it brings to open it: keys of trusted signers, and keys that decrypt.

@@ -9,9 +9,9 @@ use hpke::kem::X25519HkdfSha256;
 use hpke::{Deserializable as _, Kem, Serializable as _};
 use zeroize::Zeroizing;
 
-use crate::seal::costs::Costs;
 use crate::seal::derive::Secret;
 use crate::seal::hash::{Hash, hex, key_id};
+use crate::seal::passphrase_cost::Costs;
 use crate::seal::signatures::InvalidKey;
 
 pub(crate) type Public = <X25519HkdfSha256 as Kem>::PublicKey;
@@ -159,7 +159,7 @@ struct Stretched {
 }
 
 /// As much is remembered as is tried for one file.
-const REMEMBERED: usize = crate::seal::costs::PASSPHRASE_SLOTS;
+const REMEMBERED: usize = crate::seal::passphrase_cost::PASSPHRASE_SLOTS;
 
 impl Passphrase {
     /// The passphrase of these bytes.

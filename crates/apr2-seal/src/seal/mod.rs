@@ -11,14 +11,14 @@ mod access;
 mod aes;
 #[cfg(test)]
 mod attacks;
-mod caps;
-mod costs;
 mod derive;
 mod digest;
 mod hash;
 mod keys;
 mod keys_section;
 mod options;
+mod passphrase_cost;
+mod passphrase_limits;
 pub(crate) mod read;
 mod section;
 mod segments;
@@ -29,9 +29,9 @@ pub(crate) mod tail;
 mod wire;
 
 pub use access::Access;
-pub use caps::Argon2Caps;
 pub use keys::{Identity, Opener, Passphrase, RawKey, Recipient};
 pub use options::SealOptions;
+pub use passphrase_limits::Argon2Caps;
 pub use section::{Seal, SignatureInfo, SlotInfo};
 pub use signatures::{InvalidKey, SigningKey, VerifyingKey};
 
@@ -73,6 +73,6 @@ pub(crate) mod write {
 /// Choices that only tests may make.
 #[cfg(test)]
 pub(crate) mod testing {
-    pub(crate) use super::costs::Costs;
     pub(crate) use super::options::Random;
+    pub(crate) use super::passphrase_cost::Costs;
 }

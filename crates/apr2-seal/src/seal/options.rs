@@ -5,12 +5,12 @@ use std::sync::{Arc, OnceLock};
 use hpke::rand_core::{TryCryptoRng, TryRng};
 
 use crate::error::SealFault;
-use crate::seal::caps::Argon2Caps;
-use crate::seal::costs::{Costs, PASSPHRASE_SLOTS};
 use crate::seal::derive::{FileKeys, Secret};
 use crate::seal::hash::Hash;
 use crate::seal::keys::{Passphrase, RawKey, Recipient};
 use crate::seal::keys_section::Slot;
+use crate::seal::passphrase_cost::{Costs, PASSPHRASE_SLOTS};
+use crate::seal::passphrase_limits::Argon2Caps;
 use crate::seal::signatures::{Purpose, Signed, SigningKey};
 use crate::seal::slots;
 use crate::seal::wire::{MAX_KEYS, MAX_SIGNATURES};

@@ -10,12 +10,12 @@ use zeroize::Zeroizing;
 
 use crate::error::SealFault;
 use crate::seal::access::Access;
-use crate::seal::caps::Argon2Caps;
-use crate::seal::costs::{Costs, PASSPHRASE_SLOTS};
 use crate::seal::derive::{Secret, derive};
 use crate::seal::hash::label;
 use crate::seal::keys::{Identity, Opener, Passphrase, RawKey, Recipient};
 use crate::seal::keys_section::Slot;
+use crate::seal::passphrase_cost::{Costs, PASSPHRASE_SLOTS};
+use crate::seal::passphrase_limits::Argon2Caps;
 use crate::seal::wire::{Fields, structure};
 
 pub(crate) const X25519: u16 = 1;

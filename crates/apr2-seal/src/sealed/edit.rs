@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use apr2::author::{self, FOOTER_LEN, Footer, HEADER_LEN};
 use apr2::{Flags, Generation, Metadata};
-use modelfmt_core::edit::NewFile;
 use modelfmt_core::{
     CommonFault, Execution, Part, Source,
     author::{Crc, Cursor, align_up},
 };
+use modelfmt_write::edit::NewFile;
 
 use crate::error::{EditError, Error, SealFault, malformed, unfit};
 use crate::index::Index;
@@ -79,7 +79,7 @@ impl Index {
     /// then, so its seal section goes. The rest is as [`apr2::Index::edit`] says.
     ///
     /// # Errors
-    /// As [`apr2::Index::edit`]; if the file is signed in a way that cannot be read.
+    /// If the format cannot hold the new metadata or names; if the file is signed in a way that cannot be read.
     pub fn edit(
         &self,
         source: &impl Source,
@@ -92,7 +92,7 @@ impl Index {
     /// What becomes of a file that is signed without its seal section. The values, and their places in the data section, stay as they are.
     ///
     /// # Errors
-    /// As [`edit`](Self::edit).
+    /// If the file is signed in a way that cannot be read.
     pub fn without_signatures(&self, source: &impl Source) -> Result<NewFile> {
         author::without_signatures(&self.plain, source, || self.unsigned(source))
     }

@@ -2,8 +2,8 @@
 
 use apr2::author::manifest;
 use apr2::{Plan, SetPlan};
-use modelfmt_core::write::{DataFrom, NewFiles, NewSet, TensorData};
 use modelfmt_core::{Execution, Part};
+use modelfmt_write::{DataFrom, NewFiles, NewSet, TensorData};
 
 use super::seal::SetSeal;
 use crate::error::{SealFault, WriteError, unfit};
@@ -14,7 +14,7 @@ impl SealOptions {
     /// manifest names no tensor.
     ///
     /// # Errors
-    /// As [`SetPlan::write`] and [`write`](Self::write).
+    /// If a value cannot be read, or a file not be written; if what the options ask for cannot be.
     pub fn write_set(
         &self,
         plan: &SetPlan,

@@ -1,8 +1,8 @@
 //! Changes the signatures in the manifest of a sealed set.
 
-use modelfmt_core::edit::NewFile;
 use modelfmt_core::value::{List, Object, Value, json};
 use modelfmt_core::{CommonFault, Part};
+use modelfmt_write::edit::NewFile;
 
 use super::SetIndex;
 use super::seal::SetSeal;
@@ -68,7 +68,7 @@ impl SetIndex {
     /// then, and old signatures are not of it.
     ///
     /// # Errors
-    /// As [`resized`](Self::resized); if the system gives no randomness.
+    /// If the manifest does not list these files; if the system gives no randomness.
     pub fn sign_anew(
         &self,
         text: &[u8],

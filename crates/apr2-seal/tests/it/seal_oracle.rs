@@ -10,7 +10,7 @@ use apr2_seal::value::{Object, Value, json};
 use apr2_seal::{
     Compression, DType, Execution, Metadata, Overwrite, Plan, SetPlan, TensorSpec, WriteOptions,
 };
-use modelfmt_core::write::NewFolder;
+use modelfmt_write::NewFolder;
 
 /// What the oracle says of each case.
 fn oracle(cases: Vec<Object>) -> Vec<Object> {
@@ -211,7 +211,7 @@ fn write(
         return None;
     }
     let plan = Plan::new(model.specs.clone(), &metadata, options).unwrap();
-    let file = modelfmt_core::write::MemoryFile::new();
+    let file = modelfmt_write::MemoryFile::new();
     let written = seal.write(&plan, &model.values, &file, &work).unwrap();
     fs::write(path, file.into_bytes()).unwrap();
     Some(written.statement)

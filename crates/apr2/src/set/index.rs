@@ -1,6 +1,7 @@
 //! The manifest JSON: which shards there are, and which tensor is in which.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
+use modelfmt_core::CommonFault;
 use modelfmt_core::source::SetPaths;
 use modelfmt_core::value::{KeyError, Object, ParseOptions, Value, json};
 use modelfmt_core::{Limits, Part, author::NameTable};
@@ -85,7 +86,7 @@ impl SetIndex {
     }
 
     /// Adds a tensor that a shard lists, and the manifest does not.
-    pub(crate) fn found_in(&mut self, name: &str, shard: u32) -> Result<(), modelfmt_core::CommonFault> {
+    pub(crate) fn found_in(&mut self, name: &str, shard: u32) -> Result<(), CommonFault> {
         self.names.push(name)?;
         self.homes.push(shard);
         Ok(())
@@ -101,7 +102,7 @@ impl SetIndex {
         let home = u32::try_from(shard).ok().filter(|_| shard < shards);
         let home = home.ok_or_else(|| malformed(part(), 0, Fault::NoSuchShard { shard, shards }))?;
         let refused = part();
-        self.names.push(name).map_err(|fault| malformed(refused, 0, fault))?;
+        self.names.push(name).map_err(|error| malformed(refused, 0, CommonFault::from(error)))?;
         self.homes.push(home);
         Ok(())
     }
@@ -193,7 +194,7 @@ fn key(error: KeyError) -> Error {
 }
 
 fn bad(at: u64, text: String) -> Error {
-    malformed(Part::new("manifest"), at, modelfmt_core::CommonFault::Metadata(text))
+    malformed(Part::new("manifest"), at, CommonFault::Metadata(text))
 }
 
 #[cfg(test)]

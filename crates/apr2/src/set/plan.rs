@@ -3,18 +3,19 @@
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;
 
+use modelfmt_core::CommonFault;
 use modelfmt_core::source::check_relative;
 use modelfmt_core::value::{Object, Value, json};
-use modelfmt_core::write::{
-    DataFrom, NewFiles, NewSet, SetPart, TensorData, TensorSpec, WrittenPart, no_part, unfit_parts,
-    write_part,
-};
-#[cfg(not(target_arch = "wasm32"))]
-use modelfmt_core::write::{NewFolder, Overwrite};
 use modelfmt_core::{
     Execution, Part,
     author::{Crc, NameTable, align_up},
 };
+use modelfmt_write::{
+    DataFrom, NewFiles, NewSet, SetPart, TensorData, TensorSpec, WrittenPart, no_part, unfit_parts,
+    write_part,
+};
+#[cfg(not(target_arch = "wasm32"))]
+use modelfmt_write::{NewFolder, Overwrite};
 
 use crate::error::{Fault, WriteError, unfit};
 use crate::layout::{Plan, WriteOptions};
@@ -45,7 +46,7 @@ impl SetPlan {
     /// stem is that of the shards.
     ///
     /// # Errors
-    /// As [`Plan::new`]; also if the name is no file name, or is that of a shard.
+    /// If the format cannot hold what is described; if the name is no file name, or is that of a shard.
     pub fn new<'a>(
         manifest_name: &str,
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
@@ -95,7 +96,7 @@ impl SetPlan {
     /// however many threads `work` allows.
     ///
     /// # Errors
-    /// As [`Plan::write`]; also if a file cannot be created, or exists and may not be replaced. Then no file
+    /// If a value cannot be read; if a file cannot be created or written, or exists and may not be replaced. Then no file
     /// appears, unless it is the last step that fails.
     pub fn write(
         &self,
@@ -123,7 +124,7 @@ impl SetPlan {
     /// as [`write`](Self::write) gives it, however often.
     ///
     /// # Errors
-    /// As [`write`](Self::write); if there is no shard of that number.
+    /// If a value cannot be read, or the shard not be written; if there is no shard of that number.
     pub fn write_part(
         &self,
         number: usize,
@@ -142,7 +143,7 @@ impl SetPlan {
     /// files themselves are not looked at.
     ///
     /// # Errors
-    /// As [`write`](Self::write); if `parts` are not those of this plan.
+    /// If a file cannot be written; if `parts` are not those of this plan.
     pub fn finish(&self, parts: &[WrittenPart], files: &impl NewFiles) -> Result<(), WriteError> {
         let crc = |part: &WrittenPart| {
             let value = u32::from_le_bytes(part.digests.as_slice().try_into().ok()?);
@@ -158,7 +159,7 @@ impl SetPlan {
     /// Writes the model into a folder, which must exist.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// If a value cannot be read, or a file not be written; if one exists and may not be replaced.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn write_folder(
         &self,
@@ -204,9 +205,8 @@ pub fn manifest(
     if let Some(seal) = seal {
         manifest.insert("seal", seal);
     }
-    json::to_string_pretty(&manifest).map_err(|error| {
-        unfit(Part::new("manifest"), modelfmt_core::CommonFault::Metadata(error.to_string()))
-    })
+    json::to_string_pretty(&manifest)
+        .map_err(|error| unfit(Part::new("manifest"), CommonFault::Metadata(error.to_string())))
 }
 
 /// The `crc32` that a manifest states of a shard of so many bytes: a shard ends in its own CRC and its length, so that of the whole
@@ -313,9 +313,9 @@ fn check_unique(shards: &[ShardPlan]) -> Result<(), WriteError> {
     let mut names = NameTable::default();
     for tensor in shards.iter().flat_map(|shard| shard.plan.tensors()) {
         let number = names.len() as u64;
-        names
-            .push(tensor.name)
-            .map_err(|fault| unfit(Part::entry("tensor", number).with_name(tensor.name), fault))?;
+        names.push(tensor.name).map_err(|error| {
+            unfit(Part::entry("tensor", number).with_name(tensor.name), CommonFault::from(error))
+        })?;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use modelfmt_core::{
     Bytes, Execution, Fetch, Part,
-    author::{Crc, Cursor, Dealt, with_causes},
+    author::{Crc, Cursor, SharedScan, with_causes},
 };
 
 use super::in_order;
@@ -58,7 +58,7 @@ pub(super) async fn run<S: Seal>(
     };
     let scanned = match source.part_of_job() {
         Some(share) if !plan.groups.is_empty() => in_order::scan(&plan, share, source, work, take).await,
-        _ => source.scan(&Dealt(plan), work, take).await,
+        _ => source.scan(&SharedScan(plan), work, take).await,
     };
     pass.lz4.extend(decoded);
     match scanned {

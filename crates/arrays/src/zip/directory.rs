@@ -257,7 +257,7 @@ impl DirectoryParser {
         for number in 0..end.count {
             let (name, member) = self.entry(&mut c, number)?;
             let fault = |fault| common(Part::entry("directory entry", number), c.offset(), fault);
-            found.names.push(name).map_err(fault)?;
+            found.names.push(name).map_err(|duplicate| fault(duplicate.into()))?;
             found.members.push(member);
         }
         if c.remaining() > 0 {

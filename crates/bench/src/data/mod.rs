@@ -7,8 +7,8 @@ use std::fmt;
 use std::path::Path;
 
 use modelfmt::Object;
-use modelfmt_core::write::{MemoryFile, Sink, TensorData, TensorSpec};
 use modelfmt_core::{Container, DType, Execution};
+use modelfmt_write::{MemoryFile, Sink, TensorData, TensorSpec};
 
 use crate::Result;
 pub use noise::{Noise, Values};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use modelfmt_core::write::{BoxError, TensorData};
+use modelfmt_write::{BoxError, TensorData};
 
 /// What values are like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use modelfmt_core::write::Sink;
+use modelfmt_write::Sink;
 
 /// A new file; what is written as zeros becomes a hole.
 pub(super) struct SparseFile {

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use modelfmt_core::CommonFault;
 use modelfmt_core::{
     Error, Fetch, FetchFiles, Limits, Part,
     author::{FileIndex as _, NameTable, OpenSettings, parse_fetched},
@@ -46,7 +47,7 @@ impl SetIndex {
     /// The same, of a file that has been opened.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// If a file is missing, breaks a rule, or does not fit the others.
     pub async fn read_others<F: FetchFiles>(
         opened: Index,
         name: &str,
@@ -81,10 +82,10 @@ impl SetIndex {
         Limits::check("the number of tensors", sum, limits.tensors)?;
         self.starts.push(self.names.len());
         for (number, tensor) in shard.tensors().iter().enumerate() {
-            self.names.push(tensor.name).map_err(|fault| {
+            self.names.push(tensor.name).map_err(|error| {
                 let part = Part::entry("tensor", number as u64).with_name(tensor.name);
                 let at = shard.tensors().offset(number).unwrap_or_default();
-                let error = Error::Malformed { part, at, fault: Fault::from(fault) };
+                let error = Error::Malformed { part, at, fault: CommonFault::from(error).into() };
                 error.in_file(&part_of(self.shards.len() as u64, path))
             })?;
         }

@@ -3,14 +3,15 @@
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;
 
+use modelfmt_core::CommonFault;
 use modelfmt_core::source::check_relative;
-use modelfmt_core::write::{
+use modelfmt_core::{Execution, Part, author::NameTable};
+use modelfmt_write::{
     DataFrom, NewFiles, NewSet, SetPart, TensorData, TensorSpec, WrittenPart, no_part, unfit_parts,
     write_part,
 };
 #[cfg(not(target_arch = "wasm32"))]
-use modelfmt_core::write::{NewFolder, Overwrite};
-use modelfmt_core::{Execution, Part, author::NameTable};
+use modelfmt_write::{NewFolder, Overwrite};
 
 use super::name::file_name;
 use crate::error::{Fault, WriteError, unfit_key};
@@ -46,7 +47,7 @@ impl SetPlan {
     /// Lays out tensors. The metadata go into the first file; what a file says about the split follows them.
     ///
     /// # Errors
-    /// As [`Plan::new`]; for a stem that is no file name, for more than 65,535 files.
+    /// If the format cannot hold what is described; for a stem that is no file name, for more than 65,535 files.
     pub fn new<'a>(
         stem: &str,
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
@@ -142,7 +143,7 @@ impl SetPlan {
     /// gives it, however often.
     ///
     /// # Errors
-    /// As [`write`](Self::write); if there is no part of that number.
+    /// If a value cannot be read, or the part not be written; if there is no part of that number.
     pub fn write_part(
         &self,
         number: usize,
@@ -162,7 +163,7 @@ impl SetPlan {
     /// files themselves are not looked at.
     ///
     /// # Errors
-    /// As [`write`](Self::write); if `parts` are not those of this plan.
+    /// If a file cannot be written; if `parts` are not those of this plan.
     pub fn finish(
         &self,
         parts: &[WrittenPart],
@@ -182,7 +183,7 @@ impl SetPlan {
     /// Writes the set into a folder, which must exist.
     ///
     /// # Errors
-    /// As [`write`](Self::write), and for a file that exists and may not be replaced.
+    /// If a value cannot be read, or a file not be written; if one exists and may not be replaced.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn write_folder(
         &self,
@@ -203,7 +204,10 @@ fn check_unique(specs: &[TensorSpec<'_>]) -> Result<(), WriteError> {
     let mut names = NameTable::default();
     specs.iter().try_for_each(|spec| {
         let part = || Part::named("tensor", &spec.name);
-        names.push(&spec.name).map(|_| ()).map_err(|fault| WriteError::unsupported(part(), fault))
+        names
+            .push(&spec.name)
+            .map(|_| ())
+            .map_err(|error| WriteError::unsupported(part(), CommonFault::from(error)))
     })
 }
 

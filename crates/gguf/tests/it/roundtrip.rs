@@ -10,8 +10,8 @@
 
 use std::sync::Arc;
 
-use modelfmt_gguf::modelfmt_core::write::{BoxError, Discard};
 use modelfmt_gguf::value::{Object, Value};
+use modelfmt_gguf::write::{BoxError, Discard};
 use modelfmt_gguf::{
     DType, Execution, Index, MetaValue, Metadata, Plan, Reader, SetPlan, Source, TensorData, TensorSpec,
     ValueType, WriteOptions,

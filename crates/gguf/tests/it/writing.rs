@@ -11,7 +11,7 @@
 use std::fs;
 use std::path::Path;
 
-use modelfmt_gguf::modelfmt_core::write::{MemoryFile, MemoryFolder};
+use modelfmt_gguf::write::{MemoryFile, MemoryFolder};
 use modelfmt_gguf::{
     ArrayBuf, DType, Execution, MetaValue, Metadata, Plan, Reader, SetPlan, SetReader, TensorSpec, ValueType,
     VerifyLevel, WriteOptions,

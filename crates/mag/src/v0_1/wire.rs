@@ -111,7 +111,7 @@ pub(crate) fn strings(c: &mut Cursor<'_>, limits: &Limits) -> Result<NameTable> 
         if name.contains('\0') {
             return Err(malformed(text.part("text"), at, Fault::Nul));
         }
-        names.push(name).map_err(|fault| malformed(text.part("text"), at, fault))?;
+        names.push(name).map_err(|error| malformed(text.part("text"), at, CommonFault::from(error)))?;
     }
     Ok(names)
 }

@@ -101,7 +101,7 @@ impl Parser {
             header,
             tensors: TensorTable::with_capacity(tensors),
             numbers: Numbers::with_capacity(entries),
-            running: Running::new(bytes.get(..c.consumed()).unwrap_or_default()),
+            running: Running::new(FileHeader::around_checksum(bytes.get(..c.consumed()).unwrap_or_default())),
         })
     }
 

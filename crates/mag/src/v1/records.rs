@@ -47,7 +47,7 @@ pub(crate) fn encode(
         record.encode(code_of(info.dtype).unwrap_or_default(), &mut head);
     }
     let (front, records) = head.split_at(head.len().min(FileHeader::LEN));
-    let mut running = Running::new(front);
+    let mut running = Running::new(FileHeader::around_checksum(front));
     running.update(records);
     header.checksum = running.value(checksum);
     let mut front = Vec::new();

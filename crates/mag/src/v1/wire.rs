@@ -4,6 +4,7 @@
 use modelfmt_core::{CommonError, CommonFault, DType, Part, author::Cursor};
 
 use crate::error::{Error, Fault, Result};
+use crate::metadata::Number;
 use crate::preamble::MAGIC;
 use crate::version::Version;
 
@@ -31,7 +32,13 @@ impl FileHeader {
     /// Where the checksum field is.
     pub(crate) const CHECKSUM_AT: usize = 8;
     /// The CRC-32C of magnetron begins just after the checksum field.
-    pub(crate) const AFTER_CHECKSUM: usize = 12;
+    const AFTER_CHECKSUM: usize = 12;
+
+    /// What is in front of the checksum, and what is after it.
+    pub(crate) fn around_checksum(header: &[u8]) -> [&[u8]; 2] {
+        let (before, after) = header.split_at(header.len().min(Self::AFTER_CHECKSUM));
+        [before.get(..Self::CHECKSUM_AT).unwrap_or_default(), after]
+    }
 
     pub(crate) fn decode(c: &mut Cursor<'_>) -> Result<Self> {
         let malformed =
@@ -56,15 +63,6 @@ impl FileHeader {
             out.extend(field.to_le_bytes());
         }
     }
-}
-
-/// The value of a metadata entry.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Number {
-    /// Type 1.
-    I64(i64),
-    /// Type 2.
-    F64(f64),
 }
 
 /// MAG 1, "Metadata Record".

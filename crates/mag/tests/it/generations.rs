@@ -13,7 +13,7 @@ use std::path::Path;
 
 use mag::modelfmt_core::source::FileSource;
 use mag::modelfmt_core::value::{Value, json};
-use mag::modelfmt_core::write::MemoryFile;
+use mag::write::MemoryFile;
 use mag::{Execution, ManifestOptions, Plan, Reader, TensorSpec, VerifyLevel};
 
 const SEEDS: std::ops::Range<u32> = 0..12;

@@ -12,7 +12,7 @@ use std::fs;
 
 use mag::modelfmt_core::Container;
 use mag::modelfmt_core::value::{Value, json};
-use mag::modelfmt_core::write::MemoryFile;
+use mag::write::MemoryFile;
 use mag::{Execution, ManifestOptions, Plan, Reader, TensorSpec, Version, WriteOptions};
 
 /// Files that our writer would lay out in another way.

@@ -12,10 +12,10 @@ use std::fs;
 use std::ops::ControlFlow;
 
 use crate::common::{Tensor, metadata};
-use mag::modelfmt_core::edit::Preview;
-use mag::modelfmt_core::write::{MemoryFile, Overwrite};
 use mag::modelfmt_core::{CommonFault, Source as _};
 use mag::value::{Object, Value};
+use mag::write::edit::Preview;
+use mag::write::{MemoryFile, Overwrite};
 use mag::{
     DType, Execution, Fault, Part, Plan, Reader, TensorSpec, VerifyLevel, WriteError, WriteOptions, can_hold,
 };

@@ -1,7 +1,6 @@
 //! The command line, defined once: parsing, help, completions and the man page all come from here. One module holds the arguments
 //! of one command.
 
-mod beside;
 mod check;
 mod completions;
 mod convert;
@@ -20,12 +19,12 @@ mod seal;
 mod sealing;
 mod show;
 mod sign;
+mod signature;
 mod unseal;
 mod verify;
 
 use clap::{Parser, Subcommand};
 
-pub(crate) use beside::BesideArgs;
 pub(crate) use check::Check;
 pub(crate) use completions::{Completions, Man};
 pub(crate) use convert::{Convert, ConvertOptionArgs};
@@ -44,6 +43,7 @@ pub(crate) use seal::Seal;
 pub(crate) use sealing::SealingArgs;
 pub(crate) use show::Show;
 pub(crate) use sign::Sign;
+pub(crate) use signature::BesideArgs;
 pub(crate) use unseal::Unseal;
 pub(crate) use verify::Verify;
 

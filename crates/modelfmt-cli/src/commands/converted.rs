@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use modelfmt::convert::{TypeChanged, Unsupported, WrittenFile};
-use modelfmt::modelfmt_core::write::Discard;
+use modelfmt::modelfmt_write::Discard;
 use modelfmt::{
     Conversion, ConvertOptions, Converted, DType, Execution, Format, Model, Object, Printable, Value, json,
 };

@@ -13,7 +13,7 @@ use crate::json::EscapedJson;
 use crate::progress::Progress;
 use crate::stop;
 use crate::walk::walk;
-use crate::{beside, streams};
+use crate::{signature_beside, streams};
 
 pub(crate) fn run(args: &Verify, quiet: bool) -> Result {
     if args.open.pin.is_some() && (args.files.len() > 1 || args.recursive) {
@@ -100,7 +100,7 @@ fn resume(
 }
 
 fn verify(path: &Path, args: &Verify, open: &OpenArgs, quiet: bool, tally: &mut Tally) -> Result {
-    let is_beside = !open.signers.key.is_empty() && beside::is_signed_beside(path);
+    let is_beside = !open.signers.key.is_empty() && signature_beside::is_signed_beside(path);
     let keys = if is_beside { open.keys_beside()? } else { Vec::new() };
     let size = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
     let bar = Progress::of("verifying", size, args.json, quiet);

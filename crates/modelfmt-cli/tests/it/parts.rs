@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::Output;
 
-use modelfmt::aero::modelfmt_core::write::TensorSpec;
+use modelfmt::aero::write::TensorSpec;
 use modelfmt::{DType, Execution, Object, Overwrite};
 
 use crate::common::{command, program};

@@ -26,31 +26,35 @@ pub(super) trait AnyLane: Send + Sync {
 
 pub(super) struct Checked<K: DigestKind, W, F> {
     /// In ascending order.
-    lane: Lane<K, Vec<Claim<K::Digest, W>>>,
+    lane: Lane<K, Listed<K::Digest, W>>,
     failed: OnceLock<(usize, K::Digest)>,
     describe: F,
 }
 
-impl<D, W> Ranges for Vec<Claim<D, W>> {
+/// Claims in ascending order.
+#[derive(Debug)]
+struct Listed<D, W>(Vec<Claim<D, W>>);
+
+impl<D, W> Ranges for Listed<D, W> {
     fn count(&self) -> usize {
-        self.len()
+        self.0.len()
     }
 
     fn range(&self, number: usize) -> Option<Range<u64>> {
-        self.get(number).map(|claim| claim.extent.range())
+        self.0.get(number).map(|claim| claim.extent.range())
     }
 
     fn first_behind(&self, at: u64) -> usize {
-        self.partition_point(|claim| claim.extent.end() <= at)
+        self.0.partition_point(|claim| claim.extent.end() <= at)
     }
 }
 
 impl<K: DigestKind, W, F> Checked<K, W, F> {
     /// Claims in ascending order, which share no bytes. Claims of no bytes are checked now.
     pub(super) fn new(claims: Vec<Claim<K::Digest, W>>, describe: F) -> Self {
-        let checked = Self { lane: Lane::new(claims), failed: OnceLock::new(), describe };
+        let checked = Self { lane: Lane::new(Listed(claims)), failed: OnceLock::new(), describe };
         let empty = |(_, claim): &(usize, &Claim<_, W>)| claim.extent.is_empty();
-        for (number, _) in checked.lane.list().iter().enumerate().filter(empty) {
+        for (number, _) in checked.lane.list().0.iter().enumerate().filter(empty) {
             checked.judge(number, K::whole(&[]));
         }
         checked
@@ -58,7 +62,7 @@ impl<K: DigestKind, W, F> Checked<K, W, F> {
 
     /// Whether a claim holds whose bytes have this digest.
     fn judge(&self, number: usize, found: K::Digest) {
-        if self.lane.list().get(number).is_some_and(|claim| claim.expected != found) {
+        if self.lane.list().0.get(number).is_some_and(|claim| claim.expected != found) {
             let _ = self.failed.set((number, found)); // one is enough
         }
     }
@@ -77,7 +81,7 @@ where
 
     fn covered(&self, range: &Range<u64>) -> Vec<Range<u64>> {
         let first = self.lane.list().first_behind(range.start);
-        let here = self.lane.list().iter().skip(first);
+        let here = self.lane.list().0.iter().skip(first);
         here.take_while(|claim| claim.extent.offset() < range.end).map(|claim| claim.extent.range()).collect()
     }
 
@@ -95,6 +99,6 @@ where
 
     fn failure(&self) -> Option<AnyError> {
         let &(number, found) = self.failed.get()?;
-        self.lane.list().get(number).map(|claim| (self.describe)(claim, found))
+        self.lane.list().0.get(number).map(|claim| (self.describe)(claim, found))
     }
 }

@@ -1,8 +1,8 @@
 //! What a file claims about its own bytes, checked while they are read for another purpose.
 //!
 //! A writer that reads values and hashes them again would give damaged bytes a good hash. So code that copies values asks the
-//! source which digests cover them ([`Container::claims`]), reads through them
-//! ([`Container::values_into`]), and asks at the end whether all of them hold ([`Claims::finish`]).
+//! source which digests cover them ([`Container::claims`](crate::Container::claims)), reads through them
+//! ([`Container::values_into`](crate::Container::values_into)), and asks at the end whether all of them hold ([`Claims::finish`]).
 //!
 //! Claims are made of ranges of a file and not of values, so compression, casts, the order of tensors and the number of
 //! threads make no difference: a range is fed in pieces, in any order, and every byte is hashed once, by the thread that
@@ -20,14 +20,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::container::Container;
 use crate::error::{AnyError, CommonFault, Error, Part};
-use crate::execution::{Execution, PIECE};
+use crate::execution::PIECE;
 use crate::extent::Extent;
 use crate::fetch::Fetch;
 use crate::ledger::DigestKind;
 use crate::source::Source;
-use tensor_core::{AlignedBuf, Bytes};
+use tensor_core::Bytes;
 
 use lane::{AnyLane, Checked};
 
@@ -196,22 +195,14 @@ impl Claims {
         own.or_else(|| self.members.iter().find_map(of_member))
     }
 
-    /// Reads what is missing of the ranges, and says whether all claims hold. To be called when every value has been read.
-    ///
-    /// # Errors
-    /// The first claim that does not hold; [`AnyError::Io`] if bytes cannot be read; [`AnyError::Cancelled`].
-    pub fn finish(&self, container: &(dyn Container + Sync), work: &Execution<'_>) -> Result<(), ClaimError> {
-        // What one round passes over, because another thread was at it, the next one finds.
-        loop {
-            if let Some(failure) = self.failure() {
-                return Err(ClaimError::Damaged(failure));
-            }
-            let missing = self.missing();
-            if missing.is_empty() {
-                return Ok(());
-            }
-            self.read(&missing, container, work)?;
-        }
+    /// Whether what comes later is checked at the end alone.
+    pub(crate) const fn is_deferred(&self) -> bool {
+        self.is_deferred
+    }
+
+    /// Whether a digest of a file takes bytes in their order alone.
+    pub(crate) fn is_in_order(&self, file: usize) -> bool {
+        self.lanes(file).any(AnyLane::is_in_order)
     }
 
     /// Whether every byte of a file has been checked already: nothing of it has to be hashed.
@@ -290,51 +281,6 @@ impl Claims {
             missing.extend(of_member.map(|(file, range)| (first_file.saturating_add(file), range)));
         }
         missing
-    }
-
-    fn read(
-        &self,
-        missing: &[(usize, Range<u64>)],
-        container: &(dyn Container + Sync),
-        work: &Execution<'_>,
-    ) -> Result<(), ClaimError> {
-        let one = |buffer: &mut AlignedBuf, number: u64| -> Result<(), ClaimError> {
-            let found = usize::try_from(number).ok().and_then(|number| missing.get(number));
-            let Some((file, range)) = found else { return Ok(()) };
-            let (at, len) = (range.start, range.end.saturating_sub(range.start));
-            let out_of_memory = || AnyError::Io { at, len, source: io::ErrorKind::OutOfMemory.into() };
-            let size = usize::try_from(len).map_err(|_| out_of_memory())?;
-            buffer.resize(size).map_err(|_| out_of_memory())?;
-            self.read_file(container, *file, at, buffer)?;
-            self.look(*file, at, buffer, true);
-            match self.failure() {
-                Some(failure) => Err(ClaimError::Damaged(failure)),
-                // These bytes are not counted: they are none of the values that are wanted.
-                None if work.advance(0).is_break() => Err(AnyError::Cancelled.into()),
-                None => Ok(()),
-            }
-        };
-        let is_in_order = missing.iter().any(|(file, _)| self.lanes(*file).any(AnyLane::is_in_order));
-        let work = if is_in_order { &Execution { threads: 1, ..*work } } else { work };
-        work.each(missing.len() as u64, AlignedBuf::default, one, Ok)
-    }
-
-    /// Reads bytes that are hashed and then dropped.
-    fn read_file(
-        &self,
-        container: &(dyn Container + Sync),
-        file: usize,
-        at: u64,
-        out: &mut [u8],
-    ) -> Result<(), AnyError> {
-        let source = if self.is_deferred { container.source_of(file).ok() } else { None };
-        match source.and_then(Source::unproved) {
-            Some(source) => {
-                let len = out.len() as u64;
-                source.read_into(at, out).map_err(|source| AnyError::Io { at, len, source })
-            }
-            None => container.read_file(file, at, out),
-        }
     }
 }
 

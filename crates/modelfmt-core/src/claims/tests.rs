@@ -3,6 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::container::Container;
+use crate::execution::Execution;
 use crate::ledger::MAX_RUNS;
 use crate::read::{Reading, Which};
 use crate::report::{Report, VerifyLevel};

@@ -1,5 +1,7 @@
 //! What every format's reader can do, whatever the format.
 
+mod claims;
+mod plan;
 mod reader;
 
 use std::ops::Range;
@@ -16,6 +18,8 @@ use crate::table::{Location, Stored};
 use crate::value::{Object, Value};
 use tensor_core::Bytes;
 use tensor_core::{TensorInfo, TensorView};
+
+pub(crate) use plan::wanted;
 
 /// An open model file, or set of files, of any format. Object-safe; [`Reader`](crate::Reader) implements it for all of them.
 ///
@@ -46,7 +50,7 @@ pub trait Container {
     /// How a tensor is stored, and in which file of a set, by its number. A set may have to open that file to know.
     ///
     /// # Errors
-    /// As [`location`](Self::location).
+    /// If there is no such tensor, or the file that has it is missing or broken.
     fn stored(&self, position: usize) -> Result<Stored, AnyError>;
 
     /// The bytes of the file that have to be read for a range of a tensor's values. For a tensor in LZ4 blocks, the headers of
@@ -78,7 +82,8 @@ pub trait Container {
     /// read.
     ///
     /// # Errors
-    /// As [`values`](Self::values). [`Claims::failure`] and [`Claims::finish`] say whether a claim fails.
+    /// If there is no such tensor, it has no data or fewer bytes, or it cannot be read or decompressed. [`Claims::failure`] and [`Claims::finish`]
+    /// say whether a claim fails.
     fn values_into(
         &self,
         position: usize,
@@ -90,7 +95,7 @@ pub trait Container {
     /// All values of a tensor, as the file has them.
     ///
     /// # Errors
-    /// As [`values`](Self::values).
+    /// If there is no such tensor, it has no data, or it cannot be read or decompressed.
     fn read(&self, position: usize) -> Result<Bytes<'_>, AnyError> {
         self.values(position, Which::Whole, Reading::PLAIN)
     }
@@ -98,7 +103,7 @@ pub trait Container {
     /// A tensor with its values.
     ///
     /// # Errors
-    /// As [`values`](Self::values).
+    /// If there is no such tensor, it has no data, or it cannot be read or decompressed.
     fn tensor(&self, position: usize, reading: Reading<'_>) -> Result<TensorView<'_>, AnyError> {
         let info = self.require_info(position)?;
         let bytes = self.values(position, Which::Whole, reading)?;
@@ -111,7 +116,7 @@ pub trait Container {
     /// are read together.
     ///
     /// # Errors
-    /// As [`values`](Self::values); [`AnyError::Slice`] if the slice does not fit the tensor.
+    /// If there is no such tensor, it has no data, or it cannot be read or decompressed; [`AnyError::Slice`] if the slice does not fit it.
     fn slice(
         &self,
         position: usize,
@@ -128,7 +133,7 @@ pub trait Container {
     /// [part](Runs::part) of what [`slice`](Self::slice) gives as a whole.
     ///
     /// # Errors
-    /// As [`values_into`](Self::values_into).
+    /// If there is no such tensor, it has no data, or it cannot be read or decompressed.
     fn runs_into(&self, position: usize, runs: &Runs, out: &mut [u8]) -> Result<(), AnyError> {
         let read = async |at: u64, out: &mut [u8]| self.values_into(position, at, out, None);
         let (at, len) = (runs.offset(), runs.nbytes());
@@ -172,7 +177,7 @@ pub trait Container {
     /// What the files claim about the bytes that are read for these tensors or parts of them: for each, the smallest digest that covers it.
     ///
     /// # Errors
-    /// As [`claims`](Self::claims).
+    /// If the digests cannot be read or understood.
     fn claims_of(&self, wanted: &[Wanted]) -> Result<Claims, AnyError>;
 
     /// The format's own metadata, as the tree that `inspect --json` prints.
@@ -186,7 +191,7 @@ pub trait Container {
     /// `sizevars.`, AERO's manifest `manifest.`).
     ///
     /// # Errors
-    /// As [`metadata`](Self::metadata).
+    /// If it cannot be read or does not decode.
     fn flat_metadata(&self) -> Result<Object, AnyError> {
         self.metadata().map(Value::into_object)
     }
@@ -194,7 +199,7 @@ pub trait Container {
     /// What only this format has (chunks, size variables, checksum, flags, files), as `inspect --json` prints it.
     ///
     /// # Errors
-    /// As [`metadata`](Self::metadata).
+    /// If it cannot be read or does not decode.
     fn details(&self) -> Result<Value, AnyError>;
 
     /// What opening has found and passed over, such as parts of a pickle that are not known: for the user. Of a set, in the files that are

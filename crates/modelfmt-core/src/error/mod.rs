@@ -6,10 +6,14 @@ use std::io;
 
 use tensor_core::{TensorError, TensorInfo};
 
-use crate::plan::slice::SliceError;
+use crate::value::NameError;
 
 mod any;
+mod slice;
+mod write;
 pub use any::{AnyFault, Fault};
+pub use slice::SliceError;
+pub use write::{AnyWriteError, BoxError, WriteError};
 
 /// A part of a file, as it is named in errors: `tensor record 3 "w", numel`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -162,6 +166,15 @@ pub enum CommonFault {
 
 tensor_core::debug_as_sentence!(CommonFault);
 
+impl From<NameError> for CommonFault {
+    fn from(error: NameError) -> Self {
+        match error {
+            NameError::Duplicate(name) => Self::Duplicate(name),
+            NameError::TooMany => Self::TooManyNames,
+        }
+    }
+}
+
 /// Errors of the shared parts (cursor, extents, limits); `?` turns it into the [`Error`] of a format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommonError {
@@ -217,7 +230,7 @@ impl<F: From<CommonFault>> From<CommonError> for Error<F> {
 }
 
 /// Why a file of a format cannot be read; `F` is that format's `Fault`, the list of its rules. What can go wrong in
-/// writing is a [`WriteError`](crate::write::WriteError).
+/// writing is a [`WriteError`].
 ///
 /// It says what and where in the file. A reader over a source that has a [name](crate::Source::name) says also in which
 /// file, by [`InFile`](Self::InFile): match on [`inner`](Self::inner), which looks through that.
@@ -482,7 +495,7 @@ impl<F> Error<F> {
         }
     }
 
-    /// As [`inner`](Self::inner).
+    /// The error without the file that it is about.
     #[must_use]
     pub fn into_inner(self) -> Self {
         match self {

@@ -6,7 +6,7 @@
 //! - over a [`Source`] (memory, a file, a map) a read never waits, and [`now`] runs the function to its end;
 //! - over a `Fetch` of your own (an object store, a web server) your own executor awaits it.
 
-mod dealt;
+mod shared_scan;
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::execution::{Execution, PIECE};
 use crate::source::{FileId, Files, Share, Source, Unproved, checked_len};
 
-pub use dealt::{Dealt, each_step};
+pub use shared_scan::{SharedScan, each_step};
 
 /// Asynchronous random access to bytes of a fixed length.
 ///
@@ -42,7 +42,7 @@ pub trait Fetch {
     /// Fills `out` with the bytes from `offset` on.
     ///
     /// # Errors
-    /// As [`fetch`](Self::fetch).
+    /// If the range is not within the source, or cannot be read.
     fn fetch_into(&self, offset: u64, out: &mut [u8]) -> impl Future<Output = io::Result<()>> {
         async move {
             let end = offset.checked_add(out.len() as u64).ok_or(io::ErrorKind::UnexpectedEof)?;
@@ -191,7 +191,7 @@ pub trait Scan: Sync {
     /// Looks at the bytes of a piece.
     fn look(&self, number: u64, bytes: &[u8], scratch: &mut Self::Scratch) -> Self::Seen;
 
-    /// Whether several processes may share the pieces; [`Dealt`] makes a scan one of these.
+    /// Whether several processes may share the pieces; [`SharedScan`] makes a scan one of these.
     const IS_NOTED: bool = false;
 
     /// What another process is told of a piece.
@@ -276,7 +276,7 @@ impl<S: Source + ?Sized> Fetch for S {
         take: impl FnMut(C::Seen) + Send,
     ) -> impl Future<Output = Result<(), ScanError>> {
         ready(match (self.share(), self.shared()) {
-            (Some(share), _) => dealt::scan(self, share, scan, work, take),
+            (Some(share), _) => shared_scan::scan(self, share, scan, work, take),
             (None, Some(shared)) => on_threads(shared, scan, work, take),
             (None, None) => in_order(self, scan, work, take),
         })

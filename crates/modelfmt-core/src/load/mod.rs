@@ -36,9 +36,10 @@ use self::jobs::Item;
 use self::run::Loading;
 use crate::claims::{ClaimError, Claims};
 use crate::container::Container;
+use crate::container::wanted;
 use crate::error::{AnyError, AnyFault, Error};
 use crate::execution::Execution;
-use crate::plan::{Pick, PlanOptions, PlannedRange, ReadPlan, Runs, wanted};
+use crate::plan::{Pick, PlanOptions, PlannedRange, ReadPlan, Runs};
 use crate::table::{Encoding, Stored};
 
 /// How tensors are loaded.
@@ -225,7 +226,8 @@ fn expect_buffers<F>(tensors: usize, buffers: usize) -> Result<(), Error<F>> {
 /// Loads tensors or parts of them, each into a buffer of its own.
 ///
 /// # Errors
-/// As [`load_into`]; also if the memory cannot be allocated.
+/// If the memory cannot be allocated; [`ClaimError::Damaged`] if values do not match the digests in their file; [`AnyError::Changed`] if a file
+/// was changed since it was opened; if a tensor cannot be read or decompressed.
 pub fn load(
     container: &(dyn Container + Sync),
     picks: &[Pick],

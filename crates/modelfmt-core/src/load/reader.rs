@@ -12,7 +12,7 @@ impl<T: Opened> AsyncReader<T> {
     /// [`verify`](LoadOptions::verify) to hash, where it is polled; of `work`, it uses the progress.
     ///
     /// # Errors
-    /// As [`tensor`](Self::tensor); [`Error::OutOfRange`] for a buffer of another length; if values are not what their file states. The
+    /// [`Error::NotFound`]; [`Error::NoData`]; [`Error::OutOfRange`] for a buffer of another length; if values are not what their file states. The
     /// buffers may hold some of the values then, checked or not.
     pub async fn load_into(
         &self,

@@ -35,9 +35,10 @@ use std::ops::Range;
 pub use self::build::PlanBuilder;
 pub use self::gather::TensorSlice;
 pub(crate) use self::gather::{gather, gathered};
-pub(crate) use self::new::{wanted, wanted_of};
+pub(crate) use self::new::{add, wanted_of};
 pub use self::runs::{Runs, RunsIter, Stride};
-pub use self::slice::{Slice, SliceError, SliceLayout, Span};
+pub use self::slice::{Slice, SliceLayout, Span};
+pub use crate::error::SliceError;
 
 /// How ranges become requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Plans of tensors: of an index alone, or of an open model.
+//! Plans of tensors, of an index alone.
 
 use std::ops::Range;
 
@@ -7,8 +7,7 @@ use tensor_core::TensorInfo;
 use super::runs::Runs;
 use super::{Pick, PlanBuilder, PlanOptions, PlannedRange, ProofRange, ReadPlan};
 use crate::claims::{Claims, Wanted};
-use crate::container::Container;
-use crate::error::{AnyError, Error};
+use crate::error::Error;
 use crate::file_index::FileIndex;
 use crate::table::Stored;
 
@@ -16,50 +15,10 @@ use crate::table::Stored;
 const MAX_PARTS: u64 = 1 << 16;
 
 impl ReadPlan {
-    /// Plans the reads of these tensors. No values are read, except for the headers of the blocks before a part of a compressed tensor. Tensors that
-    /// are declared without data take nothing.
-    ///
-    /// # Errors
-    /// If there is no such tensor, the file of a set that has it is missing or broken, or a slice does not fit its tensor.
-    pub fn new(
-        container: &(impl Container + ?Sized),
-        picks: &[Pick],
-        options: PlanOptions,
-    ) -> Result<Self, AnyError> {
-        let mut plan = Self::builder(options);
-        for pick in picks {
-            let stored = container.stored(pick.position)?;
-            let info = container.info(pick.position);
-            let info = info.ok_or_else(|| AnyError::no_such_position(pick.position))?;
-            let part = |range| container.stored_range(pick.position, range);
-            add(&mut plan, pick, &info, stored, &part)?;
-        }
-        let mut files: Vec<Option<String>> = container.file_paths().into_iter().map(Some).collect();
-        if files.is_empty() {
-            files.push(None);
-        }
-        Ok(plan.finish(files))
-    }
-
-    /// As [`new`](Self::new), with what verifies each range: the digests of these bytes in the files. Reads those that are not in the index, such as
-    /// the hashes of pages.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new); if the digests in a file cannot be read.
-    pub fn verified(
-        container: &(impl Container + ?Sized),
-        picks: &[Pick],
-        options: PlanOptions,
-    ) -> Result<Self, AnyError> {
-        let plan = Self::new(container, picks, options)?;
-        let claims = container.claims_of(&wanted(container, picks)?)?;
-        Ok(plan.with_claims(&claims))
-    }
-
     /// Plans the reads of these tensors of a file from its index alone: a part of a compressed tensor counts as the whole tensor. Nothing is read.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// If there is no such tensor, or a slice does not fit it.
     pub fn from_index<I: FileIndex>(
         index: &I,
         picks: &[Pick],
@@ -97,26 +56,7 @@ impl ReadPlan {
     }
 }
 
-/// The values of these tensors, or parts of them, for which claims are wanted.
-///
-/// # Errors
-/// If there is no such tensor, or a slice does not fit it.
-pub(crate) fn wanted(container: &(impl Container + ?Sized), picks: &[Pick]) -> Result<Vec<Wanted>, AnyError> {
-    let mut wanted = Vec::with_capacity(picks.len());
-    for Pick { position, slice } in picks {
-        let position = *position;
-        let Some(slice) = slice else {
-            wanted.push(Wanted::whole(position));
-            continue;
-        };
-        let info = container.info(position).ok_or_else(|| AnyError::no_such_position(position))?;
-        let runs = slice.of(&info).map_err(|fault| AnyError::slice(&info, fault))?.runs;
-        wanted.extend(wanted_of(position, &runs));
-    }
-    Ok(wanted)
-}
-
-/// The same for some bytes of the tensor at a position.
+/// Some bytes of the tensor at a position, for which claims are wanted.
 pub(crate) fn wanted_of(position: usize, runs: &Runs) -> Vec<Wanted> {
     let runs = runs.clone().joined(PlanOptions::local().gap);
     if runs.count() > MAX_PARTS {
@@ -128,7 +68,8 @@ pub(crate) fn wanted_of(position: usize, runs: &Runs) -> Vec<Wanted> {
 /// Says which bytes of the file are read for a range of a tensor's values.
 type PartOf<'p, F> = &'p dyn Fn(Range<u64>) -> Result<Range<u64>, Error<F>>;
 
-fn add<F>(
+/// Adds what has to be read for one tensor, or a part of it.
+pub(crate) fn add<F>(
     plan: &mut PlanBuilder,
     pick: &Pick,
     info: &TensorInfo<'_>,

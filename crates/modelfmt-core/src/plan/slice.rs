@@ -4,9 +4,10 @@ use std::fmt;
 use std::ops::{Range, RangeFrom, RangeFull, RangeTo};
 use std::str::FromStr;
 
-use tensor_core::{Block, DType, DisplayShape, TensorInfo, element_count, implied_nbytes};
+use tensor_core::{Block, DisplayShape, TensorInfo, element_count, implied_nbytes};
 
 use super::runs::{Runs, Stride};
+use crate::error::SliceError;
 
 /// The positions of one dimension that are taken. Negative numbers count from the end; ends beyond the dimension mean its end, as they do in Python.
 ///
@@ -263,58 +264,3 @@ impl fmt::Display for Slice {
         Ok(())
     }
 }
-
-/// Why a slice cannot be taken.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SliceError {
-    /// The text is not a slice.
-    #[error("{0:?} is no slice; write positions of each dimension as in 0:4,:8 or -1 or ::2")]
-    Syntax(String),
-    /// A step of 0, or backwards.
-    #[error("the step in dimension {dim} must be 1 or more")]
-    Step {
-        /// The dimension, counted from 0.
-        dim: usize,
-    },
-    /// More dimensions than the tensor has.
-    #[error("the slice has {given} dimensions, the tensor {rank}")]
-    Rank {
-        /// The dimensions of the slice.
-        given: usize,
-        /// The dimensions of the tensor.
-        rank: usize,
-    },
-    /// There is no such position.
-    #[error("there is no position {index} in dimension {dim}, which has {size}")]
-    Index {
-        /// The position.
-        index: i64,
-        /// The dimension, counted from 0.
-        dim: usize,
-        /// How many positions it has.
-        size: u64,
-    },
-    /// The values share bytes or blocks with others.
-    #[error(
-        "{dtype} has {elements} elements to a block, and the slice would cut one; take whole rows, or whole blocks of them"
-    )]
-    PartialBlock {
-        /// The type.
-        dtype: DType,
-        /// The elements of a block.
-        elements: u64,
-    },
-    /// Dtype and shape do not say where the elements are.
-    #[error(
-        "a slice of {dtype} {shape} cannot be taken, because its shape does not say where each row begins; read the whole tensor"
-    )]
-    Layout {
-        /// The type.
-        dtype: DType,
-        /// The shape, as text.
-        shape: String,
-    },
-}
-
-tensor_core::debug_as_sentence!(SliceError);

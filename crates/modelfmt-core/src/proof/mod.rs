@@ -19,7 +19,7 @@
 //! use modelfmt_core::proof::VerifiedSource;
 //!
 //! # let file = vec![7; 100_000];
-//! let (hash, outboard) = blake3_tree::outboard(&file); // `write_outboard` makes one of a file that is not in memory
+//! let (hash, outboard) = blake3_tree::outboard(&file); // `modelfmt_write::write_outboard` makes one of a file that is not in memory
 //! let source = VerifiedSource::by_outboard(&file, hash, &outboard)?;
 //! assert_eq!(*source.read(5..9)?, [7; 4]); // read, checked, and then given
 //!
@@ -36,7 +36,6 @@ mod by_hash;
 mod by_outboard;
 mod recorded;
 mod verified;
-mod write;
 
 use std::fmt;
 use std::future::Future;
@@ -50,7 +49,6 @@ pub use self::by_hash::HashProof;
 pub use self::by_outboard::OutboardProof;
 pub use self::recorded::{RecordedProof, Recording};
 pub use self::verified::{AsyncVerifiedSource, VerifiedSource};
-pub use self::write::{OutboardError, write_outboard};
 use crate::fetch::Fetch;
 
 /// What proves the bytes of a file.

@@ -2,10 +2,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::execution::Execution;
 use crate::ledger::DigestKind;
 use crate::source::{Source, contract_test};
-use crate::write::{MemoryFile, Sink};
 
 fn bytes(len: usize) -> Vec<u8> {
     (0..len as u64).map(|i| (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8).collect()
@@ -200,36 +198,6 @@ fn any_digest_of_a_whole_file_will_do() {
     assert!(again.read(0..1).is_err());
     again.source().bytes.lock().unwrap()[5] ^= 1;
     assert!(again.read(0..1).is_ok());
-}
-
-#[test]
-fn an_outboard_is_written_by_any_number_of_threads() {
-    for len in LENGTHS {
-        let file = bytes(len);
-        for threads in [1, 3] {
-            let sink = MemoryFile::new();
-            let work = Execution { threads, progress: None };
-            let hash = write_outboard(&file, &sink, &work).unwrap();
-            assert_eq!((hash, sink.into_bytes()), blake3_tree::outboard(&file), "{len}");
-        }
-    }
-}
-
-#[test]
-fn an_outboard_that_cannot_be_written_or_is_stopped() {
-    struct Full;
-    impl Sink for Full {
-        fn write_at(&self, _: u64, _: &[u8]) -> io::Result<()> {
-            Err(io::ErrorKind::StorageFull.into())
-        }
-    }
-    let file = bytes(1_500_000);
-    let error = write_outboard(&file, &Full, &Execution::default()).unwrap_err();
-    assert!(matches!(error, OutboardError::Write(error) if error.kind() == io::ErrorKind::StorageFull));
-    let stop = |_| std::ops::ControlFlow::Break(());
-    let work = Execution { threads: 2, progress: Some(&stop) };
-    let error = write_outboard(&file, &MemoryFile::new(), &work).unwrap_err();
-    assert!(matches!(error, OutboardError::Read(_)));
 }
 
 /// What a pass over each of some ranges keeps of a file.

@@ -129,7 +129,7 @@ impl<S: Source + Sync, P: Proof + Sync> Source for VerifiedSource<S, P> {
     }
 }
 
-/// As [`VerifiedSource`], for an asynchronous source.
+/// A source that has to be waited for, and checks every range that it reads: what [`VerifiedSource`] is for the others.
 #[derive(Debug)]
 pub struct AsyncVerifiedSource<S, P> {
     source: S,

@@ -50,7 +50,7 @@ impl<T: Opened> AsyncReader<T> {
     /// A range of the bytes of a tensor's values, without the rest of them.
     ///
     /// # Errors
-    /// As [`tensor`](Self::tensor); [`Error::OutOfRange`] if the tensor has fewer bytes.
+    /// [`Error::NotFound`]; [`Error::NoData`] if it is only declared; if it cannot be read or decompressed; [`Error::OutOfRange`] if it has fewer bytes.
     pub async fn read_range(
         &self,
         key: impl TensorKey,
@@ -66,7 +66,7 @@ impl<T: Opened> AsyncReader<T> {
     /// A part of a tensor, by a slice of each dimension, with little of the rest of the tensor.
     ///
     /// # Errors
-    /// As [`tensor`](Self::tensor); [`Error::Slice`] if the slice does not fit the tensor.
+    /// [`Error::NotFound`]; [`Error::NoData`] if it is only declared; if it cannot be read or decompressed; [`Error::Slice`] if the slice does not fit it.
     pub async fn slice(&self, key: impl TensorKey, part: &Slice) -> Result<TensorSlice<'_>, Error<T::Fault>> {
         let position = self.position(key)?;
         slice(&self.0, position, part, Reading::PLAIN).await.map_err(|error| self.0.named(error))
@@ -75,7 +75,7 @@ impl<T: Opened> AsyncReader<T> {
     /// Fills `out` with a tensor's values, starting at byte `offset` of them.
     ///
     /// # Errors
-    /// As [`read_range`](Self::read_range).
+    /// [`Error::NotFound`]; [`Error::NoData`] if it is only declared; if it cannot be read or decompressed; [`Error::OutOfRange`] if it has fewer bytes.
     pub async fn read_into(
         &self,
         key: impl TensorKey,
@@ -102,7 +102,7 @@ impl<T: Opened> AsyncReader<T> {
     /// The metadata as one flat list of keys and plain values, which every format gives.
     ///
     /// # Errors
-    /// As [`metadata`](Self::metadata).
+    /// If it cannot be read or does not decode.
     pub async fn flat_metadata(&self) -> Result<Object, Error<T::Fault>> {
         self.0.flat_metadata().await.map_err(|error| self.0.named(error))
     }
@@ -148,7 +148,7 @@ impl<'a, T: Opened> AsyncChecked<'a, T> {
     /// A range of the bytes of a tensor's values. If the file has digests of pages, only the pages that the range touches are read.
     ///
     /// # Errors
-    /// As [`tensor`](Self::tensor); [`Error::OutOfRange`] if the tensor has fewer bytes.
+    /// [`Error::NotFound`]; [`Error::NoData`] if it is only declared; if it cannot be read or decompressed; [`Error::OutOfRange`] if it has fewer bytes.
     pub async fn read_range(
         self,
         key: impl TensorKey,
@@ -165,7 +165,7 @@ impl<'a, T: Opened> AsyncChecked<'a, T> {
     /// A part of a tensor, by a slice of each dimension. If the file has digests of pages, only the pages that the slice touches are read.
     ///
     /// # Errors
-    /// As [`tensor`](Self::tensor); [`Error::Slice`] if the slice does not fit the tensor.
+    /// [`Error::NotFound`]; [`Error::NoData`] if it is only declared; if it cannot be read or decompressed; [`Error::Slice`] if the slice does not fit it.
     pub async fn slice(self, key: impl TensorKey, part: &Slice) -> Result<TensorSlice<'a>, Error<T::Fault>> {
         let position = self.0.position(key)?;
         slice(&self.0.0, position, part, Reading::CHECKED).await.map_err(|error| self.0.0.named(error))
@@ -184,7 +184,7 @@ impl<I: FileIndex, S: Fetch> AsyncReader<OpenFile<I, S>> {
     /// Opens what a source holds, with the settings of any format.
     ///
     /// # Errors
-    /// As [`from_source`](Self::from_source).
+    /// If it cannot be read, breaks a rule of the format, or exceeds a limit.
     pub async fn open_source(source: S, settings: &OpenSettings) -> Result<Self, Error<I::Fault>> {
         OpenFile::open(source, settings).await.map(Self)
     }

@@ -98,19 +98,19 @@ pub trait Opened {
     /// Where the values of a tensor lie.
     ///
     /// # Errors
-    /// As [`info`](Self::info).
+    /// If there is none, or its file cannot be opened or does not have it.
     fn location(&self, position: usize) -> impl Future<Output = Result<Location, Error<Self::Fault>>>;
 
     /// Where the values of a tensor lie, with the file as a number.
     ///
     /// # Errors
-    /// As [`info`](Self::info).
+    /// If there is none, or its file cannot be opened or does not have it.
     fn stored(&self, position: usize) -> impl Future<Output = Result<Stored, Error<Self::Fault>>>;
 
     /// The bytes of the file that have to be read for a range of a tensor's values.
     ///
     /// # Errors
-    /// As [`info`](Self::info); if there is no such range, it has no data, or its blocks cannot be found.
+    /// If there is no such tensor or range, it has no data, its blocks cannot be found, or its file cannot be opened.
     fn stored_range(
         &self,
         position: usize,
@@ -120,7 +120,7 @@ pub trait Opened {
     /// The values of a tensor or a part of them: decompressed, little-endian and row-major; borrowed if they are in memory in this form.
     ///
     /// # Errors
-    /// As [`info`](Self::info); [`Error::NoData`]; [`Error::OutOfRange`]; if they cannot be read or decompressed. Of a checked read also
+    /// [`Error::NotFound`]; [`Error::NoData`]; [`Error::OutOfRange`]; if they cannot be read or decompressed. Of a checked read also
     /// the format's own error if they are not what the file says, and [`Error::NoHash`] if it says nothing of them.
     fn values<'a>(
         &'a self,
@@ -133,7 +133,7 @@ pub trait Opened {
     /// are right.
     ///
     /// # Errors
-    /// As [`values`](Self::values).
+    /// [`Error::NotFound`]; [`Error::NoData`]; [`Error::OutOfRange`]; if they cannot be read or decompressed.
     fn values_into(
         &self,
         position: usize,
@@ -155,7 +155,7 @@ pub trait Opened {
     /// Fills `out` with the bytes of a file from byte `at` on.
     ///
     /// # Errors
-    /// As [`bytes`](Self::bytes).
+    /// If there is no such file or range, or it cannot be read.
     fn bytes_into(
         &self,
         file: usize,
@@ -178,13 +178,13 @@ pub trait Opened {
     /// The metadata as the tree that `inspect --json` prints.
     ///
     /// # Errors
-    /// As [`metadata`](Self::metadata).
+    /// If it cannot be read or does not decode.
     fn metadata_tree(&self) -> impl Future<Output = Result<Value, Error<Self::Fault>>>;
 
     /// The metadata as one flat list of keys and plain values.
     ///
     /// # Errors
-    /// As [`metadata`](Self::metadata).
+    /// If it cannot be read or does not decode.
     fn flat_metadata(&self) -> impl Future<Output = Result<Object, Error<Self::Fault>>>;
 
     /// What only this format has, as `inspect --json` prints it.
@@ -216,7 +216,7 @@ pub trait OpenedNow: Opened<Fault: Fault> {
     /// The tensor at a position; its file is opened so if the index does not say what the tensor is.
     ///
     /// # Errors
-    /// As [`info`](Opened::info).
+    /// If there is none, or its file cannot be opened or does not have it.
     fn info_now(&self, position: usize) -> Result<TensorInfo<'_>, Error<Self::Fault>>;
 
     /// All bytes, if it is one file and in memory.

@@ -36,7 +36,7 @@ impl<I: FileIndex> OpenOptions<I> {
     /// Opens the file that an asynchronous source holds. Only its index is read.
     ///
     /// # Errors
-    /// As [`open_source`](Self::open_source).
+    /// If the source cannot be read, breaks a rule of the format, or exceeds a limit.
     pub async fn open_async<S: Fetch>(
         &self,
         source: S,

@@ -59,7 +59,7 @@ impl<T: OpenedNow> Reader<T> {
     /// compressed, only the blocks that hold the range are decoded.
     ///
     /// # Errors
-    /// As [`tensor`](Self::tensor); [`Error::OutOfRange`] if the tensor has fewer bytes.
+    /// [`Error::NotFound`]; [`Error::NoData`] if it is only declared; if it cannot be read or decompressed; [`Error::OutOfRange`] if it has fewer bytes.
     pub fn read_range(&self, key: impl TensorKey, bytes: Range<u64>) -> Result<Bytes<'_>, Error<T::Fault>> {
         self.read(key, |position| self.0.values(position, Which::Range(bytes), Reading::PLAIN))
     }
@@ -68,7 +68,7 @@ impl<T: OpenedNow> Reader<T> {
     /// the rest of the tensor. If the tensor is compressed, only the blocks that hold some of it are decoded.
     ///
     /// # Errors
-    /// As [`tensor`](Self::tensor); [`Error::Slice`] if the slice does not fit the tensor.
+    /// [`Error::NotFound`]; [`Error::NoData`] if it is only declared; if it cannot be read or decompressed; [`Error::Slice`] if the slice does not fit it.
     pub fn slice(&self, key: impl TensorKey, part: &Slice) -> Result<TensorSlice<'_>, Error<T::Fault>> {
         self.read(key, |position| slice(&self.0, position, part, Reading::PLAIN))
     }
@@ -77,7 +77,7 @@ impl<T: OpenedNow> Reader<T> {
     /// decoded.
     ///
     /// # Errors
-    /// As [`read_range`](Self::read_range).
+    /// [`Error::NotFound`]; [`Error::NoData`] if it is only declared; if it cannot be read or decompressed; [`Error::OutOfRange`] if it has fewer bytes.
     pub fn read_into(&self, key: impl TensorKey, offset: u64, out: &mut [u8]) -> Result<(), Error<T::Fault>> {
         self.read(key, |position| self.0.values_into(position, offset, out, None))
     }
@@ -98,7 +98,7 @@ impl<T: OpenedNow> Reader<T> {
     /// The metadata as one flat list of keys and plain values, which every format gives.
     ///
     /// # Errors
-    /// As [`metadata`](Self::metadata).
+    /// If it cannot be read or does not decode.
     pub fn flat_metadata(&self) -> Result<Object, Error<T::Fault>> {
         now(self.0.flat_metadata()).map_err(|error| self.0.named(error))
     }
@@ -155,7 +155,7 @@ impl<'a, T: OpenedNow> Checked<'a, T> {
     /// A range of the bytes of a tensor's values. If the file has digests of pages, only the pages that the range touches are read.
     ///
     /// # Errors
-    /// As [`tensor`](Self::tensor); [`Error::OutOfRange`] if the tensor has fewer bytes.
+    /// [`Error::NotFound`]; [`Error::NoData`] if it is only declared; if it cannot be read or decompressed; [`Error::OutOfRange`] if it has fewer bytes.
     pub fn read_range(self, key: impl TensorKey, bytes: Range<u64>) -> Result<Bytes<'a>, Error<T::Fault>> {
         self.0.read(key, |position| self.0.0.values(position, Which::Range(bytes), Reading::CHECKED))
     }
@@ -163,7 +163,7 @@ impl<'a, T: OpenedNow> Checked<'a, T> {
     /// A part of a tensor, by a slice of each dimension. If the file has digests of pages, only the pages that the slice touches are read.
     ///
     /// # Errors
-    /// As [`tensor`](Self::tensor); [`Error::Slice`] if the slice does not fit the tensor.
+    /// [`Error::NotFound`]; [`Error::NoData`] if it is only declared; if it cannot be read or decompressed; [`Error::Slice`] if the slice does not fit it.
     pub fn slice(self, key: impl TensorKey, part: &Slice) -> Result<TensorSlice<'a>, Error<T::Fault>> {
         self.0.read(key, |position| slice(&self.0.0, position, part, Reading::CHECKED))
     }
@@ -192,7 +192,7 @@ impl<I: FileIndex, S: Source> Reader<OpenFile<I, S>> {
     /// Opens what a source holds, with the settings of any format.
     ///
     /// # Errors
-    /// As [`from_source`](Self::from_source).
+    /// If it cannot be read, breaks a rule of the format, or exceeds a limit.
     pub fn open_source(source: S, settings: &OpenSettings) -> Result<Self, Error<I::Fault>> {
         now(OpenFile::open(source, settings)).map(Self)
     }
@@ -214,7 +214,7 @@ impl<I: FileIndex, S: Source> Reader<OpenFile<I, S>> {
     /// The bytes of a tensor, borrowed from a source in memory: what a map is for. Never a copy.
     ///
     /// # Errors
-    /// As [`tensor`](Self::tensor); [`CommonFault::NotBorrowed`] where [`tensor`](Self::tensor) would make a copy.
+    /// [`Error::NotFound`]; [`Error::NoData`] if it is only declared; [`CommonFault::NotBorrowed`] where [`tensor`](Self::tensor) would make a copy.
     pub fn tensor_slice(&self, key: impl TensorKey) -> Result<&[u8], Error<I::Fault>> {
         self.read(key, |position| async move {
             let location = self.0.location(position).await?;

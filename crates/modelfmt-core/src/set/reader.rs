@@ -35,7 +35,7 @@ impl<M: ShardMap> Reader<OpenSet<M, Folder>> {
     /// Opens a set with options of your own.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// If the index cannot be read, breaks a rule or exceeds a limit.
     pub fn open_with(path: impl AsRef<Path>, options: &Options<M>) -> Result<Self, MapError<M>> {
         let path = path.as_ref();
         let failed = |source| Error::Open { path: path.display().to_string(), source };
@@ -60,7 +60,7 @@ impl<M: ShardMap, F: Files> Reader<OpenSet<M, F>> {
     /// Opens the set whose index is the file `index` of `files`, with options of your own.
     ///
     /// # Errors
-    /// As [`from_files`](Self::from_files).
+    /// If the index cannot be read, breaks a rule or exceeds a limit.
     pub fn from_files_with(files: F, index: &str, options: &Options<M>) -> Result<Self, MapError<M>> {
         now(OpenSet::from_files(files, index, options.settings())).map(Self)
     }
@@ -68,7 +68,7 @@ impl<M: ShardMap, F: Files> Reader<OpenSet<M, F>> {
     /// Opens the set whose index is what `source` holds, and whose files `files` opens.
     ///
     /// # Errors
-    /// As [`from_files`](Self::from_files).
+    /// If the index cannot be read, breaks a rule or exceeds a limit.
     pub fn from_source(
         source: &(impl Source + ?Sized),
         files: F,
@@ -80,7 +80,7 @@ impl<M: ShardMap, F: Files> Reader<OpenSet<M, F>> {
     /// Opens the set whose index is what `source` holds, with the settings of any format.
     ///
     /// # Errors
-    /// As [`from_files`](Self::from_files).
+    /// If the index cannot be read, breaks a rule or exceeds a limit.
     pub fn open_source(
         source: &(impl Source + ?Sized),
         files: F,
@@ -155,7 +155,7 @@ impl<M: ShardMap, F: FetchFiles> AsyncReader<OpenSet<M, F>> {
     /// Opens the set whose index is the file `index` of `files`, with options of your own.
     ///
     /// # Errors
-    /// As [`from_files`](Self::from_files).
+    /// If the index cannot be read, breaks a rule or exceeds a limit.
     pub async fn from_files_with(files: F, index: &str, options: &Options<M>) -> Result<Self, MapError<M>> {
         OpenSet::from_files(files, index, options.settings()).await.map(Self)
     }
@@ -185,7 +185,7 @@ impl<M: ShardMap, F: FetchFiles> AsyncReader<OpenSet<M, F>> {
     /// The tensors in the order of the index. All files are opened for that whose tensors the index does not describe.
     ///
     /// # Errors
-    /// As [`info`](Self::info), for the first tensor that has an error.
+    /// For the first tensor whose file is missing, is broken, or does not have it.
     pub async fn tensors(&self) -> Result<Vec<TensorInfo<'_>>, MapError<M>> {
         let mut all = Vec::new();
         for position in 0..self.0.index().tensor_count() {

@@ -162,13 +162,21 @@ impl Source for FileSource {
     }
 }
 
+/// Fills `out` with the bytes of a file from `offset` on, wherever its cursor is.
+///
+/// # Errors
+/// If the file ends before that, or cannot be read.
 #[cfg(unix)]
-pub(crate) fn read_exact_at(file: &File, offset: u64, out: &mut [u8]) -> io::Result<()> {
+pub fn read_exact_at(file: &File, offset: u64, out: &mut [u8]) -> io::Result<()> {
     std::os::unix::fs::FileExt::read_exact_at(file, out, offset)
 }
 
+/// Fills `out` with the bytes of a file from `offset` on. Its cursor is moved.
+///
+/// # Errors
+/// If the file ends before that, or cannot be read.
 #[cfg(windows)]
-pub(crate) fn read_exact_at(file: &File, mut offset: u64, mut out: &mut [u8]) -> io::Result<()> {
+pub fn read_exact_at(file: &File, mut offset: u64, mut out: &mut [u8]) -> io::Result<()> {
     while !out.is_empty() {
         match std::os::windows::fs::FileExt::seek_read(file, out, offset) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{BoxSource, Source};
-use crate::names::NameTable;
+use crate::value::NameTable;
 
 /// Opens the files of a set by their paths, relative to the set's folder: a folder, a map of buffers, a bucket.
 pub trait Files {

@@ -19,9 +19,7 @@ use std::sync::Arc;
 use tensor_core::{AlignedBuf, Bytes};
 
 #[cfg(not(target_arch = "wasm32"))]
-pub(crate) use file::read_exact_at;
-#[cfg(not(target_arch = "wasm32"))]
-pub use file::{FileSource, Folder};
+pub use file::{FileSource, Folder, read_exact_at};
 pub use files::{Files, MemoryFiles, SetPaths, SharedFiles, check_relative, folder_of, shared_files};
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use map::Mmap;
@@ -50,7 +48,7 @@ pub trait Source {
     /// The bytes of `range`: borrowed where they are in memory, else read into an aligned buffer.
     ///
     /// # Errors
-    /// As [`read_into`](Source::read_into); also if the range is longer than memory can hold.
+    /// If the range is not within the source, is longer than memory can hold, or cannot be read.
     fn read(&self, range: Range<u64>) -> io::Result<Bytes<'_>> {
         let len = checked_len(&range, self.len())?;
         let mut buffer = AlignedBuf::zeroed(len)?;
@@ -95,11 +93,11 @@ pub trait Source {
         false
     }
 
-    /// As [`read_into`](Source::read_into), past a cache of the system where there is one; `scratch` is memory that the caller
+    /// Fills `out` with the bytes from `offset` on, past a cache of the system where there is one; `scratch` is memory that the caller
     /// keeps from call to call.
     ///
     /// # Errors
-    /// As [`read_into`](Source::read_into); also if it cannot be read so.
+    /// If the range is not within the source, or cannot be read, or not so.
     fn read_uncached(&self, offset: u64, out: &mut [u8], scratch: &mut AlignedBuf) -> io::Result<()> {
         let _ = scratch;
         self.read_into(offset, out)

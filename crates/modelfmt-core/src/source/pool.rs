@@ -77,7 +77,9 @@ impl FileVersion {
         std::fs::metadata(path).map(|metadata| Self::from_metadata(&metadata))
     }
 
-    pub(crate) fn from_metadata(metadata: &Metadata) -> Self {
+    /// That of the file that these are the metadata of.
+    #[must_use]
+    pub fn from_metadata(metadata: &Metadata) -> Self {
         Self { id: FileId::from_metadata(metadata), len: metadata.len(), modified: metadata.modified().ok() }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::parcel::Parcel as _;
+use crate::ledger::Parcel as _;
 
 /// The most bytes of notes that one process makes. What it has not noted then, the last one looks at itself.
 const MOST: usize = 64 << 20;

@@ -8,7 +8,7 @@ use modelfmt::{
     Choice, Conversion, ConvertOptions, Converted, Error, Execution, Format, Limits, Model, Note, Overwrite,
 };
 use modelfmt_core::Source as _;
-use modelfmt_core::write::{Discard, NewFiles as _, Output as _, Sink, TensorData};
+use modelfmt_write::{Discard, NewFiles as _, Output as _, Sink, TensorData};
 
 use super::shown;
 use crate::blocking::Store;
@@ -51,7 +51,7 @@ pub fn convert(
 /// Does all that [`convert()`] does, and writes nothing, as `Conversion::dry_run`.
 ///
 /// # Errors
-/// As [`convert()`].
+/// If the target cannot hold the model, it cannot be read, or the place not be written to.
 pub fn dry_run(
     store: &Store,
     at: &Location,

@@ -2,17 +2,17 @@
 
 mod background;
 mod parts;
-mod pending;
 mod spool;
 mod target;
+mod unfinished;
 mod upload;
 
 use std::io;
 
 use modelfmt_core::source::check_relative;
-use modelfmt_core::write::{NewFiles, Overwrite};
+use modelfmt_write::{NewFiles, Overwrite};
 
-pub use pending::abort_uploads;
+pub use unfinished::abort_uploads;
 pub use upload::Upload;
 
 use crate::error::{Error, Fault, NOT_A_FILE, Result};

@@ -5,7 +5,7 @@ use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use modelfmt_core::write::{Output, Overwrite, Sink};
+use modelfmt_write::{Output, Overwrite, Sink};
 use object_store::multipart::PartId;
 use object_store::{MultipartId, ObjectStoreExt as _, PutMode, PutPayload};
 use tokio::sync::OnceCell;
@@ -13,8 +13,8 @@ use tokio::task::JoinHandle;
 
 use super::background;
 use super::parts::{Parts, Ready};
-use super::pending::{self, Unfinished};
 use super::target::Target;
+use super::unfinished::{self, Unfinished};
 
 /// Parts that are on their way at once.
 const IN_FLIGHT: usize = 4;
@@ -213,7 +213,7 @@ impl Upload {
         };
         let (id, state, changed) = (OnceCell::new(), Mutex::new(state), Condvar::new());
         let shared = Arc::new(Shared { target, id, state, changed });
-        pending::begin(Arc::<Shared>::clone(&shared));
+        unfinished::begin(Arc::<Shared>::clone(&shared));
         Ok(Self { shared, spool, overwrite, is_finished: false })
     }
 
@@ -358,6 +358,6 @@ impl Output for Upload {
 impl Drop for Upload {
     fn drop(&mut self) {
         Arc::clone(&self.shared).abort(ABORT);
-        pending::end(&self.shared);
+        unfinished::end(&self.shared);
     }
 }

@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 
 use modelfmt::{Conversion, ConvertOptions, Execution, Format, Model, OpenOptions, Overwrite};
 use modelfmt_core::Source as _;
-use modelfmt_core::write::{NewFiles as _, Output as _, Sink as _};
 use modelfmt_remote::blocking::Store;
 use modelfmt_remote::{DiskCache, Environment, Error, Fault, Location, NewObjects, Options};
+use modelfmt_write::{NewFiles as _, Output as _, Sink as _};
 use testkit::servers::Azure;
 
 static SERVER: LazyLock<Azure> = LazyLock::new(Azure::start);

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use modelfmt::{Conversion, ConvertOptions, Error, Execution, Format, Model, Overwrite};
-use modelfmt_core::write::{MemoryFile, NewFiles as _, Output as _, Sink as _};
 use modelfmt_remote::{Environment, Location, NewObjects, Options, Store};
+use modelfmt_write::{MemoryFile, NewFiles as _, Output as _, Sink as _};
 use testkit::servers::S3;
 
 static SERVER: LazyLock<S3> = LazyLock::new(S3::start);

@@ -28,7 +28,7 @@ use crate::formats::own_options;
 use crate::model::list_index;
 use crate::open::OpenOptions;
 use crate::pin::Pin;
-use crate::unrecognized::{self, Stranger};
+use crate::unrecognized::{self, Unrecognized};
 
 /// A model of any format whose bytes have to be waited for: in a bucket, on a web server, behind a store of your own.
 ///
@@ -90,7 +90,7 @@ impl OpenOptions {
             );
             return Err(Error::Signature { path: path(), why });
         }
-        let failed = |source| crate::pin::open::unproved(&path(), source);
+        let failed = |source| crate::model::pinned::unproved(&path(), source);
         let hash = match self.pin {
             Some(Pin::B3(hash)) => Some(hash),
             _ => None,
@@ -100,14 +100,14 @@ impl OpenOptions {
         let max_index = self.limits.as_ref().map_or(u64::MAX, |limits| limits.index_len);
         let Some(format) = Format::detect_async(&file, max_index).await.map_err(failed)? else {
             let first = file.fetch(0..file.size().min(unrecognized::LOOKED_AT)).await.map_err(failed)?;
-            let Stranger { hint, is_model } = unrecognized::from_first_bytes(&first);
+            let Unrecognized { hint, is_model } = unrecognized::from_first_bytes(&first);
             return Err(Error::UnknownFormat { path: path(), hint, is_model });
         };
         if format.driver().is_none() {
             return Err(Error::NotEnabled { path: path(), format, feature: format.feature() });
         }
         if let Some(pin) = self.pin {
-            crate::pin::open::check(&path(), format, pin)?;
+            crate::model::pinned::check(&path(), format, pin)?;
             if matches!(pin, Pin::Seal(_)) {
                 let why = "of files that are waited for, only pins `aero:` and `b3:` are checked; open it with Model"
                     .to_owned();
@@ -121,7 +121,7 @@ impl OpenOptions {
         let opened = opened.map_err(|error| Error::file(path(), error))?;
         let format = opened.format();
         if let Some(pin) = self.pin {
-            crate::pin::open::check(&path(), format, pin)?; // that it is one of a split shows its index
+            crate::model::pinned::check(&path(), format, pin)?; // that it is one of a split shows its index
         }
         Ok(AsyncModel { name: name.to_owned(), pin: self.pin, index_len, reader: AsyncReader::new(opened) })
     }
@@ -159,7 +159,7 @@ impl<F: FetchFiles> AsyncModel<F> {
     /// Opens a model with the default options: see [`OpenOptions::open_async`].
     ///
     /// # Errors
-    /// As there.
+    /// If it cannot be read, is of no known format, or breaks a rule of its format.
     pub async fn open(files: F, name: &str) -> Result<Self> {
         OpenOptions::new().open_async(files, name).await
     }
@@ -301,7 +301,8 @@ impl<F: FetchFiles> AsyncModel<F> {
     /// [`LoadOptions::in_flight`] allows. Each buffer is as long as the values. Of `work`, it uses the progress.
     ///
     /// # Errors
-    /// As [`Model::load_into`](crate::Model::load_into).
+    /// [`Error::NoSuchTensor`]; [`Error::File`] for a buffer of another length, if a tensor cannot be read or decompressed, or its values are not what
+    /// the file says.
     pub async fn load_into(
         &self,
         picks: &[Pick],
@@ -392,7 +393,7 @@ impl<'a, F: FetchFiles> AsyncCheckedModel<'a, F> {
     /// A tensor with its values.
     ///
     /// # Errors
-    /// As [`CheckedModel::tensor`](crate::CheckedModel::tensor).
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if the bytes are not what the file says, or it says nothing of them.
     pub async fn tensor(self, key: impl TensorKey) -> Result<TensorView<'a>> {
         let position = self.0.position(key)?;
         self.0.named(self.0.reader.checked().tensor(position).await)
@@ -401,7 +402,7 @@ impl<'a, F: FetchFiles> AsyncCheckedModel<'a, F> {
     /// A range of the bytes of a tensor's values.
     ///
     /// # Errors
-    /// As [`CheckedModel::read_range`](crate::CheckedModel::read_range).
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if it has fewer bytes, if the bytes are not what the file says, or it says nothing of them.
     pub async fn read_range(self, key: impl TensorKey, range: Range<u64>) -> Result<Bytes<'a>> {
         let position = self.0.position(key)?;
         self.0.named(self.0.reader.checked().read_range(position, range).await)
@@ -410,7 +411,7 @@ impl<'a, F: FetchFiles> AsyncCheckedModel<'a, F> {
     /// A part of a tensor; where its file has digests of pages, checked by those of the pages that the slice touches.
     ///
     /// # Errors
-    /// As [`CheckedModel::slice`](crate::CheckedModel::slice).
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if the slice does not fit it, if the bytes are not what the file says, or it says nothing of them.
     pub async fn slice(self, key: impl TensorKey, slice: &Slice) -> Result<TensorSlice<'a>> {
         let position = self.0.position(key)?;
         self.0.named(self.0.reader.checked().slice(position, slice).await)

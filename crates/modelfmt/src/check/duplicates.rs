@@ -7,7 +7,7 @@ use modelfmt_core::{DType, Execution};
 use super::Found;
 use crate::error::Result;
 use crate::model::Model;
-use crate::ties::Ties;
+use crate::tied_weights::Ties;
 
 /// What tensors that are the same have in common, and a number that tells their bytes.
 type Key<'a, T> = (DType, &'a [u64], T);

@@ -10,7 +10,7 @@ use modelfmt_core::{Execution, VerifyLevel};
 
 use crate::error::Result;
 use crate::model::Model;
-use crate::ties::Ties;
+use crate::tied_weights::Ties;
 
 pub use report::{CheckReport, PickleFindings, TensorFindings};
 use scan::Found;

@@ -65,12 +65,9 @@
 
 mod check;
 mod converted;
-pub(crate) mod fit;
 pub(crate) mod metadata;
-pub(crate) mod options;
 pub(crate) mod output;
 mod parts;
-mod rules;
 mod same_format;
 #[cfg(not(target_arch = "wasm32"))]
 mod save;
@@ -87,24 +84,24 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use modelfmt_core::Execution;
-use modelfmt_core::write::{AnyWriteError, NewFiles, Sink, TensorSpec};
+use modelfmt_write::{AnyWriteError, NewFiles, Sink, TensorSpec};
 #[cfg(not(target_arch = "wasm32"))]
-use modelfmt_core::write::{Discard, InputFiles};
+use modelfmt_write::{Discard, InputFiles};
 
 pub use crate::formats::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
+pub use crate::options::rename::RenameRule;
+pub use crate::options::rules::{Quantization, TypeChange, TypeRule};
+pub use crate::options::{Compression, ConvertOptions, Declared, MagChecksum, PAGE_SIZE, ScaleRule};
+pub use crate::unsupported::{Subject, Unsupported, UnsupportedGroup};
 pub use converted::{Converted, TypeChanged};
-pub use fit::{Subject, Unsupported, UnsupportedGroup};
-pub use metadata::flat::MetadataDiff;
-pub use options::{Compression, ConvertOptions, Declared, MagChecksum, PAGE_SIZE, ScaleRule};
+pub use metadata::flattened::MetadataDiff;
 pub use output::WrittenFile;
 #[cfg(not(target_arch = "wasm32"))]
 pub use output::guard::files_of_index;
 pub use parts::receipt::Receipt;
 pub use parts::{Part, PartPlan, PlannedPart};
-pub use rules::{Quantization, TypeChange, TypeRule};
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::{Saving, save, save_as};
-pub use tensors::rename::RenameRule;
 pub use values::lost::Clipped;
 pub use warnings::Warning;
 
@@ -114,15 +111,15 @@ use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::formats::entry::{Job, JobError};
+use crate::job::tensors::{Item, Tensors};
 use crate::model::Model;
-use crate::words::{Note, Size};
+use crate::wording::{Note, Size};
 use metadata::Mapper;
 use metadata::source::Content;
 #[cfg(not(target_arch = "wasm32"))]
 use output::guard::Guard;
 use output::{Counted, Recorded};
 use tensors::Chooser;
-use tensors::chosen::{Item, Tensors};
 use tensors::tied::Tied;
 use values::Values;
 
@@ -147,7 +144,7 @@ pub fn convert(
 /// Converts a model into a sink, for targets that are one file.
 ///
 /// # Errors
-/// As [`convert`]; what has been written by then is for the sink's owner to discard.
+/// If the target cannot hold the model, or it cannot be read or written; what has been written by then is for the sink's owner to discard.
 pub fn convert_to_sink(
     model: &Model,
     target: Format,
@@ -166,7 +163,7 @@ pub struct Conversion<'a> {
     tensors: Tensors,
     /// By the number of a tensor, that of the one whose bytes it shares in the target too.
     tied: BTreeMap<usize, usize>,
-    metadata: metadata::mapped::Metadata,
+    metadata: crate::job::metadata::Metadata,
     notes: Vec<Note>,
     warnings: Vec<Warning>,
     dropped: Vec<Unsupported>,
@@ -296,10 +293,10 @@ impl<'a> Conversion<'a> {
     /// afterwards.
     ///
     /// # Errors
-    /// As [`convert`].
+    /// If the target cannot hold the model, or it cannot be read or written.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn write(mut self, out: impl AsRef<Path>, work: &Execution<'_>) -> Result<Converted> {
-        use modelfmt_core::write::Output;
+        use modelfmt_write::Output;
         let Place { out, name, guard } = self.place(out.as_ref())?;
         self.find_equal(work)?;
         let failed = |source| cannot_write(&out, source);
@@ -328,7 +325,7 @@ impl<'a> Conversion<'a> {
     /// that would fail, unless the disk is at fault. It says which files there would be, and how long; not what would be removed.
     ///
     /// # Errors
-    /// As [`convert`].
+    /// If the target cannot hold the model, or it cannot be read or written.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn dry_run(mut self, out: impl AsRef<Path>, work: &Execution<'_>) -> Result<Converted> {
         let Place { out, name, guard } = self.place(out.as_ref())?;
@@ -390,7 +387,7 @@ impl<'a> Conversion<'a> {
     /// Writes a target that is one file into a sink.
     ///
     /// # Errors
-    /// As [`convert_to_sink`].
+    /// If the target cannot hold the model, or it cannot be read or written.
     pub fn write_to_sink(mut self, sink: &dyn Sink, work: &Execution<'_>) -> Result<Converted> {
         if self.target.is_set() {
             let why = format!(
@@ -412,7 +409,8 @@ impl<'a> Conversion<'a> {
     /// without the ending.
     ///
     /// # Errors
-    /// As [`convert`]; also [`Error::Usage`] for a target that is one file, or a name that its index cannot have.
+    /// If the target cannot hold the model, or it cannot be read or written; [`Error::Usage`] for a target that is one file, or a name that its
+    /// index cannot have.
     pub fn write_to_files(
         mut self,
         name: &str,
@@ -431,7 +429,7 @@ impl<'a> Conversion<'a> {
     /// asked what could be created.
     ///
     /// # Errors
-    /// As [`write_to_files`](Self::write_to_files).
+    /// If the target cannot hold the model, or it cannot be read; [`Error::Usage`] for a target that is one file.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn dry_run_to_files(
         self,
@@ -572,7 +570,7 @@ fn cannot_write(out: &Path, source: std::io::Error) -> Error {
 /// [`include`](ConvertOptions::include) or [`exclude`](ConvertOptions::exclude) leaves that name out.
 ///
 /// # Errors
-/// As [`Model::merged`]; [`Error::Usage`] also for a pattern that is malformed.
+/// [`Error::NameTwice`] if two have a tensor of the same name; [`Error::Usage`] without any model, or for a pattern that is malformed.
 pub fn merged(models: impl IntoIterator<Item = Model>, options: &ConvertOptions) -> Result<Model> {
     let mut filter = tensors::filter::Filter::new(options)?;
     Model::joined(models, &mut |name| filter.would_take(name))

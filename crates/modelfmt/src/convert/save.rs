@@ -5,26 +5,24 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use modelfmt_core::value::Object;
-use modelfmt_core::write::{
-    AnyWriteError, InputFiles, NewFiles, Output as _, Sink, TensorData, TensorSpec, Views,
-};
 use modelfmt_core::{Execution, View};
+use modelfmt_write::{AnyWriteError, InputFiles, NewFiles, Output as _, Sink, TensorData, TensorSpec, Views};
 
 use super::metadata::Mapper;
 use super::metadata::names;
 use super::metadata::source::Content;
 use super::nbytes_of;
-use super::options::{ConvertOptions, Declared};
 use super::output::guard::Guard;
 use super::output::{self, write};
 use super::output::{Recorded, WrittenFile};
-use super::rules::TypeRule;
-use super::tensors::chosen::{Item, Origin, Shape, Tensors};
 use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::formats::capabilities::Access;
 use crate::formats::entry::{Job, JobError, Write};
+use crate::job::tensors::{Item, Origin, Shape, Tensors};
+use crate::options::rules::TypeRule;
+use crate::options::{ConvertOptions, Declared};
 
 /// Writes tensors that are in memory to a new file, in the format that the ending of its name asks for.
 ///
@@ -84,7 +82,7 @@ pub fn save_as<'a>(
 ///
 /// ```
 /// use modelfmt::convert::Saving;
-/// use modelfmt::modelfmt_core::write::TensorSpec;
+/// use modelfmt::modelfmt_write::TensorSpec;
 /// use modelfmt::{ConvertOptions, DType, Execution, Format, Object, Overwrite};
 ///
 /// # let folder = tempfile::tempdir()?;
@@ -101,7 +99,7 @@ pub struct Saving<'p> {
     format: Format,
     path: &'p Path,
     tensors: Tensors,
-    metadata: super::metadata::mapped::Metadata,
+    metadata: crate::job::metadata::Metadata,
     options: &'p ConvertOptions,
 }
 
@@ -116,7 +114,7 @@ impl<'p> Saving<'p> {
     /// among tensors are only for models that are read, and are refused here.
     ///
     /// # Errors
-    /// As [`save_as`]; [`Error::Usage`] also for options that the format does not take.
+    /// [`Error::Unsupported`] if the format cannot hold it; [`Error::Usage`] for options that the format does not take.
     pub fn new<'a>(
         format: Format,
         path: &'p Path,
@@ -206,7 +204,7 @@ impl<'p> Saving<'p> {
     /// Writes a target that is one file into a sink.
     ///
     /// # Errors
-    /// As [`write`](Self::write); [`Error::Usage`] for a target that is several files.
+    /// If a value cannot be read, or the sink refuses bytes; [`Error::Usage`] for a target that is several files.
     pub fn write_to_sink(&self, data: &dyn TensorData, sink: &dyn Sink, work: &Execution<'_>) -> Result<()> {
         match write::writer(self.format) {
             Some(Write::File(write)) => {
@@ -225,7 +223,7 @@ impl<'p> Saving<'p> {
     /// [`Conversion::write_to_files`](super::Conversion::write_to_files).
     ///
     /// # Errors
-    /// As [`write`](Self::write); [`Error::Usage`] for a target that is one file, or a name that its index cannot have.
+    /// If a value cannot be read, or a file not be written; [`Error::Usage`] for a target that is one file, or a name that its index cannot have.
     pub fn write_to_files(
         &self,
         data: &dyn TensorData,

@@ -5,7 +5,7 @@ use modelfmt_core::value::Value;
 use crate::choice::Choice;
 use crate::formats::Format;
 use crate::model::Model;
-use crate::words::Note;
+use crate::wording::Note;
 
 /// That they are left out.
 pub(super) fn note(model: &Model, target: Format) -> Option<Note> {

@@ -5,9 +5,9 @@ use std::fmt;
 use modelfmt_core::author::Shortened;
 use modelfmt_core::value::Object;
 
-use super::rules::TypeRule;
 use crate::formats::Format;
-use crate::words::{Own, Words};
+use crate::options::rules::TypeRule;
+use crate::wording::{FieldNames, Words};
 
 /// Something that a conversion does and that is perhaps not what was meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,6 +85,6 @@ impl Warning {
 
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.in_words(&Own))
+        f.write_str(&self.in_words(&FieldNames))
     }
 }

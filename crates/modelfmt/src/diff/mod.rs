@@ -9,10 +9,10 @@ use modelfmt_core::{DType, Execution};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::convert::MetadataDiff;
-use crate::convert::metadata::flat::differences;
+use crate::convert::metadata::flattened::differences;
 use crate::error::Result;
 use crate::model::Model;
-use crate::ties::{Ties, check_reading};
+use crate::tied_weights::{Ties, check_reading};
 use compare::{Compared, compare};
 
 /// What is compared, and what counts as a difference.
@@ -114,7 +114,7 @@ pub fn diff(a: &Model, b: &Model, work: &Execution<'_>) -> Result<Diff> {
 /// As [`diff`], with options. Tensors that are in both are read once, in pieces, so memory does not depend on their size.
 ///
 /// # Errors
-/// As [`diff`].
+/// If a tensor cannot be read.
 pub fn diff_with(a: &Model, b: &Model, options: &DiffOptions, work: &Execution<'_>) -> Result<Diff> {
     a.expect_tensors()?;
     b.expect_tensors()?;

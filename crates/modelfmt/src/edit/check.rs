@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use modelfmt_core::AnyError;
-use modelfmt_core::edit::{NewFile, Preview};
 use modelfmt_core::source::FileSource;
+use modelfmt_write::edit::{NewFile, Preview};
 
 use crate::error::{Error, Result};
 use crate::formats::entry::Opened;

@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use modelfmt_core::Execution;
-use modelfmt_core::edit::{NewFile, hold};
 use modelfmt_core::source::{FileVersion, folder_of};
-use modelfmt_core::write::{AtomicFile, Discard, Output, Overwrite};
+use modelfmt_write::edit::{NewFile, hold};
+use modelfmt_write::{AtomicFile, Discard, Output, Overwrite};
 
 use super::fault::{opened, unchanged, version};
 use super::set::SetEdit;
@@ -16,7 +16,7 @@ use crate::convert::{Conversion, ConvertOptions, Converted};
 use crate::error::{Error, Result};
 use crate::globs::escaped;
 use crate::model::Model;
-use crate::words::Note;
+use crate::wording::Note;
 
 /// A file or set that was written again.
 pub(super) struct Written {
@@ -48,7 +48,7 @@ impl Edit {
             std::io::ErrorKind::AlreadyExists => Error::Exists { path: out.to_owned() },
             _ => Error::Write { path: out.to_owned(), source },
         };
-        let is_same = modelfmt_core::write::InputFiles::new([&self.path]).contains(out);
+        let is_same = modelfmt_write::InputFiles::new([&self.path]).contains(out);
         let resolved = if is_same { std::fs::canonicalize(out).map_err(failed)? } else { out.to_owned() };
         let (model, options) = self.source(new, work)?;
         let conversion = Conversion::new(&model, self.format, &options)?;
@@ -67,7 +67,7 @@ impl Edit {
         let nbytes = std::fs::metadata(out).map_err(failed)?.len();
         let mut notes = converted.notes;
         notes.extend(is_same.then(|| through_link(out)).flatten());
-        notes.extend(crate::stale::beside(out));
+        notes.extend(crate::stale_sidecars::beside(out));
         Ok(Written { path: out.to_owned(), nbytes, notes })
     }
 

@@ -5,9 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use modelfmt_core::edit::Overtaken;
 use modelfmt_core::source::{FileSource, FileVersion};
 use modelfmt_core::{AnyError, Execution};
+use modelfmt_write::edit::Overtaken;
 
 use crate::error::{Error, Result};
 use crate::formats::change::EditFault;

@@ -34,20 +34,22 @@
 mod check;
 mod dropped;
 pub(crate) mod fault;
-mod given;
 mod plan;
+mod requested;
+#[cfg(feature = "seal")]
+pub(crate) mod sealing;
 mod set;
 #[cfg_attr(not(feature = "seal"), path = "unsigned.rs")]
 mod signing;
 
 use std::path::{Path, PathBuf};
 
-pub use modelfmt_core::edit::Recovered;
-use modelfmt_core::edit::{FileChange, NewFile};
 use modelfmt_core::source::{FileVersion, folder_of};
 use modelfmt_core::value::Object;
-use modelfmt_core::write::Overwrite;
 use modelfmt_core::{Execution, Source};
+use modelfmt_write::Overwrite;
+pub use modelfmt_write::edit::Recovered;
+use modelfmt_write::edit::{FileChange, NewFile};
 
 pub use crate::formats::change::NewValue;
 
@@ -57,7 +59,7 @@ use self::signing::Signing;
 use crate::convert::RenameRule;
 use crate::error::{Error, Result};
 use crate::formats::Format;
-use crate::words::Note;
+use crate::wording::Note;
 
 /// What an edit changes. The default changes nothing.
 #[derive(Clone, Debug, Default)]
@@ -151,7 +153,7 @@ pub struct Edited {
 /// several files.
 ///
 /// # Errors
-/// As [`Edit::after_recovery`] and [`Edit::write`].
+/// If the file cannot be opened or changed so, or the format cannot hold it; [`Error::Write`] if it cannot be written.
 pub fn edit(path: impl AsRef<Path>, options: &EditOptions, work: &Execution<'_>) -> Result<Edited> {
     Edit::after_recovery(path, options)?.write(work)
 }
@@ -173,7 +175,7 @@ pub(crate) fn recovered(path: &Path) -> Result<Option<Note>> {
 /// [`Error::Write`] if that cannot be done.
 pub fn recover(path: impl AsRef<Path>) -> Result<Recovered> {
     let path = path.as_ref();
-    let recovered = modelfmt_core::edit::recover(path);
+    let recovered = modelfmt_write::edit::recover(path);
     recovered.map_err(|source| Error::Write { path: path.to_owned(), source })
 }
 
@@ -265,7 +267,7 @@ impl Edit {
                 _ => Ok(()),
             };
         };
-        if modelfmt_core::write::InputFiles::new([&self.path]).contains(out) {
+        if modelfmt_write::InputFiles::new([&self.path]).contains(out) {
             let why = "it is the file that is edited; leave the output out to change it";
             return Err(Error::usage(crate::choice::Choice::Output, why));
         }
@@ -297,7 +299,7 @@ impl Edit {
                 return Ok(self.rewritten(written));
             }
             Target::File(new, before) if self.method == EditMethod::InPlace => {
-                modelfmt_core::edit::patch(&path, &self.signed(new, work)?, before).map_err(failed)?
+                modelfmt_write::edit::patch(&path, &self.signed(new, work)?, before).map_err(failed)?
             }
             Target::File(new, before) => {
                 self.copy_to(&self.signed(new, work)?, before, &path, Overwrite::Replace, work)?
@@ -311,7 +313,7 @@ impl Edit {
     /// `changed_nbytes` is 0.
     ///
     /// # Errors
-    /// As [`write`](Self::write) and [`write_to`](Self::write_to).
+    /// If the file cannot be changed so, or `out` not be written.
     pub fn dry_run(self, out: Option<&Path>, overwrite: Overwrite, work: &Execution<'_>) -> Result<Edited> {
         self.check(out, overwrite)?;
         let versions = self.versions.clone();
@@ -360,7 +362,7 @@ impl Edit {
     /// named after `out` and about as large as the old ones.
     ///
     /// # Errors
-    /// As [`check`](Self::check) and [`write`](Self::write).
+    /// If the file cannot be changed so, is no longer the file that the edit was prepared for, or cannot be written.
     pub fn write_to(
         mut self,
         out: impl AsRef<Path>,
@@ -398,7 +400,7 @@ impl Edit {
         work: &Execution<'_>,
     ) -> Result<u64> {
         interruptible(out, work, |go_on| {
-            modelfmt_core::edit::replace(&self.path, new, before, out, overwrite, go_on)
+            modelfmt_write::edit::replace(&self.path, new, before, out, overwrite, go_on)
         })?;
         Ok(new.new_nbytes())
     }
@@ -449,7 +451,7 @@ impl Edit {
             if let Target::Set(edit) = &self.target {
                 notes.extend(edit.of_links());
             }
-            notes.extend(crate::stale::beside(&path));
+            notes.extend(crate::stale_sidecars::beside(&path));
         }
         self.result(path, (nbytes, changed_nbytes), notes)
     }

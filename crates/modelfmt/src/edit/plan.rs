@@ -8,27 +8,27 @@ use modelfmt_core::source::{FileSource, FileVersion, folder_of};
 use modelfmt_core::value::{List, Object, Value};
 
 use super::fault::{Versions, failed, opened, version};
-use super::given::Given;
+use super::requested::RequestedMetadata;
 use super::set::SetEdit;
 use super::signing::{self, Signing};
 use super::{Edit, EditMethod, EditOptions, Target, check};
 use crate::choice::Choice;
-use crate::convert::tensors::rename::Renamed;
 use crate::error::{Error, Result};
 use crate::folder::FOLDERS_OF_INDEX;
 use crate::formats::Format;
 use crate::formats::entry::{EditFile, EditSet};
 use crate::globs::Globs;
+use crate::job::renamed::Renamed;
 use crate::model::Model;
 use crate::open::OpenOptions;
-use crate::words::Note;
+use crate::wording::Note;
 
 impl Edit {
     /// As [`new`](Self::new), after an edit of the model that was interrupted has been undone, or completed if it was one of several files; the
     /// notes say so.
     ///
     /// # Errors
-    /// As [`new`](Self::new) and [`recover`](super::recover).
+    /// If what was interrupted cannot be undone or completed; if the file cannot be opened or changed so.
     pub fn after_recovery(path: impl AsRef<Path>, options: &EditOptions) -> Result<Self> {
         let path = file_at(path.as_ref())?;
         let note = super::recovered(&path)?;
@@ -46,7 +46,7 @@ impl Edit {
     /// [`Error::Usage`] for options that contradict each other, [`Error::Refused`] for metadata and names that do not fit the format.
     pub fn new(path: impl AsRef<Path>, options: &EditOptions) -> Result<Self> {
         let path = file_at(path.as_ref())?;
-        if let Some(journal) = modelfmt_core::edit::interrupted_by(&path) {
+        if let Some(journal) = modelfmt_write::edit::interrupted_by(&path) {
             return Err(Error::Interrupted { path, journal });
         }
         Self::at(path, options)
@@ -95,7 +95,7 @@ impl Edit {
         }
         let dropped = Dropped::new(&model, &options.drop)?;
         let names = names(&model, options, &dropped)?;
-        let given = Given::new(&model, options, &names)?;
+        let given = RequestedMetadata::new(&model, options, &names)?;
         let unset = given.removed;
         let signing = Signing::new(&model, options)?;
         let (target, method) = match format.driver().and_then(|driver| driver.edit_set.as_ref()) {
@@ -157,7 +157,7 @@ fn one(
     model: &Model,
     (path, old): (&Path, Arc<FileSource>),
     names: &BTreeMap<usize, String>,
-    given: &Given,
+    given: &RequestedMetadata,
     notes: &mut Vec<Note>,
 ) -> Result<(Target, EditMethod)> {
     let new = editor(path, model.format())?(model.opened(), &given.change(names));
@@ -177,7 +177,7 @@ fn several(
     (path, before): (&Path, FileVersion),
     set: &EditSet,
     names: &BTreeMap<usize, String>,
-    given: Given,
+    given: RequestedMetadata,
     signing: Option<&Signing>,
     notes: &mut Vec<Note>,
 ) -> Result<(Target, EditMethod)> {

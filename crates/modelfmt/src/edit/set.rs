@@ -4,23 +4,23 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use modelfmt_core::Execution;
-use modelfmt_core::edit::{FileChange, NewFile, Preview, is_through_link};
 use modelfmt_core::source::{BoxSource, FileVersion, Files, Folder, folder_of, shared_files};
 use modelfmt_core::value::{Object, Value, json};
+use modelfmt_write::edit::{FileChange, NewFile, Preview, is_through_link};
 
 use super::fault::{self, failed, interruptible};
-use super::given::Given;
+use super::requested::RequestedMetadata;
 use super::signing::Signing;
 use super::{EditMethod, check};
 use crate::error::{Error, Result};
 use crate::formats::capabilities::Metadata;
 use crate::formats::change::{Change, EditFault, NewValue};
 use crate::formats::entry::{DigestOf, EditFile, EditSet, Opened, ToOpen};
-use crate::formats::listed::{EditIndex, IndexChange, Listed, edited};
 use crate::formats::open_any::OpenAny;
+use crate::formats::set_index_edit::{EditIndex, IndexChange, IndexedFiles, edited};
 use crate::model::Model;
 use crate::open::OpenOptions;
-use crate::words::Note;
+use crate::wording::Note;
 
 /// What becomes of the files of a set.
 #[derive(Clone, Debug)]
@@ -54,7 +54,7 @@ struct Listing {
 }
 
 impl Listing {
-    fn edited(&self, files: &HashMap<String, Listed>) -> Result<Vec<u8>, EditFault> {
+    fn edited(&self, files: &HashMap<String, IndexedFiles>) -> Result<Vec<u8>, EditFault> {
         let none = BTreeMap::new();
         let given = self.set.iter().map(|(key, value)| (key.as_str(), value));
         let change = Change::new(given, self.unset.iter().map(String::as_str), &none);
@@ -71,11 +71,11 @@ impl SetEdit {
         (path, version): (&Path, FileVersion),
         (set, edit): (&EditSet, EditFile),
         names: &BTreeMap<usize, String>,
-        given: Given,
+        given: RequestedMetadata,
         signing: Option<&Signing>,
     ) -> Result<Self> {
         let folder = folder_of(path);
-        let before = super::given::json_of(model)?;
+        let before = super::requested::json_of(model)?;
         let renamed = model.tensors().enumerate().filter_map(|(position, info)| {
             names.get(&position).map(|new| (info.name.to_owned(), new.clone()))
         });
@@ -147,8 +147,8 @@ impl SetEdit {
     }
 
     /// The files that change with their lengths; digests are not known yet.
-    fn lengths(&self) -> HashMap<String, Listed> {
-        let listed = |new: &NewFile| Listed { nbytes: new.len(), digests: None };
+    fn lengths(&self) -> HashMap<String, IndexedFiles> {
+        let listed = |new: &NewFile| IndexedFiles { nbytes: new.len(), digests: None };
         self.files.iter().map(|file| (file.name.clone(), listed(&file.new))).collect()
     }
 
@@ -195,7 +195,7 @@ impl SetEdit {
     }
 
     /// The set as it would be, with an index that states this about the files.
-    fn previewed(&self, listed: &HashMap<String, Listed>) -> Result<Model, CheckFault> {
+    fn previewed(&self, listed: &HashMap<String, IndexedFiles>) -> Result<Model, CheckFault> {
         let news = self.files.iter().map(|file| (file.name.clone(), file.new.clone()));
         let mut news: HashMap<String, NewFile> = news.collect();
         let name = self.index.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -256,11 +256,15 @@ impl SetEdit {
 
     /// Makes these changes, all of them or none, and returns the number of bytes that were written.
     pub(super) fn write(&self, path: &Path, changes: &[FileChange], work: &Execution<'_>) -> Result<u64> {
-        interruptible(path, work, |go_on| modelfmt_core::edit::change_several(&self.index, changes, go_on))
+        interruptible(path, work, |go_on| modelfmt_write::edit::change_several(&self.index, changes, go_on))
     }
 
     /// What the index is to state of the files that change.
-    fn digests(&self, listing: &Listing, work: &Execution<'_>) -> std::io::Result<HashMap<String, Listed>> {
+    fn digests(
+        &self,
+        listing: &Listing,
+        work: &Execution<'_>,
+    ) -> std::io::Result<HashMap<String, IndexedFiles>> {
         let mut listed = self.lengths();
         let Some(digest) = listing.digest else { return Ok(listed) };
         let folder = Folder::containing(&self.index);
@@ -269,7 +273,7 @@ impl SetEdit {
             let old = folder.open(name)?;
             let (before, after) = work.join(|| digest(&old, work), || digest(&preview, work));
             let digests = Some((before?, after?));
-            listed.insert(name.clone(), Listed { nbytes: new.len(), digests });
+            listed.insert(name.clone(), IndexedFiles { nbytes: new.len(), digests });
         }
         Ok(listed)
     }
@@ -329,7 +333,7 @@ impl File<'_> {
         &self,
         edit: EditFile,
         renamed: &HashMap<String, String>,
-        given: &Given,
+        given: &RequestedMetadata,
         is_home: bool,
     ) -> Result<Option<(NewFile, bool, Vec<String>)>> {
         let opened = self.open(Box::new(fault::opened(&self.path)?))?;
@@ -360,7 +364,7 @@ impl File<'_> {
     }
 
     /// The metadata that a file other than the first gets: only the keys that it has already.
-    fn known(&self, opened: &dyn Opened, given: &Given) -> Result<Given> {
+    fn known(&self, opened: &dyn Opened, given: &RequestedMetadata) -> Result<RequestedMetadata> {
         let metadata = opened.metadata().map_err(|error| Error::file(self.path.clone(), error))?;
         let keys = self.set.file.keys_of(&metadata);
         let has = |key: &str| keys.is_some_and(|keys| keys.get(key).is_some());
@@ -370,7 +374,7 @@ impl File<'_> {
             other => other.clone(),
         };
         let set = given.set.iter().filter(|(key, _)| has(key));
-        Ok(Given {
+        Ok(RequestedMetadata {
             removed: 0,
             set: set.map(|(key, value)| (key.clone(), held(value))).collect(),
             unset: given.unset.iter().filter(|key| has(key)).cloned().collect(),

@@ -4,13 +4,13 @@
 use std::path::Path;
 
 use modelfmt_core::Execution;
-use modelfmt_core::edit::{FileChange, NewFile};
+use modelfmt_write::edit::{FileChange, NewFile};
 
 use super::{EditMethod, EditOptions, Target};
 use crate::convert::ConvertOptions;
 use crate::error::Result;
 use crate::model::Model;
-use crate::words::Note;
+use crate::wording::Note;
 
 /// Nobody.
 #[derive(Clone, Copy, Debug)]

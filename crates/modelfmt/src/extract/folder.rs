@@ -5,13 +5,13 @@ use std::path::Path;
 
 use modelfmt_core::Execution;
 use modelfmt_core::author::Shortened;
-use modelfmt_core::write::{InputFiles, NewFiles, Output, Overwrite};
+use modelfmt_write::{InputFiles, NewFiles, Output, Overwrite};
 
 use super::prepared::{Entry, Prepared};
 use super::{ExtractAs, ExtractOptions, Extracted, names, not_written};
 use crate::convert::output::guard::Guard;
 use crate::error::{Error, Result};
-use crate::words::Note;
+use crate::wording::Note;
 
 /// Writes each tensor to a file in `folder`, which is created if it is not there. The files appear when all are complete; if
 /// something is wrong, none do.
@@ -98,7 +98,7 @@ fn appear<O: Output>(
     overwrite: Overwrite,
     check: impl Fn(&String) -> Result<()>,
 ) -> Result<()> {
-    let _appearing = modelfmt_core::write::commit_guard();
+    let _appearing = modelfmt_write::commit_guard();
     file_names.iter().try_for_each(check)?;
     for (number, (file, name)) in done.into_iter().zip(file_names).enumerate() {
         if let Err(error) = file.commit() {

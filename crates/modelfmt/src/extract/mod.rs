@@ -14,8 +14,8 @@ use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 
-use modelfmt_core::write::{InputFiles, Output, Overwrite, Sink};
 use modelfmt_core::{DType, Execution};
+use modelfmt_write::{InputFiles, Output, Overwrite, Sink};
 
 use crate::convert::ScaleRule;
 use crate::convert::output::guard::Guard;
@@ -25,8 +25,8 @@ use crate::error::{Error, Result};
 #[cfg(feature = "safetensors")]
 use crate::formats::Format;
 use crate::model::Model;
-use crate::ties::{Ties, check_reading};
-use crate::words::Note;
+use crate::tied_weights::{Ties, check_reading};
+use crate::wording::Note;
 use prepared::Prepared;
 
 /// What a tensor is extracted to.
@@ -150,7 +150,7 @@ pub fn extract(
 /// Writes one tensor into a sink.
 ///
 /// # Errors
-/// As [`extract`]; what has been written by then is for the sink's owner to discard.
+/// If there is no such tensor, or it cannot be read or written; what has been written by then is for the sink's owner to discard.
 pub fn extract_to_sink(
     model: &Model,
     name: &str,
@@ -181,7 +181,8 @@ pub fn extract_to_sink(
 /// ```
 ///
 /// # Errors
-/// As [`extract`]; [`Error::NothingSelected`] if no name matches a pattern; [`Error::Unsupported`] if safetensors cannot hold a type.
+/// If there is no such tensor, or it cannot be read or written; [`Error::NothingSelected`] if no name matches a pattern;
+/// [`Error::Unsupported`] if safetensors cannot hold a type.
 pub fn extract_all<N: AsRef<str>>(
     model: &Model,
     names: &[N],

@@ -4,7 +4,7 @@ use std::io;
 
 use modelfmt_core::{DType, Kind, SmallType};
 
-use crate::words::Remedy;
+use crate::wording::Remedy;
 
 /// What makes a type one that numpy has.
 pub(super) fn remedy(dtype: DType) -> Option<Remedy> {

@@ -2,7 +2,7 @@
 
 use modelfmt_core::Execution;
 use modelfmt_core::author::Crc;
-use modelfmt_core::write::Sink;
+use modelfmt_write::Sink;
 
 use super::prepared::Prepared;
 use super::zip::{Archive, Member};

@@ -2,17 +2,17 @@
 
 use std::path::PathBuf;
 
-use modelfmt_core::write::{FillError, Region, Segment, Sink};
 use modelfmt_core::{AnyError, CommonFault, Execution, Part, author::Extent};
+use modelfmt_write::{FillError, Region, Segment, Sink};
 
 use super::{ExtractAs, ExtractOptions, Extracted};
 use crate::convert::single::Singles;
-use crate::convert::tensors::chosen::Tensors;
 use crate::convert::values::Values;
 use crate::convert::{Clipped, ConvertOptions, TypeRule};
 use crate::error::{Error, Result};
+use crate::job::tensors::Tensors;
 use crate::model::Model;
-use crate::words::{Note, Remedy};
+use crate::wording::{Note, Remedy};
 
 /// The tensors, and what they become.
 pub(super) struct Prepared<'a> {

@@ -2,13 +2,13 @@
 
 use super::Format;
 use super::capabilities::{Access, Blocks, Capabilities, EVERY_NUMBER, Metadata, Names};
-use super::entry::{Entry, IndexJson, Tells, Version, driver};
+use super::entry::{Detection, Entry, IndexJson, Version, driver};
 use crate::choice::Choice;
 
 pub(super) static AERO: Entry = Entry {
     name: "aero",
     feature: "aero",
-    tells: Tells::Magic(b"AERO"),
+    detection: Detection::Magic(b"AERO"),
     ending: Some(".aero"),
     sharded: None,
     is_set: false,
@@ -29,7 +29,7 @@ pub(super) static AERO: Entry = Entry {
 pub(super) static AEROSET: Entry = Entry {
     name: "aeroset",
     feature: "aero",
-    tells: Tells::Index(IndexJson {
+    detection: Detection::Index(IndexJson {
         keys: &[],
         name: Some("AEROSET"),
         files: &[("parts", Some("path")), ("global_tidx", Some("path"))],
@@ -89,23 +89,24 @@ mod on {
     use std::collections::HashSet;
 
     use modelfmt_core::author::now;
-    use modelfmt_core::edit::NewFile;
     use modelfmt_core::source::{BoxSource, SharedFiles, shared_files};
     use modelfmt_core::value::{Object, Value};
-    use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
     use modelfmt_core::{AnyError, DType, Execution, OpenFile, Source};
+    use modelfmt_write::edit::NewFile;
+    use modelfmt_write::{AnyNewFiles, Sink, TensorData};
 
-    use crate::convert::fit::Unsupported;
-    use crate::convert::options::ConvertOptions;
-    use crate::convert::tensors::chosen::Origin;
     use crate::formats::Format;
     use crate::formats::change::{Change, EditFault, NewValue};
-    use crate::formats::entry::{EditSet, Job, JobError, Opened, ToOpen, own_options, reader_of};
-    use crate::formats::listed::{IndexChange, each};
+    use crate::formats::entry::{EditSet, Job, JobError, Opened, ToOpen, reader_of};
     use crate::formats::merged::readers;
     use crate::formats::open_any::OpenAny;
+    use crate::formats::own_options;
+    use crate::formats::set_index_edit::{IndexChange, each};
     use crate::formats::set_plan::{self, set_plan};
+    use crate::job::tensors::Origin;
+    use crate::options::ConvertOptions;
     use crate::pin::Pin;
+    use crate::unsupported::Unsupported;
 
     /// Opens one file.
     pub(super) fn open(opened: ToOpen<'_>) -> Result<OpenAny<SharedFiles>, AnyError> {

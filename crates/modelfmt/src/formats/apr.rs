@@ -4,13 +4,13 @@ use modelfmt_core::DType::{self, AprQ4, AprQ8, BF16, F16, F32, F64, I8, I32, I64
 
 use super::Format;
 use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
-use super::entry::{Entry, Tells, driver};
+use super::entry::{Detection, Entry, driver};
 use crate::choice::Choice;
 
 pub(super) static APR: Entry = Entry {
     name: "apr",
     feature: "apr",
-    tells: Tells::Header(is_header),
+    detection: Detection::Header(is_header),
     ending: None,
     sharded: None,
     is_set: false,
@@ -41,7 +41,7 @@ pub(super) static APR: Entry = Entry {
 pub(super) static APRN: Entry = Entry {
     name: "aprn",
     feature: "apr",
-    tells: Tells::Magic(b"APRN"),
+    detection: Detection::Magic(b"APRN"),
     ending: None,
     sharded: None,
     is_set: false,
@@ -81,10 +81,10 @@ pub(super) fn is_header(first: &[u8]) -> bool {
 mod on {
     use apr::{Flags, Metadata, Plan, WriteOptions};
     use modelfmt_core::Execution;
-    use modelfmt_core::edit::NewFile;
     use modelfmt_core::source::BoxSource;
     use modelfmt_core::value::Object;
-    use modelfmt_core::write::{Sink, TensorData};
+    use modelfmt_write::edit::NewFile;
+    use modelfmt_write::{Sink, TensorData};
 
     use crate::formats::change::{Change, EditFault, NewValue};
     use crate::formats::entry::{Job, JobError, Opened, reader_of};

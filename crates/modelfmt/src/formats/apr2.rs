@@ -4,13 +4,13 @@ use modelfmt_core::DType::{self, BF16, F16, F32, I8, I16, I32, I64, Q4_0, Q4_1, 
 
 use super::Format;
 use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
-use super::entry::{Entry, IndexJson, Tells, Version, driver};
+use super::entry::{Detection, Entry, IndexJson, Version, driver};
 use crate::choice::Choice;
 
 pub(super) static APR2: Entry = Entry {
     name: "apr2",
     feature: "apr2",
-    tells: Tells::Header(|first| first.starts_with(b"APR2") && !super::apr::is_header(first)),
+    detection: Detection::Header(|first| first.starts_with(b"APR2") && !super::apr::is_header(first)),
     ending: Some(".apr"),
     sharded: Some(Format::Apr2Sharded),
     is_set: false,
@@ -23,7 +23,7 @@ pub(super) static APR2: Entry = Entry {
 pub(super) static APR2_SHARDED: Entry = Entry {
     name: "apr2-sharded",
     feature: "apr2",
-    tells: Tells::Index(IndexJson {
+    detection: Detection::Index(IndexJson {
         keys: &["apr_version", "shards"],
         name: None,
         files: &[("shards", Some("file"))],
@@ -47,7 +47,7 @@ pub(super) static APR2_SHARDED: Entry = Entry {
 pub(super) static APR1: Entry = Entry {
     name: "apr1",
     feature: "apr2",
-    tells: Tells::Magic(b"APR1"),
+    detection: Detection::Magic(b"APR1"),
     ending: None,
     sharded: None,
     is_set: false,
@@ -94,23 +94,23 @@ const CHOICES: &[Choice] = &[
 
 #[cfg(feature = "apr2")]
 mod on {
-    use modelfmt_core::edit::NewFile;
     use modelfmt_core::source::{BoxSource, SharedFiles};
     use modelfmt_core::value::{Object, Value};
-    use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
-    #[cfg(feature = "seal")]
-    use modelfmt_core::write::{AnyWriteError, SetPart, WrittenPart, no_part};
     use modelfmt_core::{AnyError, Execution, Source};
+    use modelfmt_write::edit::NewFile;
+    use modelfmt_write::{AnyNewFiles, Sink, TensorData};
+    #[cfg(feature = "seal")]
+    use modelfmt_write::{AnyWriteError, SetPart, WrittenPart, no_part};
 
     use crate::apr2::{self, Alignment, Flags, Metadata, Plan, SetPlan, WriteOptions};
-    use crate::convert::options::Compression;
-    use crate::convert::options::ConvertOptions;
     use crate::formats::Format;
     use crate::formats::change::{Change, EditFault, NewValue};
     use crate::formats::entry::{EditSet, Job, JobError, Opened, reader_of};
-    use crate::formats::listed::{IndexChange, each, unchangeable};
     use crate::formats::merged::readers;
+    use crate::formats::set_index_edit::{IndexChange, each, unchangeable};
     use crate::formats::set_plan::{self, set_plan};
+    use crate::options::Compression;
+    use crate::options::ConvertOptions;
     use crate::pin::Pin;
 
     pub(super) fn write(

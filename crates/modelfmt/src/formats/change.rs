@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use modelfmt_core::edit::EditError;
 use modelfmt_core::value::{Object, Value, json};
-use modelfmt_core::write::AnyWriteError;
 use modelfmt_core::{AnyError, CommonFault, Fault, Part};
+use modelfmt_write::AnyWriteError;
+use modelfmt_write::edit::EditError;
 
 /// A new value for a key.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,8 +86,8 @@ impl EditFault {
     /// What is asked for does not fit, for that reason.
     pub(crate) fn unfit(what: &'static str, name: &str, why: String) -> Self {
         let part = if name.is_empty() { Part::new(what) } else { Part::named(what, name) };
-        let error: modelfmt_core::write::WriteError<CommonFault> =
-            modelfmt_core::write::WriteError::Unsupported { part, fault: CommonFault::Metadata(why) };
+        let error: modelfmt_write::WriteError<CommonFault> =
+            modelfmt_write::WriteError::Unsupported { part, fault: CommonFault::Metadata(why) };
         Self::Write(error.into())
     }
 }

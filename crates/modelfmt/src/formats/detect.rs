@@ -9,7 +9,7 @@ use modelfmt_core::{Fetch, Source};
 
 use super::Format;
 use super::capabilities::{Access, Capabilities};
-use super::entry::Tells;
+use super::entry::Detection;
 use crate::choice::Choice;
 use crate::parse::ParseError;
 
@@ -95,14 +95,14 @@ impl Format {
     #[must_use]
     pub fn from_first_bytes(first: &[u8], file_len: u64) -> Option<Self> {
         // Exact magics first, in a fixed order; what has no magic comes last and by proof.
-        let has_magic = |format: &Self| match format.entry().tells {
-            Tells::Magic(magic) => first.starts_with(magic),
-            Tells::Header(is_header) => is_header(first),
-            Tells::FirstBytes(_) | Tells::Index(_) | Tells::Opening => false,
+        let has_magic = |format: &Self| match format.entry().detection {
+            Detection::Magic(magic) => first.starts_with(magic),
+            Detection::Header(is_header) => is_header(first),
+            Detection::FirstBytes(_) | Detection::Index(_) | Detection::Opening => false,
         };
-        let is_told = |format: &Self| match format.entry().tells {
-            Tells::FirstBytes(is_first) => is_first(first, file_len),
-            Tells::Magic(_) | Tells::Header(_) | Tells::Index(_) | Tells::Opening => false,
+        let is_told = |format: &Self| match format.entry().detection {
+            Detection::FirstBytes(is_first) => is_first(first, file_len),
+            Detection::Magic(_) | Detection::Header(_) | Detection::Index(_) | Detection::Opening => false,
         };
         let all = || Self::ALL.iter().copied();
         all().find(has_magic).or_else(|| all().find(is_told))

@@ -1,32 +1,28 @@
 //! What an entry of the list of formats says.
 
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::io;
 
-use modelfmt_core::edit::NewFile;
-use modelfmt_core::source::{BoxSource, SharedFiles};
+use modelfmt_core::source::SharedFiles;
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::write::{AnyWriteError, Sink, TensorData, TensorSpec, WriteError};
-use modelfmt_core::{
-    AnyError, Container, Execution, Fault, Source,
-    author::{FileIndex, OpenSettings},
-};
+use modelfmt_core::{AnyError, Execution, Fault, Source};
+use modelfmt_write::edit::NewFile;
+use modelfmt_write::{AnyWriteError, Sink, TensorData, TensorSpec, WriteError};
 
 use super::Format;
 use super::capabilities::Capabilities;
 pub(crate) use super::change::{Change, EditFault};
-use super::listed::EditIndex;
 use super::open_any::OpenAny;
+pub(crate) use super::opened::{Opened, ToOpen, reader_of};
+use super::set_index_edit::EditIndex;
 use super::set_plan::SetPlan;
 use crate::choice::Choice;
-use crate::convert::fit::Unsupported;
-use crate::convert::metadata::mapped::Metadata;
-use crate::convert::options::ConvertOptions;
-use crate::convert::tensors::chosen::Tensors;
-use crate::open::OpenOptions;
+use crate::job::metadata::Metadata;
+use crate::job::tensors::Tensors;
+use crate::options::ConvertOptions;
 use crate::pin::Pin;
 use crate::quant::Quant;
+use crate::unsupported::Unsupported;
 
 /// A format, or the form of a model of many files.
 pub(crate) struct Entry {
@@ -34,7 +30,7 @@ pub(crate) struct Entry {
     pub(crate) name: &'static str,
     /// The cargo feature that it needs.
     pub(crate) feature: &'static str,
-    pub(crate) tells: Tells,
+    pub(crate) detection: Detection,
     /// The ending of the names of its files; it asks for the format when a model is written.
     pub(crate) ending: Option<&'static str>,
     /// What is written instead where the size of a file is capped.
@@ -68,7 +64,7 @@ impl Version {
 }
 
 /// What tells a file of the format from others.
-pub(crate) enum Tells {
+pub(crate) enum Detection {
     /// Its first bytes.
     Magic(&'static [u8]),
     /// Its magic and what is beside it, where that is not the format's alone.
@@ -236,50 +232,6 @@ macro_rules! driver {
     }};
 }
 pub(super) use driver;
-
-/// The reader of a file or set of any format.
-pub(crate) trait Opened: Container + Any + Send + Sync {}
-
-impl<R: Container + Any + Send + Sync> Opened for R {}
-
-/// The reader itself, if it is of that type.
-pub(crate) fn reader_of<'o, R: Any>(opened: impl Into<Option<&'o dyn Opened>>) -> Option<&'o R> {
-    (opened.into()? as &dyn Any).downcast_ref()
-}
-
-/// What there is to open.
-#[allow(dead_code, reason = "with no format switched on nothing is opened")]
-pub(crate) struct ToOpen<'a> {
-    pub(crate) source: BoxSource,
-    /// The name of its file, without the folder.
-    pub(crate) name: String,
-    /// The files beside it, which a set has.
-    pub(crate) files: SharedFiles,
-    pub(crate) options: &'a OpenOptions,
-}
-
-/// A format that this build does not read.
-#[allow(dead_code, reason = "with all formats switched on there is none")]
-pub(crate) fn not_enabled(format: Format, name: &str) -> AnyError {
-    let source = io::Error::new(io::ErrorKind::Unsupported, format!("this build does not read {format}"));
-    AnyError::Open { path: name.to_owned(), source }
-}
-
-/// The options of a format's own reader; its own default limits, unless the caller has chosen others.
-pub(crate) fn own_options<I: FileIndex>(options: &OpenOptions) -> modelfmt_core::OpenOptions<I> {
-    let limits = options.limits.clone().unwrap_or_else(I::default_limits);
-    let own = OpenSettings::new(limits).ignore_checksum(options.ignore_checksum);
-    // Only PyTorch's reader takes it; with other formats, a model with a root is not opened.
-    #[cfg(feature = "pytorch")]
-    if let Some(root) = &options.root {
-        return own.with_extension(std::sync::Arc::new(modelfmt_pytorch::Root(root.clone()))).into();
-    }
-    #[cfg(feature = "seal")]
-    if let Some(access) = options.demanded() {
-        return own.with_extension(access).into();
-    }
-    own.into()
-}
 
 /// What is to be written, all of it chosen and in the terms of the target.
 #[derive(Clone, Copy)]

@@ -4,13 +4,13 @@ use modelfmt_core::DType::{BF16, F16, F32, F64, I8, I16, I32, I64};
 
 use super::Format;
 use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
-use super::entry::{Entry, Tells, driver};
+use super::entry::{Detection, Entry, driver};
 use crate::choice::Choice;
 
 pub(super) static GGUF: Entry = Entry {
     name: "gguf",
     feature: "gguf",
-    tells: Tells::Magic(b"GGUF"),
+    detection: Detection::Magic(b"GGUF"),
     ending: Some(".gguf"),
     sharded: Some(Format::GgufSharded),
     is_set: false,
@@ -24,7 +24,7 @@ pub(super) static GGUF_SHARDED: Entry = Entry {
     name: "gguf-sharded",
     feature: "gguf",
     // A file of a split begins as any other does, and its metadata says that it is one.
-    tells: Tells::Opening,
+    detection: Detection::Opening,
     ending: None,
     sharded: None,
     is_set: true,
@@ -53,21 +53,21 @@ const CAPABILITIES: Capabilities = Capabilities {
 mod on {
 
     use modelfmt_core::author::Shortened;
-    use modelfmt_core::edit::NewFile;
     use modelfmt_core::source::{BoxSource, SharedFiles};
     use modelfmt_core::value::{Object, Value};
-    use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
     use modelfmt_core::{AnyError, Execution, Part};
     use modelfmt_gguf::{
         MetaValue, Metadata, PADDING, Plan, Reader, SetPlan, SetReader, WriteError, WriteOptions,
     };
+    use modelfmt_write::edit::NewFile;
+    use modelfmt_write::{AnyNewFiles, Sink, TensorData};
 
-    use crate::convert::Unsupported;
     use crate::formats::Format;
     use crate::formats::capabilities::Capabilities;
     use crate::formats::change::{Change, EditFault, NewValue};
     use crate::formats::entry::{EditSet, Job, JobError, Opened, reader_of};
     use crate::formats::set_plan::{self, set_plan};
+    use crate::unsupported::Unsupported;
 
     /// Text that is not UTF-8 is there with U+FFFD for what is not, and so is lost whatever the target.
     pub(super) fn losses(
@@ -193,7 +193,7 @@ mod on {
                 None => after
                     .push(key, value)
                     .map_err(|fault| WriteError::unsupported(Part::named("metadata key", key), fault))
-                    .map_err(modelfmt_core::edit::EditError::from)?,
+                    .map_err(modelfmt_write::edit::EditError::from)?,
             }
         }
         for (key, given) in change.added(|key| before.get(key).is_some()) {

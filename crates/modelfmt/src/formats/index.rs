@@ -11,7 +11,7 @@ use serde_json::Deserializer;
 use serde_json::de::Read;
 
 use super::Format;
-use super::entry::{IndexJson, Tells};
+use super::entry::{Detection, IndexJson};
 
 /// The format of the set whose index a source holds, if it is one. It is read in pieces, and nothing of it is kept.
 ///
@@ -121,8 +121,8 @@ fn known_ending(name: &str) -> Option<&'static str> {
 }
 
 fn indexes() -> impl Iterator<Item = (Format, &'static IndexJson)> {
-    Format::ALL.iter().filter_map(|&format| match &format.entry().tells {
-        Tells::Index(index) => Some((format, index)),
+    Format::ALL.iter().filter_map(|&format| match &format.entry().detection {
+        Detection::Index(index) => Some((format, index)),
         _ => None,
     })
 }

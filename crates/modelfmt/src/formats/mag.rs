@@ -4,13 +4,13 @@ use modelfmt_core::DType::{self, BF16, Bool, F8E4M3, F16, F32, I8, I16, I32, I64
 
 use super::Format;
 use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
-use super::entry::{Entry, Tells, Version, driver};
+use super::entry::{Detection, Entry, Version, driver};
 use crate::choice::Choice;
 
 pub(super) static MAG: Entry = Entry {
     name: "mag",
     feature: "mag",
-    tells: Tells::Magic(b"MAG!"),
+    detection: Detection::Magic(b"MAG!"),
     ending: Some(".mag"),
     sharded: None,
     is_set: false,
@@ -63,15 +63,15 @@ const NUMBERS: &[DType] = &[Bool, I8, I16, U16, I32, U32, I64, U64, F16, F32];
 mod on {
     use mag::{Checksum, ManifestOptions, Plan, WriteOptions};
     use modelfmt_core::Execution;
-    use modelfmt_core::edit::NewFile;
     use modelfmt_core::source::BoxSource;
-    use modelfmt_core::write::{Sink, TensorData};
+    use modelfmt_write::edit::NewFile;
+    use modelfmt_write::{Sink, TensorData};
 
-    use crate::convert::options::ConvertOptions;
-    use crate::convert::options::MagChecksum;
     use crate::formats::change::{Change, EditFault, NewValue};
     use crate::formats::entry::{Job, JobError, Opened, reader_of};
     use crate::formats::merged::readers;
+    use crate::options::ConvertOptions;
+    use crate::options::MagChecksum;
 
     pub(super) fn write(
         job: &Job<'_>,

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use modelfmt_core::author::NameTable;
 use modelfmt_core::claims::{Claims, Wanted};
 use modelfmt_core::read::{Reading, Which};
-use modelfmt_core::value::{Object, Value};
+use modelfmt_core::value::{NameError, Object, Value};
 use modelfmt_core::{
-    AnyError, Bytes, CommonFault, Container, Execution, Location, Report, Source, Stored, TensorInfo,
-    VerifyLevel,
+    AnyError, Bytes, Container, Execution, Location, Report, Source, Stored, TensorInfo, VerifyLevel,
 };
 
 use super::Format;
@@ -39,7 +38,7 @@ struct Member {
 }
 
 /// Names that tensors of two models have.
-pub(crate) struct Twice {
+pub(crate) struct DuplicateName {
     /// The first of them.
     pub(crate) name: String,
     /// The number of the model that had it already.
@@ -59,25 +58,25 @@ impl Merged {
         format: Format,
         name: String,
         takes: &mut dyn FnMut(&str) -> bool,
-    ) -> Result<Option<Twice>, AnyError> {
+    ) -> Result<Option<DuplicateName>, AnyError> {
         let first = self.tensor_count;
-        let mut twice: Option<Twice> = None;
+        let mut twice: Option<DuplicateName> = None;
         for position in 0..opened.tensor_count() {
             let info = opened.info(position).ok_or_else(|| AnyError::no_such_position(position))?;
             let pushed = self.names.push(info.name);
             self.tensor_count = self.tensor_count.saturating_add(1);
             match (pushed, &mut twice) {
                 (Ok(_), _) => {}
-                (Err(CommonFault::Duplicate(name)), _) if !takes(&name) => {
+                (Err(NameError::Duplicate(name)), _) if !takes(&name) => {
                     self.unnamed.push(self.names.len());
                 }
-                (Err(CommonFault::Duplicate(_)), Some(twice)) => {
+                (Err(NameError::Duplicate(_)), Some(twice)) => {
                     twice.others = twice.others.saturating_add(1);
                 }
-                (Err(CommonFault::Duplicate(name)), None) => {
+                (Err(NameError::Duplicate(name)), None) => {
                     let known = self.find(&name);
                     let member = known.and_then(|position| self.number_of(position)).unwrap_or_default();
-                    twice = Some(Twice { name, member, others: 0 });
+                    twice = Some(DuplicateName { name, member, others: 0 });
                 }
                 (Err(_), _) => {
                     let max = u64::from(u32::MAX);

@@ -14,19 +14,20 @@ mod detect;
 pub(crate) mod entry;
 mod gguf;
 mod index;
-#[cfg_attr(target_arch = "wasm32", allow(dead_code, unreachable_pub, reason = "there are no files to edit"))]
-#[cfg_attr(
-    not(all(feature = "aero", feature = "apr2", feature = "safetensors")),
-    allow(dead_code, reason = "each index uses a part of it")
-)]
-pub(crate) mod listed;
 mod mag;
 pub(crate) mod merged;
 mod npy;
 mod oinf;
 pub(crate) mod open_any;
+mod opened;
 mod pytorch;
 mod safetensors;
+#[cfg_attr(target_arch = "wasm32", allow(dead_code, unreachable_pub, reason = "there are no files to edit"))]
+#[cfg_attr(
+    not(all(feature = "aero", feature = "apr2", feature = "safetensors")),
+    allow(dead_code, reason = "each index uses a part of it")
+)]
+pub(crate) mod set_index_edit;
 pub(crate) mod set_plan;
 pub(crate) mod versions;
 mod zip;
@@ -36,11 +37,11 @@ use modelfmt_core::value::Value;
 pub(crate) use self::detect::MAX_INDEX_JSON;
 pub use self::detect::PROBE_LEN;
 use self::entry::Entry;
-#[allow(unused_imports, reason = "with no format switched on nothing is opened")]
-pub(crate) use self::entry::own_options;
 pub(crate) use self::index::{InOrder, Walk};
 #[allow(unused_imports, reason = "with no format switched on nothing is opened")]
 use self::open_any::{File, Set};
+#[allow(unused_imports, reason = "with no format switched on nothing is opened")]
+pub(crate) use self::opened::own_options;
 pub use self::versions::Target;
 
 /// The list: each format, its entry, the feature that switches it on, and the index of its files or sets. `$take` is given all of it, behind

@@ -4,12 +4,12 @@ use modelfmt_core::DType;
 
 use super::Format;
 use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
-use super::entry::{Entry, Tells, driver};
+use super::entry::{Detection, Entry, driver};
 
 pub(super) static NPY: Entry = Entry {
     name: "npy",
     feature: "numpy",
-    tells: Tells::Magic(b"\x93NUMPY"),
+    detection: Detection::Magic(b"\x93NUMPY"),
     ending: Some(".npy"),
     sharded: None,
     is_set: false,
@@ -22,7 +22,7 @@ pub(super) static NPY: Entry = Entry {
 pub(super) static NPZ: Entry = Entry {
     name: "npz",
     feature: "numpy",
-    tells: Tells::Header(is_archive),
+    detection: Detection::Header(is_archive),
     ending: Some(".npz"),
     sharded: None,
     is_set: false,

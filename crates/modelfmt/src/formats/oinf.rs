@@ -7,13 +7,13 @@ use modelfmt_core::DType::{
 
 use super::Format;
 use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
-use super::entry::{Entry, Tells, Version, driver};
+use super::entry::{Detection, Entry, Version, driver};
 use crate::choice::Choice;
 
 pub(super) static OINF: Entry = Entry {
     name: "oinf",
     feature: "oinf",
-    tells: Tells::Magic(b"OINF\0"),
+    detection: Detection::Magic(b"OINF\0"),
     ending: Some(".oinf"),
     sharded: None,
     is_set: false,
@@ -62,18 +62,18 @@ const ALL_NUMBERS: &[DType] = &[
 
 #[cfg(feature = "oinf")]
 mod on {
-    use modelfmt_core::edit::NewFile;
     use modelfmt_core::source::BoxSource;
     use modelfmt_core::value::{Object, Value};
-    use modelfmt_core::write::{Sink, TensorData};
     use modelfmt_core::{AnyError, Execution, Part};
+    use modelfmt_write::edit::NewFile;
+    use modelfmt_write::{Sink, TensorData};
     use oinf::ReaderExt as _;
     use oinf::{MetaValue, Metadata, Plan, Scheme, Version, WriteOptions};
 
-    use crate::convert::options::ConvertOptions;
     use crate::formats::capabilities::{Capabilities, plain_fault};
     use crate::formats::change::{Change, EditFault};
     use crate::formats::entry::{Job, JobError, Opened, reader_of};
+    use crate::options::ConvertOptions;
     use crate::quant::Quant;
 
     pub(super) fn write(

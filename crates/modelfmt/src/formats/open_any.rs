@@ -16,7 +16,7 @@ use modelfmt_core::{
     author::{FileIndex, ShardMap, now},
 };
 
-use super::entry::{Opened as AnyReader, ToOpen, own_options};
+use super::opened::{Opened as AnyReader, ToOpen, not_enabled, own_options};
 use super::{Format, all_formats};
 use crate::open::OpenOptions;
 
@@ -84,7 +84,7 @@ macro_rules! define_open_any {
                         }
                     )*
                     #[allow(unreachable_patterns, reason = "with all formats switched on there is no other")]
-                    _ => Err(super::entry::not_enabled(format, name)),
+                    _ => Err(not_enabled(format, name)),
                 }
             }
 

@@ -4,12 +4,12 @@ use modelfmt_core::DType;
 
 use super::Format;
 use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
-use super::entry::{Entry, IndexJson, Tells, driver};
+use super::entry::{Detection, Entry, IndexJson, driver};
 
 pub(super) static PYTORCH: Entry = Entry {
     name: "pytorch",
     feature: "pytorch",
-    tells: Tells::Header(is_checkpoint),
+    detection: Detection::Header(is_checkpoint),
     ending: None,
     sharded: None,
     is_set: false,
@@ -22,7 +22,7 @@ pub(super) static PYTORCH: Entry = Entry {
 pub(super) static PYTORCH_SHARDED: Entry = Entry {
     name: "pytorch-sharded",
     feature: "pytorch",
-    tells: Tells::Index(IndexJson {
+    detection: Detection::Index(IndexJson {
         keys: &["weight_map"],
         name: None,
         files: &[("weight_map", None)],

@@ -4,13 +4,13 @@ use modelfmt_core::DType;
 
 use super::Format;
 use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
-use super::entry::{Entry, IndexJson, Tells, driver};
+use super::entry::{Detection, Entry, IndexJson, driver};
 use crate::choice::Choice;
 
 pub(super) static SAFETENSORS: Entry = Entry {
     name: "safetensors",
     feature: "safetensors",
-    tells: Tells::FirstBytes(is_header),
+    detection: Detection::FirstBytes(is_header),
     ending: Some(".safetensors"),
     sharded: Some(Format::SafetensorsSharded),
     is_set: false,
@@ -23,7 +23,7 @@ pub(super) static SAFETENSORS: Entry = Entry {
 pub(super) static SAFETENSORS_SHARDED: Entry = Entry {
     name: "safetensors-sharded",
     feature: "safetensors",
-    tells: Tells::Index(IndexJson {
+    detection: Detection::Index(IndexJson {
         keys: &["weight_map"],
         name: None,
         files: &[("weight_map", None)],
@@ -93,16 +93,16 @@ fn is_header(first: &[u8], file_len: u64) -> bool {
 #[cfg(feature = "safetensors")]
 mod on {
     use modelfmt_core::Execution;
-    use modelfmt_core::edit::NewFile;
     use modelfmt_core::source::BoxSource;
     use modelfmt_core::value::{Object, Value};
-    use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
     use modelfmt_safetensors::{Plan, SetPlan, WriteOptions};
+    use modelfmt_write::edit::NewFile;
+    use modelfmt_write::{AnyNewFiles, Sink, TensorData};
 
     use crate::formats::Format;
     use crate::formats::change::{Change, EditFault, NewValue};
     use crate::formats::entry::{EditSet, Job, JobError, Opened, reader_of};
-    use crate::formats::listed::IndexChange;
+    use crate::formats::set_index_edit::IndexChange;
     use crate::formats::set_plan::{self, set_plan};
 
     pub(super) fn write(

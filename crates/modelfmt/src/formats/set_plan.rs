@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use modelfmt_core::Execution;
-use modelfmt_core::write::{AnyNewFiles, AnyWriteError, SetPart, TensorData, WrittenPart};
+use modelfmt_write::{AnyNewFiles, AnyWriteError, SetPart, TensorData, WrittenPart};
 
 /// A set that is about to be written, all at once or in parts.
 pub(crate) trait SetPlan: Send + Sync {
@@ -53,7 +53,7 @@ macro_rules! set_plan {
                 index_name(self)
             }
 
-            fn parts(&self) -> Vec<modelfmt_core::write::SetPart> {
+            fn parts(&self) -> Vec<modelfmt_write::SetPart> {
                 self.parts().collect()
             }
 
@@ -67,7 +67,7 @@ macro_rules! set_plan {
                 data: &dyn TensorData,
                 files: &dyn AnyNewFiles,
                 work: &Execution<'_>,
-            ) -> Result<(), modelfmt_core::write::AnyWriteError> {
+            ) -> Result<(), modelfmt_write::AnyWriteError> {
                 Ok(self.write(data, &files, work)?)
             }
 
@@ -77,17 +77,17 @@ macro_rules! set_plan {
                 data: &dyn TensorData,
                 files: &dyn AnyNewFiles,
                 work: &Execution<'_>,
-            ) -> Result<modelfmt_core::write::WrittenPart, modelfmt_core::write::AnyWriteError> {
+            ) -> Result<modelfmt_write::WrittenPart, modelfmt_write::AnyWriteError> {
                 Ok(self.write_part(number, data, &files, work)?)
             }
 
             fn finish(
                 &self,
-                parts: &[modelfmt_core::write::WrittenPart],
+                parts: &[modelfmt_write::WrittenPart],
                 data: &dyn TensorData,
                 files: &dyn AnyNewFiles,
                 work: &Execution<'_>,
-            ) -> Result<(), modelfmt_core::write::AnyWriteError> {
+            ) -> Result<(), modelfmt_write::AnyWriteError> {
                 let finish = $finish;
                 Ok(finish(self, parts, data, files, work)?)
             }

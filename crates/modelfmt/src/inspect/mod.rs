@@ -13,7 +13,7 @@ use crate::globs::Globs;
 use crate::model::Model;
 use crate::pin::Pin;
 use crate::quant::Quant;
-use crate::ties::Ties;
+use crate::tied_weights::Ties;
 use crate::values::Pieces;
 
 pub use totals::{Sums, Totals};

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use modelfmt_core::Container as _;
 
 use super::Model;
-#[cfg(not(target_arch = "wasm32"))]
-use crate::beside::Beside;
 use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::formats::merged::Merged;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::sidecars::Sidecars;
 
 impl Model {
     /// Several models as one: the tensors of each follow those of the one before. It has the path and the format of the
@@ -46,7 +46,7 @@ impl Model {
                 |model: &Self| if model.format.is_set() { model.opened.file_paths() } else { Vec::new() };
             let places: Vec<_> =
                 models.iter().map(|model| (model.on_disk.as_deref(), files(model))).collect();
-            let mut are_whole = crate::whole::are_whole(&places).into_iter();
+            let mut are_whole = crate::without_parts::are_whole(&places).into_iter();
             models.retain(|_| are_whole.next() != Some(false));
         }
         if models.len() < 2 {
@@ -83,7 +83,7 @@ impl Model {
             #[cfg(not(target_arch = "wasm32"))]
             on_disk: members.first().and_then(|(_, first)| first.on_disk.clone()),
             #[cfg(not(target_arch = "wasm32"))]
-            beside: Beside::Nothing, // each has its own
+            beside: Sidecars::Nothing, // each has its own
             #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
             signed: None,
             opened: Arc::new(merged),

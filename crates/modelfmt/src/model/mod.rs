@@ -1,6 +1,8 @@
 //! One type over all formats.
 
 mod joined;
+mod pin;
+pub(crate) mod pinned;
 
 use std::any::Any;
 use std::fmt;
@@ -18,19 +20,19 @@ use modelfmt_core::{
     Bytes, Container, Encoding, Location, Source as _, TensorInfo, TensorKey, TensorView, author::Extent,
 };
 
-#[cfg(not(target_arch = "wasm32"))]
-use crate::beside::Beside;
 use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::formats::capabilities::Access;
 use crate::formats::entry::{Opened, ToOpen, reader_of};
 use crate::formats::open_any::OpenAny;
+use crate::model::pinned::Pinned;
 use crate::open::{ALONE, NoFiles, OpenOptions};
 use crate::pin::Pin;
-use crate::pin::open::Pinned;
 use crate::quant::Quant;
-use crate::unrecognized::{self, Stranger};
+#[cfg(not(target_arch = "wasm32"))]
+use crate::sidecars::Sidecars;
+use crate::unrecognized::{self, Unrecognized};
 
 impl OpenOptions {
     /// Opens a file of any format with positioned reads, or a set by its index. For a folder, the one index or model file in it is opened.
@@ -43,7 +45,7 @@ impl OpenOptions {
         let path = path.as_ref();
         let index = if path.is_dir() { crate::folder::model_in(path)? } else { path.to_owned() };
         let failed = |source| Error::Open { path: path.to_owned(), source };
-        if let Some(journal) = modelfmt_core::edit::interrupted_by(&index) {
+        if let Some(journal) = modelfmt_write::edit::interrupted_by(&index) {
             return Err(Error::Interrupted { path: path.to_owned(), journal });
         }
         let source = Box::new(FileSource::open(&index).map_err(failed)?);
@@ -53,10 +55,10 @@ impl OpenOptions {
     /// Opens `source`, which is the file `index`; `path` stands for it in errors.
     #[cfg(not(target_arch = "wasm32"))]
     pub(crate) fn open_file(&self, path: &Path, index: PathBuf, source: BoxSource) -> Result<Model> {
-        let files = shared_files(crate::settled::Settled(Folder::containing(&index)));
-        let outboard = if self.has_hash() { crate::pin::open::outboard_of(&index)? } else { None };
+        let files = shared_files(crate::unedited::UneditedFiles(Folder::containing(&index)));
+        let outboard = if self.has_hash() { pinned::outboard_of(&index)? } else { None };
         let model = self.open_as(path.to_owned(), &index, source, Some(files), outboard)?;
-        let beside = Beside::of(self, &index);
+        let beside = Sidecars::of(self, &index);
         Ok(Model { on_disk: Some(index), beside, ..model })
     }
 
@@ -64,10 +66,10 @@ impl OpenOptions {
     /// opens the others.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// If it cannot be read, is of no known format, or breaks a rule of its format.
     pub fn open_source(&self, name: &str, source: BoxSource, files: Option<SharedFiles>) -> Result<Model> {
         let outboard = match &files {
-            Some(files) if self.has_hash() => crate::pin::open::outboard_among(files, name)?,
+            Some(files) if self.has_hash() => pinned::outboard_among(files, name)?,
             _ => None,
         };
         self.open_as(PathBuf::from(name), Path::new(name), source, files, outboard)
@@ -90,22 +92,22 @@ impl OpenOptions {
         let (source, files) = crate::signed_source::checked(self, index, source, files)?;
         let (source, pinned) = match self.pin {
             Some(Pin::B3(hash)) => {
-                let (source, pinned) = crate::pin::open::by_hash(index, source, hash, outboard)?;
+                let (source, pinned) = pinned::by_hash(index, source, hash, outboard)?;
                 (source, Some(pinned))
             }
             Some(pin) => (source, Some(Pinned { pin, outboard: None })),
             None => (source, None),
         };
-        let failed = |source| crate::pin::open::unproved(&path, source);
+        let failed = |source| pinned::unproved(&path, source);
         let format = Format::detect(&source).map_err(failed)?;
         let Some(format) = format else {
-            let Stranger { hint, is_model } = unrecognized::look(&source).map_err(failed)?;
+            let Unrecognized { hint, is_model } = unrecognized::look(&source).map_err(failed)?;
             return Err(Error::UnknownFormat { path, hint, is_model });
         };
         let Some(driver) = format.driver() else {
             return Err(Error::NotEnabled { path, format, feature: format.feature() });
         };
-        let is_pinnable = |format| self.pin.map_or(Ok(()), |pin| crate::pin::open::check(&path, format, pin));
+        let is_pinnable = |format| self.pin.map_or(Ok(()), |pin| pinned::check(&path, format, pin));
         is_pinnable(format)?;
         #[cfg(feature = "seal")]
         self.check_sealable(index, format)?;
@@ -138,7 +140,7 @@ impl OpenOptions {
             #[cfg(not(target_arch = "wasm32"))]
             on_disk: None,
             #[cfg(not(target_arch = "wasm32"))]
-            beside: Beside::Nothing,
+            beside: Sidecars::Nothing,
             #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
             signed: self.signed.clone(),
             opened: opened.into(),
@@ -164,7 +166,7 @@ pub struct Model {
     pub(crate) on_disk: Option<PathBuf>,
     /// The files beside it that count.
     #[cfg(not(target_arch = "wasm32"))]
-    beside: Beside,
+    beside: Sidecars,
     /// What it is read through, if it was opened so.
     #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
     pub(crate) signed: Option<Arc<modelfmt_oms::SignedFiles>>,
@@ -210,7 +212,7 @@ impl<'a> IntoIterator for &'a Model {
     type Item = TensorInfo<'a>;
     type IntoIter = Tensors<'a>;
 
-    /// As [`Model::tensors`].
+    /// The tensors in file order; of a set, only those whose files are present.
     fn into_iter(self) -> Tensors<'a> {
         self.tensors()
     }
@@ -226,7 +228,7 @@ impl Model {
     /// Opens a file of any format with positioned reads, or a set by its index.
     ///
     /// # Errors
-    /// As [`OpenOptions::open`].
+    /// If it cannot be read, is of no known format, or breaks a rule of its format.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         OpenOptions::new().open(path)
@@ -235,7 +237,7 @@ impl Model {
     /// Opens a source of any format that is one file; `name` stands for it in errors.
     ///
     /// # Errors
-    /// As [`OpenOptions::open`].
+    /// If it cannot be read, is of no known format, or breaks a rule of its format.
     pub fn from_source(
         name: &str,
         source: impl modelfmt_core::Source + Send + Sync + 'static,
@@ -284,7 +286,7 @@ impl Model {
 
     /// The files beside it that count.
     #[cfg(not(target_arch = "wasm32"))]
-    pub(crate) const fn beside(&self) -> &Beside {
+    pub(crate) const fn beside(&self) -> &Sidecars {
         &self.beside
     }
 
@@ -440,7 +442,7 @@ impl Model {
     /// the blocks that hold the range are read and decompressed.
     ///
     /// # Errors
-    /// As [`tensor`](Self::tensor); [`Error::File`] also if the tensor has fewer bytes.
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if it has fewer bytes, has no data, or cannot be read or decompressed.
     pub fn read_range(&self, key: impl TensorKey, range: Range<u64>) -> Result<Bytes<'_>> {
         let position = self.position(key)?;
         let bytes = self.container().values(position, Which::Range(range), Reading::PLAIN);
@@ -468,7 +470,7 @@ impl Model {
     /// ```
     ///
     /// # Errors
-    /// As [`tensor`](Self::tensor); [`Error::File`] also if the slice does not fit the tensor.
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if the slice does not fit it, it has no data, or cannot be read or decompressed.
     pub fn slice(&self, key: impl TensorKey, slice: &Slice) -> Result<TensorSlice<'_>> {
         let position = self.position(key)?;
         self.container().slice(position, slice, Reading::PLAIN).map_err(|error| self.failed(error))
@@ -483,7 +485,7 @@ impl Model {
     /// Fills `out` with a tensor's values from byte `offset` on.
     ///
     /// # Errors
-    /// As [`read_range`](Self::read_range).
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if it has fewer bytes, has no data, or cannot be read or decompressed.
     pub fn read_into(&self, key: impl TensorKey, offset: u64, out: &mut [u8]) -> Result<()> {
         let position = self.position(key)?;
         self.container().values_into(position, offset, out, None).map_err(|error| self.failed(error))
@@ -508,7 +510,7 @@ impl Model {
     /// What only this format has, as `inspect --json` prints it under `details`.
     ///
     /// # Errors
-    /// As [`metadata`](Self::metadata).
+    /// [`Error::File`] if it cannot be read or does not decode.
     pub fn details(&self) -> Result<Value> {
         let mut details = self.container().details().map_err(|error| self.failed(error))?;
         if let (Some((name, index)), Value::Object(details)) = (&self.index_file, &mut details) {
@@ -587,7 +589,7 @@ impl<'a> CheckedModel<'a> {
     /// A tensor with its values, as [`Model::tensor`] gives them.
     ///
     /// # Errors
-    /// As [`Model::tensor`]; [`Error::File`] also if the bytes are not what the file says, and with
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if the bytes cannot be read, or are not what the file says, and with
     /// [`AnyError::NoHash`](modelfmt_core::AnyError::NoHash) if it says nothing of them, or only in a digest of so many more
     /// bytes that [`verify`](Model::verify) is the better way.
     pub fn tensor(self, key: impl TensorKey) -> Result<TensorView<'a>> {
@@ -598,7 +600,7 @@ impl<'a> CheckedModel<'a> {
     /// A range of the bytes of a tensor's values. If the file has digests of pages, only the pages that the range touches are read.
     ///
     /// # Errors
-    /// As [`tensor`](Self::tensor) and [`Model::read_range`].
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if it has fewer bytes, if the bytes are not what the file says, or it says nothing of them.
     pub fn read_range(self, key: impl TensorKey, range: Range<u64>) -> Result<Bytes<'a>> {
         let position = self.0.position(key)?;
         let bytes = self.0.container().values(position, Which::Range(range), Reading::CHECKED);
@@ -608,7 +610,7 @@ impl<'a> CheckedModel<'a> {
     /// A part of a tensor, by a slice of each dimension. If the file has digests of pages, only the pages that the slice touches are read.
     ///
     /// # Errors
-    /// As [`tensor`](Self::tensor) and [`Model::slice`].
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if the slice does not fit it, if the bytes are not what the file says, or it says nothing of them.
     pub fn slice(self, key: impl TensorKey, slice: &Slice) -> Result<TensorSlice<'a>> {
         let position = self.0.position(key)?;
         self.0.container().slice(position, slice, Reading::CHECKED).map_err(|error| self.0.failed(error))

@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::format_g::G6;
 use crate::model::Model;
 use crate::printable::Printable;
-use crate::ties::Ties;
+use crate::tied_weights::Ties;
 use crate::values::is_numeric;
 use values::{Part, Values};
 
@@ -67,7 +67,8 @@ pub fn show_tensors(
 /// statistics or a part are asked for.
 ///
 /// # Errors
-/// As [`show_tensors`]; [`Error::File`] for a slice that does not fit a tensor.
+/// [`Error::NoSuchTensor`]; [`Error::NothingSelected`]; [`Error::Usage`] for a pattern that is malformed; [`Error::File`] for a slice that
+/// does not fit a tensor, or what cannot be read; whatever `out` refuses.
 pub fn show_with<N: AsRef<str>>(
     model: &Model,
     names: &[N],
@@ -91,7 +92,7 @@ pub fn show_with<N: AsRef<str>>(
 /// What [`show_with`] prints of tensors, as the object that `modelfmt show --json` prints.
 ///
 /// # Errors
-/// As [`show_with`].
+/// [`Error::NoSuchTensor`]; [`Error::NothingSelected`]; [`Error::Usage`] for a pattern that is malformed; [`Error::File`] for what cannot be read.
 pub fn show_object<N: AsRef<str>>(
     model: &Model,
     names: &[N],

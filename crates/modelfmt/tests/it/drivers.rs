@@ -12,7 +12,7 @@ use modelfmt::modelfmt_core::plan::Slice;
 use modelfmt::modelfmt_core::proof::{AsyncVerifiedSource, VerifiedSource};
 use modelfmt::modelfmt_core::{AsyncReader, Bytes, Fetch, OpenFile, Reader, Source, author::FileIndex};
 use modelfmt::{Execution, VerifyLevel};
-use testkit::{Fed, Step, Steps, block_on, error_text, reference, report_lines};
+use testkit::{Step, SteppedSource, Steps, block_on, error_text, reference, report_lines};
 
 /// What a reader sees of a file.
 #[derive(Debug, PartialEq)]
@@ -107,7 +107,7 @@ fn fed<'a>(
     bytes: &[u8],
     piece: u64,
     mut order: impl FnMut(usize) -> usize,
-    task: impl AsyncFnOnce(Fed) -> Outcome + 'a,
+    task: impl AsyncFnOnce(SteppedSource) -> Outcome + 'a,
 ) -> Outcome {
     let mut steps = Steps::new(bytes.len() as u64, task);
     loop {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use modelfmt::convert::Saving;
 use modelfmt::convert::TypeRule;
 use modelfmt::modelfmt_core::AnyError;
-use modelfmt::modelfmt_core::write::TensorSpec;
+use modelfmt::modelfmt_write::TensorSpec;
 use modelfmt::{ConvertOptions, DType, Error, Execution, Format, Model, Object, Overwrite, Value, View};
 
 fn testdata(path: &str) -> PathBuf {

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use modelfmt::Model;
 use modelfmt::modelfmt_core::source::{FileSource, Folder};
 use modelfmt::modelfmt_core::value::{Object, Value};
-use modelfmt::modelfmt_core::write::{Overwrite, TensorSpec};
 use modelfmt::modelfmt_core::{
     Bytes, Container, DType, Execution, Limits, Report, TensorTable, TensorView, VerifyLevel, View,
     author::now,
 };
+use modelfmt::modelfmt_write::{Overwrite, TensorSpec};
 
 fn golden(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(path)

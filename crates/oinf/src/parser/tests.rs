@@ -4,8 +4,8 @@ use modelfmt_core::author::parse_source;
 use super::*;
 use crate::layout::{Plan, WriteOptions};
 use crate::metadata::Metadata;
-use modelfmt_core::write::{MemoryFile, TensorSpec};
 use modelfmt_core::{DType, Execution};
+use modelfmt_write::{MemoryFile, TensorSpec};
 
 /// Gives what is asked for and no more.
 struct Ranges<'a>(&'a [u8]);

@@ -239,7 +239,7 @@ fn packed_values_are_looked_at() {
     // The writer writes none.
     for (values, word) in [([vec![0, 0x10], vec![0, 0]], "padding"), ([vec![0, 0], vec![2, 0]], "ternary")] {
         let plan = Plan::new(specs.clone(), &Metadata::new(), &options).unwrap();
-        let file = modelfmt_core::write::MemoryFile::new();
+        let file = modelfmt_write::MemoryFile::new();
         let error = plan.write(&values, &file, &oinf::Execution::sequential()).unwrap_err();
         assert!(error.to_string().contains(word), "{error}");
     }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::common::{DTYPES, Random};
 use modelfmt_core::CommonFault;
 use oinf::ReaderExt as _;
-use oinf::modelfmt_core::write::{BoxError, MemoryFile, Overwrite, TensorData};
+use oinf::write::{BoxError, MemoryFile, Overwrite, TensorData};
 use oinf::{
     Bitset, DType, Error, Execution, Fault, MetaValue, Metadata, NdArray, Plan, Reader, TensorSpec,
     VerifyLevel, WriteError, WriteOptions,

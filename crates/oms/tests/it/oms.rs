@@ -7,13 +7,13 @@ use std::path::Path;
 
 use crate::common::{Model, key, other_key, testdata};
 use modelfmt_core::source::FileSource;
-use modelfmt_core::write::Overwrite;
 use modelfmt_core::{Execution, Source as _};
 use modelfmt_keys::{PrivateKey, PublicKey};
 use modelfmt_oms::{
     Bundle, Error, SignOptions, SignedFiles, Verified, VerifyOptions, sign, signature_path, verify,
     verify_to_read,
 };
+use modelfmt_write::Overwrite;
 
 fn work() -> Execution<'static> {
     Execution { threads: 2, progress: None }

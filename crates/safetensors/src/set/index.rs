@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use modelfmt_core::CommonFault;
 use modelfmt_core::source::SetPaths;
 use modelfmt_core::value::{Object, TextSeed, Value, ValueSeed};
 use modelfmt_core::{Limits, Part, author::NameTable};
@@ -35,7 +36,7 @@ impl SetIndex {
         let json = std::str::from_utf8(json).map_err(|error| Error::Malformed {
             part: part(),
             at: error.valid_up_to() as u64,
-            fault: modelfmt_core::CommonFault::Utf8.into(),
+            fault: CommonFault::Utf8.into(),
         })?;
         let mut state = State::new(limits);
         let mut deserializer = serde_json::Deserializer::from_str(json);
@@ -44,7 +45,7 @@ impl SetIndex {
             let here = text::offset(json, &error);
             return Err(state.stop.take().map_or_else(
                 || {
-                    let fault = modelfmt_core::CommonFault::Metadata(text::message(&error)).into();
+                    let fault = CommonFault::Metadata(text::message(&error)).into();
                     Error::Malformed { part: part(), at: here, fault }
                 },
                 |stop| stop(here),
@@ -146,7 +147,9 @@ impl<'a> State<'a> {
         let position = self.names.len();
         self.check("the number of tensors", position.saturating_add(1), limits.tensors)?;
         self.check("the length of a name", name.len(), limits.name_len)?;
-        self.names.push(name).map_err(|fault| self.fault(Part::new("weight_map"), fault))?;
+        self.names
+            .push(name)
+            .map_err(|error| self.fault(Part::new("weight_map"), CommonFault::from(error)))?;
         let known = self.homes.last().copied().filter(|&last| self.files.name(last as usize) == Some(file));
         let known = known.or_else(|| self.files.find(file).and_then(|number| u32::try_from(number).ok()));
         let home = match known {
@@ -155,9 +158,9 @@ impl<'a> State<'a> {
                 let part = || Part::entry("tensor", position as u64).with_name(name);
                 self.check("the number of files", self.files.len().saturating_add(1), limits.entries)?;
                 self.paths.add(file).map_err(|why| self.fault(part(), Fault::Path(why)))?;
-                let number = self.files.push(file).map_err(|fault| self.fault(part(), fault))?;
-                u32::try_from(number)
-                    .map_err(|_| self.fault(part(), modelfmt_core::CommonFault::TooManyNames))?
+                let number =
+                    self.files.push(file).map_err(|error| self.fault(part(), CommonFault::from(error)))?;
+                u32::try_from(number).map_err(|_| self.fault(part(), CommonFault::TooManyNames))?
             }
         };
         self.homes.push(home);
@@ -180,9 +183,7 @@ impl<'de> Visitor<'de> for Top<'_, '_> {
             let twice =
                 (key == "metadata" && state.metadata.is_some()) || (key == "weight_map" && state.has_map);
             if twice {
-                return Err(
-                    state.fault(Part::new("index"), modelfmt_core::CommonFault::Duplicate(key.into_owned()))
-                );
+                return Err(state.fault(Part::new("index"), CommonFault::Duplicate(key.into_owned())));
             }
             match &*key {
                 "metadata" => match map.next_value_seed(ValueSeed::default())? {

@@ -3,15 +3,16 @@
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;
 
+use modelfmt_core::CommonFault;
 use modelfmt_core::source::check_relative;
 use modelfmt_core::value::{Object, Value, json};
-use modelfmt_core::write::{
+use modelfmt_core::{Execution, Part};
+use modelfmt_write::{
     DataFrom, NewFiles, NewSet, SetPart, TensorData, TensorSpec, WrittenPart, no_part, unfit_parts,
     write_part,
 };
 #[cfg(not(target_arch = "wasm32"))]
-use modelfmt_core::write::{NewFolder, Overwrite};
-use modelfmt_core::{Execution, Part};
+use modelfmt_write::{NewFolder, Overwrite};
 
 use crate::error::{Fault, WriteError};
 use crate::layout::{Draft, Plan, WriteOptions};
@@ -121,7 +122,7 @@ impl SetPlan {
     /// often.
     ///
     /// # Errors
-    /// As [`write`](Self::write); if there is no part of that number.
+    /// If a value cannot be read, or the part not be written; if there is no part of that number.
     pub fn write_part(
         &self,
         number: usize,
@@ -140,7 +141,7 @@ impl SetPlan {
     /// themselves are not looked at.
     ///
     /// # Errors
-    /// As [`write`](Self::write); if `parts` are not those of this plan.
+    /// If a file cannot be written; if `parts` are not those of this plan.
     pub fn finish(&self, parts: &[WrittenPart], files: &impl NewFiles) -> Result<(), WriteError> {
         let lens = self.shards.iter().map(|shard| shard.plan.file_len());
         if !lens.eq(parts.iter().map(|part| part.nbytes)) {
@@ -152,7 +153,7 @@ impl SetPlan {
     /// Writes the set into a folder, which must exist.
     ///
     /// # Errors
-    /// As [`write`](Self::write), and for a file that exists and may not be replaced.
+    /// If a value cannot be read, or a file not be written; if one exists and may not be replaced.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn write_folder(
         &self,
@@ -197,7 +198,7 @@ fn check_unique(shards: &[Shard]) -> Result<(), WriteError> {
     let mut names = modelfmt_core::author::NameTable::default();
     for tensor in shards.iter().flat_map(|shard| shard.plan.tensors()) {
         let part = Part::entry("tensor", names.len() as u64).with_name(tensor.name);
-        names.push(tensor.name).map_err(|fault| WriteError::Unsupported { part, fault: fault.into() })?;
+        names.push(tensor.name).map_err(|error| WriteError::unsupported(part, CommonFault::from(error)))?;
     }
     Ok(())
 }
@@ -212,7 +213,7 @@ fn index_text(shards: &[Shard], metadata: Option<&Object>) -> Result<Vec<u8>, Wr
     }
     let unfit = |error: json::JsonError| WriteError::Unsupported {
         part: Part::new("metadata"),
-        fault: modelfmt_core::CommonFault::Metadata(error.to_string()).into(),
+        fault: CommonFault::Metadata(error.to_string()).into(),
     };
     let pretty = json::to_string_pretty(&object).map_err(unfit)?.replace('\n', "\n  ");
     let mut out = format!("{{\n  \"metadata\": {pretty},\n  \"weight_map\": {{").into_bytes();

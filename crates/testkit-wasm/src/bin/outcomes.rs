@@ -14,8 +14,8 @@ use std::path::Path;
 
 use modelfmt_core::source::{Folder, MemoryFiles, SharedFiles, shared_files};
 use modelfmt_core::value::Object;
-use modelfmt_core::write::{MemoryFile, TensorSpec};
 use modelfmt_core::{Container, DType, Execution, VerifyLevel};
+use modelfmt_write::{MemoryFile, TensorSpec};
 use testkit::crc32;
 
 /// Copies of each file with one bit flipped, and copies that are cut short.

@@ -9,7 +9,7 @@
 
 use aero::modelfmt_core::Status;
 use aero::modelfmt_core::value::{Object, Value};
-use aero::modelfmt_core::write::MemoryFile;
+use aero::write::MemoryFile;
 use aero::{
     ChunkFlags, ChunkWriter, DType, Error, Execution, Fault, FourCC, NewChunk, Plan, Reader, Report,
     TensorSpec, WriteOptions,

@@ -16,8 +16,8 @@ use apr2::author::{Entry, HEADER_LEN, Header};
 use apr2::{Compression, Flags, Metadata, Plan, WriteOptions};
 use modelfmt_core::author::{Crc, Cursor};
 use modelfmt_core::value::{Object, json};
-use modelfmt_core::write::{MemoryFile, TensorSpec};
 use modelfmt_core::{DType, Execution, VerifyLevel};
+use modelfmt_write::{MemoryFile, TensorSpec};
 
 use crate::error::{Error, Fault};
 use crate::reader::{OpenOptions, Reader};

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use apr2::{Metadata, SetPlan, WriteOptions};
-use modelfmt_core::edit::Preview;
 use modelfmt_core::source::MemoryFiles;
 use modelfmt_core::value::Object;
-use modelfmt_core::write::{MemoryFolder, TensorSpec};
 use modelfmt_core::{DType, Execution, Limits, Source as _, VerifyLevel};
+use modelfmt_write::edit::Preview;
+use modelfmt_write::{MemoryFolder, TensorSpec};
 
 use super::{Access, Parts, SealOptions, alice, carol, mallory, vector};
 use crate::reader::OpenOptions;
 use crate::seal::Passphrase;
-use crate::seal::costs::Costs;
 use crate::seal::derive::FileKeys;
 use crate::seal::keys_section::KeysSection;
+use crate::seal::passphrase_cost::Costs;
 use crate::set::{SetIndex, SetReader};
 
 const MANIFEST: &str = "model.apr";
@@ -281,7 +281,7 @@ fn a_passphrase_is_tried_once_for_a_set() {
     let single = || {
         let specs = [TensorSpec::new("w", DType::U8, vec![3])];
         let plan = crate::Plan::new(specs, &Metadata::new("tiny", Object::default()), &WriteOptions::new());
-        let file = modelfmt_core::write::MemoryFile::new();
+        let file = modelfmt_write::MemoryFile::new();
         seal.write(&plan.unwrap(), &[[1u8, 2, 3]], &file, &Execution::default()).unwrap();
         payload(&file.into_bytes())[..16].to_vec()
     };

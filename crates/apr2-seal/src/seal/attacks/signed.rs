@@ -185,10 +185,10 @@ fn signed_cleared_signatures_removed_or_a_plain_file_instead() {
 
 /// A good file that nobody has sealed.
 fn plain(subject: &Subject) -> Vec<u8> {
-    let specs = [modelfmt_core::write::TensorSpec::new("w", modelfmt_core::DType::U8, vec![3])];
+    let specs = [modelfmt_write::TensorSpec::new("w", modelfmt_core::DType::U8, vec![3])];
     let metadata = apr2::Metadata::new(subject.name, modelfmt_core::value::Object::default());
     let plan = Plan::new(specs, &metadata, &apr2::WriteOptions::new()).unwrap();
-    let file = modelfmt_core::write::MemoryFile::new();
+    let file = modelfmt_write::MemoryFile::new();
     plan.write(&[[1u8, 2, 3]], &file, &modelfmt_core::Execution::default()).unwrap();
     file.into_bytes().to_vec()
 }

@@ -9,8 +9,8 @@ use std::sync::{Mutex, PoisonError};
 
 use apr2::author::{Compressor, Entry, HEADER_LEN, Header, Planned, TENSOR_COMPRESSED, identity};
 use apr2::{Flags, Plan};
-use modelfmt_core::write::{Sink, TensorData};
 use modelfmt_core::{Execution, Part, author::Crc};
+use modelfmt_write::{Sink, TensorData};
 
 use self::packed::{Packed, Piece, Pieces};
 use self::places::{Place, Places};
@@ -35,7 +35,7 @@ impl SealOptions {
     /// encrypted. So compressed values wait in memory, at most 64 MiB of them; a tensor of more than that is compressed twice.
     ///
     /// # Errors
-    /// As [`Plan::write`]; if what the options ask for cannot be, or the system gives no randomness.
+    /// If a value cannot be read, or the file not be written; if what the options ask for cannot be, or the system gives no randomness.
     pub fn write(
         &self,
         plan: &Plan,

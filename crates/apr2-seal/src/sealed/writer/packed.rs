@@ -8,7 +8,7 @@ use apr2::author::{Compressor, Planned};
 use apr2::{Compression, Plan};
 use modelfmt_core::Execution;
 use modelfmt_core::author::PIECE;
-use modelfmt_core::write::TensorData;
+use modelfmt_write::TensorData;
 
 use crate::error::WriteError;
 

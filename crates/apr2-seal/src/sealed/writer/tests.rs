@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use apr2::{Compression, WriteOptions};
 use modelfmt_core::value::{Object, json};
-use modelfmt_core::write::{MemoryFile, TensorSpec};
 use modelfmt_core::{Execution, VerifyLevel};
+use modelfmt_write::{MemoryFile, TensorSpec};
 
 use super::*;
 use crate::reader::{OpenOptions, Reader};

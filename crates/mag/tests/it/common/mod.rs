@@ -11,7 +11,7 @@
 #[cfg(feature = "v0_3")]
 use mag::ManifestOptions;
 use mag::modelfmt_core::value::{Object, Value};
-use mag::modelfmt_core::write::MemoryFile;
+use mag::write::MemoryFile;
 use mag::{Checksum, DType, Error, Execution, Fault, Plan, Reader, TensorSpec, WriteOptions};
 use testkit::{CountingSource, bounded};
 

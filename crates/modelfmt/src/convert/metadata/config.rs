@@ -5,8 +5,8 @@ use modelfmt_core::Source as _;
 use modelfmt_core::value::{ParseOptions, Value, json};
 
 use super::names::ModelNames;
-use crate::beside::Beside;
 use crate::model::Model;
+use crate::sidecars::Sidecars;
 
 /// Its name.
 const NAME: &str = "config.json";
@@ -46,7 +46,7 @@ fn ignored(model: &Model, why: &str) -> String {
 }
 
 /// The file's bytes, if it is there.
-fn text(beside: &Beside) -> Result<Option<Vec<u8>>, String> {
+fn text(beside: &Sidecars) -> Result<Option<Vec<u8>>, String> {
     const MAX_LEN: u64 = 1 << 20;
     let Some(source) = beside.open(NAME).map_err(|error| error.to_string())? else { return Ok(None) };
     if source.len() > MAX_LEN {

@@ -1,14 +1,13 @@
 //! The metadata of the target, made from the metadata of the source.
 
-mod asked;
-mod bare;
 #[cfg(not(target_arch = "wasm32"))]
 pub(super) mod config;
 mod file_type;
-pub(crate) mod flat;
-pub(crate) mod mapped;
+pub(crate) mod flattened;
 pub(super) mod names;
+mod non_finite;
 mod plain;
+mod required;
 pub(crate) mod reserved;
 mod several;
 pub(super) mod source;
@@ -20,17 +19,17 @@ use std::sync::Arc;
 use modelfmt_core::DType;
 use modelfmt_core::value::{Object, Value, json};
 
-use super::fit::Unsupported;
-use super::options::ConvertOptions;
-use super::tensors::chosen::{Item, Tensors};
 use crate::choice::Choice;
 use crate::formats::Format;
 use crate::formats::capabilities::{Capabilities, Metadata as Kind};
+use crate::job::metadata::Metadata;
+use crate::job::tensors::{Item, Tensors};
+use crate::options::ConvertOptions;
 use crate::quant::Quant;
-use crate::words::Remedy;
-use asked::Asked;
-use mapped::Metadata;
+use crate::unsupported::Unsupported;
+use crate::wording::Remedy;
 use names::{AERO_KEYS, APR2_KEYS, BESIDE, NOT_COVERED, SILENT, family, is_filler, is_same_family};
+use required::RequiredKeys;
 use reserved::{Changes, Hints, KEY, Reserved};
 use source::Content;
 
@@ -59,7 +58,9 @@ impl Mapper<'_> {
         if source == Format::Mag {
             let is_bare = |(_, value): &(&str, &Value)| !value.is_json();
             notes.extend(
-                keys.iter().filter(is_bare).map(|(key, _)| format!("metadata key {key:?}: {}", bare::NOTE)),
+                keys.iter()
+                    .filter(is_bare)
+                    .map(|(key, _)| format!("metadata key {key:?}: {}", non_finite::NOTE)),
             );
         }
         let reserved = reserved.unwrap_or_else(|| Reserved::new(source));
@@ -67,7 +68,7 @@ impl Mapper<'_> {
         notes.extend(left_out(&gone, &keys, stem));
         let typed = typed_names(&reserved);
         let silent = if content.is_config_ignored { NOT_COVERED } else { SILENT };
-        let asked = Asked { source, said, config, silent, typed, options: self.options, stem };
+        let asked = RequiredKeys { source, said, config, silent, typed, options: self.options, stem };
         let mut changes = asked.fill(self.target.format, &mut keys, &mut notes);
         for (key, value) in self.options.metadata.iter().flatten() {
             keys.insert(key, value.clone());
@@ -80,7 +81,7 @@ impl Mapper<'_> {
         reserved.shapes.clone_from(&tensors.scalars);
         reserved.quants.clone_from(&tensors.quants);
         reserved.order.clone_from(&tensors.order);
-        reserved.floats = bare::places(&keys);
+        reserved.floats = non_finite::places(&keys);
         self.set_aside(&mut keys, &mut reserved, content.is_turned, &mut notes);
         let (architecture, is_from_config) = asked.architecture(&keys);
         let (name, named_by) = asked.name();

@@ -5,12 +5,12 @@ use std::collections::{HashMap, HashSet};
 
 use modelfmt_core::value::{List, Object, Value};
 
-use super::bare;
-use crate::convert::fit::Unsupported;
-use crate::convert::options::Declared;
+use super::non_finite;
 use crate::convert::values::quants;
 use crate::formats::Format;
+use crate::options::Declared;
 use crate::quant::Quant;
+use crate::unsupported::Unsupported;
 
 /// The key.
 pub(crate) const KEY: &str = "modelfmt";
@@ -41,7 +41,7 @@ pub(crate) struct Reserved {
     pub(super) given: Vec<String>,
     /// Keys that must not are at top level in the container, with their values.
     pub(super) aside: Object,
-    /// Where floats were that JSON lacks, as [`bare::places`] says it.
+    /// Where floats were that JSON lacks, as [`non_finite::places`] says it.
     pub(super) floats: Object,
     /// The order of the tensors, by their positions, where the container sorts them.
     pub(crate) order: Vec<u64>,
@@ -255,7 +255,7 @@ impl Reserved {
         const HOPS: usize = 16; // a model loses the last one when it leaves for where it came from
         let is_container = |format: Format| super::names::family(format).is_some();
         (!self.is_object || self.format == Format::Mag)
-            && bare::are_places(&self.floats)
+            && non_finite::are_places(&self.floats)
             && (self.metadata.is_empty() || self.has_all_metadata())
             && (self.sizevars.is_empty() || self.format == Format::Oinf)
             && (self.quants.is_empty() || self.format == Format::Oinf)

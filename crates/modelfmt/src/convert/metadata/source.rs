@@ -2,14 +2,14 @@
 
 use modelfmt_core::value::{Object, Value, json};
 
-use super::bare;
 use super::names::{ModelNames, UNKNOWN};
+use super::non_finite;
 use super::reserved::{self, Reserved};
-use crate::convert::fit::Unsupported;
-use crate::convert::options::ConvertOptions;
 use crate::error::Result;
 use crate::formats::Format;
 use crate::model::Model;
+use crate::options::ConvertOptions;
+use crate::unsupported::Unsupported;
 
 /// The metadata of a source.
 pub(crate) struct Content {
@@ -157,7 +157,7 @@ impl Content {
             }
         }
         self.restored = super::typed_lists::restore(&mut self.keys, &mut reserved.hints);
-        bare::restore(&mut self.keys, &reserved.floats);
+        non_finite::restore(&mut self.keys, &reserved.floats);
         self.reserved = Some(reserved);
     }
 
@@ -306,7 +306,7 @@ impl Content {
         self.said = ModelNames { name: text("general.name"), architecture: text("general.architecture") };
         for (key, value) in &self.keys {
             if !value.is_json() {
-                self.notes.push(format!("metadata key {key:?}: {}", bare::NOTE));
+                self.notes.push(format!("metadata key {key:?}: {}", non_finite::NOTE));
             }
         }
     }

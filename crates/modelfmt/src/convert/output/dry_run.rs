@@ -2,7 +2,7 @@
 
 use std::io;
 
-use modelfmt_core::write::{Discard, NewFiles};
+use modelfmt_write::{Discard, NewFiles};
 
 /// Refuses the files that others would refuse, and keeps nothing of those that it makes.
 pub(crate) struct Rehearsed<N>(pub(crate) N);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use modelfmt_core::source::folder_of;
-use modelfmt_core::write::{AtomicFile, InputFiles, NewFiles, NewFolder, Overwrite, is_leftover};
+use modelfmt_write::{AtomicFile, InputFiles, NewFiles, NewFolder, Overwrite, is_leftover};
 
 use super::WrittenFile;
 use super::listing;
@@ -132,7 +132,7 @@ impl Guard {
     /// Removes the files of the set that has been replaced and that no longer belong to anything; says which. What an
     /// index names can be anything, so only names go that a writer gives to the files of this very set.
     pub(crate) fn remove_stale(&self, written: &[WrittenFile]) -> Vec<String> {
-        let _appearing = modelfmt_core::write::commit_guard();
+        let _appearing = modelfmt_write::commit_guard();
         let new = InputFiles::new(
             written.iter().map(|file| self.folder.join(&file.path)).chain([self.out.clone()]),
         );

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use modelfmt_core::write::{AnyWriteError, BoxError, NewFiles, Output, Sink};
+use modelfmt_write::{AnyWriteError, BoxError, NewFiles, Output, Sink};
 
 use crate::choice::Choice;
 use crate::error::{Error, Result};

@@ -7,9 +7,9 @@ use std::io;
 use std::ops::Range;
 
 use modelfmt_core::Execution;
-use modelfmt_core::write::{AnyWriteError, NewFiles, Overwrite, WrittenPart, begin_parts};
+use modelfmt_write::{AnyWriteError, NewFiles, Overwrite, WrittenPart, begin_parts};
 #[cfg(not(target_arch = "wasm32"))]
-use modelfmt_core::write::{InputFiles, NewFolder};
+use modelfmt_write::{InputFiles, NewFolder};
 
 use super::output::write;
 use super::output::{Recorded, WrittenFile};
@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::formats::entry::JobError;
 use crate::formats::set_plan::SetPlan;
-use crate::words::Note;
+use crate::wording::Note;
 use receipt::Receipt;
 
 /// A conversion into a set that independent workers write, each some of its parts. The same model, target, options and name give the
@@ -77,7 +77,7 @@ impl<'a> Conversion<'a> {
     /// Plans the set whose index has that name, so that its parts can be written by themselves. Nothing is written.
     ///
     /// # Errors
-    /// As [`write_to_files`](Self::write_to_files); [`Error::Usage`] with [`ConvertOptions::outboard`](super::ConvertOptions::outboard).
+    /// If the target cannot hold the model, or is one file; [`Error::Usage`] with [`ConvertOptions::outboard`](super::ConvertOptions::outboard).
     pub fn into_parts(mut self, name: &str) -> Result<PartPlan<'a>> {
         if !self.target.is_set() {
             let why = format!("{} is one file, and has no parts; give a shard size", self.target);
@@ -104,7 +104,7 @@ impl<'a> Conversion<'a> {
             JobError::Write(error) => write::failed(name.as_ref(), error),
         })?;
         let nbytes: Vec<u64> = self.job().specs().map(|spec| super::nbytes_of(&spec)).collect();
-        let part = |part: modelfmt_core::write::SetPart| {
+        let part = |part: modelfmt_write::SetPart| {
             let own = nbytes.get(part.tensors.clone()).unwrap_or_default();
             let nbytes = own.iter().copied().fold(0, u64::saturating_add);
             Part { path: part.path, tensors: part.tensors, nbytes }
@@ -192,7 +192,7 @@ impl<'a> PartPlan<'a> {
     /// not checked; `verify` does that.
     ///
     /// # Errors
-    /// As [`Conversion::write_to_files`]; [`Error::Write`] if a receipt is missing, or is one of another plan.
+    /// [`Error::Write`] if a receipt is missing, or is one of another plan, or a file cannot be written.
     pub fn finish(
         &self,
         receipts: &[Receipt],
@@ -282,7 +282,7 @@ impl PlannedPart<'_, '_> {
     /// Writes it. It appears when it is complete and its values match the digests in their own file.
     ///
     /// # Errors
-    /// As [`Conversion::write_to_files`].
+    /// If the model cannot be read, or the part not be written.
     pub fn write(&self, files: &impl NewFiles, work: &Execution<'_>) -> Result<Receipt> {
         let Self { plan, part, number } = *self;
         let values = plan.values(&part.tensors)?;

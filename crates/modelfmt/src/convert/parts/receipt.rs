@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use modelfmt_core::DType;
 use modelfmt_core::value::{Object, Value, json};
-use modelfmt_core::write::WrittenPart;
+use modelfmt_write::WrittenPart;
 
 use crate::convert::Clipped;
 use crate::parse::ParseError;

@@ -3,11 +3,11 @@
 use modelfmt_core::DType;
 
 use super::Chooser;
-use super::chosen::{Item, Origin};
 use crate::choice::Choice;
-use crate::convert::fit::Examples;
-use crate::convert::rules::TypeChange;
-use crate::words::Note;
+use crate::job::tensors::{Item, Origin};
+use crate::options::rules::TypeChange;
+use crate::unsupported::Examples;
+use crate::wording::Note;
 
 impl Chooser<'_> {
     /// What was chosen.

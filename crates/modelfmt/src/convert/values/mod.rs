@@ -1,33 +1,31 @@
 //! The values of the tensors that are written: those of the source, as they are or in another type, in pieces.
 
-pub(super) mod affine;
 pub(super) mod cast;
 pub(super) mod lost;
 pub(super) mod quants;
-pub(super) mod scaling;
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
 use ggml_quant::QuantError;
-use modelfmt_core::write::{BoxError, TensorData};
 use modelfmt_core::{DType, Execution, SmallType, TensorInfo};
+use modelfmt_write::{BoxError, TensorData};
 
-use super::tensors::chosen::{Item, Origin, Scales, Tensors};
 use crate::checked::Checked;
 use crate::error::{Error, Result};
+use crate::job::affine::Affine;
+use crate::job::scaling::Scaling;
+use crate::job::tensors::{Item, Origin, ScaledBy, Tensors};
 use crate::model::Model;
 use crate::quantized::{self, Failed};
-use affine::Affine;
 use cast::{NotANumber, cast};
 use lost::{Clipped, Counts, Lost};
-use scaling::Scaling;
 
 /// Values of a model, converted while they are read. Memory does not depend on the tensors' size.
 pub(crate) struct Values<'a> {
     source: Checked<'a>,
     items: &'a [Item],
-    scalings: &'a [Scales],
+    scalings: &'a [ScaledBy],
     /// Which values were not kept, of the items that are not copied, by their numbers.
     counts: Vec<(usize, Counts)>,
 }
@@ -56,8 +54,8 @@ impl<'a> Values<'a> {
         let mut positions: Vec<usize> = positions.filter(has_data).collect();
         let used = read.iter().filter_map(|item| scalings.get(item.scaling?));
         let scale_tensors = used.filter_map(|scales| match scales {
-            Scales::Tensor(scaling) => Some(scaling.position),
-            Scales::Quant(_) => None,
+            ScaledBy::Tensor(scaling) => Some(scaling.position),
+            ScaledBy::Quant(_) => None,
         });
         positions.extend(scale_tensors.collect::<BTreeSet<_>>());
         let source = Checked::new(model, &positions, verify)?;
@@ -148,11 +146,11 @@ impl<'a> Values<'a> {
                 self.fill(position, begin, out)?;
             }
             let from = match scales {
-                Some(Scales::Tensor(scaling)) => {
+                Some(ScaledBy::Tensor(scaling)) => {
                     self.multiply(scaling, from, first, &mut scratch)?;
                     DType::F32
                 }
-                Some(Scales::Quant(affine)) => {
+                Some(ScaledBy::Quant(affine)) => {
                     let there = size(info.elements().saturating_sub(first))?;
                     scratch.dequantize(affine, from, first, there).map_err(|fault| fault.at(first, to))?;
                     DType::F64

@@ -4,7 +4,7 @@ use aero::{ReaderExt as _, SetReaderExt as _};
 use modelfmt::convert::TypeRule;
 use modelfmt::{DType, Execution, Format, Model};
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::write::{MemoryFile, TensorSpec};
+use modelfmt_write::{MemoryFile, TensorSpec};
 
 use super::common::{all, convert, json_of, object, open, options, try_convert};
 

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use modelfmt::{DType, Execution, Format, Model, convert_to_sink};
-use modelfmt_core::write::MemoryFile;
+use modelfmt_write::MemoryFile;
 use testkit::CountingSource;
 
 use super::common::{T, options, safetensors};

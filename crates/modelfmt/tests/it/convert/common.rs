@@ -4,7 +4,7 @@ use modelfmt::convert::{Conversion, ConvertOptions, Converted};
 use modelfmt::{DType, Error, Execution, Format, Model, OpenOptions, convert_to_sink};
 use modelfmt_core::source::shared_files;
 use modelfmt_core::value::{Object, Value, json};
-use modelfmt_core::write::{MemoryFile, MemoryFolder, TensorSpec};
+use modelfmt_write::{MemoryFile, MemoryFolder, TensorSpec};
 
 /// A tensor to build a model of.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use modelfmt::{
     DType, Error, Execution, ExtractAs, ExtractOptions, Format, Model, OpenOptions, convert_to_sink,
 };
 use modelfmt_core::source::{MemoryFiles, shared_files};
-use modelfmt_core::write::{MemoryFile, MemoryFolder};
+use modelfmt_write::{MemoryFile, MemoryFolder};
 use proptest::prelude::*;
 use testkit::patched;
 

@@ -2,7 +2,7 @@
 
 use modelfmt::convert::TypeRule;
 use modelfmt::{DType, Error, Execution, ExtractAs, ExtractOptions, Extracted, Format, Model};
-use modelfmt_core::write::MemoryFile;
+use modelfmt_write::MemoryFile;
 
 use super::common::{T, convert, gguf, options, safetensors, tensor};
 use super::quants::{oinf_2, whole};

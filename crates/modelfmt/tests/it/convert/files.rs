@@ -7,7 +7,7 @@ use modelfmt::convert::TypeRule;
 use modelfmt::convert::{Compression, MagChecksum};
 use modelfmt::{ConvertOptions, DType, Encoding, Error, Execution, Format, Model, VerifyLevel, convert};
 use modelfmt_core::value::Value;
-use modelfmt_core::write::Overwrite;
+use modelfmt_write::Overwrite;
 
 use super::common::{self, T, apr2, floats, options, safetensors, tensor, tensors};
 
@@ -160,7 +160,7 @@ fn progress_counts_the_bytes_of_the_tensors() {
     let conversion = modelfmt::Conversion::new(&model, Format::Apr2, &options).unwrap();
     let nbytes = conversion.nbytes();
     assert_eq!(nbytes, 4 * 20_000);
-    conversion.write_to_sink(&modelfmt_core::write::MemoryFile::new(), &work).unwrap();
+    conversion.write_to_sink(&modelfmt_write::MemoryFile::new(), &work).unwrap();
     let done = done.into_inner();
     assert!((nbytes..nbytes + 1024).contains(&done), "{done}");
 }
@@ -168,9 +168,9 @@ fn progress_counts_the_bytes_of_the_tensors() {
 #[test]
 fn a_file_of_apr2_that_promises_to_stream_still_does() {
     let metadata = apr2::Metadata::from(common::object(r#"{"model_type": "t", "architecture": {}}"#));
-    let specs = [modelfmt_core::write::TensorSpec::new("w", DType::F32, vec![2])];
+    let specs = [modelfmt_write::TensorSpec::new("w", DType::F32, vec![2])];
     let plan = apr2::Plan::new(specs, &metadata, &apr2::WriteOptions::new().streaming(true)).unwrap();
-    let file = modelfmt_core::write::MemoryFile::new();
+    let file = modelfmt_write::MemoryFile::new();
     plan.write(&[[0u8; 8]], &file, &Execution::default()).unwrap();
     let streaming = common::open("s.apr", file.into_bytes());
     let flags = |model: &Model| {

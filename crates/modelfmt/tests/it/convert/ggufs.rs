@@ -6,8 +6,8 @@ use modelfmt::convert::ConvertOptions;
 use modelfmt::convert::TypeRule;
 use modelfmt::{DType, Execution, Format, Model, VerifyLevel};
 use modelfmt_core::value::{Object, Value, json};
-use modelfmt_core::write::{MemoryFile, TensorSpec};
 use modelfmt_gguf::{ArrayBuf, MetaValue, Metadata, Plan, ValueType, WriteOptions};
+use modelfmt_write::{MemoryFile, TensorSpec};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use modelfmt::{ConvertOptions, DType, Error, Execution, Format, Model, VerifyLevel, convert};
-use modelfmt_core::write::Overwrite;
+use modelfmt_write::Overwrite;
 
 use super::common::{T, notes, options, safetensors, tensor, tensors};
 

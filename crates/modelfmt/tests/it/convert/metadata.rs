@@ -3,7 +3,7 @@
 use modelfmt::{DType, Format};
 use modelfmt_core::source::shared_files;
 use modelfmt_core::value::{Object, Value, json};
-use modelfmt_core::write::{MemoryFolder, TensorSpec};
+use modelfmt_write::{MemoryFolder, TensorSpec};
 
 use super::common::{
     all, apr2, convert, gguf, json_of, mag, notes, object, oinf, options, safetensors, tensor, try_convert,
@@ -67,7 +67,7 @@ fn the_architecture_of_apr2_is_an_object_and_that_of_aero_a_name() {
     let manifest = aero.metadata().unwrap().path(["manifest", "model"]).unwrap().as_object().unwrap().clone();
     assert_eq!(text(&manifest), r#"{"architecture":"whisper","name":"m"}"#);
     assert_eq!(notes(&done), [r#"model_name is "m", taken from the file name"#]);
-    let bytes = modelfmt_core::write::MemoryFile::new();
+    let bytes = modelfmt_write::MemoryFile::new();
     modelfmt::convert_to_sink(
         &source,
         Format::Apr2,
@@ -450,7 +450,7 @@ fn the_architecture_of_apr2_stays_what_it_is() {
             r#"{{"apr_version": "2.0.0", "model_type": "t", "architecture": {architecture}}}"#
         ));
         let plan = apr2::Plan::new([], &apr2::Metadata::from(metadata), &apr2::WriteOptions::new())?;
-        let file = modelfmt_core::write::MemoryFile::new();
+        let file = modelfmt_write::MemoryFile::new();
         let none: [&[u8]; 0] = [];
         plan.write(&none, &file, &modelfmt::Execution::sequential())?;
         Ok::<_, apr2::WriteError>(file.into_bytes())

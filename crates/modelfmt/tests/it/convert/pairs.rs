@@ -4,8 +4,8 @@ use std::path::Path;
 
 use modelfmt::{ConvertOptions, DType, Error, Execution, Format, Model};
 use modelfmt_core::value::{Object, Value, json};
-use modelfmt_core::write::MemoryFile;
 use modelfmt_core::{Kind, SmallType};
+use modelfmt_write::MemoryFile;
 
 use super::common::{
     T, all, apr, apr2, assert_same, convert, gguf, mag, metadata, object, oinf, open, options, safetensors,

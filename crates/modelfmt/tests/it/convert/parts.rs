@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use modelfmt::convert::{PartPlan, Receipt};
-use modelfmt::modelfmt_core::write::MemoryFolder;
+use modelfmt::modelfmt_write::MemoryFolder;
 use modelfmt::{
     Conversion, ConvertOptions, Error, Execution, Format, Model, Object, Overwrite, Value, VerifyLevel,
 };

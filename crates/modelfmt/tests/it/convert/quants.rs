@@ -2,8 +2,8 @@
 
 use modelfmt::convert::TypeRule;
 use modelfmt::{ConvertOptions, DType, Execution, Format, Model, Quant, Value};
-use modelfmt_core::write::{MemoryFile, TensorSpec};
 use modelfmt_core::{bf16, f16};
+use modelfmt_write::{MemoryFile, TensorSpec};
 use proptest::prelude::*;
 
 use super::common::{T, all, convert, json_of, metadata, notes, open, options, tensor, tensors, try_convert};

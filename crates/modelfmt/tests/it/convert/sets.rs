@@ -5,7 +5,7 @@ use std::path::Path;
 
 use modelfmt::{DType, Execution, Format, Model};
 use modelfmt_core::value::{Object, Value, json};
-use modelfmt_core::write::{MemoryFile, Overwrite};
+use modelfmt_write::{MemoryFile, Overwrite};
 
 use super::common::{T, all, apr2, convert, object, options, safetensors, tensor, try_convert};
 

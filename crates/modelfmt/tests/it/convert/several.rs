@@ -116,13 +116,13 @@ fn tensors_without_values_and_scalars_keep_their_places() {
 /// The bytes of an AERO file of one tensor, with a chunk of another kind and unknown keys.
 fn aero(name: &str, chunk: &str, top: &str) -> Vec<u8> {
     let values = vec![7u8; 32];
-    let spec = modelfmt_core::write::TensorSpec::new(name, DType::F32, vec![8u64]);
+    let spec = modelfmt_write::TensorSpec::new(name, DType::F32, vec![8u64]);
     let new = aero::NewChunk::new(aero::FourCC(*b"XTRA"), chunk);
     let options = aero::WriteOptions::new().tensor_hashes(true).chunk(new, chunk.as_bytes().to_vec());
     let options = options.own_keys(&object(top), object(r#"{"mine": 1}"#)).unwrap();
     let plan =
         aero::Plan::new([spec], &object(r#"{"model_name": "m", "architecture": "x"}"#), &options).unwrap();
-    let file = modelfmt_core::write::MemoryFile::new();
+    let file = modelfmt_write::MemoryFile::new();
     plan.write(&vec![values.as_slice()], &file, &Execution::sequential()).unwrap();
     file.into_bytes()
 }
@@ -180,7 +180,7 @@ fn tied_tensors_of_one_are_not_those_of_another() {
 /// What the header of one of them says of all its bytes holds for the whole.
 #[test]
 fn flags_of_apr_and_apr2_are_kept() {
-    use modelfmt_core::write::{MemoryFile, TensorSpec};
+    use modelfmt_write::{MemoryFile, TensorSpec};
     let metadata = object(r#"{"model_type":"t","architecture":"a","apr_version":"2.0.0"}"#);
     let one = |name: &'static str, streaming| {
         let file = MemoryFile::new();

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use modelfmt::{DType, Execution, Format, Model, VerifyLevel};
-use modelfmt_core::write::MemoryFile;
+use modelfmt_write::MemoryFile;
 
 use super::common::{notes, options, safetensors, tensor};
 

@@ -9,10 +9,7 @@ use std::path::{Path, PathBuf};
 
 use modelfmt::convert::RenameRule;
 use modelfmt::edit::{EditMethod, EditOptions, NewValue};
-use modelfmt::modelfmt_core::{
-    self,
-    value::{Object, Value, json},
-};
+use modelfmt::modelfmt_core::value::{Object, Value, json};
 use modelfmt::{Edit, Edited, Error, Execution, Format, Model, Overwrite, VerifyLevel, View, edit};
 use proptest::prelude::*;
 
@@ -376,14 +373,14 @@ fn metadata_that_place_values_stay() {
 fn interrupt(path: &Path) {
     let bytes = fs::read(path).unwrap();
     let journal = testkit::journal::of_one(bytes.len() as u64, 0, &bytes[..1], &[!bytes[0]]);
-    fs::write(modelfmt_core::edit::journal_path(path), journal).unwrap();
+    fs::write(modelfmt_write::edit::journal_path(path), journal).unwrap();
 }
 
 #[test]
 fn a_file_whose_edit_was_interrupted_is_not_read_before_it_is_put_back() {
     let folder = tempfile::tempdir().unwrap();
     let path = one(Format::Safetensors, folder.path());
-    let journal = modelfmt_core::edit::journal_path(&path);
+    let journal = modelfmt_write::edit::journal_path(&path);
     interrupt(&path);
     let error = Model::open(&path).unwrap_err();
     assert!(matches!(error, Error::Interrupted { .. }) && error.code() == "interrupted");

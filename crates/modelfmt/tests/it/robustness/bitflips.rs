@@ -195,7 +195,7 @@ fn what_verify_finds_in_values_conversion_finds_too() {
                 let is_found = !model.container().verify(VerifyLevel::Full, &Execution::sequential()).is_ok();
                 let mut options = modelfmt::ConvertOptions::default();
                 options.lossy = true;
-                let sink = modelfmt_core::write::MemoryFile::new();
+                let sink = modelfmt_write::MemoryFile::new();
                 let target = modelfmt::Format::Safetensors;
                 let converted =
                     modelfmt::convert_to_sink(&model, target, &sink, &options, &Execution::sequential());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use modelfmt::{DType, Execution, Model, Source, VerifyLevel};
-use modelfmt_core::write::{BoxError, MemoryFile, Overwrite, Sink, TensorData, TensorSpec};
+use modelfmt_write::{BoxError, MemoryFile, Overwrite, Sink, TensorData, TensorSpec};
 
 use testkit::error_text;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use modelfmt::{DType, Execution, Model, VerifyLevel};
 use modelfmt_core::value::Object;
-use modelfmt_core::write::{Overwrite, TensorSpec};
+use modelfmt_write::{Overwrite, TensorSpec};
 
 /// The file that the child writes again and again.
 const VARIABLE: &str = "MODELFMT_TEST_INTERRUPTED";

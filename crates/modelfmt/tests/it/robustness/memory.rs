@@ -282,7 +282,7 @@ fn inspecting_many_keys_takes_a_bounded_multiple_of_the_file() {
         let converted = |to: Format, version: Option<&str>| {
             let mut options = modelfmt::ConvertOptions::default();
             options.version = version.map(str::to_owned);
-            let file = modelfmt_core::write::MemoryFile::new();
+            let file = modelfmt_write::MemoryFile::new();
             modelfmt::convert_to_sink(&model, to, &file, &options, &Execution::sequential()).unwrap();
             file.into_bytes()
         };
@@ -374,7 +374,7 @@ fn gguf_array(kind: u32, count: u64, members: &[u8]) -> Vec<u8> {
 
 /// An AERO file with this manifest, or this metadata, uncompressed.
 fn aero_chunk(fourcc: &[u8; 4], content: Vec<u8>) -> Vec<u8> {
-    let file = modelfmt_core::write::MemoryFile::new();
+    let file = modelfmt_write::MemoryFile::new();
     let chunks = vec![aero::NewChunk::new(aero::FourCC(*fourcc), "chunk")];
     let mut writer = aero::ChunkWriter::new(&file, [7; 16], chunks).unwrap();
     writer.put(0, content).unwrap();
@@ -538,7 +538,7 @@ fn page_hashes_are_checked_within_the_bound() {
         options.lossy = true;
         options.include = include.iter().map(|&glob| glob.to_owned()).collect();
         options.page_hashes = page;
-        let sink = modelfmt_core::write::MemoryFile::new();
+        let sink = modelfmt_write::MemoryFile::new();
         modelfmt::convert_to_sink(model, target, &sink, &options, &Execution::sequential()).unwrap();
         sink.into_bytes()
     };
@@ -601,7 +601,7 @@ fn a_conversion_to_gguf_holds_little_whatever_the_size() {
             modelfmt::convert_to_sink(
                 &model,
                 Format::Gguf,
-                &modelfmt_core::write::Discard::default(),
+                &modelfmt_write::Discard::default(),
                 &options,
                 &work,
             )

@@ -8,7 +8,7 @@ use modelfmt::{ConvertOptions, DType, Execution, Format, InspectOptions, Model, 
 use modelfmt_core::Source;
 use modelfmt_core::source::{FileId, Files, MemoryFiles, shared_files};
 use modelfmt_core::value::{Object, Value, json};
-use modelfmt_core::write::{MemoryFolder, TensorSpec};
+use modelfmt_write::{MemoryFolder, TensorSpec};
 use testkit::{CountingSource, peak};
 
 /// The index of a set of each format, by which [`set`] knows the format.
@@ -122,7 +122,7 @@ fn cost_of_damage(index: &str, n: usize) -> Vec<[u64; 2]> {
         assert!(model.tensors().count() < n || index == INDEXES[0]);
     };
     let convert = |model: &Model| {
-        let out = modelfmt_core::write::MemoryFile::new();
+        let out = modelfmt_write::MemoryFile::new();
         let options = ConvertOptions::default();
         assert!(modelfmt::convert_to_sink(model, Format::Aero, &out, &options, &work).is_err());
     };
@@ -178,7 +178,7 @@ fn links(manifest: &str, tensors: usize) -> ObservedSource {
     let specs = (0..tensors).map(|n| TensorSpec::new(format!("tensor.{n}"), DType::U8, vec![64]));
     let metadata = apr2::Metadata::new("demo", Object::new());
     let plan = apr2::Plan::new(specs, &metadata, &apr2::WriteOptions::new()).unwrap();
-    let file = modelfmt_core::write::MemoryFile::new();
+    let file = modelfmt_write::MemoryFile::new();
     plan.write(&vec![[7u8; 64]; tensors], &file, &Execution::sequential()).unwrap();
     let file: Arc<[u8]> = file.into_bytes().into();
     let (size, crc) = (file.len(), crc32fast::hash(&file));
@@ -239,7 +239,7 @@ fn a_file_with_many_names_is_checked_once() {
             let files = set(index, n);
             let model = files.model(index);
             files.counted();
-            let out = modelfmt_core::write::MemoryFile::new();
+            let out = modelfmt_write::MemoryFile::new();
             modelfmt::convert_to_sink(&model, Format::Safetensors, &out, &lossy(), &Execution::sequential())
                 .unwrap();
             files.counted()[1]
@@ -276,7 +276,7 @@ fn over_each_other(tensors: usize, step: u64) -> Vec<u8> {
         }
     }
     let values: Vec<u8> = (0..SHARED).map(|n| (n * n % 251) as u8).collect();
-    let file = modelfmt_core::write::MemoryFile::new();
+    let file = modelfmt_write::MemoryFile::new();
     let chunks = vec![NewChunk::new(FourCC::TIDX, "tensors"), NewChunk::new(FourCC::WTSH, "weights.shard0")];
     let mut writer = ChunkWriter::new(&file, [7; 16], chunks).unwrap();
     writer.put(0, tidx).unwrap();
@@ -394,7 +394,7 @@ fn a_set_that_says_it_is_large_may_ask_for_no_more() {
     }
     let mut options = ConvertOptions::default();
     (options.lossy, options.no_verify) = (true, true);
-    let out = modelfmt_core::write::MemoryFile::new();
+    let out = modelfmt_write::MemoryFile::new();
     let refused = modelfmt::convert_to_sink(&model, Format::Safetensors, &out, &options, &work).unwrap_err();
     assert!(refused.to_string().contains("allow_ties"), "{refused}");
 }
@@ -406,7 +406,7 @@ fn a_conversion_that_ties_would_multiply_is_refused_unless_asked_for() {
         let model = Model::from_source("tied.aero", over_each_other(tensors, step)).unwrap();
         let mut options = ConvertOptions::default();
         options.allow_ties = allow_ties;
-        let out = modelfmt_core::write::MemoryFile::new();
+        let out = modelfmt_write::MemoryFile::new();
         let done = modelfmt::convert_to_sink(&model, Format::Safetensors, &out, &options, &work);
         done.map(|done| (notes(&done), out.into_bytes().len() as u64))
     };
@@ -428,7 +428,7 @@ fn a_conversion_that_ties_would_multiply_is_refused_unless_asked_for() {
 fn ties_are_kept_in_aero() {
     let (tensors, work) = (40, Execution::sequential());
     let convert = |model: &Model, options: &ConvertOptions| {
-        let out = modelfmt_core::write::MemoryFile::new();
+        let out = modelfmt_write::MemoryFile::new();
         let done = modelfmt::convert_to_sink(model, Format::Aero, &out, options, &work).unwrap();
         let bytes = out.into_bytes();
         (Model::from_source("out.aero", bytes.clone()).unwrap(), bytes.len() as u64, notes(&done))

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use modelfmt::{DType, Execution, Model, VerifyLevel};
 use modelfmt_core::value::Object;
-use modelfmt_core::write::{
+use modelfmt_write::{
     AtomicFile, BoxError, NewFiles, NewFolder, Output, Overwrite, Sink, TensorData, TensorSpec,
 };
 

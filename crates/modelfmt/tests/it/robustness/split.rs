@@ -6,8 +6,8 @@ use std::sync::Arc;
 use modelfmt::{Execution, Model, VerifyLevel};
 use modelfmt_core::DType;
 use modelfmt_core::source::{Files, MemoryFiles, shared_files};
-use modelfmt_core::write::{MemoryFolder, TensorSpec};
 use modelfmt_gguf::{MetaValue, Metadata, SetPlan, WriteOptions};
+use modelfmt_write::{MemoryFolder, TensorSpec};
 use testkit::{CountingSource, patched, peak};
 
 use super::bitflips::{Uncovered, ranges};

@@ -8,7 +8,7 @@
 
 use modelfmt_core::{SmallType, bf16, f16};
 use oinf::ReaderExt as _;
-use oinf::modelfmt_core::write::MemoryFile;
+use oinf::write::MemoryFile;
 use oinf::{
     Bitset, DType, Execution, MetaValue, Metadata, NdArray, Plan, Quant, Reader, Scheme, SmallNumber, Source,
     TensorSpec, WriteOptions,

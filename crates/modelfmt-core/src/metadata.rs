@@ -1,0 +1,16 @@
+//! Metadata that is a JSON object.
+
+use crate::error::{CommonError, CommonFault, Part};
+use crate::value::{JsonObject, ParseOptions};
+
+/// Checks the text of the part `metadata`, a JSON object, which is at byte `at` of the file.
+///
+/// # Errors
+/// [`CommonFault::Metadata`] if it is not JSON, not an object, or beyond the options.
+pub fn parse_object(text: &[u8], at: u64, options: ParseOptions) -> Result<JsonObject, CommonError> {
+    JsonObject::parse(text, options).map_err(|(offset, why)| CommonError::Malformed {
+        part: Part::new("metadata"),
+        at: at.saturating_add(offset as u64),
+        fault: CommonFault::Metadata(why),
+    })
+}

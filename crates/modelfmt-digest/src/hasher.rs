@@ -1,0 +1,102 @@
+//! Hashes bytes that follow each other, for all lanes of a ledger at once.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
+use std::fmt;
+
+use super::cuts::{Cut, Cuts};
+use super::lane::slice;
+use super::{DigestKind, Ledger, Part, Seen};
+
+/// Hashes pieces of a [`Ledger`] that follow each other. What is known of them takes no more memory than what is known of one piece, but for the
+/// digests of the ranges that they hold whole.
+///
+/// ```
+/// use modelfmt_digest::{Blake3, Ledger, Spans};
+///
+/// let bytes = [7; 1000];
+/// let ledger = Ledger::<Blake3, 1>::new([Spans::Listed(vec![100..900])]);
+/// let mut hasher = ledger.hasher(0);
+/// bytes.chunks(300).for_each(|piece| hasher.update(piece));
+/// ledger.take(hasher.finish());
+/// assert_eq!(ledger.digest(0, &(100..900)), Some(blake3_tree::hash(&bytes[100..900])));
+/// ```
+pub struct Hasher<'a, K: DigestKind, const N: usize> {
+    ledger: &'a Ledger<K, N>,
+    /// Where the next bytes begin.
+    at: u64,
+    seen: Seen<K>,
+    /// The part of each lane that goes on, and the length of its range.
+    open: [Option<(u64, Part<K::Run>)>; N],
+}
+
+impl<K: DigestKind, const N: usize> fmt::Debug for Hasher<'_, K, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Hasher({}, at {})", K::NAME, self.at)
+    }
+}
+
+impl<'a, K: DigestKind, const N: usize> Hasher<'a, K, N> {
+    pub(super) fn new(ledger: &'a Ledger<K, N>, at: u64) -> Self {
+        Self { ledger, at, seen: Seen::default(), open: std::array::from_fn(|_| None) }
+    }
+
+    /// Hashes the bytes that follow.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.update_after(bytes, |_| ());
+    }
+
+    /// Hashes the bytes that follow, in small steps. Before each step, `before` is called with the place up to which bytes are hashed next: another
+    /// checksum over the same bytes can catch up then, and has them in a near cache.
+    pub fn update_after(&mut self, bytes: &[u8], mut before: impl FnMut(u64)) {
+        let start = self.at;
+        self.at = start.saturating_add(bytes.len() as u64);
+        let (ledger, end) = (self.ledger, self.at);
+        let mut cuts =
+            ledger.lanes.each_ref().map(|lane| Cuts::<K, _>::new(lane.list(), start, end).peekable());
+        // Every digest goes over the same bytes while they are near.
+        while let Some((lane, cuts)) = cuts
+            .iter_mut()
+            .enumerate()
+            .filter_map(|(lane, cuts)| Some((cuts.peek()?.at, lane, cuts)))
+            .min_by_key(|&(at, lane, _)| (at, lane))
+            .map(|(_, lane, cuts)| (lane, cuts))
+        {
+            let Some(cut) = cuts.next() else { break };
+            before(cut.at.saturating_add(cut.len));
+            let here = cut.at.saturating_sub(start);
+            self.add(lane, &cut, slice(bytes, here, here.saturating_add(cut.len)));
+        }
+    }
+
+    fn add(&mut self, lane: usize, cut: &Cut, bytes: &[u8]) {
+        let &Cut { number, total, offset: start, len, .. } = cut;
+        if len == total {
+            return self.seen.done.push((lane, number, K::whole(bytes)));
+        }
+        let Some(open) = self.open.get_mut(lane) else { return };
+        if let Some(before) = open.take_if(|(_, part)| part.number != number) {
+            close(&mut self.seen, before);
+        }
+        let begin = || (total, Part { lane, number, start, end: start, run: K::begin(start) });
+        let (_, part) = open.get_or_insert_with(begin);
+        part.end = part.end.saturating_add(len);
+        K::extend(total, &mut part.run, bytes);
+    }
+
+    /// What is known of all of them.
+    #[must_use]
+    pub fn finish(self) -> Seen<K> {
+        let Self { mut seen, open, .. } = self;
+        open.into_iter().flatten().for_each(|part| close(&mut seen, part));
+        seen
+    }
+}
+
+/// A range that the pieces hold whole is complete here; the others wait for their neighbours.
+fn close<K: DigestKind>(seen: &mut Seen<K>, (total, part): (u64, Part<K::Run>)) {
+    if (part.start, part.end) == (0, total) {
+        seen.done.push((part.lane, part.number, K::finish(total, part.run)));
+    } else {
+        seen.parts.push(part);
+    }
+}

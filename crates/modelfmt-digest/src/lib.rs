@@ -1,0 +1,250 @@
+//! Digests of ranges of bytes whose pieces come in any order, from any thread or process.
+//!
+//! A [`DigestKind`] says what can be known of a piece without the rest of its range, and how neighbours are joined. A lane is a list of
+//! ranges that share no bytes, and how far each has got. Two things are made of lanes:
+//!
+//! - `modelfmt_core::claims::Claims` are what a file says about its bytes. They watch reads that are made for another purpose, look at no
+//!   byte twice, and know what is missing;
+//! - a [`Ledger`] is for a pass over all bytes, in pieces. It makes the digests of several lists of ranges at once, such as those
+//!   of tensors and of pages, and what it knows of a piece can be sent to another process.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[cfg(feature = "blake3")]
+mod blake3;
+#[cfg(feature = "crc32")]
+mod crc32;
+mod cuts;
+mod hasher;
+mod lane;
+mod parcel;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+#[cfg(feature = "blake3")]
+pub use self::blake3::Blake3;
+#[cfg(feature = "crc32")]
+pub use self::crc32::{Crc, Crc32};
+pub use self::hasher::Hasher;
+pub use self::lane::{Lane, MAX_RUNS, Ranges};
+pub use self::parcel::Parcel;
+
+/// Bytes that are hashed together before the next digest goes over them: few enough to be in a near cache still, enough for every
+/// digest to run at full speed.
+pub const BLOCK: u64 = 256 << 10;
+
+/// A way to make a digest of bytes whose pieces come in any order.
+pub trait DigestKind: 'static {
+    /// What it is called: `blake3`, `crc32`.
+    const NAME: &'static str;
+    /// Whether nothing is known of bytes before all bytes in front of them have come, as of a SHA-256. Bytes that come too early are passed over.
+    const IN_ORDER: bool = false;
+    /// The digest of a whole range.
+    type Digest: Copy + PartialEq + Send + Sync + 'static;
+    /// What is known of neighbouring bytes of a range.
+    type Run: Send + 'static;
+
+    /// No bytes, before byte `at` of a range: before the first, where bytes are taken in order.
+    fn begin(at: u64) -> Self::Run;
+
+    /// Adds bytes that follow, of a range of `total` bytes.
+    fn extend(total: u64, run: &mut Self::Run, bytes: &[u8]);
+
+    /// Joins two runs; the second begins where the first one ends. Nobody calls this where bytes are taken in order.
+    fn join(total: u64, first: Self::Run, second: Self::Run) -> Self::Run;
+
+    /// The digest, once a run has all bytes of the range.
+    fn finish(total: u64, run: Self::Run) -> Self::Digest;
+
+    /// The digest of a range whose bytes are all here.
+    fn whole(bytes: &[u8]) -> Self::Digest {
+        let (total, mut run) = (bytes.len() as u64, Self::begin(0));
+        Self::extend(total, &mut run, bytes);
+        Self::finish(total, run)
+    }
+
+    /// How many bytes are best added at once, of `most` (one at least) that begin `at` bytes into a range.
+    fn step(at: u64, most: u64) -> u64 {
+        let _ = at;
+        most.min(BLOCK)
+    }
+}
+
+/// Ranges that share no bytes, in ascending order.
+#[derive(Clone, Debug)]
+pub enum Spans {
+    /// One, from byte 0 on, of that length.
+    Whole(u64),
+    /// Ranges of `size` bytes that follow each other from byte 0 to byte `len`; the last one is what is left. None, if they had no bytes.
+    Even {
+        /// Where the last one ends.
+        len: u64,
+        /// The bytes of each.
+        size: u64,
+    },
+    /// These.
+    Listed(Vec<Range<u64>>),
+}
+
+impl Ranges for Spans {
+    fn count(&self) -> usize {
+        match self {
+            Self::Whole(_) => 1,
+            Self::Even { size: 0, .. } => 0,
+            Self::Even { len, size } => usize::try_from(len.div_ceil(*size)).unwrap_or(0),
+            Self::Listed(spans) => spans.len(),
+        }
+    }
+
+    fn range(&self, number: usize) -> Option<Range<u64>> {
+        match self {
+            Self::Whole(len) => (number == 0).then_some(0..*len),
+            Self::Even { len, size } => {
+                let start = (number as u64).checked_mul(*size).filter(|start| start < len && *size > 0)?;
+                Some(start..start.saturating_add(*size).min(*len))
+            }
+            Self::Listed(spans) => spans.get(number).cloned(),
+        }
+    }
+
+    fn first_behind(&self, at: u64) -> usize {
+        match self {
+            Self::Whole(_) => 0,
+            Self::Even { size, .. } => {
+                usize::try_from(at.checked_div(*size).unwrap_or_default()).unwrap_or(usize::MAX)
+            }
+            Self::Listed(spans) => spans.partition_point(|span| span.end <= at),
+        }
+    }
+}
+
+/// The digests of all ranges of several lists, from one pass over the bytes.
+#[derive(Debug)]
+pub struct Ledger<K: DigestKind, const N: usize> {
+    lanes: [Lane<K, Spans>; N],
+    /// The digests of each lane.
+    found: Mutex<[Vec<K::Digest>; N]>,
+}
+
+impl<K: DigestKind, const N: usize> Ledger<K, N> {
+    /// No byte has come yet.
+    #[must_use]
+    pub fn new(lists: [Spans; N]) -> Self {
+        const { assert!(!K::IN_ORDER, "pieces come in any order") };
+        // What no piece ever touches is empty.
+        let empty = K::whole(&[]);
+        let found = std::array::from_fn(|n| vec![empty; lists.get(n).map_or(0, Ranges::count)]);
+        Self { lanes: lists.map(Lane::new), found: Mutex::new(found) }
+    }
+
+    /// Hashes a piece, the bytes from `at` on, and keeps what that shows. Each byte comes once.
+    pub fn look(&self, at: u64, bytes: &[u8]) {
+        self.take(self.hash(at, bytes));
+    }
+
+    /// Hashes a piece, the bytes from `at` on.
+    pub fn hash(&self, at: u64, bytes: &[u8]) -> Seen<K> {
+        let mut hasher = self.hasher(at);
+        hasher.update(bytes);
+        hasher.finish()
+    }
+
+    /// Hashes pieces that follow each other, from byte `at` on.
+    pub fn hasher(&self, at: u64) -> Hasher<'_, K, N> {
+        Hasher::new(self, at)
+    }
+
+    /// Keeps what was seen of a piece.
+    pub fn take(&self, Seen { done, parts }: Seen<K>) {
+        let joined = parts.into_iter().filter_map(|Part { lane, number, start, end, run }| {
+            let digest = self.lanes.get(lane)?.put(number, start..end, run)?;
+            Some((lane, number, digest))
+        });
+        let joined: Vec<_> = joined.collect();
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        for (lane, number, digest) in joined.into_iter().chain(done) {
+            if let Some(place) = found.get_mut(lane).and_then(|found| found.get_mut(number)) {
+                *place = digest;
+            }
+        }
+    }
+
+    /// The ranges of a list, in ascending order.
+    pub fn ranges(&self, lane: usize) -> impl Iterator<Item = Range<u64>> {
+        let list = self.lanes.get(lane).map(Lane::list);
+        list.into_iter().flat_map(|list| (0..list.count()).filter_map(|number| list.range(number)))
+    }
+
+    /// The digest of a range of a list, once all bytes have come; `None` if the list does not have that range, or if it has no bytes.
+    pub fn digest(&self, lane: usize, range: &Range<u64>) -> Option<K::Digest> {
+        let list = self.lanes.get(lane)?.list();
+        let number = list.first_behind(range.start);
+        list.range(number).filter(|found| found == range && !range.is_empty())?;
+        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        found.get(lane)?.get(number).copied()
+    }
+
+    /// The digests of each list, once all bytes have come.
+    pub fn finish(self) -> [Vec<K::Digest>; N] {
+        self.found.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a [`Ledger`] knows of a piece, or of pieces that follow each other. The default is what it knows of no bytes.
+#[derive(Debug)]
+pub struct Seen<K: DigestKind> {
+    /// The digests of ranges that the piece has whole: which lane, which range.
+    done: Vec<(usize, usize, K::Digest)>,
+    parts: Vec<Part<K::Run>>,
+}
+
+impl<K: DigestKind> Default for Seen<K> {
+    fn default() -> Self {
+        Self { done: Vec::new(), parts: Vec::new() }
+    }
+}
+
+/// What is known of a range that a piece does not have whole.
+#[derive(Debug)]
+struct Part<R> {
+    lane: usize,
+    /// The number of the range.
+    number: usize,
+    /// Where in the range it begins.
+    start: u64,
+    end: u64,
+    run: R,
+}
+
+impl<K: DigestKind<Digest: Parcel, Run: Parcel>> Parcel for Seen<K> {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.done.put(out);
+        self.parts.put(out);
+    }
+
+    fn take(from: &mut &[u8]) -> Option<Self> {
+        Some(Self { done: Parcel::take(from)?, parts: Parcel::take(from)? })
+    }
+}
+
+impl<R: Parcel> Parcel for Part<R> {
+    fn put(&self, out: &mut Vec<u8>) {
+        (self.lane, self.number).put(out);
+        (self.start, self.end).put(out);
+        self.run.put(out);
+    }
+
+    fn take(from: &mut &[u8]) -> Option<Self> {
+        let (lane, number) = Parcel::take(from)?;
+        let (start, end) = Parcel::take(from)?;
+        Some(Self { lane, number, start, end, run: Parcel::take(from)? })
+    }
+}
+
+/// The README's example, compiled as a test.
+#[cfg(all(doctest, feature = "crc32"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

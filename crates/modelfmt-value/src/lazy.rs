@@ -1,0 +1,80 @@
+//! An object of JSON text that becomes a tree when it is asked for.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
+use std::fmt;
+use std::sync::OnceLock;
+
+use super::{CheckSeed, Object, ParseOptions, Value, json};
+
+/// A JSON object of a file: checked when the file is opened, and a tree from when it is first asked for, because a tree
+/// takes up to ten times the memory of its text.
+#[derive(Clone, Default)]
+pub struct JsonObject {
+    /// An object that has been checked; empty if there was no text.
+    text: Box<str>,
+    options: ParseOptions,
+    tree: OnceLock<Object>,
+}
+
+impl JsonObject {
+    /// Checks the text.
+    ///
+    /// # Errors
+    /// If it is not JSON, not an object, or beyond the options: at which of its bytes, and why.
+    pub fn parse(text: &[u8], options: ParseOptions) -> Result<Self, (usize, String)> {
+        let kind = json::parse_seed(text, CheckSeed::new(options))
+            .map_err(|error| (error.offset().unwrap_or(0), format!("is not good JSON: {error}")))?;
+        if kind != "an object" {
+            return Err((0, format!("expected a JSON object, found {kind}")));
+        }
+        let text = String::from_utf8_lossy(text).into_owned(); // it has been checked
+        Ok(Self { text: text.into_boxed_str(), options, tree: OnceLock::new() })
+    }
+
+    /// All keys, in the order of the file.
+    #[must_use]
+    pub fn object(&self) -> &Object {
+        self.tree.get_or_init(|| self.parsed())
+    }
+
+    /// A tree for the caller. What it was made of stays text, so that the tree is not there twice.
+    #[must_use]
+    pub fn to_object(&self) -> Object {
+        self.tree.get().cloned().unwrap_or_else(|| self.parsed())
+    }
+
+    /// The object itself.
+    #[must_use]
+    pub fn into_object(self) -> Object {
+        let _ = self.object();
+        self.tree.into_inner().unwrap_or_default()
+    }
+
+    fn parsed(&self) -> Object {
+        // It has been checked: there is no text that does not parse but none at all.
+        match json::parse_with(self.text.as_bytes(), self.options) {
+            Ok(Value::Object(object)) => object,
+            _ => Object::new(),
+        }
+    }
+}
+
+impl From<Object> for JsonObject {
+    fn from(object: Object) -> Self {
+        Self { tree: object.into(), ..Self::default() }
+    }
+}
+
+impl PartialEq for JsonObject {
+    fn eq(&self, other: &Self) -> bool {
+        self.object() == other.object()
+    }
+}
+
+impl Eq for JsonObject {}
+
+impl fmt::Debug for JsonObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.object().fmt(f)
+    }
+}

@@ -1,0 +1,184 @@
+//! The operations of an edit on the disk, one at a time, so that a test can stop between any two.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::overtaken::busy;
+use crate::{copy_range, create_draft, keep_draft, keep_permissions, link_new, write_all_at};
+use modelfmt_core::source::folder_of;
+
+/// A disk. Nothing survives a loss of power unless it was flushed: the bytes and the length of a file by `flush`, names by `flush_folder`.
+pub(super) trait Disk {
+    /// An open file.
+    type File;
+
+    /// Opens a file that is there, to be read and written.
+    fn open(&self, path: &Path) -> io::Result<Self::File>;
+
+    /// The first bytes of a file, at most so many; `None` if there is no regular file of that name.
+    fn look(&self, path: &Path, len: u64) -> io::Result<Option<Vec<u8>>>;
+
+    /// The names in the folder of a path.
+    fn list(&self, path: &Path) -> io::Result<Vec<String>>;
+
+    /// The length of a file.
+    fn len(&self, file: &Self::File) -> io::Result<u64>;
+
+    /// Reads all of these bytes.
+    fn read(&self, file: &Self::File, at: u64, out: &mut [u8]) -> io::Result<()>;
+
+    /// Writes all of these bytes.
+    fn write(&self, file: &Self::File, at: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Sets the length of a file.
+    fn set_len(&self, file: &Self::File, len: u64) -> io::Result<()>;
+
+    /// Flushes the bytes of a file, and its length.
+    fn flush(&self, file: &Self::File) -> io::Result<()>;
+
+    /// Flushes the names in the folder of a path.
+    fn flush_folder(&self, path: &Path) -> io::Result<()>;
+
+    /// Removes a file.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Renames a file, over one that exists.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Gives a file another name, which no file has. It has its old one too afterwards, where the file system has hard links.
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// The file that a link leads to.
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf>;
+
+    /// Creates a file that was not there, for its owner alone, and locks it. It is removed if the program is ended.
+    fn create_draft(&self, path: &Path) -> io::Result<Self::File>;
+
+    /// Lets such a file stay if the program is ended.
+    fn keep_draft(&self, path: &Path);
+
+    /// Locks a file, or says that another process has.
+    fn lock(&self, file: &Self::File) -> io::Result<()>;
+
+    /// Makes the time of its last change one that it never had, so that everybody sees that it has been changed.
+    fn touch(&self, file: &Self::File);
+
+    /// Copies bytes of a file, from an offset on, to an offset of another file.
+    fn copy(&self, from: (&Self::File, u64), to: (&Self::File, u64), len: u64) -> io::Result<()>;
+
+    /// Gives a file the permissions of an old one.
+    fn keep_permissions(&self, old: &Self::File, new: &Self::File);
+}
+
+/// The disk of this machine.
+pub(super) struct RealDisk;
+
+impl Disk for RealDisk {
+    type File = File;
+
+    fn open(&self, path: &Path) -> io::Result<File> {
+        OpenOptions::new().read(true).write(true).open(path)
+    }
+
+    fn look(&self, path: &Path, len: u64) -> io::Result<Option<Vec<u8>>> {
+        if !fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file()) {
+            return Ok(None);
+        }
+        let mut bytes = Vec::new();
+        File::open(path)?.take(len).read_to_end(&mut bytes)?;
+        Ok(Some(bytes))
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<String>> {
+        let entries = fs::read_dir(folder_of(path))?.flatten();
+        Ok(entries.filter_map(|entry| entry.file_name().into_string().ok()).collect())
+    }
+
+    fn len(&self, file: &File) -> io::Result<u64> {
+        Ok(file.metadata()?.len())
+    }
+
+    fn read(&self, file: &File, at: u64, out: &mut [u8]) -> io::Result<()> {
+        modelfmt_core::source::read_exact_at(file, at, out)
+    }
+
+    fn write(&self, file: &File, at: u64, bytes: &[u8]) -> io::Result<()> {
+        write_all_at(file, at, bytes)
+    }
+
+    fn set_len(&self, file: &File, len: u64) -> io::Result<()> {
+        file.set_len(len)
+    }
+
+    fn flush(&self, file: &File) -> io::Result<()> {
+        // Times need not be flushed.
+        file.sync_data()
+    }
+
+    #[cfg(unix)]
+    fn flush_folder(&self, path: &Path) -> io::Result<()> {
+        // File systems that cannot flush a folder say so, and nothing more can be done there.
+        File::open(folder_of(path)).and_then(|folder| folder.sync_all()).or(Ok(()))
+    }
+
+    #[cfg(not(unix))]
+    fn flush_folder(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        link_new(from, to).map(drop)
+    }
+
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        fs::canonicalize(path)
+    }
+
+    fn create_draft(&self, path: &Path) -> io::Result<File> {
+        create_draft(path)
+    }
+
+    fn keep_draft(&self, path: &Path) {
+        keep_draft(path);
+    }
+
+    fn lock(&self, file: &File) -> io::Result<()> {
+        try_lock(file).map(drop)
+    }
+
+    fn touch(&self, file: &File) {
+        // Systems count the times that they set themselves in steps of milliseconds. Who may write a file is not always allowed to do this.
+        let _ = file.set_modified(SystemTime::now());
+    }
+
+    fn copy(&self, (from, at): (&File, u64), (to, place): (&File, u64), len: u64) -> io::Result<()> {
+        copy_range((from, at), (to, place), len)
+    }
+
+    fn keep_permissions(&self, old: &File, new: &File) {
+        if let Ok(old) = old.metadata() {
+            keep_permissions(new, &old);
+            let _ = new.sync_all(); // `flush` need not make them last
+        }
+    }
+}
+
+/// Locks an open file; whether the file system has locks.
+pub(super) fn try_lock(file: &File) -> io::Result<bool> {
+    match file.try_lock() {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Err(busy()),
+        Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(false),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}

@@ -1,0 +1,317 @@
+//! An edit that a journal guards: of one file in place, or of several files that belong together.
+//!
+//! Everything that it makes for itself has its number in the name: the journal, which is written as one that does not count yet and [gets its name](Disk::link) when it is whole,
+//! the new files that will replace others, and in the marks. So it removes only what is its own, and what it leaves when it is killed is found
+//! by the journal, which is there before the rest and is removed after it.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::disk::Disk;
+use super::journal::{self, Content, HEAD_LEN, Head, Journal, Member, Record, State};
+use super::mark::{Mark, unmark};
+use super::names::{Id, Temporary, is_in_linked_folder, journal_path, path_of};
+use super::new_file::{NewFile, Patch, Preview};
+use super::overtaken::or_overtaken;
+use super::remains::make_room;
+use super::replace::write_draft;
+use crate::{CommitGuard, commit_guard};
+use modelfmt_core::Source;
+use modelfmt_core::source::folder_of;
+
+/// This many of the first bytes identify a file that was to replace another.
+const HEAD: u64 = 4096;
+
+/// What becomes of a file.
+pub(super) struct Change<'a> {
+    /// Its path, relative to the folder of the journal; empty for the file beside which the journal stands.
+    pub(super) name: &'a str,
+    pub(super) new: &'a NewFile,
+    /// The patches that are written, if it is changed in place.
+    pub(super) patches: Option<Vec<Patch<'a>>>,
+}
+
+/// A file that is changed, as it is before that. It is opened and asked for its length only once: beside a write of one page and its flush,
+/// every call of the system counts.
+pub(super) struct Old<'a, D: Disk> {
+    pub(super) disk: &'a D,
+    pub(super) file: &'a D::File,
+    pub(super) len: u64,
+}
+
+impl<D: Disk> Source for Old<'_, D> {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.disk.read(self.file, offset, out)
+    }
+}
+
+/// Makes these changes. The file at `home` is locked, and there is no journal beside it. The copies can take long, so `expect_same` asks after them whether
+/// the files are still those that were copied.
+pub(super) fn apply<D: Disk>(
+    disk: &D,
+    home: &Path,
+    changes: &[Change<'_>],
+    go_on: &dyn Fn(u64) -> bool,
+    expect_same: &dyn Fn() -> io::Result<()>,
+) -> io::Result<()> {
+    let edit = Guarded { disk, home, journal: plan(disk, home, changes)? };
+    let prepared = edit.prepare(changes, go_on, expect_same).inspect_err(|_| edit.abandon())?;
+    if let Err(error) = edit.make_in_place(&prepared.journal, State::After) {
+        return Err(edit.give_up(&prepared.journal, error));
+    }
+    let _held = edit.rename_drafts(prepared.held).map_err(|error| edit.is_left(&error))?;
+    edit.finish().map_err(|error| edit.is_left(&error))
+}
+
+/// What the journal will say.
+fn plan<D: Disk>(disk: &D, home: &Path, changes: &[Change<'_>]) -> io::Result<Journal> {
+    let mut members = Vec::with_capacity(changes.len());
+    for Change { name, new, patches } in changes {
+        let file = disk.open(&path_of(home, name))?;
+        let (old_len, new_len) = (disk.len(&file)?, new.len());
+        let record = |at: u64, before: u64, after: u64| Record { at, before, after, place: 0 };
+        let mut records = Vec::new();
+        match patches {
+            Some(patches) => {
+                for (at, bytes) in patches {
+                    let after = bytes.len();
+                    records.push(record(*at, old_len.saturating_sub(*at).min(after), after));
+                }
+                if new_len < old_len {
+                    records.push(record(new_len, old_len - new_len, 0));
+                }
+            }
+            None if new_len == 0 => {}
+            None => records.push(record(0, 0, new_len.min(HEAD))),
+        }
+        let is_replaced = patches.is_none();
+        members.push(Member { name: (*name).to_owned(), is_replaced, old_len, new_len, records });
+    }
+    let too_long = || io::Error::new(io::ErrorKind::FileTooLarge, "the edit is too large for a journal");
+    Journal::new(Id::random(), members).ok_or_else(too_long)
+}
+
+/// An edit, and the file beside which its journal stands.
+pub(super) struct Guarded<'a, D: Disk> {
+    pub(super) disk: &'a D,
+    pub(super) home: &'a Path,
+    pub(super) journal: Journal,
+}
+
+/// What an edit has made before it changes anything.
+struct Prepared<F> {
+    /// The journal.
+    journal: F,
+    /// The file that will be at `home`, if it is another, locked.
+    held: Option<F>,
+    /// A signal has to wait, because it removes files that are not complete.
+    _kept: CommitGuard,
+}
+
+impl<D: Disk> Guarded<'_, D> {
+    fn path(&self, member: &Member) -> PathBuf {
+        path_of(self.home, &member.name)
+    }
+
+    /// The new file that will replace one.
+    pub(super) fn draft(&self, member: &Member) -> PathBuf {
+        self.journal.id.path(&self.path(member), Temporary::Draft)
+    }
+
+    fn begun(&self) -> PathBuf {
+        self.journal.id.path(self.home, Temporary::Begun)
+    }
+
+    fn replaced(&self) -> impl Iterator<Item = &Member> {
+        self.journal.members.iter().filter(|member| member.is_replaced)
+    }
+
+    fn in_place(&self) -> impl Iterator<Item = &Member> {
+        self.journal.members.iter().filter(|member| !member.is_replaced)
+    }
+
+    /// The files that get a mark: beside the one at `home` there is the journal.
+    fn marked(&self) -> impl Iterator<Item = &Member> {
+        self.in_place().filter(|member| !member.name.is_empty())
+    }
+
+    /// Writes the journal, the new files and the marks, and lets the journal appear. Then the edit is as good as done.
+    fn prepare(
+        &self,
+        changes: &[Change<'_>],
+        go_on: &dyn Fn(u64) -> bool,
+        expect_same: &dyn Fn() -> io::Result<()>,
+    ) -> io::Result<Prepared<D::File>> {
+        let Self { disk, home, .. } = *self;
+        let (begun, place) = (self.begun(), journal_path(home));
+        make_room(disk, home, home)?;
+        let journal = disk.create_draft(&begun)?;
+        self.write_journal(&journal, changes)?;
+        disk.flush(&journal)?;
+        if !self.journal.is_undone() {
+            disk.flush_folder(&begun)?; // it leads to all that follows
+        }
+        let mut held = None;
+        let new = self.journal.members.iter().zip(changes).filter(|(member, _)| member.is_replaced);
+        for (member, change) in new {
+            let (_, file) = write_draft(disk, &self.path(member), &self.draft(member), change.new, go_on)?;
+            if member.name.is_empty() {
+                held = Some(file); // whoever opens the path after the rename finds it locked
+            }
+        }
+        expect_same()?;
+        let kept = commit_guard();
+        for member in self.marked() {
+            let path = self.path(member);
+            make_room(disk, &path, home)?;
+            Mark::new(self.journal.id, &member.name, home)?.put(disk, &path)?;
+        }
+        // Everything that the journal refers to has to exist before the journal does.
+        let marked = self.marked().filter(|member| folder_of(&self.path(member)) != folder_of(home));
+        flush_folders(disk, self.replaced().chain(marked).map(|member| self.path(member)))?;
+        self.replaced()
+            .map(|member| self.draft(member))
+            .chain([begun.clone()])
+            .for_each(|path| disk.keep_draft(&path));
+        disk.link(&begun, &place).map_err(|error| or_overtaken(error, home))?;
+        disk.flush_folder(&place)?;
+        let _ = disk.remove(&begun);
+        Ok(Prepared { journal, held, _kept: kept })
+    }
+
+    fn write_journal(&self, out: &D::File, changes: &[Change<'_>]) -> io::Result<()> {
+        let disk = self.disk;
+        // One after another: a set may have more files than a process may have open.
+        let contents = changes.iter().map(|change| {
+            let old = disk.open(&path_of(self.home, change.name))?;
+            let mut after: Vec<Cow<'_, [u8]>> = match &change.patches {
+                Some(patches) => patches.iter().map(|(_, bytes)| Cow::Borrowed(*bytes)).collect(),
+                None => {
+                    let old = Old { disk, len: disk.len(&old)?, file: &old };
+                    let preview = Preview::new(change.new.clone(), old);
+                    vec![Cow::Owned(preview.read(0..change.new.len().min(HEAD))?.to_vec())]
+                }
+            };
+            after.push(Cow::Borrowed(&[])); // what is cut off
+            Ok(Content { old, after })
+        });
+        journal::write(disk, out, &self.journal, contents)
+    }
+
+    /// Makes the files that change in place what they were, or what they are to be.
+    pub(super) fn make_in_place(&self, journal: &D::File, state: State) -> io::Result<()> {
+        self.in_place().try_for_each(|member| {
+            let file = self.disk.open(&self.path(member))?;
+            journal::make(self.disk, journal, (member, &file), state)
+        })
+    }
+
+    /// Puts the new files in their places, those that are not there yet. The result is the file that is at `home` now, if it is another; it is locked.
+    pub(super) fn rename_drafts(&self, held: Option<D::File>) -> io::Result<Option<D::File>> {
+        let (disk, mut held) = (self.disk, held);
+        for member in self.replaced() {
+            let (draft, path) = (self.draft(member), self.path(member));
+            if disk.look(&draft, 0)?.is_none() {
+                continue;
+            }
+            if member.name.is_empty() && held.is_none() {
+                let file = disk.open(&draft)?;
+                disk.lock(&file)?;
+                held = Some(file);
+            }
+            disk.rename(&draft, &path)?;
+        }
+        flush_folders(disk, self.replaced().map(|member| self.path(member)))?;
+        Ok(held)
+    }
+
+    /// Whether the journal at `home` is that of this edit.
+    fn is_own(&self) -> io::Result<bool> {
+        let head = self.disk.look(&journal_path(self.home), HEAD_LEN as u64)?;
+        Ok(head.and_then(|head| Head::decode(&head)).is_some_and(|head| head.id == self.journal.id))
+    }
+
+    /// Removes the journal, and then all else. From the removal of the journal on the edit is done, whatever happens.
+    pub(super) fn finish(&self) -> io::Result<()> {
+        let (disk, place) = (self.disk, journal_path(self.home));
+        if !self.is_own()? {
+            return Ok(());
+        }
+        let mut done = None;
+        if self.marked().next().is_some() {
+            let path = self.journal.id.path(self.home, Temporary::Done);
+            disk.rename(&place, &path)?;
+            done = Some(path);
+        } else {
+            disk.remove(&place)?;
+        }
+        let _ = disk.flush_folder(&place);
+        self.clear();
+        if let Some(done) = done {
+            let _ = disk.remove(&done);
+        }
+        Ok(())
+    }
+
+    /// Undoes an edit that could not be carried out, before any file was replaced; the error of the edit.
+    fn give_up(&self, journal: &D::File, error: io::Error) -> io::Error {
+        match self.make_in_place(journal, State::Before) {
+            Ok(()) => {
+                self.abandon();
+                error
+            }
+            Err(_) => self.is_left(&error),
+        }
+    }
+
+    /// An error of an edit that is half done.
+    fn is_left(&self, error: &io::Error) -> io::Error {
+        let place = journal_path(self.home);
+        let text = format!(
+            "{error}; {} has what undoes or completes the edit, and another edit does that first",
+            place.display()
+        );
+        io::Error::new(error.kind(), text)
+    }
+
+    /// Removes everything of an edit that has changed nothing.
+    fn abandon(&self) {
+        match self.is_own() {
+            Ok(true) if self.disk.remove(&journal_path(self.home)).is_err() => return,
+            Ok(true) => _ = self.disk.flush_folder(self.home),
+            Ok(false) => {}
+            Err(_) => return,
+        }
+        self.clear_last();
+        let _ = self.disk.remove(&self.begun());
+    }
+
+    /// The same as [`clear`](Self::clear), and flushes it: the journal that leads there is removed next.
+    pub(super) fn clear_last(&self) {
+        self.clear();
+        let _ = flush_folders(self.disk, self.journal.members.iter().map(|member| self.path(member)));
+    }
+
+    /// Removes what an edit whose journal does not count has beside the files. What cannot be removed does no harm, or the next edit finds it.
+    fn clear(&self) {
+        let folder = folder_of(self.home);
+        let inside = |member: &&Member| !is_in_linked_folder(folder, &member.name);
+        for member in self.replaced().filter(inside) {
+            let _ = self.disk.remove(&self.draft(member));
+        }
+        for member in self.marked().filter(inside) {
+            unmark(self.disk, &self.path(member), self.journal.id);
+        }
+    }
+}
+
+fn flush_folders<D: Disk>(disk: &D, paths: impl Iterator<Item = PathBuf>) -> io::Result<()> {
+    let folders: BTreeSet<PathBuf> = paths.map(|path| folder_of(&path).to_owned()).collect();
+    folders.iter().try_for_each(|folder| disk.flush_folder(&folder.join("file")))
+}

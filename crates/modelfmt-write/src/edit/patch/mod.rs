@@ -1,0 +1,98 @@
+//! An edit of one file in place.
+
+use std::borrow::Cow;
+use std::io;
+use std::path::Path;
+
+use super::disk::{Disk, RealDisk};
+use super::guarded::{self, Change, Old};
+use super::lock::hold;
+use super::names::target_of;
+use super::new_file::{NewFile, Patch};
+use super::recover::clear_remains;
+use modelfmt_core::source::FileVersion;
+
+/// A write within one block of so many bytes, at a multiple of it, reaches the disk whole or not at all: it is one page of the system
+/// and one sector of today's disks.
+const ATOMIC: u64 = 4096;
+
+/// Changes a file in place into what `new` says, which [keeps every byte at its place](NewFile::is_in_place), and returns how
+/// many bytes were written; a journal beside the file is not counted.
+///
+/// A change that takes more than one write of a page is guarded by a journal beside the file, `NAME.modelfmt-undo`, which undoes it if it is
+/// interrupted.
+///
+/// # Errors
+/// If the file cannot be read or written, or another process is changing it; [`Overtaken`](super::Overtaken) if it is no longer the version `before` that
+/// `new` was made for, or a journal is there: [`recover`](super::recover()) first. The file is then as it was, unless a journal is there.
+pub fn patch(path: &Path, new: &NewFile, before: &FileVersion) -> io::Result<u64> {
+    let lock = hold(path, before)?;
+    let old = Old { disk: &RealDisk, file: &lock.file, len: lock.file.metadata()?.len() };
+    let moves = || io::Error::new(io::ErrorKind::InvalidInput, "bytes that are kept would move");
+    let patches = new.patches(&old)?.ok_or_else(moves)?;
+    let nbytes = patches.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+    apply(&old, &target_of(path), new, patches, lock.is_held)?;
+    Ok(nbytes)
+}
+
+/// Writes the patches, after a journal where that is needed.
+fn apply<D: Disk>(
+    old: &Old<'_, D>,
+    path: &Path,
+    new: &NewFile,
+    patches: Vec<Patch<'_>>,
+    is_held: bool,
+) -> io::Result<()> {
+    if (patches.is_empty() && new.len() == old.len) || write_page(old, &patches, new.len())? {
+        return Ok(());
+    }
+    if is_held {
+        clear_remains(old.disk, path);
+    }
+    let change = Change { name: "", new, patches: Some(patches) };
+    guarded::apply(old.disk, path, &[change], &|_| true, &|| Ok(()))
+}
+
+/// Writes the patches, if they are within one page; whether they are.
+pub(super) fn write_page<D: Disk>(old: &Old<'_, D>, patches: &[Patch<'_>], new_len: u64) -> io::Result<bool> {
+    let Old { disk, file, len } = *old;
+    if new_len != len {
+        return Ok(false);
+    }
+    let Some((at, bytes)) = within_a_page(disk, file, patches)? else { return Ok(false) };
+    disk.write(file, at, &bytes)?;
+    disk.touch(file);
+    disk.flush(file)?;
+    Ok(true)
+}
+
+/// All patches as one write, with what stays between them, if that lies within one page. They ascend.
+fn within_a_page<'a, D: Disk>(
+    disk: &D,
+    file: &D::File,
+    patches: &[Patch<'a>],
+) -> io::Result<Option<(u64, Cow<'a, [u8]>)>> {
+    let (Some(&(at, _)), Some(&(last, bytes))) = (patches.first(), patches.last()) else { return Ok(None) };
+    let end = last.saturating_add(bytes.len() as u64);
+    if !is_atomic(at..end) {
+        return Ok(None);
+    }
+    if patches.len() == 1 {
+        return Ok(Some((last, Cow::Borrowed(bytes)))); // nothing stays between
+    }
+    let within = |place: u64| usize::try_from(place.saturating_sub(at)).unwrap_or(usize::MAX);
+    let mut page = vec![0; within(end)]; // not more than a page
+    disk.read(file, at, &mut page)?;
+    for (place, bytes) in patches {
+        let out = page.get_mut(within(*place)..).and_then(|page| page.get_mut(..bytes.len()));
+        out.ok_or(io::ErrorKind::InvalidInput)?.copy_from_slice(bytes);
+    }
+    Ok(Some((at, Cow::Owned(page))))
+}
+
+const fn is_atomic(range: std::ops::Range<u64>) -> bool {
+    range.start / ATOMIC == range.end.saturating_sub(1) / ATOMIC
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,195 @@
+//! Undoes or completes an edit that was interrupted.
+
+use std::io;
+use std::path::Path;
+
+use super::disk::{Disk, RealDisk};
+use super::guarded::Guarded;
+use super::journal::{self, Journal, Member, Read, State};
+use super::lock::lock;
+use super::names::{
+    Temporary, is_in_linked_folder, is_same_path, is_through_link, journal_path, path_of, target_of,
+};
+use super::remains::{Left, left, left_beside};
+use crate::{commit_guard, replacement_of};
+use modelfmt_core::source::folder_of;
+
+/// What [`recover`] found and did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovered {
+    /// Nothing: no edit was interrupted.
+    Nothing,
+    /// The file is again what it was before the edit.
+    Undone,
+    /// The edit had not changed anything. What it had prepared was removed.
+    NotBegun,
+    /// Several files were being edited as one, and all of them are now what they were to become.
+    Completed,
+}
+
+/// Undoes an interrupted edit of a file, if there was one; an interrupted edit of several files is completed. What an edit has left that changes nothing is
+/// removed. Call this before you open a file to change it.
+///
+/// # Errors
+/// If a file or the journal cannot be read or written, another process is changing it, or the file is not the one that the
+/// journal is about.
+pub fn recover(path: &Path) -> io::Result<Recovered> {
+    let disk = &RealDisk;
+    let (home, found) = left(disk, path);
+    let home = match found {
+        // What an edit of several files has left is beside the link to the index.
+        Left::Nothing => match [home.clone(), target_of(&home).into_owned()]
+            .into_iter()
+            .find(|home| has_remains(disk, home))
+        {
+            Some(home) => home,
+            None => return Ok(Recovered::Nothing),
+        },
+        _ => home,
+    };
+    let lock = match lock(&home) {
+        Ok(lock) => lock,
+        Err(error) if found == Left::Journal => return Err(error),
+        Err(error) if found == Left::Mark && error.kind() == io::ErrorKind::NotFound => {
+            disk.remove(&journal_path(path))?; // its index is gone
+            return Ok(Recovered::Nothing);
+        }
+        // An edit of it is running, and nothing is wrong with the file.
+        Err(_) => return Ok(Recovered::Nothing),
+    };
+    let recovered = settle(disk, &home)?;
+    let cleared = if lock.is_held { clear_remains(disk, &home) } else { Recovered::Nothing };
+    if lock.is_held && found == Left::Mark && left(disk, path).1 == Left::Mark {
+        disk.remove(&journal_path(path))?;
+    }
+    Ok(if recovered == Recovered::Nothing { cleared } else { recovered })
+}
+
+/// Undoes or completes the edit whose journal is beside a file.
+pub(super) fn settle<D: Disk>(disk: &D, home: &Path) -> io::Result<Recovered> {
+    match left_beside(disk, home) {
+        (_, Left::Empty) => {
+            let place = journal_path(home);
+            disk.remove(&place)?;
+            disk.flush_folder(&place)?;
+            Ok(Recovered::NotBegun)
+        }
+        (index, Left::Journal) if index == home => set_right(disk, home),
+        _ => Ok(Recovered::Nothing),
+    }
+}
+
+fn set_right<D: Disk>(disk: &D, home: &Path) -> io::Result<Recovered> {
+    let place = journal_path(home);
+    let file = disk.open(&place)?;
+    let read = journal::read(disk, &file, |journal| expect_known(disk, home, journal, None))?;
+    let Read::Journal(journal) = read else {
+        let text = format!(
+            "{} is not the whole journal of an edit, so nobody knows what was changed; verify the file, and if it is good, \
+             remove the journal",
+            place.display()
+        );
+        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+    };
+    expect_known(disk, home, &journal, Some(&file))?;
+    let is_undone = journal.is_undone();
+    let edit = Guarded { disk, home, journal };
+    let _kept = commit_guard();
+    // An edit that was ended right after it had written the journal has not made it last.
+    disk.flush(&file)?;
+    disk.flush_folder(&place)?;
+    edit.make_in_place(&file, if is_undone { State::Before } else { State::After })?;
+    let _held = edit.rename_drafts(None)?;
+    edit.finish()?;
+    Ok(if is_undone { Recovered::Undone } else { Recovered::Completed })
+}
+
+/// Checks that the files are those that a journal is about; without the journal's file only their lengths.
+fn expect_known<D: Disk>(disk: &D, home: &Path, journal: &Journal, file: Option<&D::File>) -> io::Result<()> {
+    for member in &journal.members {
+        if !is_known(disk, home, journal, (member, file))? {
+            let (place, name) = (journal_path(home), path_of(home, &member.name));
+            let text = format!(
+                "{} says how to undo or complete an edit that was interrupted, but {} is not the file that was being edited; if \
+                 the file is good as it is, remove the journal",
+                place.display(),
+                name.display()
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a file is as it was before the edit, as it was to be after it, or in between. No link is followed.
+fn is_known<D: Disk>(
+    disk: &D,
+    home: &Path,
+    journal: &Journal,
+    (member, file): (&Member, Option<&D::File>),
+) -> io::Result<bool> {
+    let (folder, path) = (folder_of(home), path_of(home, &member.name));
+    if !member.is_replaced {
+        let is_link =
+            if member.name.is_empty() { home.is_symlink() } else { is_through_link(folder, &member.name) };
+        if is_link {
+            return Ok(false);
+        }
+        let found = disk.open(&path)?;
+        return match file {
+            Some(file) => journal::is_between(disk, file, (member, &found)),
+            None => Ok(member.can_have(disk.len(&found)?)),
+        };
+    }
+    if is_in_linked_folder(folder, &member.name) {
+        return Ok(false);
+    }
+    let draft = journal.id.path(&path, Temporary::Draft);
+    let path = if disk.look(&draft, 0)?.is_some() { draft } else { path };
+    if disk.look(&path, 0)?.is_none() {
+        return Ok(false);
+    }
+    let found = disk.open(&path)?;
+    match file {
+        Some(file) => journal::is_made(disk, file, (member, &found), State::After),
+        None => Ok(disk.len(&found)? == member.new_len),
+    }
+}
+
+/// Whether an edit of a file has left something that changes nothing.
+fn has_remains<D: Disk>(disk: &D, home: &Path) -> bool {
+    let replacement = replacement_of(home);
+    let names = disk.list(home).unwrap_or_default();
+    names.iter().any(|name| {
+        Temporary::journal_of(home, name).is_some()
+            || replacement.file_name().is_some_and(|own| own == &**name)
+    })
+}
+
+/// Removes what interrupted edits of a file have left that changes nothing: they had not begun, or were done. The file is locked, and what it had as a
+/// journal is settled.
+pub(super) fn clear_remains<D: Disk>(disk: &D, home: &Path) -> Recovered {
+    let mut cleared = Recovered::Nothing;
+    for name in disk.list(home).unwrap_or_default() {
+        let Some(what) = Temporary::journal_of(home, &name) else { continue };
+        let path = folder_of(home).join(name);
+        let Ok(Some(_)) = disk.look(&path, 0) else { continue };
+        let Ok(file) = disk.open(&path) else { continue };
+        if let Ok(Read::Journal(journal)) = journal::read(disk, &file, |_| Ok(()))
+            && is_same_path(&path, &journal.id.path(home, what))
+        {
+            Guarded { disk, home, journal }.clear_last();
+        }
+        if disk.remove(&path).is_ok() {
+            cleared = if what == Temporary::Done { Recovered::Completed } else { Recovered::NotBegun };
+        }
+    }
+    let replacement = replacement_of(home);
+    if let Ok(Some(_)) = disk.look(&replacement, 0)
+        && let Ok(file) = disk.open(&replacement)
+        && disk.lock(&file).is_ok()
+    {
+        let _ = disk.remove(&replacement);
+    }
+    cleared
+}

@@ -1,0 +1,281 @@
+//! A disk that stops between any two operations, by a kill and by a loss of power.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use super::disk::Disk;
+
+/// A disk in memory that stops after so many operations that change it.
+pub(super) struct Stopping {
+    left: Cell<usize>,
+    /// Whether it has stopped.
+    has_stopped: Cell<bool>,
+    /// Whether only that one operation fails.
+    fails_once: bool,
+    state: RefCell<State>,
+}
+
+#[derive(Clone, Default)]
+pub(super) struct State {
+    /// The files by the names that programs see.
+    names: BTreeMap<PathBuf, Rc<RefCell<Content>>>,
+    /// Those that a loss of power leaves.
+    lasting: BTreeMap<PathBuf, Rc<RefCell<Content>>>,
+    /// What has become of names since their folder was flushed: what a loss of power may leave, in any selection.
+    pending: Vec<Names>,
+}
+
+/// Names that are given, and taken.
+type Names = Vec<(PathBuf, Option<Rc<RefCell<Content>>>)>;
+
+/// Gives and takes names.
+fn name(names: &mut BTreeMap<PathBuf, Rc<RefCell<Content>>>, changes: &Names) {
+    for (path, content) in changes {
+        match content {
+            Some(content) => names.insert(path.clone(), Rc::clone(content)),
+            None => names.remove(path),
+        };
+    }
+}
+
+impl State {
+    /// A disk with these files.
+    pub(super) fn of(files: &[(&str, &[u8])]) -> Self {
+        let file = |bytes: &[u8]| Rc::new(RefCell::new(Content::flushed(bytes)));
+        let names: BTreeMap<_, _> =
+            files.iter().map(|(path, bytes)| (PathBuf::from(path), file(bytes))).collect();
+        Self { lasting: names.clone(), names, pending: Vec::new() }
+    }
+
+    fn rename(&mut self, changes: Names) {
+        name(&mut self.names, &changes);
+        self.pending.push(changes);
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Content {
+    bytes: Vec<u8>,
+    lasting: Vec<u8>,
+    /// What has been written since it was flushed: what a loss of power may leave, in any selection.
+    pending: Vec<Pending>,
+}
+
+#[derive(Clone)]
+enum Pending {
+    Write(u64, Vec<u8>),
+    Len(u64),
+}
+
+impl Content {
+    fn flushed(bytes: &[u8]) -> Self {
+        Self { bytes: bytes.to_vec(), lasting: bytes.to_vec(), pending: Vec::new() }
+    }
+}
+
+fn put(bytes: &mut Vec<u8>, pending: &Pending) {
+    match pending {
+        Pending::Write(at, new) => {
+            let at = usize::try_from(*at).unwrap();
+            bytes.resize(bytes.len().max(at + new.len()), 0);
+            bytes[at..at + new.len()].copy_from_slice(new);
+        }
+        Pending::Len(len) => bytes.resize(usize::try_from(*len).unwrap(), 0),
+    }
+}
+
+impl Stopping {
+    pub(super) fn new(left: usize, state: State) -> Self {
+        let (left, has_stopped) = (Cell::new(left), Cell::new(false));
+        Self { left, has_stopped, fails_once: false, state: RefCell::new(state) }
+    }
+
+    /// A disk on which one operation after so many fails.
+    pub(super) fn failing(left: usize, state: State) -> Self {
+        Self { fails_once: true, ..Self::new(left, state) }
+    }
+
+    fn step(&self) -> io::Result<()> {
+        if self.fails_once && self.has_stopped.get() {
+            return Ok(());
+        }
+        let Some(left) = self.left.get().checked_sub(1) else {
+            self.has_stopped.set(true);
+            return Err(io::Error::other("stopped"));
+        };
+        self.left.set(left);
+        Ok(())
+    }
+
+    /// Whether it has refused to go on: whoever works on it has been killed.
+    pub(super) fn has_stopped(&self) -> bool {
+        self.has_stopped.get()
+    }
+
+    /// The names of all files.
+    pub(super) fn names(&self) -> Vec<PathBuf> {
+        self.state.borrow().names.keys().cloned().collect()
+    }
+
+    fn change(&self, file: &Rc<RefCell<Content>>, pending: Pending) -> io::Result<()> {
+        self.step()?;
+        let mut content = file.borrow_mut();
+        put(&mut content.bytes, &pending);
+        content.pending.push(pending);
+        Ok(())
+    }
+
+    /// What is there after a kill: all that was written.
+    pub(super) fn killed(self) -> State {
+        self.state.into_inner()
+    }
+
+    /// What may be there after a loss of power: of what was not flushed, what the bits of `mask` choose.
+    pub(super) fn without_power(self, mut mask: u32) -> State {
+        let state = self.state.into_inner();
+        let mut choose = || {
+            let is_there = mask & 1 == 1;
+            mask = mask.rotate_right(1);
+            is_there
+        };
+        let mut names = state.lasting;
+        state.pending.iter().filter(|_| choose()).for_each(|changes| name(&mut names, changes));
+        let mut after = State::default();
+        for (path, content) in names {
+            let content = content.borrow();
+            let mut bytes = content.lasting.clone();
+            content.pending.iter().filter(|_| choose()).for_each(|pending| put(&mut bytes, pending));
+            after.names.insert(path.clone(), Rc::new(RefCell::new(Content::flushed(&bytes))));
+        }
+        after.lasting = after.names.clone();
+        after
+    }
+}
+
+impl Disk for Stopping {
+    type File = Rc<RefCell<Content>>;
+
+    fn open(&self, path: &Path) -> io::Result<Self::File> {
+        self.state.borrow().names.get(path).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn look(&self, path: &Path, len: u64) -> io::Result<Option<Vec<u8>>> {
+        let Ok(file) = self.open(path) else { return Ok(None) };
+        let bytes = &file.borrow().bytes;
+        Ok(Some(bytes[..bytes.len().min(usize::try_from(len).unwrap())].to_vec()))
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<String>> {
+        let names = self.names().into_iter().filter(|name| name.parent() == path.parent());
+        Ok(names.map(|name| name.file_name().unwrap().to_str().unwrap().to_owned()).collect())
+    }
+
+    fn len(&self, file: &Self::File) -> io::Result<u64> {
+        Ok(file.borrow().bytes.len() as u64)
+    }
+
+    fn read(&self, file: &Self::File, at: u64, out: &mut [u8]) -> io::Result<()> {
+        modelfmt_core::Source::read_into(&file.borrow().bytes, at, out)
+    }
+
+    fn write(&self, file: &Self::File, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.change(file, Pending::Write(at, bytes.to_vec()))
+    }
+
+    fn set_len(&self, file: &Self::File, len: u64) -> io::Result<()> {
+        self.change(file, Pending::Len(len))
+    }
+
+    fn flush(&self, file: &Self::File) -> io::Result<()> {
+        self.step()?;
+        let mut content = file.borrow_mut();
+        content.lasting = content.bytes.clone();
+        content.pending.clear();
+        Ok(())
+    }
+
+    fn flush_folder(&self, path: &Path) -> io::Result<()> {
+        self.step()?;
+        let mut state = self.state.borrow_mut();
+        let State { lasting, pending, .. } = &mut *state;
+        let (now, later): (Vec<_>, Vec<_>) = std::mem::take(pending)
+            .into_iter()
+            .partition(|changes| changes.iter().any(|(changed, _)| changed.parent() == path.parent()));
+        now.iter().for_each(|changes| name(lasting, changes));
+        *pending = later;
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let _ = self.open(path)?;
+        self.step()?;
+        self.state.borrow_mut().rename(vec![(path.to_owned(), None)]);
+        Ok(())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let file = self.open(from)?;
+        self.step()?;
+        self.state.borrow_mut().rename(vec![(from.to_owned(), None), (to.to_owned(), Some(file))]);
+        Ok(())
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let file = self.open(from)?;
+        if self.open(to).is_ok() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        self.step()?;
+        self.state.borrow_mut().rename(vec![(to.to_owned(), Some(file))]);
+        Ok(())
+    }
+
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        self.open(path).map(|_| path.to_owned())
+    }
+
+    fn create_draft(&self, path: &Path) -> io::Result<Self::File> {
+        self.step()?;
+        let file = Self::File::default();
+        assert!(!self.state.borrow().names.contains_key(path));
+        self.state.borrow_mut().rename(vec![(path.to_owned(), Some(Rc::clone(&file)))]);
+        Ok(file)
+    }
+
+    fn keep_draft(&self, _: &Path) {}
+
+    fn lock(&self, _: &Self::File) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn touch(&self, _: &Self::File) {}
+
+    fn copy(
+        &self,
+        (from, at): (&Self::File, u64),
+        (to, place): (&Self::File, u64),
+        len: u64,
+    ) -> io::Result<()> {
+        let mut bytes = vec![0; usize::try_from(len).unwrap()];
+        self.read(from, at, &mut bytes)?;
+        self.write(to, place, &bytes)
+    }
+
+    fn keep_permissions(&self, _: &Self::File, _: &Self::File) {}
+}
+
+/// The bytes of a file.
+pub(super) fn read_all<D: Disk>(disk: &D, path: &Path) -> io::Result<Vec<u8>> {
+    let file = disk.open(path)?;
+    let mut bytes = vec![0; usize::try_from(disk.len(&file)?).unwrap()];
+    disk.read(&file, 0, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// Selections of what a loss of power leaves.
+pub(super) fn masks() -> impl Iterator<Item = u32> {
+    (0..16).chain([u32::MAX, 0xaaaa_aaaa, 0x5555_5555])
+}

@@ -1,0 +1,70 @@
+//! Which file a path leads to, whatever it is called.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+#[cfg(unix)]
+type Identity = modelfmt_core::source::FileId;
+// The standard library has no more elsewhere. Hard links stay unknown there.
+#[cfg(not(unix))]
+type Identity = std::path::PathBuf;
+
+/// What makes a file the same file under all of its names: hard links, symbolic links, other ways to spell its path.
+fn identity(path: &Path) -> Option<Identity> {
+    #[cfg(unix)]
+    {
+        modelfmt_core::source::FileId::from_metadata(&fs::metadata(path).ok()?)
+    }
+    #[cfg(not(unix))]
+    {
+        fs::canonicalize(path).ok()
+    }
+}
+
+/// The files that are being read while others are written: no output may replace them, under whatever name.
+#[derive(Clone, Debug, Default)]
+pub struct InputFiles(Arc<HashSet<Identity>>);
+
+impl InputFiles {
+    /// The files that these paths lead to. A path that leads to no file is left out: nothing can be lost there.
+    pub fn new<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Self {
+        Self(Arc::new(paths.into_iter().filter_map(|path| identity(path.as_ref())).collect()))
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether a path leads to one of them.
+    #[must_use]
+    pub fn contains(&self, path: impl AsRef<Path>) -> bool {
+        !self.is_empty() && identity(path.as_ref()).is_some_and(|id| self.0.contains(&id))
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_known_by_any_of_its_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("a"), "x").unwrap();
+        fs::write(path("b"), "x").unwrap();
+        fs::hard_link(path("a"), path("hard")).unwrap();
+        std::os::unix::fs::symlink("hard", path("soft")).unwrap();
+        let inputs = InputFiles::new([path("soft"), path("missing")]);
+        for name in ["a", "hard", "soft", "./a"] {
+            assert!(inputs.contains(path(name)), "{name}");
+        }
+        for name in ["b", "missing", ""] {
+            assert!(!inputs.contains(path(name)), "{name}");
+        }
+        assert!(!InputFiles::default().contains(path("a")));
+    }
+}

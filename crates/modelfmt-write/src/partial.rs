@@ -1,0 +1,258 @@
+//! Temporary files: new, ours alone, and cleared away by the next writer of the same target if ours is killed.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::identity::InputFiles;
+use super::unfinished;
+use modelfmt_core::source::folder_of;
+
+const START: &str = ".modelfmt-";
+const ENDING: &str = ".partial";
+/// The hexadecimal digits that tell the files of one target apart.
+const RANDOM_LEN: usize = 8;
+
+/// The path of a temporary file, which is removed with it.
+#[derive(Debug)]
+pub(super) struct Partial {
+    path: PathBuf,
+    is_renamed: bool,
+}
+
+impl Partial {
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Gives the file another name.
+    ///
+    /// # Errors
+    /// The errors of `rename`; then it is still a temporary file.
+    pub(super) fn rename(&mut self, rename: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
+        unfinished::end(&self.path, || rename(&self.path))?;
+        self.is_renamed = true;
+        Ok(())
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        if !self.is_renamed {
+            // Nothing to be done if it fails: the next writer of this target removes the file.
+            let _ = unfinished::end(&self.path, || fs::remove_file(&self.path));
+        }
+    }
+}
+
+/// What keeps the writers of one target apart: a lock on the first temporary file of each. The other files of a set are
+/// covered by that of its index, so that they can be closed.
+#[derive(Debug)]
+pub(super) struct Claim {
+    /// How the names of all temporary files for this target begin.
+    prefix: String,
+    /// Held until the last file of the claim is gone.
+    _lock: File,
+}
+
+/// Whether a file was locked.
+enum Lock {
+    Held,
+    Elsewhere,
+    /// The file system has no locks.
+    None,
+}
+
+impl Claim {
+    /// Begins the first file for `target`, and removes what killed writers of the same target have left.
+    ///
+    /// # Errors
+    /// If the file cannot be created, or another process is writing that target.
+    pub(super) fn begin(
+        target: &Path,
+        is_private: bool,
+        inputs: &InputFiles,
+    ) -> io::Result<(Arc<Self>, File, Partial)> {
+        const ATTEMPTS: usize = 16;
+        let name = target
+            .file_name()
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path has no file name"))?;
+        let folder = folder_of(target);
+        let prefix = prefix(name);
+        for _ in 0..ATTEMPTS {
+            let (file, partial) = create(folder, &prefix, is_private)?;
+            let lock = lock(&file)?;
+            // Between create and lock another writer may have taken the file for a leftover.
+            if matches!(lock, Lock::Elsewhere) || !is_at(&file, partial.path()) {
+                continue;
+            }
+            // The file exists and is locked before the others are looked at, so that of two writers at least one sees the other.
+            if matches!(lock, Lock::Held) {
+                clear(folder, &prefix, (&file, partial.path()), inputs)?;
+            }
+            let claim = Self { prefix, _lock: file.try_clone()? };
+            return Ok((Arc::new(claim), file, partial));
+        }
+        Err(io::Error::new(io::ErrorKind::ResourceBusy, "another process keeps removing the temporary file"))
+    }
+
+    /// Begins another file of the same set.
+    ///
+    /// # Errors
+    /// If it cannot be created.
+    pub(super) fn another(&self, target: &Path, is_private: bool) -> io::Result<(File, Partial)> {
+        create(folder_of(target), &self.prefix, is_private)
+    }
+}
+
+/// `.modelfmt-`, a hash of the target's name, and `-`. The name itself would make names that are too long.
+fn prefix(name: &OsStr) -> String {
+    // FNV-1a: the same in every build, so that a newer version clears away what an older one has left.
+    let step = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    let hash = name.as_encoded_bytes().iter().fold(0xcbf2_9ce4_8422_2325, step);
+    format!("{START}{hash:016x}-")
+}
+
+/// The path of a temporary file beside `target`; `middle` tells it apart from others of that target. With eight hexadecimal digits it is one that
+/// the next writer of the target removes.
+pub(crate) fn temporary_path(target: &Path, middle: &str) -> PathBuf {
+    let prefix = prefix(target.file_name().unwrap_or_default());
+    folder_of(target).join(format!("{prefix}{middle}{ENDING}"))
+}
+
+/// What tells a temporary file of `target` apart from its others, by its name.
+pub(crate) fn middle_of<'a>(target: &Path, name: &'a str) -> Option<&'a str> {
+    name.strip_prefix(&prefix(target.file_name().unwrap_or_default()))?.strip_suffix(ENDING)
+}
+
+/// The path of a file that will take the place of another at once. The next writer of that one removes it, if it is left.
+pub(crate) fn replacement_of(target: &Path) -> PathBuf {
+    temporary_path(target, &format!("{:0RANDOM_LEN$x}", 0))
+}
+
+/// Creates such a file. Only its owner can read it, and other writers see that somebody is at it.
+pub(crate) fn create_draft(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = unfinished::begin(path, || options.open(path))?;
+    let _ = file.try_lock(); // some file systems have no locks
+    Ok(file)
+}
+
+/// Lets it stay.
+pub(crate) fn keep_draft(path: &Path) {
+    let _ = unfinished::end(path, || Ok(()));
+}
+
+/// Creates a file that did not exist: no file that exists is ever opened for writing.
+fn create(folder: &Path, prefix: &str, is_private: bool) -> io::Result<(File, Partial)> {
+    const ATTEMPTS: u32 = 64;
+    let random = RandomState::new(); // other keys for each
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true);
+    #[cfg(unix)]
+    if is_private {
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    }
+    #[cfg(not(unix))]
+    let _ = is_private;
+    for attempt in 0..ATTEMPTS {
+        let number = random.hash_one(attempt) & 0xffff_ffff;
+        let path = folder.join(format!("{prefix}{number:0RANDOM_LEN$x}{ENDING}"));
+        match unfinished::begin(&path, || options.open(&path)) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            opened => return opened.map(|file| (file, Partial { path, is_renamed: false })),
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, "no name is free for a temporary file"))
+}
+
+fn lock(file: &File) -> io::Result<Lock> {
+    match file.try_lock() {
+        Ok(()) => Ok(Lock::Held),
+        Err(TryLockError::WouldBlock) => Ok(Lock::Elsewhere),
+        Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(Lock::None),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Removes the temporary files of killed writers. Only what is surely one goes: a regular file with our name, of the same
+/// owner, that nobody holds a lock on and that is not being read.
+fn clear(folder: &Path, prefix: &str, own: (&File, &Path), inputs: &InputFiles) -> io::Result<()> {
+    let mut left = Vec::new();
+    let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
+    for entry in entries.flatten().filter(|entry| is_name(&entry.file_name(), prefix)) {
+        let path = entry.path();
+        if own.1.file_name() == path.file_name() || inputs.contains(&path) || !is_ours(&path, own.0) {
+            continue;
+        }
+        let Ok(file) = OpenOptions::new().write(true).open(&path) else { continue };
+        match lock(&file) {
+            Ok(Lock::Elsewhere) => {
+                let text = format!(
+                    "another process is writing it ({} is locked); wait until it is done",
+                    path.display()
+                );
+                return Err(io::Error::new(io::ErrorKind::ResourceBusy, text));
+            }
+            Ok(Lock::Held) if is_at(&file, &path) => left.push((file, path)),
+            _ => {}
+        }
+    }
+    for (_lock, path) in left {
+        let _ = fs::remove_file(path); // what cannot be removed is in nobody's way
+    }
+    Ok(())
+}
+
+/// Whether a path is the temporary file of a writer that was killed: nobody holds a lock on it.
+#[must_use]
+pub fn is_leftover(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.starts_with(START)
+        && name.ends_with(ENDING)
+        && fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file())
+        && File::open(path).is_ok_and(|file| matches!(lock(&file), Ok(Lock::Held)))
+}
+
+fn is_name(name: &OsString, prefix: &str) -> bool {
+    let random =
+        name.to_str().and_then(|name| name.strip_prefix(prefix)).and_then(|rest| rest.strip_suffix(ENDING));
+    random.is_some_and(|random| random.len() == RANDOM_LEN && random.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+/// Whether a file can be one that a writer of ours has left. It may have another name too: its target's, if the writer was
+/// killed between giving it that and taking this one away.
+#[cfg(unix)]
+fn is_ours(path: &Path, own: &File) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    match (fs::symlink_metadata(path), own.metadata()) {
+        (Ok(found), Ok(own)) => found.is_file() && found.uid() == own.uid(),
+        _ => false,
+    }
+}
+
+#[cfg(not(unix))]
+fn is_ours(path: &Path, _: &File) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file())
+}
+
+/// Whether an open file still has that name.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    match (file.metadata(), fs::symlink_metadata(path)) {
+        (Ok(a), Ok(b)) => a.dev() == b.dev() && a.ino() == b.ino() && b.is_file(),
+        _ => false,
+    }
+}
+
+#[cfg(not(unix))]
+fn is_at(_: &File, path: &Path) -> bool {
+    path.is_file() // an open file cannot be renamed away there
+}

@@ -1,0 +1,90 @@
+//! Files of a set that are written by themselves, by workers that know nothing of each other but the plan.
+
+use std::io;
+use std::ops::Range;
+
+use super::set::NewSet;
+use super::sink::{NewFiles, Output};
+use modelfmt_core::WriteError;
+
+/// A file of a set that can be written by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetPart {
+    /// Its path, from the folder of the set's index.
+    pub path: String,
+    /// The numbers of the tensors in it, in the order of their descriptions.
+    pub tensors: Range<usize>,
+}
+
+impl SetPart {
+    /// The file at `path`, which holds `count` tensors from the one with the number `first` on.
+    #[must_use]
+    pub fn new(path: impl Into<String>, first: usize, count: usize) -> Self {
+        Self { path: path.into(), tensors: first..first.saturating_add(count) }
+    }
+}
+
+/// A file of a set that has been written by itself: what the index needs to know of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WrittenPart {
+    /// The bytes of the file.
+    pub nbytes: u64,
+    /// Its hashes, as the format puts them; none if its index has none.
+    pub digests: Vec<u8>,
+}
+
+/// Looks at all names of a set that workers are going to write, and takes away the index of one that is replaced: until the new one
+/// appears, what is there is no set.
+///
+/// # Errors
+/// [`WriteError::Write`] for the first file that cannot be created, or exists and may not be replaced.
+pub fn begin_parts<N: NewFiles, F, S: AsRef<str>>(
+    files: &N,
+    index_name: &str,
+    names: impl IntoIterator<Item = S>,
+) -> Result<(), WriteError<F>> {
+    let set = NewSet::begin(files, index_name, names)?;
+    set.index().remove_old().map_err(failed(index_name))
+}
+
+/// Writes a file of a set, which appears when it is complete. If its bytes are needed again before, it `reads_back`.
+///
+/// # Errors
+/// [`WriteError::Write`] if it cannot be created, or exists and may not be replaced; those of `write`.
+pub fn write_part<N: NewFiles, F, T>(
+    files: &N,
+    path: &str,
+    reads_back: bool,
+    write: impl FnOnce(&N::Output) -> Result<T, WriteError<F>>,
+) -> Result<T, WriteError<F>> {
+    files.check(path).map_err(failed(path))?;
+    let file = if reads_back { files.create_to_read_back(path) } else { files.create(path) };
+    let file = file.map_err(failed(path))?;
+    let done = write(&file)?;
+    file.commit().map_err(failed(path))?;
+    Ok(done)
+}
+
+/// That a set has no part of that number.
+pub fn no_part<F>(index_name: &str, number: usize) -> WriteError<F> {
+    unfit(index_name, format!("the set has no part {number}"))
+}
+
+/// That what is said of the parts is not what a set of so many of them says.
+pub fn unfit_parts<F>(index_name: &str, count: usize) -> WriteError<F> {
+    let text =
+        format!("what is said of the parts fits no set of {count}; give what writing each of them returned");
+    unfit(index_name, text)
+}
+
+fn unfit<F>(index_name: &str, text: String) -> WriteError<F> {
+    WriteError::Write {
+        path: index_name.to_owned(),
+        source: io::Error::new(io::ErrorKind::InvalidInput, text),
+    }
+}
+
+fn failed<F>(path: &str) -> impl FnOnce(io::Error) -> WriteError<F> {
+    let path = path.to_owned();
+    move |source| WriteError::Write { path, source }
+}

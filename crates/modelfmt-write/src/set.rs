@@ -1,0 +1,99 @@
+//! The files of a set, one after another, and the order in which they appear.
+
+use std::io;
+
+use super::sink::{NewFiles, Output, Sink};
+use modelfmt_core::WriteError;
+
+/// A set that is being written: its files, one after another, and its index. Nothing appears before
+/// [`commit`](Self::commit); if it is dropped, nothing is left.
+///
+/// A file that is [`done`](Self::done) is closed, so that a set may have more files than a process may have open.
+#[derive(Debug)]
+pub struct NewSet<'a, N: NewFiles> {
+    files: &'a N,
+    index_name: &'a str,
+    index: N::Output,
+    done: Vec<(String, N::Output)>,
+}
+
+impl<'a, N: NewFiles> NewSet<'a, N> {
+    /// Checks all names, of the set's files and its index, before any work is done.
+    ///
+    /// # Errors
+    /// [`WriteError::Write`] for the first file that cannot be created, or exists and may not be replaced.
+    pub fn begin<F, S: AsRef<str>>(
+        files: &'a N,
+        index_name: &'a str,
+        names: impl IntoIterator<Item = S>,
+    ) -> Result<Self, WriteError<F>> {
+        check(files, index_name)?;
+        names.into_iter().try_for_each(|name| check(files, name.as_ref()))?;
+        // Its index is begun first: what it holds keeps other writers away while the other files are closed.
+        let index = files.create(index_name).map_err(failed(index_name))?;
+        Ok(Self { files, index_name, index, done: Vec::new() })
+    }
+
+    /// The index, for a format whose index is a file like the others, which is written piece by piece.
+    #[must_use]
+    pub const fn index(&self) -> &N::Output {
+        &self.index
+    }
+
+    /// Begins a file of the set.
+    ///
+    /// # Errors
+    /// [`WriteError::Write`] if it cannot be created.
+    pub fn create<F>(&self, name: &str) -> Result<N::Output, WriteError<F>> {
+        self.files.create(name).map_err(failed(name))
+    }
+
+    /// Begins a file of the set that is read back before it is complete.
+    ///
+    /// # Errors
+    /// If the file is not one of the set, or cannot be created.
+    pub fn create_to_read_back<F>(&self, name: &str) -> Result<N::Output, WriteError<F>> {
+        self.files.create_to_read_back(name).map_err(failed(name))
+    }
+
+    /// Takes a file that is completely written.
+    ///
+    /// # Errors
+    /// [`WriteError::Write`] if its bytes do not reach their place.
+    pub fn done<F>(&mut self, name: &str, mut file: N::Output) -> Result<(), WriteError<F>> {
+        file.finish().map_err(failed(name))?;
+        self.done.push((name.to_owned(), file));
+        Ok(())
+    }
+
+    /// Writes the index and lets the files appear, the index last: a set that has an index is complete. The index of a
+    /// set that is replaced goes before the first of its files does, so that a writer which dies in between leaves no
+    /// index, rather than an old one over files of which some are new.
+    ///
+    /// # Errors
+    /// [`WriteError::Write`] for a file that has come to exist meanwhile and may not be replaced: then nothing appears. Also for the
+    /// first file that cannot appear anyway; those after it do not.
+    pub fn commit<F>(self, text: &[u8]) -> Result<(), WriteError<F>> {
+        let Self { files, index_name, mut index, done } = self;
+        index.write_at(0, text).map_err(failed(index_name))?;
+        index.finish().map_err(failed(index_name))?;
+        #[cfg(not(target_arch = "wasm32"))]
+        let _appearing = super::unfinished::commit_guard();
+        check(files, index_name)?;
+        done.iter().try_for_each(|(name, _)| check(files, name))?;
+        index.remove_old().map_err(failed(index_name))?;
+        for (name, file) in done {
+            file.commit().map_err(failed(&name))?;
+        }
+        index.commit().map_err(failed(index_name))
+    }
+}
+
+fn check<N: NewFiles, F>(files: &N, name: &str) -> Result<(), WriteError<F>> {
+    files.check(name).map_err(failed(name))
+}
+
+fn failed<F>(name: &str) -> impl FnOnce(io::Error) -> WriteError<F> {
+    let path = name.to_owned();
+    move |source| WriteError::Write { path, source }
+}
