@@ -250,7 +250,9 @@ fn names(model: &Model, options: &EditOptions, drop: &Dropped) -> Result<BTreeMa
     let tensors = model.tensors().enumerate().map(|(position, info)| (position, info.name));
     let staying = tensors.clone().filter(|(position, _)| !drop.has(*position));
     let staying: Vec<(usize, &str)> = staying.collect();
-    let mut names = Renamed::of(model.path(), &options.rename, &staying)?.into_names();
+    let mut names = Renamed::of(&options.rename, &staying)
+        .map_err(|fault| Error::rename(model.path(), fault))?
+        .into_names();
     // A tensor that is removed is still there for a moment, and must not be in the way of a new name.
     let taken: HashSet<String> = names.values().cloned().collect();
     let known: HashSet<&str> = tensors.clone().map(|(_, name)| name).collect();

@@ -1,11 +1,17 @@
 //! New names for tensors, by rules.
 
 use std::collections::HashMap;
-use std::path::Path;
 
-use crate::choice::Choice;
-use crate::error::{Error, Result};
 use crate::options::rename::RenameRule;
+
+/// Why rules do not rename the tensors of a model.
+#[derive(Debug)]
+pub(crate) enum RenameFault {
+    /// This rule is for no tensor.
+    NoMatch(String),
+    /// Two tensors would have one name.
+    SameName { name: String, first: String, second: String },
+}
 
 /// The tensors of a model that get another name.
 #[derive(Clone, Debug, Default)]
@@ -17,8 +23,8 @@ impl Renamed {
     /// tensor the last one counts, so that two tensors can change names with each other.
     ///
     /// # Errors
-    /// [`Error::NoMatch`] for a rule that is for no tensor, [`Error::SameName`] if two tensors would have one name.
-    pub(crate) fn of(path: &Path, rules: &[RenameRule], names: &[(usize, &str)]) -> Result<Self> {
+    /// If a rule is for no tensor, or two tensors would have one name.
+    pub(crate) fn of(rules: &[RenameRule], names: &[(usize, &str)]) -> Result<Self, RenameFault> {
         if rules.is_empty() {
             return Ok(Self::default());
         }
@@ -36,11 +42,10 @@ impl Renamed {
             }
         }
         if let Some((rule, _)) = rules.iter().zip(&matched).find(|(_, matched)| !**matched) {
-            let (path, pattern) = (path.to_owned(), rule.old().to_owned());
-            return Err(Error::NoMatch { path, choice: Choice::Rename, pattern });
+            return Err(RenameFault::NoMatch(rule.old().to_owned()));
         }
         let renamed = Self(found);
-        renamed.check(path, names)?;
+        renamed.check(names)?;
         Ok(renamed)
     }
 
@@ -61,7 +66,7 @@ impl Renamed {
     }
 
     /// Refuses one name for two tensors.
-    fn check(&self, path: &Path, names: &[(usize, &str)]) -> Result<()> {
+    fn check(&self, names: &[(usize, &str)]) -> Result<(), RenameFault> {
         if self.0.is_empty() {
             return Ok(());
         }
@@ -69,8 +74,7 @@ impl Renamed {
         for &(position, old) in names {
             let name = self.name(position).unwrap_or(old);
             if let Some(other) = owners.insert(name, old) {
-                return Err(Error::SameName {
-                    path: path.to_owned(),
+                return Err(RenameFault::SameName {
                     name: name.to_owned(),
                     first: other.to_owned(),
                     second: old.to_owned(),
@@ -83,13 +87,17 @@ impl Renamed {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::error::Error;
 
     /// The names after these rules.
     fn renamed(rules: &[&str], names: &[&str]) -> Result<Vec<String>, String> {
         let rules: Vec<RenameRule> = rules.iter().map(|rule| rule.parse().unwrap()).collect();
         let taken: Vec<_> = names.iter().copied().enumerate().take(8).collect();
-        let renamed = Renamed::of(Path::new("m"), &rules, &taken).map_err(|error| error.to_string())?;
+        let renamed =
+            Renamed::of(&rules, &taken).map_err(|fault| Error::rename(Path::new("m"), fault).to_string())?;
         let name = |(position, old)| renamed.name(position).unwrap_or(old).to_owned();
         Ok(names.iter().copied().enumerate().map(name).collect())
     }

@@ -17,7 +17,7 @@ use super::metadata::source::Content;
 use super::values::quants;
 use super::warnings::Warning;
 use crate::convert::metadata::names::BESIDE;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::formats::capabilities::{Capabilities, Metadata, holds_every_value};
 use crate::job::affine::Affine;
@@ -157,7 +157,8 @@ impl<'a> Chooser<'a> {
                 names.push((count.saturating_add(number), &declared.name));
             }
         }
-        self.chosen.renamed = Renamed::of(model.path(), &self.options.rename, &names)?;
+        self.chosen.renamed =
+            Renamed::of(&self.options.rename, &names).map_err(|fault| Error::rename(model.path(), fault))?;
         Ok(())
     }
 
