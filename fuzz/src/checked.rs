@@ -5,10 +5,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
-use modelfmt::{
-    Conversion, ConvertOptions, Error, Execution, ExtractAs, ExtractOptions, Format, Model, Report,
-    VerifyLevel, extract_to_sink,
-};
+use modelfmt::convert::ConvertOptions;
+use modelfmt::extract::{ExtractAs, ExtractOptions, extract_to_sink};
+use modelfmt::verify::Report;
+use modelfmt::{Conversion, Error, Execution, Format, Model, VerifyLevel};
 use modelfmt_core::source::{BoxSource, MemoryFiles, shared_files};
 use modelfmt_write::{MemoryFile, MemoryFolder};
 use testkit::CountingSource;

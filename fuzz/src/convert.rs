@@ -1,7 +1,9 @@
 //! Conversion: any model that opens, and models of ours there and back.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
-use modelfmt::{ConvertOptions, Error, Execution, Format, Model, VerifyLevel, convert_to_sink, diff};
+use modelfmt::convert::{ConvertOptions, convert_to_sink};
+use modelfmt::diff::diff;
+use modelfmt::{Error, Execution, Format, Model, VerifyLevel};
 use modelfmt_write::MemoryFile;
 
 use super::drill::{Depth, limits};

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use modelfmt::{ConvertOptions, Execution, Format, Model, Overwrite};
+use modelfmt::convert::{ConvertOptions, Overwrite};
+use modelfmt::{Execution, Format, Model};
 use modelfmt_core::DType;
 use modelfmt_write::Discard;
 
@@ -70,8 +71,14 @@ fn convert(source: &Path, out: Option<&Path>, verify: bool, threads: usize) -> R
     (options.overwrite, options.no_verify, options.lossy) = (Overwrite::Replace, !verify, true);
     let (model, work) = (Model::open(source)?, Execution { threads, progress: None });
     match out {
-        Some(out) => modelfmt::convert(&model, Format::Safetensors, out, &options, &work)?,
-        None => modelfmt::convert_to_sink(&model, Format::Safetensors, &Discard::default(), &options, &work)?,
+        Some(out) => modelfmt::convert::convert(&model, Format::Safetensors, out, &options, &work)?,
+        None => modelfmt::convert::convert_to_sink(
+            &model,
+            Format::Safetensors,
+            &Discard::default(),
+            &options,
+            &work,
+        )?,
     };
     Ok(())
 }

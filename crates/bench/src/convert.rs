@@ -6,7 +6,8 @@ use std::process::Command;
 
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 use modelfmt::convert::{Compression, PAGE_SIZE};
-use modelfmt::{ConvertOptions, Execution, Format, Model, Overwrite, VerifyLevel};
+use modelfmt::convert::{ConvertOptions, Overwrite};
+use modelfmt::{Execution, Format, Model, VerifyLevel};
 use modelfmt_core::DType;
 use modelfmt_write::Discard;
 
@@ -187,14 +188,14 @@ fn compressed(bench: &mut Bench, values: Values, name: &str, title: &str) -> Res
 fn convert(form: Form, source: &Path, out: &Path, threads: usize) -> Result {
     let (format, options) = options(form);
     let model = Model::open(source)?;
-    modelfmt::convert(&model, format, out, &options, &Execution { threads, progress: None })?;
+    modelfmt::convert::convert(&model, format, out, &options, &Execution { threads, progress: None })?;
     Ok(())
 }
 
 fn to_nowhere(form: Form, source: &Path, threads: usize) -> Result {
     let (format, options) = options(form);
     let model = Model::open(source)?;
-    modelfmt::convert_to_sink(
+    modelfmt::convert::convert_to_sink(
         &model,
         format,
         &Discard::default(),
@@ -209,7 +210,7 @@ pub(crate) fn same(source: &Path, out: &Path) -> Result {
     let (source, out) = (Model::open(source)?, Model::open(out)?);
     let report = out.verify(VerifyLevel::Full);
     ensure(report.is_ok(), || format!("the output does not verify: {report:?}"))?;
-    let diff = modelfmt::diff(&source, &out, &Execution::default())?;
+    let diff = modelfmt::diff::diff(&source, &out, &Execution::default())?;
     let same = diff.changed.is_empty() && diff.only_in_a.is_empty() && diff.only_in_b.is_empty();
     ensure(same && out.tensor_count() > 0, || "the output is not the source".to_owned())
 }

@@ -1,6 +1,6 @@
 //! The program's options for what the library names by its fields.
 
-use modelfmt::{Choice, Remedy, Words};
+use modelfmt::wording::{Choice, Remedy, Words};
 
 /// The options and arguments of the program.
 pub(crate) struct Flags;

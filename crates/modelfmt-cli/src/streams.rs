@@ -10,7 +10,9 @@ use modelfmt::keys::PublicKey;
 use modelfmt::modelfmt_core::source::{FileSource, folder_of};
 use modelfmt::modelfmt_write::FileSink;
 use modelfmt::oms::VerifyOptions;
-use modelfmt::{Execution, FileReport, Model, OpenOptions, Printable, VerifyLevel};
+use modelfmt::verify::FileReport;
+use modelfmt::wording::Printable;
+use modelfmt::{Execution, Model, OpenOptions, VerifyLevel};
 #[cfg(feature = "remote")]
 use modelfmt_remote::{Location, models};
 

@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use modelfmt::convert::TypeChanged;
+use modelfmt::convert::{Converted, Overwrite};
+use modelfmt::diff::DiffOptions;
 use modelfmt::modelfmt_core::AlignedBuf;
 use modelfmt::modelfmt_core::source::FileSource;
 use modelfmt::modelfmt_write::{BoxError, TensorData, TensorSpec};
 use modelfmt::oms::VerifyOptions;
 use modelfmt::{
-    Bytes, Conversion, Converted, DType, DiffOptions, Error, Execution, Format, Object, Overwrite, Pin,
-    Source as _, TensorInfo, TensorView,
+    Bytes, Conversion, DType, Error, Execution, Format, Object, Pin, Source as _, TensorInfo, TensorView,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -222,7 +223,8 @@ pub(crate) fn described(
 /// The type of a given tensor; an error if type and shape take another number of bytes.
 fn type_of(py: Python<'_>, name: &str, dtype: &str, shape: &[u64], len: u64) -> PyResult<DType> {
     let usage = |text: String| refuse(py, "usage", &text);
-    let dtype: DType = dtype.parse().map_err(|error: modelfmt::UnknownDType| usage(error.to_string()))?;
+    let dtype: DType =
+        dtype.parse().map_err(|error: modelfmt::modelfmt_core::UnknownDType| usage(error.to_string()))?;
     let info = TensorInfo::new(name, dtype, shape);
     let info = info.map_err(|error| usage(format!("tensor {name:?}: {error}")))?;
     match info.nbytes == len {
@@ -310,7 +312,8 @@ pub(crate) fn diff(
     (options.norms, options.tolerance, options.ignore_metadata) = (norms, tolerance, ignore_metadata);
     let (a, b) = (Arc::clone(a.model()), Arc::clone(b.model()));
     let progress = Progress { callback: progress, total: nbytes(&a) };
-    let diff = work::run(py, threads, &progress, move |work| modelfmt::diff_with(&a, &b, &options, work))?;
+    let diff =
+        work::run(py, threads, &progress, move |work| modelfmt::diff::diff_with(&a, &b, &options, work))?;
     let diff = diff.map_err(|error: Error| raise(py, &error))?;
     progress.finish()?;
     Ok(serde_json::to_string(&diff).map_err(io::Error::other)?)
@@ -327,7 +330,7 @@ pub(crate) fn check(
 ) -> PyResult<String> {
     let model = Arc::clone(model.model());
     let progress = Progress { callback: progress, total: nbytes(&model) };
-    let report = work::run(py, threads, &progress, move |work| modelfmt::check(&model, work))?;
+    let report = work::run(py, threads, &progress, move |work| modelfmt::check::check(&model, work))?;
     let report = report.map_err(|error: Error| raise(py, &error))?;
     progress.finish()?;
     Ok(serde_json::to_string(&report).map_err(io::Error::other)?)
@@ -344,7 +347,8 @@ pub(crate) fn outboard(
     let total = std::fs::metadata(&path).map_or(0, |file| file.len());
     let progress = Progress { callback: progress, total };
     let overwrite = if overwrite { Overwrite::Replace } else { Overwrite::Refuse };
-    let written = work::run(py, None, &progress, move |work| modelfmt::outboard(&path, overwrite, work))?;
+    let written =
+        work::run(py, None, &progress, move |work| modelfmt::outboard::outboard(&path, overwrite, work))?;
     let written = written.map_err(|error| raise(py, &error))?;
     progress.finish()?;
     Ok((written.path.into_os_string(), Pin::B3(written.blake3).to_string(), written.nbytes))

@@ -48,7 +48,7 @@ impl Opening {
         match key {
             "pin" => {
                 let pin: String = value.extract()?;
-                self.pin = Some(pin.parse().map_err(|error: modelfmt::ParseError| usage(&error))?);
+                self.pin = Some(pin.parse().map_err(|error: modelfmt::wording::ParseError| usage(&error))?);
             }
             "keys" => self.keys = public_keys(value)?,
             "threshold" => self.threshold = Some(value.extract()?),

@@ -1,7 +1,10 @@
 //! Keywords as options of the library.
 
 use modelfmt::convert::{Compression, Declared, MagChecksum, RenameRule, TypeRule};
-use modelfmt::{ConvertOptions, Object, Overwrite, ParseError, Target, json};
+use modelfmt::convert::{ConvertOptions, Overwrite};
+use modelfmt::value::json;
+use modelfmt::wording::ParseError;
+use modelfmt::{Object, Target};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -112,7 +115,8 @@ fn renames(value: &Bound<'_, PyAny>, usage: Usage<'_>) -> PyResult<Vec<RenameRul
 fn declared(value: &Bound<'_, PyAny>, usage: Usage<'_>) -> PyResult<Vec<Declared>> {
     let given: Vec<(String, String, Vec<u64>)> = value.extract()?;
     let one = |(name, dtype, shape): (String, String, Vec<u64>)| {
-        let dtype = dtype.parse().map_err(|error: modelfmt::UnknownDType| usage(error.to_string()))?;
+        let dtype =
+            dtype.parse().map_err(|error: modelfmt::modelfmt_core::UnknownDType| usage(error.to_string()))?;
         Ok(Declared { name, dtype, shape })
     };
     given.into_iter().map(one).collect()

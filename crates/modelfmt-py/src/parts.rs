@@ -4,10 +4,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use modelfmt::convert::{ConvertOptions, Converted, Overwrite};
 use modelfmt::convert::{PartPlan, Receipt};
 use modelfmt::modelfmt_core::source::folder_of;
 use modelfmt::modelfmt_write::NewFiles;
-use modelfmt::{Conversion, ConvertOptions, Converted, Error, Execution, Format, Overwrite, ParseError};
+use modelfmt::wording::ParseError;
+use modelfmt::{Conversion, Error, Execution, Format};
 use modelfmt_remote::models;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

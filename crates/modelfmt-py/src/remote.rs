@@ -6,11 +6,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use modelfmt::convert::Saving;
+use modelfmt::convert::{ConvertOptions, Converted};
 use modelfmt::modelfmt_write::{TensorData, TensorSpec};
-use modelfmt::{
-    Conversion, ConvertOptions, Converted, Error, Execution, FileReport, Format, Model, Object, OpenOptions,
-    VerifyLevel,
-};
+use modelfmt::verify::FileReport;
+use modelfmt::{Conversion, Error, Execution, Format, Model, Object, OpenOptions, VerifyLevel};
 use modelfmt_remote::blocking::Store;
 use modelfmt_remote::{DiskCache, Environment, Location, Options, models};
 use pyo3::prelude::*;

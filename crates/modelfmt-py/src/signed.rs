@@ -4,10 +4,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use modelfmt::convert::Overwrite;
 use modelfmt::keys::{KeyType, PrivateKey, PublicKey, write_pair};
 use modelfmt::modelfmt_core::author::with_causes;
 use modelfmt::oms::{self, SignOptions, SignedFiles, VerifyOptions};
-use modelfmt::{Error, Format, Overwrite, signed_files};
+use modelfmt::signed::signed_files;
+use modelfmt::{Error, Format};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -21,7 +23,7 @@ use crate::work::{self, Progress};
 pub(crate) fn is_beside(opening: &Opening, place: &Place) -> bool {
     match place {
         Place::Path(path) if !opening.keys.is_empty() => {
-            path.is_dir() || modelfmt::probe(path).is_ok_and(|found| !is_apr2(found.format))
+            path.is_dir() || modelfmt::folder::probe(path).is_ok_and(|found| !is_apr2(found.format))
         }
         _ => false,
     }
@@ -196,7 +198,7 @@ fn beside<'py>(
 
 /// What a file is; nothing for a folder.
 fn format(path: &Path) -> Option<Format> {
-    if path.is_dir() { None } else { modelfmt::probe(path).ok()?.format }
+    if path.is_dir() { None } else { modelfmt::folder::probe(path).ok()?.format }
 }
 
 /// Makes a key, and returns where its public half is and its id.

@@ -5,9 +5,11 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use modelfmt::convert::Converted;
 use modelfmt::convert::Unsupported;
+use modelfmt::diff::DiffOptions;
 use modelfmt::modelfmt_core::source::{Share, Source as _};
-use modelfmt::{Conversion, Converted, DiffOptions, Execution, Format, OpenOptions, Target, VerifyLevel};
+use modelfmt::{Conversion, Execution, Format, OpenOptions, Target, VerifyLevel};
 use serde_json::{Value, json};
 
 use crate::answers::{Answer, Options, Result, usage};
@@ -75,7 +77,7 @@ pub(crate) fn diff(args: &Args) -> Result {
     let b = session::open(args.need_text("other")?, &OpenOptions::new())?;
     let mut options = DiffOptions::default();
     options.norms = true;
-    let diff = modelfmt::diff_with(&a, &b, &options, &work())?;
+    let diff = modelfmt::diff::diff_with(&a, &b, &options, &work())?;
     Ok(Answer::text(serde_json::to_string(&diff)?))
 }
 
@@ -135,7 +137,7 @@ pub(crate) fn choose(args: &Args) -> Result {
         let name = path.to_str().ok_or(io::ErrorKind::InvalidInput)?;
         Ok(Box::new(host::open(name)?) as modelfmt::modelfmt_core::source::BoxSource)
     };
-    let found = modelfmt::find_models(names, open);
+    let found = modelfmt::folder::find_models(names, open);
     let models: Vec<_> = found.models.iter().map(|path| path.to_string_lossy()).collect();
     let foreign = found.foreign.map(|(path, hint)| json!({ "name": path.to_string_lossy(), "hint": hint }));
     Ok(json!({ "models": models, "foreign": foreign }).into())

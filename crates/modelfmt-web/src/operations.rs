@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use modelfmt::{DType, Execution, Format, Globs, InspectOptions, Model, Value as Tree, json};
+use modelfmt::inspect::InspectOptions;
+use modelfmt::model::Globs;
+use modelfmt::value::json;
+use modelfmt::{DType, Execution, Format, Model, Value as Tree};
 use serde_json::{Value, json};
 
 use crate::answers::{self, Answer, Refusal, Result, usage};

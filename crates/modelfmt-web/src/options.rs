@@ -3,8 +3,11 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
+use modelfmt::OpenOptions;
+use modelfmt::convert::ConvertOptions;
 use modelfmt::convert::{Compression, MagChecksum, TypeRule};
-use modelfmt::{ConvertOptions, OpenOptions, ParseError, json};
+use modelfmt::value::json;
+use modelfmt::wording::ParseError;
 use serde_json::{Map, Value};
 
 use crate::answers::{Options, Refusal, Result, usage};

@@ -1,4 +1,13 @@
 //! What the files of a folder are, and which of them is the model.
+//!
+//! ```
+//! use modelfmt::Format;
+//! use modelfmt::folder::probe;
+//!
+//! let found = probe("../../testdata/reference/one-shard.aero")?; // reads a few bytes
+//! assert_eq!(found.format, Some(Format::Aero));
+//! # Ok::<(), std::io::Error>(())
+//! ```
 
 use std::collections::HashSet;
 #[cfg(not(target_arch = "wasm32"))]
@@ -14,8 +23,10 @@ use modelfmt_core::source::FileSource;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::error::{Error, Result};
 #[cfg(not(target_arch = "wasm32"))]
-use crate::foreign_folder::{foreign_folder, subfolders_with_models};
-use crate::formats::{Format, InOrder, MAX_INDEX_JSON, PROBE_LEN, Walk};
+pub use crate::foreign_folder::foreign_folder;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::foreign_folder::subfolders_with_models;
+use crate::formats::{Format, InOrder, MAX_INDEX_JSON, Walk};
 use crate::unrecognized::{self, Unrecognized};
 
 /// What a file is, found out without opening it as a model.
@@ -43,7 +54,7 @@ pub fn probe(path: impl AsRef<Path>) -> io::Result<Probe> {
 
 /// As [`probe`], at a source; of the path only the file's name counts.
 fn probe_at(path: &Path, source: BoxSource) -> io::Result<Probe> {
-    let first = source.read(0..source.len().min(PROBE_LEN))?;
+    let first = source.read(0..source.len().min(Format::PROBE_LEN))?;
     if let Some(format) = Format::from_first_bytes(&first, source.len()) {
         drop(first);
         return Ok(Probe {

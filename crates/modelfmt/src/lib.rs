@@ -139,7 +139,9 @@
 //! ```
 //! # let path = "../../testdata/reference/one-shard.aero";
 //! use modelfmt::modelfmt_write::MemoryFile;
-//! use modelfmt::{ConvertOptions, Format, Model, Execution, convert_to_sink, diff};
+//! use modelfmt::{Format, Model, Execution};
+//! use modelfmt::convert::{ConvertOptions, convert_to_sink};
+//! use modelfmt::diff::diff;
 //!
 //! let model = Model::open(path)?;
 //! let file = MemoryFile::new(); // or convert(&model, Format::Apr2, "model.apr", …): the file appears when it is complete
@@ -190,35 +192,32 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod async_model;
-mod check;
+pub mod check;
 mod checked;
-mod choice;
 pub mod convert;
-mod diff;
+pub mod diff;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod edit;
 mod elements;
 mod error;
 #[cfg(not(target_arch = "wasm32"))]
-mod extract;
-mod folder;
+pub mod extract;
+pub mod folder;
 #[cfg(not(target_arch = "wasm32"))]
 mod foreign_folder;
 mod format_g;
 mod formats;
 mod globs;
-mod inspect;
+pub mod inspect;
 mod job;
-mod model;
+pub mod model;
 mod open;
 mod options;
 #[cfg(not(target_arch = "wasm32"))]
-mod outboard;
-mod parse;
+pub mod outboard;
 mod pin;
 mod plan;
 mod presets;
-mod printable;
 mod quant;
 mod quantized;
 mod readers;
@@ -229,11 +228,12 @@ pub mod seal;
 mod seal_keys;
 #[cfg(feature = "seal")]
 mod sealed;
-mod show;
+pub mod show;
 #[cfg(not(target_arch = "wasm32"))]
 mod sidecars;
 #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
-mod signed;
+#[cfg_attr(docsrs, doc(cfg(feature = "sign")))]
+pub mod signed;
 #[cfg(feature = "sign")]
 mod signed_report;
 #[cfg(feature = "sign")]
@@ -246,10 +246,37 @@ mod unedited;
 mod unrecognized;
 mod unsupported;
 mod values;
-mod verify;
+pub mod verify;
 #[cfg(not(target_arch = "wasm32"))]
 mod without_parts;
-mod wording;
+pub mod wording;
+
+// What most programs need. The rest is in the modules above, by subject.
+pub use async_model::{AsyncCheckedModel, AsyncModel};
+pub use convert::Conversion;
+#[cfg(not(target_arch = "wasm32"))]
+pub use convert::save;
+#[cfg(not(target_arch = "wasm32"))]
+pub use edit::edit;
+pub use error::{Error, Result};
+pub use formats::{Format, Target};
+pub use model::Model;
+#[cfg(feature = "mmap")]
+#[cfg_attr(docsrs, doc(cfg(feature = "mmap")))]
+pub use modelfmt_core::Mmap;
+pub use modelfmt_core::value::{self, Object, Value};
+pub use modelfmt_core::{
+    AlignedBuf, Bytes, DType, Execution, Limits, Location, Source, TensorInfo, TensorView, VerifyLevel, View,
+    bf16, f16,
+};
+pub use open::OpenOptions;
+pub use pin::Pin;
+#[cfg(not(target_arch = "wasm32"))]
+pub use verify::verify;
+
+// The crates below this one: what all formats share, and each format by itself.
+pub use ggml_quant::{self, to_f32};
+pub use {modelfmt_core, modelfmt_write};
 
 #[cfg(feature = "aero")]
 #[doc(no_inline)]
@@ -264,38 +291,9 @@ pub use apr2;
 #[cfg(feature = "seal")]
 #[doc(no_inline)]
 pub use apr2_seal as apr2;
-pub use async_model::{AsyncCheckedModel, AsyncModel};
-pub use check::{CheckReport, PickleFindings, TensorFindings, check};
-pub use choice::Choice;
-pub use convert::{Conversion, ConvertOptions, Converted, MetadataDiff, convert_to_sink};
-#[cfg(not(target_arch = "wasm32"))]
-pub use convert::{convert, save, save_as};
-pub use diff::{Changed, Diff, DiffOptions, Norms, Renamed, ValueDiff, diff, diff_with};
-#[cfg(not(target_arch = "wasm32"))]
-pub use edit::{Edit, EditOptions, Edited, edit};
-pub use error::{Error, Result};
-#[cfg(not(target_arch = "wasm32"))]
-pub use extract::{
-    ExtractAllAs, ExtractAs, ExtractOptions, Extracted, extract, extract_all, extract_to_sink,
-};
-#[cfg(not(target_arch = "wasm32"))]
-pub use folder::probe;
-pub use folder::{FoundModels, Probe, find_models, is_model_name};
-#[cfg(not(target_arch = "wasm32"))]
-pub use foreign_folder::foreign_folder;
-pub use formats::{Format, PROBE_LEN, Target};
-pub use ggml_quant::{self, to_f32, to_f64};
-pub use globs::Globs;
-pub use inspect::{InspectOptions, InspectedTensor, Inspection, Sort, Sums, Totals, TreeNode};
 #[cfg(feature = "mag")]
 #[doc(no_inline)]
 pub use mag;
-pub use model::{CheckedModel, Model, Tensors};
-pub use modelfmt_core::value::{List, Object, Value, json};
-pub use modelfmt_core::{
-    self, Bytes, Container, DType, Encoding, Execution, Limits, Location, Report, Source, Status, TensorInfo,
-    TensorKey, TensorView, UnknownDType, VerifyLevel, View,
-};
 #[cfg(feature = "gguf")]
 #[doc(no_inline)]
 pub use modelfmt_gguf as gguf;
@@ -314,24 +312,9 @@ pub use modelfmt_pytorch as pytorch;
 #[cfg(feature = "safetensors")]
 #[doc(no_inline)]
 pub use modelfmt_safetensors as safetensors;
-pub use modelfmt_write::{self, Overwrite};
 #[cfg(feature = "oinf")]
 #[doc(no_inline)]
 pub use oinf;
-pub use open::OpenOptions;
-#[cfg(not(target_arch = "wasm32"))]
-pub use outboard::{Outboard, outboard};
-pub use parse::ParseError;
-pub use pin::Pin;
-pub use printable::Printable;
-pub use quant::Quant;
-pub use show::{ShowOptions, show, show_object, show_tensors, show_with, stats};
-#[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
-pub use signed::{DetachedSignature, signed_files};
-#[cfg(not(target_arch = "wasm32"))]
-pub use verify::verify;
-pub use verify::{FileReport, verify_source};
-pub use wording::{Note, Remedy, Words};
 
 /// The README's example, compiled as a test.
 #[cfg(doctest)]

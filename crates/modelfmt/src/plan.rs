@@ -7,11 +7,11 @@ use modelfmt_core::claims::ClaimError;
 use modelfmt_core::load::{self, LoadOptions, Loaded, LoadedTensor};
 use modelfmt_core::plan::{Pick, PlanOptions, PlannedRange, ProofRange, ReadPlan};
 
-use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::globs::{Globs, is_glob};
 use crate::model::Model;
-use crate::parse::ParseError;
+use crate::wording::Choice;
+use crate::wording::ParseError;
 
 impl Model {
     /// The tensors with these names, or whose names match these patterns, each once. Without names, all tensors that have data. If a tensor has a

@@ -1,4 +1,7 @@
-//! Signatures beside files: OpenSSF Model Signing.
+//! Signatures beside files and folders: OpenSSF Model Signing.
+//!
+//! [`DetachedSignature::find`] looks for the signature of a model. [`signed_files`] verifies it, for
+//! [`OpenOptions::signed_files`](crate::OpenOptions::signed_files). The crate [`oms`](crate::oms) signs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

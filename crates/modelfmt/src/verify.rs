@@ -1,11 +1,23 @@
 //! Verification of files, those that cannot be opened included.
+//!
+//! [`verify()`] checks every checksum, every hash and every rule of the format, and its [`FileReport`] lists what was checked and found. A file that
+//! cannot be opened gets a report that says why.
+//!
+//! ```
+//! use modelfmt::verify::{Status, verify};
+//! use modelfmt::{Execution, VerifyLevel};
+//!
+//! let file = verify("../../testdata/reference/one-shard.aero", VerifyLevel::Full, &Execution::default());
+//! assert!(file.report.checks.iter().all(|check| check.status != Status::Failed));
+//! ```
 
 use std::path::{Path, PathBuf};
 
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::source::FileSource;
 use modelfmt_core::source::{BoxSource, SharedFiles};
-use modelfmt_core::{Execution, Report, VerifyLevel};
+use modelfmt_core::{Execution, VerifyLevel};
+pub use modelfmt_core::{Report, Status};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::error::{Error, Result};

@@ -1,8 +1,8 @@
 //! `--cast`, `--dequantize` and `--quantize`: one list, in the order of the command line.
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use modelfmt::ParseError;
 use modelfmt::convert::TypeRule;
+use modelfmt::wording::ParseError;
 
 use crate::flags::Flags;
 

@@ -7,7 +7,10 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use modelfmt::{ConvertOptions, Format, Model, Object, Overwrite, Printable, Value, json};
+use modelfmt::convert::{ConvertOptions, Overwrite};
+use modelfmt::value::json;
+use modelfmt::wording::Printable;
+use modelfmt::{Format, Model, Object, Value};
 
 use super::converted::{Done, convert, notes};
 use super::done::{self, DoneList};

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use modelfmt::convert::{Compression, Declared, MagChecksum};
-use modelfmt::{ConvertOptions, Format, Model, Overwrite, json};
+use modelfmt::convert::{ConvertOptions, Overwrite};
+use modelfmt::value::json;
+use modelfmt::{Format, Model};
 #[cfg(feature = "remote")]
 use modelfmt_remote::models;
 

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
+use modelfmt::convert::{ConvertOptions, Converted};
 use modelfmt::convert::{TypeChanged, Unsupported, WrittenFile};
 use modelfmt::modelfmt_write::Discard;
-use modelfmt::{
-    Conversion, ConvertOptions, Converted, DType, Execution, Format, Model, Object, Printable, Value, json,
-};
+use modelfmt::value::json;
+use modelfmt::wording::Printable;
+use modelfmt::{Conversion, DType, Execution, Format, Model, Object, Value};
 
 use crate::args::Convert;
 use crate::failure::{Result, say};
@@ -27,12 +28,14 @@ pub(super) fn convert(
     work: &Execution<'_>,
 ) -> Result<Converted> {
     Ok(match (streams::is_dash(output), is_dry) {
-        (true, true) => modelfmt::convert_to_sink(model, target, &Discard::named("-"), options, work)?,
-        (true, false) => {
-            streams::to_stdout(|sink| Ok(modelfmt::convert_to_sink(model, target, sink, options, work)?))?
+        (true, true) => {
+            modelfmt::convert::convert_to_sink(model, target, &Discard::named("-"), options, work)?
         }
+        (true, false) => streams::to_stdout(|sink| {
+            Ok(modelfmt::convert::convert_to_sink(model, target, sink, options, work)?)
+        })?,
         (false, true) => Conversion::new(model, target, options)?.dry_run(output, work)?,
-        (false, false) => modelfmt::convert(model, target, output, options, work)?,
+        (false, false) => modelfmt::convert::convert(model, target, output, options, work)?,
     })
 }
 

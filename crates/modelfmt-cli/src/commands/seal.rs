@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use modelfmt::{Format, Printable, Target};
+use modelfmt::wording::Printable;
+use modelfmt::{Format, Target};
 
 use super::{convert, sign};
 use crate::args::{Convert, ConvertOptionArgs, InOut, Seal};

@@ -2,7 +2,8 @@
 
 use std::io::IsTerminal;
 
-use modelfmt::{Format, ShowOptions, Value};
+use modelfmt::show::ShowOptions;
+use modelfmt::{Format, Value};
 
 use crate::args::Show;
 use crate::failure::Result;
@@ -26,11 +27,12 @@ pub(crate) fn run(args: &Show) -> Result {
     Progress::new("reading", 0, quiet).run(|work| {
         super::print(|out| {
             if args.json {
-                let shown = Value::Object(modelfmt::show_object(&model, &args.tensors, &options, work)?);
+                let shown =
+                    Value::Object(modelfmt::show::show_object(&model, &args.tensors, &options, work)?);
                 serde_json::to_writer_pretty(EscapedJson(&mut *out), &shown).map_err(std::io::Error::from)?;
                 return Ok(writeln!(out)?);
             }
-            Ok(modelfmt::show_with(&model, &args.tensors, &options, out, work)?)
+            Ok(modelfmt::show::show_with(&model, &args.tensors, &options, out, work)?)
         })
     })
 }

@@ -3,7 +3,9 @@
 use std::io::Write;
 use std::path::Path;
 
-use modelfmt::{FileReport, Model, Printable, Status};
+use modelfmt::Model;
+use modelfmt::verify::{FileReport, Status};
+use modelfmt::wording::Printable;
 
 use super::done::DoneList;
 use super::{files, verdict};

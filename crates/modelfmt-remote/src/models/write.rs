@@ -3,10 +3,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use modelfmt::convert::{ConvertOptions, Converted, Overwrite};
 use modelfmt::convert::{Saving, files_of_index};
-use modelfmt::{
-    Choice, Conversion, ConvertOptions, Converted, Error, Execution, Format, Limits, Model, Note, Overwrite,
-};
+use modelfmt::wording::{Choice, Note};
+use modelfmt::{Conversion, Error, Execution, Format, Limits, Model};
 use modelfmt_core::Source as _;
 use modelfmt_write::{Discard, NewFiles as _, Output as _, Sink, TensorData};
 
@@ -16,11 +16,11 @@ use crate::error::Error as RemoteError;
 use crate::url::Location;
 use crate::write::NewObjects;
 
-/// Converts a model into an object of a bucket, or into the objects of a set, as `modelfmt::convert` does into files. If a set is replaced, objects
+/// Converts a model into an object of a bucket, or into the objects of a set, as `modelfmt::convert::convert` does into files. If a set is replaced, objects
 /// of the old set that are not in the new one are removed afterwards.
 ///
 /// # Errors
-/// As `modelfmt::convert`; [`ConvertOptions::outboard`] is a wrong usage, because an outboard is written beside a file.
+/// As `modelfmt::convert::convert`; [`ConvertOptions::outboard`] is a wrong usage, because an outboard is written beside a file.
 pub fn convert(
     store: &Store,
     at: &Location,

@@ -3,7 +3,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
-use modelfmt::{Conversion, ConvertOptions, Execution, Format, Model};
+use modelfmt::convert::ConvertOptions;
+use modelfmt::{Conversion, Execution, Format, Model};
 use modelfmt_write::{MemoryFile, MemoryFolder, Output as _, Sink as _};
 use object_store::memory::InMemory;
 use object_store::multipart::{MultipartStore, PartId};

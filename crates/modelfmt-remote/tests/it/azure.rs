@@ -4,7 +4,8 @@
 use std::io::ErrorKind;
 use std::sync::LazyLock;
 
-use modelfmt::{Conversion, ConvertOptions, Execution, Format, Model, OpenOptions, Overwrite};
+use modelfmt::convert::{ConvertOptions, Overwrite};
+use modelfmt::{Conversion, Execution, Format, Model, OpenOptions};
 use modelfmt_core::Source as _;
 use modelfmt_remote::blocking::Store;
 use modelfmt_remote::{DiskCache, Environment, Error, Fault, Location, NewObjects, Options};

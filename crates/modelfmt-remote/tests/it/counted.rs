@@ -68,8 +68,9 @@ fn one_tensor_of_many_takes_two_round_trips_after_the_first_byte() {
         let path = folder.path().join(to);
         if path != from {
             let format = if to.ends_with("aero") { Format::Aero } else { Format::Apr2 };
-            let options = modelfmt::ConvertOptions::default();
-            modelfmt::convert(&model, format, &path, &options, &modelfmt::Execution::default()).unwrap();
+            let options = modelfmt::convert::ConvertOptions::default();
+            modelfmt::convert::convert(&model, format, &path, &options, &modelfmt::Execution::default())
+                .unwrap();
         }
         let bytes = std::fs::read(&path).unwrap();
         let index = bytes.len() as u64 - u64::from(TENSORS) * 16;
@@ -116,7 +117,7 @@ fn a_tensor_of_a_hundred_gigabytes_costs_its_bytes() {
 }
 
 /// An AERO file of some shards' worth of values in two tensors, with what `options` add to it; and what it is pinned by.
-fn aero(options: &modelfmt::ConvertOptions) -> (Vec<u8>, Pin) {
+fn aero(options: &modelfmt::convert::ConvertOptions) -> (Vec<u8>, Pin) {
     const LEN: u64 = 9_000_000;
     let folder = tempfile::tempdir().unwrap();
     let (from, to) = (folder.path().join("m.safetensors"), folder.path().join("m.aero"));
@@ -124,14 +125,14 @@ fn aero(options: &modelfmt::ConvertOptions) -> (Vec<u8>, Pin) {
     bytes.extend((0..2 * LEN + 7).map(|at| ((at * at) >> 5) as u8));
     std::fs::write(&from, bytes).unwrap();
     let work = modelfmt::Execution::sequential();
-    modelfmt::convert(&Model::open(&from).unwrap(), Format::Aero, &to, options, &work).unwrap();
+    modelfmt::convert::convert(&Model::open(&from).unwrap(), Format::Aero, &to, options, &work).unwrap();
     let pins = Model::open(&to).unwrap().pins().unwrap();
     (std::fs::read(&to).unwrap(), pins[0])
 }
 
 /// Files whose values are proved by the hash of their shard, of their tensors, and of their pages.
 fn pinned() -> [(&'static str, Vec<u8>, Pin); 3] {
-    let mut named = modelfmt::ConvertOptions::default();
+    let mut named = modelfmt::convert::ConvertOptions::default();
     (named.model_name, named.architecture) = (Some("m".to_owned()), Some("a".to_owned()));
     let (mut tensors, mut pages) = (named.clone(), named.clone());
     (tensors.tensor_hashes, pages.page_hashes) = (true, Some(4 << 20));
@@ -146,17 +147,17 @@ fn jobs(
     server: &Server,
     place: &Location,
     options: &OpenOptions,
-) -> (modelfmt::FileReport, Result<Vec<u8>, modelfmt::Error>, [u64; 2]) {
+) -> (modelfmt::verify::FileReport, Result<Vec<u8>, modelfmt::Error>, [u64; 2]) {
     let work = modelfmt::Execution::sequential();
     let store = || Store::new(server.options()).unwrap();
     let (verifying, converting) = (store(), store());
     let report = models::verify(&verifying, place, options, modelfmt::VerifyLevel::Full, &work);
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("m.safetensors");
-    let mut how = modelfmt::ConvertOptions::default();
+    let mut how = modelfmt::convert::ConvertOptions::default();
     how.lossy = true;
     let converted = models::open(&converting, place, options).and_then(|model| {
-        modelfmt::convert(&model, Format::Safetensors, &to, &how, &work)?;
+        modelfmt::convert::convert(&model, Format::Safetensors, &to, &how, &work)?;
         Ok(std::fs::read(&to).unwrap())
     });
     assert_eq!(converted.is_ok(), to.exists());

@@ -9,7 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use modelfmt::convert::Receipt;
-use modelfmt::{Conversion, ConvertOptions, Execution, Format, Model, Overwrite};
+use modelfmt::convert::{ConvertOptions, Overwrite};
+use modelfmt::{Conversion, Execution, Format, Model};
 use modelfmt_remote::{NewObjects, Options, Store};
 use testkit::servers::S3;
 

@@ -8,7 +8,8 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use modelfmt::{Conversion, ConvertOptions, Error, Execution, Format, Model, Overwrite};
+use modelfmt::convert::{ConvertOptions, Overwrite};
+use modelfmt::{Conversion, Error, Execution, Format, Model};
 use modelfmt_remote::{Environment, Location, NewObjects, Options, Store};
 use modelfmt_write::{MemoryFile, NewFiles as _, Output as _, Sink as _};
 use testkit::servers::S3;

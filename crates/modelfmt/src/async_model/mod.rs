@@ -372,7 +372,7 @@ impl<F: FetchFiles> AsyncModel<F> {
     }
 }
 
-/// The reads of an [`AsyncModel`], each checked by the smallest digest that the file has of the values: as [`CheckedModel`](crate::CheckedModel).
+/// The reads of an [`AsyncModel`], each checked by the smallest digest that the file has of the values: as [`CheckedModel`](crate::model::CheckedModel).
 pub struct AsyncCheckedModel<'a, F: FetchFiles>(&'a AsyncModel<F>);
 
 impl<F: FetchFiles> Clone for AsyncCheckedModel<'_, F> {

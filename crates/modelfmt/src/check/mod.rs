@@ -23,7 +23,8 @@ use scan::Found;
 /// Hashes and checksums of the file are not looked at: [`Model::verify`] does that.
 ///
 /// ```
-/// use modelfmt::{Execution, Model, View, check};
+/// use modelfmt::{Execution, Model, View};
+/// use modelfmt::check::check;
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("model.safetensors");

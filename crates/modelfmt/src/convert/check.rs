@@ -5,11 +5,11 @@ use std::fmt;
 use modelfmt_core::DType;
 
 use super::values::cast::is_target;
-use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::options::ConvertOptions;
 use crate::options::rules::{Quantization, TYPES, TypeChange, TypeRule, is_plain};
+use crate::wording::Choice;
 use crate::wording::Remedy;
 
 impl ConvertOptions {

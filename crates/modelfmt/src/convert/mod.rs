@@ -2,7 +2,8 @@
 //! target can hold it; and nothing is lost silently.
 //!
 //! ```no_run
-//! use modelfmt::{ConvertOptions, Format, Model, Execution, convert};
+//! use modelfmt::{Format, Model, Execution};
+//! use modelfmt::convert::{ConvertOptions, convert};
 //!
 //! let model = Model::open("tiny.safetensors")?;
 //! let mut options = ConvertOptions::default();
@@ -84,6 +85,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use modelfmt_core::Execution;
+pub use modelfmt_write::Overwrite;
 use modelfmt_write::{AnyWriteError, NewFiles, Sink, TensorSpec};
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_write::{Discard, InputFiles};
@@ -107,12 +109,12 @@ pub use warnings::Warning;
 
 pub use crate::presets::Preset;
 
-use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::formats::entry::{Job, JobError};
 use crate::job::tensors::{Item, Tensors};
 use crate::model::Model;
+use crate::wording::Choice;
 use crate::wording::{Note, Size};
 use metadata::Mapper;
 use metadata::source::Content;

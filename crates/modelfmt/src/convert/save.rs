@@ -15,7 +15,6 @@ use super::nbytes_of;
 use super::output::guard::Guard;
 use super::output::{self, write};
 use super::output::{Recorded, WrittenFile};
-use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::formats::capabilities::Access;
@@ -23,11 +22,12 @@ use crate::formats::entry::{Job, JobError, Write};
 use crate::job::tensors::{Item, Origin, Shape, Tensors};
 use crate::options::rules::TypeRule;
 use crate::options::{ConvertOptions, Declared};
+use crate::wording::Choice;
 
 /// Writes tensors that are in memory to a new file, in the format that the ending of its name asks for.
 ///
 /// The file appears when it is complete. A file that exists is not replaced. What the format asks for and `metadata` does not
-/// have is filled in as [`convert`](crate::convert()) does: a name after the file, `unknown` for the architecture.
+/// have is filled in as [`convert`](crate::convert::convert()) does: a name after the file, `unknown` for the architecture.
 ///
 /// ```
 /// use modelfmt::{Model, Object, View};
@@ -83,7 +83,8 @@ pub fn save_as<'a>(
 /// ```
 /// use modelfmt::convert::Saving;
 /// use modelfmt::modelfmt_write::TensorSpec;
-/// use modelfmt::{ConvertOptions, DType, Execution, Format, Object, Overwrite};
+/// use modelfmt::{DType, Execution, Format, Object};
+/// use modelfmt::convert::{ConvertOptions, Overwrite};
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("model.aero");

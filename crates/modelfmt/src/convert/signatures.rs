@@ -2,9 +2,9 @@
 
 use modelfmt_core::value::Value;
 
-use crate::choice::Choice;
 use crate::formats::Format;
 use crate::model::Model;
+use crate::wording::Choice;
 use crate::wording::Note;
 
 /// That they are left out.

@@ -9,7 +9,6 @@ use super::tensors::scaled_dtype;
 use super::tensors::scales::{Scaled, Scales, is_weight};
 use super::values::cast::is_number;
 use super::values::quants;
-use crate::choice::Choice;
 use crate::error::Result;
 use crate::formats::capabilities::holds_every_value;
 use crate::job::affine::Affine;
@@ -19,6 +18,7 @@ use crate::options::rules::TypeChange;
 use crate::options::{ConvertOptions, ScaleRule};
 use crate::quant::Quant;
 use crate::unsupported::Unsupported;
+use crate::wording::Choice;
 use crate::wording::{Note, Remedy};
 
 /// What becomes of a tensor that is written by itself.

@@ -11,11 +11,11 @@ use modelfmt_write::{AtomicFile, Discard, Output, Overwrite};
 use super::fault::{opened, unchanged, version};
 use super::set::SetEdit;
 use super::{Edit, EditMethod, Edited, check, through_link};
-use crate::choice::Choice;
 use crate::convert::{Conversion, ConvertOptions, Converted};
 use crate::error::{Error, Result};
 use crate::globs::escaped;
 use crate::model::Model;
+use crate::wording::Choice;
 use crate::wording::Note;
 
 /// A file or set that was written again.

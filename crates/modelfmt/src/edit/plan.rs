@@ -12,7 +12,6 @@ use super::requested::RequestedMetadata;
 use super::set::SetEdit;
 use super::signing::{self, Signing};
 use super::{Edit, EditMethod, EditOptions, Target, check};
-use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::folder::FOLDERS_OF_INDEX;
 use crate::formats::Format;
@@ -21,6 +20,7 @@ use crate::globs::Globs;
 use crate::job::renamed::Renamed;
 use crate::model::Model;
 use crate::open::OpenOptions;
+use crate::wording::Choice;
 use crate::wording::Note;
 
 impl Edit {

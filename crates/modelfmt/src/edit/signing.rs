@@ -11,13 +11,13 @@ use super::fault::{failed, opened};
 use super::{EditMethod, EditOptions, Target};
 use crate::apr2::SetIndex;
 use crate::apr2::seal::SigningKey;
-use crate::choice::Choice;
 use crate::convert::ConvertOptions;
 use crate::edit::sealing::signers::{Signers, Stated, expect_intact};
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::model::Model;
 use crate::open::OpenOptions;
+use crate::wording::Choice;
 use crate::wording::Note;
 
 /// Who signs the changed file. The module `unsigned` has the same functions for builds without signatures.

@@ -162,11 +162,12 @@ pub fn extract_to_sink(
     Prepared::new(model, &[model.find(name)?], kind, options)?.write_first(sink, options, work)
 }
 
-/// Writes several tensors, each given by its name or, where no tensor has that name, by a pattern as [`Globs`](crate::Globs) are. All
+/// Writes several tensors, each given by its name or, where no tensor has that name, by a pattern as [`Globs`](crate::model::Globs) are. All
 /// of the output appears when it is complete, or nothing does. Tensors without data that a pattern matches are left out, with a note.
 ///
 /// ```
-/// use modelfmt::{Execution, ExtractAllAs, ExtractAs, ExtractOptions, Model, View, extract_all};
+/// use modelfmt::{Execution, Model, View};
+/// use modelfmt::extract::{ExtractAllAs, ExtractAs, ExtractOptions, extract_all};
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # let (path, out) = (folder.path().join("model.safetensors"), folder.path().join("out"));
@@ -269,7 +270,7 @@ fn safetensors(
     conversion.lossy = true;
     let converted = crate::convert::convert(model, Format::Safetensors, path, &conversion, work)?;
     let mut notes = converted.notes;
-    notes.retain(|note| note.choices != [crate::choice::Choice::Include]);
+    notes.retain(|note| note.choices != [crate::wording::Choice::Include]);
     if !converted.dropped.is_empty() {
         let (count, s) = (converted.dropped.len(), if converted.dropped.len() == 1 { "" } else { "s" });
         notes.push(Note::from(format!("{count} metadata key{s} that safetensors cannot hold left out")));

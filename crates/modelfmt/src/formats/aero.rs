@@ -3,7 +3,7 @@
 use super::Format;
 use super::capabilities::{Access, Blocks, Capabilities, EVERY_NUMBER, Metadata, Names};
 use super::entry::{Detection, Entry, IndexJson, Version, driver};
-use crate::choice::Choice;
+use crate::wording::Choice;
 
 pub(super) static AERO: Entry = Entry {
     name: "aero",

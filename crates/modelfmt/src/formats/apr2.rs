@@ -5,7 +5,7 @@ use modelfmt_core::DType::{self, BF16, F16, F32, I8, I16, I32, I64, Q4_0, Q4_1, 
 use super::Format;
 use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
 use super::entry::{Detection, Entry, IndexJson, Version, driver};
-use crate::choice::Choice;
+use crate::wording::Choice;
 
 pub(super) static APR2: Entry = Entry {
     name: "apr2",

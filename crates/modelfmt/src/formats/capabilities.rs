@@ -29,7 +29,7 @@ pub struct Capabilities {
     pub names: Names,
     /// Whether a tensor can be declared without values.
     pub declared: bool,
-    /// Whether a tensor can have scales and zero points beside its values, as [`Quant`](crate::Quant) has them.
+    /// Whether a tensor can have scales and zero points beside its values, as [`Quant`](crate::model::Quant) has them.
     pub quants: bool,
     /// What metadata it holds.
     pub metadata: Metadata,

@@ -10,8 +10,8 @@ use modelfmt_core::{Fetch, Source};
 use super::Format;
 use super::capabilities::{Access, Capabilities};
 use super::entry::Detection;
-use crate::choice::Choice;
-use crate::parse::ParseError;
+use crate::wording::Choice;
+use crate::wording::ParseError;
 
 impl Format {
     /// The name that the program prints and takes, such as `apr2-sharded`.
@@ -90,7 +90,10 @@ impl Format {
         self.entry().choices.contains(&choice)
     }
 
-    /// Tells the format from the first bytes of a file of `file_len` bytes; [`PROBE_LEN`] of them are enough for all but
+    /// The first bytes that [`Format::from_first_bytes`] looks at.
+    pub const PROBE_LEN: u64 = 20;
+
+    /// Tells the format from the first bytes of a file of `file_len` bytes; [`PROBE_LEN`](Self::PROBE_LEN) of them are enough for all but
     /// the JSON of sets, which is told by its keys: see [`detect`](Self::detect).
     #[must_use]
     pub fn from_first_bytes(first: &[u8], file_len: u64) -> Option<Self> {
@@ -113,7 +116,7 @@ impl Format {
     /// # Errors
     /// If the source cannot be read.
     pub fn detect(source: &(impl Source + ?Sized)) -> io::Result<Option<Self>> {
-        let first = source.read(0..source.len().min(PROBE_LEN))?;
+        let first = source.read(0..source.len().min(Self::PROBE_LEN))?;
         if let Some(format) = Self::from_first_bytes(&first, source.len()) {
             return Ok(Some(format));
         }
@@ -136,7 +139,7 @@ impl Format {
     #[allow(dead_code, reason = "with no format switched on nothing is opened")]
     pub(crate) async fn detect_async(source: &impl Fetch, max_index: u64) -> io::Result<Option<Self>> {
         let len = source.size();
-        let first = source.fetch(0..len.min(PROBE_LEN)).await?;
+        let first = source.fetch(0..len.min(Self::PROBE_LEN)).await?;
         if let Some(format) = Self::from_first_bytes(&first, len) {
             return Ok(Some(format));
         }
@@ -154,9 +157,6 @@ impl Format {
 fn may_be_index(first: &[u8], len: u64) -> bool {
     first.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{') && len <= MAX_INDEX_JSON
 }
-
-/// The first bytes that [`Format::from_first_bytes`] looks at.
-pub const PROBE_LEN: u64 = 20;
 
 /// No index JSON of a set is longer than this.
 pub(crate) const MAX_INDEX_JSON: u64 = 1 << 30;

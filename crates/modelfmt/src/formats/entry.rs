@@ -16,13 +16,13 @@ use super::open_any::OpenAny;
 pub(crate) use super::opened::{Opened, ToOpen, reader_of};
 use super::set_index_edit::EditIndex;
 use super::set_plan::SetPlan;
-use crate::choice::Choice;
 use crate::job::metadata::Metadata;
 use crate::job::tensors::Tensors;
 use crate::options::ConvertOptions;
 use crate::pin::Pin;
 use crate::quant::Quant;
 use crate::unsupported::Unsupported;
+use crate::wording::Choice;
 
 /// A format, or the form of a model of many files.
 pub(crate) struct Entry {

@@ -5,7 +5,7 @@ use modelfmt_core::DType::{BF16, F16, F32, F64, I8, I16, I32, I64};
 use super::Format;
 use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
 use super::entry::{Detection, Entry, driver};
-use crate::choice::Choice;
+use crate::wording::Choice;
 
 pub(super) static GGUF: Entry = Entry {
     name: "gguf",

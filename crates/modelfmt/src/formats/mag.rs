@@ -5,7 +5,7 @@ use modelfmt_core::DType::{self, BF16, Bool, F8E4M3, F16, F32, I8, I16, I32, I64
 use super::Format;
 use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
 use super::entry::{Detection, Entry, Version, driver};
-use crate::choice::Choice;
+use crate::wording::Choice;
 
 pub(super) static MAG: Entry = Entry {
     name: "mag",

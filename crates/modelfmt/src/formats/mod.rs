@@ -35,7 +35,6 @@ mod zip;
 use modelfmt_core::value::Value;
 
 pub(crate) use self::detect::MAX_INDEX_JSON;
-pub use self::detect::PROBE_LEN;
 use self::entry::Entry;
 pub(crate) use self::index::{InOrder, Walk};
 #[allow(unused_imports, reason = "with no format switched on nothing is opened")]

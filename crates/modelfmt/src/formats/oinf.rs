@@ -8,7 +8,7 @@ use modelfmt_core::DType::{
 use super::Format;
 use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
 use super::entry::{Detection, Entry, Version, driver};
-use crate::choice::Choice;
+use crate::wording::Choice;
 
 pub(super) static OINF: Entry = Entry {
     name: "oinf",

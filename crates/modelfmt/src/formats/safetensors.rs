@@ -5,7 +5,7 @@ use modelfmt_core::DType;
 use super::Format;
 use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
 use super::entry::{Detection, Entry, IndexJson, driver};
-use crate::choice::Choice;
+use crate::wording::Choice;
 
 pub(super) static SAFETENSORS: Entry = Entry {
     name: "safetensors",

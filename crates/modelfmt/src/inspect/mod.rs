@@ -1,4 +1,14 @@
 //! What is in a file: the object that `modelfmt inspect --json` prints.
+//!
+//! ```
+//! use modelfmt::inspect::InspectOptions;
+//! use modelfmt::{Execution, Model};
+//!
+//! let model = Model::open("../../testdata/reference/one-shard.aero")?;
+//! let inspection = model.inspect(&InspectOptions::new(), &Execution::default())?;
+//! println!("{}", serde_json::to_string_pretty(&inspection)?);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod totals;
 mod tree;
@@ -7,7 +17,6 @@ use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{Encoding, Execution, Location, TensorInfo, author::with_causes};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
-use crate::choice::Choice;
 use crate::error::Result;
 use crate::globs::Globs;
 use crate::model::Model;
@@ -15,6 +24,7 @@ use crate::pin::Pin;
 use crate::quant::Quant;
 use crate::tied_weights::Ties;
 use crate::values::Pieces;
+use crate::wording::Choice;
 
 pub use totals::{Sums, Totals};
 pub use tree::TreeNode;

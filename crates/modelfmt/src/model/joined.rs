@@ -6,21 +6,22 @@ use std::sync::Arc;
 use modelfmt_core::Container as _;
 
 use super::Model;
-use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::formats::merged::Merged;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::sidecars::Sidecars;
+use crate::wording::Choice;
 
 impl Model {
     /// Several models as one: the tensors of each follow those of the one before. It has the path and the format of the
-    /// first; its metadata are theirs, and where several have a key, those of the first of them. [`convert`](fn@crate::convert)
+    /// first; its metadata are theirs, and where several have a key, those of the first of them. [`convert`](fn@crate::convert::convert)
     /// makes one file of it, and takes no such choice silently. Files of a set that is among the models are left out, so that all
     /// files of a split can be given.
     ///
     /// ```no_run
-    /// # use modelfmt::{ConvertOptions, Execution, Format, Model, convert};
+    /// # use modelfmt::{Execution, Format, Model};
+    /// # use modelfmt::convert::{ConvertOptions, convert};
     /// let models = ["a.safetensors", "b.safetensors"].map(Model::open);
     /// let both = Model::merged(models.into_iter().collect::<Result<Vec<_>, _>>()?)?;
     /// convert(&both, Format::Safetensors, "both.safetensors", &ConvertOptions::default(), &Execution::default())?;

@@ -1,4 +1,7 @@
-//! One type over all formats.
+//! An open model, and what its methods take and return.
+//!
+//! [`Model`] is one type over all formats. [`CheckedModel`] has the same reads, each checked by the digests of the file. [`Globs`] choose tensors
+//! by their names, and a [`Quant`] is the scales and zero points that a file has beside a tensor's values.
 
 mod joined;
 mod pin;
@@ -20,19 +23,20 @@ use modelfmt_core::{
     Bytes, Container, Encoding, Location, Source as _, TensorInfo, TensorKey, TensorView, author::Extent,
 };
 
-use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::formats::capabilities::Access;
 use crate::formats::entry::{Opened, ToOpen, reader_of};
 use crate::formats::open_any::OpenAny;
+pub use crate::globs::Globs;
 use crate::model::pinned::Pinned;
 use crate::open::{ALONE, NoFiles, OpenOptions};
 use crate::pin::Pin;
-use crate::quant::Quant;
+pub use crate::quant::Quant;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::sidecars::Sidecars;
 use crate::unrecognized::{self, Unrecognized};
+use crate::wording::Choice;
 
 impl OpenOptions {
     /// Opens a file of any format with positioned reads, or a set by its index. For a folder, the one index or model file in it is opened.

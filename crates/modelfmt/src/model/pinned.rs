@@ -74,9 +74,7 @@ pub(crate) fn by_hash(
 /// An error of a source that has not been told from others yet.
 pub(crate) fn unproved(path: &Path, source: io::Error) -> Error {
     match ProofError::within(&source) {
-        Some(_) => {
-            Error::file(path.to_owned(), AnyError::Io { at: 0, len: crate::formats::PROBE_LEN, source })
-        }
+        Some(_) => Error::file(path.to_owned(), AnyError::Io { at: 0, len: Format::PROBE_LEN, source }),
         None => Error::Open { path: path.to_owned(), source },
     }
 }

@@ -12,14 +12,14 @@ use modelfmt_write::Overwrite;
 
 use self::rename::RenameRule;
 use self::rules::TypeRule;
-use crate::choice::Choice;
+use crate::wording::Choice;
 
 /// How a model is converted. The default changes no value, drops nothing, and replaces no file.
 ///
 /// The options are the same as in the program; an option that the target cannot use is an error, as in the program.
 ///
 /// ```
-/// let mut options = modelfmt::ConvertOptions::default();
+/// let mut options = modelfmt::convert::ConvertOptions::default();
 /// options.widen = true;
 /// options.exclude.push("optimizer.*".to_owned());
 /// ```
@@ -98,7 +98,7 @@ pub struct ConvertOptions {
     /// OINF 1: value types that its document lacks and the published package reads: bf16, f8_e5m2 and packed integers. Version 2
     /// has them in any case.
     pub allow_extended_types: bool,
-    /// Also writes the outboard of each file that is written, beside it: see [`outboard`](fn@crate::outboard).
+    /// Also writes the outboard of each file that is written, beside it: see [`outboard`](fn@crate::outboard::outboard).
     pub outboard: bool,
     /// Whether files that exist are replaced.
     pub overwrite: Overwrite,

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::format_g::G6;
 use crate::formats::Format;
 use crate::model::Model;
-use crate::printable::Printable;
+use crate::wording::Printable;
 
 /// `NAME := VALUE`, which only OINF has.
 pub(super) fn sizevars(model: &Model, sections: &mut Sections<'_>) -> Result<()> {

@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use modelfmt::convert::Compression;
 use modelfmt::modelfmt_core::AnyError;
+use modelfmt::modelfmt_core::Encoding;
 use modelfmt::modelfmt_core::load::{self, LoadOptions};
 use modelfmt::modelfmt_core::plan::{Pick, PlanOptions, Slice};
 use modelfmt::modelfmt_core::read::Reading;
-use modelfmt::{Encoding, Error, Execution, Format, Model, Object, OpenOptions, View};
+use modelfmt::{Error, Execution, Format, Model, Object, OpenOptions, View};
 
 /// The models among the golden files, those of other tools too.
 fn golden() -> Vec<PathBuf> {
@@ -164,11 +165,11 @@ fn written(ending: &str, lens: &[usize], aero_hashes: bool) -> (tempfile::TempDi
     modelfmt::save(&path, views, &Object::new()).unwrap();
     if aero_hashes {
         let model = Model::open(&path).unwrap();
-        let mut options = modelfmt::ConvertOptions::default();
+        let mut options = modelfmt::convert::ConvertOptions::default();
         options.tensor_hashes = true;
         options.page_hashes = Some(1 << 16);
         let out = folder.path().join("hashed.aero");
-        modelfmt::convert(&model, Format::Aero, &out, &options, &Execution::default()).unwrap();
+        modelfmt::convert::convert(&model, Format::Aero, &out, &options, &Execution::default()).unwrap();
         return (folder, out, values);
     }
     (folder, path, values)
@@ -352,12 +353,18 @@ fn buffers_of_another_length_and_a_stop_are_errors() {
 #[test]
 fn sets_are_planned_and_loaded_file_by_file() {
     let (folder, path, values) = written("safetensors", &[40_000, 50_000, 60_000], false);
-    let mut options = modelfmt::ConvertOptions::default();
+    let mut options = modelfmt::convert::ConvertOptions::default();
     options.shard_size = Some(100_000);
     let index_path = folder.path().join("set.safetensors.index.json");
     let model = Model::open(&path).unwrap();
-    modelfmt::convert(&model, Format::SafetensorsSharded, &index_path, &options, &Execution::default())
-        .unwrap();
+    modelfmt::convert::convert(
+        &model,
+        Format::SafetensorsSharded,
+        &index_path,
+        &options,
+        &Execution::default(),
+    )
+    .unwrap();
     let set = OpenOptions::new().open(&index_path).unwrap();
     let plan = set.plan(&all(&set), PlanOptions::local()).unwrap();
     assert!(plan.ranges().len() > 1);
@@ -379,10 +386,16 @@ fn a_slice_of_a_compressed_tensor_reads_its_blocks() {
     let plain = folder.path().join("model.safetensors");
     let view = View::new(&rows, [64, 65_536]).unwrap();
     modelfmt::save(&plain, [("w", view)], &Object::new()).unwrap();
-    let mut options = modelfmt::ConvertOptions::default();
+    let mut options = modelfmt::convert::ConvertOptions::default();
     options.compress = Some(Compression::Lz4);
-    modelfmt::convert(&Model::open(&plain).unwrap(), Format::Apr2, &path, &options, &Execution::default())
-        .unwrap();
+    modelfmt::convert::convert(
+        &Model::open(&plain).unwrap(),
+        Format::Apr2,
+        &path,
+        &options,
+        &Execution::default(),
+    )
+    .unwrap();
     let model = Model::open(&path).unwrap();
     assert_eq!(model.location(0).unwrap().encoding, Encoding::Lz4);
     let planned = |text: &str| {

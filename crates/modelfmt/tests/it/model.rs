@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use modelfmt::convert::Saving;
 use modelfmt::convert::TypeRule;
+use modelfmt::convert::{ConvertOptions, Overwrite};
 use modelfmt::modelfmt_core::AnyError;
 use modelfmt::modelfmt_write::TensorSpec;
-use modelfmt::{ConvertOptions, DType, Error, Execution, Format, Model, Object, Overwrite, Value, View};
+use modelfmt::{DType, Error, Execution, Format, Model, Object, Value, View};
 
 fn testdata(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(path)
@@ -98,7 +99,7 @@ fn tensors_in_memory_are_saved_in_every_format_that_is_written() {
     for &format in Format::ALL.iter().filter(|format| format.is_writable()) {
         let path = folder.path().join(format!("tiny.{format}.safetensors")); // the name is not what decides
         let tensors = || [("b", view()), ("a", View::new(&[7i32, -7], [2]).unwrap())];
-        modelfmt::save_as(format, &path, tensors(), &Object::new()).unwrap();
+        modelfmt::convert::save_as(format, &path, tensors(), &Object::new()).unwrap();
         let path = match format {
             Format::SafetensorsSharded => path.with_extension("safetensors.index.json"),
             // A split of one file is none.
@@ -111,7 +112,7 @@ fn tensors_in_memory_are_saved_in_every_format_that_is_written() {
         assert_eq!(model.tensor("a").unwrap().to_vec::<i32>().unwrap(), [7, -7]);
         assert_eq!(model.tensors().find(|tensor| tensor.name == "a").unwrap().dtype, DType::I32);
         assert!(model.verify(modelfmt::VerifyLevel::Full).is_ok(), "{format}");
-        let again = modelfmt::save_as(format, &path, tensors(), &Object::new());
+        let again = modelfmt::convert::save_as(format, &path, tensors(), &Object::new());
         assert!(matches!(again, Err(Error::Exists { .. })), "{format}: a file is not replaced");
     }
 }
@@ -200,7 +201,7 @@ fn what_cannot_be_saved_leaves_nothing() {
     for name in ["m", "m.bin", "m.json"] {
         assert!(matches!(save(name, &[("w", view())]), Err(Error::Usage { .. })), "{name}");
     }
-    let apr1 = modelfmt::save_as(Format::Apr1, path("m.apr"), [("w", view())], &Object::new());
+    let apr1 = modelfmt::convert::save_as(Format::Apr1, path("m.apr"), [("w", view())], &Object::new());
     assert!(matches!(apr1, Err(Error::Usage { .. })));
     let wide = View::new(&[1.0f64], [1]).unwrap();
     for (name, tensors) in [

@@ -4,7 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use modelfmt::{ConvertOptions, Execution, Format, Model, Object, VerifyLevel, View};
+use modelfmt::convert::ConvertOptions;
+use modelfmt::{Execution, Format, Model, Object, VerifyLevel, View};
 
 fn copied(into: &Path, numbers: &[u32]) -> Vec<PathBuf> {
     let from = testkit::testdata("reference/gguf");
@@ -31,7 +32,7 @@ fn any_file_and_the_folder_are_the_whole_model() {
         let metadata = model.metadata().unwrap();
         assert!(metadata.get("split.count").is_none() && metadata.get("general.name").is_some());
     }
-    let looked = modelfmt::probe(&paths[1]).unwrap();
+    let looked = modelfmt::folder::probe(&paths[1]).unwrap();
     assert_eq!(looked.files, ["split-00003-of-00003.gguf"]);
 }
 
@@ -106,7 +107,8 @@ fn files_of_one_set_are_one_model() {
     let mut options = ConvertOptions::default();
     options.shard_size = Some(600);
     let one = Model::open(&one).unwrap();
-    modelfmt::convert(&one, Format::SafetensorsSharded, &index, &options, &Execution::default()).unwrap();
+    modelfmt::convert::convert(&one, Format::SafetensorsSharded, &index, &options, &Execution::default())
+        .unwrap();
     let parts = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
     let mut parts: Vec<PathBuf> = parts.filter(|path| path.extension().unwrap() == "safetensors").collect();
     assert!(parts.len() > 1);

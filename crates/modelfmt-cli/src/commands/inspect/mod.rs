@@ -7,7 +7,9 @@ mod tensors;
 use std::io::Write;
 use std::path::Path;
 
-use modelfmt::{Globs, InspectOptions, Inspection, Printable, Totals};
+use modelfmt::inspect::{InspectOptions, Inspection, Totals};
+use modelfmt::model::Globs;
+use modelfmt::wording::Printable;
 
 use crate::args::Inspect;
 use crate::failure::{Failure, Result, say};

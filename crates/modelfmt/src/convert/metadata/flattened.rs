@@ -28,7 +28,7 @@ impl Model {
     /// The metadata as one flat list of keys and plain values, as the reader of its format gives it
     /// ([`Container::flat_metadata`](modelfmt_core::Container::flat_metadata)). What a conversion carries in a JSON object under its
     /// reserved key is beside the keys of that object, and what the files of a set of safetensors say beside those of its index.
-    /// So a model and what it was converted to without a loss say the same; [`diff`](fn@crate::diff) compares this.
+    /// So a model and what it was converted to without a loss say the same; [`diff`](fn@crate::diff::diff) compares this.
     ///
     /// What the reserved key says under a key that has another value has the prefix `modelfmt.`, and hides nothing.
     ///

@@ -19,7 +19,6 @@ use std::sync::Arc;
 use modelfmt_core::DType;
 use modelfmt_core::value::{Object, Value, json};
 
-use crate::choice::Choice;
 use crate::formats::Format;
 use crate::formats::capabilities::{Capabilities, Metadata as Kind};
 use crate::job::metadata::Metadata;
@@ -27,6 +26,7 @@ use crate::job::tensors::{Item, Tensors};
 use crate::options::ConvertOptions;
 use crate::quant::Quant;
 use crate::unsupported::Unsupported;
+use crate::wording::Choice;
 use crate::wording::Remedy;
 use names::{AERO_KEYS, APR2_KEYS, BESIDE, NOT_COVERED, SILENT, family, is_filler, is_same_family};
 use required::RequiredKeys;

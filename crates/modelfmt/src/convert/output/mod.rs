@@ -17,9 +17,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use modelfmt_write::{AnyWriteError, BoxError, NewFiles, Output, Sink};
 
-use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::formats::Format;
+use crate::wording::Choice;
 
 /// A file that was written.
 #[derive(Clone, Debug, PartialEq, Eq)]

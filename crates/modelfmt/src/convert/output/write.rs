@@ -6,7 +6,6 @@ use modelfmt_core::value::Value;
 use modelfmt_core::{AnyError, Execution};
 use modelfmt_write::{AnyWriteError, NewFiles, Sink, TensorData};
 
-use crate::choice::Choice;
 use crate::convert::Conversion;
 use crate::error::{Error, Result};
 use crate::formats::Format;
@@ -15,6 +14,7 @@ use crate::formats::entry::{Job, JobError, Write};
 use crate::formats::set_plan::SetPlan;
 use crate::model::Model;
 use crate::unsupported::Unsupported;
+use crate::wording::Choice;
 
 /// Writes a model of one file.
 pub(crate) fn file(

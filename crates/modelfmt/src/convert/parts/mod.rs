@@ -15,11 +15,11 @@ use super::output::write;
 use super::output::{Recorded, WrittenFile};
 use super::values::Values;
 use super::{Conversion, Converted};
-use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::formats::entry::JobError;
 use crate::formats::set_plan::SetPlan;
+use crate::wording::Choice;
 use crate::wording::Note;
 use receipt::Receipt;
 
@@ -27,7 +27,8 @@ use receipt::Receipt;
 /// same plan in every process, so a worker makes its own; [`id`](Self::id) tells whether two are the same.
 ///
 /// ```no_run
-/// use modelfmt::{Conversion, ConvertOptions, Execution, Format, Model, Overwrite};
+/// use modelfmt::{Conversion, Execution, Format, Model};
+/// use modelfmt::convert::{ConvertOptions, Overwrite};
 ///
 /// let model = Model::open("big.safetensors")?;
 /// let mut options = ConvertOptions::default();

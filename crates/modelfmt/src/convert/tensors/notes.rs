@@ -3,10 +3,10 @@
 use modelfmt_core::DType;
 
 use super::Chooser;
-use crate::choice::Choice;
 use crate::job::tensors::{Item, Origin};
 use crate::options::rules::TypeChange;
 use crate::unsupported::Examples;
+use crate::wording::Choice;
 use crate::wording::Note;
 
 impl Chooser<'_> {

@@ -3,7 +3,6 @@
 use modelfmt_core::value::{Value, json};
 use modelfmt_core::{DType, Kind, SmallType, TensorInfo, author::Shortened};
 
-use crate::choice::Choice;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::convert::metadata::{config, names::BESIDE};
 use crate::error::{Error, Result};
@@ -11,6 +10,7 @@ use crate::job::scaling::Scaling;
 use crate::model::Model;
 use crate::options::ScaleRule;
 use crate::quant::Quant;
+use crate::wording::Choice;
 
 /// What is appended to the name of a weight: `q_proj.weight_scale_inv`, `gate_up_proj_scale`.
 const SUFFIXES: [&str; 2] = ["_scale_inv", "_scale"];

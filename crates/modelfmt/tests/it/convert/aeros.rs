@@ -73,7 +73,7 @@ fn aero_carries_to_aero_what_it_does_not_know() {
         assert_eq!(extras(&again), expected, "{target} to aero");
         let content = again.as_aero().unwrap().chunk(aero::FourCC(*b"XTRA"), "extra").unwrap();
         assert_eq!(&*content, b"content");
-        let diff = modelfmt::diff(&source, &again, &Execution::default()).unwrap();
+        let diff = modelfmt::diff::diff(&source, &again, &Execution::default()).unwrap();
         assert!(diff.is_same(), "{diff:?}");
     }
 }
@@ -104,7 +104,8 @@ fn what_only_aero_can_say_is_listed_elsewhere() {
 fn a_control_hash_whose_type_was_changed_is_not_carried() {
     let file = MemoryFile::new();
     let hashed = options(|o| o.control_hash = true);
-    modelfmt::convert_to_sink(&rich(), Format::Aero, &file, &hashed, &Execution::sequential()).unwrap();
+    modelfmt::convert::convert_to_sink(&rich(), Format::Aero, &file, &hashed, &Execution::sequential())
+        .unwrap();
     let bytes = file.into_bytes();
     let reader = aero::Reader::from_source(&*bytes).unwrap();
     let position = reader.index().find_chunk(aero::FourCC::IHSH, "ihsh").unwrap();
@@ -161,7 +162,8 @@ fn without(reader: &aero::Reader<impl modelfmt_core::Source>, left_out: &[aero::
 fn the_index_of_a_set_says_name_and_architecture_where_nothing_else_does() {
     let folder = tempfile::tempdir().unwrap();
     let index = folder.path().join("m.aeroset.json");
-    modelfmt::convert(&rich(), Format::AeroSet, &index, &options(|_| {}), &Execution::default()).unwrap();
+    modelfmt::convert::convert(&rich(), Format::AeroSet, &index, &options(|_| {}), &Execution::default())
+        .unwrap();
     let global = folder.path().join("m.index.aero");
     let bytes =
         without(Model::open(&global).unwrap().as_aero().unwrap(), &[aero::FourCC::MJSN, aero::FourCC::MMSG]);

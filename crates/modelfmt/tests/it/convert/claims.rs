@@ -3,7 +3,8 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use modelfmt::{DType, Execution, Format, Model, convert_to_sink};
+use modelfmt::convert::convert_to_sink;
+use modelfmt::{DType, Execution, Format, Model};
 use modelfmt_write::MemoryFile;
 use testkit::CountingSource;
 

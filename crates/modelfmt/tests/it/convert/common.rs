@@ -1,7 +1,8 @@
 //! Models in memory, and what two of them have in common.
 
+use modelfmt::convert::convert_to_sink;
 use modelfmt::convert::{Conversion, ConvertOptions, Converted};
-use modelfmt::{DType, Error, Execution, Format, Model, OpenOptions, convert_to_sink};
+use modelfmt::{DType, Error, Execution, Format, Model, OpenOptions};
 use modelfmt_core::source::shared_files;
 use modelfmt_core::value::{Object, Value, json};
 use modelfmt_write::{MemoryFile, MemoryFolder, TensorSpec};

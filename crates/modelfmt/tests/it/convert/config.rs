@@ -14,7 +14,8 @@ fn beside(config: &[u8], metadata: &str) -> (tempfile::TempDir, modelfmt::Model)
 fn beside_of(config: &[u8], source: &modelfmt::Model) -> (tempfile::TempDir, modelfmt::Model) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.safetensors");
-    modelfmt::convert(source, Format::Safetensors, &path, &options(|_| {}), &Execution::default()).unwrap();
+    modelfmt::convert::convert(source, Format::Safetensors, &path, &options(|_| {}), &Execution::default())
+        .unwrap();
     std::fs::write(folder.path().join("config.json"), config).unwrap();
     let model = modelfmt::Model::open(&path).unwrap();
     (folder, model)
@@ -39,7 +40,7 @@ fn a_config_beside_the_source_names_it_where_it_says_nothing_itself() {
     assert_eq!(json_of(&apr2).get("model_type"), Some(&"bert".into()));
     // A conversion with it lost nothing, and comes back.
     for found in [&aero, &apr2] {
-        assert!(modelfmt::diff(&model, found, &Execution::default()).unwrap().is_same());
+        assert!(modelfmt::diff::diff(&model, found, &Execution::default()).unwrap().is_same());
         let back = try_convert(found, Format::Safetensors, &options(|_| {})).unwrap().0;
         assert!(json_of(&back).is_empty());
     }
@@ -132,7 +133,7 @@ fn a_config_counts_with_a_key_if_it_is_what_was_signed() {
     let work = Execution::default();
     let open = |model: &std::path::Path| {
         let keys = [key.public().clone()];
-        let files = modelfmt::signed_files(model, &keys, &VerifyOptions::new(), &work).unwrap();
+        let files = modelfmt::signed::signed_files(model, &keys, &VerifyOptions::new(), &work).unwrap();
         modelfmt::OpenOptions::new().signed_files(files).open(model).unwrap()
     };
     let (folder, model) = beside(br#"{"model_type": "bert"}"#, "{}");

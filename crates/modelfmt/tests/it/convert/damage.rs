@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use modelfmt::convert::convert_to_sink;
 use modelfmt::convert::{Compression, Conversion, ConvertOptions, TypeRule};
-use modelfmt::{
-    DType, Error, Execution, ExtractAs, ExtractOptions, Format, Model, OpenOptions, convert_to_sink,
-};
+use modelfmt::extract::{ExtractAs, ExtractOptions};
+use modelfmt::{DType, Error, Execution, Format, Model, OpenOptions};
 use modelfmt_core::source::{MemoryFiles, shared_files};
 use modelfmt_write::{MemoryFile, MemoryFolder};
 use proptest::prelude::*;
@@ -406,8 +406,13 @@ fn nothing_appears_and_nothing_stays_behind() {
             (Format::SafetensorsSharded, "o.safetensors.index.json"),
             (Format::Mag, "o.mag"),
         ] {
-            let error =
-                modelfmt::convert(&damaged, target, folder.path().join(out), &lossy(), &Execution::default());
+            let error = modelfmt::convert::convert(
+                &damaged,
+                target,
+                folder.path().join(out),
+                &lossy(),
+                &Execution::default(),
+            );
             assert!(is_refused(&error), "{} to {target}: {error:?}", source.name);
             let left: Vec<_> =
                 std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -415,7 +420,7 @@ fn nothing_appears_and_nothing_stays_behind() {
         }
         let out = folder.path().join("o.bin");
         let extract = |model: &Model, options: &ExtractOptions| {
-            modelfmt::extract(model, "m.large", &out, ExtractAs::Bin, options, &Execution::default())
+            modelfmt::extract::extract(model, "m.large", &out, ExtractAs::Bin, options, &Execution::default())
         };
         let error = extract(&damaged, &ExtractOptions::default());
         assert!(is_refused(&error), "{}: {error:?}", source.name);
@@ -424,7 +429,7 @@ fn nothing_appears_and_nothing_stays_behind() {
         assert!(std::fs::read(&out).unwrap() == base()[1].bytes, "{}", source.name);
         if !source.name.contains("lz4") {
             let mut unchecked = ExtractOptions::default();
-            (unchecked.no_verify, unchecked.overwrite) = (true, modelfmt::Overwrite::Replace);
+            (unchecked.no_verify, unchecked.overwrite) = (true, modelfmt::convert::Overwrite::Replace);
             extract(&damaged, &unchecked).unwrap();
             assert!(std::fs::read(&out).unwrap() != base()[1].bytes, "{}", source.name);
         }

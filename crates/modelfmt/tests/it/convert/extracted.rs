@@ -1,7 +1,8 @@
 //! One tensor by itself, cast or dequantized: what a conversion makes of it, and nothing of the rest of the model.
 
 use modelfmt::convert::TypeRule;
-use modelfmt::{DType, Error, Execution, ExtractAs, ExtractOptions, Extracted, Format, Model};
+use modelfmt::extract::{ExtractAs, ExtractOptions, Extracted};
+use modelfmt::{DType, Error, Execution, Format, Model};
 use modelfmt_write::MemoryFile;
 
 use super::common::{T, convert, gguf, options, safetensors, tensor};
@@ -14,7 +15,8 @@ fn extract(
     options: &ExtractOptions,
 ) -> Result<(Vec<u8>, Extracted), Error> {
     let file = MemoryFile::new();
-    let extracted = modelfmt::extract_to_sink(model, name, &file, kind, options, &Execution::default())?;
+    let extracted =
+        modelfmt::extract::extract_to_sink(model, name, &file, kind, options, &Execution::default())?;
     let bytes = file.into_bytes();
     assert_eq!(extracted.nbytes, bytes.len() as u64);
     Ok((bytes, extracted))
@@ -168,7 +170,7 @@ fn what_cannot_be_had_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.bin");
     let file = |name: &str, options: &ExtractOptions| {
-        modelfmt::extract(&model, name, &path, ExtractAs::Bin, options, &Execution::default())
+        modelfmt::extract::extract(&model, name, &path, ExtractAs::Bin, options, &Execution::default())
     };
     let error = file("nan", &to(Some(DType::I32), None)).unwrap_err();
     assert!(

@@ -5,7 +5,9 @@ use std::ops::ControlFlow;
 
 use modelfmt::convert::TypeRule;
 use modelfmt::convert::{Compression, MagChecksum};
-use modelfmt::{ConvertOptions, DType, Encoding, Error, Execution, Format, Model, VerifyLevel, convert};
+use modelfmt::convert::{ConvertOptions, convert};
+use modelfmt::modelfmt_core::Encoding;
+use modelfmt::{DType, Error, Execution, Format, Model, VerifyLevel};
 use modelfmt_core::value::Value;
 use modelfmt_write::Overwrite;
 

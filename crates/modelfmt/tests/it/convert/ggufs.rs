@@ -39,8 +39,14 @@ fn there(carrier: Format) -> ConvertOptions {
 
 fn gguf_bytes(model: &Model) -> Vec<u8> {
     let file = MemoryFile::new();
-    modelfmt::convert_to_sink(model, Format::Gguf, &file, &options(|_| {}), &Execution::sequential())
-        .unwrap_or_else(|error| panic!("back: {}", all(&error)));
+    modelfmt::convert::convert_to_sink(
+        model,
+        Format::Gguf,
+        &file,
+        &options(|_| {}),
+        &Execution::sequential(),
+    )
+    .unwrap_or_else(|error| panic!("back: {}", all(&error)));
     file.into_bytes()
 }
 
@@ -69,7 +75,7 @@ fn round_trips(bytes: &[u8], what: &str) -> usize {
             Err(error) => panic!("{what} to {first}: {}", all(&error)),
         };
         assert!(gguf_bytes(&carried) == bytes, "{what} by {first}");
-        let same = modelfmt::diff(&source, &carried, &Execution::sequential()).unwrap();
+        let same = modelfmt::diff::diff(&source, &carried, &Execution::sequential()).unwrap();
         // What a format asks for, and wants otherwise, is another value there.
         let asked = ["model_name", "architecture", "model_type"];
         // JSON has words for a NaN, and safetensors text for everything.
@@ -506,7 +512,7 @@ fn models_in_memory_are_saved() {
     modelfmt::save(&path, [("w", view())], &keys).unwrap();
     let model = Model::open(&path).unwrap();
     assert_eq!((model.format(), model.metadata().unwrap()), (Format::Gguf, keys.clone().into()));
-    modelfmt::save_as(Format::GgufSharded, folder.path().join("n"), [("w", view())], &keys).unwrap();
+    modelfmt::convert::save_as(Format::GgufSharded, folder.path().join("n"), [("w", view())], &keys).unwrap();
     assert!(folder.path().join("n.gguf").exists(), "a split of one file is none");
 }
 

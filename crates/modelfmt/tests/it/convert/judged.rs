@@ -1,6 +1,7 @@
 //! Random models become GGUF, and gguf-py's reader finds in them what was put there.
 
-use modelfmt::{DType, Execution, Format, Overwrite};
+use modelfmt::convert::Overwrite;
+use modelfmt::{DType, Execution, Format};
 use modelfmt_core::value::{Object, Value, json};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
@@ -85,7 +86,7 @@ fn the_reader_of_gguf_py_finds_what_was_put_there() {
             o.overwrite = Overwrite::Refuse;
         });
         let out = folder.path().join(format!("{number:02}.gguf"));
-        let done = modelfmt::convert(&source, Format::Gguf, &out, &options, &Execution::default());
+        let done = modelfmt::convert::convert(&source, Format::Gguf, &out, &options, &Execution::default());
         let done = done.unwrap_or_else(|error| panic!("{}", all(&error)));
         expected.push((done.files, keys, kinds, tensors, 1u64 << if shift > 0 { shift } else { 5 }));
     }

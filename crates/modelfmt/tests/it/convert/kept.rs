@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use modelfmt::{ConvertOptions, DType, Error, Execution, Format, Model, VerifyLevel, convert};
+use modelfmt::convert::{ConvertOptions, convert};
+use modelfmt::{DType, Error, Execution, Format, Model, VerifyLevel};
 use modelfmt_write::Overwrite;
 
 use super::common::{T, notes, options, safetensors, tensor, tensors};
@@ -52,7 +53,7 @@ fn bytes(folder: &Path) -> Vec<(String, Vec<u8>)> {
     names(folder).into_iter().map(|name| (name.clone(), fs::read(folder.join(name)).unwrap())).collect()
 }
 
-fn refused(result: Result<modelfmt::Converted, Error>, path: &Path, what: &str) {
+fn refused(result: Result<modelfmt::convert::Converted, Error>, path: &Path, what: &str) {
     match result {
         Err(error @ Error::Write { .. }) => {
             let text = error.to_string();

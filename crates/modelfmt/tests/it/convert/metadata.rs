@@ -68,7 +68,7 @@ fn the_architecture_of_apr2_is_an_object_and_that_of_aero_a_name() {
     assert_eq!(text(&manifest), r#"{"architecture":"whisper","name":"m"}"#);
     assert_eq!(notes(&done), [r#"model_name is "m", taken from the file name"#]);
     let bytes = modelfmt_write::MemoryFile::new();
-    modelfmt::convert_to_sink(
+    modelfmt::convert::convert_to_sink(
         &source,
         Format::Apr2,
         &bytes,
@@ -280,7 +280,7 @@ fn a_reserved_key_of_a_stranger_makes_nothing_vanish() {
     let same = source(r#"{"version": 1, "format": "mag", "metadata": {"epoch": 5}}"#);
     let error = all(&try_convert(&same, Format::Mag, &options(|_| {})).unwrap_err());
     assert!(!error.contains("epoch"), "{error}");
-    let found = modelfmt::diff(&twice, &same, &modelfmt::Execution::default()).unwrap();
+    let found = modelfmt::diff::diff(&twice, &same, &modelfmt::Execution::default()).unwrap();
     let keys: Vec<&str> = found.metadata.iter().map(|entry| entry.key.as_str()).collect();
     assert_eq!(keys, ["modelfmt.epoch"]);
     // A part that only a later version knows.
@@ -305,7 +305,7 @@ fn keys_of_the_files_of_a_set_are_found_in_time_that_grows_with_their_number() {
 }
 
 fn differing(a: &modelfmt::Model, b: &modelfmt::Model) -> Vec<String> {
-    let diff = modelfmt::diff(a, b, &modelfmt::Execution::default()).unwrap();
+    let diff = modelfmt::diff::diff(a, b, &modelfmt::Execution::default()).unwrap();
     diff.metadata.into_iter().map(|entry| entry.key).collect()
 }
 

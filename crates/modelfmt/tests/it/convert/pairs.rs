@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use modelfmt::{ConvertOptions, DType, Error, Execution, Format, Model};
+use modelfmt::convert::ConvertOptions;
+use modelfmt::{DType, Error, Execution, Format, Model};
 use modelfmt_core::value::{Object, Value, json};
 use modelfmt_core::{Kind, SmallType};
 use modelfmt_write::MemoryFile;
@@ -73,7 +74,7 @@ fn the_same_input_gives_the_same_bytes() {
                     o.lossy = true;
                     o.uuid = aero.then_some([7; 16]);
                 });
-                modelfmt::convert_to_sink(&source, target, &file, &options, &work).unwrap();
+                modelfmt::convert::convert_to_sink(&source, target, &file, &options, &work).unwrap();
                 file.into_bytes()
             };
             assert!(write(1) == write(3), "{} to {target}", source.format());

@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
+use modelfmt::convert::{ConvertOptions, Overwrite};
 use modelfmt::convert::{PartPlan, Receipt};
 use modelfmt::modelfmt_write::MemoryFolder;
-use modelfmt::{
-    Conversion, ConvertOptions, Error, Execution, Format, Model, Object, Overwrite, Value, VerifyLevel,
-};
+use modelfmt::{Conversion, Error, Execution, Format, Model, Object, Value, VerifyLevel};
 
 /// Floats in many tensors, so that a set of them has several parts.
 fn source(folder: &Path) -> Model {
@@ -206,7 +205,7 @@ fn damage_is_found_by_the_worker_whose_part_has_it() {
     options.model_name = Some("m".to_owned());
     options.architecture = Some("a".to_owned());
     let path = folder.path().join("hashed.aero");
-    modelfmt::convert(&model, Format::Aero, &path, &options, &work).unwrap();
+    modelfmt::convert::convert(&model, Format::Aero, &path, &options, &work).unwrap();
     let mut bytes = std::fs::read(&path).unwrap();
     let last = 19.0f32 * 100.0 + 63.0;
     let at = bytes.windows(4).rposition(|bytes| bytes == last.to_le_bytes()).unwrap();

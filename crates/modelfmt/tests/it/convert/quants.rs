@@ -1,7 +1,9 @@
 //! Scales and zero points beside the values of a tensor, as OINF 2 has them: kept, carried, and applied by `--dequantize`.
 
+use modelfmt::convert::ConvertOptions;
 use modelfmt::convert::TypeRule;
-use modelfmt::{ConvertOptions, DType, Execution, Format, Model, Quant, Value};
+use modelfmt::model::Quant;
+use modelfmt::{DType, Execution, Format, Model, Value};
 use modelfmt_core::{bf16, f16};
 use modelfmt_write::{MemoryFile, TensorSpec};
 use proptest::prelude::*;
@@ -72,7 +74,7 @@ fn numbers(model: &Model, name: &str) -> Vec<f32> {
 
 fn bytes_of(model: &Model, target: Format, options: &ConvertOptions) -> Vec<u8> {
     let file = MemoryFile::new();
-    modelfmt::convert_to_sink(model, target, &file, options, &Execution::default()).unwrap();
+    modelfmt::convert::convert_to_sink(model, target, &file, options, &Execution::default()).unwrap();
     file.into_bytes()
 }
 
@@ -128,18 +130,18 @@ fn scales_travel_under_the_reserved_key() {
     let stated = reserved.get("modelfmt").unwrap().get("quants").unwrap().as_object().unwrap();
     assert!(stated.keys().eq(["a", "declared", "i4"]));
     assert_eq!(stated.get("i4").unwrap(), &model.quant(2).unwrap().unwrap().to_value());
-    assert!(modelfmt::diff(&model, &aero, &Execution::default()).unwrap().metadata.is_empty());
+    assert!(modelfmt::diff::diff(&model, &aero, &Execution::default()).unwrap().metadata.is_empty());
     // On to another container, and back.
     let apr2 = convert(&aero, Format::Apr2, &options(|o| o.widen = true));
     let back = convert(&apr2, Format::Oinf, &v2(|_| {}));
     assert_eq!(quants(&back), quants(&model));
-    assert!(modelfmt::diff(&model, &back, &Execution::default()).unwrap().metadata.is_empty());
+    assert!(modelfmt::diff::diff(&model, &back, &Execution::default()).unwrap().metadata.is_empty());
     // Scales of a tensor that is left out are left out.
     let few = convert(&aero, Format::Oinf, &v2(|o| o.exclude = vec!["a".to_owned(), "declared".to_owned()]));
     assert_eq!(quants(&few).iter().flatten().count(), 1);
     let other = oinf_2(&[i4()], &[("i4", oinf::Quant { scales: vec![0.5], ..whole() })]);
     let only = convert(&model, Format::Oinf, &v2(|o| o.include = vec!["i4".to_owned()]));
-    let diff = modelfmt::diff(&only, &other, &Execution::default()).unwrap();
+    let diff = modelfmt::diff::diff(&only, &other, &Execution::default()).unwrap();
     assert_eq!(diff.metadata.iter().map(|diff| &*diff.key).collect::<Vec<_>>(), ["quants.i4"]);
 }
 
@@ -156,8 +158,10 @@ fn scales_that_fit_no_tensor_are_a_loss() {
     keys.insert("modelfmt", stated);
     keys.insert("model_type", "unknown");
     keys.insert("apr_version", "2.0.0");
-    let edited =
-        super::common::apr2(&[tensor("z", DType::F16, &[2])], &modelfmt::json::to_string(&keys).unwrap());
+    let edited = super::common::apr2(
+        &[tensor("z", DType::F16, &[2])],
+        &modelfmt::value::json::to_string(&keys).unwrap(),
+    );
     let error = try_convert(&edited, Format::Oinf, &v2(|_| {})).unwrap_err();
     let text = all(&error);
     let why = |name: &str| {
@@ -257,7 +261,7 @@ fn numbers_with_scales_stay_the_numbers_that_they_are() {
 fn scales_are_shown() {
     let show = |model: &Model| {
         let mut text = Vec::new();
-        modelfmt::show(model, &mut text, &Execution::default()).unwrap();
+        modelfmt::show::show(model, &mut text, &Execution::default()).unwrap();
         String::from_utf8(text).unwrap()
     };
     let text = show(&model());
@@ -312,7 +316,7 @@ fn nearest(exact: f64, bits: u16, number: impl Fn(u16) -> f64) -> f64 {
 fn check(dtype: DType, shape: &[u64], bytes: Vec<u8>, quant: &Quant) {
     let t = T { name: "w", dtype, shape: shape.to_vec(), bytes };
     let model = oinf_2(std::slice::from_ref(&t), &[("w", oinf_quant(quant))]);
-    let stored = modelfmt::to_f64(&model.tensor("w").unwrap()).unwrap();
+    let stored = ggml_quant::to_f64(&model.tensor("w").unwrap()).unwrap();
     let exact: Vec<f64> =
         (0..).zip(&stored).map(|(element, &number)| value(number, element, shape, quant)).collect();
     for target in [DType::F32, DType::F16, DType::BF16] {
@@ -320,7 +324,7 @@ fn check(dtype: DType, shape: &[u64], bytes: Vec<u8>, quant: &Quant) {
         let values = convert(&model, Format::Safetensors, &options(|o| o.rules.push(rule)));
         let values = values.tensor("w").unwrap();
         assert_eq!(values.dtype(), target);
-        let found = modelfmt::to_f64(&values).unwrap();
+        let found = ggml_quant::to_f64(&values).unwrap();
         assert_eq!(found.len(), exact.len());
         for (element, (&found, &exact)) in found.iter().zip(&exact).enumerate() {
             let expected = match target {

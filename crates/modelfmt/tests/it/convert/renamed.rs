@@ -1,7 +1,8 @@
 //! New names for tensors, and tensors with equal values that become one.
 
 use modelfmt::convert::{Conversion, RenameRule};
-use modelfmt::{Choice, DType, Error, Execution, Format, Model, VerifyLevel};
+use modelfmt::wording::Choice;
+use modelfmt::{DType, Error, Execution, Format, Model, VerifyLevel};
 
 use super::common::{
     T, all, convert, json_of, notes, oinf, open, options, safetensors, tensor, tensors, try_convert,
@@ -207,7 +208,7 @@ fn a_rehearsal_says_what_the_run_says_and_writes_nothing() {
         let before = std::fs::read_dir(folder.path()).unwrap().count();
         let said = Conversion::new(&model, target, &opts).unwrap().dry_run(&out, &work).unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), before, "{name}");
-        let done = modelfmt::convert(&model, target, &out, &opts, &work).unwrap();
+        let done = modelfmt::convert::convert(&model, target, &out, &opts, &work).unwrap();
         assert_eq!(said, done, "{name}");
         let error = Conversion::new(&model, target, &opts).unwrap().dry_run(&out, &work).unwrap_err();
         assert!(matches!(error, Error::Exists { .. }), "{name}: {error}");
@@ -221,7 +222,7 @@ fn a_rehearsal_says_what_the_run_says_and_writes_nothing() {
     assert!(fails(folder.path()).contains("folder"));
     // No input is replaced, not even in a rehearsal.
     let input = Model::open(folder.path().join("m.apr")).unwrap();
-    let opts = options(|o| o.overwrite = modelfmt::Overwrite::Replace);
+    let opts = options(|o| o.overwrite = modelfmt::convert::Overwrite::Replace);
     let conversion = Conversion::new(&input, Format::Apr2, &opts).unwrap();
     assert!(conversion.dry_run(input.path(), &work).is_err());
 }

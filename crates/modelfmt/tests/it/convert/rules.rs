@@ -1,7 +1,8 @@
 //! One list of rules of types: the last that matches a tensor decides.
 
+use modelfmt::convert::ConvertOptions;
 use modelfmt::convert::{TypeRule, Warning};
-use modelfmt::{ConvertOptions, DType, Error, Format, Model};
+use modelfmt::{DType, Error, Format, Model};
 
 use super::common::{T, all, convert, floats, gguf, options, safetensors, tensor, try_convert};
 

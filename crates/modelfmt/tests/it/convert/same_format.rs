@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use modelfmt::{ConvertOptions, Format, Model, VerifyLevel};
+use modelfmt::convert::ConvertOptions;
+use modelfmt::{Format, Model, VerifyLevel};
 use modelfmt_core::value::{Object, Value};
 
 use super::aeros::extras;

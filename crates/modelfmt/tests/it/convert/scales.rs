@@ -1,9 +1,9 @@
 //! Weights in small floats with scales beside them: `--dequantize` multiplies, by the formula of those who write such files.
 
+use modelfmt::convert::{ConvertOptions, Overwrite};
 use modelfmt::convert::{ScaleRule, TypeRule};
-use modelfmt::{
-    ConvertOptions, DType, Execution, ExtractAs, ExtractOptions, Format, Model, OpenOptions, Overwrite, Pin,
-};
+use modelfmt::extract::{ExtractAs, ExtractOptions};
+use modelfmt::{DType, Execution, Format, Model, OpenOptions, Pin};
 use modelfmt_core::{SmallType, bf16, f16};
 
 use super::common::{T, all, convert, noise, notes, options, safetensors, tensor, try_convert};
@@ -206,7 +206,7 @@ fn the_block_is_what_the_model_states() {
     {
         let path = folder.path().join(name);
         let parts = options(|o| o.shard_size = format.is_set().then_some(1));
-        modelfmt::convert(&source, format, &path, &parts, &Execution::default()).unwrap();
+        modelfmt::convert::convert(&source, format, &path, &parts, &Execution::default()).unwrap();
         let opened = Model::open(&path).unwrap();
         let (model, done) = try_convert(&opened, Format::Aero, &to(DType::F32)).unwrap();
         assert_equal(&numbers(&model, "w"), &expected(&source, "w", "w_scale_inv", (32, 32)), name);
@@ -216,7 +216,8 @@ fn the_block_is_what_the_model_states() {
         let mut extract = ExtractOptions::default();
         (extract.dequantize, extract.overwrite) = (Some(DType::F32), Overwrite::Replace);
         let out = folder.path().join(format!("{name}.bin"));
-        let done = modelfmt::extract(&opened, "w", &out, ExtractAs::Bin, &extract, &Execution::default());
+        let done =
+            modelfmt::extract::extract(&opened, "w", &out, ExtractAs::Bin, &extract, &Execution::default());
         assert!(done.unwrap().notes.iter().any(|found| found.to_string() == note));
         // What a pin covers is read, and no more.
         if !format.is_set() {
@@ -224,8 +225,15 @@ fn the_block_is_what_the_model_states() {
             let pinned = OpenOptions::new().pin(pin).open(&path).unwrap();
             assert!(all(&try_convert(&pinned, Format::Aero, &to(DType::F32)).unwrap_err()).contains(why));
             assert!(
-                modelfmt::extract(&pinned, "w", &out, ExtractAs::Bin, &extract, &Execution::default())
-                    .is_err()
+                modelfmt::extract::extract(
+                    &pinned,
+                    "w",
+                    &out,
+                    ExtractAs::Bin,
+                    &extract,
+                    &Execution::default()
+                )
+                .is_err()
             );
         }
     }
@@ -235,7 +243,8 @@ fn the_block_is_what_the_model_states() {
         "{}",
     );
     let path = folder.path().join("fits.safetensors");
-    modelfmt::convert(&source, Format::Safetensors, &path, &options(|_| {}), &Execution::default()).unwrap();
+    modelfmt::convert::convert(&source, Format::Safetensors, &path, &options(|_| {}), &Execution::default())
+        .unwrap();
     let pin = Pin::B3(*blake3::hash(&std::fs::read(&path).unwrap()).as_bytes());
     let pinned = OpenOptions::new().pin(pin).open(&path).unwrap();
     let (model, done) = try_convert(&pinned, Format::Aero, &to(DType::F32)).unwrap();

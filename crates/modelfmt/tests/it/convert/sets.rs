@@ -19,7 +19,7 @@ fn set(folder: &Path, source: &Model, format: Format, index: &str) -> Model {
         o.overwrite = Overwrite::Replace;
         o.shard_size = Some(1);
     });
-    modelfmt::convert(source, format, folder.join(index), &once, &Execution::default()).unwrap();
+    modelfmt::convert::convert(source, format, folder.join(index), &once, &Execution::default()).unwrap();
     Model::open(folder.join(index)).unwrap()
 }
 
@@ -33,8 +33,13 @@ fn a_tensor_that_is_larger_than_a_file_may_be_is_told() {
                 o.overwrite = Overwrite::Replace;
                 o.shard_size = Some(size);
             });
-            let done =
-                modelfmt::convert(&source, format, folder.path().join(name), &options, &Execution::default());
+            let done = modelfmt::convert::convert(
+                &source,
+                format,
+                folder.path().join(name),
+                &options,
+                &Execution::default(),
+            );
             let notes = done.unwrap().notes;
             let says = notes.iter().any(|note| note.text.contains("does not hold for 3 tensors"));
             assert_eq!(says, told, "{format} {size}: {notes:?}");
@@ -106,7 +111,8 @@ fn what_a_later_shard_of_apr2_says_is_not_lost_in_silence() {
         r#"{"apr_version": "2.0.0", "model_type": "u", "architecture": {"name": "a"}, "author": "N"}"#;
     let other = apr2(&three()[2..], metadata);
     let file = MemoryFile::new();
-    modelfmt::convert_to_sink(&other, Format::Apr2, &file, &options(|_| {}), &Execution::default()).unwrap();
+    modelfmt::convert::convert_to_sink(&other, Format::Apr2, &file, &options(|_| {}), &Execution::default())
+        .unwrap();
     let path = folder.path().join(shard);
     fs::write(&path, file.into_bytes()).unwrap();
     let mut manifest = json::parse_object(&fs::read(model.path()).unwrap()).unwrap();

@@ -1,7 +1,8 @@
 //! Small floats have numbers: shown, counted, compared, cast and widened.
 
 use modelfmt::convert::TypeRule;
-use modelfmt::{DType, Error, Execution, ExtractAs, ExtractOptions, Format, Model};
+use modelfmt::extract::{ExtractAs, ExtractOptions};
+use modelfmt::{DType, Error, Execution, Format, Model};
 use modelfmt_core::{SmallType, f16};
 
 use super::common::{T, all, convert, floats, options, safetensors, tensor, try_convert};
@@ -53,7 +54,7 @@ fn widening_keeps_every_number() {
             );
             assert_eq!(numbers(&source, dtype.name()), numbers(&wide, dtype.name()), "{dtype} in {target}");
         }
-        let diff = modelfmt::diff(&source, &wide, &work).unwrap();
+        let diff = modelfmt::diff::diff(&source, &wide, &work).unwrap();
         assert!(diff.changed.iter().all(|changed| changed.values.is_none()), "{:?}", diff.changed);
     }
     let error = try_convert(&source, Format::Aero, &options(|_| {})).unwrap_err();
@@ -121,7 +122,7 @@ fn differences_are_those_of_the_numbers() {
     let t = |bytes: &[u8]| T { name: "w", dtype: DType::F8E4M3, shape: vec![4], bytes: bytes.to_vec() };
     let one = safetensors(&[t(&[0x38, 0x40, 0x7f, 0])], "{}"); // 1, 2, NaN, 0
     let other = safetensors(&[t(&[0x38, 0x44, 0x7f, 0])], "{}"); // 1, 3, NaN, 0
-    let diff = modelfmt::diff(&one, &other, &Execution::default()).unwrap();
+    let diff = modelfmt::diff::diff(&one, &other, &Execution::default()).unwrap();
     let values = diff.changed[0].values.unwrap();
     assert_eq!((values.max_abs, values.max_rel), (Some(1.0), Some(1.0 / 3.0)));
     let wide = safetensors(
@@ -133,7 +134,7 @@ fn differences_are_those_of_the_numbers() {
         }],
         "{}",
     );
-    let diff = modelfmt::diff(&one, &wide, &Execution::default()).unwrap();
+    let diff = modelfmt::diff::diff(&one, &wide, &Execution::default()).unwrap();
     assert_eq!(diff.changed[0].values.unwrap().max_abs, Some(0.5));
 }
 
@@ -148,7 +149,7 @@ fn they_are_shown_with_statistics() {
     ];
     let model = safetensors(&tensors, "{}");
     let mut out = Vec::new();
-    modelfmt::show(&model, &mut out, &Execution::default()).unwrap();
+    modelfmt::show::show(&model, &mut out, &Execution::default()).unwrap();
     let text = String::from_utf8(out).unwrap();
     for line in [
         "w: f8_e5m2[256] = { 0, 1.52588e-05, 3.05176e-05, 4.57764e-05, 6.10352e-05, ..., -57344, -inf, nan, nan, nan }",
@@ -170,11 +171,12 @@ fn numpy_has_none_of_them() {
     let path = folder.path().join("w.npy");
     let options = ExtractOptions::default();
     let error =
-        modelfmt::extract(&model, "w", &path, ExtractAs::Npy, &options, &Execution::default()).unwrap_err();
+        modelfmt::extract::extract(&model, "w", &path, ExtractAs::Npy, &options, &Execution::default())
+            .unwrap_err();
     assert!(matches!(error, Error::NotExtractable { .. }) && !path.exists());
     let text = error.to_string();
     assert!(text.contains("numpy has no type f8_e4m3; extract to .bin, or with cast to f32"), "{text}");
     let path = path.with_extension("bin");
-    modelfmt::extract(&model, "w", &path, ExtractAs::Bin, &options, &Execution::default()).unwrap();
+    modelfmt::extract::extract(&model, "w", &path, ExtractAs::Bin, &options, &Execution::default()).unwrap();
     assert_eq!(std::fs::read(path).unwrap(), model.tensor("w").unwrap().bytes());
 }

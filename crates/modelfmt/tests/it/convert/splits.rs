@@ -31,14 +31,14 @@ fn split(
     out: &Path,
     shard_size: u64,
     force: bool,
-) -> Result<modelfmt::Converted, modelfmt::Error> {
+) -> Result<modelfmt::convert::Converted, modelfmt::Error> {
     let options = options(|o| {
         o.shard_size = Some(shard_size);
         if force {
-            o.overwrite = modelfmt::Overwrite::Replace;
+            o.overwrite = modelfmt::convert::Overwrite::Replace;
         }
     });
-    modelfmt::convert(source, Format::Gguf, out, &options, &Execution::sequential())
+    modelfmt::convert::convert(source, Format::Gguf, out, &options, &Execution::sequential())
 }
 
 /// Two tensors of 400 bytes and what is before them.
@@ -49,7 +49,7 @@ fn a_shard_size_makes_a_split_whose_files_are_named_after_out() {
     let folder = tempfile::tempdir().unwrap();
     for out in ["m.gguf", "n-00007-of-00009.gguf", "o"] {
         let (out, stem) = (folder.path().join(out), out[..1].to_owned());
-        let done = modelfmt::convert(
+        let done = modelfmt::convert::convert(
             &three(),
             Format::GgufSharded,
             &out,
@@ -77,7 +77,8 @@ fn a_shard_size_makes_a_split_whose_files_are_named_after_out() {
     let file = MemoryFile::new();
     let set = options(|o| o.shard_size = Some(1));
     let error =
-        modelfmt::convert_to_sink(&three(), Format::Gguf, &file, &set, &Execution::sequential()).unwrap_err();
+        modelfmt::convert::convert_to_sink(&three(), Format::Gguf, &file, &set, &Execution::sequential())
+            .unwrap_err();
     assert!(error.is_usage(), "{error}");
 }
 
@@ -121,8 +122,8 @@ fn a_split_keeps_its_hands_off_its_neighbours() {
     std::fs::write(path("m.gguf"), "one").unwrap();
     let before = files(folder.path());
     // One file that would take the place of a part.
-    let one = options(|o| o.overwrite = modelfmt::Overwrite::Replace);
-    let error = modelfmt::convert(
+    let one = options(|o| o.overwrite = modelfmt::convert::Overwrite::Replace);
+    let error = modelfmt::convert::convert(
         &three(),
         Format::Gguf,
         path("m-00002-of-00003.gguf"),
@@ -146,7 +147,7 @@ fn a_split_keeps_its_hands_off_its_neighbours() {
     assert_eq!(Model::open(path("mm-00001-of-00003.gguf")).unwrap().tensor_count(), 3);
     assert_eq!(std::fs::read(path("m.gguf")).unwrap(), b"one");
     // The first file under its own name, as one file: what was the split goes with it, as with the index of a set.
-    let done = modelfmt::convert(
+    let done = modelfmt::convert::convert(
         &three(),
         Format::Gguf,
         path("mm-00001-of-00003.gguf"),
@@ -165,5 +166,5 @@ fn a_model_is_named_after_the_split_and_not_after_a_file_of_it() {
     let model = Model::open(folder.path().join("small-model-00002-of-00002.gguf")).unwrap();
     let found = super::common::convert(&model, Format::Aero, &options(|_| {}));
     assert_eq!(super::common::json_of(&found).get("model_name"), Some(&"small-model".into()));
-    assert!(modelfmt::diff(&model, &found, &Execution::default()).unwrap().is_same());
+    assert!(modelfmt::diff::diff(&model, &found, &Execution::default()).unwrap().is_same());
 }

@@ -1,7 +1,8 @@
 //! AERO files that the published tool converted from GGUF have their shapes in ggml's order. What is written has the usual one, and
 //! must not say otherwise.
 
-use modelfmt::{DType, Execution, Format, Model, VerifyLevel, diff};
+use modelfmt::diff::diff;
+use modelfmt::{DType, Execution, Format, Model, VerifyLevel};
 use modelfmt_core::value::Value;
 
 use super::common::{convert, json_of, object, open, options, safetensors, tensor, tensors};

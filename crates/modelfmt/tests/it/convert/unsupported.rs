@@ -1,8 +1,9 @@
 //! What does not fit is refused, all of it at once, with what would help; options that make no sense are refused too.
 
+use modelfmt::convert::ConvertOptions;
 use modelfmt::convert::TypeRule;
 use modelfmt::convert::{Compression, Declared, MagChecksum};
-use modelfmt::{ConvertOptions, DType, Error, Execution, Format, Model};
+use modelfmt::{DType, Error, Execution, Format, Model};
 
 use super::common::{T, all, mag, notes, oinf, options, safetensors, tensor, try_convert};
 
@@ -254,7 +255,7 @@ fn a_model_whose_tensors_cannot_be_listed_is_neither_converted_nor_compared() {
     }
     let other = mag(&[tensor("w", DType::F32, &[2])], &[]);
     for (a, b) in [(&model, &model), (&model, &other), (&other, &model)] {
-        let error = modelfmt::diff(a, b, &Execution::sequential()).unwrap_err();
+        let error = modelfmt::diff::diff(a, b, &Execution::sequential()).unwrap_err();
         assert!(matches!(error, Error::NoTensors { .. }), "{error}");
     }
 }

@@ -25,7 +25,7 @@ fn widening_keeps_every_value_and_touches_nothing_that_fits() {
     let apr2 = convert(&source, Format::Apr2, &options);
     assert_eq!(dtypes(&apr2), [BF16, U8, F16, U8, I32, I64]);
     for (position, _) in all.iter().enumerate() {
-        let values = |model: &modelfmt::Model| modelfmt::to_f64(&model.tensor(position).unwrap()).unwrap();
+        let values = |model: &modelfmt::Model| ggml_quant::to_f64(&model.tensor(position).unwrap()).unwrap();
         assert_eq!(values(&source), values(&mag));
         assert_eq!(values(&source), values(&apr2));
     }
@@ -99,7 +99,7 @@ fn the_last_rule_that_matches_a_tensor_counts() {
 #[test]
 fn a_glob_that_matches_nothing_is_an_error_of_the_job() {
     let source = safetensors(&[floats("w", &[2], &[1.0, 2.0])], "{}");
-    let fails = |change: fn(&mut modelfmt::ConvertOptions)| {
+    let fails = |change: fn(&mut modelfmt::convert::ConvertOptions)| {
         let error = try_convert(&source, Format::Aero, &options(change)).unwrap_err();
         assert!(!error.is_usage(), "{error}");
         error.to_string()
@@ -287,7 +287,7 @@ fn values_that_cannot_be_are_named_with_tensor_and_element() {
     numbers[200_001] = f32::NAN;
     let source =
         safetensors(&[floats("first", &[1, 32], &many(32)), floats("w", &[1 << 13, 32], &numbers)], "{}");
-    let text = |target, change: fn(&mut modelfmt::ConvertOptions)| {
+    let text = |target, change: fn(&mut modelfmt::convert::ConvertOptions)| {
         try_convert(&source, target, &options(change)).unwrap_err().to_string()
     };
     assert_eq!(
@@ -316,7 +316,7 @@ fn diff_tells_large_integers_apart_whose_floats_are_the_same() {
     };
     let next = of(DType::I64, (large + 1).to_le_bytes());
     let differ = |other: &modelfmt::Model| {
-        let diff = modelfmt::diff(&next, other, &modelfmt::Execution::default()).unwrap();
+        let diff = modelfmt::diff::diff(&next, other, &modelfmt::Execution::default()).unwrap();
         diff.changed[0].values.map(|values| values.max_abs.unwrap())
     };
     assert_eq!(differ(&of(DType::I64, large.to_le_bytes())), Some(1.0));
@@ -327,6 +327,6 @@ fn diff_tells_large_integers_apart_whose_floats_are_the_same() {
     assert_eq!(differ(&of(DType::F64, 0.5f64.to_le_bytes())), Some(large as f64));
     let small = of(DType::I64, 5u64.to_le_bytes());
     let float = of(DType::F64, 5.5f64.to_le_bytes());
-    let diff = modelfmt::diff(&small, &float, &modelfmt::Execution::default()).unwrap();
+    let diff = modelfmt::diff::diff(&small, &float, &modelfmt::Execution::default()).unwrap();
     assert_eq!(diff.changed[0].values.and_then(|values| values.max_abs), Some(0.5));
 }

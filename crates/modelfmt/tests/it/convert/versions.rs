@@ -1,8 +1,9 @@
 //! Versions of one format: what each of them holds, and that it comes back.
 
+use modelfmt::convert::{ConvertOptions, convert};
 use modelfmt::modelfmt_core::TensorInfo;
 use modelfmt::modelfmt_core::value::{Value, json};
-use modelfmt::{ConvertOptions, Execution, Format, Model, Target, convert};
+use modelfmt::{Execution, Format, Model, Target};
 use tempfile::TempDir;
 
 fn reference(file: &str) -> Model {
@@ -101,7 +102,7 @@ fn floats_that_json_lacks_come_back() {
         for (hop, way) in (1..).zip(&ways[1..]) {
             model = to(&model, way, &folder, &format!("{number}.{hop}"));
         }
-        let diff = modelfmt::diff(&bare, &model, &Execution::default()).unwrap();
+        let diff = modelfmt::diff::diff(&bare, &model, &Execution::default()).unwrap();
         assert!(diff.metadata.is_empty(), "{ways:?}: {:?}", diff.metadata);
         let back = to(&model, "mag@0.3", &folder, &format!("{number}.mag"));
         assert_eq!(back.metadata().unwrap().sorted(), bare.metadata().unwrap().sorted(), "{ways:?}");

@@ -4,7 +4,9 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use modelfmt::{ConvertOptions, DType, Execution, Format, InspectOptions, Model, OpenOptions, VerifyLevel};
+use modelfmt::convert::ConvertOptions;
+use modelfmt::inspect::InspectOptions;
+use modelfmt::{DType, Execution, Format, Model, OpenOptions, VerifyLevel};
 use modelfmt_core::Source;
 use modelfmt_core::source::{FileId, Files, MemoryFiles, shared_files};
 use modelfmt_core::value::{Object, Value, json};
@@ -124,7 +126,7 @@ fn cost_of_damage(index: &str, n: usize) -> Vec<[u64; 2]> {
     let convert = |model: &Model| {
         let out = modelfmt_write::MemoryFile::new();
         let options = ConvertOptions::default();
-        assert!(modelfmt::convert_to_sink(model, Format::Aero, &out, &options, &work).is_err());
+        assert!(modelfmt::convert::convert_to_sink(model, Format::Aero, &out, &options, &work).is_err());
     };
     let runs: [&dyn Fn(&Model); 3] = [&verify, &inspect, &convert];
     let cost = |run: &&dyn Fn(&Model)| {
@@ -240,8 +242,14 @@ fn a_file_with_many_names_is_checked_once() {
             let model = files.model(index);
             files.counted();
             let out = modelfmt_write::MemoryFile::new();
-            modelfmt::convert_to_sink(&model, Format::Safetensors, &out, &lossy(), &Execution::sequential())
-                .unwrap();
+            modelfmt::convert::convert_to_sink(
+                &model,
+                Format::Safetensors,
+                &out,
+                &lossy(),
+                &Execution::sequential(),
+            )
+            .unwrap();
             files.counted()[1]
         };
         let [one, two] = [100, 200].map(read);
@@ -305,7 +313,7 @@ fn tied_tensors_are_read_once() {
     };
     let show = |model: &Model| {
         let mut out = Vec::new();
-        modelfmt::show(model, &mut out, &work).unwrap();
+        modelfmt::show::show(model, &mut out, &work).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text.matches("- [nbytes: 262144, min: 0").count(), model.tensor_count());
     };
@@ -313,13 +321,13 @@ fn tied_tensors_are_read_once() {
         let mut changed = over_each_other(model.tensor_count(), 0);
         *changed.last_mut().unwrap() ^= 1;
         let other = Model::from_source("other.aero", changed).unwrap();
-        let found = modelfmt::diff(model, &other, &work).unwrap();
+        let found = modelfmt::diff::diff(model, &other, &work).unwrap();
         assert_eq!(found.changed.len(), model.tensor_count());
         assert!(found.changed.iter().all(|changed| changed.values.unwrap().max_abs.is_some()));
     };
     let verify = |model: &Model| assert!(model.verify_with(VerifyLevel::Full, &work).is_ok());
     let check = |model: &Model| {
-        let found = modelfmt::check(model, &work).unwrap().tensors;
+        let found = modelfmt::check::check(model, &work).unwrap().tensors;
         assert_eq!(found.len(), model.tensor_count() - 1);
         assert!(found.iter().all(|tensor| tensor.same_as.as_deref() == Some("00000000")));
     };
@@ -334,7 +342,7 @@ fn tied_tensors_are_read_once() {
 /// Each of them would be written.
 #[test]
 fn tied_tensors_are_not_extracted_beyond_a_multiple_of_their_file() {
-    use modelfmt::{ExtractAllAs, ExtractOptions, extract_all};
+    use modelfmt::extract::{ExtractAllAs, ExtractOptions, extract_all};
     let folder = tempfile::tempdir().unwrap();
     let model = Model::from_source("tied.aero", over_each_other(200, 0)).unwrap();
     let extract = |name: &str| {
@@ -350,9 +358,9 @@ fn tensors_over_parts_of_each_other_are_not_read_again_and_again() {
     let work = Execution::sequential();
     let run = |which: usize, model: &Model| match which {
         0 => model.inspect(&InspectOptions::new().hash(true), &work).map(drop),
-        1 => modelfmt::show(model, &mut Vec::new(), &work),
-        2 => modelfmt::check(model, &work).map(drop),
-        _ => modelfmt::diff(model, model, &work).map(drop),
+        1 => modelfmt::show::show(model, &mut Vec::new(), &work),
+        2 => modelfmt::check::check(model, &work).map(drop),
+        _ => modelfmt::diff::diff(model, model, &work).map(drop),
     };
     for which in 0..4 {
         let read = read_by(&over_each_other(200, 16), |model| {
@@ -385,8 +393,8 @@ fn a_set_that_says_it_is_large_may_ask_for_no_more() {
     assert_eq!(model.tensor_count(), 200);
     let refused = [
         model.inspect(&InspectOptions::new().hash(true), &work).map(drop),
-        modelfmt::show(&model, &mut Vec::new(), &work),
-        modelfmt::diff(&model, &model, &work).map(drop),
+        modelfmt::show::show(&model, &mut Vec::new(), &work),
+        modelfmt::diff::diff(&model, &model, &work).map(drop),
     ];
     for refused in refused {
         let refused = refused.unwrap_err().to_string();
@@ -395,7 +403,8 @@ fn a_set_that_says_it_is_large_may_ask_for_no_more() {
     let mut options = ConvertOptions::default();
     (options.lossy, options.no_verify) = (true, true);
     let out = modelfmt_write::MemoryFile::new();
-    let refused = modelfmt::convert_to_sink(&model, Format::Safetensors, &out, &options, &work).unwrap_err();
+    let refused =
+        modelfmt::convert::convert_to_sink(&model, Format::Safetensors, &out, &options, &work).unwrap_err();
     assert!(refused.to_string().contains("allow_ties"), "{refused}");
 }
 
@@ -407,7 +416,7 @@ fn a_conversion_that_ties_would_multiply_is_refused_unless_asked_for() {
         let mut options = ConvertOptions::default();
         options.allow_ties = allow_ties;
         let out = modelfmt_write::MemoryFile::new();
-        let done = modelfmt::convert_to_sink(&model, Format::Safetensors, &out, &options, &work);
+        let done = modelfmt::convert::convert_to_sink(&model, Format::Safetensors, &out, &options, &work);
         done.map(|done| (notes(&done), out.into_bytes().len() as u64))
     };
     for step in [0, 1] {
@@ -429,7 +438,7 @@ fn ties_are_kept_in_aero() {
     let (tensors, work) = (40, Execution::sequential());
     let convert = |model: &Model, options: &ConvertOptions| {
         let out = modelfmt_write::MemoryFile::new();
-        let done = modelfmt::convert_to_sink(model, Format::Aero, &out, options, &work).unwrap();
+        let done = modelfmt::convert::convert_to_sink(model, Format::Aero, &out, options, &work).unwrap();
         let bytes = out.into_bytes();
         (Model::from_source("out.aero", bytes.clone()).unwrap(), bytes.len() as u64, notes(&done))
     };
@@ -473,6 +482,6 @@ fn ties_are_kept_in_aero() {
     set.write_to_files("m.aeroset.json", &files, &work).unwrap();
 }
 
-fn notes(done: &modelfmt::Converted) -> Vec<String> {
+fn notes(done: &modelfmt::convert::Converted) -> Vec<String> {
     done.notes.iter().map(ToString::to_string).collect()
 }

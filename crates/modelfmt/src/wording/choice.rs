@@ -12,59 +12,59 @@ pub enum Choice {
     Target,
     /// The name of what is written.
     Output,
-    /// The names and patterns for [`show_tensors`](crate::show_tensors).
+    /// The names and patterns for [`show_tensors`](crate::show::show_tensors).
     Names,
-    /// [`InspectOptions::tensors`](crate::InspectOptions::tensors).
+    /// [`InspectOptions::tensors`](crate::inspect::InspectOptions::tensors).
     Tensors,
-    /// [`ConvertOptions::include`](crate::ConvertOptions::include).
+    /// [`ConvertOptions::include`](crate::convert::ConvertOptions::include).
     Include,
-    /// [`ConvertOptions::exclude`](crate::ConvertOptions::exclude).
+    /// [`ConvertOptions::exclude`](crate::convert::ConvertOptions::exclude).
     Exclude,
-    /// [`ConvertOptions::dedupe`](crate::ConvertOptions::dedupe).
+    /// [`ConvertOptions::dedupe`](crate::convert::ConvertOptions::dedupe).
     Dedupe,
     /// [`TypeRule::cast`](crate::convert::TypeRule::cast).
     Cast,
     /// [`TypeRule::dequantize`](crate::convert::TypeRule::dequantize).
     Dequantize,
-    /// [`ConvertOptions::scales`](crate::ConvertOptions::scales).
+    /// [`ConvertOptions::scales`](crate::convert::ConvertOptions::scales).
     Scales,
     /// [`TypeRule::quantize`](crate::convert::TypeRule::quantize).
     Quantize,
-    /// [`ConvertOptions::sizevars`](crate::ConvertOptions::sizevars).
+    /// [`ConvertOptions::sizevars`](crate::convert::ConvertOptions::sizevars).
     Sizevars,
-    /// [`ConvertOptions::declare`](crate::ConvertOptions::declare).
+    /// [`ConvertOptions::declare`](crate::convert::ConvertOptions::declare).
     Declare,
-    /// [`ConvertOptions::model_name`](crate::ConvertOptions::model_name).
+    /// [`ConvertOptions::model_name`](crate::convert::ConvertOptions::model_name).
     ModelName,
-    /// [`ConvertOptions::architecture`](crate::ConvertOptions::architecture).
+    /// [`ConvertOptions::architecture`](crate::convert::ConvertOptions::architecture).
     Architecture,
-    /// [`ConvertOptions::model_type`](crate::ConvertOptions::model_type).
+    /// [`ConvertOptions::model_type`](crate::convert::ConvertOptions::model_type).
     ModelType,
-    /// [`ConvertOptions::stringify`](crate::ConvertOptions::stringify).
+    /// [`ConvertOptions::stringify`](crate::convert::ConvertOptions::stringify).
     Stringify,
-    /// [`ConvertOptions::shard_size`](crate::ConvertOptions::shard_size).
+    /// [`ConvertOptions::shard_size`](crate::convert::ConvertOptions::shard_size).
     ShardSize,
-    /// [`ConvertOptions::control_hash`](crate::ConvertOptions::control_hash).
+    /// [`ConvertOptions::control_hash`](crate::convert::ConvertOptions::control_hash).
     ControlHash,
-    /// [`ConvertOptions::page_hashes`](crate::ConvertOptions::page_hashes).
+    /// [`ConvertOptions::page_hashes`](crate::convert::ConvertOptions::page_hashes).
     PageHashes,
-    /// [`ConvertOptions::tensor_hashes`](crate::ConvertOptions::tensor_hashes).
+    /// [`ConvertOptions::tensor_hashes`](crate::convert::ConvertOptions::tensor_hashes).
     TensorHashes,
-    /// [`ConvertOptions::uuid`](crate::ConvertOptions::uuid).
+    /// [`ConvertOptions::uuid`](crate::convert::ConvertOptions::uuid).
     Uuid,
-    /// [`ConvertOptions::no_zstd`](crate::ConvertOptions::no_zstd).
+    /// [`ConvertOptions::no_zstd`](crate::convert::ConvertOptions::no_zstd).
     NoZstd,
-    /// [`ConvertOptions::compress`](crate::ConvertOptions::compress).
+    /// [`ConvertOptions::compress`](crate::convert::ConvertOptions::compress).
     Compress,
-    /// [`ConvertOptions::align`](crate::ConvertOptions::align).
+    /// [`ConvertOptions::align`](crate::convert::ConvertOptions::align).
     Align,
-    /// [`ConvertOptions::checksum`](crate::ConvertOptions::checksum).
+    /// [`ConvertOptions::checksum`](crate::convert::ConvertOptions::checksum).
     Checksum,
-    /// [`ConvertOptions::allow_extended_types`](crate::ConvertOptions::allow_extended_types).
+    /// [`ConvertOptions::allow_extended_types`](crate::convert::ConvertOptions::allow_extended_types).
     ExtendedTypes,
-    /// [`ConvertOptions::outboard`](crate::ConvertOptions::outboard).
+    /// [`ConvertOptions::outboard`](crate::convert::ConvertOptions::outboard).
     Outboard,
-    /// [`ConvertOptions::reserve`](crate::ConvertOptions::reserve).
+    /// [`ConvertOptions::reserve`](crate::convert::ConvertOptions::reserve).
     Reserve,
     /// Who can open what is written: `ConvertOptions::seal`.
     Seal,

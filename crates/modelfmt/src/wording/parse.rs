@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use crate::choice::Choice;
-use crate::wording::{FieldNames, Words};
+use super::Choice;
+use super::{FieldNames, Words};
 
 /// A text is not what it is read as: the name of a [`Format`](crate::Format), a [`Target`](crate::Target), a [`Pin`](crate::Pin), patterns
-/// ([`Globs`](crate::Globs)), a [`TypeRule`](crate::convert::TypeRule), a [`Preset`](crate::convert::Preset) or a
+/// ([`Globs`](crate::model::Globs)), a [`TypeRule`](crate::convert::TypeRule), a [`Preset`](crate::convert::Preset) or a
 /// [`Receipt`](crate::convert::Receipt). The message says what would be right.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ParseError {

@@ -1,29 +1,56 @@
-//! What helps, as data, and how it is said: the library names its own fields, a program its own options.
+//! What errors and notes say, as data, for programs that print them in words of their own.
+//!
+//! An error names what the caller chose ([`Choice`]) and what would help ([`Remedy`]). `Display` uses the names of this crate's fields and
+//! methods. A program whose users know other names implements [`Words`]:
+//!
+//! ```
+//! use modelfmt::wording::{Choice, Remedy, Words};
+//!
+//! struct Options;
+//!
+//! impl Words for Options {
+//!     fn choice(&self, choice: Choice) -> &str {
+//!         if choice == Choice::Output { "OUT" } else { choice.name() }
+//!     }
+//!     fn remedy(&self, remedy: Remedy) -> String {
+//!         format!("--{remedy:?}").to_lowercase()
+//!     }
+//! }
+//!
+//! let error = modelfmt::save("model.unknown", Vec::<(&str, modelfmt::View<'_>)>::new(), &modelfmt::Object::new()).unwrap_err();
+//! assert!(error.in_words(&Options).contains("OUT"));
+//! ```
+
+mod choice;
+mod parse;
+mod printable;
 
 use std::fmt;
 use std::path::PathBuf;
 
 use modelfmt_core::DType;
 
-use crate::choice::Choice;
+pub use choice::Choice;
+pub use parse::ParseError;
+pub use printable::Printable;
 
 /// What would resolve an error or an item that does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Remedy {
-    /// Replace the file that exists: [`Overwrite::Replace`](crate::Overwrite::Replace).
+    /// Replace the file that exists: [`Overwrite::Replace`](crate::convert::Overwrite::Replace).
     Overwrite,
-    /// Take values without checking them: [`ConvertOptions::no_verify`](crate::ConvertOptions::no_verify).
+    /// Take values without checking them: [`ConvertOptions::no_verify`](crate::convert::ConvertOptions::no_verify).
     SkipVerification,
-    /// Write tensors that share their bytes separately: [`ConvertOptions::allow_ties`](crate::ConvertOptions::allow_ties).
+    /// Write tensors that share their bytes separately: [`ConvertOptions::allow_ties`](crate::convert::ConvertOptions::allow_ties).
     AllowTies,
-    /// Drop it: [`ConvertOptions::lossy`](crate::ConvertOptions::lossy).
+    /// Drop it: [`ConvertOptions::lossy`](crate::convert::ConvertOptions::lossy).
     Lossy,
-    /// Make it text: [`ConvertOptions::stringify`](crate::ConvertOptions::stringify).
+    /// Make it text: [`ConvertOptions::stringify`](crate::convert::ConvertOptions::stringify).
     Stringify,
-    /// Leave the tensor out: [`ConvertOptions::exclude`](crate::ConvertOptions::exclude).
+    /// Leave the tensor out: [`ConvertOptions::exclude`](crate::convert::ConvertOptions::exclude).
     Exclude,
-    /// Take a wider type: [`ConvertOptions::widen`](crate::ConvertOptions::widen).
+    /// Take a wider type: [`ConvertOptions::widen`](crate::convert::ConvertOptions::widen).
     Widen(DType),
     /// Cast to a type: [`TypeRule::cast`](crate::convert::TypeRule::cast).
     Cast {
@@ -36,7 +63,7 @@ pub enum Remedy {
     Dequantize(DType),
     /// Quantize to a type, by name or all: [`TypeRule::quantize`](crate::convert::TypeRule::quantize).
     Quantize(DType),
-    /// Say which tensor holds the scales: [`ConvertOptions::scales`](crate::ConvertOptions::scales).
+    /// Say which tensor holds the scales: [`ConvertOptions::scales`](crate::convert::ConvertOptions::scales).
     Scales,
     /// Look up the names of the tensors: [`Model::tensors`](crate::Model::tensors).
     ListNames,
