@@ -43,7 +43,7 @@ pub(crate) fn run(bench: &mut Bench) -> Result {
 /// The format of a form, and the options that lead to it.
 pub(crate) fn options(form: Form) -> (Format, ConvertOptions) {
     let mut options = ConvertOptions::default();
-    options.overwrite = Overwrite::Replace;
+    options.output.overwrite = Overwrite::Replace;
     let format = match form {
         Form::Safetensors => Format::Safetensors,
         Form::Mag => Format::Mag,
@@ -51,13 +51,13 @@ pub(crate) fn options(form: Form) -> (Format, ConvertOptions) {
         Form::Apr => Format::Apr,
         Form::Apr2 => Format::Apr2,
         Form::Apr2Lz4 => {
-            options.compress = Some(Compression::Lz4);
+            options.apr2.compress = Some(Compression::Lz4);
             Format::Apr2
         }
         Form::Aero => Format::Aero,
         Form::AeroAll => {
-            options.tensor_hashes = true;
-            options.page_hashes = Some(PAGE_SIZE);
+            options.aero.tensor_hashes = true;
+            options.aero.page_hashes = Some(PAGE_SIZE);
             Format::Aero
         }
     };
@@ -188,20 +188,21 @@ fn compressed(bench: &mut Bench, values: Values, name: &str, title: &str) -> Res
 fn convert(form: Form, source: &Path, out: &Path, threads: usize) -> Result {
     let (format, options) = options(form);
     let model = Model::open(source)?;
-    modelfmt::convert::convert(&model, format, out, &options, &Execution { threads, progress: None })?;
+    modelfmt::Conversion::new(&model, out)
+        .to(format)
+        .options(&options)
+        .execution(&Execution { threads, progress: None })
+        .write()?;
     Ok(())
 }
 
 fn to_nowhere(form: Form, source: &Path, threads: usize) -> Result {
     let (format, options) = options(form);
     let model = Model::open(source)?;
-    modelfmt::convert::convert_to_sink(
-        &model,
-        format,
-        &Discard::default(),
-        &options,
-        &Execution { threads, progress: None },
-    )?;
+    modelfmt::Conversion::to_format(&model, format)
+        .options(&options)
+        .execution(&Execution { threads, progress: None })
+        .write_to_sink(&Discard::default())?;
     Ok(())
 }
 

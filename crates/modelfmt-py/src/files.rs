@@ -46,14 +46,14 @@ pub(crate) fn convert<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let target = target(py, format)?;
     let mut options = options(given)?;
-    options.version = target.version;
+    options.output.version = target.version;
     let source = Arc::clone(model.model());
     let place = Place::new(py, path, allowed(opening)?)?;
     let progress = Progress { callback: progress, total: nbytes(&source) };
     let result = PyDict::new(py);
     if dry_run {
         let planned = work::run(py, threads, &Progress::none(), move |_| {
-            let plan = Conversion::new(&source, target.format, &options)?;
+            let plan = Conversion::to_format(&source, target.format).options(&options).plan()?;
             let changed: Vec<TypeChanged> = plan.changed().collect();
             Ok((plan.target().name(), plan.nbytes(), changed, plan.warnings().to_vec()))
         })?;
@@ -118,7 +118,7 @@ pub(crate) fn save(
 ) -> PyResult<()> {
     let target = target(py, format)?;
     let mut options = options(given)?;
-    options.version = target.version;
+    options.output.version = target.version;
     let metadata: Object = object(metadata)?;
     let (specs, values, total) = match storage {
         None => given_tensors(py, tensors)?,

@@ -180,7 +180,7 @@ impl Model {
         let is_remote = models.iter().any(|model| model.is_remote);
         let models: Vec<modelfmt::Model> = models.iter().map(|model| (*model.model).clone()).collect();
         let mut filter = modelfmt::convert::ConvertOptions::default();
-        (filter.include, filter.exclude) = (include, exclude);
+        (filter.tensors.include, filter.tensors.exclude) = (include, exclude);
         let merged = py.detach(|| modelfmt::convert::merged(models, &filter));
         let model = Arc::new(merged.map_err(|error| raise(py, &error))?);
         Ok(Self { model, maps: None, is_remote })

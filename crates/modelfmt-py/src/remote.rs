@@ -134,8 +134,14 @@ impl Place {
         work: &Execution<'_>,
     ) -> Result<Converted, Error> {
         match self {
-            Self::Path(path) => Conversion::new(model, target, options)?.write(path, work),
-            Self::Url { at, store } => models::convert(store, at, model, target, options, work),
+            Self::Path(path) => {
+                Conversion::new(model, path).to(target).options(options).execution(work).write()
+            }
+            Self::Url { at, store } => models::convert(
+                store,
+                at,
+                Conversion::to_format(model, target).options(options).execution(work),
+            ),
         }
     }
 

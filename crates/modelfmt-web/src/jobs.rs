@@ -96,9 +96,8 @@ pub(crate) fn targets() -> Value {
 pub(crate) fn convert(args: &Args) -> Result {
     let model = session::open(args.need_text("name")?, &options::opening(args)?)?;
     let target: Target = args.need_text("to")?.parse().map_err(|error| usage(format!("to: {error}")))?;
-    let mut options = options::conversion(args.get("options"))?;
-    options.version = target.version;
-    let conversion = Conversion::new(&model, target.format, &options)?;
+    let options = options::conversion(args.get("options"))?;
+    let conversion = Conversion::to_format(&model, target).options(&options).plan()?;
     if args.is("dry_run") {
         let target = conversion.target();
         return Ok(json!({ "to": target.name(), "nbytes": conversion.nbytes(), "is_set": target.is_set(), "ending": target.extension() }).into());

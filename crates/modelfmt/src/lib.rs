@@ -1,7 +1,7 @@
 //! One library for the files that hold the weights of neural networks: AERO, MAG, OINF, APR, APR2, safetensors and GGUF.
 //!
 //! A [`Model`] is an open file of any format, which is detected by its content. The functions behind the program `modelfmt` are here too:
-//! [`Model::inspect`], [`show()`], [`check()`], [`verify()`], [`convert()`], [`extract()`], [`diff()`].
+//! [`Model::inspect`], [`verify()`], [`Conversion`], [`edit()`], and those of the modules [`show`], [`check`], [`extract`] and [`diff`].
 //!
 //! ```text
 //!      path, bytes, or a Source of your own
@@ -29,6 +29,7 @@
 //!
 //! ```
 //! # let path = "../../testdata/reference/one-shard.aero";
+//! use modelfmt::Conversion;
 //! use modelfmt::{Format, Model};
 //!
 //! let model = Model::open(path)?;             // "model.aero", or whatever it is
@@ -47,12 +48,11 @@
 //! # Without a copy
 //!
 //! If the source is in memory (a slice, a buffer, a map), tensors borrow from it. Mapping a file relies on other processes
-//! not changing it, so it is `unsafe`: `modelfmt_core::Mmap`.
+//! not changing it, so it is `unsafe`: `Mmap`.
 //!
 //! ```
 //! # let path = "../../testdata/reference/one-shard.aero";
-//! use modelfmt::Model;
-//! use modelfmt::modelfmt_core::AlignedBuf;
+//! use modelfmt::{AlignedBuf, Model};
 //!
 //! let bytes = AlignedBuf::copy_from_slice(&std::fs::read(path)?)?; // or a map: `unsafe { Mmap::open(path)? }`
 //! let model = Model::from_source("model.aero", bytes)?;
@@ -120,7 +120,7 @@
 //!
 //! # Writing
 //!
-//! [`convert()`] writes a model in another format and loses nothing silently; [`mod@convert`] says what each format can
+//! A [`Conversion`] writes a model in another format and loses nothing silently; [`mod@convert`] says what each format can
 //! hold. To write tensors that are in memory, call [`save()`]. If your values are not in memory, or you need options of a
 //! format, use the `Plan` of its crate.
 //!
@@ -138,17 +138,16 @@
 //!
 //! ```
 //! # let path = "../../testdata/reference/one-shard.aero";
-//! use modelfmt::modelfmt_write::MemoryFile;
-//! use modelfmt::{Format, Model, Execution};
-//! use modelfmt::convert::{ConvertOptions, convert_to_sink};
 //! use modelfmt::diff::diff;
+//! use modelfmt::modelfmt_write::MemoryFile;
+//! use modelfmt::{Conversion, Execution, Format, Model};
 //!
 //! let model = Model::open(path)?;
-//! let file = MemoryFile::new(); // or convert(&model, Format::Apr2, "model.apr", …): the file appears when it is complete
-//! let mut options = ConvertOptions::default();
-//! options.rules.push("cast {double,int.*}=f32".parse()?); // APR2 has neither f64 nor u64; without a name only floats are cast
-//! options.widen = true;
-//! convert_to_sink(&model, Format::Apr2, &file, &options, &Execution::default())?;
+//! let file = MemoryFile::new(); // or Conversion::new(&model, "model.apr")… .write(): the file appears when it is complete
+//! Conversion::to_format(&model, Format::Apr2)
+//!     .rule("cast {double,int.*}=f32".parse()?) // APR2 has neither f64 nor u64; without a name only floats are cast
+//!     .widen()
+//!     .write_to_sink(&file)?;
 //!
 //! let apr2 = Model::from_source("model.apr", file.into_bytes())?;
 //! assert_eq!(apr2.tensor("embed.weight")?.bytes(), model.tensor("embed.weight")?.bytes());
@@ -179,10 +178,10 @@
 //! | `safetensors` | safetensors, alone and sharded | `modelfmt-safetensors` |
 //! | `gguf` | GGUF | `modelfmt-gguf` |
 //! | `all-formats` | the seven above | |
-//! | `mmap` | [`modelfmt_core::Mmap`], a source over a memory map for [`Model::from_source`]; its constructor is `unsafe` | memmap2 |
+//! | `mmap` | [`Mmap`], a source over a memory map for [`Model::from_source`]; its constructor is `unsafe` | memmap2 |
 //! | `parallel` | work on more than one core | nothing |
 //! | `direct` | on Linux, [`Model::load`] can bypass the page cache, or let it drop what was read | rustix |
-//! | `npy` | [`ExtractAs::Npy`], [`ExtractAllAs::Npz`] | npyz, crc32fast |
+//! | `npy` | [`extract::ExtractAs::Npy`], [`extract::ExtractAllAs::Npz`] | npyz, crc32fast |
 //! | `sign` | signatures beside files and folders, and their keys | `modelfmt-keys`, `modelfmt-oms` |
 //! | `seal` | signed and encrypted APR2 files | `modelfmt-apr2-seal`, `modelfmt-keys` |
 //! | `aws-lc-rs` | encrypted files are read and written faster, in the same bytes; not on wasm32 | aws-lc-rs, which needs a C compiler |

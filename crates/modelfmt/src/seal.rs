@@ -1,7 +1,7 @@
 //! Changes the signatures inside an APR2 file, and who can open it, in place; and takes keys for that out of PEM files.
 //!
 //! No tensor is written again. An interrupted change is undone in the same way as an [edit](mod@crate::edit). A model of any format is sealed for the
-//! first time by a conversion: [`ConvertOptions::seal`](crate::convert::ConvertOptions::seal). WebAssembly has no files to change, but it has the keys.
+//! first time by a conversion: [`Apr2Options::seal`](crate::convert::Apr2Options::seal). WebAssembly has no files to change, but it has the keys.
 //!
 //! ```
 //! use modelfmt::apr2::seal::{Access, SigningKey};

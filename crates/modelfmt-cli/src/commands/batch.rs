@@ -153,9 +153,10 @@ impl<'a> Batch<'a> {
     /// What is converted, and how: the files of the model, and all options but whether a file may be replaced.
     fn job(&self, model: &Model) -> Object {
         let mut options = self.options.clone();
-        options.overwrite = Overwrite::Refuse;
+        options.output.overwrite = Overwrite::Refuse;
         // Options show no secret, so that a new passphrase in the same file shows only in the file's time.
-        let inputs = json::to_string(&done::states(options.inputs.iter().cloned())).unwrap_or_default();
+        let inputs =
+            json::to_string(&done::states(options.output.inputs.iter().cloned())).unwrap_or_default();
         done::job(&format!("{} {options:?} {inputs}", self.target), model.input_paths())
     }
 

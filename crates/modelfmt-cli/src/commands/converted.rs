@@ -27,15 +27,13 @@ pub(super) fn convert(
     options: &ConvertOptions,
     work: &Execution<'_>,
 ) -> Result<Converted> {
+    let to_stream = || Conversion::to_format(model, target).options(options).execution(work);
+    let to_file = || Conversion::new(model, output).to(target).options(options).execution(work);
     Ok(match (streams::is_dash(output), is_dry) {
-        (true, true) => {
-            modelfmt::convert::convert_to_sink(model, target, &Discard::named("-"), options, work)?
-        }
-        (true, false) => streams::to_stdout(|sink| {
-            Ok(modelfmt::convert::convert_to_sink(model, target, sink, options, work)?)
-        })?,
-        (false, true) => Conversion::new(model, target, options)?.dry_run(output, work)?,
-        (false, false) => modelfmt::convert::convert(model, target, output, options, work)?,
+        (true, true) => to_stream().write_to_sink(&Discard::named("-"))?,
+        (true, false) => streams::to_stdout(|sink| Ok(to_stream().write_to_sink(sink)?))?,
+        (false, true) => to_file().dry_run()?,
+        (false, false) => to_file().write()?,
     })
 }
 

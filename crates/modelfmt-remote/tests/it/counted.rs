@@ -69,8 +69,7 @@ fn one_tensor_of_many_takes_two_round_trips_after_the_first_byte() {
         if path != from {
             let format = if to.ends_with("aero") { Format::Aero } else { Format::Apr2 };
             let options = modelfmt::convert::ConvertOptions::default();
-            modelfmt::convert::convert(&model, format, &path, &options, &modelfmt::Execution::default())
-                .unwrap();
+            modelfmt::Conversion::new(&model, &path).to(format).options(&options).write().unwrap();
         }
         let bytes = std::fs::read(&path).unwrap();
         let index = bytes.len() as u64 - u64::from(TENSORS) * 16;
@@ -125,7 +124,12 @@ fn aero(options: &modelfmt::convert::ConvertOptions) -> (Vec<u8>, Pin) {
     bytes.extend((0..2 * LEN + 7).map(|at| ((at * at) >> 5) as u8));
     std::fs::write(&from, bytes).unwrap();
     let work = modelfmt::Execution::sequential();
-    modelfmt::convert::convert(&Model::open(&from).unwrap(), Format::Aero, &to, options, &work).unwrap();
+    modelfmt::Conversion::new(&Model::open(&from).unwrap(), &to)
+        .to(Format::Aero)
+        .options(options)
+        .execution(&work)
+        .write()
+        .unwrap();
     let pins = Model::open(&to).unwrap().pins().unwrap();
     (std::fs::read(&to).unwrap(), pins[0])
 }
@@ -133,9 +137,9 @@ fn aero(options: &modelfmt::convert::ConvertOptions) -> (Vec<u8>, Pin) {
 /// Files whose values are proved by the hash of their shard, of their tensors, and of their pages.
 fn pinned() -> [(&'static str, Vec<u8>, Pin); 3] {
     let mut named = modelfmt::convert::ConvertOptions::default();
-    (named.model_name, named.architecture) = (Some("m".to_owned()), Some("a".to_owned()));
+    (named.metadata.model_name, named.metadata.architecture) = (Some("m".to_owned()), Some("a".to_owned()));
     let (mut tensors, mut pages) = (named.clone(), named.clone());
-    (tensors.tensor_hashes, pages.page_hashes) = (true, Some(4 << 20));
+    (tensors.aero.tensor_hashes, pages.aero.page_hashes) = (true, Some(4 << 20));
     [("shard", named), ("tensors", tensors), ("pages", pages)].map(|(name, options)| {
         let (bytes, pin) = aero(&options);
         (name, bytes, pin)
@@ -155,9 +159,13 @@ fn jobs(
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("m.safetensors");
     let mut how = modelfmt::convert::ConvertOptions::default();
-    how.lossy = true;
+    how.metadata.lossy = true;
     let converted = models::open(&converting, place, options).and_then(|model| {
-        modelfmt::convert::convert(&model, Format::Safetensors, &to, &how, &work)?;
+        modelfmt::Conversion::new(&model, &to)
+            .to(Format::Safetensors)
+            .options(&how)
+            .execution(&work)
+            .write()?;
         Ok(std::fs::read(&to).unwrap())
     });
     assert_eq!(converted.is_ok(), to.exists());

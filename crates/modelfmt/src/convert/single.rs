@@ -48,13 +48,13 @@ struct KnownScales<'a> {
 impl<'a> Singles<'a> {
     pub(crate) fn new(model: &'a Model, options: &'a ConvertOptions) -> Result<Self> {
         options.check_values()?;
-        let rules = || options.rules.iter().rev().map(|rule| rule.change);
+        let rules = || options.types.rules.iter().rev().map(|rule| rule.change);
         let cast = rules().find_map(|change| if let TypeChange::Cast(to) = change { Some(to) } else { None });
         let decoded =
             rules().find_map(|change| if let TypeChange::Dequantize(to) = change { Some(to) } else { None });
         let scales = match (cast, decoded) {
             (None, None) => None,
-            _ => Some(KnownScales::new(model, &options.scales)?),
+            _ => Some(KnownScales::new(model, &options.types.scales)?),
         };
         Ok(Self { model, cast, decoded, scales })
     }

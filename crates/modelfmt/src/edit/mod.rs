@@ -65,7 +65,7 @@ use crate::wording::Note;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct EditOptions {
-    /// Metadata whose top-level keys replace those of the file, as [`ConvertOptions::metadata`](crate::convert::ConvertOptions::metadata).
+    /// Metadata whose top-level keys replace those of the file, as [`MetadataOptions::set`](crate::convert::MetadataOptions::set).
     pub metadata: Option<Object>,
     /// Keys of the metadata and their values. They take precedence over `metadata`, and the last value of a key counts.
     pub set: Vec<(String, NewValue)>,

@@ -68,7 +68,7 @@ impl Signing {
         work: &Execution<'_>,
     ) -> Result<()> {
         self.expect_intact(path, work)?;
-        options.seal = Some(self.by().options());
+        options.apr2.seal = Some(self.by().options());
         Ok(())
     }
 

@@ -46,9 +46,9 @@ impl<'a> Prepared<'a> {
         options: &ExtractOptions,
     ) -> Result<Self> {
         let mut conversion = ConvertOptions::default();
-        conversion.rules.extend(options.dequantize.map(TypeRule::dequantize));
-        conversion.rules.extend(options.cast.map(TypeRule::cast));
-        conversion.scales.clone_from(&options.scales);
+        conversion.types.rules.extend(options.dequantize.map(TypeRule::dequantize));
+        conversion.types.rules.extend(options.cast.map(TypeRule::cast));
+        conversion.types.scales.clone_from(&options.scales);
         let mut singles = Singles::new(model, &conversion)?;
         let mut prepared = Self {
             model,

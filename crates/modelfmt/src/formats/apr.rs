@@ -106,7 +106,7 @@ mod on {
         let sources =
             readers(job.source).filter_map(|(_, source)| reader_of::<apr::Reader<BoxSource>>(source));
         let flags = sources.fold(Flags::empty(), |flags, reader| flags.with(reader.index().flags()));
-        WriteOptions::new().flags(flags).reserve(job.options.reserve.unwrap_or_default())
+        WriteOptions::new().flags(flags).reserve(job.options.output.reserve.unwrap_or_default())
     }
 
     /// The keys with which aprender's tools would read nothing of the metadata.

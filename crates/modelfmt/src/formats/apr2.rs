@@ -121,7 +121,7 @@ mod on {
     ) -> Result<(), JobError> {
         let plan = Plan::new(job.specs(), &metadata(job), &options(job))?;
         #[cfg(feature = "seal")]
-        if let Some(seal) = &job.options.seal {
+        if let Some(seal) = &job.options.apr2.seal {
             return Ok(seal.write(&plan, data, sink, work).map(|_| ())?);
         }
         Ok(plan.write(data, sink, work)?)
@@ -185,13 +185,13 @@ mod on {
     /// The plan of a set whose index has that name.
     pub(super) fn plan_set(job: &Job<'_>, name: &str) -> Result<Box<dyn set_plan::SetPlan>, JobError> {
         let options = options(job);
-        let options = match job.options.shard_size {
+        let options = match job.options.output.shard_size {
             Some(nbytes) => options.shard_size(nbytes),
             None => options,
         };
         let plan = SetPlan::new(name, job.specs(), &metadata(job), &options)?;
         #[cfg(feature = "seal")]
-        if let Some(seal) = &job.options.seal {
+        if let Some(seal) = &job.options.apr2.seal {
             return Ok(Box::new(Sealed { plan, seal: seal.clone() }));
         }
         Ok(Box::new(plan))
@@ -202,11 +202,11 @@ mod on {
     }
 
     fn options(job: &Job<'_>) -> WriteOptions {
-        let alignment = match job.options.align {
+        let alignment = match job.options.output.align {
             Some(32) => Alignment::Bytes32,
             _ => Alignment::Bytes64,
         };
-        let compression = match job.options.compress {
+        let compression = match job.options.apr2.compress {
             Some(Compression::Lz4) => apr2::Compression::Lz4,
             Some(Compression::None) | None => apr2::Compression::None,
         };
@@ -214,7 +214,7 @@ mod on {
         let mut sources =
             readers(job.source).filter_map(|(_, source)| reader_of::<apr2::Reader<BoxSource>>(source));
         let streaming = sources.any(|reader| reader.index().flags().contains(Flags::STREAMING));
-        let reserve = job.options.reserve.unwrap_or_default();
+        let reserve = job.options.output.reserve.unwrap_or_default();
         WriteOptions::new()
             .alignment(alignment)
             .compression(compression)
@@ -288,8 +288,8 @@ mod on {
         };
         let Some(flags) = of_file.or_else(of_set) else { return };
         if flags.contains(Flags::COMPRESSED) {
-            options.compress = Some(Compression::Lz4);
+            options.apr2.compress = Some(Compression::Lz4);
         }
-        options.align = flags.alignment().and_then(|align| align.try_into().ok());
+        options.output.align = flags.alignment().and_then(|align| align.try_into().ok());
     }
 }

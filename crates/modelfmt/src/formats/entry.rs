@@ -52,7 +52,7 @@ pub(crate) struct Version {
     pub(crate) names: &'static [&'static str],
     /// What it can hold, if that is not what the version of the document can.
     pub(crate) capabilities: Option<&'static Capabilities>,
-    /// What it can hold with [`ConvertOptions::allow_extended_types`], if that is more.
+    /// What it can hold with [`OinfOptions::allow_extended_types`], if that is more.
     pub(crate) extended: Option<&'static Capabilities>,
 }
 

@@ -118,7 +118,7 @@ mod on {
     }
 
     fn plan(job: &Job<'_>, stem: &str) -> Result<SetPlan, JobError> {
-        let options = match job.options.shard_size {
+        let options = match job.options.output.shard_size {
             Some(nbytes) => options(job).shard_size(nbytes),
             None => options(job),
         };
@@ -128,7 +128,7 @@ mod on {
     fn options(job: &Job<'_>) -> WriteOptions {
         // Which keys may be other than ASCII has been decided by where they come from.
         let options = WriteOptions::new().utf8_keys(true);
-        match job.options.align {
+        match job.options.output.align {
             Some(align) => options.alignment(align),
             None => options,
         }
@@ -140,7 +140,7 @@ mod on {
             let pushed = metadata.push_tree(key, tree);
             pushed.map_err(|fault| WriteError::unsupported(Part::named("metadata key", key), fault))?;
         }
-        if let Some(nbytes) = job.options.reserve.filter(|_| metadata.get(PADDING).is_none()) {
+        if let Some(nbytes) = job.options.output.reserve.filter(|_| metadata.get(PADDING).is_none()) {
             let spaces = " ".repeat(usize::try_from(nbytes).unwrap_or_default());
             let pushed = metadata.push(PADDING, MetaValue::String(&spaces));
             pushed.map_err(|fault| WriteError::unsupported(Part::named("metadata key", PADDING), fault))?;

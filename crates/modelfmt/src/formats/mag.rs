@@ -79,12 +79,12 @@ mod on {
         sink: &dyn Sink,
         work: &Execution<'_>,
     ) -> Result<(), JobError> {
-        let reserve = job.options.reserve.unwrap_or_default();
-        if job.options.version.as_deref().is_some_and(|version| super::V0_3.contains(&version)) {
+        let reserve = job.options.output.reserve.unwrap_or_default();
+        if job.options.output.version.as_deref().is_some_and(|version| super::V0_3.contains(&version)) {
             let plan = Plan::v0_3(job.specs(), &job.metadata.keys, &manifest(job).reserve(reserve));
             return Ok(plan.and_then(|plan| plan.write(data, sink, work))?);
         }
-        let checksum = match job.options.checksum {
+        let checksum = match job.options.mag.checksum {
             Some(MagChecksum::Crc32c) => Checksum::Crc32c,
             Some(MagChecksum::Crc32) | None => Checksum::Crc32,
         };
@@ -122,10 +122,10 @@ mod on {
         let Some(reader) = reader_of::<mag::Reader<BoxSource>>(opened) else { return };
         match reader.index().version() {
             mag::Version::V1 if reader.index().checksum() == Some(Checksum::Crc32c) => {
-                options.checksum = Some(MagChecksum::Crc32c);
+                options.mag.checksum = Some(MagChecksum::Crc32c);
             }
             mag::Version::V1 => {}
-            _ => options.version = super::V0_3.first().map(|name| (*name).to_owned()),
+            _ => options.output.version = super::V0_3.first().map(|name| (*name).to_owned()),
         }
     }
 }

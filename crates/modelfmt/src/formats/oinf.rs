@@ -96,8 +96,8 @@ mod on {
     }
 
     fn options(job: &Job<'_>) -> WriteOptions {
-        let options = WriteOptions::new().extended_types(job.options.allow_extended_types);
-        if !job.options.version.as_deref().is_some_and(|version| super::V2.contains(&version)) {
+        let options = WriteOptions::new().extended_types(job.options.oinf.allow_extended_types);
+        if !job.options.output.version.as_deref().is_some_and(|version| super::V2.contains(&version)) {
             return options;
         }
         let quants = job.tensors.quants.iter().cloned();
@@ -172,9 +172,9 @@ mod on {
     /// What makes a conversion of a file into its own format alike.
     pub(super) fn same(opened: &dyn Opened, options: &mut ConvertOptions) {
         let Some(reader) = reader_of::<oinf::Reader<BoxSource>>(opened) else { return };
-        options.allow_extended_types = true;
+        options.oinf.allow_extended_types = true;
         if reader.index().version() == Version::V2 {
-            options.version = super::V2.first().map(|name| (*name).to_owned());
+            options.output.version = super::V2.first().map(|name| (*name).to_owned());
         }
     }
 }

@@ -126,7 +126,7 @@ mod on {
     /// The plan of a set whose index has that name.
     pub(super) fn plan_set(job: &Job<'_>, name: &str) -> Result<Box<dyn set_plan::SetPlan>, JobError> {
         let options = options(job).file_metadata(job.metadata.files.clone());
-        let options = match job.options.shard_size {
+        let options = match job.options.output.shard_size {
             Some(nbytes) => options.shard_size(nbytes),
             None => options,
         };
@@ -135,7 +135,7 @@ mod on {
     }
 
     fn options(job: &Job<'_>) -> WriteOptions {
-        WriteOptions::new().reserve(job.options.reserve.unwrap_or_default())
+        WriteOptions::new().reserve(job.options.output.reserve.unwrap_or_default())
     }
 
     /// No `__metadata__` rather than an empty one.

@@ -20,11 +20,12 @@ impl Model {
     /// files of a split can be given.
     ///
     /// ```no_run
+    /// # use modelfmt::Conversion;
     /// # use modelfmt::{Execution, Format, Model};
-    /// # use modelfmt::convert::{ConvertOptions, convert};
+    /// # use modelfmt::convert::ConvertOptions;
     /// let models = ["a.safetensors", "b.safetensors"].map(Model::open);
     /// let both = Model::merged(models.into_iter().collect::<Result<Vec<_>, _>>()?)?;
-    /// convert(&both, Format::Safetensors, "both.safetensors", &ConvertOptions::default(), &Execution::default())?;
+    /// Conversion::new(&both, "both.safetensors").to(Format::Safetensors).write()?;
     /// # Ok::<(), modelfmt::Error>(())
     /// ```
     ///

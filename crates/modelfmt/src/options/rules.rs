@@ -10,7 +10,7 @@ use crate::wording::Choice;
 use crate::wording::ParseError;
 use crate::wording::{FieldNames, Words};
 
-/// A rule of [`ConvertOptions::rules`](crate::convert::ConvertOptions::rules): what becomes of the type of the tensors that it matches.
+/// A rule of [`TypeOptions::rules`](crate::convert::TypeOptions::rules): what becomes of the type of the tensors that it matches.
 ///
 /// As text it is an option of the program without its hyphens, then `[GLOB=]TYPE`.
 ///

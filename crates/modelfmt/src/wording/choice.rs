@@ -16,59 +16,59 @@ pub enum Choice {
     Names,
     /// [`InspectOptions::tensors`](crate::inspect::InspectOptions::tensors).
     Tensors,
-    /// [`ConvertOptions::include`](crate::convert::ConvertOptions::include).
+    /// [`TensorOptions::include`](crate::convert::TensorOptions::include).
     Include,
-    /// [`ConvertOptions::exclude`](crate::convert::ConvertOptions::exclude).
+    /// [`TensorOptions::exclude`](crate::convert::TensorOptions::exclude).
     Exclude,
-    /// [`ConvertOptions::dedupe`](crate::convert::ConvertOptions::dedupe).
+    /// [`AeroOptions::dedupe`](crate::convert::AeroOptions::dedupe).
     Dedupe,
     /// [`TypeRule::cast`](crate::convert::TypeRule::cast).
     Cast,
     /// [`TypeRule::dequantize`](crate::convert::TypeRule::dequantize).
     Dequantize,
-    /// [`ConvertOptions::scales`](crate::convert::ConvertOptions::scales).
+    /// [`TypeOptions::scales`](crate::convert::TypeOptions::scales).
     Scales,
     /// [`TypeRule::quantize`](crate::convert::TypeRule::quantize).
     Quantize,
-    /// [`ConvertOptions::sizevars`](crate::convert::ConvertOptions::sizevars).
+    /// [`OinfOptions::sizevars`](crate::convert::OinfOptions::sizevars).
     Sizevars,
-    /// [`ConvertOptions::declare`](crate::convert::ConvertOptions::declare).
+    /// [`OinfOptions::declare`](crate::convert::OinfOptions::declare).
     Declare,
-    /// [`ConvertOptions::model_name`](crate::convert::ConvertOptions::model_name).
+    /// [`MetadataOptions::model_name`](crate::convert::MetadataOptions::model_name).
     ModelName,
-    /// [`ConvertOptions::architecture`](crate::convert::ConvertOptions::architecture).
+    /// [`MetadataOptions::architecture`](crate::convert::MetadataOptions::architecture).
     Architecture,
-    /// [`ConvertOptions::model_type`](crate::convert::ConvertOptions::model_type).
+    /// [`MetadataOptions::model_type`](crate::convert::MetadataOptions::model_type).
     ModelType,
-    /// [`ConvertOptions::stringify`](crate::convert::ConvertOptions::stringify).
+    /// [`MetadataOptions::stringify`](crate::convert::MetadataOptions::stringify).
     Stringify,
-    /// [`ConvertOptions::shard_size`](crate::convert::ConvertOptions::shard_size).
+    /// [`OutputOptions::shard_size`](crate::convert::OutputOptions::shard_size).
     ShardSize,
-    /// [`ConvertOptions::control_hash`](crate::convert::ConvertOptions::control_hash).
+    /// [`AeroOptions::control_hash`](crate::convert::AeroOptions::control_hash).
     ControlHash,
-    /// [`ConvertOptions::page_hashes`](crate::convert::ConvertOptions::page_hashes).
+    /// [`AeroOptions::page_hashes`](crate::convert::AeroOptions::page_hashes).
     PageHashes,
-    /// [`ConvertOptions::tensor_hashes`](crate::convert::ConvertOptions::tensor_hashes).
+    /// [`AeroOptions::tensor_hashes`](crate::convert::AeroOptions::tensor_hashes).
     TensorHashes,
-    /// [`ConvertOptions::uuid`](crate::convert::ConvertOptions::uuid).
+    /// [`AeroOptions::uuid`](crate::convert::AeroOptions::uuid).
     Uuid,
-    /// [`ConvertOptions::no_zstd`](crate::convert::ConvertOptions::no_zstd).
+    /// [`AeroOptions::no_zstd`](crate::convert::AeroOptions::no_zstd).
     NoZstd,
-    /// [`ConvertOptions::compress`](crate::convert::ConvertOptions::compress).
+    /// [`Apr2Options::compress`](crate::convert::Apr2Options::compress).
     Compress,
-    /// [`ConvertOptions::align`](crate::convert::ConvertOptions::align).
+    /// [`OutputOptions::align`](crate::convert::OutputOptions::align).
     Align,
-    /// [`ConvertOptions::checksum`](crate::convert::ConvertOptions::checksum).
+    /// [`MagOptions::checksum`](crate::convert::MagOptions::checksum).
     Checksum,
-    /// [`ConvertOptions::allow_extended_types`](crate::convert::ConvertOptions::allow_extended_types).
+    /// [`OinfOptions::allow_extended_types`](crate::convert::OinfOptions::allow_extended_types).
     ExtendedTypes,
-    /// [`ConvertOptions::outboard`](crate::convert::ConvertOptions::outboard).
+    /// [`OutputOptions::outboard`](crate::convert::OutputOptions::outboard).
     Outboard,
-    /// [`ConvertOptions::reserve`](crate::convert::ConvertOptions::reserve).
+    /// [`OutputOptions::reserve`](crate::convert::OutputOptions::reserve).
     Reserve,
-    /// Who can open what is written: `ConvertOptions::seal`.
+    /// Who can open what is written: `Apr2Options::seal`.
     Seal,
-    /// Who signs what is written: `ConvertOptions::seal`.
+    /// Who signs what is written: `Apr2Options::seal`.
     Sign,
     /// New names of tensors: [`RenameRule`](crate::convert::RenameRule).
     Rename,

@@ -42,15 +42,15 @@ pub enum Remedy {
     Overwrite,
     /// Take values without checking them: [`ConvertOptions::no_verify`](crate::convert::ConvertOptions::no_verify).
     SkipVerification,
-    /// Write tensors that share their bytes separately: [`ConvertOptions::allow_ties`](crate::convert::ConvertOptions::allow_ties).
+    /// Write tensors that share their bytes separately: [`TensorOptions::allow_ties`](crate::convert::TensorOptions::allow_ties).
     AllowTies,
-    /// Drop it: [`ConvertOptions::lossy`](crate::convert::ConvertOptions::lossy).
+    /// Drop it: [`MetadataOptions::lossy`](crate::convert::MetadataOptions::lossy).
     Lossy,
-    /// Make it text: [`ConvertOptions::stringify`](crate::convert::ConvertOptions::stringify).
+    /// Make it text: [`MetadataOptions::stringify`](crate::convert::MetadataOptions::stringify).
     Stringify,
-    /// Leave the tensor out: [`ConvertOptions::exclude`](crate::convert::ConvertOptions::exclude).
+    /// Leave the tensor out: [`TensorOptions::exclude`](crate::convert::TensorOptions::exclude).
     Exclude,
-    /// Take a wider type: [`ConvertOptions::widen`](crate::convert::ConvertOptions::widen).
+    /// Take a wider type: [`TypeOptions::widen`](crate::convert::TypeOptions::widen).
     Widen(DType),
     /// Cast to a type: [`TypeRule::cast`](crate::convert::TypeRule::cast).
     Cast {
@@ -63,7 +63,7 @@ pub enum Remedy {
     Dequantize(DType),
     /// Quantize to a type, by name or all: [`TypeRule::quantize`](crate::convert::TypeRule::quantize).
     Quantize(DType),
-    /// Say which tensor holds the scales: [`ConvertOptions::scales`](crate::convert::ConvertOptions::scales).
+    /// Say which tensor holds the scales: [`TypeOptions::scales`](crate::convert::TypeOptions::scales).
     Scales,
     /// Look up the names of the tensors: [`Model::tensors`](crate::Model::tensors).
     ListNames,

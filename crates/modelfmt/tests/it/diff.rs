@@ -93,12 +93,12 @@ fn blocks_are_decoded() {
     let values: Vec<f32> = (0..256u16).map(|n| f32::from(n) / 256.0).collect();
     let a = model(&[("w", &values)]);
     let mut options = modelfmt::convert::ConvertOptions::default();
-    options.rules.push("quantize *=q8_0".parse().unwrap());
+    options.types.rules.push("quantize *=q8_0".parse().unwrap());
     let folder = tempfile::tempdir().unwrap();
     let two = folder.path().join("two.safetensors");
     modelfmt::save(&two, [("w", View::new(&values, [2, 128]).unwrap())], &Object::default()).unwrap();
     let (two, path) = (Model::open(two).unwrap(), folder.path().join("m.gguf"));
-    modelfmt::convert::convert(&two, Format::Gguf, &path, &options, &Execution::default()).unwrap();
+    modelfmt::Conversion::new(&two, &path).to(Format::Gguf).options(&options).write().unwrap();
     let gguf = Model::open(&path).unwrap();
     let diff = compared(&a, &gguf, |options| (options.norms, options.ignore_metadata) = (true, true));
     let found = norms(&diff, "w");

@@ -166,10 +166,10 @@ fn written(ending: &str, lens: &[usize], aero_hashes: bool) -> (tempfile::TempDi
     if aero_hashes {
         let model = Model::open(&path).unwrap();
         let mut options = modelfmt::convert::ConvertOptions::default();
-        options.tensor_hashes = true;
-        options.page_hashes = Some(1 << 16);
+        options.aero.tensor_hashes = true;
+        options.aero.page_hashes = Some(1 << 16);
         let out = folder.path().join("hashed.aero");
-        modelfmt::convert::convert(&model, Format::Aero, &out, &options, &Execution::default()).unwrap();
+        modelfmt::Conversion::new(&model, &out).to(Format::Aero).options(&options).write().unwrap();
         return (folder, out, values);
     }
     (folder, path, values)
@@ -354,17 +354,14 @@ fn buffers_of_another_length_and_a_stop_are_errors() {
 fn sets_are_planned_and_loaded_file_by_file() {
     let (folder, path, values) = written("safetensors", &[40_000, 50_000, 60_000], false);
     let mut options = modelfmt::convert::ConvertOptions::default();
-    options.shard_size = Some(100_000);
+    options.output.shard_size = Some(100_000);
     let index_path = folder.path().join("set.safetensors.index.json");
     let model = Model::open(&path).unwrap();
-    modelfmt::convert::convert(
-        &model,
-        Format::SafetensorsSharded,
-        &index_path,
-        &options,
-        &Execution::default(),
-    )
-    .unwrap();
+    modelfmt::Conversion::new(&model, &index_path)
+        .to(Format::SafetensorsSharded)
+        .options(&options)
+        .write()
+        .unwrap();
     let set = OpenOptions::new().open(&index_path).unwrap();
     let plan = set.plan(&all(&set), PlanOptions::local()).unwrap();
     assert!(plan.ranges().len() > 1);
@@ -387,15 +384,12 @@ fn a_slice_of_a_compressed_tensor_reads_its_blocks() {
     let view = View::new(&rows, [64, 65_536]).unwrap();
     modelfmt::save(&plain, [("w", view)], &Object::new()).unwrap();
     let mut options = modelfmt::convert::ConvertOptions::default();
-    options.compress = Some(Compression::Lz4);
-    modelfmt::convert::convert(
-        &Model::open(&plain).unwrap(),
-        Format::Apr2,
-        &path,
-        &options,
-        &Execution::default(),
-    )
-    .unwrap();
+    options.apr2.compress = Some(Compression::Lz4);
+    modelfmt::Conversion::new(&Model::open(&plain).unwrap(), &path)
+        .to(Format::Apr2)
+        .options(&options)
+        .write()
+        .unwrap();
     let model = Model::open(&path).unwrap();
     assert_eq!(model.location(0).unwrap().encoding, Encoding::Lz4);
     let planned = |text: &str| {

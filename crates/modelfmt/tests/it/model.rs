@@ -123,7 +123,7 @@ fn values_that_are_supplied_are_saved_with_a_choice_of_layout() {
     let path = folder.path().join("m.aero");
     let specs = || [TensorSpec::new("w", DType::U8, vec![3])];
     let mut options = ConvertOptions::default();
-    options.tensor_hashes = true;
+    options.aero.tensor_hashes = true;
     let save = |format, options: &ConvertOptions| {
         let saving = Saving::new(format, &path, specs(), &Object::new(), options)?;
         saving.write(&[[1u8, 2, 3]], &Execution::default())
@@ -131,16 +131,16 @@ fn values_that_are_supplied_are_saved_with_a_choice_of_layout() {
     save(Format::Aero, &options).unwrap();
     assert!(Model::open(&path).unwrap().checked().tensor("w").is_ok(), "the tensor has a hash");
     assert!(matches!(save(Format::Aero, &options), Err(Error::Exists { .. })));
-    options.overwrite = Overwrite::Replace;
+    options.output.overwrite = Overwrite::Replace;
     save(Format::Aero, &options).unwrap();
 
     // What is for models, or for other formats, is refused before anything is written.
     let before = std::fs::read(&path).unwrap();
     let changes: [fn(&mut ConvertOptions); 4] = [
-        |options| options.include.push("*".to_owned()),
-        |options| options.rules.push(TypeRule::cast(DType::F32)),
-        |options| options.align = Some(64),
-        |options| options.version = Some("9".to_owned()),
+        |options| options.tensors.include.push("*".to_owned()),
+        |options| options.types.rules.push(TypeRule::cast(DType::F32)),
+        |options| options.output.align = Some(64),
+        |options| options.output.version = Some("9".to_owned()),
     ];
     for change in changes {
         let mut wrong = options.clone();
@@ -156,7 +156,7 @@ fn values_that_are_supplied_are_saved_with_a_choice_of_layout() {
             sizes.iter().map(|n| TensorSpec::new(format!("t{n}"), DType::U8, vec![*n])).collect();
         let data: Vec<Vec<u8>> = sizes.iter().map(|n| vec![0; usize::try_from(*n).unwrap()]).collect();
         let mut options = ConvertOptions::default();
-        (options.overwrite, options.shard_size) = (Overwrite::Replace, Some(size));
+        (options.output.overwrite, options.output.shard_size) = (Overwrite::Replace, Some(size));
         let saving = Saving::new(Format::Safetensors, &index, specs, &Object::new(), &options).unwrap();
         saving.write(&data, &Execution::default()).unwrap();
         std::fs::read_dir(folder.path()).unwrap().count()

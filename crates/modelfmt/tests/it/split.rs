@@ -79,7 +79,7 @@ fn a_split_converts_as_one_model() {
     let model = Model::open(&path).unwrap();
     let out = folder.path().join("m.aero");
     let options = ConvertOptions::default();
-    modelfmt::convert::convert(&model, Format::Aero, &out, &options, &Execution::default()).unwrap();
+    modelfmt::Conversion::new(&model, &out).to(Format::Aero).options(&options).write().unwrap();
     let again = Model::open(&out).unwrap();
     for (a, b) in model.tensors().zip(again.tensors()) {
         assert_eq!((a.name, a.dtype, a.shape), (b.name, b.dtype, b.shape));
@@ -105,10 +105,9 @@ fn files_of_one_set_are_one_model() {
     let values = ["a", "b", "c"].map(|name| (name, View::new(&[1.0f32; 64], [64]).unwrap()));
     modelfmt::save(&one, values, &Object::default()).unwrap();
     let mut options = ConvertOptions::default();
-    options.shard_size = Some(600);
+    options.output.shard_size = Some(600);
     let one = Model::open(&one).unwrap();
-    modelfmt::convert::convert(&one, Format::SafetensorsSharded, &index, &options, &Execution::default())
-        .unwrap();
+    modelfmt::Conversion::new(&one, &index).to(Format::SafetensorsSharded).options(&options).write().unwrap();
     let parts = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
     let mut parts: Vec<PathBuf> = parts.filter(|path| path.extension().unwrap() == "safetensors").collect();
     assert!(parts.len() > 1);

@@ -70,7 +70,7 @@ impl Mapper<'_> {
         let silent = if content.is_config_ignored { NOT_COVERED } else { SILENT };
         let asked = RequiredKeys { source, said, config, silent, typed, options: self.options, stem };
         let mut changes = asked.fill(self.target.format, &mut keys, &mut notes);
-        for (key, value) in self.options.metadata.iter().flatten() {
+        for (key, value) in self.options.metadata.set.iter().flatten() {
             keys.insert(key, value.clone());
             changes.forget(key);
         }
@@ -203,7 +203,8 @@ impl Mapper<'_> {
     fn quantization(&self, keys: &mut Object, tensors: &Tensors, notes: &mut Vec<String>) {
         let known = family(self.target.format).map(|(known, _)| known);
         let (is_apr, is_apr2) = (known == Some(Format::Apr), known == Some(Format::Apr2));
-        let is_given = self.options.metadata.as_ref().is_some_and(|given| given.contains_key("quantization"));
+        let is_given =
+            self.options.metadata.set.as_ref().is_some_and(|given| given.contains_key("quantization"));
         if !(is_apr || is_apr2) || is_given {
             return;
         }
@@ -212,7 +213,7 @@ impl Mapper<'_> {
             if tensors.items.iter().any(is_decoded) && keys.remove("quantization").is_some() {
                 notes.push("quantization is left out: no tensor is quantized any more".to_owned());
             }
-        } else if is_apr2 && self.options.rules.iter().any(|rule| rule.blocks().is_some()) {
+        } else if is_apr2 && self.options.types.rules.iter().any(|rule| rule.blocks().is_some()) {
             let method = match tensors.blocks.keys().collect::<Vec<_>>()[..] {
                 [dtype] => dtype.name().to_uppercase(),
                 _ => "MIXED".to_owned(),
@@ -257,7 +258,7 @@ impl Mapper<'_> {
                 }
             }
         }
-        for (key, value) in self.options.metadata.iter().flatten() {
+        for (key, value) in self.options.metadata.set.iter().flatten() {
             all.insert(key, value.clone());
             typed.insert(key.to_owned());
             hints.stored.remove(key);
@@ -322,7 +323,7 @@ impl Mapper<'_> {
         let plain = if typed { value.to_plain() } else { value.clone() };
         let text = json::to_string(&plain).ok().map(Value::from);
         match text.and_then(|text| self.value(key, &text, false, &Hints::default()).ok()) {
-            Some(text) if self.options.stringify => Ok(text),
+            Some(text) if self.options.metadata.stringify => Ok(text),
             Some(_) => Err(Unsupported { remedy: Some(Remedy::Stringify), ..loss }),
             None => Err(loss),
         }
@@ -330,7 +331,7 @@ impl Mapper<'_> {
 
     /// Puts what the values do not tell of those of GGUF, or of the index of a set, under the reserved key, where the target has a place for it.
     fn keep_hints(&self, metadata: &mut Metadata, origin: Format, hints: Hints) {
-        let is_text = self.target.metadata == Kind::Strings && self.options.stringify;
+        let is_text = self.target.metadata == Kind::Strings && self.options.metadata.stringify;
         let has_place = is_text || matches!(self.target.metadata, Kind::Index | Kind::Object);
         if hints.is_empty() || !hints.can_be_of(origin) || !has_place {
             return;
@@ -347,7 +348,7 @@ impl Mapper<'_> {
             }
             return;
         }
-        for (name, value) in &self.options.sizevars {
+        for (name, value) in &self.options.oinf.sizevars {
             metadata.sizevars.insert(name, *value);
         }
         let losses = &mut metadata.losses;

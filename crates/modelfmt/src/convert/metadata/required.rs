@@ -6,7 +6,7 @@ use modelfmt_core::value::{Object, Value, json};
 use super::names::{APR_VERSION, BESIDE, ModelNames, NO_STEM, UNKNOWN, family};
 use super::reserved::Changes;
 use crate::formats::Format;
-use crate::options::ConvertOptions;
+use crate::options::{ConvertOptions, MetadataOptions};
 
 /// What AERO and APR2 ask for, from what there is.
 pub(super) struct RequiredKeys<'a> {
@@ -29,7 +29,7 @@ impl RequiredKeys<'_> {
         let mut changes = Changes::default();
         let known = family(target).map(|(known, _)| known);
         let (is_apr, is_apr2) = (known == Some(Format::Apr), known == Some(Format::Apr2));
-        let ConvertOptions { model_name, architecture, model_type, .. } = self.options;
+        let MetadataOptions { model_name, architecture, model_type, .. } = &self.options.metadata;
         let text = |value: &Option<String>| value.as_deref().map(Value::from);
         let architecture_value = |text| if is_apr2 { object_of(text) } else { Value::from(text) };
         let given = [
@@ -50,7 +50,7 @@ impl RequiredKeys<'_> {
                 return changes.set(keys, key, own.clone());
             }
             // What `--metadata` says replaces this later.
-            let is_given = self.options.metadata.as_ref().is_some_and(|given| given.contains_key(key));
+            let is_given = self.options.metadata.set.as_ref().is_some_and(|given| given.contains_key(key));
             let other = there.map(|_| "because the format asks for another kind of value than there is");
             if let Some(note) = other.or(note).filter(|_| !is_given) {
                 let text = json::to_string(&value).unwrap_or_default();

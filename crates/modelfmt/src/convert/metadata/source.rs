@@ -128,7 +128,7 @@ impl Content {
 
     fn own_architecture<'a>(&'a self, options: &'a ConvertOptions) -> Option<&'a str> {
         let key = |key| self.keys.get(key).and_then(Value::as_str);
-        let given = options.architecture.as_deref().or(options.model_type.as_deref());
+        let given = options.metadata.architecture.as_deref().or(options.metadata.model_type.as_deref());
         let stated = given.or(self.said.architecture.as_deref()).filter(|name| *name != UNKNOWN);
         let keys = ["general.architecture", "architecture", "model_type"].into_iter();
         stated.or_else(|| keys.filter_map(key).find(|name| *name != UNKNOWN))

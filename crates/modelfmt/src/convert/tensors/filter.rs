@@ -69,8 +69,8 @@ impl<'a> Filter<'a> {
         let globs =
             |choice, patterns: &'a [String]| Patterns::new(choice, patterns.iter().map(String::as_str));
         Ok(Self {
-            include: globs(Choice::Include, &options.include)?,
-            exclude: globs(Choice::Exclude, &options.exclude)?,
+            include: globs(Choice::Include, &options.tensors.include)?,
+            exclude: globs(Choice::Exclude, &options.tensors.exclude)?,
             seen: 0,
             left_out: 0,
         })

@@ -265,15 +265,15 @@ fn check(source: &Source, chain: &[Step]) -> Result<(), TestCaseError> {
         let target = *target;
         path = format!("{path} to {target}");
         let lossy = options(|o| {
-            o.lossy = true;
+            o.metadata.lossy = true;
             if here.tensors().any(|tensor| tensor.dtype.is_quantized()) {
-                o.rules.push(TypeRule::dequantize(DType::F32));
+                o.types.rules.push(TypeRule::dequantize(DType::F32));
             }
-            o.metadata.clone_from(given);
+            o.metadata.set.clone_from(given);
         });
         // Without --lossy it is refused where something would be lost, and else nothing is.
         let mut strictly = lossy.clone();
-        strictly.lossy = false;
+        strictly.metadata.lossy = false;
         let strict = try_convert(&here, target, &strictly);
         let (next, done) = match try_convert(&here, target, &lossy) {
             Ok(found) => found,

@@ -14,7 +14,10 @@ fn beside(config: &[u8], metadata: &str) -> (tempfile::TempDir, modelfmt::Model)
 fn beside_of(config: &[u8], source: &modelfmt::Model) -> (tempfile::TempDir, modelfmt::Model) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.safetensors");
-    modelfmt::convert::convert(source, Format::Safetensors, &path, &options(|_| {}), &Execution::default())
+    modelfmt::Conversion::new(source, &path)
+        .to(Format::Safetensors)
+        .options(&options(|_| {}))
+        .write()
         .unwrap();
     std::fs::write(folder.path().join("config.json"), config).unwrap();
     let model = modelfmt::Model::open(&path).unwrap();
@@ -49,7 +52,7 @@ fn a_config_beside_the_source_names_it_where_it_says_nothing_itself() {
     let found = json_of(&try_convert(&model, Format::Aero, &options(|_| {})).unwrap().0);
     assert_eq!(found.get("model_name"), Some(&"own".into()));
     assert_eq!(found.get("architecture"), Some(&"gpt2".into()));
-    let given = options(|o| o.architecture = Some("llama".to_owned()));
+    let given = options(|o| o.metadata.architecture = Some("llama".to_owned()));
     let found = json_of(&try_convert(&model, Format::Aero, &given).unwrap().0);
     assert_eq!(found.get("architecture"), Some(&"llama".into()));
     // Only `architectures` is there.
@@ -176,7 +179,7 @@ fn the_architecture_that_presets_go_by_is_noted() {
     let zeros = T { name, dtype: DType::F32, shape: vec![256, 256], bytes: vec![0; 4 << 16] };
     let source = safetensors(&[zeros], "{}");
     let (_folder, model) = beside_of(br#"{"model_type": "llama"}"#, &source);
-    let preset = options(|o| o.rules = vec![TypeRule::quantize(Preset::Q4KM)]);
+    let preset = options(|o| o.types.rules = vec![TypeRule::quantize(Preset::Q4KM)]);
     let notes = notes(&try_convert(&model, Format::Gguf, &preset).unwrap().1);
     let expected = r#"types are chosen for the architecture "llama", from the config.json beside the file"#;
     assert!(notes.iter().any(|note| note == expected), "{notes:?}");

@@ -44,7 +44,7 @@ fn widening_keeps_every_number() {
         (Format::Oinf, DType::F32),
         (Format::Apr2, DType::BF16),
     ] {
-        let wide = convert(&source, target, &options(|o| o.widen = true));
+        let wide = convert(&source, target, &options(|o| o.types.widen = true));
         for dtype in TYPES {
             let found = wide.tensor(dtype.name()).unwrap().dtype();
             assert_eq!(
@@ -68,13 +68,14 @@ fn a_cast_takes_small_floats_and_makes_them() {
     let source = safetensors(&[floats("w", &[700, 100], &values), tensor("ids", DType::I64, &[3])], "{}");
     for dtype in TYPES {
         let small = SmallType::from_dtype(dtype).unwrap();
-        let cast = convert(&source, Format::Safetensors, &options(|o| o.rules.push(TypeRule::cast(dtype))));
+        let cast =
+            convert(&source, Format::Safetensors, &options(|o| o.types.rules.push(TypeRule::cast(dtype))));
         assert_eq!(dtypes(&cast), [dtype, DType::I64]);
         let expected = values.iter().map(|&x| small.to_f32(small.from_f32(x)).to_bits());
         assert!(numbers(&cast, "w").into_iter().eq(expected), "{dtype}");
         // Without a name `--cast` takes small floats too.
         let back =
-            convert(&cast, Format::Safetensors, &options(|o| o.rules.push(TypeRule::cast(DType::F32))));
+            convert(&cast, Format::Safetensors, &options(|o| o.types.rules.push(TypeRule::cast(DType::F32))));
         assert_eq!(dtypes(&back), [DType::F32, DType::I64]);
         assert_eq!(numbers(&cast, "w"), numbers(&back, "w"), "{dtype}");
     }
@@ -85,11 +86,11 @@ fn they_are_quantized_by_way_of_f32() {
     let values: Vec<f32> = (0..70_400u32).map(|i| (f64::from(i) * 0.37).sin() as f32 * 5.0).collect();
     let source = safetensors(&[floats("w", &[1100, 64], &values)], "{}");
     let cast = |model: &Model, dtype: DType| {
-        convert(model, Format::Safetensors, &options(|o| o.rules.push(TypeRule::cast(dtype))))
+        convert(model, Format::Safetensors, &options(|o| o.types.rules.push(TypeRule::cast(dtype))))
     };
     let blocks = |model: &Model| {
         let blocks =
-            convert(model, Format::Aero, &options(|o| o.rules.push(TypeRule::quantize(DType::Q8_0))));
+            convert(model, Format::Aero, &options(|o| o.types.rules.push(TypeRule::quantize(DType::Q8_0))));
         blocks.tensor("w").unwrap().bytes().to_vec()
     };
     for dtype in [DType::F8E4M3, DType::F6E2M3, DType::F4] {
@@ -103,7 +104,7 @@ fn what_a_small_type_cannot_hold_is_said() {
     let source =
         safetensors(&[floats("w", &[3], &[1.0, 1e6, -1.0]), floats("even", &[2], &[1.0, 2.0])], "{}");
     let cast = |dtype: DType| {
-        try_convert(&source, Format::Safetensors, &options(|o| o.rules.push(TypeRule::cast(dtype))))
+        try_convert(&source, Format::Safetensors, &options(|o| o.types.rules.push(TypeRule::cast(dtype))))
     };
     let (model, done) = cast(DType::F8E4M3).unwrap();
     assert!(done.clipped.len() == 1 && done.clipped[0].nan > 0, "{:?}", done.clipped);
@@ -112,7 +113,8 @@ fn what_a_small_type_cannot_hold_is_said() {
     assert!(text.contains("tensor \"w\": the shape [3] does not divide into whole blocks of f4"), "{text}");
     assert!(!text.contains("even"), "{text}");
     let nan = safetensors(&[floats("w", &[2], &[1.0, f32::NAN])], "{}");
-    let error = try_convert(&nan, Format::Safetensors, &options(|o| o.rules.push(TypeRule::cast(DType::F4))));
+    let error =
+        try_convert(&nan, Format::Safetensors, &options(|o| o.types.rules.push(TypeRule::cast(DType::F4))));
     let text = all(&error.unwrap_err());
     assert!(text.contains("element 1 is a NaN, and f4 has none"), "{text}");
 }

@@ -1,6 +1,7 @@
 //! Versions of one format: what each of them holds, and that it comes back.
 
-use modelfmt::convert::{ConvertOptions, convert};
+use modelfmt::Conversion;
+use modelfmt::convert::ConvertOptions;
 use modelfmt::modelfmt_core::TensorInfo;
 use modelfmt::modelfmt_core::value::{Value, json};
 use modelfmt::{Execution, Format, Model, Target};
@@ -14,9 +15,9 @@ fn reference(file: &str) -> Model {
 fn to(model: &Model, target: &str, folder: &TempDir, name: &str) -> Model {
     let Target { format, version } = target.parse().unwrap();
     let mut options = ConvertOptions::default();
-    options.version = version;
+    options.output.version = version;
     let path = folder.path().join(name);
-    convert(model, format, &path, &options, &Execution::default()).unwrap();
+    Conversion::new(model, &path).to(format).options(&options).write().unwrap();
     Model::open(path).unwrap()
 }
 
@@ -56,11 +57,15 @@ fn mag_0_3_comes_back_from_containers_with_json() {
 fn keys_that_containers_ask_for_stay_if_the_model_has_them() {
     let folder = tempfile::tempdir().unwrap();
     let mut options = ConvertOptions::default();
-    options.version = Some("0.3".to_owned());
+    options.output.version = Some("0.3".to_owned());
     let own = json::parse_object(br#"{"architecture":"qwen3","other":[1]}"#).unwrap();
-    options.metadata = Some(own.clone());
+    options.metadata.set = Some(own.clone());
     let path = folder.path().join("own.mag");
-    convert(&reference("mag/0.3-shapes.mag"), Format::Mag, &path, &options, &Execution::default()).unwrap();
+    Conversion::new(&reference("mag/0.3-shapes.mag"), &path)
+        .to(Format::Mag)
+        .options(&options)
+        .write()
+        .unwrap();
     let model = Model::open(path).unwrap();
     assert_eq!(model.metadata().unwrap(), Value::from(own.clone()));
     let aero = to(&model, "aero", &folder, "own.aero");
@@ -74,8 +79,9 @@ fn numbers_of_mag_1_are_numbers_of_mag_0_3() {
     let folder = tempfile::tempdir().unwrap();
     let one = reference("mag/metadata.mag");
     let mut options = ConvertOptions::default();
-    options.version = Some("0.3".to_owned());
-    let nothing = convert(&one, Format::Mag, folder.path().join("x.mag"), &options, &Execution::default());
+    options.output.version = Some("0.3".to_owned());
+    let nothing =
+        Conversion::new(&one, folder.path().join("x.mag")).to(Format::Mag).options(&options).write();
     assert!(nothing.is_err(), "no tensor has values");
     let one = reference("mag/dtypes-crc32.mag");
     let three = to(&one, "mag@0.3", &folder, "three.mag");
@@ -115,14 +121,16 @@ fn without_a_version_that_of_the_document_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let model = reference("reference/mag/magnetron-0.2.2-a.mag");
     let options = ConvertOptions::default();
-    let error = convert(&model, Format::Mag, folder.path().join("m.mag"), &options, &Execution::default());
+    let error =
+        Conversion::new(&model, folder.path().join("m.mag")).to(Format::Mag).options(&options).write();
     let modelfmt::Error::Unsupported { unsupported, .. } = error.unwrap_err() else { panic!("it fits") };
     let names: Vec<_> = unsupported.iter().filter_map(|item| item.name.as_deref()).collect();
     for name in ["w.bfloat16", "w.float8_e4m3fn", "w.uint8", "arch", "layers"] {
         assert!(names.contains(&name), "{name} of {names:?}");
     }
     let mut options = ConvertOptions::default();
-    options.version = Some("7".to_owned());
-    let error = convert(&model, Format::Mag, folder.path().join("m.mag"), &options, &Execution::default());
+    options.output.version = Some("7".to_owned());
+    let error =
+        Conversion::new(&model, folder.path().join("m.mag")).to(Format::Mag).options(&options).write();
     assert!(error.unwrap_err().to_string().contains("mag@0.3"));
 }

@@ -416,14 +416,7 @@ fn a_model_comes_back_with_what_was_edited() {
     let (there, back) = (folder.path().join("m.aero"), folder.path().join("m.gguf"));
     let convert = |from: &Path, to: Format, out: &Path| {
         let model = Model::open(from).unwrap();
-        modelfmt::convert::convert(
-            &model,
-            to,
-            out,
-            &modelfmt::convert::ConvertOptions::default(),
-            &Execution::default(),
-        )
-        .unwrap();
+        modelfmt::Conversion::new(&model, out).to(to).write().unwrap();
     };
     convert(&source, Format::Aero, &there);
     let before = metadata(&source);
@@ -445,9 +438,9 @@ fn room_that_was_left_is_used() {
         let folder = tempfile::tempdir().unwrap();
         let (path, roomy) = (one(format, folder.path()), folder.path().join("roomy"));
         let mut options = modelfmt::convert::ConvertOptions::default();
-        options.reserve = Some(2000);
+        options.output.reserve = Some(2000);
         let model = Model::open(&path).unwrap();
-        let converted = modelfmt::convert::convert(&model, format, &roomy, &options, &Execution::default());
+        let converted = modelfmt::Conversion::new(&model, &roomy).to(format).options(&options).write();
         if format == Format::Oinf {
             assert!(converted.unwrap_err().is_usage());
             continue;

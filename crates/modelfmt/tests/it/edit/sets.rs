@@ -28,9 +28,9 @@ fn set(format: Format, name: &str, folder: &Path) -> PathBuf {
         _ => folder.join(name),
     };
     let mut options = modelfmt::convert::ConvertOptions::default();
-    options.shard_size = Some(if format == Format::AeroSet { 256 } else { 300 });
+    options.output.shard_size = Some(if format == Format::AeroSet { 256 } else { 300 });
     let model = Model::open(&single).unwrap();
-    modelfmt::convert::convert(&model, format, out, &options, &Execution::default()).unwrap();
+    modelfmt::Conversion::new(&model, out).to(format).options(&options).write().unwrap();
     fs::remove_file(single).unwrap();
     folder.join(name)
 }

@@ -282,9 +282,12 @@ fn inspecting_many_keys_takes_a_bounded_multiple_of_the_file() {
         let model = Model::from_source("apr", apr(&keys)).unwrap();
         let converted = |to: Format, version: Option<&str>| {
             let mut options = modelfmt::convert::ConvertOptions::default();
-            options.version = version.map(str::to_owned);
+            options.output.version = version.map(str::to_owned);
             let file = modelfmt_write::MemoryFile::new();
-            modelfmt::convert::convert_to_sink(&model, to, &file, &options, &Execution::sequential())
+            modelfmt::Conversion::to_format(&model, to)
+                .options(&options)
+                .execution(&Execution::sequential())
+                .write_to_sink(&file)
                 .unwrap();
             file.into_bytes()
         };
@@ -537,11 +540,15 @@ fn page_hashes_are_checked_within_the_bound() {
     let source = Model::from_source("m.safetensors", bytes).unwrap();
     let convert = |model: &Model, target, include: &[&str], page| {
         let mut options = modelfmt::convert::ConvertOptions::default();
-        options.lossy = true;
-        options.include = include.iter().map(|&glob| glob.to_owned()).collect();
-        options.page_hashes = page;
+        options.metadata.lossy = true;
+        options.tensors.include = include.iter().map(|&glob| glob.to_owned()).collect();
+        options.aero.page_hashes = page;
         let sink = modelfmt_write::MemoryFile::new();
-        modelfmt::convert::convert_to_sink(model, target, &sink, &options, &Execution::sequential()).unwrap();
+        modelfmt::Conversion::to_format(model, target)
+            .options(&options)
+            .execution(&Execution::sequential())
+            .write_to_sink(&sink)
+            .unwrap();
         sink.into_bytes()
     };
     for page in [1, 100, 200] {
@@ -597,17 +604,14 @@ fn a_conversion_to_gguf_holds_little_whatever_the_size() {
     let held = |sizes: &[u64], quantize: &[&str]| {
         let model = Model::from_source("m.safetensors", Made::new(sizes)).unwrap();
         let mut options = modelfmt::convert::ConvertOptions::default();
-        options.rules = quantize.iter().map(|rule| rule.parse().unwrap()).collect();
+        options.types.rules = quantize.iter().map(|rule| rule.parse().unwrap()).collect();
         let convert = || {
             let work = Execution::sequential();
-            modelfmt::convert::convert_to_sink(
-                &model,
-                Format::Gguf,
-                &modelfmt_write::Discard::default(),
-                &options,
-                &work,
-            )
-            .unwrap();
+            modelfmt::Conversion::to_format(&model, Format::Gguf)
+                .options(&options)
+                .execution(&work)
+                .write_to_sink(&modelfmt_write::Discard::default())
+                .unwrap();
         };
         peak(convert).1
     };

@@ -126,7 +126,13 @@ fn cost_of_damage(index: &str, n: usize) -> Vec<[u64; 2]> {
     let convert = |model: &Model| {
         let out = modelfmt_write::MemoryFile::new();
         let options = ConvertOptions::default();
-        assert!(modelfmt::convert::convert_to_sink(model, Format::Aero, &out, &options, &work).is_err());
+        assert!(
+            modelfmt::Conversion::to_format(model, Format::Aero)
+                .options(&options)
+                .execution(&work)
+                .write_to_sink(&out)
+                .is_err()
+        );
     };
     let runs: [&dyn Fn(&Model); 3] = [&verify, &inspect, &convert];
     let cost = |run: &&dyn Fn(&Model)| {
@@ -228,7 +234,7 @@ fn linked_parts(index: &str, tensors: usize) -> ObservedSource {
 /// Metadata do not matter here.
 fn lossy() -> ConvertOptions {
     let mut options = ConvertOptions::default();
-    options.lossy = true;
+    options.metadata.lossy = true;
     options
 }
 
@@ -242,14 +248,11 @@ fn a_file_with_many_names_is_checked_once() {
             let model = files.model(index);
             files.counted();
             let out = modelfmt_write::MemoryFile::new();
-            modelfmt::convert::convert_to_sink(
-                &model,
-                Format::Safetensors,
-                &out,
-                &lossy(),
-                &Execution::sequential(),
-            )
-            .unwrap();
+            modelfmt::Conversion::to_format(&model, Format::Safetensors)
+                .options(&lossy())
+                .execution(&Execution::sequential())
+                .write_to_sink(&out)
+                .unwrap();
             files.counted()[1]
         };
         let [one, two] = [100, 200].map(read);
@@ -401,10 +404,13 @@ fn a_set_that_says_it_is_large_may_ask_for_no_more() {
         assert!(refused.contains("tensors that lie over each other"), "{refused}");
     }
     let mut options = ConvertOptions::default();
-    (options.lossy, options.no_verify) = (true, true);
+    (options.metadata.lossy, options.no_verify) = (true, true);
     let out = modelfmt_write::MemoryFile::new();
-    let refused =
-        modelfmt::convert::convert_to_sink(&model, Format::Safetensors, &out, &options, &work).unwrap_err();
+    let refused = modelfmt::Conversion::to_format(&model, Format::Safetensors)
+        .options(&options)
+        .execution(&work)
+        .write_to_sink(&out)
+        .unwrap_err();
     assert!(refused.to_string().contains("allow_ties"), "{refused}");
 }
 
@@ -414,9 +420,12 @@ fn a_conversion_that_ties_would_multiply_is_refused_unless_asked_for() {
     let convert = |tensors: usize, step: u64, allow_ties: bool| {
         let model = Model::from_source("tied.aero", over_each_other(tensors, step)).unwrap();
         let mut options = ConvertOptions::default();
-        options.allow_ties = allow_ties;
+        options.tensors.allow_ties = allow_ties;
         let out = modelfmt_write::MemoryFile::new();
-        let done = modelfmt::convert::convert_to_sink(&model, Format::Safetensors, &out, &options, &work);
+        let done = modelfmt::Conversion::to_format(&model, Format::Safetensors)
+            .options(&options)
+            .execution(&work)
+            .write_to_sink(&out);
         done.map(|done| (notes(&done), out.into_bytes().len() as u64))
     };
     for step in [0, 1] {
@@ -438,14 +447,18 @@ fn ties_are_kept_in_aero() {
     let (tensors, work) = (40, Execution::sequential());
     let convert = |model: &Model, options: &ConvertOptions| {
         let out = modelfmt_write::MemoryFile::new();
-        let done = modelfmt::convert::convert_to_sink(model, Format::Aero, &out, options, &work).unwrap();
+        let done = modelfmt::Conversion::to_format(model, Format::Aero)
+            .options(options)
+            .execution(&work)
+            .write_to_sink(&out)
+            .unwrap();
         let bytes = out.into_bytes();
         (Model::from_source("out.aero", bytes.clone()).unwrap(), bytes.len() as u64, notes(&done))
     };
     let model = Model::from_source("tied.aero", over_each_other(tensors, 0)).unwrap();
     let mut options = ConvertOptions::default();
-    options.tensor_hashes = true;
-    options.page_hashes = Some(1 << 16);
+    options.aero.tensor_hashes = true;
+    options.aero.page_hashes = Some(1 << 16);
     let (out, len, notes) = convert(&model, &options);
     assert!(len < SHARED + SHARED / 8, "{len}");
     let note = "39 tensors have their bytes in common with others; they are written once";
@@ -457,7 +470,8 @@ fn ties_are_kept_in_aero() {
     }
     // And again, from what was written; what is cast otherwise has bytes of its own.
     let mut cast = ConvertOptions::default();
-    cast.rules = ["cast 0000000[12]=i16", "cast 00000003=i32"].map(|rule| rule.parse().unwrap()).to_vec();
+    cast.types.rules =
+        ["cast 0000000[12]=i16", "cast 00000003=i32"].map(|rule| rule.parse().unwrap()).to_vec();
     let (again, len, notes) = convert(&out, &cast);
     assert!(again.verify(VerifyLevel::Full).is_ok());
     assert!((7 * SHARED..8 * SHARED).contains(&len), "1 + 2 + 4 times: {len}");
@@ -474,11 +488,11 @@ fn ties_are_kept_in_aero() {
     // A set stores each by itself: its bytes must be in a file that lists it.
     let files = MemoryFolder::default();
     let options = ConvertOptions::default();
-    let refused = modelfmt::convert::Conversion::new(&model, Format::AeroSet, &options);
+    let refused = modelfmt::Conversion::to_format(&model, Format::AeroSet).options(&options).plan();
     assert!(refused.map(drop).unwrap_err().to_string().contains("allow_ties"));
     let mut allowed = ConvertOptions::default();
-    allowed.allow_ties = true;
-    let set = modelfmt::convert::Conversion::new(&model, Format::AeroSet, &allowed).unwrap();
+    allowed.tensors.allow_ties = true;
+    let set = modelfmt::Conversion::to_format(&model, Format::AeroSet).options(&allowed).plan().unwrap();
     set.write_to_files("m.aeroset.json", &files, &work).unwrap();
 }
 
