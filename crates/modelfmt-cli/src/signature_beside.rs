@@ -15,7 +15,7 @@ use crate::progress::Progress;
 
 /// Whether the signature of a file or folder is beside it, and not inside: only APR2 files contain their own. Only a path can have one beside it.
 pub(crate) fn is_signed_beside(path: &Path) -> bool {
-    let holds_its_own = |format| matches!(format, Format::Apr2 | Format::Apr2Sharded);
+    let holds_its_own = |format: Format| format.properties().embedded_signatures;
     path.is_dir() || modelfmt::folder::probe(path).is_ok_and(|found| !found.format.is_some_and(holds_its_own))
 }
 

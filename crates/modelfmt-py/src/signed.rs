@@ -35,7 +35,10 @@ pub(crate) fn is_inside(path: &Path) -> bool {
 }
 
 const fn is_apr2(format: Option<Format>) -> bool {
-    matches!(format, Some(Format::Apr2 | Format::Apr2Sharded))
+    match format {
+        Some(format) => format.properties().embedded_signatures,
+        None => false,
+    }
 }
 
 /// The key that signs a file that is about to be changed, beside it.
@@ -99,7 +102,7 @@ pub(crate) fn sign<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let keys = listed(keys)?;
     match format(&path) {
-        Some(Format::Apr2 | Format::Apr2Sharded) => inside(py, path, &keys, (given, opening), progress),
+        Some(format) if format.properties().embedded_signatures => inside(py, path, &keys, (given, opening), progress),
         Some(format) if format.is_set() => {
             let why = format!(
                 "{}: {format} names other files, which a signature of this one would not cover; sign the folder",

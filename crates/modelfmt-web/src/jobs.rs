@@ -85,7 +85,7 @@ pub(crate) fn diff(args: &Args) -> Result {
 #[inline(never)]
 pub(crate) fn targets() -> Value {
     let is_target =
-        |format: &Format| format.is_writable() && (!format.is_set() || *format == Format::AeroSet);
+        |format: &Format| format.is_writable() && format.unsharded() == *format;
     let formats = Format::ALL.iter().copied().filter(is_target);
     let target = |format: Format| json!({ "name": format.name(), "ending": format.extension(), "is_set": format.is_set() });
     formats.map(target).collect::<Vec<_>>().into()

@@ -26,6 +26,9 @@ use crate::error::{Error, Result};
 pub use crate::foreign_folder::foreign_folder;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::foreign_folder::subfolders_with_models;
+use crate::formats::capabilities::Contents;
+#[cfg(feature = "gguf")]
+use crate::formats::capabilities::SetNaming;
 use crate::formats::{Format, InOrder, MAX_INDEX_JSON, Walk};
 use crate::unrecognized::{self, Unrecognized};
 
@@ -75,6 +78,12 @@ fn probe_at(path: &Path, source: BoxSource) -> io::Result<Probe> {
     Ok(Probe { foreign: is_model.then_some(hint), ..Probe::default() })
 }
 
+/// Whether a file of this format can be one of several that say in their names which of how many they are.
+#[cfg(feature = "gguf")]
+fn is_split_by_name(format: Format) -> bool {
+    format.sharded().is_some_and(|set| set.properties().set_naming == SetNaming::Numbered)
+}
+
 /// The files of a split that follow this one, so that the first of them stands for all.
 #[cfg(feature = "gguf")]
 fn later_files(path: &Path, source: BoxSource, format: Format) -> Vec<String> {
@@ -82,7 +91,7 @@ fn later_files(path: &Path, source: BoxSource, format: Format) -> Vec<String> {
     let later = modelfmt_gguf::later_files(&name);
     // The name alone may be that of a model by itself.
     let is_split = || modelfmt_gguf::Reader::from_source(source).is_ok_and(|file| file.index().is_split());
-    if format == Format::Gguf && !later.is_empty() && is_split() { later } else { Vec::new() }
+    if is_split_by_name(format) && !later.is_empty() && is_split() { later } else { Vec::new() }
 }
 
 #[cfg(not(feature = "gguf"))]
@@ -142,9 +151,7 @@ const BESIDE: &[&str] = &["training_args", "optimizer", "scheduler", "scaler", "
 /// The models that count among those of one folder, and those that do not, because they are there in a form that is only read: checkpoints and arrays
 /// beside a model in a form of its own, and what training leaves beside a checkpoint.
 fn preferred(models: Vec<(PathBuf, Format)>) -> (Vec<PathBuf>, Vec<PathBuf>) {
-    let is_other = |format: &Format| {
-        matches!(format, Format::Pytorch | Format::PytorchSharded | Format::Npy | Format::Npz)
-    };
+    let is_other = |format: &Format| format.properties().contents != Contents::Model;
     let is_beside = |path: &Path| {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         BESIDE.iter().any(|name| stem.starts_with(name))

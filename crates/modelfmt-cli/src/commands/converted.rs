@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
-use modelfmt::convert::{ConvertOptions, Converted};
+use modelfmt::convert::{ConvertOptions, Converted, SetNaming};
 use modelfmt::convert::{TypeChanged, Unsupported, WrittenFile};
 use modelfmt::modelfmt_write::Discard;
 use modelfmt::value::json;
@@ -46,7 +46,7 @@ pub(super) fn notes(args: &Convert, target: Format, converted: &Converted) -> Ve
         notes.push(format!("{ending} is written as {target}; --to {today} writes what tools of today read"));
     }
     let version = args.to.as_ref().and_then(|target| target.version.as_ref());
-    if converted.format == Format::Mag && version.is_none() {
+    if converted.format.properties().version_of_today.is_some() && version.is_none() {
         notes.push(MAG_1.to_owned());
     }
     notes
@@ -172,7 +172,8 @@ fn written(output: &Path, converted: &Converted) -> String {
         output.file_name().is_some_and(|name| name == file.path.as_str()) || file.path.ends_with(".json")
     };
     // The first file of a split says how many files there are.
-    let first = converted.files.first().filter(|_| converted.format == Format::GgufSharded);
+    let first =
+        converted.files.first().filter(|_| converted.format.properties().set_naming == SetNaming::Numbered);
     let index = first.or_else(|| converted.files.iter().find(is_index));
     let Some(index) = index.filter(|_| converted.format.is_set()) else {
         return output.display().to_string();

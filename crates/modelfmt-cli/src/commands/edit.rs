@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::time::Instant;
 
-use modelfmt::Format;
 use modelfmt::convert::Overwrite;
 use modelfmt::edit::Edited;
 use modelfmt::edit::{EditMethod, EditOptions, NewValue, Recovered};
@@ -78,7 +77,7 @@ fn signers(args: &Edit, options: &mut EditOptions) -> Result<Option<PrivateKey>>
         return Ok(None);
     }
     let is_inside = match modelfmt::folder::probe(&args.file) {
-        Ok(look) => matches!(look.format, Some(Format::Apr2 | Format::Apr2Sharded)),
+        Ok(look) => look.format.is_some_and(|format| format.properties().embedded_signatures),
         Err(_) => false, // opening the file says why
     };
     if is_inside {

@@ -2,8 +2,8 @@
 
 use std::io::IsTerminal;
 
+use modelfmt::Value;
 use modelfmt::show::ShowOptions;
-use modelfmt::{Format, Value};
 
 use crate::args::Show;
 use crate::failure::Result;
@@ -20,7 +20,7 @@ pub(crate) fn run(args: &Show) -> Result {
     let mut options = ShowOptions::default();
     options.slice.clone_from(&args.slice);
     options.stats_only = args.stats;
-    let is_seen = std::io::stdout().is_terminal() && model.format() != Format::Oinf;
+    let is_seen = std::io::stdout().is_terminal() && !model.format().properties().prescribed_output;
     options.bars = (args.bars || is_seen).then(|| width().unwrap_or(LINE));
     // Without a bar, which would stand among what is printed; a signal is heard all the same.
     let quiet = true;

@@ -29,7 +29,7 @@ pub(crate) fn run(args: &Sign, quiet: bool) -> Result {
         "only files and folders of this machine are signed; download them first",
     )?;
     match format(args)? {
-        Some(Format::Apr2 | Format::Apr2Sharded) => inside(args, quiet),
+        Some(format) if format.properties().embedded_signatures => inside(args, quiet),
         Some(format) if format.is_set() => Err(Failure::Input(format!(
             "{}: names other files, which a signature of this one would not cover; sign the folder",
             args.model.display()

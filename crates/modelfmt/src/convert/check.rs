@@ -7,6 +7,7 @@ use modelfmt_core::DType;
 use super::values::cast::is_target;
 use crate::error::{Error, Result};
 use crate::formats::Format;
+use crate::formats::capabilities::Alignments;
 use crate::options::ConvertOptions;
 use crate::options::rules::{Quantization, TYPES, TypeChange, TypeRule, is_plain};
 use crate::wording::Choice;
@@ -22,11 +23,14 @@ impl ConvertOptions {
             return Err(Error::usage(choice, why));
         }
         self.check_values()?;
-        let is_gguf = matches!(target, Format::Gguf | Format::GgufSharded);
-        let is_alignment =
-            |align: u32| if is_gguf { align.is_power_of_two() } else { matches!(align, 32 | 64) };
+        let alignments = target.properties().alignments;
+        let is_alignment = |align: u32| match alignments {
+            Alignments::PowersOfTwo => align.is_power_of_two(),
+            Alignments::None | Alignments::Of32And64 => matches!(align, 32 | 64),
+        };
         if let Some(align) = self.output.align.filter(|&align| !is_alignment(align)) {
-            let good = if is_gguf { "a power of two" } else { "32 or 64 bytes" };
+            let good =
+                if alignments == Alignments::PowersOfTwo { "a power of two" } else { "32 or 64 bytes" };
             return Err(Error::usage(
                 Choice::Align,
                 format!("tensors are aligned to {good}, not to {align}"),

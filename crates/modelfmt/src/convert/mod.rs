@@ -88,7 +88,10 @@ use modelfmt_write::{AnyWriteError, NewFiles, Sink, TensorSpec};
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_write::{Discard, InputFiles};
 
-pub use crate::formats::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
+pub use crate::formats::capabilities::{
+    Access, Alignments, Blocks, Capabilities, Contents, Metadata, MetadataSchema, Names, PinKind, Properties,
+    SetNaming,
+};
 pub use crate::options::rename::RenameRule;
 pub use crate::options::rules::{Quantization, TypeChange, TypeRule};
 pub use crate::options::{
@@ -180,7 +183,7 @@ impl<'a> ConversionPlan<'a> {
         let (mut unsupported, mut dropped) = (choice.unsupported, Vec::new());
         if options.metadata.lossy { &mut dropped } else { &mut unsupported }.append(&mut metadata.losses);
         let tied = Tied::of(model, &choice.tensors, target)?;
-        let no_dedupe = options.aero.dedupe && target != Format::Aero;
+        let no_dedupe = options.aero.dedupe && !target.properties().shared_values;
         let no_dedupe = no_dedupe.then(|| {
             let why = format!("does nothing: in {target} no tensor shares the bytes of another");
             Note::of(&[Choice::Dedupe], why)
@@ -333,7 +336,7 @@ impl<'a> ConversionPlan<'a> {
 
     /// Finds the tensors that share their bytes with an equal one, if that is asked for.
     fn find_equal(&mut self, work: &Execution<'_>) -> Result<()> {
-        if !self.options.aero.dedupe || self.target != Format::Aero {
+        if !self.options.aero.dedupe || !self.target.properties().shared_values {
             return Ok(());
         }
         let (count, nbytes) = tensors::dedupe::find(self.model, &self.tensors, &mut self.tied, work)?;
@@ -545,7 +548,7 @@ pub fn merged(models: impl IntoIterator<Item = Model>, options: &ConvertOptions)
 
 /// Whether a model is a checkpoint, in which any value may stand beside tensors.
 fn is_from_pickle(model: &Model) -> bool {
-    matches!(model.format(), Format::Pytorch | Format::PytorchSharded)
+    model.format().properties().contents == Contents::Checkpoint
 }
 
 /// What is in a checkpoint beside its tensors becomes text where the target holds only text: nobody has chosen it as metadata.

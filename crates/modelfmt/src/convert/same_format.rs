@@ -15,10 +15,7 @@ use crate::wording::Note;
 
 /// How a model is stored, in the options that would store it so; `None` for a target of another format.
 fn stored(model: &Model, target: Format) -> Option<ConvertOptions> {
-    let single = |format: Format| {
-        Format::ALL.iter().copied().find(|one| one.sharded() == Some(format)).unwrap_or(format)
-    };
-    if model.is_merged() || single(model.format()) != single(target) {
+    if model.is_merged() || model.format().unsharded() != target.unsharded() {
         return None;
     }
     let mut stored = ConvertOptions::default();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use modelfmt_core::source::{FileSource, FileVersion, folder_of};
-use modelfmt_core::value::{List, Object, Value};
+use modelfmt_core::value::Object;
 
 use super::fault::{Versions, failed, opened, version};
 use super::requested::RequestedMetadata;
@@ -146,10 +146,7 @@ const ENCRYPTED: &str = "it is encrypted: the key of each tensor depends on its 
 
 /// Whether a file, or the first of a set, says that it is encrypted.
 fn is_encrypted(model: &Model) -> bool {
-    let is_apr2 = matches!(model.format(), Format::Apr2 | Format::Apr2Sharded);
-    let Some(details) = model.container().details().ok().filter(|_| is_apr2) else { return false };
-    let flags = details.get("flags").and_then(Value::as_array).and_then(List::texts).unwrap_or_default();
-    flags.contains(&"ENCRYPTED")
+    model.sealing().is_encrypted
 }
 
 /// What becomes of a file.

@@ -14,7 +14,6 @@ use crate::apr2::seal::SigningKey;
 use crate::convert::ConvertOptions;
 use crate::edit::sealing::signers::{Signers, Stated, expect_intact};
 use crate::error::{Error, Result};
-use crate::formats::Format;
 use crate::model::Model;
 use crate::open::OpenOptions;
 use crate::wording::Choice;
@@ -38,7 +37,7 @@ impl Signing {
                 None => Ok(None),
             };
         }
-        if !matches!(model.format(), Format::Apr2 | Format::Apr2Sharded) {
+        if !model.format().properties().embedded_signatures {
             let why =
                 format!("only APR2 is signed inside while it is edited, and this is {}", model.format());
             return Err(Error::NotEditable { path: model.path().to_owned(), why });

@@ -1,7 +1,9 @@
 //! AERO and AEROSET: a JSON object as metadata, and a manifest that is made again.
 
 use super::Format;
-use super::capabilities::{Access, Blocks, Capabilities, EVERY_NUMBER, Metadata, Names};
+use super::capabilities::{
+    Access, Blocks, Capabilities, EVERY_NUMBER, Metadata, MetadataSchema, Names, PinKind, Properties,
+};
 use super::entry::{Detection, Entry, IndexJson, Version, driver};
 use crate::wording::Choice;
 
@@ -39,7 +41,11 @@ pub(super) static AEROSET: Entry = Entry {
     sharded: None,
     is_set: true,
     versions: &[Version::only(&["0.1"])],
-    capabilities: Capabilities { format: Format::AeroSet, ..CAPABILITIES },
+    capabilities: Capabilities {
+        format: Format::AeroSet,
+        properties: Properties { schema: Some(MetadataSchema::Aero), ..Properties::NONE },
+        ..CAPABILITIES
+    },
     choices: CHOICES,
     driver: driver!(
         "aero",
@@ -65,6 +71,12 @@ const CAPABILITIES: Capabilities = Capabilities {
     quants: false,
     metadata: Metadata::Json,
     access: Access::ReadWrite,
+    properties: Properties {
+        schema: Some(MetadataSchema::Aero),
+        pin: Some(PinKind::Head),
+        shared_values: true,
+        ..Properties::NONE
+    },
 };
 
 const CHOICES: &[Choice] = &[

@@ -107,7 +107,9 @@ pub(crate) struct Driver {
     pub(crate) proves_files: bool,
     /// What a file of the format can be pinned by, beside the hash of the whole.
     pub(crate) pin: Option<PinOf>,
-    /// The keys of a JSON object that must not are in a file of it, with the reason of each.
+    /// Whether a file is encrypted and signed, for formats that hold signatures.
+    pub(crate) sealing: Option<SealingOf>,
+    /// Keys that a file must not contain, with the reason for each.
     pub(crate) unreadable: Option<Unreadable>,
     /// What becomes of a file with other metadata and names.
     #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no files to edit"))]
@@ -134,6 +136,7 @@ impl Driver {
         quant: None,
         proves_files: false,
         pin: None,
+        sealing: None,
         unreadable: None,
         edit: None,
         retyped: None,
@@ -174,6 +177,19 @@ type QuantOf = fn(&dyn Opened, usize) -> Result<Option<Quant>, AnyError>;
 
 /// The pin of a file, as far as its index says it.
 type PinOf = fn(&dyn Opened) -> Result<Option<Pin>, AnyError>;
+
+/// Whether a file or a set is encrypted and signed.
+type SealingOf = fn(&dyn Opened) -> Sealing;
+
+/// What a file has inside beside the model: encryption and signatures.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sealing {
+    /// Whether its values are encrypted.
+    pub(crate) is_encrypted: bool,
+    /// Whether it has signatures.
+    #[cfg_attr(not(feature = "seal"), allow(dead_code, reason = "without it no signature is read"))]
+    pub(crate) is_signed: bool,
+}
 
 /// The file with other metadata and names, all values at hand; see [`Change`].
 pub(crate) type EditFile = fn(&dyn Opened, &Change<'_>) -> Result<NewFile, EditFault>;

@@ -3,7 +3,7 @@
 use modelfmt_core::DType::{BF16, F16, F32, F64, I8, I16, I32, I64};
 
 use super::Format;
-use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
+use super::capabilities::{Access, Alignments, Blocks, Capabilities, Metadata, Names, Properties, SetNaming};
 use super::entry::{Detection, Entry, driver};
 use crate::wording::Choice;
 
@@ -29,7 +29,11 @@ pub(super) static GGUF_SHARDED: Entry = Entry {
     sharded: None,
     is_set: true,
     versions: &[],
-    capabilities: Capabilities { format: Format::GgufSharded, ..CAPABILITIES },
+    capabilities: Capabilities {
+        format: Format::GgufSharded,
+        properties: Properties { set_naming: SetNaming::Numbered, ..CAPABILITIES.properties },
+        ..CAPABILITIES
+    },
     choices: &[Choice::ShardSize, Choice::Align, Choice::Stringify, Choice::Reserve],
     driver: driver!("gguf", write: super::entry::Write::Set(on::plan_set), first_file: Some(on::first_file), losses: Some(on::losses), value: Some(on::value), edit_set: Some(on::EDIT_SET)),
 };
@@ -47,6 +51,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     quants: false,
     metadata: Metadata::TypedLists,
     access: Access::ReadWrite,
+    properties: Properties { alignments: Alignments::PowersOfTwo, ..Properties::NONE },
 };
 
 #[cfg(feature = "gguf")]

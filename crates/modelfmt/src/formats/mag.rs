@@ -3,7 +3,7 @@
 use modelfmt_core::DType::{self, BF16, Bool, F8E4M3, F16, F32, I8, I16, I32, I64, U8, U16, U32, U64};
 
 use super::Format;
-use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
+use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names, Properties};
 use super::entry::{Detection, Entry, Version, driver};
 use crate::wording::Choice;
 
@@ -28,6 +28,7 @@ pub(super) static MAG: Entry = Entry {
         quants: false,
         metadata: Metadata::Numbers,
         access: Access::ReadWrite,
+        properties: Properties { version_of_today: Some("0.3"), ..Properties::NONE },
     },
     choices: &[Choice::Checksum, Choice::Reserve],
     driver: driver!("mag", write: super::entry::Write::File(on::write), edit: Some(on::edit), same: Some(on::same)),
@@ -53,6 +54,7 @@ static CAPABILITIES_0_3: Capabilities = Capabilities {
     quants: false,
     metadata: Metadata::Object,
     access: Access::ReadWrite,
+    properties: Properties { version_of_today: Some("0.3"), ..Properties::NONE },
 };
 
 const NUMBERS_0_3: &[DType] = &[Bool, I8, U8, I16, U16, I32, U32, I64, U64, F16, BF16, F32, F8E4M3];

@@ -34,6 +34,7 @@ mod zip;
 
 use modelfmt_core::value::Value;
 
+use self::capabilities::Properties;
 pub(crate) use self::detect::MAX_INDEX_JSON;
 use self::entry::Entry;
 pub(crate) use self::index::{InOrder, Walk};
@@ -121,6 +122,18 @@ impl Format {
     /// How it is read and written, if this build can do that.
     pub(crate) const fn driver(self) -> Option<&'static entry::Driver> {
         self.entry().driver.as_ref()
+    }
+
+    /// What sets it apart from other formats.
+    #[must_use]
+    pub const fn properties(self) -> &'static Properties {
+        &self.capabilities().properties
+    }
+
+    /// The format of one file of which this is the form in several files; itself, if there is none.
+    #[must_use]
+    pub fn unsharded(self) -> Self {
+        Self::ALL.iter().copied().find(|one| one.sharded() == Some(self)).unwrap_or(self)
     }
 
     /// The keys and values of a model in the metadata that its reader gives. AERO has a manifest beside them.

@@ -3,7 +3,7 @@
 use modelfmt_core::DType;
 
 use super::Format;
-use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
+use super::capabilities::{Access, Blocks, Capabilities, Contents, Metadata, Names, Properties};
 use super::entry::{Detection, Entry, driver};
 
 pub(super) static NPY: Entry = Entry {
@@ -58,6 +58,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     quants: false,
     metadata: Metadata::ReadOnly,
     access: Access::ReadOnly(Some("`extract` writes .npy and .npz")),
+    properties: Properties { contents: Contents::Arrays, ..Properties::NONE },
 };
 
 /// An archive whose first member is an array.

@@ -6,7 +6,7 @@ use modelfmt_core::DType::{
 };
 
 use super::Format;
-use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
+use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names, Properties};
 use super::entry::{Detection, Entry, Version, driver};
 use crate::wording::Choice;
 
@@ -49,6 +49,7 @@ const fn of_version(numbers: &'static [DType], quants: bool) -> Capabilities {
         quants,
         metadata: Metadata::Typed,
         access: Access::ReadWrite,
+        properties: Properties { prescribed_output: true, ..Properties::NONE },
     }
 }
 

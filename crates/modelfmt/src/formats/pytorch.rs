@@ -3,7 +3,7 @@
 use modelfmt_core::DType;
 
 use super::Format;
-use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
+use super::capabilities::{Access, Blocks, Capabilities, Contents, Metadata, Names, Properties};
 use super::entry::{Detection, Entry, IndexJson, driver};
 
 pub(super) static PYTORCH: Entry = Entry {
@@ -69,6 +69,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     quants: false,
     metadata: Metadata::ReadOnly,
     access: Access::ReadOnly(Some("safetensors is what PyTorch's own tools read instead")),
+    properties: Properties { contents: Contents::Checkpoint, ..Properties::NONE },
 };
 
 /// The number that the first pickle of the older stream makes, after the opcode and its length.

@@ -3,7 +3,7 @@
 use modelfmt_core::DType;
 
 use super::Format;
-use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
+use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names, Properties, SetNaming};
 use super::entry::{Detection, Entry, IndexJson, driver};
 use crate::wording::Choice;
 
@@ -36,6 +36,10 @@ pub(super) static SAFETENSORS_SHARDED: Entry = Entry {
     capabilities: Capabilities {
         format: Format::SafetensorsSharded,
         metadata: Metadata::Index,
+        properties: Properties {
+            set_naming: SetNaming::Ending(".safetensors.index.json", ".safetensors"),
+            ..Properties::NONE
+        },
         ..CAPABILITIES
     },
     choices: &[Choice::ShardSize, Choice::Reserve],
@@ -80,6 +84,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     quants: false,
     metadata: Metadata::Strings,
     access: Access::ReadWrite,
+    properties: Properties::NONE,
 };
 
 /// The format has no magic: its first bytes are the length of a header that lies within the file and begins with `{`.

@@ -26,7 +26,7 @@ use modelfmt_core::{
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::formats::capabilities::Access;
-use crate::formats::entry::{Opened, ToOpen, reader_of};
+use crate::formats::entry::{Opened, Sealing, ToOpen, reader_of};
 use crate::formats::open_any::OpenAny;
 pub use crate::globs::Globs;
 use crate::model::pinned::Pinned;
@@ -319,6 +319,12 @@ impl Model {
 
     pub(crate) fn opened(&self) -> &dyn Opened {
         &*self.opened
+    }
+
+    /// Whether the file, or the first of a set, is encrypted and signed. Of several models, ask each.
+    pub(crate) fn sealing(&self) -> Sealing {
+        let sealing = self.format.driver().and_then(|driver| driver.sealing);
+        sealing.map(|sealing| sealing(self.opened())).unwrap_or_default()
     }
 
     /// The reader of the format, if it has that type: for formats without a method of their own here.

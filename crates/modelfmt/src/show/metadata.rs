@@ -5,7 +5,6 @@ use modelfmt_core::value::{List, Value, json};
 use super::{Sections, output};
 use crate::error::Result;
 use crate::format_g::G6;
-use crate::formats::Format;
 use crate::model::Model;
 use crate::wording::Printable;
 
@@ -32,7 +31,7 @@ pub(super) fn metadata(model: &Model, sections: &mut Sections<'_>) -> Result<()>
     }
     let out = sections.next()?;
     for (key, value) in entries.iter() {
-        let line = if model.format() == Format::Oinf { typed(value) } else { plain(value) };
+        let line = if model.format().properties().prescribed_output { typed(value) } else { plain(value) };
         writeln!(out, "{}: {line}", Printable(key)).map_err(output)?;
     }
     Ok(())

@@ -20,7 +20,7 @@ use modelfmt_core::DType;
 use modelfmt_core::value::{Object, Value, json};
 
 use crate::formats::Format;
-use crate::formats::capabilities::{Capabilities, Metadata as Kind};
+use crate::formats::capabilities::{Capabilities, Metadata as Kind, MetadataSchema};
 use crate::job::metadata::Metadata;
 use crate::job::tensors::{Item, Tensors};
 use crate::options::ConvertOptions;
@@ -28,7 +28,7 @@ use crate::quant::Quant;
 use crate::unsupported::Unsupported;
 use crate::wording::Choice;
 use crate::wording::Remedy;
-use names::{AERO_KEYS, APR2_KEYS, BESIDE, NOT_COVERED, SILENT, family, is_filler, is_same_family};
+use names::{AERO_KEYS, APR2_KEYS, BESIDE, NOT_COVERED, SILENT, is_filler, is_same_family, required_keys};
 use required::RequiredKeys;
 use reserved::{Changes, Hints, KEY, Reserved};
 use source::Content;
@@ -55,7 +55,7 @@ impl Mapper<'_> {
         let (source, stem) = (content.format, self.stem);
         let Content { mut keys, reserved, losses, own, own_set, said, config, manifest, .. } = content;
         let (mut losses, mut notes) = (self.without_own(losses, own, own_set), content.notes);
-        if source == Format::Mag {
+        if source.capabilities().metadata == Kind::Numbers {
             let is_bare = |(_, value): &(&str, &Value)| !value.is_json();
             notes.extend(
                 keys.iter()
@@ -85,7 +85,7 @@ impl Mapper<'_> {
         self.set_aside(&mut keys, &mut reserved, content.is_turned, &mut notes);
         let (architecture, is_from_config) = asked.architecture(&keys);
         let (name, named_by) = asked.name();
-        if family(self.target.format).is_some_and(|(known, _)| known == Format::Aero) {
+        if self.target.properties.schema == Some(MetadataSchema::Aero) {
             // Where a key says it too, there is a note already.
             let is_said = |key: &str, text: &str| keys.get(key).and_then(Value::as_str) == Some(text);
             let from_config = [
@@ -111,11 +111,11 @@ impl Mapper<'_> {
         own: Vec<Unsupported>,
         own_set: Vec<Unsupported>,
     ) -> Vec<Unsupported> {
-        let target = self.target.format;
-        if family(target).is_none_or(|(known, _)| known != Format::Aero) {
+        let is_aero = self.target.properties.schema == Some(MetadataSchema::Aero);
+        if !is_aero {
             losses.extend(own);
         }
-        if target != Format::AeroSet {
+        if !(is_aero && self.target.format.is_set()) {
             losses.extend(own_set);
         }
         losses
@@ -132,8 +132,9 @@ impl Mapper<'_> {
     ) -> (Reserved, bool, Vec<(String, Value)>) {
         let target = self.target.format;
         // A container that asks for no keys adds none.
-        let mut is_foreign =
-            reserved.format != source && !is_same_family(reserved.format, source) && family(source).is_some();
+        let mut is_foreign = reserved.format != source
+            && !is_same_family(reserved.format, source)
+            && source.properties().schema.is_some();
         let mut gone = Vec::new();
         if is_same_family(reserved.format, target) && reserved.format != source {
             // Back to where it came from, from the last container to the first.
@@ -142,7 +143,7 @@ impl Mapper<'_> {
             losses.extend(reserved.losses());
             reserved = Reserved::new(target);
             is_foreign = false;
-        } else if is_foreign && let Some((known, _)) = family(target) {
+        } else if is_foreign && let Some(known) = target.properties().schema {
             gone.extend(leave(keys, &mut reserved, source, known));
         }
         let own = typed_names(&reserved);
@@ -184,7 +185,7 @@ impl Mapper<'_> {
         notes: &mut Vec<String>,
     ) {
         let unreadable = self.target.format.driver().and_then(|driver| driver.unreadable);
-        let asked = family(self.target.format).map_or(&[][..], |(_, asked)| asked);
+        let asked = self.target.properties.schema.map_or(&[][..], required_keys);
         let mut listed = unreadable.map(|list| list(keys)).unwrap_or_default();
         if is_turned {
             let why = "says that shapes are in ggml's order, and they have been reversed";
@@ -201,8 +202,8 @@ impl Mapper<'_> {
     /// APR and APR2 have a key that says how the model was quantized: `--quantize` sets that of APR2, and `--dequantize` removes it where it
     /// leaves no blocks.
     fn quantization(&self, keys: &mut Object, tensors: &Tensors, notes: &mut Vec<String>) {
-        let known = family(self.target.format).map(|(known, _)| known);
-        let (is_apr, is_apr2) = (known == Some(Format::Apr), known == Some(Format::Apr2));
+        let known = self.target.properties.schema;
+        let (is_apr, is_apr2) = (known == Some(MetadataSchema::Apr), known == Some(MetadataSchema::Apr2));
         let is_given =
             self.options.metadata.set.as_ref().is_some_and(|given| given.contains_key("quantization"));
         if !(is_apr || is_apr2) || is_given {
@@ -267,7 +268,7 @@ impl Mapper<'_> {
             all = typed_lists::in_order(all, &hints.keys);
         }
         self.put(all, &typed, &mut hints, &mut metadata);
-        if matches!(self.target.format, Format::Gguf | Format::GgufSharded) {
+        if self.target.metadata == Kind::TypedLists {
             file_type::state(&mut metadata.keys, self.options, tensors, &mut metadata.notes);
         }
         self.keep_hints(&mut metadata, origin, hints);
@@ -442,7 +443,7 @@ impl Metadata {
     }
 }
 
-/// Undoes what was added when a model of a third format left the family `known` for the container that it is in now.
+/// Undoes what was added when a model of a third format left formats with the metadata `known` for the container that it is in now.
 /// Returns what was there and is gone.
 ///
 /// The reserved key travels verbatim, so for a model that has all its metadata there the rule is: what a container
@@ -451,14 +452,14 @@ fn leave(
     keys: &mut Object,
     reserved: &mut Reserved,
     container: Format,
-    known: Format,
+    known: MetadataSchema,
 ) -> Vec<(String, Value)> {
-    let Some((here, asked)) = family(container) else { return Vec::new() };
+    let Some(here) = container.properties().schema else { return Vec::new() };
     if here == known {
         return Vec::new();
     }
     if reserved.has_all_metadata() {
-        let needed = family(known).map_or(&[][..], |(_, needed)| needed);
+        let (asked, needed) = (required_keys(here), required_keys(known));
         let since = |key: &&&str| {
             !needed.contains(*key)
                 && !reserved.changes.added.iter().any(|known| known == **key)
@@ -467,7 +468,7 @@ fn leave(
         let gone = asked.iter().filter(since).filter_map(|key| Some(((*key).to_owned(), keys.remove(key)?)));
         return gone.collect();
     }
-    match reserved.via.pop_if(|(format, _)| is_same_family(*format, known)) {
+    match reserved.via.pop_if(|(format, _)| format.properties().schema == Some(known)) {
         Some((_, changes)) => changes.undo(keys),
         None => Vec::new(),
     }

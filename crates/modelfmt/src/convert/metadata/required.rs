@@ -3,9 +3,10 @@
 
 use modelfmt_core::value::{Object, Value, json};
 
-use super::names::{APR_VERSION, BESIDE, ModelNames, NO_STEM, UNKNOWN, family};
+use super::names::{APR_VERSION, BESIDE, ModelNames, NO_STEM, UNKNOWN};
 use super::reserved::Changes;
 use crate::formats::Format;
+use crate::formats::capabilities::{Metadata as Kind, MetadataSchema};
 use crate::options::{ConvertOptions, MetadataOptions};
 
 /// What AERO and APR2 ask for, from what there is.
@@ -27,8 +28,8 @@ impl RequiredKeys<'_> {
     /// Puts in what the user gave, and what the target asks for and the keys lack or have otherwise.
     pub(super) fn fill(&self, target: Format, keys: &mut Object, notes: &mut Vec<String>) -> Changes {
         let mut changes = Changes::default();
-        let known = family(target).map(|(known, _)| known);
-        let (is_apr, is_apr2) = (known == Some(Format::Apr), known == Some(Format::Apr2));
+        let known = target.properties().schema;
+        let (is_apr, is_apr2) = (known == Some(MetadataSchema::Apr), known == Some(MetadataSchema::Apr2));
         let MetadataOptions { model_name, architecture, model_type, .. } = &self.options.metadata;
         let text = |value: &Option<String>| value.as_deref().map(Value::from);
         let architecture_value = |text| if is_apr2 { object_of(text) } else { Value::from(text) };
@@ -97,11 +98,7 @@ impl RequiredKeys<'_> {
     fn said(&self, keys: &Object, key: &str) -> Option<String> {
         let there = keys.get(key).and_then(Value::as_str).map(str::to_owned);
         let said = self.said.architecture.clone();
-        if matches!(self.source, Format::Gguf | Format::GgufSharded) {
-            said.or(there)
-        } else {
-            there.or(said)
-        }
+        if self.source.capabilities().metadata == Kind::TypedLists { said.or(there) } else { there.or(said) }
     }
 
     /// The name of the architecture for AERO's manifest, where a key of that name may be an object; and whether it is from a config.json.

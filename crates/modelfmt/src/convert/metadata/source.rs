@@ -7,6 +7,7 @@ use super::non_finite;
 use super::reserved::{self, Reserved};
 use crate::error::Result;
 use crate::formats::Format;
+use crate::formats::capabilities::{Metadata as Kind, MetadataSchema};
 use crate::model::Model;
 use crate::options::ConvertOptions;
 use crate::unsupported::Unsupported;
@@ -88,20 +89,21 @@ impl Content {
     fn read_one(model: &Model) -> Result<Self> {
         let format = model.format();
         let mut content = Self::new(format, Object::new());
-        match format {
+        let kind = format.capabilities().metadata;
+        match (kind, format.properties().schema) {
             _ if is_native(model) => content.reserved = Some(native(model)?),
-            Format::Aero | Format::AeroSet => content.read_aero(model)?,
-            Format::SafetensorsSharded => content.read_safetensors_set(model)?,
-            Format::Apr2Sharded => content.read_apr2_set(model)?,
+            (Kind::Index, _) => content.read_safetensors_set(model)?,
+            (_, Some(MetadataSchema::Aero)) => content.read_aero(model)?,
+            (_, Some(MetadataSchema::Apr2)) if format.is_set() => content.read_apr2_set(model)?,
             _ => content.keys = own(model)?,
         }
         crate::convert::output::write::losses(model, &mut content.own, &mut content.losses)?;
-        if matches!(format, Format::Gguf | Format::GgufSharded) {
+        if kind == Kind::TypedLists {
             #[cfg(feature = "gguf")]
             content.read_gguf_set(model);
             content.read_gguf(model);
         }
-        if format == Format::Mag && content.reserved.is_none() {
+        if kind == Kind::Numbers && content.reserved.is_none() {
             let mut reserved = Reserved::new(format);
             reserved.is_object = true;
             content.reserved = Some(reserved);
@@ -137,7 +139,7 @@ impl Content {
     fn take_reserved(&mut self) {
         let found = match self.keys.get(reserved::KEY) {
             // With `stringify`, what GGUF holds is text in safetensors, and so is this.
-            Some(Value::String(text)) if self.format == Format::Safetensors => {
+            Some(Value::String(text)) if self.format.capabilities().metadata == Kind::Strings => {
                 let parsed = json::parse(text.as_bytes()).ok();
                 parsed.as_ref().and_then(Reserved::parse).filter(|reserved| !reserved.hints.is_empty())
             }
@@ -147,7 +149,7 @@ impl Content {
         self.keys.remove(reserved::KEY);
         #[cfg(feature = "aero")]
         {
-            let is_aero = matches!(reserved.format, Format::Aero | Format::AeroSet);
+            let is_aero = reserved.format.properties().schema == Some(MetadataSchema::Aero);
             self.is_turned |= is_aero && aero::is_from_gguf(&reserved.aside);
         }
         for (key, value) in std::mem::take(&mut reserved.aside) {
@@ -325,7 +327,7 @@ pub(super) fn is_native(model: &Model) -> bool {
     if let Some(mag) = model.as_mag() {
         return mag.index().manifest().is_none();
     }
-    matches!(model.format(), Format::Mag | Format::Oinf)
+    matches!(model.format().capabilities().metadata, Kind::Numbers | Kind::Typed)
 }
 
 /// What the reserved key says about a source whose metadata is not a JSON object.

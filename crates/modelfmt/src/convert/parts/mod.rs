@@ -93,7 +93,7 @@ impl<'a> ConversionPlan<'a> {
         }
         let name = self.index_name(name)?;
         let id = self.fingerprint(&name);
-        if self.target == Format::AeroSet && self.options.aero.uuid.is_none() {
+        if self.target.takes(Choice::Uuid) && self.options.aero.uuid.is_none() {
             // Each part has an identity, which must be the same in every worker.
             let [uuid @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _] = id;
             self.options.to_mut().aero.uuid = Some(uuid);

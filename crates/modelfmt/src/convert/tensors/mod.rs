@@ -254,7 +254,7 @@ impl<'a> Chooser<'a> {
             (!std::mem::replace(seen, true)).then_some(position)
         });
         let stated: Vec<usize> = positions.collect();
-        if self.model.format() == Format::Apr && stated.len() == count {
+        if self.model.format().properties().sorted && stated.len() == count {
             stated
         } else {
             (0..count).collect()
@@ -263,7 +263,7 @@ impl<'a> Chooser<'a> {
 
     /// For a target that sorts its index: the position that each tensor will have there, if that is not its own.
     fn sorted(&self) -> Vec<u64> {
-        if self.target.format != Format::Apr {
+        if !self.target.properties.sorted {
             return Vec::new();
         }
         let names: Vec<&str> = self

@@ -47,7 +47,7 @@ impl Tied {
             });
             let made = (group, item.to, (!item.is_copied()).then_some(shape), scales);
             let first = *firsts.entry(made).or_insert(number);
-            if first != number && target == Format::Aero {
+            if first != number && target.properties().shared_values {
                 kept.insert(number, first);
             } else {
                 written = written.saturating_add(ties.stored(group));
