@@ -5,8 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use modelfmt::convert::TypeChanged;
-use modelfmt::convert::{Converted, Overwrite};
+use modelfmt::convert::{Converted, OPTIONS, OptionInfo, Overwrite, Takes, TypeChanged};
 use modelfmt::diff::DiffOptions;
 use modelfmt::modelfmt_core::AlignedBuf;
 use modelfmt::modelfmt_core::source::FileSource;
@@ -358,6 +357,18 @@ pub(crate) fn outboard(
 #[pyfunction]
 pub(crate) fn formats() -> Vec<(&'static str, Option<&'static str>, bool)> {
     Format::ALL.iter().map(|format| (format.name(), format.extension(), format.is_writable())).collect()
+}
+
+/// The options of a conversion: the keyword, what the program takes for it (`nothing`, `one` or `many`), the formats that can be written with it.
+#[pyfunction]
+pub(crate) fn convert_options() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
+    let takes = |option: &OptionInfo| match option.takes {
+        Takes::Nothing => "nothing",
+        Takes::One(_) => "one",
+        Takes::Many(_) => "many",
+    };
+    let formats = |option: &OptionInfo| option.formats().map(Format::name).collect();
+    OPTIONS.iter().map(|option| (option.keyword, takes(option), formats(option))).collect()
 }
 
 /// The format that the ending of a file's name asks for.

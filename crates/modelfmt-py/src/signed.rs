@@ -102,7 +102,9 @@ pub(crate) fn sign<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let keys = listed(keys)?;
     match format(&path) {
-        Some(format) if format.properties().embedded_signatures => inside(py, path, &keys, (given, opening), progress),
+        Some(format) if format.properties().embedded_signatures => {
+            inside(py, path, &keys, (given, opening), progress)
+        }
         Some(format) if format.is_set() => {
             let why = format!(
                 "{}: {format} names other files, which a signature of this one would not cover; sign the folder",

@@ -94,6 +94,7 @@ pub use crate::formats::capabilities::{
 };
 pub use crate::options::rename::RenameRule;
 pub use crate::options::rules::{Quantization, TypeChange, TypeRule};
+pub use crate::options::table::{OPTIONS, OptionInfo, Takes};
 pub use crate::options::{
     AeroOptions, Apr2Options, Compression, ConvertOptions, Declared, MagChecksum, MagOptions,
     MetadataOptions, OinfOptions, OutputOptions, PAGE_SIZE, ScaleRule, TensorOptions, TypeOptions,
