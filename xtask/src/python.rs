@@ -119,7 +119,7 @@ fn pytest(python: &Path, servers: &Path) -> std::process::Command {
 }
 
 /// Installs what is missing, and returns the interpreter.
-fn install() -> Result<PathBuf> {
+pub(crate) fn install() -> Result<PathBuf> {
     let (venv, stamp) = (dir().join("venv"), dir().join("installed.txt"));
     let python = venv.join("bin/python");
     let wanted = [PACKAGES, PACKAGES_ALONE, &[PYRIGHT, SAFETENSORS]].concat().join("\n");
