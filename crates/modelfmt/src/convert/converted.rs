@@ -5,7 +5,7 @@ use modelfmt_core::DType;
 #[cfg(doc)]
 use super::ConvertOptions;
 use super::output::WrittenFile;
-use super::values::lost::Clipped;
+use super::values::clipped::Clipped;
 use super::warnings::Warning;
 use crate::formats::Format;
 use crate::unsupported::Unsupported;

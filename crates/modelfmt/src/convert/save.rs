@@ -59,7 +59,7 @@ pub fn save<'a>(
     }
 }
 
-/// As [`save`], in a format of your choice; of a set, `path` is that of its index.
+/// Writes tensors that are in memory to a new file, in a format of your choice; of a set, `path` is that of its index.
 ///
 /// # Errors
 /// [`Error::Usage`] for a format that is only read, [`Error::NotEnabled`] for one that is switched off, [`Error::Unsupported`]
@@ -141,7 +141,7 @@ impl<'p> Saving<'p> {
         if !format.is_enabled() {
             return Err(Error::NotEnabled { path: path.to_owned(), format, feature: format.feature() });
         }
-        let tensors = given(specs);
+        let tensors = described(specs);
         let mapper = Mapper { target, options, stem: names::stem(path) };
         let mut metadata = mapper.map(Content::new(format, metadata.clone()), &tensors);
         let unsupported = std::mem::take(&mut metadata.losses);
@@ -294,7 +294,7 @@ fn of_a_model(options: &ConvertOptions) -> Option<Choice> {
 }
 
 /// Every tensor as it is described.
-fn given<'a>(specs: impl IntoIterator<Item = TensorSpec<'a>>) -> Tensors {
+fn described<'a>(specs: impl IntoIterator<Item = TensorSpec<'a>>) -> Tensors {
     let mut tensors = Tensors::default();
     for (number, spec) in specs.into_iter().enumerate() {
         let (from, to) = (spec.dtype, spec.dtype);

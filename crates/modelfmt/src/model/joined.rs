@@ -85,7 +85,7 @@ impl Model {
             #[cfg(not(target_arch = "wasm32"))]
             on_disk: members.first().and_then(|(_, first)| first.on_disk.clone()),
             #[cfg(not(target_arch = "wasm32"))]
-            beside: Sidecars::Nothing, // each has its own
+            sidecars: Sidecars::Nothing, // each has its own
             #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
             signed: None,
             opened: Arc::new(merged),
