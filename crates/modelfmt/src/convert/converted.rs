@@ -3,7 +3,7 @@
 use modelfmt_core::DType;
 
 #[cfg(doc)]
-use super::ConvertOptions;
+use super::MetadataOptions;
 use super::output::WrittenFile;
 use super::values::clipped::Clipped;
 use super::warnings::Warning;

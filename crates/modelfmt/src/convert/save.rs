@@ -111,7 +111,7 @@ impl std::fmt::Debug for Saving<'_> {
 }
 
 impl<'p> Saving<'p> {
-    /// Checks what is to be written. With [`OutputOptions::shard_size`], APR2 and safetensors become sets. Options that change values or choose
+    /// Checks what is to be written. With [`OutputOptions::shard_size`](super::OutputOptions::shard_size), APR2 and safetensors become sets. Options that change values or choose
     /// among tensors are only for models that are read, and are refused here.
     ///
     /// # Errors
