@@ -321,6 +321,12 @@ impl Model {
         &*self.opened
     }
 
+    /// The size variables, for a format that has them.
+    pub(crate) fn sizevars(&self) -> Object {
+        let sizevars = self.format.driver().and_then(|driver| driver.sizevars);
+        sizevars.map(|sizevars| sizevars(self.opened())).unwrap_or_default()
+    }
+
     /// Whether the file, or the first of a set, is encrypted and signed. Of several models, ask each.
     pub(crate) fn sealing(&self) -> Sealing {
         let sealing = self.format.driver().and_then(|driver| driver.sealing);

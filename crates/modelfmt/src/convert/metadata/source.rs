@@ -334,9 +334,7 @@ pub(super) fn is_native(model: &Model) -> bool {
 fn native(model: &Model) -> Result<Reserved> {
     let mut reserved = Reserved::new(model.format());
     reserved.metadata = exact(model)?;
-    if let Some(Value::Object(sizevars)) = model.details()?.into_object().remove("sizevars") {
-        reserved.sizevars = sizevars;
-    }
+    reserved.sizevars = model.sizevars();
     reserved.quants = crate::convert::values::quants::read(model)?;
     Ok(reserved)
 }
