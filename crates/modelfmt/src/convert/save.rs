@@ -89,8 +89,8 @@ pub fn save_as<'a>(
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("model.aero");
 /// let mut options = ConvertOptions::default();
-/// options.overwrite = Overwrite::Replace;
-/// options.tensor_hashes = true;
+/// options.output.overwrite = Overwrite::Replace;
+/// options.aero.tensor_hashes = true;
 /// let specs = [TensorSpec::new("w", DType::U8, vec![3])];
 /// let saving = Saving::new(Format::Aero, &path, specs, &Object::new(), &options)?;
 /// saving.write(&[[1u8, 2, 3]], &Execution::default())?;
