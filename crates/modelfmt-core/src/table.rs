@@ -159,7 +159,7 @@ impl TensorTable {
         })
     }
 
-    /// As [`push`](Self::push), for a format with a rule of its own for the number of bytes that a shape takes.
+    /// Lists a tensor whose format has a rule of its own for the number of bytes that a shape takes.
     ///
     /// # Errors
     /// If the name is there already, the shape is too large, or the table is full; those of `nbytes`.

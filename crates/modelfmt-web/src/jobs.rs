@@ -84,8 +84,7 @@ pub(crate) fn diff(args: &Args) -> Result {
 /// Formats that are written, and the endings of their names. The sets of the others are made by `shard_size`.
 #[inline(never)]
 pub(crate) fn targets() -> Value {
-    let is_target =
-        |format: &Format| format.is_writable() && format.unsharded() == *format;
+    let is_target = |format: &Format| format.is_writable() && format.unsharded() == *format;
     let formats = Format::ALL.iter().copied().filter(is_target);
     let target = |format: Format| json!({ "name": format.name(), "ending": format.extension(), "is_set": format.is_set() });
     formats.map(target).collect::<Vec<_>>().into()

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use modelfmt::inspect::InspectOptions;
 use modelfmt::model::Globs;
 use modelfmt::value::json;
-use modelfmt::{DType, Execution, Format, Model, Value as Tree};
+use modelfmt::{DType, Execution, Model, Value as Tree};
 use serde_json::{Value, json};
 
 use crate::answers::{self, Answer, Refusal, Result, usage};

@@ -43,7 +43,7 @@ impl<'a> Checked<'a> {
     }
 
     /// The first error that was kept.
-    pub(crate) fn kept(&self) -> Option<Error> {
+    pub(crate) fn failure(&self) -> Option<Error> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 

@@ -55,7 +55,7 @@ pub fn probe(path: impl AsRef<Path>) -> io::Result<Probe> {
     probe_at(path, Box::new(FileSource::open(path)?))
 }
 
-/// As [`probe`], at a source; of the path only the file's name counts.
+/// Looks at a source; of the path only the file's name counts.
 fn probe_at(path: &Path, source: BoxSource) -> io::Result<Probe> {
     let first = source.read(0..source.len().min(Format::PROBE_LEN))?;
     if let Some(format) = Format::from_first_bytes(&first, source.len()) {

@@ -134,7 +134,7 @@ pub(crate) fn of_before(file: &Path) -> impl Iterator<Item = Note> {
 }
 
 impl OpenOptions {
-    /// As [`verify`](Self::verify), and the file or folder must have a signature by one of `keys`: `FILE.sig`, `FOLDER/model.sig` (OpenSSF Model
+    /// Verifies a file or a folder, which must have a signature by one of `keys`: `FILE.sig`, `FOLDER/model.sig` (OpenSSF Model
     /// Signing). The report has the checks `signature` and `digests`. A folder is checked only by its signature, and so is a file that is not a
     /// model. The index of a set is refused, because the signature of that one file covers no other.
     #[must_use]

@@ -47,8 +47,7 @@ pub fn verify(path: impl AsRef<Path>, level: VerifyLevel, work: &Execution<'_>) 
     OpenOptions::new().verify(path, level, work)
 }
 
-/// Verifies a source; `name` stands for it in the report. The index of a set needs `files`, which opens the others. Otherwise
-/// as [`OpenOptions::verify`].
+/// Verifies a source with the default options; `name` stands for it in the report. The index of a set needs `files`, which opens the others.
 #[must_use]
 pub fn verify_source(
     name: &str,
@@ -62,7 +61,7 @@ pub fn verify_source(
 
 /// A checksum that a reader would refuse is one of the findings.
 impl OpenOptions {
-    /// As the function of that name, with options: a [pin](Self::pin), for one.
+    /// Verifies a file, or a set by its index, with these options, such as a [pin](Self::pin). A file that cannot be opened gives a report that says why.
     #[must_use]
     #[cfg(not(target_arch = "wasm32"))]
     pub fn verify(&self, path: impl AsRef<Path>, level: VerifyLevel, work: &Execution<'_>) -> FileReport {
@@ -72,7 +71,7 @@ impl OpenOptions {
         self.reported(path, &opened, detect, level, work)
     }
 
-    /// As [`verify_source`], with options, and with what opens the other files of a set.
+    /// Verifies a source with these options; `name` stands for it in the report. The index of a set needs `files`, which opens the others.
     #[must_use]
     pub fn verify_source(
         &self,

@@ -16,11 +16,11 @@ use crate::error::Error as RemoteError;
 use crate::url::Location;
 use crate::write::NewObjects;
 
-/// Converts a model into an object of a bucket, or into the objects of a set, as `modelfmt::convert::convert` does into files. If a set is replaced, objects
-/// of the old set that are not in the new one are removed afterwards.
+/// Converts a model into an object of a bucket, or into the objects of a set. If a set is replaced, objects of the old set that are not in the new
+/// one are removed afterwards.
 ///
 /// # Errors
-/// As `modelfmt::convert::convert`; [`OutputOptions::outboard`] is a wrong usage, because an outboard is written beside a file.
+/// Those of [`Conversion::write`]; the option `outboard` is a wrong usage, because an outboard is written beside a file.
 pub fn convert(store: &Store, at: &Location, conversion: Conversion<'_>) -> Result<Converted, Error> {
     let (model, work) = (conversion.model(), &conversion.chosen_execution());
     let bucket = Bucket::of_model(store, at, model, conversion.chosen())?;

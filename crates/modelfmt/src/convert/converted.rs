@@ -3,9 +3,9 @@
 use modelfmt_core::DType;
 
 #[cfg(doc)]
-use super::ConvertOptions;
+use super::MetadataOptions;
 use super::output::WrittenFile;
-use super::values::lost::Clipped;
+use super::values::clipped::Clipped;
 use super::warnings::Warning;
 use crate::formats::Format;
 use crate::unsupported::Unsupported;

@@ -74,6 +74,7 @@ mod save;
 mod signatures;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) mod single;
+mod table;
 pub(crate) mod tensors;
 pub(crate) mod values;
 mod warnings;
@@ -94,7 +95,6 @@ pub use crate::formats::capabilities::{
 };
 pub use crate::options::rename::RenameRule;
 pub use crate::options::rules::{Quantization, TypeChange, TypeRule};
-pub use crate::options::table::{OPTIONS, OptionInfo, Takes};
 pub use crate::options::{
     AeroOptions, Apr2Options, Compression, ConvertOptions, Declared, MagChecksum, MagOptions,
     MetadataOptions, OinfOptions, OutputOptions, PAGE_SIZE, ScaleRule, TensorOptions, TypeOptions,
@@ -110,7 +110,8 @@ pub use parts::receipt::Receipt;
 pub use parts::{Part, PartPlan, PlannedPart};
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::{Saving, save, save_as};
-pub use values::lost::Clipped;
+pub use table::{OPTIONS, OptionInfo, Takes};
+pub use values::clipped::Clipped;
 pub use warnings::Warning;
 
 pub use crate::presets::Preset;
@@ -467,7 +468,7 @@ impl<'a> ConversionPlan<'a> {
 
     /// Names the source or the target in an error of a writer.
     fn failed(&self, values: &Values<'_>, path: &Path, error: JobError) -> Error {
-        if let Some(error) = values.kept() {
+        if let Some(error) = values.failure() {
             return error;
         }
         match error {

@@ -59,7 +59,7 @@ pub fn save<'a>(
     }
 }
 
-/// As [`save`], in a format of your choice; of a set, `path` is that of its index.
+/// Writes tensors that are in memory to a new file, in a format of your choice; of a set, `path` is that of its index.
 ///
 /// # Errors
 /// [`Error::Usage`] for a format that is only read, [`Error::NotEnabled`] for one that is switched off, [`Error::Unsupported`]
@@ -89,8 +89,8 @@ pub fn save_as<'a>(
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("model.aero");
 /// let mut options = ConvertOptions::default();
-/// options.overwrite = Overwrite::Replace;
-/// options.tensor_hashes = true;
+/// options.output.overwrite = Overwrite::Replace;
+/// options.aero.tensor_hashes = true;
 /// let specs = [TensorSpec::new("w", DType::U8, vec![3])];
 /// let saving = Saving::new(Format::Aero, &path, specs, &Object::new(), &options)?;
 /// saving.write(&[[1u8, 2, 3]], &Execution::default())?;
@@ -111,7 +111,7 @@ impl std::fmt::Debug for Saving<'_> {
 }
 
 impl<'p> Saving<'p> {
-    /// Checks what is to be written. With [`OutputOptions::shard_size`], APR2 and safetensors become sets. Options that change values or choose
+    /// Checks what is to be written. With [`OutputOptions::shard_size`](super::OutputOptions::shard_size), APR2 and safetensors become sets. Options that change values or choose
     /// among tensors are only for models that are read, and are refused here.
     ///
     /// # Errors
@@ -141,7 +141,7 @@ impl<'p> Saving<'p> {
         if !format.is_enabled() {
             return Err(Error::NotEnabled { path: path.to_owned(), format, feature: format.feature() });
         }
-        let tensors = given(specs);
+        let tensors = described(specs);
         let mapper = Mapper { target, options, stem: names::stem(path) };
         let mut metadata = mapper.map(Content::new(format, metadata.clone()), &tensors);
         let unsupported = std::mem::take(&mut metadata.losses);
@@ -294,7 +294,7 @@ fn of_a_model(options: &ConvertOptions) -> Option<Choice> {
 }
 
 /// Every tensor as it is described.
-fn given<'a>(specs: impl IntoIterator<Item = TensorSpec<'a>>) -> Tensors {
+fn described<'a>(specs: impl IntoIterator<Item = TensorSpec<'a>>) -> Tensors {
     let mut tensors = Tensors::default();
     for (number, spec) in specs.into_iter().enumerate() {
         let (from, to) = (spec.dtype, spec.dtype);

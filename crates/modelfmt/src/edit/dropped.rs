@@ -67,7 +67,7 @@ impl Edit {
         let nbytes = std::fs::metadata(out).map_err(failed)?.len();
         let mut notes = converted.notes;
         notes.extend(is_same.then(|| through_link(out)).flatten());
-        notes.extend(crate::stale_sidecars::beside(out));
+        notes.extend(crate::stale_sidecars::notes(out));
         Ok(Written { path: out.to_owned(), nbytes, notes })
     }
 

@@ -284,8 +284,8 @@ impl Edit {
     /// Changes the file.
     ///
     /// # Errors
-    /// As [`check`](Self::check). [`Error::Write`] if it cannot be written, or another process is changing it; [`Error::Overtaken`] if it is no longer the
-    /// file that the edit was prepared for. If tensors are removed, also as [`convert`](fn@crate::convert::convert).
+    /// Those of [`check`](Self::check); [`Error::Write`] if it cannot be written, or another process is changing it; [`Error::Overtaken`] if it is no longer the
+    /// file that the edit was prepared for. If tensors are removed, also those of a [`Conversion`](crate::Conversion).
     pub fn write(self, work: &Execution<'_>) -> Result<Edited> {
         self.check(None, Overwrite::Replace)?;
         let path = self.path.clone();
@@ -451,7 +451,7 @@ impl Edit {
             if let Target::Set(edit) = &self.target {
                 notes.extend(edit.of_links());
             }
-            notes.extend(crate::stale_sidecars::beside(&path));
+            notes.extend(crate::stale_sidecars::notes(&path));
         }
         self.result(path, (nbytes, changed_nbytes), notes)
     }

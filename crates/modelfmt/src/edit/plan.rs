@@ -24,8 +24,8 @@ use crate::wording::Choice;
 use crate::wording::Note;
 
 impl Edit {
-    /// As [`new`](Self::new), after an edit of the model that was interrupted has been undone, or completed if it was one of several files; the
-    /// notes say so.
+    /// Undoes an edit of the model that was interrupted, or completes it if it was one of several files, and then works out the new one. The
+    /// notes say what was done.
     ///
     /// # Errors
     /// If what was interrupted cannot be undone or completed; if the file cannot be opened or changed so.
@@ -40,7 +40,7 @@ impl Edit {
     /// Works out how the model at `path` will change: a file, or several by their index or folder. Nothing is written.
     ///
     /// # Errors
-    /// As [`Model::open`] if the file cannot be opened, with [`Error::Interrupted`] for one whose last edit was interrupted. [`Error::Overtaken`] if a file is changed meanwhile. [`Error::NotEditable`] for an encrypted file, a file that an index lists, a format that
+    /// Those of [`Model::open`] if the file cannot be opened, with [`Error::Interrupted`] for one whose last edit was interrupted. [`Error::Overtaken`] if a file is changed meanwhile. [`Error::NotEditable`] for an encrypted file, a file that an index lists, a format that
     /// is only read, signatures in another format than APR2, and a change after which the tensors would not be what they were.
     /// [`Error::NoMatch`] and [`Error::SameName`] for the names of tensors, [`Error::NoSuchKey`] for a key to remove that is not there,
     /// [`Error::Usage`] for options that contradict each other, [`Error::Refused`] for metadata and names that do not fit the format.

@@ -12,7 +12,7 @@ use super::{EditMethod, EditOptions, Target};
 use crate::apr2::SetIndex;
 use crate::apr2::seal::SigningKey;
 use crate::convert::ConvertOptions;
-use crate::edit::sealing::signers::{Signers, Stated, expect_intact};
+use crate::edit::sealing::signers::{SignedShard, Signers, expect_intact};
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::open::OpenOptions;
@@ -105,7 +105,8 @@ impl Signing {
         }
         let set = SetIndex::parse(text, &Limits::default());
         let set = set.map_err(|error| failed(path, error))?;
-        let stated: Vec<Stated> = set.shards().filter_map(|shard| stated.get(shard.path).copied()).collect();
+        let stated: Vec<SignedShard> =
+            set.shards().filter_map(|shard| stated.get(shard.path).copied()).collect();
         self.by().manifest(&set, text, &stated).map_err(|error| failed(path, error))
     }
 }

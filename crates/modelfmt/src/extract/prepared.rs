@@ -139,7 +139,7 @@ impl<'a> Prepared<'a> {
         let segments = [Segment { tensor: number, extent }];
         let region = Region { extent, fill: 0, segments: &segments };
         let done = region.write(values, sink, work, |_, bytes| look(bytes), take);
-        done.map_err(|error| match (values.kept(), error) {
+        done.map_err(|error| match (values.failure(), error) {
             (Some(reading), _) => reading,
             (None, FillError::Write { source, .. }) => write(source),
             (None, FillError::Cancelled) => model.failed(AnyError::Cancelled),

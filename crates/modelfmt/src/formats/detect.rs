@@ -126,7 +126,7 @@ impl Format {
         if !may_be_index(&first, source.len()) {
             return Ok(None);
         }
-        super::index::told(source)
+        super::index::detect(source)
     }
 
     /// The format of a zip archive, by the names in its directory.
@@ -134,7 +134,7 @@ impl Format {
         Ok(now_or_never(super::zip::told(first, source)).transpose()?.flatten())
     }
 
-    /// As [`detect`](Self::detect), for a source that has to be waited for. What may be the index of a set, and is not longer
+    /// Detects the format of a source that has to be waited for. What may be the index of a set, and is not longer
     /// than `max_index`, is fetched whole.
     #[allow(dead_code, reason = "with no format switched on nothing is opened")]
     pub(crate) async fn detect_async(source: &impl Fetch, max_index: u64) -> io::Result<Option<Self>> {
@@ -149,7 +149,7 @@ impl Format {
         if !may_be_index(&first, len) || len > max_index {
             return Ok(None);
         }
-        super::index::told(&*source.fetch(0..len).await?)
+        super::index::detect(&*source.fetch(0..len).await?)
     }
 }
 

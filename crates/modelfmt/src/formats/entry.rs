@@ -107,6 +107,8 @@ pub(crate) struct Driver {
     pub(crate) proves_files: bool,
     /// What a file of the format can be pinned by, beside the hash of the whole.
     pub(crate) pin: Option<PinOf>,
+    /// The size variables, for a format that has them.
+    pub(crate) sizevars: Option<SizevarsOf>,
     /// Whether a file is encrypted and signed, for formats that hold signatures.
     pub(crate) sealing: Option<SealingOf>,
     /// Keys that a file must not contain, with the reason for each.
@@ -136,6 +138,7 @@ impl Driver {
         quant: None,
         proves_files: false,
         pin: None,
+        sizevars: None,
         sealing: None,
         unreadable: None,
         edit: None,
@@ -177,6 +180,9 @@ type QuantOf = fn(&dyn Opened, usize) -> Result<Option<Quant>, AnyError>;
 
 /// The pin of a file, as far as its index says it.
 type PinOf = fn(&dyn Opened) -> Result<Option<Pin>, AnyError>;
+
+/// Size variables and their values.
+type SizevarsOf = fn(&dyn Opened) -> Object;
 
 /// Whether a file or a set is encrypted and signed.
 type SealingOf = fn(&dyn Opened) -> Sealing;

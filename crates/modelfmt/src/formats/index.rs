@@ -17,14 +17,14 @@ use super::entry::{Detection, IndexJson};
 ///
 /// # Errors
 /// If the source cannot be read.
-pub(super) fn told(source: &(impl Source + ?Sized)) -> io::Result<Option<Format>> {
+pub(super) fn detect(source: &(impl Source + ?Sized)) -> io::Result<Option<Format>> {
     let mut walk = Walk::default();
     let read = match source.as_slice() {
         Some(text) => walk.object(Deserializer::from_slice(text)),
         None => walk.object(Deserializer::from_reader(InOrder::new(source))),
     };
     match read {
-        Ok(()) => Ok(walk.told().map(|(format, _)| format)),
+        Ok(()) => Ok(walk.detected().map(|(format, _)| format)),
         Err(error) if error.is_io() => Err(error.into()),
         Err(_) => Ok(None),
     }
@@ -87,7 +87,7 @@ impl Walk {
     }
 
     /// The format that it is an index of.
-    fn told(&self) -> Option<(Format, &'static IndexJson)> {
+    fn detected(&self) -> Option<(Format, &'static IndexJson)> {
         let is_told = |index: &IndexJson| {
             index.keys.iter().all(|key| self.keys.contains(key))
                 && index.name.is_none_or(|name| self.names.contains(name))
@@ -102,7 +102,7 @@ impl Walk {
     /// The format that it is an index of, and the files that this format lists there: a file that no reader of the index opens is a
     /// model of its own.
     pub(crate) fn into_index(mut self) -> Option<(Format, HashSet<String>)> {
-        let (format, index) = self.told()?;
+        let (format, index) = self.detected()?;
         let files = index.files.iter().filter_map(|(key, _)| self.files.remove(key));
         Some((format, files.flatten().collect()))
     }

@@ -20,7 +20,7 @@ pub(super) static OINF: Entry = Entry {
     versions: VERSIONS,
     capabilities: of_version(NUMBERS, false),
     choices: &[Choice::Sizevars, Choice::Declare, Choice::ExtendedTypes],
-    driver: driver!("oinf", write: super::entry::Write::File(on::write), value: Some(on::value), quant: Some(on::quant), edit: Some(on::edit), same: Some(on::same)),
+    driver: driver!("oinf", write: super::entry::Write::File(on::write), value: Some(on::value), quant: Some(on::quant), sizevars: Some(on::sizevars), edit: Some(on::edit), same: Some(on::same)),
 };
 
 /// The versions that are written.
@@ -107,6 +107,12 @@ mod on {
             let scheme = if zero_points.is_some() { Scheme::Asymmetric } else { Scheme::Symmetric };
             options.quant(name, oinf::Quant { scheme, axis, scales, zero_points })
         })
+    }
+
+    /// The size variables.
+    pub(super) fn sizevars(opened: &dyn Opened) -> Object {
+        let reader = reader_of::<oinf::Reader<BoxSource>>(opened);
+        reader.map(|reader| reader.index().sizevars().iter().collect()).unwrap_or_default()
     }
 
     /// The quant payload of a tensor.

@@ -62,8 +62,8 @@ impl OpenOptions {
         let files = shared_files(crate::unedited::UneditedFiles(Folder::containing(&index)));
         let outboard = if self.has_hash() { pinned::outboard_of(&index)? } else { None };
         let model = self.open_as(path.to_owned(), &index, source, Some(files), outboard)?;
-        let beside = Sidecars::of(self, &index);
-        Ok(Model { on_disk: Some(index), beside, ..model })
+        let sidecars = Sidecars::of(self, &index);
+        Ok(Model { on_disk: Some(index), sidecars, ..model })
     }
 
     /// Opens a source of any format. `name` stands for the file in errors. The index of a set needs `files`, which
@@ -144,7 +144,7 @@ impl OpenOptions {
             #[cfg(not(target_arch = "wasm32"))]
             on_disk: None,
             #[cfg(not(target_arch = "wasm32"))]
-            beside: Sidecars::Nothing,
+            sidecars: Sidecars::Nothing,
             #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
             signed: self.signed.clone(),
             opened: opened.into(),
@@ -170,7 +170,7 @@ pub struct Model {
     pub(crate) on_disk: Option<PathBuf>,
     /// The files beside it that count.
     #[cfg(not(target_arch = "wasm32"))]
-    beside: Sidecars,
+    sidecars: Sidecars,
     /// What it is read through, if it was opened so.
     #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
     pub(crate) signed: Option<Arc<modelfmt_oms::SignedFiles>>,
@@ -290,8 +290,8 @@ impl Model {
 
     /// The files beside it that count.
     #[cfg(not(target_arch = "wasm32"))]
-    pub(crate) const fn beside(&self) -> &Sidecars {
-        &self.beside
+    pub(crate) const fn sidecars(&self) -> &Sidecars {
+        &self.sidecars
     }
 
     /// The format.
@@ -319,6 +319,12 @@ impl Model {
 
     pub(crate) fn opened(&self) -> &dyn Opened {
         &*self.opened
+    }
+
+    /// The size variables, for a format that has them.
+    pub(crate) fn sizevars(&self) -> Object {
+        let sizevars = self.format.driver().and_then(|driver| driver.sizevars);
+        sizevars.map(|sizevars| sizevars(self.opened())).unwrap_or_default()
     }
 
     /// Whether the file, or the first of a set, is encrypted and signed. Of several models, ask each.

@@ -2,7 +2,6 @@
 
 pub(crate) mod rename;
 pub(crate) mod rules;
-pub(crate) mod table;
 
 use std::path::PathBuf;
 use std::str::FromStr;

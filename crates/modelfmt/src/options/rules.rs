@@ -19,8 +19,8 @@ use crate::wording::{FieldNames, Words};
 /// use modelfmt::convert::{ConvertOptions, Preset, TypeRule};
 ///
 /// let mut options = ConvertOptions::default();
-/// options.rules = vec![TypeRule::quantize(Preset::Q4KM), TypeRule::cast(DType::F16).matching("*embed*")];
-/// assert_eq!(options.rules, ["quantize q4_k_m".parse()?, "cast *embed*=float16".parse()?]);
+/// options.types.rules = vec![TypeRule::quantize(Preset::Q4KM), TypeRule::cast(DType::F16).matching("*embed*")];
+/// assert_eq!(options.types.rules, ["quantize q4_k_m".parse()?, "cast *embed*=float16".parse()?]);
 /// # Ok::<(), modelfmt::wording::ParseError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,8 +10,7 @@ use crate::wording::Printable;
 
 /// `NAME := VALUE`, which only OINF has.
 pub(super) fn sizevars(model: &Model, sections: &mut Sections<'_>) -> Result<()> {
-    let details = model.details()?;
-    let Some(Value::Object(sizevars)) = details.get("sizevars") else { return Ok(()) };
+    let sizevars = model.sizevars();
     if sizevars.is_empty() {
         return Ok(());
     }

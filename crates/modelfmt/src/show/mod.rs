@@ -61,7 +61,7 @@ pub fn show(model: &Model, out: &mut dyn Write, work: &Execution<'_>) -> Result<
 /// They come in the order in which they are given here, and each once.
 ///
 /// # Errors
-/// As [`show`]; before anything is printed [`Error::NoSuchTensor`], [`Error::NothingSelected`], and [`Error::Usage`] for a
+/// If the model cannot be read, or `out` takes no more; before anything is printed [`Error::NoSuchTensor`], [`Error::NothingSelected`], and [`Error::Usage`] for a
 /// malformed pattern.
 pub fn show_tensors(
     model: &Model,
@@ -74,7 +74,7 @@ pub fn show_tensors(
     show_positions(model, positions, &ShowOptions::default(), &mut sections, work)
 }
 
-/// As [`show_tensors`], with options; without names, as [`show`], and size variables and metadata are left out where only
+/// Prints some tensors of a model, or all if `names` is empty, with options. A whole model begins with its size variables and metadata, unless only
 /// statistics or a part are asked for.
 ///
 /// # Errors

@@ -5,14 +5,15 @@ use std::path::Path;
 
 use modelfmt::convert::{OPTIONS, Takes};
 
+#[allow(clippy::unwrap_used, reason = "the file is in the repository")]
 fn text_of(path: &str) -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../modelfmt-web").join(path)).unwrap()
 }
 
-/// The part of a text between two others.
+/// The part of a text between two others; empty if one of them is missing.
 fn between<'t>(text: &'t str, begin: &str, end: &str) -> &'t str {
-    let rest = text.split_once(begin).unwrap_or_else(|| panic!("{begin}")).1;
-    rest.split_once(end).unwrap_or_else(|| panic!("{end}")).0
+    let rest = text.split_once(begin).unwrap_or_default().1;
+    rest.split_once(end).unwrap_or_default().0
 }
 
 /// The keywords of the table that the page has.

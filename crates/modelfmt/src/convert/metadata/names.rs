@@ -46,14 +46,14 @@ pub(super) fn is_filler(key: &str, value: &Value) -> bool {
 }
 
 /// Whether a conversion puts this value under a key that a format asks for, of a model that does not have the key.
-pub(super) fn is_added(key: &str, value: &Value, keys: &Object, said: &Said) -> bool {
+pub(super) fn is_added(key: &str, value: &Value, keys: &Object, said: &KnownNames) -> bool {
     if is_filler(key, value) {
         return true;
     }
     let Some(text) = value.as_str() else { return false };
     let of_key = |key: &str| keys.get(key).and_then(Value::as_str);
     let is_said = |names: [Option<&str>; 5]| names.contains(&Some(text));
-    let Said { own, config, stem } = said;
+    let KnownNames { own, config, stem } = said;
     match key {
         "model_name" => {
             is_said([own.name.as_deref(), config.name.as_deref(), of_key("general.name"), Some(stem), None])
@@ -88,7 +88,7 @@ pub(super) struct ModelNames {
 
 /// Where the names of a model come from.
 #[derive(Clone, Debug)]
-pub(super) struct Said {
+pub(super) struct KnownNames {
     /// What it says itself.
     pub(crate) own: ModelNames,
     /// What a config.json beside it says.

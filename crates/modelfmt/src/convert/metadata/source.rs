@@ -95,7 +95,7 @@ impl Content {
             (Kind::Index, _) => content.read_safetensors_set(model)?,
             (_, Some(MetadataSchema::Aero)) => content.read_aero(model)?,
             (_, Some(MetadataSchema::Apr2)) if format.is_set() => content.read_apr2_set(model)?,
-            _ => content.keys = own(model)?,
+            _ => content.keys = own_keys(model)?,
         }
         crate::convert::output::write::losses(model, &mut content.own, &mut content.losses)?;
         if kind == Kind::TypedLists {
@@ -232,7 +232,7 @@ impl Content {
 
     /// The index's metadata, with what the files say beyond it, which the reserved key notes. `total_size` counts bytes of that layout and is not carried.
     fn read_safetensors_set(&mut self, model: &Model) -> Result<()> {
-        self.keys = own(model)?;
+        self.keys = own_keys(model)?;
         #[cfg(feature = "safetensors")]
         if let Some(set) = model.as_safetensors_sharded() {
             for key in set.index().unknown_keys() {
@@ -265,7 +265,7 @@ impl Content {
     /// The metadata is that of the first shard. The others repeat what every file of the format needs; what one says beyond
     /// that is lost.
     fn read_apr2_set(&mut self, model: &Model) -> Result<()> {
-        self.keys = own(model)?;
+        self.keys = own_keys(model)?;
         #[cfg(feature = "apr2")]
         if let Some(set) = model.as_apr2_sharded() {
             for (number, listed) in set.index().shards().enumerate().skip(1) {
@@ -334,9 +334,7 @@ pub(super) fn is_native(model: &Model) -> bool {
 fn native(model: &Model) -> Result<Reserved> {
     let mut reserved = Reserved::new(model.format());
     reserved.metadata = exact(model)?;
-    if let Some(Value::Object(sizevars)) = model.details()?.into_object().remove("sizevars") {
-        reserved.sizevars = sizevars;
-    }
+    reserved.sizevars = model.sizevars();
     reserved.quants = crate::convert::values::quants::read(model)?;
     Ok(reserved)
 }
@@ -360,6 +358,6 @@ fn exact(model: &Model) -> Result<Object> {
 }
 
 /// The metadata as one flat list, as the reader of the format gives it.
-pub(super) fn own(model: &Model) -> Result<Object> {
+pub(super) fn own_keys(model: &Model) -> Result<Object> {
     model.container().flat_metadata().map_err(|error| model.failed(error))
 }

@@ -74,7 +74,7 @@ fn write(model: Opened, new: Result<NewFile, EditError>) -> Result<Resealed> {
     if method != EditMethod::Unchanged {
         let changed = modelfmt_write::edit::patch(&path, &new, &version);
         changed_nbytes = changed.map_err(|source| unchanged(&path, source))?;
-        notes.extend(crate::stale_sidecars::beside(&path));
+        notes.extend(crate::stale_sidecars::notes(&path));
     }
     Ok(Resealed { path, method, changed_nbytes, notes })
 }
