@@ -76,7 +76,7 @@ impl<'a> Values<'a> {
 
     /// As [`finish`](Self::finish), for a writer that knows nothing of this crate's errors: [`failure`](Self::failure) gives what is wrong.
     pub(super) fn finish_and_keep(&self, work: &Execution<'_>) -> Result<(), BoxError> {
-        self.source.finish(work).map_err(|error| self.source.keep(error))
+        self.source.finish(work).map_err(|error| self.source.keep((usize::MAX, 0), error))
     }
 
     /// Why values could not be read, where that has ended a writer.
@@ -109,9 +109,9 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Fills `out` with values as their file has them. Why they cannot be read is kept.
+    /// Fills `out` with values as their file has them.
     fn fill(&self, position: usize, offset: u64, out: &mut [u8]) -> Result<(), BoxError> {
-        self.source.read_into(position, offset, out).map_err(|error| self.source.keep(error))
+        Ok(self.source.read_into(position, offset, out)?)
     }
 
     fn converted(&self, number: usize, offset: u64, out: &mut [u8]) -> Result<(), BoxError> {
@@ -223,7 +223,7 @@ impl Values<'_> {
         scratch.floats.resize(there, 0.0);
         let read = |at: u64, bytes: &mut [u8]| self.source.read_into(position, at, bytes);
         quantized::decode(info, first, &mut scratch.floats, read).map_err(|failed| match failed {
-            Failed::Read(error) => self.source.keep(error),
+            Failed::Read(error) => BoxError::from(error),
             Failed::Decode(error) => error.into(),
         })?;
         let pairs = scratch.source.chunks_exact_mut(4).zip(&scratch.floats);
@@ -234,7 +234,11 @@ impl Values<'_> {
 
 impl TensorData for Values<'_> {
     fn read(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), BoxError> {
-        self.converted(tensor, offset, out)
+        // Why the model cannot be read is for the caller of the writer, with the file's name.
+        self.converted(tensor, offset, out).map_err(|error| match error.downcast::<Error>() {
+            Ok(error) => self.source.keep((tensor, offset), *error),
+            Err(other) => other,
+        })
     }
 
     fn borrow(&self, tensor: usize, range: Range<u64>) -> Option<&[u8]> {
