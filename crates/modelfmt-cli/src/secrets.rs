@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use modelfmt::OpenOptions;
 use modelfmt::apr2::seal::{
     Access, Identity, Passphrase, RawKey, Recipient, SealOptions, SigningKey, VerifyingKey,
 };
@@ -19,8 +20,19 @@ use crate::keys;
 /// No key or passphrase is longer.
 const LONGEST: u64 = 64 << 10;
 
+impl OpenArgs {
+    /// How the library opens a model. Keys and passphrases are read from their files.
+    pub(crate) fn options(&self) -> Result<OpenOptions> {
+        let options = self.pin.map_or_else(OpenOptions::new, |pin| OpenOptions::new().pin(pin));
+        Ok(match access(self)? {
+            Some(access) => options.access(access),
+            None => options,
+        })
+    }
+}
+
 /// What is demanded of a sealed file and what opens it, if anything was given.
-pub(crate) fn access(args: &OpenArgs) -> Result<Option<Access>> {
+fn access(args: &OpenArgs) -> Result<Option<Access>> {
     one_from_stdin(
         args.unlock.identity.iter().chain(&args.unlock.passphrase_file).chain(&args.unlock.key_file),
     )?;

@@ -11,6 +11,9 @@ use modelfmt_write::BoxError;
 use crate::error::{Error, Result};
 use crate::model::Model;
 
+/// Where values are pulled: the number of a tensor in what is written, and the byte of its values.
+pub(crate) type Place = (usize, u64);
+
 /// A model whose values are checked while they are read. The code that writes them calls [`finish`](Self::finish) before what is
 /// written appears, or damaged bytes would get a good hash.
 pub(crate) struct Checked<'a> {
@@ -18,8 +21,8 @@ pub(crate) struct Checked<'a> {
     claims: Claims,
     /// Whether all of it was found good.
     is_good: AtomicBool,
-    /// What went wrong first while a writer pulled values. Writers know nothing of this crate's errors.
-    kept: Mutex<Option<Error>>,
+    /// What went wrong while a writer pulled values, and where. Writers know nothing of this crate's errors.
+    kept: Mutex<Option<(Place, Error)>>,
 }
 
 impl<'a> Checked<'a> {
@@ -36,15 +39,19 @@ impl<'a> Checked<'a> {
         Ok(Self { model, claims, is_good: AtomicBool::new(false), kept: Mutex::new(None) })
     }
 
-    /// Keeps an error, for the caller of the writer. The writer gets one that stands for it.
-    pub(crate) fn keep(&self, error: Error) -> BoxError {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    /// Keeps an error, for the caller of the writer. The writer gets one that stands for it. Of the errors of several threads the one of the first
+    /// place stays, so that each run says the same.
+    pub(crate) fn keep(&self, place: Place, error: Error) -> BoxError {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.as_ref().is_none_or(|(first, _)| place < *first) {
+            *kept = Some((place, error));
+        }
         "the values cannot be read, or are damaged".into()
     }
 
-    /// The first error that was kept.
+    /// The error of the first place, if one was kept.
     pub(crate) fn kept(&self) -> Option<Error> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).take().map(|(_, error)| error)
     }
 
     /// What is not checked, and why.
@@ -101,4 +108,25 @@ fn damaged(model: &Model, error: modelfmt_core::AnyError) -> Error {
     }
     let path = model.path_of(&error);
     Error::Damaged { error: error.without_file(&path.to_string_lossy()).into(), path }
+}
+
+#[cfg(all(test, feature = "safetensors"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_of_the_first_place_is_kept() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/safetensors/dtypes.safetensors");
+        let model = Model::open(file).unwrap();
+        let checked = Checked::new(&model, &[], false).unwrap();
+        for place in [(1, 0), (0, 64), (2, 0), (0, 128)] {
+            checked.keep(
+                place,
+                Error::Open { path: format!("{place:?}").into(), source: std::io::ErrorKind::Other.into() },
+            );
+        }
+        let kept = checked.kept().unwrap().to_string();
+        assert!(kept.starts_with("(0, 64): "), "{kept}");
+        assert!(checked.kept().is_none());
+    }
 }

@@ -12,10 +12,11 @@ use modelfmt_core::{
 use modelfmt_write::{AnyWriteError, BoxError};
 
 use crate::choice::Choice;
-use crate::convert::TypeRule;
-use crate::convert::fit::Unsupported;
 use crate::formats::Format;
+use crate::job::renamed::RenameFault;
+use crate::options::rules::TypeRule;
 use crate::pin::Pin;
+use crate::unsupported::Unsupported;
 use crate::wording::{FieldNames, Remedy, Words, joined};
 
 /// An error of this crate. `Display` is one line that names the file; `source()` carries causes. `Debug` is that line with the causes that it does
@@ -336,6 +337,15 @@ impl Error {
     #[must_use]
     pub const fn is_usage(&self) -> bool {
         matches!(self, Self::Usage { .. })
+    }
+
+    /// The tensors of this file are not renamed.
+    pub(crate) fn rename(path: &Path, fault: RenameFault) -> Self {
+        let path = path.to_owned();
+        match fault {
+            RenameFault::NoMatch(pattern) => Self::NoMatch { path, choice: Choice::Rename, pattern },
+            RenameFault::SameName { name, first, second } => Self::SameName { path, name, first, second },
+        }
     }
 
     /// A stable name for the kind of error, for programs that read errors.

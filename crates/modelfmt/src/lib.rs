@@ -208,8 +208,10 @@ mod format_g;
 mod formats;
 mod globs;
 mod inspect;
+mod job;
 mod model;
 mod open;
+mod options;
 #[cfg(not(target_arch = "wasm32"))]
 mod outboard;
 mod parse;
@@ -223,6 +225,8 @@ mod readers;
 #[cfg(feature = "seal")]
 #[cfg_attr(docsrs, doc(cfg(feature = "seal")))]
 pub mod seal;
+#[cfg(feature = "seal")]
+mod seal_keys;
 #[cfg(feature = "seal")]
 mod sealed;
 mod show;
@@ -240,6 +244,7 @@ mod tied_weights;
 #[cfg(not(target_arch = "wasm32"))]
 mod unedited;
 mod unrecognized;
+mod unsupported;
 mod values;
 mod verify;
 #[cfg(not(target_arch = "wasm32"))]

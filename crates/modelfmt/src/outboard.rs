@@ -10,8 +10,8 @@ use modelfmt_write::{AtomicFile, InputFiles, Output as _, Overwrite};
 use modelfmt_write::{OutboardError, write_outboard};
 
 use crate::error::{Error, Result};
+use crate::model::pinned::path_of_outboard;
 use crate::pin::Pin;
-use crate::pin::open::path_of_outboard;
 use crate::wording::Note;
 
 /// A written outboard.

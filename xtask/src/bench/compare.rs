@@ -1,6 +1,6 @@
 //! `cargo xtask bench --compare BASE`: the measurements of another commit and of this tree, in turn.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ use crate::{oracles, workspace};
 /// The rule that says which rows are worse, for people too.
 const RULE: &str = "\
 A row is worse if its best run and its median run both take more than 5 % longer than those of the base, and longer by more than the noise: the
-largest distance from best to median on either side. For sizes it is 3 % and 64 KiB. Rows that seem worse are measured again in the same way, and
-count only if they are worse again.";
+largest distance from best to median on either side. For sizes it is 3 % and 64 KiB. The groups of rows that seem worse are measured again in the same way,
+and rows count only if they are worse again.";
 const LEAST_TIME: f64 = 0.05;
 const LEAST_SIZE: f64 = 0.03;
 /// In KiB.
@@ -62,8 +62,9 @@ pub(super) fn run(args: &[OsString]) -> Result {
     if !worse.is_empty() {
         println!("\nagain: {}", worse.join(", "));
         let mut again = Vec::new();
-        for id in &worse {
-            again.extend(measure(&only(&options.args, id))?.report().into_iter().filter(|other| other == id));
+        for group in groups(&worse) {
+            let others = measure(&only(&options.args, group))?.report();
+            again.extend(others.into_iter().filter(|id| worse.contains(id)));
         }
         worse = again;
     }
@@ -95,8 +96,13 @@ impl Options {
     }
 }
 
-/// The arguments for one row.
-fn only(args: &[OsString], id: &str) -> Vec<OsString> {
+/// The groups of rows, each once. Some are only measured whole.
+fn groups(ids: &[String]) -> BTreeSet<&str> {
+    ids.iter().map(|id| id.split_once('/').map_or(&**id, |(group, _)| group)).collect()
+}
+
+/// The arguments for one group of rows.
+fn only(args: &[OsString], group: &str) -> Vec<OsString> {
     let mut others = Vec::new();
     let mut rest = args.iter();
     while let Some(arg) = rest.next() {
@@ -106,7 +112,7 @@ fn only(args: &[OsString], id: &str) -> Vec<OsString> {
             others.push(arg.clone());
         }
     }
-    others.extend(["--only".into(), id.into()]);
+    others.extend(["--only".into(), group.into()]);
     others
 }
 
@@ -252,6 +258,12 @@ mod tests {
     }
 
     #[test]
+    fn a_group_is_measured_again_once() {
+        let ids = ["curve/aero-1000", "open/mag", "curve/mag-1000", "alone"].map(str::to_owned);
+        assert_eq!(groups(&ids).into_iter().collect::<Vec<_>>(), ["alone", "curve", "open"]);
+    }
+
+    #[test]
     fn options_are_ours_or_the_measurements() {
         let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
         let options = Options::parse(&words("--only open --compare main --runs 3 --quick")).unwrap();
@@ -259,7 +271,7 @@ mod tests {
             (&*options.base, options.runs, &*options.args),
             ("main", 3, &*words("--only open --quick"))
         );
-        assert_eq!(only(&options.args, "open/mag"), words("--quick --only open/mag"));
+        assert_eq!(only(&options.args, "open"), words("--quick --only open"));
         assert!(Options::parse(&words("--compare")).is_err());
         assert!(Options::parse(&words("--compare main --write")).is_err());
     }

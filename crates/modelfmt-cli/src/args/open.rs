@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
+use modelfmt::Pin;
 use modelfmt::keys::PublicKey;
-use modelfmt::{OpenOptions, Pin};
 
 use super::RemoteArgs;
 use crate::failure::{Failure, Result};
-use crate::{keys, secrets};
+use crate::keys;
 
 /// How a model is opened, for every command that reads one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
@@ -30,15 +30,6 @@ pub(crate) struct OpenArgs {
 }
 
 impl OpenArgs {
-    /// The same, as the library takes it. Keys and passphrases are read from their files.
-    pub(crate) fn options(&self) -> Result<OpenOptions> {
-        let options = self.pin.map_or_else(OpenOptions::new, |pin| OpenOptions::new().pin(pin));
-        Ok(match secrets::access(self)? {
-            Some(access) => options.access(access),
-            None => options,
-        })
-    }
-
     /// The keys that must have signed, for a signature beside the file; what only a sealed file has is refused.
     pub(crate) fn keys_beside(&self) -> Result<Vec<PublicKey>> {
         if self.signers.threshold.is_some() || self.signers.min_revision.is_some() {

@@ -90,7 +90,7 @@ impl OpenOptions {
             );
             return Err(Error::Signature { path: path(), why });
         }
-        let failed = |source| crate::pin::open::unproved(&path(), source);
+        let failed = |source| crate::model::pinned::unproved(&path(), source);
         let hash = match self.pin {
             Some(Pin::B3(hash)) => Some(hash),
             _ => None,
@@ -107,7 +107,7 @@ impl OpenOptions {
             return Err(Error::NotEnabled { path: path(), format, feature: format.feature() });
         }
         if let Some(pin) = self.pin {
-            crate::pin::open::check(&path(), format, pin)?;
+            crate::model::pinned::check(&path(), format, pin)?;
             if matches!(pin, Pin::Seal(_)) {
                 let why = "of files that are waited for, only pins `aero:` and `b3:` are checked; open it with Model"
                     .to_owned();
@@ -121,7 +121,7 @@ impl OpenOptions {
         let opened = opened.map_err(|error| Error::file(path(), error))?;
         let format = opened.format();
         if let Some(pin) = self.pin {
-            crate::pin::open::check(&path(), format, pin)?; // that it is one of a split shows its index
+            crate::model::pinned::check(&path(), format, pin)?; // that it is one of a split shows its index
         }
         Ok(AsyncModel { name: name.to_owned(), pin: self.pin, index_len, reader: AsyncReader::new(opened) })
     }

@@ -66,7 +66,7 @@ impl<F: FetchFiles> FetchFiles for Proved<F> {
             return Ok(ProvedFile::ByHash(AsyncVerifiedSource::new(file, proof)));
         }
         let Some(hash) = self.hash.filter(|_| path == self.name) else { return Ok(ProvedFile::Plain(file)) };
-        let outboard = format!("{path}{}", crate::pin::open::ENDING);
+        let outboard = format!("{path}{}", crate::model::pinned::ENDING);
         match self.files.fetch_file(&outboard).await {
             Ok(bytes) => {
                 let proof = OutboardProof::new(hash, file.size(), bytes, &outboard)?;

@@ -4,11 +4,13 @@ use std::fmt;
 
 use modelfmt_core::DType;
 
-use super::options::ConvertOptions;
-use super::rules::{self, Quantization, TYPES, TypeChange, TypeRule};
+use super::values::cast::is_target;
 use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::formats::Format;
+use crate::options::ConvertOptions;
+use crate::options::rules::{Quantization, TYPES, TypeChange, TypeRule, is_plain};
+use crate::wording::Remedy;
 
 impl ConvertOptions {
     /// Refuses what no file could change: options that the target does not understand, and values that no option takes.
@@ -60,18 +62,18 @@ impl ConvertOptions {
 fn check_rule(rule: &TypeRule) -> Result<()> {
     let is_ggml = |dtype: DType| dtype.ggml_type().is_some() && ggml_quant::can_encode(dtype);
     let why = match rule.change {
-        TypeChange::Dequantize(dtype) if !rules::is_plain(dtype) => {
+        TypeChange::Dequantize(dtype) if !is_plain(dtype) => {
             format!("blocks are decoded to f32, f16 or bf16, not to {dtype}")
         }
-        TypeChange::Quantize(Quantization::Type(dtype)) if !is_ggml(dtype) && !rules::is_plain(dtype) => {
+        TypeChange::Quantize(Quantization::Type(dtype)) if !is_ggml(dtype) && !is_plain(dtype) => {
             format!("there is no encoder for {dtype}, only for {TYPES}")
         }
-        TypeChange::Cast(dtype) if !super::values::cast::is_target(dtype) => format!(
+        TypeChange::Cast(dtype) if !is_target(dtype) => format!(
             "values cannot be cast to {dtype}; they can to bool, integers such as i8 and floats such as bf16"
         ),
         _ => return Ok(()),
     };
-    Err(Error::Usage { choice: rule.choice(), why, remedy: rules::other_way(rule) })
+    Err(Error::Usage { choice: rule.choice(), why, remedy: other_way(rule) })
 }
 
 /// Prints `a, b and c`.
@@ -88,5 +90,18 @@ impl<T: fmt::Display> fmt::Display for List<'_, T> {
             }
         }
         Ok(())
+    }
+}
+
+/// What helps where a cast to a type of blocks is asked for, or blocks of a type of numbers.
+fn other_way(rule: &TypeRule) -> Option<Remedy> {
+    match rule.change {
+        TypeChange::Cast(dtype) if ggml_quant::can_encode(dtype) && dtype.ggml_type().is_some() => {
+            Some(Remedy::Quantize(dtype))
+        }
+        TypeChange::Quantize(Quantization::Type(dtype)) if is_target(dtype) => {
+            Some(Remedy::Cast { to: dtype, by_name: rule.glob.is_some() })
+        }
+        _ => None,
     }
 }

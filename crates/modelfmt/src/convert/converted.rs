@@ -4,11 +4,11 @@ use modelfmt_core::DType;
 
 #[cfg(doc)]
 use super::ConvertOptions;
-use super::fit::Unsupported;
 use super::output::WrittenFile;
 use super::values::lost::Clipped;
 use super::warnings::Warning;
 use crate::formats::Format;
+use crate::unsupported::Unsupported;
 use crate::wording::{Note, Words};
 
 /// The result of a conversion.

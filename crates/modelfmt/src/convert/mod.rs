@@ -65,12 +65,9 @@
 
 mod check;
 mod converted;
-pub(crate) mod fit;
 pub(crate) mod metadata;
-pub(crate) mod options;
 pub(crate) mod output;
 mod parts;
-mod rules;
 mod same_format;
 #[cfg(not(target_arch = "wasm32"))]
 mod save;
@@ -92,19 +89,19 @@ use modelfmt_write::{AnyWriteError, NewFiles, Sink, TensorSpec};
 use modelfmt_write::{Discard, InputFiles};
 
 pub use crate::formats::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
+pub use crate::options::rename::RenameRule;
+pub use crate::options::rules::{Quantization, TypeChange, TypeRule};
+pub use crate::options::{Compression, ConvertOptions, Declared, MagChecksum, PAGE_SIZE, ScaleRule};
+pub use crate::unsupported::{Subject, Unsupported, UnsupportedGroup};
 pub use converted::{Converted, TypeChanged};
-pub use fit::{Subject, Unsupported, UnsupportedGroup};
 pub use metadata::flattened::MetadataDiff;
-pub use options::{Compression, ConvertOptions, Declared, MagChecksum, PAGE_SIZE, ScaleRule};
 pub use output::WrittenFile;
 #[cfg(not(target_arch = "wasm32"))]
 pub use output::guard::files_of_index;
 pub use parts::receipt::Receipt;
 pub use parts::{Part, PartPlan, PlannedPart};
-pub use rules::{Quantization, TypeChange, TypeRule};
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::{Saving, save, save_as};
-pub use tensors::rename::RenameRule;
 pub use values::lost::Clipped;
 pub use warnings::Warning;
 
@@ -114,6 +111,7 @@ use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::formats::entry::{Job, JobError};
+use crate::job::tensors::{Item, Tensors};
 use crate::model::Model;
 use crate::wording::{Note, Size};
 use metadata::Mapper;
@@ -122,7 +120,6 @@ use metadata::source::Content;
 use output::guard::Guard;
 use output::{Counted, Recorded};
 use tensors::Chooser;
-use tensors::chosen::{Item, Tensors};
 use tensors::tied::Tied;
 use values::Values;
 
@@ -166,7 +163,7 @@ pub struct Conversion<'a> {
     tensors: Tensors,
     /// By the number of a tensor, that of the one whose bytes it shares in the target too.
     tied: BTreeMap<usize, usize>,
-    metadata: metadata::mapped::Metadata,
+    metadata: crate::job::metadata::Metadata,
     notes: Vec<Note>,
     warnings: Vec<Warning>,
     dropped: Vec<Unsupported>,

@@ -5,12 +5,12 @@ use std::borrow::Cow;
 #[cfg(feature = "apr")]
 use modelfmt_core::source::BoxSource;
 
-use super::options::ConvertOptions;
 use crate::choice::Choice;
 use crate::formats::Format;
 #[cfg(feature = "apr")]
 use crate::formats::entry::reader_of;
 use crate::model::Model;
+use crate::options::ConvertOptions;
 use crate::wording::Note;
 
 /// How a model is stored, in the options that would store it so; `None` for a target of another format.

@@ -12,17 +12,17 @@ use super::metadata::Mapper;
 use super::metadata::names;
 use super::metadata::source::Content;
 use super::nbytes_of;
-use super::options::{ConvertOptions, Declared};
 use super::output::guard::Guard;
 use super::output::{self, write};
 use super::output::{Recorded, WrittenFile};
-use super::rules::TypeRule;
-use super::tensors::chosen::{Item, Origin, Shape, Tensors};
 use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::formats::capabilities::Access;
 use crate::formats::entry::{Job, JobError, Write};
+use crate::job::tensors::{Item, Origin, Shape, Tensors};
+use crate::options::rules::TypeRule;
+use crate::options::{ConvertOptions, Declared};
 
 /// Writes tensors that are in memory to a new file, in the format that the ending of its name asks for.
 ///
@@ -99,7 +99,7 @@ pub struct Saving<'p> {
     format: Format,
     path: &'p Path,
     tensors: Tensors,
-    metadata: super::metadata::mapped::Metadata,
+    metadata: crate::job::metadata::Metadata,
     options: &'p ConvertOptions,
 }
 

@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 
 use modelfmt_core::{DType, TensorInfo};
 
-use super::fit::Unsupported;
 use super::metadata::source::Content;
-use super::options::{ConvertOptions, ScaleRule};
-use super::rules::TypeChange;
-use super::tensors::chosen::{self, Item, Origin, Shape, Tensors};
 use super::tensors::scaled_dtype;
 use super::tensors::scales::{Scaled, Scales, is_weight};
-use super::values::affine::Affine;
 use super::values::cast::is_number;
 use super::values::quants;
 use crate::choice::Choice;
 use crate::error::Result;
 use crate::formats::capabilities::holds_every_value;
+use crate::job::affine::Affine;
+use crate::job::tensors::{Item, Origin, ScaledBy, Shape, Tensors};
 use crate::model::Model;
+use crate::options::rules::TypeChange;
+use crate::options::{ConvertOptions, ScaleRule};
 use crate::quant::Quant;
+use crate::unsupported::Unsupported;
 use crate::wording::{Note, Remedy};
 
 /// What becomes of a tensor that is written by itself.
@@ -120,7 +120,7 @@ impl<'a> KnownScales<'a> {
 }
 
 impl Single {
-    fn of(position: usize, from: DType, to: DType, scales: Option<chosen::Scales>) -> Self {
+    fn of(position: usize, from: DType, to: DType, scales: Option<ScaledBy>) -> Self {
         let scaling = scales.is_some().then_some(0);
         let item = Item { origin: Origin::Model(position), from, to, shape: Shape::Same, scaling };
         let scalings = scales.into_iter().collect();
@@ -153,8 +153,8 @@ impl Single {
         let has_scales = scaled != Scaled::No;
         let scales = match scaled {
             _ if decoded.is_none() => None,
-            Scaled::By(scaling) => Some(chosen::Scales::Tensor(scaling)),
-            Scaled::Quant(quant) => Some(chosen::Scales::Quant(Affine::new(quant, info.shape))),
+            Scaled::By(scaling) => Some(ScaledBy::Tensor(scaling)),
+            Scaled::Quant(quant) => Some(ScaledBy::Quant(Affine::new(quant, info.shape))),
             Scaled::No | Scaled::Unclear(_) => None,
         };
         let is_dequantized = is_blocks || scales.is_some();

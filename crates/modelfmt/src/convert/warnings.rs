@@ -5,8 +5,8 @@ use std::fmt;
 use modelfmt_core::author::Shortened;
 use modelfmt_core::value::Object;
 
-use super::rules::TypeRule;
 use crate::formats::Format;
+use crate::options::rules::TypeRule;
 use crate::wording::{FieldNames, Words};
 
 /// Something that a conversion does and that is perhaps not what was meant.

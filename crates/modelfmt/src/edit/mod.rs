@@ -36,6 +36,8 @@ mod dropped;
 pub(crate) mod fault;
 mod plan;
 mod requested;
+#[cfg(feature = "seal")]
+pub(crate) mod sealing;
 mod set;
 #[cfg_attr(not(feature = "seal"), path = "unsigned.rs")]
 mod signing;

@@ -13,12 +13,12 @@ use super::set::SetEdit;
 use super::signing::{self, Signing};
 use super::{Edit, EditMethod, EditOptions, Target, check};
 use crate::choice::Choice;
-use crate::convert::tensors::rename::Renamed;
 use crate::error::{Error, Result};
 use crate::folder::FOLDERS_OF_INDEX;
 use crate::formats::Format;
 use crate::formats::entry::{EditFile, EditSet};
 use crate::globs::Globs;
+use crate::job::renamed::Renamed;
 use crate::model::Model;
 use crate::open::OpenOptions;
 use crate::wording::Note;
@@ -250,7 +250,9 @@ fn names(model: &Model, options: &EditOptions, drop: &Dropped) -> Result<BTreeMa
     let tensors = model.tensors().enumerate().map(|(position, info)| (position, info.name));
     let staying = tensors.clone().filter(|(position, _)| !drop.has(*position));
     let staying: Vec<(usize, &str)> = staying.collect();
-    let mut names = Renamed::of(model.path(), &options.rename, &staying)?.into_names();
+    let mut names = Renamed::of(&options.rename, &staying)
+        .map_err(|fault| Error::rename(model.path(), fault))?
+        .into_names();
     // A tensor that is removed is still there for a moment, and must not be in the way of a new name.
     let taken: HashSet<String> = names.values().cloned().collect();
     let known: HashSet<&str> = tensors.clone().map(|(_, name)| name).collect();

@@ -13,11 +13,11 @@ use crate::apr2::SetIndex;
 use crate::apr2::seal::SigningKey;
 use crate::choice::Choice;
 use crate::convert::ConvertOptions;
+use crate::edit::sealing::signers::{Signers, Stated, expect_intact};
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::model::Model;
 use crate::open::OpenOptions;
-use crate::seal::signers::{Signers, Stated, expect_intact};
 use crate::wording::Note;
 
 /// Who signs the changed file. The module `unsigned` has the same functions for builds without signatures.
@@ -82,7 +82,7 @@ impl Signing {
     /// Signs a set of which only the manifest changes. Signatures that are there stay.
     pub(super) fn add_to_set(&self, path: &Path, work: &Execution<'_>) -> Result<u64> {
         let Self { keys, revision } = self;
-        Ok(crate::seal::sign(path, keys, *revision, &OpenOptions::new(), work)?.changed_nbytes)
+        Ok(crate::edit::sealing::sign(path, keys, *revision, &OpenOptions::new(), work)?.changed_nbytes)
     }
 
     /// Signs the shards as they will be, all of them; the manifest whose text is `text`, with the signatures of the set. The set at `path` is

@@ -7,10 +7,10 @@ use modelfmt_write::{FillError, Region, Segment, Sink};
 
 use super::{ExtractAs, ExtractOptions, Extracted};
 use crate::convert::single::Singles;
-use crate::convert::tensors::chosen::Tensors;
 use crate::convert::values::Values;
 use crate::convert::{Clipped, ConvertOptions, TypeRule};
 use crate::error::{Error, Result};
+use crate::job::tensors::Tensors;
 use crate::model::Model;
 use crate::wording::{Note, Remedy};
 

@@ -94,9 +94,6 @@ mod on {
     use modelfmt_write::edit::NewFile;
     use modelfmt_write::{AnyNewFiles, Sink, TensorData};
 
-    use crate::convert::fit::Unsupported;
-    use crate::convert::options::ConvertOptions;
-    use crate::convert::tensors::chosen::Origin;
     use crate::formats::Format;
     use crate::formats::change::{Change, EditFault, NewValue};
     use crate::formats::entry::{EditSet, Job, JobError, Opened, ToOpen, reader_of};
@@ -105,7 +102,10 @@ mod on {
     use crate::formats::own_options;
     use crate::formats::set_index_edit::{IndexChange, each};
     use crate::formats::set_plan::{self, set_plan};
+    use crate::job::tensors::Origin;
+    use crate::options::ConvertOptions;
     use crate::pin::Pin;
+    use crate::unsupported::Unsupported;
 
     /// Opens one file.
     pub(super) fn open(opened: ToOpen<'_>) -> Result<OpenAny<SharedFiles>, AnyError> {

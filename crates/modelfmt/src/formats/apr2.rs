@@ -102,14 +102,14 @@ mod on {
     use modelfmt_write::{AnyWriteError, SetPart, WrittenPart, no_part};
 
     use crate::apr2::{self, Alignment, Flags, Metadata, Plan, SetPlan, WriteOptions};
-    use crate::convert::options::Compression;
-    use crate::convert::options::ConvertOptions;
     use crate::formats::Format;
     use crate::formats::change::{Change, EditFault, NewValue};
     use crate::formats::entry::{EditSet, Job, JobError, Opened, reader_of};
     use crate::formats::merged::readers;
     use crate::formats::set_index_edit::{IndexChange, each, unchangeable};
     use crate::formats::set_plan::{self, set_plan};
+    use crate::options::Compression;
+    use crate::options::ConvertOptions;
     use crate::pin::Pin;
 
     pub(super) fn write(

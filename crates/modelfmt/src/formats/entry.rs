@@ -17,12 +17,12 @@ pub(crate) use super::opened::{Opened, ToOpen, reader_of};
 use super::set_index_edit::EditIndex;
 use super::set_plan::SetPlan;
 use crate::choice::Choice;
-use crate::convert::fit::Unsupported;
-use crate::convert::metadata::mapped::Metadata;
-use crate::convert::options::ConvertOptions;
-use crate::convert::tensors::chosen::Tensors;
+use crate::job::metadata::Metadata;
+use crate::job::tensors::Tensors;
+use crate::options::ConvertOptions;
 use crate::pin::Pin;
 use crate::quant::Quant;
+use crate::unsupported::Unsupported;
 
 /// A format, or the form of a model of many files.
 pub(crate) struct Entry {

@@ -62,12 +62,12 @@ mod on {
     use modelfmt_write::edit::NewFile;
     use modelfmt_write::{AnyNewFiles, Sink, TensorData};
 
-    use crate::convert::Unsupported;
     use crate::formats::Format;
     use crate::formats::capabilities::Capabilities;
     use crate::formats::change::{Change, EditFault, NewValue};
     use crate::formats::entry::{EditSet, Job, JobError, Opened, reader_of};
     use crate::formats::set_plan::{self, set_plan};
+    use crate::unsupported::Unsupported;
 
     /// Text that is not UTF-8 is there with U+FFFD for what is not, and so is lost whatever the target.
     pub(super) fn losses(

@@ -67,11 +67,11 @@ mod on {
     use modelfmt_write::edit::NewFile;
     use modelfmt_write::{Sink, TensorData};
 
-    use crate::convert::options::ConvertOptions;
-    use crate::convert::options::MagChecksum;
     use crate::formats::change::{Change, EditFault, NewValue};
     use crate::formats::entry::{Job, JobError, Opened, reader_of};
     use crate::formats::merged::readers;
+    use crate::options::ConvertOptions;
+    use crate::options::MagChecksum;
 
     pub(super) fn write(
         job: &Job<'_>,

@@ -70,10 +70,10 @@ mod on {
     use oinf::ReaderExt as _;
     use oinf::{MetaValue, Metadata, Plan, Scheme, Version, WriteOptions};
 
-    use crate::convert::options::ConvertOptions;
     use crate::formats::capabilities::{Capabilities, plain_fault};
     use crate::formats::change::{Change, EditFault};
     use crate::formats::entry::{Job, JobError, Opened, reader_of};
+    use crate::options::ConvertOptions;
     use crate::quant::Quant;
 
     pub(super) fn write(

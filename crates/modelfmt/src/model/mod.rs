@@ -1,6 +1,8 @@
 //! One type over all formats.
 
 mod joined;
+mod pin;
+pub(crate) mod pinned;
 
 use std::any::Any;
 use std::fmt;
@@ -24,9 +26,9 @@ use crate::formats::Format;
 use crate::formats::capabilities::Access;
 use crate::formats::entry::{Opened, ToOpen, reader_of};
 use crate::formats::open_any::OpenAny;
+use crate::model::pinned::Pinned;
 use crate::open::{ALONE, NoFiles, OpenOptions};
 use crate::pin::Pin;
-use crate::pin::open::Pinned;
 use crate::quant::Quant;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::sidecars::Sidecars;
@@ -54,7 +56,7 @@ impl OpenOptions {
     #[cfg(not(target_arch = "wasm32"))]
     pub(crate) fn open_file(&self, path: &Path, index: PathBuf, source: BoxSource) -> Result<Model> {
         let files = shared_files(crate::unedited::UneditedFiles(Folder::containing(&index)));
-        let outboard = if self.has_hash() { crate::pin::open::outboard_of(&index)? } else { None };
+        let outboard = if self.has_hash() { pinned::outboard_of(&index)? } else { None };
         let model = self.open_as(path.to_owned(), &index, source, Some(files), outboard)?;
         let beside = Sidecars::of(self, &index);
         Ok(Model { on_disk: Some(index), beside, ..model })
@@ -67,7 +69,7 @@ impl OpenOptions {
     /// If it cannot be read, is of no known format, or breaks a rule of its format.
     pub fn open_source(&self, name: &str, source: BoxSource, files: Option<SharedFiles>) -> Result<Model> {
         let outboard = match &files {
-            Some(files) if self.has_hash() => crate::pin::open::outboard_among(files, name)?,
+            Some(files) if self.has_hash() => pinned::outboard_among(files, name)?,
             _ => None,
         };
         self.open_as(PathBuf::from(name), Path::new(name), source, files, outboard)
@@ -90,13 +92,13 @@ impl OpenOptions {
         let (source, files) = crate::signed_source::checked(self, index, source, files)?;
         let (source, pinned) = match self.pin {
             Some(Pin::B3(hash)) => {
-                let (source, pinned) = crate::pin::open::by_hash(index, source, hash, outboard)?;
+                let (source, pinned) = pinned::by_hash(index, source, hash, outboard)?;
                 (source, Some(pinned))
             }
             Some(pin) => (source, Some(Pinned { pin, outboard: None })),
             None => (source, None),
         };
-        let failed = |source| crate::pin::open::unproved(&path, source);
+        let failed = |source| pinned::unproved(&path, source);
         let format = Format::detect(&source).map_err(failed)?;
         let Some(format) = format else {
             let Unrecognized { hint, is_model } = unrecognized::look(&source).map_err(failed)?;
@@ -105,7 +107,7 @@ impl OpenOptions {
         let Some(driver) = format.driver() else {
             return Err(Error::NotEnabled { path, format, feature: format.feature() });
         };
-        let is_pinnable = |format| self.pin.map_or(Ok(()), |pin| crate::pin::open::check(&path, format, pin));
+        let is_pinnable = |format| self.pin.map_or(Ok(()), |pin| pinned::check(&path, format, pin));
         is_pinnable(format)?;
         #[cfg(feature = "seal")]
         self.check_sealable(index, format)?;

@@ -3,7 +3,6 @@
 //! A module is a file, or a folder with all that is in it. In each folder those that stand beside each other are compared: if anything in
 //! `edit/` names anything in `write/`, then `edit` needs `write`. A folder's own `mod.rs` and what is in the folder may name each other.
 
-mod known;
 mod names;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +10,6 @@ use std::fs;
 
 use crate::run::{self, Result, step};
 use crate::workspace;
-use known::KNOWN;
 use names::{Names, Path};
 
 /// What each file names.
@@ -22,22 +20,15 @@ type Graph = BTreeMap<Path, BTreeMap<Path, BTreeSet<String>>>;
 pub(super) fn check() -> Result {
     step("circles: no module needs one that needs it");
     let mut faults = Vec::new();
-    let mut known: BTreeMap<&str, Vec<(Path, Path)>> = BTreeMap::new();
-    for (name, from, to, _) in KNOWN {
-        known.entry(name).or_default().push((parts(from), parts(to)));
-    }
     let crates = crates()?;
     for (name, texts) in &crates {
         let graph = graph(&files(texts)?);
-        faults.extend(judge(name, &graph, &known.remove(name.as_str()).unwrap_or_default()));
+        faults.extend(judge(name, &graph));
     }
-    faults.extend(
-        known.keys().map(|name| format!("{name}: there is no such crate (xtask/src/ci/circles/known.rs)")),
-    );
     for fault in &faults {
         println!("{fault}");
     }
-    println!("{} crates, {} circles that are known, {} faults", crates.len(), KNOWN.len(), faults.len());
+    println!("{} crates, {} faults", crates.len(), faults.len());
     if faults.is_empty() {
         Ok(())
     } else {
@@ -63,10 +54,6 @@ fn module_of(file: &str) -> Path {
     let path = file.strip_suffix(".rs").unwrap_or(file);
     let path = path.strip_suffix("/mod").unwrap_or(path);
     if matches!(path, "lib" | "main") { Path::new() } else { path.split('/').map(str::to_owned).collect() }
-}
-
-fn parts(module: &str) -> Path {
-    module.split("::").map(str::to_owned).collect()
 }
 
 /// What the files name, without files that only tests have.
@@ -124,24 +111,9 @@ fn apart<'a>(from: &'a [String], to: &'a [String]) -> Option<(&'a [String], &'a 
     Some((from.get(..=same)?, to.get(..=same)?))
 }
 
-/// What is wrong in a crate: circles without the imports that are known to be wrong, and those of them that are in no circle any more.
-fn judge(name: &str, graph: &Graph, known: &[(Path, Path)]) -> Vec<String> {
-    let mut faults = Vec::new();
-    let mut others = graph.clone();
-    for (from, to) in known {
-        let is_there = graph.get(from).is_some_and(|needs| needs.contains_key(to));
-        if !is_there || way(graph, to, from).is_none() {
-            let (from, to) = (from.join("::"), to.join("::"));
-            faults.push(format!(
-                "{name}: {from} → {to} is in no circle any more; take it out of xtask/src/ci/circles/known.rs"
-            ));
-        }
-        if let Some(needs) = others.get_mut(from) {
-            needs.remove(to);
-        }
-    }
-    faults.extend(circles(&others).iter().map(|way| format!("{name}: {}", shown(&others, way))));
-    faults
+/// The circles of a crate.
+fn judge(name: &str, graph: &Graph) -> Vec<String> {
+    circles(graph).iter().map(|way| format!("{name}: {}", shown(graph, way))).collect()
 }
 
 /// A circle, and below it what each module of it names of the next.
@@ -209,9 +181,8 @@ mod tests {
         graph(&files(&texts).unwrap())
     }
 
-    fn found(modules: &[(&str, &str)], known: &[(&str, &str)]) -> Vec<String> {
-        let known: Vec<_> = known.iter().map(|(from, to)| (parts(from), parts(to))).collect();
-        judge("c", &graph_of(modules), &known)
+    fn found(modules: &[(&str, &str)]) -> Vec<String> {
+        judge("c", &graph_of(modules))
     }
 
     fn ways(modules: &[(&str, &str)]) -> Vec<String> {
@@ -229,7 +200,7 @@ mod tests {
             ("d.rs", ""),
         ];
         assert_eq!(
-            found(&modules, &[]),
+            found(&modules),
             [
                 "c: a → b → c → a\n    a → b: a names b, a names b::X\n    b → c: b names c::g\n    c → a: c names a"
             ]
@@ -270,17 +241,7 @@ mod tests {
             ("c.rs", "use crate::a::A; let crate_name = my_crate::x;"),
             ("d.rs", "use crate::Unknown;"),
         ];
-        assert_eq!(found(&modules, &[]), Vec::<String>::new());
-    }
-
-    #[test]
-    fn a_known_import_is_let_pass_while_it_is_in_a_circle() {
-        let circle = [("a.rs", "use crate::b;"), ("b.rs", "use crate::{a, c};"), ("c.rs", "use crate::b;")];
-        assert!(found(&circle, &[("b", "a")])[0].starts_with("c: b → c → b\n"));
-        assert_eq!(found(&circle, &[("b", "a"), ("b", "c")]), Vec::<String>::new());
-        let mended = [("a.rs", "use crate::b;"), ("b.rs", "")];
-        assert!(found(&mended, &[("b", "a")])[0].contains("b → a is in no circle any more"));
-        assert!(found(&mended, &[("a", "b")])[0].contains("a → b is in no circle any more"));
+        assert_eq!(found(&modules), Vec::<String>::new());
     }
 
     #[test]

@@ -3,9 +3,9 @@
 use modelfmt_core::DType;
 use modelfmt_core::value::{Object, Value};
 
-use crate::convert::options::ConvertOptions;
-use crate::convert::rules::{Quantization, TypeChange, TypeRule};
-use crate::convert::tensors::chosen::{Item, Tensors};
+use crate::job::tensors::{Item, Tensors};
+use crate::options::ConvertOptions;
+use crate::options::rules::{Quantization, TypeChange, TypeRule};
 
 const FILE_TYPE: &str = "general.file_type";
 const VERSION: &str = "general.quantization_version";

@@ -4,7 +4,6 @@
 pub(super) mod config;
 mod file_type;
 pub(crate) mod flattened;
-pub(crate) mod mapped;
 pub(super) mod names;
 mod non_finite;
 mod plain;
@@ -20,15 +19,15 @@ use std::sync::Arc;
 use modelfmt_core::DType;
 use modelfmt_core::value::{Object, Value, json};
 
-use super::fit::Unsupported;
-use super::options::ConvertOptions;
-use super::tensors::chosen::{Item, Tensors};
 use crate::choice::Choice;
 use crate::formats::Format;
 use crate::formats::capabilities::{Capabilities, Metadata as Kind};
+use crate::job::metadata::Metadata;
+use crate::job::tensors::{Item, Tensors};
+use crate::options::ConvertOptions;
 use crate::quant::Quant;
+use crate::unsupported::Unsupported;
 use crate::wording::Remedy;
-use mapped::Metadata;
 use names::{AERO_KEYS, APR2_KEYS, BESIDE, NOT_COVERED, SILENT, family, is_filler, is_same_family};
 use required::RequiredKeys;
 use reserved::{Changes, Hints, KEY, Reserved};

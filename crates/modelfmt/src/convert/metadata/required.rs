@@ -5,8 +5,8 @@ use modelfmt_core::value::{Object, Value, json};
 
 use super::names::{APR_VERSION, BESIDE, ModelNames, NO_STEM, UNKNOWN, family};
 use super::reserved::Changes;
-use crate::convert::options::ConvertOptions;
 use crate::formats::Format;
+use crate::options::ConvertOptions;
 
 /// What AERO and APR2 ask for, from what there is.
 pub(super) struct RequiredKeys<'a> {

@@ -6,11 +6,11 @@ use std::collections::{HashMap, HashSet};
 use modelfmt_core::value::{List, Object, Value};
 
 use super::non_finite;
-use crate::convert::fit::Unsupported;
-use crate::convert::options::Declared;
 use crate::convert::values::quants;
 use crate::formats::Format;
+use crate::options::Declared;
 use crate::quant::Quant;
+use crate::unsupported::Unsupported;
 
 /// The key.
 pub(crate) const KEY: &str = "modelfmt";

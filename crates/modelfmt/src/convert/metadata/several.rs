@@ -8,8 +8,8 @@ use modelfmt_core::value::{Object, Value};
 use super::names::{is_asked_for, is_filler};
 use super::reserved::{Hints, Reserved};
 use super::source::Content;
-use crate::convert::fit::{Subject, Unsupported};
-use crate::convert::options::ConvertOptions;
+use crate::options::ConvertOptions;
+use crate::unsupported::{Subject, Unsupported};
 
 /// The kind of loss that a key of metadata is.
 const KEY: &str = "metadata key";

@@ -5,11 +5,11 @@ use modelfmt_core::value::{Object, Value, json};
 use super::names::{ModelNames, UNKNOWN};
 use super::non_finite;
 use super::reserved::{self, Reserved};
-use crate::convert::fit::Unsupported;
-use crate::convert::options::ConvertOptions;
 use crate::error::Result;
 use crate::formats::Format;
 use crate::model::Model;
+use crate::options::ConvertOptions;
+use crate::unsupported::Unsupported;
 
 /// The metadata of a source.
 pub(crate) struct Content {

@@ -8,13 +8,13 @@ use modelfmt_write::{AnyWriteError, NewFiles, Sink, TensorData};
 
 use crate::choice::Choice;
 use crate::convert::Conversion;
-use crate::convert::fit::Unsupported;
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::formats::capabilities::Capabilities;
 use crate::formats::entry::{Job, JobError, Write};
 use crate::formats::set_plan::SetPlan;
 use crate::model::Model;
+use crate::unsupported::Unsupported;
 
 /// Writes a model of one file.
 pub(crate) fn file(

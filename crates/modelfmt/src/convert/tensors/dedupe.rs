@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use modelfmt_core::{DType, Execution};
 
-use super::chosen::{Item, Origin, Tensors};
 use crate::error::Result;
+use crate::job::tensors::{Item, Origin, Tensors};
 use crate::model::Model;
 
 /// What tensors must have in common for the same to be made of equal values.

@@ -1,10 +1,10 @@
 //! Which tensors are written: patterns of their names.
 
 use crate::choice::Choice;
-use crate::convert::options::ConvertOptions;
 use crate::error::{Error, Result};
 use crate::globs::Globs;
 use crate::model::Model;
+use crate::options::ConvertOptions;
 use crate::wording::Note;
 
 /// The patterns of one option, and which of them have matched.

@@ -1,11 +1,9 @@
 //! Which tensors are written, in which order, and as what.
 
-pub(crate) mod chosen;
 pub(super) mod dedupe;
 pub(crate) mod filter;
 mod notes;
 mod presets;
-pub(crate) mod rename;
 pub(super) mod scales;
 pub(super) mod tied;
 mod types;
@@ -14,24 +12,24 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use modelfmt_core::{DType, DisplayShape, Kind, TensorInfo};
 
-use super::fit::Unsupported;
 use super::metadata::reserved::Reserved;
 use super::metadata::source::Content;
-use super::options::{ConvertOptions, Declared};
-use super::rules::{Quantization, TypeChange};
-use super::values::affine::Affine;
 use super::values::quants;
 use super::warnings::Warning;
 use crate::convert::metadata::names::BESIDE;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::formats::capabilities::{Capabilities, Metadata, holds_every_value};
+use crate::job::affine::Affine;
+use crate::job::renamed::Renamed;
+use crate::job::tensors::{Item, Origin, ScaledBy, Shape, Tensors};
 use crate::model::Model;
+use crate::options::rules::{Quantization, TypeChange};
+use crate::options::{ConvertOptions, Declared};
 use crate::quant::Quant;
+use crate::unsupported::Unsupported;
 use crate::wording::{Note, Remedy};
-use chosen::{Item, Origin, Shape, Tensors};
 use filter::Filter;
-use rename::Renamed;
 use scales::{Scaled, Scales, is_weight};
 use types::{Candidate, Decision, TypeRules};
 
@@ -159,7 +157,8 @@ impl<'a> Chooser<'a> {
                 names.push((count.saturating_add(number), &declared.name));
             }
         }
-        self.chosen.renamed = Renamed::of(model.path(), &self.options.rename, &names)?;
+        self.chosen.renamed =
+            Renamed::of(&self.options.rename, &names).map_err(|fault| Error::rename(model.path(), fault))?;
         Ok(())
     }
 
@@ -323,10 +322,10 @@ impl<'a> Chooser<'a> {
         self.check_rows(&info, to);
         let mut item = Item { origin: Origin::Model(position), from: info.dtype, to, shape, scaling: None };
         let scales = match scaled {
-            Scaled::By(scaling) if is_decoded => Some(chosen::Scales::Tensor(scaling)),
+            Scaled::By(scaling) if is_decoded => Some(ScaledBy::Tensor(scaling)),
             Scaled::Quant(quant) if is_decoded => {
                 self.applied_quants += 1;
-                info.has_data.then(|| chosen::Scales::Quant(Affine::new(quant, info.shape)))
+                info.has_data.then(|| ScaledBy::Quant(Affine::new(quant, info.shape)))
             }
             other => {
                 self.keep_quant(&name, other);

@@ -3,10 +3,10 @@
 use modelfmt_core::DType;
 
 use super::Chooser;
-use super::chosen::{Item, Origin};
 use crate::choice::Choice;
-use crate::convert::fit::Examples;
-use crate::convert::rules::TypeChange;
+use crate::job::tensors::{Item, Origin};
+use crate::options::rules::TypeChange;
+use crate::unsupported::Examples;
 use crate::wording::Note;
 
 impl Chooser<'_> {

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use modelfmt_core::DType;
 
 use crate::choice::Choice;
-use crate::convert::fit::Unsupported;
-use crate::convert::rules::{Quantization, TypeChange};
 use crate::formats::capabilities::Capabilities;
+use crate::options::rules::{Quantization, TypeChange};
 use crate::presets::Preset;
+use crate::unsupported::Unsupported;
 use crate::wording::Remedy;
 
 /// The presets that rules name, and the types that they give tensors.

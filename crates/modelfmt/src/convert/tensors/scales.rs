@@ -6,10 +6,10 @@ use modelfmt_core::{DType, Kind, SmallType, TensorInfo, author::Shortened};
 use crate::choice::Choice;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::convert::metadata::{config, names::BESIDE};
-use crate::convert::options::ScaleRule;
-use crate::convert::values::scaling::Scaling;
 use crate::error::{Error, Result};
+use crate::job::scaling::Scaling;
 use crate::model::Model;
+use crate::options::ScaleRule;
 use crate::quant::Quant;
 
 /// What is appended to the name of a weight: `q_proj.weight_scale_inv`, `gate_up_proj_scale`.

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::chosen::{Origin, Scales, Tensors};
-use crate::convert::fit::Unsupported;
-use crate::convert::options::ConvertOptions;
+use crate::job::tensors::{Origin, ScaledBy, Tensors};
+use crate::options::ConvertOptions;
+use crate::unsupported::Unsupported;
 
 use crate::error::Result;
 use crate::formats::Format;
@@ -42,8 +42,8 @@ impl Tied {
             // What is made of the values may depend on the shape.
             let scales = item.scaling.and_then(|number| Some((number, tensors.scalings.get(number)?)));
             let scales = scales.map(|(number, scales)| match scales {
-                Scales::Tensor(scaling) => (None, Some(scaling)),
-                Scales::Quant(_) => (Some(number), None),
+                ScaledBy::Tensor(scaling) => (None, Some(scaling)),
+                ScaledBy::Quant(_) => (Some(number), None),
             });
             let made = (group, item.to, (!item.is_copied()).then_some(shape), scales);
             let first = *firsts.entry(made).or_insert(number);

@@ -7,14 +7,14 @@ use modelfmt_core::{DType, Kind};
 use super::presets::Presets;
 use super::scaled_dtype;
 use super::scales::Scaled;
-use crate::convert::fit::{Examples, Unsupported};
-use crate::convert::rules::{Quantization, TypeChange, TypeRule};
 use crate::convert::values::cast::is_number;
 use crate::convert::warnings::Warning;
 use crate::error::{Error, Result};
 use crate::formats::capabilities::{Capabilities, holds_every_value};
 use crate::globs::Globs;
 use crate::model::Model;
+use crate::options::rules::{Quantization, TypeChange, TypeRule};
+use crate::unsupported::{Examples, Unsupported};
 use crate::wording::Remedy;
 
 /// A tensor as the rules see it: as it is in the source.

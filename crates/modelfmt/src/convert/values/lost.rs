@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use modelfmt_core::DType;
 use modelfmt_core::author::Shortened;
 
-use crate::convert::fit::Examples;
+use crate::unsupported::Examples;
 
 /// How many values of a piece were not kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,10 +1,8 @@
 //! The values of the tensors that are written: those of the source, as they are or in another type, in pieces.
 
-pub(super) mod affine;
 pub(super) mod cast;
 pub(super) mod lost;
 pub(super) mod quants;
-pub(super) mod scaling;
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -13,21 +11,21 @@ use ggml_quant::QuantError;
 use modelfmt_core::{DType, Execution, SmallType, TensorInfo};
 use modelfmt_write::{BoxError, TensorData};
 
-use super::tensors::chosen::{Item, Origin, Scales, Tensors};
 use crate::checked::Checked;
 use crate::error::{Error, Result};
+use crate::job::affine::Affine;
+use crate::job::scaling::Scaling;
+use crate::job::tensors::{Item, Origin, ScaledBy, Tensors};
 use crate::model::Model;
 use crate::quantized::{self, Failed};
-use affine::Affine;
 use cast::{NotANumber, cast};
 use lost::{Clipped, Counts, Lost};
-use scaling::Scaling;
 
 /// Values of a model, converted while they are read. Memory does not depend on the tensors' size.
 pub(crate) struct Values<'a> {
     source: Checked<'a>,
     items: &'a [Item],
-    scalings: &'a [Scales],
+    scalings: &'a [ScaledBy],
     /// Which values were not kept, of the items that are not copied, by their numbers.
     counts: Vec<(usize, Counts)>,
 }
@@ -56,8 +54,8 @@ impl<'a> Values<'a> {
         let mut positions: Vec<usize> = positions.filter(has_data).collect();
         let used = read.iter().filter_map(|item| scalings.get(item.scaling?));
         let scale_tensors = used.filter_map(|scales| match scales {
-            Scales::Tensor(scaling) => Some(scaling.position),
-            Scales::Quant(_) => None,
+            ScaledBy::Tensor(scaling) => Some(scaling.position),
+            ScaledBy::Quant(_) => None,
         });
         positions.extend(scale_tensors.collect::<BTreeSet<_>>());
         let source = Checked::new(model, &positions, verify)?;
@@ -78,7 +76,7 @@ impl<'a> Values<'a> {
 
     /// As [`finish`](Self::finish), for a writer that knows nothing of this crate's errors: [`kept`](Self::kept) gives what is wrong.
     pub(super) fn finish_and_keep(&self, work: &Execution<'_>) -> Result<(), BoxError> {
-        self.source.finish(work).map_err(|error| self.source.keep(error))
+        self.source.finish(work).map_err(|error| self.source.keep((usize::MAX, 0), error))
     }
 
     /// Why values could not be read, where that has ended a writer.
@@ -111,9 +109,9 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Fills `out` with values as their file has them. Why they cannot be read is kept.
+    /// Fills `out` with values as their file has them.
     fn fill(&self, position: usize, offset: u64, out: &mut [u8]) -> Result<(), BoxError> {
-        self.source.read_into(position, offset, out).map_err(|error| self.source.keep(error))
+        Ok(self.source.read_into(position, offset, out)?)
     }
 
     fn converted(&self, number: usize, offset: u64, out: &mut [u8]) -> Result<(), BoxError> {
@@ -148,11 +146,11 @@ impl<'a> Values<'a> {
                 self.fill(position, begin, out)?;
             }
             let from = match scales {
-                Some(Scales::Tensor(scaling)) => {
+                Some(ScaledBy::Tensor(scaling)) => {
                     self.multiply(scaling, from, first, &mut scratch)?;
                     DType::F32
                 }
-                Some(Scales::Quant(affine)) => {
+                Some(ScaledBy::Quant(affine)) => {
                     let there = size(info.elements().saturating_sub(first))?;
                     scratch.dequantize(affine, from, first, there).map_err(|fault| fault.at(first, to))?;
                     DType::F64
@@ -225,7 +223,7 @@ impl Values<'_> {
         scratch.floats.resize(there, 0.0);
         let read = |at: u64, bytes: &mut [u8]| self.source.read_into(position, at, bytes);
         quantized::decode(info, first, &mut scratch.floats, read).map_err(|failed| match failed {
-            Failed::Read(error) => self.source.keep(error),
+            Failed::Read(error) => BoxError::from(error),
             Failed::Decode(error) => error.into(),
         })?;
         let pairs = scratch.source.chunks_exact_mut(4).zip(&scratch.floats);
@@ -236,7 +234,11 @@ impl Values<'_> {
 
 impl TensorData for Values<'_> {
     fn read(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), BoxError> {
-        self.converted(tensor, offset, out)
+        // Why the model cannot be read is for the caller of the writer, with the file's name.
+        self.converted(tensor, offset, out).map_err(|error| match error.downcast::<Error>() {
+            Ok(error) => self.source.keep((tensor, offset), *error),
+            Err(other) => other,
+        })
     }
 
     fn borrow(&self, tensor: usize, range: Range<u64>) -> Option<&[u8]> {

@@ -1,8 +1,5 @@
 //! Pins: hashes that say what a file must be, from a source that the caller trusts.
 
-mod of_model;
-pub(crate) mod open;
-
 use std::fmt;
 use std::str::FromStr;
 

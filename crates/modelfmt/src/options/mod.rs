@@ -1,5 +1,8 @@
 //! What a caller can ask of a conversion.
 
+pub(crate) mod rename;
+pub(crate) mod rules;
+
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -7,8 +10,8 @@ use modelfmt_core::DType;
 use modelfmt_core::value::Object;
 use modelfmt_write::Overwrite;
 
-use super::rules::TypeRule;
-use super::tensors::rename::RenameRule;
+use self::rename::RenameRule;
+use self::rules::TypeRule;
 use crate::choice::Choice;
 
 /// How a model is converted. The default changes no value, drops nothing, and replaces no file.
@@ -137,7 +140,7 @@ pub enum MagChecksum {
 
 impl ConvertOptions {
     /// What has been chosen, of what not every target understands.
-    pub(super) fn chosen(&self) -> impl Iterator<Item = Choice> {
+    pub(crate) fn chosen(&self) -> impl Iterator<Item = Choice> {
         let choices = [
             (Choice::Sizevars, !self.sizevars.is_empty()),
             (Choice::Declare, !self.declare.is_empty()),
@@ -165,7 +168,7 @@ impl ConvertOptions {
     }
 
     /// The keys of metadata that the user gives.
-    pub(super) fn given_keys(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn given_keys(&self) -> impl Iterator<Item = &str> {
         let named = [
             ("model_name", &self.model_name),
             ("architecture", &self.architecture),

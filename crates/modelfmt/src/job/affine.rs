@@ -21,7 +21,7 @@ impl Affine {
     }
 
     /// Makes values of numbers, which are the tensor's elements from `first` on.
-    pub(super) fn apply(&self, first: u64, numbers: &mut [f64]) {
+    pub(crate) fn apply(&self, first: u64, numbers: &mut [f64]) {
         // The channel of an element is its number / stride % channels.
         let channels = (self.scales.len() as u64).max(1);
         let (mut at, mut rest) = (first, numbers);

@@ -5,13 +5,13 @@ use std::path::Path;
 use modelfmt_core::Execution;
 use modelfmt_write::edit::NewFile;
 
-use super::opened::{Opened, Resealed};
-use super::set;
-use super::signers::{Signers, expect_intact};
 use crate::apr2::EditError;
 use crate::apr2::seal::{SealOptions, SigningKey};
 use crate::edit::EditMethod;
 use crate::edit::fault::{failed, opened, unchanged};
+use crate::edit::sealing::opened::{Opened, Resealed};
+use crate::edit::sealing::set;
+use crate::edit::sealing::signers::{Signers, expect_intact};
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::open::OpenOptions;

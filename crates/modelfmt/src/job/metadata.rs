@@ -2,7 +2,7 @@
 
 use modelfmt_core::value::Object;
 
-use crate::convert::fit::Unsupported;
+use crate::unsupported::Unsupported;
 
 /// Metadata as a target takes it.
 #[derive(Debug, Default)]

@@ -8,9 +8,9 @@ use modelfmt_core::{DType, UnknownDType};
 use crate::choice::Choice;
 use crate::parse::ParseError;
 use crate::presets::{PRESETS, Preset};
-use crate::wording::{FieldNames, Remedy, Words};
+use crate::wording::{FieldNames, Words};
 
-/// A rule of [`ConvertOptions::rules`](super::ConvertOptions::rules): what becomes of the type of the tensors that it matches.
+/// A rule of [`ConvertOptions::rules`](crate::convert::ConvertOptions::rules): what becomes of the type of the tensors that it matches.
 ///
 /// As text it is an option of the program without its hyphens, then `[GLOB=]TYPE`.
 ///
@@ -74,7 +74,7 @@ impl fmt::Display for Quantization {
 }
 
 /// The types that there are encoders for, as errors list them.
-pub(super) const TYPES: &str = "q8_0 q4_0 q4_1 q5_0 q5_1 q4_k q5_k q6_k";
+pub(crate) const TYPES: &str = "q8_0 q4_0 q4_1 q5_0 q5_1 q4_k q5_k q6_k";
 
 impl TypeRule {
     /// Casts all floats.
@@ -167,7 +167,7 @@ impl TypeRule {
     }
 
     /// What it does, where quantizing to floats is a cast.
-    pub(super) const fn effective(&self) -> TypeChange {
+    pub(crate) const fn effective(&self) -> TypeChange {
         match self.change {
             TypeChange::Quantize(Quantization::Type(dtype)) if is_plain(dtype) => TypeChange::Cast(dtype),
             change => change,
@@ -175,7 +175,7 @@ impl TypeRule {
     }
 
     /// What it makes blocks of, if it makes any.
-    pub(super) const fn blocks(&self) -> Option<Quantization> {
+    pub(crate) const fn blocks(&self) -> Option<Quantization> {
         match self.effective() {
             TypeChange::Quantize(to) => Some(to),
             _ => None,
@@ -184,7 +184,7 @@ impl TypeRule {
 }
 
 /// The floats that `quantize` takes too, as llama.cpp's own tool does.
-pub(super) const fn is_plain(dtype: DType) -> bool {
+pub(crate) const fn is_plain(dtype: DType) -> bool {
     matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
 }
 
@@ -225,19 +225,6 @@ fn unknown_dtype(unknown: &UnknownDType) -> ParseError {
 fn preset_for_cast(preset: Preset) -> ParseError {
     let why = format!("{preset} is a preset of blocks, and a cast is for numbers");
     ParseError::new(why).with_instead(Choice::Quantize, preset)
-}
-
-/// What helps where a cast to a type of blocks is asked for, or blocks of a type of numbers.
-pub(super) fn other_way(rule: &TypeRule) -> Option<Remedy> {
-    match rule.change {
-        TypeChange::Cast(dtype) if ggml_quant::can_encode(dtype) && dtype.ggml_type().is_some() => {
-            Some(Remedy::Quantize(dtype))
-        }
-        TypeChange::Quantize(Quantization::Type(dtype)) if super::values::cast::is_target(dtype) => {
-            Some(Remedy::Cast { to: dtype, by_name: rule.glob.is_some() })
-        }
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -20,20 +20,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod keys;
+pub use crate::seal_keys::{identity, recipient, signing_key, verifying_key};
 
 #[cfg(not(target_arch = "wasm32"))]
-mod change;
-#[cfg(not(target_arch = "wasm32"))]
-mod opened;
-#[cfg(not(target_arch = "wasm32"))]
-mod set;
-#[cfg(not(target_arch = "wasm32"))]
-pub(crate) mod signers;
-
-pub use self::keys::{identity, recipient, signing_key, verifying_key};
-
-#[cfg(not(target_arch = "wasm32"))]
-pub use self::change::{rekey, sign};
-#[cfg(not(target_arch = "wasm32"))]
-pub use self::opened::Resealed;
+pub use crate::edit::sealing::{Resealed, rekey, sign};

@@ -7,9 +7,9 @@ use modelfmt_core::{Execution, Report, VerifyLevel};
 
 use crate::error::Result;
 use crate::model::Model;
-use crate::pin::Pin;
 #[cfg(not(target_arch = "wasm32"))]
-use crate::pin::open::outboard_of;
+use crate::model::pinned::outboard_of;
+use crate::pin::Pin;
 
 impl Model {
     /// What the file can be pinned by, as far as that is known without reading values: what it was opened with; the hash of an AERO's

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use modelfmt_core::{Container, DType};
 use modelfmt_write::TensorSpec;
 
-use super::rename::Renamed;
-use crate::convert::options::Declared;
-use crate::convert::values::affine::Affine;
-use crate::convert::values::scaling::Scaling;
+use crate::job::affine::Affine;
+use crate::job::renamed::Renamed;
+use crate::job::scaling::Scaling;
+use crate::options::Declared;
 use crate::quant::Quant;
 
 /// Where a tensor comes from.
@@ -45,7 +45,7 @@ impl Item {
 
 /// What makes values of the numbers of a tensor that is dequantized.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Scales {
+pub(crate) enum ScaledBy {
     /// Another tensor.
     Tensor(Scaling),
     /// What its file has beside them.
@@ -76,8 +76,8 @@ pub(crate) struct Tensors {
     /// Names of scalars that are written as `[1]`.
     pub(crate) scalars: Vec<String>,
     /// The scales that [`Item::scaling`] numbers.
-    pub(crate) scalings: Vec<Scales>,
-    /// Scales and zero points that stay beside the values, by the names of their tensors.
+    pub(crate) scalings: Vec<ScaledBy>,
+    /// ScaledBy and zero points that stay beside the values, by the names of their tensors.
     pub(crate) quants: Vec<(String, Quant)>,
     /// Where the target sorts: by their order here, the positions that the tensors will have; none if they are sorted.
     pub(crate) order: Vec<u64>,

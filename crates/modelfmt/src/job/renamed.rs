@@ -1,91 +1,16 @@
 //! New names for tensors, by rules.
 
 use std::collections::HashMap;
-use std::path::Path;
-use std::str::FromStr;
 
-use crate::choice::Choice;
-use crate::error::{Error, Result};
+use crate::options::rename::RenameRule;
 
-/// `OLD=NEW`: a tensor that is called OLD is called NEW. A `*` in OLD stands for any text, and the `*` in NEW at the same place
-/// of the row for the same text. Nothing else in a name has a meaning of its own.
-///
-/// ```
-/// use modelfmt::convert::RenameRule;
-///
-/// let rule: RenameRule = "model.layers.*.mlp.*=blk.*.ffn.*".parse()?;
-/// assert_eq!(rule.apply("model.layers.7.mlp.up.weight").as_deref(), Some("blk.7.ffn.up.weight"));
-/// assert_eq!(rule.apply("model.norm.weight"), None);
-/// # Ok::<(), &str>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RenameRule {
-    old: String,
-    new: String,
-}
-
-impl RenameRule {
-    /// A rule for the tensors whose names are `old`.
-    ///
-    /// # Errors
-    /// If one of the names is empty, or they do not have the same number of `*`.
-    pub fn new(old: impl Into<String>, new: impl Into<String>) -> Result<Self, &'static str> {
-        let (old, new) = (old.into(), new.into());
-        let stars = |text: &str| text.bytes().filter(|&byte| byte == b'*').count();
-        if old.is_empty() || new.is_empty() {
-            return Err("give OLD=NEW, two names of a tensor");
-        }
-        if stars(&old) != stars(&new) {
-            return Err("give OLD=NEW with as many `*` in NEW as in OLD");
-        }
-        Ok(Self { old, new })
-    }
-
-    /// The name, or the pattern of names, that it is for.
-    #[must_use]
-    pub fn old(&self) -> &str {
-        &self.old
-    }
-
-    /// What they become.
-    #[must_use]
-    pub fn new_name(&self) -> &str {
-        &self.new
-    }
-
-    /// The new name of a tensor of that name; `None` if the rule is not for it.
-    ///
-    /// Where several texts could stand for the stars, each but the last stands for the shortest.
-    #[must_use]
-    pub fn apply(&self, name: &str) -> Option<String> {
-        let Some((head, others)) = self.old.split_once('*') else {
-            return (self.old == name).then(|| self.new.clone());
-        };
-        let mut rest = name.strip_prefix(head)?;
-        let mut pieces = self.new.split('*');
-        let mut new = pieces.next()?.to_owned();
-        let mut parts = others.split('*').peekable();
-        while let Some(part) = parts.next() {
-            let (text, after) = match parts.peek() {
-                Some(_) => rest.split_once(part)?,
-                None => (rest.strip_suffix(part)?, ""),
-            };
-            new.push_str(text);
-            new.push_str(pieces.next()?);
-            rest = after;
-        }
-        Some(new)
-    }
-}
-
-impl FromStr for RenameRule {
-    type Err = &'static str;
-
-    /// OLD ends at the first `=`; [`RenameRule::new`] takes names that have one.
-    fn from_str(text: &str) -> Result<Self, &'static str> {
-        let (old, new) = text.split_once('=').ok_or("give OLD=NEW, two names of a tensor")?;
-        Self::new(old, new)
-    }
+/// Why rules do not rename the tensors of a model.
+#[derive(Debug)]
+pub(crate) enum RenameFault {
+    /// This rule is for no tensor.
+    NoMatch(String),
+    /// Two tensors would have one name.
+    SameName { name: String, first: String, second: String },
 }
 
 /// The tensors of a model that get another name.
@@ -98,8 +23,8 @@ impl Renamed {
     /// tensor the last one counts, so that two tensors can change names with each other.
     ///
     /// # Errors
-    /// [`Error::NoMatch`] for a rule that is for no tensor, [`Error::SameName`] if two tensors would have one name.
-    pub(crate) fn of(path: &Path, rules: &[RenameRule], names: &[(usize, &str)]) -> Result<Self> {
+    /// If a rule is for no tensor, or two tensors would have one name.
+    pub(crate) fn of(rules: &[RenameRule], names: &[(usize, &str)]) -> Result<Self, RenameFault> {
         if rules.is_empty() {
             return Ok(Self::default());
         }
@@ -117,11 +42,10 @@ impl Renamed {
             }
         }
         if let Some((rule, _)) = rules.iter().zip(&matched).find(|(_, matched)| !**matched) {
-            let (path, pattern) = (path.to_owned(), rule.old.clone());
-            return Err(Error::NoMatch { path, choice: Choice::Rename, pattern });
+            return Err(RenameFault::NoMatch(rule.old().to_owned()));
         }
         let renamed = Self(found);
-        renamed.check(path, names)?;
+        renamed.check(names)?;
         Ok(renamed)
     }
 
@@ -142,7 +66,7 @@ impl Renamed {
     }
 
     /// Refuses one name for two tensors.
-    fn check(&self, path: &Path, names: &[(usize, &str)]) -> Result<()> {
+    fn check(&self, names: &[(usize, &str)]) -> Result<(), RenameFault> {
         if self.0.is_empty() {
             return Ok(());
         }
@@ -150,8 +74,7 @@ impl Renamed {
         for &(position, old) in names {
             let name = self.name(position).unwrap_or(old);
             if let Some(other) = owners.insert(name, old) {
-                return Err(Error::SameName {
-                    path: path.to_owned(),
+                return Err(RenameFault::SameName {
                     name: name.to_owned(),
                     first: other.to_owned(),
                     second: old.to_owned(),
@@ -164,13 +87,17 @@ impl Renamed {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::error::Error;
 
     /// The names after these rules.
     fn renamed(rules: &[&str], names: &[&str]) -> Result<Vec<String>, String> {
         let rules: Vec<RenameRule> = rules.iter().map(|rule| rule.parse().unwrap()).collect();
         let taken: Vec<_> = names.iter().copied().enumerate().take(8).collect();
-        let renamed = Renamed::of(Path::new("m"), &rules, &taken).map_err(|error| error.to_string())?;
+        let renamed =
+            Renamed::of(&rules, &taken).map_err(|fault| Error::rename(Path::new("m"), fault).to_string())?;
         let name = |(position, old)| renamed.name(position).unwrap_or(old).to_owned();
         Ok(names.iter().copied().enumerate().map(name).collect())
     }

@@ -35,7 +35,7 @@ pub enum Subject {
 
 impl Unsupported {
     /// A choice that the target lacks.
-    pub(super) fn choice(
+    pub(crate) fn choice(
         choice: Choice,
         what: impl fmt::Display,
         why: String,
@@ -45,12 +45,12 @@ impl Unsupported {
     }
 
     /// A tensor that does not fit.
-    pub(super) fn tensor(name: &str, why: impl Into<Arc<str>>, remedy: Option<Remedy>) -> Self {
+    pub(crate) fn tensor(name: &str, why: impl Into<Arc<str>>, remedy: Option<Remedy>) -> Self {
         Self { subject: Subject::Part("tensor"), name: Some(name.to_owned()), why: why.into(), remedy }
     }
 
     /// Tensors that share their bytes.
-    pub(super) fn ties(why: String) -> Self {
+    pub(crate) fn ties(why: String) -> Self {
         let subject = Subject::Part("tensors over the same bytes");
         Self { subject, name: None, why: why.into(), remedy: Some(Remedy::AllowTies) }
     }
@@ -158,13 +158,13 @@ impl fmt::Display for UnsupportedGroup<'_> {
 }
 
 /// Prints the first names and how many more there are.
-pub(super) struct Examples<'a> {
+pub(crate) struct Examples<'a> {
     shown: Vec<&'a str>,
     more: usize,
 }
 
 impl<'a> Examples<'a> {
-    pub(super) fn of(names: impl IntoIterator<Item = &'a str>) -> Self {
+    pub(crate) fn of(names: impl IntoIterator<Item = &'a str>) -> Self {
         const SHOWN: usize = 3;
         let mut names = names.into_iter();
         let shown = names.by_ref().take(SHOWN).collect();

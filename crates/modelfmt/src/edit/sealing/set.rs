@@ -4,12 +4,12 @@ use modelfmt_core::Execution;
 use modelfmt_core::source::{BoxSource, FileVersion, folder_of};
 use modelfmt_write::edit::{FileChange, NewFile, change_several};
 
-use super::opened::{Opened, Resealed};
-use super::signers::{Signers, Stated, expect_intact};
 use crate::apr2::seal::SealOptions;
 use crate::apr2::{EditError, SetIndex};
 use crate::edit::EditMethod;
 use crate::edit::fault::{failed, unchanged, version};
+use crate::edit::sealing::opened::{Opened, Resealed};
+use crate::edit::sealing::signers::{Signers, Stated, expect_intact};
 use crate::error::{Error, Result};
 
 /// Signs the shards of a set and the set. All of it is verified first.

@@ -70,7 +70,7 @@ impl Scaling {
 
     /// Multiplies `values`, which are the weight's elements from `first` on, by their scales. `read` gives so many scales from one
     /// on; it is asked for at most as many as there are values.
-    pub(super) fn apply<E>(
+    pub(crate) fn apply<E>(
         &self,
         first: u64,
         values: &mut [f32],
