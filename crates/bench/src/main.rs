@@ -51,7 +51,7 @@ struct Args {
     /// Rounds of every row, in place of its own number
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
-    /// Writes the tables as performance.md and short.md and the plot as open.svg into this folder
+    /// Writes every row as performance.csv, a short table as short.md and the plot as open.svg into this folder
     #[arg(long, value_name = "FOLDER")]
     tables: Option<PathBuf>,
     /// Where files are made, and removed at the end
@@ -273,8 +273,8 @@ fn run(args: &Args) -> Result {
     println!("\n{} rows, {short} short of their target", rows.len());
     if let Some(folder) = &args.tables {
         fs::create_dir_all(folder)?;
-        fs::write(folder.join("performance.md"), format!("{machine}\n\n{}", report::full_table(rows)))?;
-        fs::write(folder.join("short.md"), report::short_table(rows))?;
+        fs::write(folder.join("performance.csv"), report::csv(rows))?;
+        fs::write(folder.join("short.md"), format!("{machine}\n\n{}", report::short_table(rows)))?;
         if !bench.curves.is_empty() {
             fs::write(folder.join("open.svg"), plot::svg(&bench.curves))?;
         }

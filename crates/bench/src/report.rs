@@ -133,19 +133,25 @@ fn by_group(rows: &[Row]) -> Vec<&Row> {
     sorted
 }
 
-/// Every row, in Markdown.
-pub(crate) fn full_table(rows: &[Row]) -> String {
-    let mut table = String::from(
-        "| work | of | median (range) | target | reached | times |\n| --- | --- | --- | --- | --- | --- |\n",
-    );
-    let mut last = "";
+/// Every row, as comma-separated values.
+pub(crate) fn csv(rows: &[Row]) -> String {
+    let mut table = String::from("work,of,median (range),target,reached,times\n");
     for row in by_group(rows) {
-        let work = if row.work == last { "" } else { &row.work };
-        last = &row.work;
-        let cells = [work, &row.case, &row.measured(), &row.asked(), row.verdict(), &row.note];
-        table.push_str(&format!("| {} |\n", cells.join(" | ")));
+        let cells = [&row.work, &row.case, &*row.measured(), &row.asked(), row.verdict(), &row.note];
+        let cells = cells.map(|cell| quoted(&cell.replace(['`', '*'], "")));
+        table.push_str(&cells.join(","));
+        table.push('\n');
     }
     table
+}
+
+/// A cell of comma-separated values (RFC 4180, 2).
+fn quoted(cell: &str) -> String {
+    if cell.contains([',', '"', '\n']) {
+        format!("\"{}\"", cell.replace('"', "\"\""))
+    } else {
+        cell.to_owned()
+    }
 }
 
 /// One line for each work that has a target: the case that is nearest to it, or farthest below.
@@ -191,7 +197,15 @@ mod tests {
         let lines: Vec<_> = table.lines().skip(2).collect();
         assert_eq!(lines, ["| open | b, 11.5 × | ≥ 12 × | **no** |", "| open | c, 6.00 × | ≥ 5 × | yes |"]);
         assert!(!rows[1].is_reached() && rows[3].is_reached());
-        assert_eq!(full_table(&rows).lines().count(), 2 + 4);
+        let rows = csv(&rows);
+        let lines: Vec<_> = rows.lines().skip(1).collect();
+        assert_eq!(lines[0], "open,a,14.0 × (13.00–15.00),≥ 12 ×,yes,");
+        assert_eq!(lines[1], "open,b,11.5 × (11.00–12.00),≥ 12 ×,no,");
+    }
+
+    #[test]
+    fn cells_with_commas_are_quoted() {
+        assert_eq!(["a b", "a, b", "a \"b\""].map(quoted), ["a b", "\"a, b\"", "\"a \"\"b\"\"\""]);
     }
 
     #[test]

@@ -11,16 +11,15 @@ use crate::docs::Part;
 use crate::run::{Result, exec, step};
 use crate::{oracles, python, web, workspace};
 
-/// The documents that show what was measured, and the tables that the measurements leave for them.
-const TABLES: &[(Part, &str)] = &[
-    (Part { file: "docs/PERFORMANCE.md", begin: BEGIN, end: END }, "performance.md"),
-    (Part { file: "docs/PERFORMANCE.md", begin: BEGIN_SHORT, end: END }, "short.md"),
-];
-/// The plot of the README.
-const PLOT: &str = "docs/img/open.svg";
-const BEGIN: &str = "<!-- made by `cargo xtask bench --write` -->";
-const BEGIN_SHORT: &str = "<!-- made by `cargo xtask bench --write`, in short -->";
-const END: &str = "<!-- end -->";
+/// The table of the least favourable cases, which the measurements leave as `short.md`.
+const TABLE: Part = Part {
+    file: "docs/PERFORMANCE.md",
+    begin: "<!-- made by `cargo xtask bench --write` -->",
+    end: "<!-- end -->",
+};
+/// Every row and the plot of the README: what the measurements leave, and where it goes.
+const FILES: [(&str, &str); 2] =
+    [("performance.csv", "docs/performance.csv"), ("open.svg", "docs/img/open.svg")];
 /// What part of the measurements, or small ones, no table may show.
 const PARTIAL: &[&str] = &["--only", "--quick"];
 
@@ -58,9 +57,9 @@ pub(crate) fn run(args: &[OsString]) -> Result {
 }
 
 fn write(tables: &Path) -> Result {
-    for (part, table) in TABLES {
-        part.write(&fs::read_to_string(tables.join(table))?)?;
+    TABLE.write(&fs::read_to_string(tables.join("short.md"))?)?;
+    for (left, place) in FILES {
+        fs::copy(tables.join(left), workspace::root().join(place))?;
     }
-    fs::copy(tables.join("open.svg"), workspace::root().join(PLOT))?;
     Ok(())
 }
