@@ -519,9 +519,15 @@ impl Model {
         Ok(details)
     }
 
-    /// What opening has found and passed over, such as parts of a pickle that are not known. Of a set, in the files that are open.
+    /// What opening has found and passed over, such as parts of a pickle that are not known. Of a set of checkpoints, all files are opened for it.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
+        #[cfg(feature = "pytorch")]
+        if let Some(set) = self.as_pytorch_sharded() {
+            (0..set.index().files().len()).for_each(|number| {
+                let _ = set.shard(number); // one that cannot be opened is an error where it is read
+            });
+        }
         self.container().warnings()
     }
 

@@ -39,6 +39,7 @@ pub(crate) fn run(bytes: &[u8]) -> Result<Pickle<'_>> {
         stack: Vec::new(),
         marks: Vec::new(),
         memo: Vec::new(),
+        memoized: 0,
         named: HashMap::new(),
         protocol: 0,
         none: 0,
@@ -69,6 +70,8 @@ struct Machine<'a> {
     /// Heights of the stack.
     marks: Vec<usize>,
     memo: Vec<Id>,
+    /// How many numbers of the memo have a value: the next one of MEMOIZE, whatever numbers others were given.
+    memoized: u64,
     /// The numbers of globals, by module and name with the length of the module before them.
     named: HashMap<Vec<u8>, u32>,
     protocol: u8,
@@ -200,7 +203,10 @@ impl<'a> Machine<'a> {
         if self.memo.len() <= number {
             self.memo.resize(number.saturating_add(1), NOTHING);
         }
-        self.memo.get_mut(number).into_iter().for_each(|slot| *slot = id);
+        if let Some(slot) = self.memo.get_mut(number) {
+            self.memoized = self.memoized.saturating_add(u64::from(*slot == NOTHING));
+            *slot = id;
+        }
         Ok(())
     }
 
@@ -242,6 +248,32 @@ impl<'a> Machine<'a> {
         let number = u32::try_from(self.values.calls.len()).unwrap_or(u32::MAX);
         self.values.calls.push(Call { callee, args, state: None, dict: None, list: None });
         self.add(Node::Call(number))
+    }
+
+    /// Tells an object its state.
+    fn build(&mut self, object: Id, state: Id) {
+        match self.values.node(object) {
+            Node::Call(number) => {
+                let before = self.values.calls.get(number as usize).and_then(|call| call.state);
+                // An object that is told twice keeps both.
+                let state = before.map_or(state, |before| self.tuple(&[before, state]));
+                self.values.calls.get_mut(number as usize).into_iter().for_each(|c| c.state = Some(state));
+            }
+            // A class or function whose attributes are set does not do what it is known for.
+            Node::Global(number) => {
+                self.values.globals.get_mut(number as usize).into_iter().for_each(|global| global.known = None);
+            }
+            // A storage may become another by it: no tensor can be made of it.
+            Node::Persistent(inner) => {
+                let storage = self.add(Node::Persistent(inner));
+                let args = self.tuple(&[storage]);
+                let call = self.call(self.none, args);
+                let node = self.values.node(call);
+                self.values.nodes.get_mut(object as usize).into_iter().for_each(|object| *object = node);
+            }
+            // Python raises an error.
+            _ => {}
+        }
     }
 
     /// Puts values into the list, or what is called for one, on the stack.
@@ -373,7 +405,7 @@ impl<'a> Machine<'a> {
                 let number = self.len(4)?;
                 self.remember(number)?;
             }
-            0x94 => self.remember(self.memo.len() as u64)?,
+            0x94 => self.remember(self.memoized)?,
             b'c' | 0x93 | b'R' | b'i' | b'o' | 0x81 | 0x92 | b'b' => self.object(opcode)?,
             b'P' => {
                 let (_, span) = self.line()?;
@@ -590,16 +622,7 @@ impl<'a> Machine<'a> {
             _ => {
                 let state = self.pop()?;
                 let object = self.top()?;
-                if let Node::Call(number) = self.values.node(object) {
-                    let before = self.values.calls.get(number as usize).and_then(|call| call.state);
-                    // An object that is told twice keeps both.
-                    let state = before.map_or(state, |before| self.tuple(&[before, state]));
-                    self.values
-                        .calls
-                        .get_mut(number as usize)
-                        .into_iter()
-                        .for_each(|c| c.state = Some(state));
-                }
+                self.build(object, state);
                 return Ok(());
             }
         };

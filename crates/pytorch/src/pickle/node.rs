@@ -65,6 +65,13 @@ pub(crate) struct Call {
     pub(crate) list: Option<u32>,
 }
 
+impl Call {
+    /// Whether the pickle does more to the object than to make it.
+    pub(crate) const fn is_changed(&self) -> bool {
+        self.state.is_some() || self.dict.is_some() || self.list.is_some()
+    }
+}
+
 /// All values of a pickle.
 #[derive(Debug, Default)]
 pub(crate) struct Values<'a> {

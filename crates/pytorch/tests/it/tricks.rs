@@ -52,6 +52,12 @@ fn payloads_are_found_wherever_they_stand() {
         p.text("system").op(b"\x94").op(b"0").op(b"h\x00").op(b"h\x01").op(b"\x93(").text("id").op(b"tR0");
     };
     assert_eq!(found(&with(decoy)), called("nt.system"));
+    // MEMOIZE numbers by how many there are, and so puts another over the decoy.
+    let counted = |p: &mut Pickler| {
+        p.text("collections").op(b"q\x010").text("posix").op(b"\x940").op(b"h\x01");
+        p.text("system").op(b"\x93(").text("id").op(b"tR0");
+    };
+    assert_eq!(found(&with(counted)), called("posix.system"));
     // Names with escapes, and by text opcodes.
     assert_eq!(
         found(&with(|p| {
@@ -130,6 +136,35 @@ fn payloads_are_found_wherever_they_stand() {
         })),
         [("webbrowser.open".to_owned(), false)]
     );
+}
+
+/// What is known is only known as long as nothing else is made of it.
+#[test]
+fn what_is_changed_is_not_known() {
+    let text = |pickle: &mut Pickler| {
+        let pickle = pickle.op(b"u").stop();
+        error_text(Reader::from_source(torch_zip(&pickle, &[("0", &[0; 8])]).build()).unwrap_err())
+    };
+    let tensor = TorchTensor::f32("w", "0", &[2]);
+    // A function whose attributes are set, a tensor with state, members, or the state of a parameter.
+    let mut p = Pickler::new(4);
+    p.global("torch._utils", "_rebuild_tensor_v2").op(b"N}\x86b0}(").text("w").tensor(&tensor);
+    assert!(text(&mut p).contains("does not know"));
+    for (change, says) in [(&b"N}\x86b"[..], "is changed"), (b"K\0G\0\0\0\0\0\0\0\0s", "is changed")] {
+        let mut p = Pickler::new(4);
+        p.op(b"}(").text("w").tensor(&tensor).op(change);
+        assert!(text(&mut p).contains(says));
+    }
+    let mut p = Pickler::new(4);
+    p.op(b"}(").text("w").global("torch._utils", "_rebuild_parameter_with_state").op(b"(").tensor(&tensor);
+    p.op(b"\x88N}").text("data").tensor(&tensor).op(b"stR");
+    assert!(text(&mut p).contains("as its state"));
+    // A storage that is told to be another.
+    let mut p = Pickler::new(4);
+    p.op(b"}(").text("w").global("torch._utils", "_rebuild_tensor_v2").op(b"(");
+    p.storage(("torch", "FloatStorage"), "0", 2).op(b"N}\x86b").int(0).ints(&[2]).ints(&[1]);
+    p.op(b"\x89").global("collections", "OrderedDict").op(b")RtR");
+    assert!(text(&mut p).contains("is made of something that is no storage"));
 }
 
 #[test]
