@@ -59,10 +59,7 @@ const STARTS: &[(&[u8], Unrecognized)] = &[
         b"version https://git-lfs",
         model("it is a Git LFS pointer, which stands for the file; `git lfs pull` fetches the file itself"),
     ),
-    (
-        b"\x89hdf",
-        model(HDF5),
-    ),
+    (b"\x89hdf", model(HDF5)),
     (b"tjgg", model(OLD_GGML)),
     (b"lmgg", model(OLD_GGML)),
     (
@@ -208,7 +205,11 @@ mod tests {
             (b"\x08\x01\x12\x32\n\x14\n\x05image\x1a\x0b", true, "a CoreML"),
             (b"\x08\x09\x12\x32\xa2\x01\x10\n\x04main", true, "a CoreML"),
             // The operators of a SavedModel; its tags and version, where operators were left out; a graph without either.
-            (b"\x08\x01\x12\x9b\xe9\x04\n\x9b\x20\x12\xd3\x1f\n:\n\x03Add\x12", true, "a SavedModel of TensorFlow"),
+            (
+                b"\x08\x01\x12\x9b\xe9\x04\n\x9b\x20\x12\xd3\x1f\n:\n\x03Add\x12",
+                true,
+                "a SavedModel of TensorFlow",
+            ),
             (b"\x08\x01\x12\x9b\xe9\x04\n\x10\"\x05serve*\x06", true, "a SavedModel of TensorFlow"),
             (b"\x08\x01\x12\x9b\xe9\x04\x12\x9b\x20\n", true, "a SavedModel of TensorFlow"),
             (b"\n\x2b\n\x05input\x12\x0bPlaceholder*\x0b", true, "a graph of TensorFlow"),

@@ -120,7 +120,9 @@ fn numpy_values(values: &Values<'_>) -> Option<usize> {
     let is_made = |call: &&Call| {
         values.global(call.callee).is_some_and(|global| {
             let (module, name) = values.names(global);
-            global.known.is_some() && module.starts_with("numpy.") && matches!(&*name, "_reconstruct" | "scalar")
+            global.known.is_some()
+                && module.starts_with("numpy.")
+                && matches!(&*name, "_reconstruct" | "scalar")
         })
     };
     Some(values.calls.iter().filter(is_made).count()).filter(|&count| count > 0)
@@ -515,7 +517,9 @@ impl Walk<'_> {
                 return Ok(None);
             };
             if is_changed {
-                return Err(self.refuse(Fault::Arguments("is changed after it was made, by state or by members")));
+                return Err(
+                    self.refuse(Fault::Arguments("is changed after it was made, by state or by members"))
+                );
             }
             let args = values.members(args).unwrap_or_default();
             let few = || self.refuse(Fault::Arguments("has fewer arguments than PyTorch gives it"));

@@ -261,7 +261,11 @@ impl<'a> Machine<'a> {
             }
             // A class or function whose attributes are set does not do what it is known for.
             Node::Global(number) => {
-                self.values.globals.get_mut(number as usize).into_iter().for_each(|global| global.known = None);
+                self.values
+                    .globals
+                    .get_mut(number as usize)
+                    .into_iter()
+                    .for_each(|global| global.known = None);
             }
             // A storage may become another by it: no tensor can be made of it.
             Node::Persistent(inner) => {
