@@ -96,7 +96,10 @@ pub(crate) fn read(
         visits: 0,
         most_visits: (pickle.len as u64).saturating_mul(16).saturating_add(1 << 16),
     };
-    walk.checkpoint(pickle.root)?;
+    walk.checkpoint(pickle.root).map_err(|error| match error {
+        Error::Malformed { part, at, fault } => Error::Malformed { part, at, fault: values.beside(fault) },
+        other => other,
+    })?;
     let mut found = walk.found;
     match root {
         Some(root) => found = found.rooted(root, part)?,

@@ -20,11 +20,13 @@ pub(crate) struct Pickle<'a> {
 
 /// Why the machine stops before STOP.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Stop {
-    /// The bytes end in an opcode that begins at this byte, or before it.
-    Truncated(usize),
-    /// An opcode at this byte breaks a rule.
-    Fault(usize, Fault),
+pub(crate) struct Stop {
+    /// Where the opcode begins.
+    pub(crate) at: usize,
+    /// The rule that it breaks.
+    pub(crate) fault: Fault,
+    /// Whether it is that the bytes end in it or before it.
+    pub(crate) is_cut: bool,
 }
 
 type Result<T, E = Stop> = std::result::Result<T, E>;
@@ -51,8 +53,11 @@ pub(crate) fn run(bytes: &[u8]) -> Result<Pickle<'_>> {
     machine.booleans = (machine.add(Node::Bool(false)), machine.add(Node::Bool(true)));
     machine.empty = machine.add(Node::Tuple(Span { at: 0, len: 0 }));
     let root = loop {
-        if let Some(root) = machine.step()? {
-            break root;
+        match machine.step() {
+            Ok(None) => {}
+            Ok(Some(root)) => break root,
+            // What stands before a fault runs before whoever loads the file finds it.
+            Err(stop) => return Err(Stop { fault: machine.values.beside(stop.fault), ..stop }),
         }
     };
     Ok(Pickle { root, len: machine.pos, protocol: machine.protocol, values: machine.values })
@@ -82,19 +87,23 @@ struct Machine<'a> {
 
 impl<'a> Machine<'a> {
     const fn fault(&self, fault: Fault) -> Stop {
-        Stop::Fault(self.opcode_at, fault)
+        Stop { at: self.opcode_at, fault, is_cut: false }
+    }
+
+    const fn truncated(&self) -> Stop {
+        Stop { at: self.opcode_at, fault: Fault::NoStop, is_cut: true }
     }
 
     fn bytes(&mut self, len: u64) -> Result<&'a [u8]> {
         let taken = usize::try_from(len).ok().and_then(|n| self.values.bytes.get(self.pos..)?.get(..n));
-        let taken = taken.ok_or(Stop::Truncated(self.opcode_at))?;
+        let taken = taken.ok_or_else(|| self.truncated())?;
         self.pos = self.pos.saturating_add(taken.len());
         Ok(taken)
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let taken = self.bytes(N as u64)?;
-        taken.first_chunk().copied().ok_or(Stop::Truncated(self.opcode_at))
+        taken.first_chunk().copied().ok_or_else(|| self.truncated())
     }
 
     fn u8(&mut self) -> Result<u8> {
@@ -114,7 +123,7 @@ impl<'a> Machine<'a> {
     /// The bytes up to the next line feed, which is passed over.
     fn line(&mut self) -> Result<(&'a [u8], Span)> {
         let rest = self.values.bytes.get(self.pos..).unwrap_or_default();
-        let len = rest.iter().position(|&byte| byte == b'\n').ok_or(Stop::Truncated(self.opcode_at))?;
+        let len = rest.iter().position(|&byte| byte == b'\n').ok_or_else(|| self.truncated())?;
         let span = self.span(self.pos, len);
         let line = self.bytes(len as u64)?;
         self.pos = self.pos.saturating_add(1);
