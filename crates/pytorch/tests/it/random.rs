@@ -1,5 +1,11 @@
 //! Checkpoints of random content, sound and damaged: what is opened is what the slow reference finds.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "this is test code")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "this is test code"
+)]
 
 use modelfmt_pytorch::Reader;
 use testkit::{Pickler, TorchTensor, ZipMember, reference, torch_stream, torch_zip};
@@ -18,8 +24,10 @@ impl Random {
     }
 }
 
-/// Storages: class, bytes of an element, dtype of an untyped one, elements.
-const STORAGES: [((&str, &str), u64, Option<&str>, u64); 5] = [
+/// A storage: class, bytes of an element, dtype of an untyped one, elements.
+type Storage = ((&'static str, &'static str), u64, Option<&'static str>, u64);
+
+const STORAGES: [Storage; 5] = [
     (("torch", "FloatStorage"), 4, None, 24),
     (("torch", "BFloat16Storage"), 2, None, 7),
     (("torch", "ComplexFloatStorage"), 8, None, 6),
@@ -149,7 +157,7 @@ fn checkpoint(seed: u64) -> Vec<u8> {
     let contents: Vec<(String, u64, Vec<u8>)> = (0..)
         .zip(STORAGES)
         .map(|(number, (class, size, _, elements))| {
-            let content = (0..elements * size).map(|n| (n * 37 + number) as u8).collect();
+            let content = (0..elements * size).map(|n| ((n * 37 + number) % 256) as u8).collect();
             let count = if class.1 == "UntypedStorage" { elements * size } else { elements };
             (number.to_string(), count, content)
         })
