@@ -179,7 +179,10 @@ fn torch(wheel: &Path, servers: &Path, tally: &mut Tally) -> Result {
     step("python: tests with torch");
     let Some(python) = with_torch(wheel)? else { return Ok(()) };
     let mut pytest = pytest(&python, servers);
-    tally.run(Runner::Pytest, pytest.args(["tests/test_torch.py", "tests/test_compat.py"]));
+    tally.run(
+        Runner::Pytest,
+        pytest.args(["tests/test_torch.py", "tests/test_compat.py", "tests/test_checkpoints.py"]),
+    );
     Ok(())
 }
 

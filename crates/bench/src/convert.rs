@@ -88,7 +88,7 @@ fn copies(bench: &mut Bench) -> Result {
     remove(&source)
 }
 
-fn beside_copy(bench: &Bench, id: String, form: Form, source: &Path, target: f64) -> Result<Row> {
+pub(crate) fn beside_copy(bench: &Bench, id: String, form: Form, source: &Path, target: f64) -> Result<Row> {
     let threads = bench.sizes.threads;
     let (out, copy) = (bench.file("converted"), bench.file("copied"));
     convert(form, source, &out, threads)?;

@@ -44,10 +44,16 @@ pub(crate) fn open_signed(
 /// Says what opening has found and passed over. A warning is said under `--quiet` too.
 #[allow(clippy::unnecessary_wraps, reason = "it is the end of a chain")]
 fn said(model: Model) -> Result<Model> {
-    for warning in model.warnings() {
-        say(format_args!("warning: {}", Printable(&warning)));
-    }
+    warn(model.path(), &model.warnings());
     Ok(model)
+}
+
+/// Says what has been found and passed over in a file.
+pub(crate) fn warn(path: &Path, warnings: &[String]) {
+    let path = path.display().to_string();
+    for warning in warnings {
+        say(format_args!("warning: {}: {}", Printable(&path), Printable(warning)));
+    }
 }
 
 /// How a model is opened. If its signature has to be beside it and nowhere else, that is verified here, and what is read later is what was signed.

@@ -148,14 +148,16 @@ pub fn find_models(
 /// What training writes beside a model: by its name, for by its content it is a checkpoint too.
 const BESIDE: &[&str] = &["training_args", "optimizer", "scheduler", "scaler", "rng_state"];
 
+/// Whether a file is called as what training writes beside a model.
+fn is_beside(path: &Path) -> bool {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    BESIDE.iter().any(|name| stem.starts_with(name))
+}
+
 /// The models that count among those of one folder, and those that do not, because they are there in a form that is only read: checkpoints and arrays
 /// beside a model in a form of its own, and what training leaves beside a checkpoint.
 fn preferred(models: Vec<(PathBuf, Format)>) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let is_other = |format: &Format| format.properties().contents != Contents::Model;
-    let is_beside = |path: &Path| {
-        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-        BESIDE.iter().any(|name| stem.starts_with(name))
-    };
     let has_own = models.iter().any(|(_, format)| !is_other(format));
     let has_checkpoint = models.iter().any(|(path, format)| is_other(format) && !is_beside(path));
     let (passed, kept): (Vec<_>, Vec<_>) = models
@@ -210,6 +212,12 @@ fn is_name(component: &std::path::Component<'_>) -> bool {
 /// The file that stands for a folder: the index of a set, or a model, if there is one of them and no other.
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) fn model_in(folder: &Path) -> Result<PathBuf> {
+    models_in(folder)?.only(folder)
+}
+
+/// The models of a folder, found by their content.
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) fn models_in(folder: &Path) -> Result<FoundModels> {
     let failed = |source| Error::Open { path: folder.to_owned(), source };
     let mut names = std::fs::read_dir(folder)
         .map_err(failed)?
@@ -220,11 +228,22 @@ pub(crate) fn model_in(folder: &Path) -> Result<PathBuf> {
     let names = names.into_iter().filter(|name| !name.to_string_lossy().starts_with('.'));
     let paths = names.map(|name| folder.join(name)).filter(|path| path.is_file());
     let open = |path: &Path| Ok(Box::new(FileSource::open(path)?) as BoxSource);
-    find_models(paths, open).only(folder)
+    Ok(find_models(paths, open))
 }
 
 #[cfg(not(target_arch = "wasm32"))]
 impl FoundModels {
+    /// What to say of models that do not count; `None` if all do. What training leaves beside a checkpoint goes without saying.
+    pub(crate) fn note(&self) -> Option<String> {
+        let names = |paths: &[PathBuf]| {
+            let names = paths.iter().filter(|path| !is_beside(path)).filter_map(|path| path.file_name());
+            names.map(|name| name.to_string_lossy().into_owned()).collect::<Vec<_>>().join(", ")
+        };
+        let passed = names(&self.passed_over);
+        let note = format!("{} is the model of the folder; not looked at: {passed}", names(&self.models));
+        (!passed.is_empty()).then_some(note)
+    }
+
     /// The one model of a folder.
     ///
     /// # Errors

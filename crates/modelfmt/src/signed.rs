@@ -160,7 +160,8 @@ impl OpenOptions {
         };
         let mut report = match path.is_dir() {
             true => {
-                FileReport { path: path.to_owned(), format: None, pin: self.pin, report: Report::new(level) }
+                let (report, warnings) = (Report::new(level), Vec::new());
+                FileReport { path: path.to_owned(), format: None, pin: self.pin, report, warnings }
             }
             false => opening.verify(path, level, work),
         };

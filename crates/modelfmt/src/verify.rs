@@ -38,6 +38,8 @@ pub struct FileReport {
     pub pin: Option<Pin>,
     /// What was checked and found.
     pub report: Report,
+    /// What opening has found and passed over, which is no fault of the file: see [`Model::warnings`].
+    pub warnings: Vec<String>,
 }
 
 /// Verifies a file, or a set by its index. A file that cannot even be opened gives a report that says why.
@@ -92,7 +94,7 @@ impl OpenOptions {
     pub fn unreadable(&self, path: impl AsRef<Path>, error: &Error, level: VerifyLevel) -> FileReport {
         let path = path.as_ref();
         let report = Report::unreadable(level, error.without_path(path));
-        FileReport { path: path.to_owned(), format: None, pin: self.pin, report }
+        FileReport { path: path.to_owned(), format: None, pin: self.pin, report, warnings: Vec::new() }
     }
 
     fn reported(
@@ -107,7 +109,8 @@ impl OpenOptions {
             Ok(model) => (Some(model.format()), model.verify_with(level, work)),
             Err(error) => (detect(), Report::unreadable(level, error.without_path(path))),
         };
-        FileReport { path: path.to_owned(), format, pin: self.pin, report }
+        let warnings = opened.as_ref().map(Model::warnings).unwrap_or_default();
+        FileReport { path: path.to_owned(), format, pin: self.pin, report, warnings }
     }
 }
 

@@ -78,6 +78,10 @@ pub(crate) fn read(
             )
         })
         .collect();
+    if let Some(count) = numpy_values(values) {
+        let what = "arrays and numbers of NumPy are left out";
+        found.warnings.push(format!("{part}: {what}, of which the pickle makes {count}"));
+    }
     let most = (pickle.len as u64).saturating_mul(MOST_NAMES).saturating_add(64 << 20);
     let mut walk = Walk {
         values,
@@ -92,7 +96,10 @@ pub(crate) fn read(
         visits: 0,
         most_visits: (pickle.len as u64).saturating_mul(16).saturating_add(1 << 16),
     };
-    walk.checkpoint(pickle.root)?;
+    walk.checkpoint(pickle.root).map_err(|error| match error {
+        Error::Malformed { part, at, fault } => Error::Malformed { part, at, fault: values.beside(fault) },
+        other => other,
+    })?;
     let mut found = walk.found;
     match root {
         Some(root) => found = found.rooted(root, part)?,
@@ -109,6 +116,19 @@ pub(crate) fn named(values: &Values<'_>) -> Vec<Named> {
         Named { module, name, at: global.at.into(), is_called: global.is_called, is_known }
     };
     values.globals.iter().map(of).collect()
+}
+
+/// How many values of NumPy a pickle makes; `None` if there are none.
+fn numpy_values(values: &Values<'_>) -> Option<usize> {
+    let is_made = |call: &&Call| {
+        values.global(call.callee).is_some_and(|global| {
+            let (module, name) = values.names(global);
+            global.known.is_some()
+                && module.starts_with("numpy.")
+                && matches!(&*name, "_reconstruct" | "scalar")
+        })
+    };
+    Some(values.calls.iter().filter(is_made).count()).filter(|&count| count > 0)
 }
 
 /// For each value, whether a storage is in it, or a call that would make a tensor. Without recursion: values nest as deep as the pickle is long.
@@ -489,29 +509,43 @@ impl Walk<'_> {
         }
         let (mut id, mut args_of) = (id, None);
         for _ in 0..WRAPPED {
-            let (callee, args) = match args_of.take() {
-                Some(given) => given,
+            let (callee, args, is_changed) = match args_of.take() {
+                Some((callee, args)) => (callee, args, false),
                 None => match values.call(id) {
-                    Some(call) => (call.callee, call.args),
+                    Some(call) => (call.callee, call.args, call.is_changed()),
                     None => return Ok(None),
                 },
             };
             let Some(Known::Rebuild(how)) = values.global(callee).and_then(|global| global.known) else {
                 return Ok(None);
             };
+            if is_changed {
+                return Err(
+                    self.refuse(Fault::Arguments("is changed after it was made, by state or by members"))
+                );
+            }
             let args = values.members(args).unwrap_or_default();
             let few = || self.refuse(Fault::Arguments("has fewer arguments than PyTorch gives it"));
             match how {
                 Rebuild::Parameter => {
-                    id = *args.first().ok_or_else(few)?;
+                    let (&first, more) = args.split_first().ok_or_else(few)?;
+                    if more.iter().any(|&state| self.holds(state)) {
+                        return Err(self.refuse(Fault::Arguments("has other tensors as its state")));
+                    }
+                    id = first;
                     if values.call(id).is_none() {
                         return Err(
                             self.refuse(Fault::Arguments("is a parameter of something that is no tensor"))
                         );
                     }
                 }
+                Rebuild::FromNumpy => return Err(self.unknown(callee, "is made of an array of NumPy")),
                 Rebuild::FromType => {
-                    let &[function, _, inner, ..] = args else { return Err(few()) };
+                    let &[function, _, inner, ref state @ ..] = args else { return Err(few()) };
+                    // PyTorch sets attributes by it, of which `data` is one.
+                    if state.iter().any(|&state| self.holds(state)) {
+                        return Err(self.refuse(Fault::Arguments("has other tensors as its state")));
+                    }
                     let known = values.global(function).and_then(|global| global.known);
                     if !matches!(known, Some(Known::Rebuild(_))) {
                         return Err(self.unknown(function, "is made by something that is no function"));

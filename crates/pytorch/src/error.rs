@@ -121,6 +121,14 @@ pub enum Fault {
     /// The value is reached through itself.
     #[error("is nested more than {0} levels deep, or in itself")]
     Depth(u64),
+    /// A fault of a file whose pickle names what is not known.
+    #[error("{fault}; it also names {names}, whose code runs where the file is loaded")]
+    Beside {
+        /// The fault.
+        fault: Box<Self>,
+        /// What it names and where, the first few of it.
+        names: Box<str>,
+    },
     /// The root that was asked for.
     #[error("there is no {0:?} with tensors in this file")]
     NoRoot(String),
@@ -140,6 +148,7 @@ impl modelfmt_core::Fault for Fault {
             Self::Common(common) => common.is_end_missing(),
             Self::Array(array) => array.is_end_missing(),
             Self::NoStop => true,
+            Self::Beside { fault, .. } => fault.is_end_missing(),
             _ => false,
         }
     }

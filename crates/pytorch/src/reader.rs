@@ -1,6 +1,7 @@
 //! Opens checkpoints: what a reader asks of the format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use modelfmt_core::author::{FileIndex, OpenSettings};
@@ -28,6 +29,17 @@ impl Index {
     /// As [`OpenOptions::open_source`].
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         Self::parse_bytes(bytes)
+    }
+
+    /// Adds the protocol and the globals to what details have: of a set the highest protocol, and all globals.
+    pub(crate) fn describe(&self, details: &mut Object) {
+        let own = self.globals().iter().map(|global| format!("{}.{}", global.module, global.name));
+        let known = details.get("globals").and_then(Value::as_array).into_iter().flat_map(|list| list.iter());
+        let known = known.filter_map(|name| name.as_str().map(str::to_owned));
+        let globals: BTreeSet<String> = known.chain(own).collect();
+        let protocol = details.get("protocol").and_then(Value::as_u64).unwrap_or(0);
+        details.insert("protocol", protocol.max(self.protocol().into()));
+        details.insert("globals", globals.into_iter().collect::<Value>());
     }
 
     /// The number of the record that is the pickle of an archive.
@@ -102,12 +114,8 @@ impl FileIndex for Index {
 
     /// The protocol of the pickle, and the globals that it names.
     fn details(&self) -> Object {
-        let mut globals: Vec<String> =
-            self.globals().iter().map(|global| format!("{}.{}", global.module, global.name)).collect();
-        globals.sort_unstable();
         let mut details = Object::new();
-        details.insert("protocol", u64::from(self.protocol()));
-        details.insert("globals", globals.into_iter().collect::<Value>());
+        self.describe(&mut details);
         details
     }
 

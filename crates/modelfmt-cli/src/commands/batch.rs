@@ -134,7 +134,7 @@ impl<'a> Batch<'a> {
         let place = Place::new(&output, args.how.dry_run)?;
         let converted =
             bar.run(|work| convert(&place.path, args.how.dry_run, &model, target, options, work))?;
-        let notes = notes(args, target, &converted);
+        let notes = notes(args, target, &model, &converted);
         let done = Done { output: &output, converted: &converted, notes, is_dry: args.how.dry_run, begun };
         if args.how.json {
             done.print_json()?;

@@ -80,7 +80,7 @@ fn run_if(mut args: Convert, quiet: bool, expect: impl FnOnce(&Model) -> Result)
         }
         convert(output, args.how.dry_run, &model, target, &options, work)
     })?;
-    let notes = notes(args, target, &converted);
+    let notes = notes(args, target, &model, &converted);
     let done = Done { output, converted: &converted, notes, is_dry: args.how.dry_run, begun };
     if args.how.json { done.print_json() } else { done.say(quiet) }
 }

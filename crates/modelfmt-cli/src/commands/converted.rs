@@ -37,9 +37,9 @@ pub(super) fn convert(
     })
 }
 
-/// What to say of formats that tools of today read in another version than the one that is written.
-pub(super) fn notes(args: &Convert, target: Format, converted: &Converted) -> Vec<String> {
-    let mut notes = Vec::new();
+/// What to say of the model, and of formats that tools of today read in another version than the one that is written.
+pub(super) fn notes(args: &Convert, target: Format, model: &Model, converted: &Converted) -> Vec<String> {
+    let mut notes = model.notes();
     let is_sealed = args.seal || !args.how.sealing.sign.is_empty(); // other formats have no room for that
     if let Some(today) = target.read_today().filter(|_| args.to.is_none() && !is_sealed) {
         let ending = target.extension().unwrap_or_default();

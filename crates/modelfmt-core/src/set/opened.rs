@@ -286,6 +286,11 @@ impl<M: ShardMap, F: FetchFiles> Opened for OpenSet<M, F> {
             files.push(Object::from_iter([("path", Value::from(self.path(number))), ("size", size.into())]));
         }
         details.insert("files", files.into_iter().collect::<Value>());
+        for number in (0..self.shards.len()).filter(|_| M::HAS_DETAILS_OF_FILES) {
+            if let Ok(shard) = self.shard(number).await {
+                M::describe_file(shard.index(), &mut details);
+            }
+        }
         self.map.describe(&mut details);
         Ok(details)
     }

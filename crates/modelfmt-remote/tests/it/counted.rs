@@ -248,3 +248,68 @@ fn readers_that_await_read_the_same() {
         }
     });
 }
+
+/// A checkpoint with so many storages of that many bytes each.
+fn checkpoint(count: usize, len: usize) -> Vec<u8> {
+    let keys: Vec<String> = (0..count).map(|number| number.to_string()).collect();
+    let tensors: Vec<testkit::TorchTensor> = keys
+        .iter()
+        .map(|key| testkit::TorchTensor::f32(&format!("layers.{key}"), key, &[len as u64 / 4]))
+        .collect();
+    let content: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
+    let storages: Vec<(&str, &[u8])> = keys.iter().map(|key| (key.as_str(), &content[..])).collect();
+    testkit::torch_zip(&testkit::torch_pickle(&tensors), &storages).build()
+}
+
+/// The directory is at the end of an archive, and a header is before each record: those that are close together are one request.
+#[test]
+fn a_checkpoint_costs_its_directory_its_pickle_and_its_headers() {
+    // Few large storages, and many small ones: requests at most, and bytes beside those of the tensor.
+    for (count, len, requests, bytes) in [(8, 4 << 20, 13, 1 << 20), (5_000, 256, 60, 6 << 20)] {
+        let file = checkpoint(count, len);
+        let size = file.len() as u64;
+        let server = Server::of(file);
+        let place = server.url("bucket/pytorch_model.bin");
+        let store = Store::new(server.options()).unwrap();
+        let model = models::open(&store, &place, &OpenOptions::new()).unwrap();
+        assert_eq!((model.format(), model.tensor_count()), (Format::Pytorch, count));
+        assert_eq!(model.tensor("layers.3").unwrap().bytes().len(), len);
+        let traffic = store.traffic();
+        assert!(traffic.requests <= requests, "{count} storages: {traffic:?}");
+        assert!(traffic.bytes <= bytes + len as u64, "{count} storages: {traffic:?} of {size} bytes");
+        assert_eq!(server.requests().len() as u64, traffic.requests);
+
+        // A conversion checks the CRC-32s in the pass that reads the values.
+        server.forget();
+        let (report, converted, _) = jobs(&server, &place, &OpenOptions::new());
+        assert!(report.is_ok() && converted.is_ok(), "{:?}", report.report.errors);
+        let asked = server.requests().into_iter().filter_map(|request| request.range(size));
+        let asked = asked.map(|range| range.end - range.start).sum::<u64>();
+        assert!(asked <= 2 * size + 2 * bytes, "{count} storages: {asked} of twice {size} bytes");
+    }
+}
+
+#[test]
+fn an_archive_of_arrays_costs_its_directory_and_its_headers() {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (folder.path().join("m.pt"), folder.path().join("m.npz"));
+    std::fs::write(&from, checkpoint(8, 4 << 20)).unwrap();
+    let model = Model::open(&from).unwrap();
+    let how = modelfmt::extract::ExtractAllAs::Npz;
+    modelfmt::extract::extract_all(
+        &model,
+        &["*"],
+        &to,
+        how,
+        &Default::default(),
+        &modelfmt::Execution::sequential(),
+    )
+    .unwrap();
+    let server = Server::of(std::fs::read(&to).unwrap());
+    let store = Store::new(server.options()).unwrap();
+    let model = models::open(&store, &server.url("m.npz"), &OpenOptions::new()).unwrap();
+    assert_eq!((model.format(), model.tensor_count()), (Format::Npz, 8));
+    assert_eq!(model.tensor("layers.3").unwrap().bytes().len(), 4 << 20);
+    let traffic = store.traffic();
+    assert!(traffic.requests <= 13 && traffic.bytes <= 6 << 20, "{traffic:?}");
+}

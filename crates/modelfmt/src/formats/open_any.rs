@@ -171,7 +171,7 @@ impl OpenAny<SharedFiles> {
 #[allow(dead_code, reason = "with no format switched on nothing is opened")]
 fn without_roots(format: Format, name: &str) -> AnyError {
     let why = format!(
-        "it is {format}, which has no part to take as the model; only single files of pytorch have (root)"
+        "it is {format}, which has no part to take as the model (root): only single checkpoints of PyTorch have parts"
     );
     AnyError::Open { path: name.to_owned(), source: io::Error::new(io::ErrorKind::Unsupported, why) }
 }

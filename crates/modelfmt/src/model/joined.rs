@@ -88,6 +88,7 @@ impl Model {
             signed: None,
             opened: Arc::new(merged),
             members,
+            folder_note: None,
         })
     }
 }

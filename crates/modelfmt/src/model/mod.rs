@@ -47,13 +47,18 @@ impl OpenOptions {
     #[cfg(not(target_arch = "wasm32"))]
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Model> {
         let path = path.as_ref();
-        let index = if path.is_dir() { crate::folder::model_in(path)? } else { path.to_owned() };
+        let (mut index, mut folder_note) = (path.to_owned(), None);
+        if path.is_dir() {
+            let found = crate::folder::models_in(path)?;
+            folder_note = found.note();
+            index = found.only(path)?;
+        }
         let failed = |source| Error::Open { path: path.to_owned(), source };
         if let Some(journal) = modelfmt_write::edit::interrupted_by(&index) {
             return Err(Error::Interrupted { path: path.to_owned(), journal });
         }
         let source = Box::new(FileSource::open(&index).map_err(failed)?);
-        self.open_file(path, index, source)
+        Ok(Model { folder_note, ..self.open_file(path, index, source)? })
     }
 
     /// Opens `source`, which is the file `index`; `path` stands for it in errors.
@@ -149,6 +154,7 @@ impl OpenOptions {
             signed: self.signed.clone(),
             opened: opened.into(),
             members: Vec::new(),
+            folder_note: None,
         })
     }
 }
@@ -177,6 +183,8 @@ pub struct Model {
     opened: Arc<dyn Opened>,
     /// The models that it was made of, each with the position of its first tensor; none of one model.
     members: Vec<(usize, Model)>,
+    /// What was passed over in the folder that it stands for.
+    folder_note: Option<String>,
 }
 
 /// The tensors of a [`Model`], in file order.
@@ -535,20 +543,27 @@ impl Model {
         Ok(details)
     }
 
-    /// What opening has found and passed over, such as parts of a pickle that are not known. Of a set, in the files that are open.
+    /// What opening has found and passed over, such as parts of a pickle that are not known. Of a set of checkpoints, all files are opened for it.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
+        #[cfg(feature = "pytorch")]
+        if let Some(set) = self.as_pytorch_sharded() {
+            (0..set.index().files().len()).for_each(|number| {
+                let _ = set.shard(number); // one that cannot be opened is an error where it is read
+            });
+        }
         self.container().warnings()
     }
 
-    /// What may be of use to know about the model, such as that several parts of a checkpoint hold tensors: see [`OpenOptions::root`].
+    /// What may be of use to know about the model, such as that several parts of a checkpoint hold tensors (see [`OpenOptions::root`]), or
+    /// which models of its folder do not count beside it.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
+        let mut notes: Vec<String> = self.folder_note.iter().cloned().collect();
         #[cfg(feature = "pytorch")]
-        if let Some(reader) = self.as_pytorch() {
-            return reader.index().notes().to_vec();
-        }
-        Vec::new()
+        notes.extend(self.as_pytorch().into_iter().flat_map(|reader| reader.index().notes().to_vec()));
+        notes.extend(self.members.iter().flat_map(|(_, member)| member.notes()));
+        notes
     }
 
     /// The tensor at a position. If a set cannot describe it, the error says which file is missing or broken.

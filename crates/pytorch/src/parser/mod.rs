@@ -108,11 +108,8 @@ impl Parser for IndexParser {
 
 /// The error of a pickle that is here whole.
 fn stopped(part: &Part, base: u64, stop: Stop) -> Error {
-    let (at, fault) = match stop {
-        Stop::Truncated(at) => (at, Fault::NoStop),
-        Stop::Fault(at, fault) => (at, fault),
-    };
-    Error::Malformed { part: part.clone(), at: base.saturating_add(at as u64), fault }
+    let at = base.saturating_add(stop.at as u64);
+    Error::Malformed { part: part.clone(), at, fault: stop.fault }
 }
 
 /// Makes an index of what the pickle says, when all storages have records: `record_of` gives the number of each.

@@ -118,7 +118,7 @@ impl Stream {
                     *at = at.saturating_add(pickle.len);
                     Ok(Some((pickle, part, base)))
                 }
-                Err(Stop::Truncated(_)) => Ok(None),
+                Err(Stop { is_cut: true, .. }) => Ok(None),
                 Err(stop) => Err(stopped(&part, base, stop)),
             }
         };

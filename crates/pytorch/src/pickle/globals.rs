@@ -32,6 +32,8 @@ pub(crate) enum Rebuild {
     Parameter,
     /// A function, a type, the function's arguments, and state.
     FromType,
+    /// An array of NumPy, which is not read.
+    FromNumpy,
 }
 
 /// The elements of a class of storages.
@@ -55,7 +57,7 @@ pub(crate) fn known(module: &[u8], name: &[u8]) -> Option<Known> {
         ("torch._utils", "_rebuild_parameter" | "_rebuild_parameter_with_state")
         | ("torch.nn.parameter", "Parameter" | "Buffer") => Known::Rebuild(Rebuild::Parameter),
         ("torch._tensor", "_rebuild_from_type_v2") => Known::Rebuild(Rebuild::FromType),
-        ("torch._utils", "_rebuild_device_tensor_from_numpy") => Known::Plain,
+        ("torch._utils", "_rebuild_device_tensor_from_numpy") => Known::Rebuild(Rebuild::FromNumpy),
         ("torch", "Tensor" | "Size" | "device") => Known::Plain,
         ("torch", name) => {
             return storage(name).map(Known::Storage).or_else(|| dtype(name).map(Known::DType));
@@ -93,6 +95,9 @@ pub(crate) fn refused(module: &[u8], name: &[u8]) -> Option<&'static str> {
         }
         b"_rebuild_qtensor" => "a quantized tensor; save what `dequantize` or `int_repr` gives",
         b"_rebuild_meta_tensor_no_storage" => "a tensor on the device meta, which has no values",
+        b"_rebuild_device_tensor_from_numpy" => {
+            "a tensor of an accelerator that is stored as an array of NumPy; save what `cpu` gives"
+        }
         b"_rebuild_nested_tensor" => "a nested tensor; save the tensors in it",
         b"_rebuild_wrapper_subclass" => "a tensor of a class of its own; save the tensors in it",
         _ => return None,

@@ -20,11 +20,13 @@ pub(crate) struct Pickle<'a> {
 
 /// Why the machine stops before STOP.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Stop {
-    /// The bytes end in an opcode that begins at this byte, or before it.
-    Truncated(usize),
-    /// An opcode at this byte breaks a rule.
-    Fault(usize, Fault),
+pub(crate) struct Stop {
+    /// Where the opcode begins.
+    pub(crate) at: usize,
+    /// The rule that it breaks.
+    pub(crate) fault: Fault,
+    /// Whether it is that the bytes end in it or before it.
+    pub(crate) is_cut: bool,
 }
 
 type Result<T, E = Stop> = std::result::Result<T, E>;
@@ -39,6 +41,7 @@ pub(crate) fn run(bytes: &[u8]) -> Result<Pickle<'_>> {
         stack: Vec::new(),
         marks: Vec::new(),
         memo: Vec::new(),
+        memoized: 0,
         named: HashMap::new(),
         protocol: 0,
         none: 0,
@@ -50,8 +53,11 @@ pub(crate) fn run(bytes: &[u8]) -> Result<Pickle<'_>> {
     machine.booleans = (machine.add(Node::Bool(false)), machine.add(Node::Bool(true)));
     machine.empty = machine.add(Node::Tuple(Span { at: 0, len: 0 }));
     let root = loop {
-        if let Some(root) = machine.step()? {
-            break root;
+        match machine.step() {
+            Ok(None) => {}
+            Ok(Some(root)) => break root,
+            // What stands before a fault runs before whoever loads the file finds it.
+            Err(stop) => return Err(Stop { fault: machine.values.beside(stop.fault), ..stop }),
         }
     };
     Ok(Pickle { root, len: machine.pos, protocol: machine.protocol, values: machine.values })
@@ -69,6 +75,8 @@ struct Machine<'a> {
     /// Heights of the stack.
     marks: Vec<usize>,
     memo: Vec<Id>,
+    /// How many numbers of the memo have a value: the next one of MEMOIZE, whatever numbers others were given.
+    memoized: u64,
     /// The numbers of globals, by module and name with the length of the module before them.
     named: HashMap<Vec<u8>, u32>,
     protocol: u8,
@@ -79,19 +87,23 @@ struct Machine<'a> {
 
 impl<'a> Machine<'a> {
     const fn fault(&self, fault: Fault) -> Stop {
-        Stop::Fault(self.opcode_at, fault)
+        Stop { at: self.opcode_at, fault, is_cut: false }
+    }
+
+    const fn truncated(&self) -> Stop {
+        Stop { at: self.opcode_at, fault: Fault::NoStop, is_cut: true }
     }
 
     fn bytes(&mut self, len: u64) -> Result<&'a [u8]> {
         let taken = usize::try_from(len).ok().and_then(|n| self.values.bytes.get(self.pos..)?.get(..n));
-        let taken = taken.ok_or(Stop::Truncated(self.opcode_at))?;
+        let taken = taken.ok_or_else(|| self.truncated())?;
         self.pos = self.pos.saturating_add(taken.len());
         Ok(taken)
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let taken = self.bytes(N as u64)?;
-        taken.first_chunk().copied().ok_or(Stop::Truncated(self.opcode_at))
+        taken.first_chunk().copied().ok_or_else(|| self.truncated())
     }
 
     fn u8(&mut self) -> Result<u8> {
@@ -111,7 +123,7 @@ impl<'a> Machine<'a> {
     /// The bytes up to the next line feed, which is passed over.
     fn line(&mut self) -> Result<(&'a [u8], Span)> {
         let rest = self.values.bytes.get(self.pos..).unwrap_or_default();
-        let len = rest.iter().position(|&byte| byte == b'\n').ok_or(Stop::Truncated(self.opcode_at))?;
+        let len = rest.iter().position(|&byte| byte == b'\n').ok_or_else(|| self.truncated())?;
         let span = self.span(self.pos, len);
         let line = self.bytes(len as u64)?;
         self.pos = self.pos.saturating_add(1);
@@ -200,7 +212,10 @@ impl<'a> Machine<'a> {
         if self.memo.len() <= number {
             self.memo.resize(number.saturating_add(1), NOTHING);
         }
-        self.memo.get_mut(number).into_iter().for_each(|slot| *slot = id);
+        if let Some(slot) = self.memo.get_mut(number) {
+            self.memoized = self.memoized.saturating_add(u64::from(*slot == NOTHING));
+            *slot = id;
+        }
         Ok(())
     }
 
@@ -242,6 +257,36 @@ impl<'a> Machine<'a> {
         let number = u32::try_from(self.values.calls.len()).unwrap_or(u32::MAX);
         self.values.calls.push(Call { callee, args, state: None, dict: None, list: None });
         self.add(Node::Call(number))
+    }
+
+    /// Tells an object its state.
+    fn build(&mut self, object: Id, state: Id) {
+        match self.values.node(object) {
+            Node::Call(number) => {
+                let before = self.values.calls.get(number as usize).and_then(|call| call.state);
+                // An object that is told twice keeps both.
+                let state = before.map_or(state, |before| self.tuple(&[before, state]));
+                self.values.calls.get_mut(number as usize).into_iter().for_each(|c| c.state = Some(state));
+            }
+            // A class or function whose attributes are set does not do what it is known for.
+            Node::Global(number) => {
+                self.values
+                    .globals
+                    .get_mut(number as usize)
+                    .into_iter()
+                    .for_each(|global| global.known = None);
+            }
+            // A storage may become another by it: no tensor can be made of it.
+            Node::Persistent(inner) => {
+                let storage = self.add(Node::Persistent(inner));
+                let args = self.tuple(&[storage]);
+                let call = self.call(self.none, args);
+                let node = self.values.node(call);
+                self.values.nodes.get_mut(object as usize).into_iter().for_each(|object| *object = node);
+            }
+            // Python raises an error.
+            _ => {}
+        }
     }
 
     /// Puts values into the list, or what is called for one, on the stack.
@@ -373,7 +418,7 @@ impl<'a> Machine<'a> {
                 let number = self.len(4)?;
                 self.remember(number)?;
             }
-            0x94 => self.remember(self.memo.len() as u64)?,
+            0x94 => self.remember(self.memoized)?,
             b'c' | 0x93 | b'R' | b'i' | b'o' | 0x81 | 0x92 | b'b' => self.object(opcode)?,
             b'P' => {
                 let (_, span) = self.line()?;
@@ -590,16 +635,7 @@ impl<'a> Machine<'a> {
             _ => {
                 let state = self.pop()?;
                 let object = self.top()?;
-                if let Node::Call(number) = self.values.node(object) {
-                    let before = self.values.calls.get(number as usize).and_then(|call| call.state);
-                    // An object that is told twice keeps both.
-                    let state = before.map_or(state, |before| self.tuple(&[before, state]));
-                    self.values
-                        .calls
-                        .get_mut(number as usize)
-                        .into_iter()
-                        .for_each(|c| c.state = Some(state));
-                }
+                self.build(object, state);
                 return Ok(());
             }
         };

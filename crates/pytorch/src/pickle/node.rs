@@ -2,7 +2,10 @@
 //! however deep they nest.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
+use modelfmt_core::author::Shortened;
+
 use super::globals::{Known, known};
+use crate::error::Fault;
 
 /// The number of a value.
 pub(crate) type Id = u32;
@@ -63,6 +66,13 @@ pub(crate) struct Call {
     /// What is put into the object as into a dictionary and as into a list.
     pub(crate) dict: Option<u32>,
     pub(crate) list: Option<u32>,
+}
+
+impl Call {
+    /// Whether the pickle does more to the object than to make it.
+    pub(crate) const fn is_changed(&self) -> bool {
+        self.state.is_some() || self.dict.is_some() || self.list.is_some()
+    }
 }
 
 /// All values of a pickle.
@@ -129,6 +139,25 @@ impl Values<'_> {
     pub(crate) fn names(&self, global: &Global) -> (String, String) {
         let text = |node| String::from_utf8_lossy(self.raw(node).unwrap_or_default()).into_owned();
         (text(global.module), text(global.name))
+    }
+
+    /// A fault, with the first few globals beside it that are not known.
+    pub(crate) fn beside(&self, fault: Fault) -> Fault {
+        const SHOWN: usize = 4;
+        let is_said = matches!(fault, Fault::Unknown { .. } | Fault::Beside { .. });
+        let unknown = || self.globals.iter().filter(|global| global.known.is_none());
+        if is_said || unknown().next().is_none() {
+            return fault;
+        }
+        let text = |global: &Global| {
+            let (module, name) = self.names(global);
+            format!("{:?} at byte {}", Shortened(&format!("{module}.{name}")), global.at)
+        };
+        let mut names = unknown().take(SHOWN).map(text).collect::<Vec<_>>().join(", ");
+        if let more @ 1.. = unknown().count().saturating_sub(SHOWN) {
+            names.push_str(&format!(" and {more} more"));
+        }
+        Fault::Beside { fault: Box::new(fault), names: names.into() }
     }
 
     pub(super) fn known(&self, module: Node, name: Node) -> Option<Known> {

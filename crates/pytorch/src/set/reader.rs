@@ -19,6 +19,7 @@ impl ShardMap for SetIndex {
     type Metadata<'a> = &'a Object;
 
     const SHARD: &'static str = "file";
+    const HAS_DETAILS_OF_FILES: bool = true;
 
     fn parse(text: &[u8], limits: &Limits) -> Result<Self> {
         Self::parse(text, limits)
@@ -74,6 +75,11 @@ impl ShardMap for SetIndex {
     fn flatten(&self, mut keys: Object) -> Object {
         keys.retain(|key, value| key != "total_size" || !matches!(value, Value::Int(_)));
         keys
+    }
+
+    /// The highest protocol, and the globals of all files.
+    fn describe_file(index: &Index, details: &mut Object) {
+        index.describe(details);
     }
 
     /// What the files' own checks find, each with the file's name.

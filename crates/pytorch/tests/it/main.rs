@@ -2,6 +2,7 @@
 
 mod hostile;
 mod oracle;
+mod random;
 mod reading;
 mod tricks;
 

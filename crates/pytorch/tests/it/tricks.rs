@@ -52,6 +52,12 @@ fn payloads_are_found_wherever_they_stand() {
         p.text("system").op(b"\x94").op(b"0").op(b"h\x00").op(b"h\x01").op(b"\x93(").text("id").op(b"tR0");
     };
     assert_eq!(found(&with(decoy)), called("nt.system"));
+    // MEMOIZE numbers by how many there are, and so puts another over the decoy.
+    let counted = |p: &mut Pickler| {
+        p.text("collections").op(b"q\x010").text("posix").op(b"\x940").op(b"h\x01");
+        p.text("system").op(b"\x93(").text("id").op(b"tR0");
+    };
+    assert_eq!(found(&with(counted)), called("posix.system"));
     // Names with escapes, and by text opcodes.
     assert_eq!(
         found(&with(|p| {
@@ -132,6 +138,64 @@ fn payloads_are_found_wherever_they_stand() {
     );
 }
 
+/// Loading a pickle runs what stands before a fault; so a broken file says what that is.
+#[test]
+fn what_stands_before_a_fault_is_named() {
+    let payload = |pickle: &mut Pickler| {
+        pickle.global("posix", "system").op(b"(").text("id").op(b"tR0");
+    };
+    let (whole, mut cut) = (with(payload), with(payload));
+    cut.truncate(whole.len() - 20);
+    let mut broken = cut.clone();
+    broken.extend(b"\xff\xff.");
+    let sparse = with(|p| {
+        payload(p);
+        p.op(b"}").text("s").global("torch._utils", "_rebuild_sparse_tensor").op(b"(");
+        p.tensor(&TorchTensor::f32("w", "0", &[2])).op(b"tRs1"); // a mark that is not there
+    });
+    for (name, pickle) in [("cut", cut), ("an opcode that there is not", broken), ("no mark", sparse)] {
+        let zip = torch_zip(&pickle, &[("0", &[0; 8])]).build();
+        let text = error_text(Reader::from_source(zip).unwrap_err());
+        assert!(text.contains("\"posix.system\" at byte"), "{name}: {text}");
+    }
+    let mut p = Pickler::new(2);
+    p.op(b"}(").text("hook");
+    payload(p.op(b"N"));
+    p.text("s").global("torch._utils", "_rebuild_sparse_tensor").op(b"(");
+    p.tensor(&TorchTensor::f32("w", "0", &[2])).op(b"tRu");
+    let text = error_text(Reader::from_source(torch_zip(&p.stop(), &[("0", &[0; 8])]).build()).unwrap_err());
+    assert!(text.contains("a sparse tensor") && text.contains("\"posix.system\" at byte"), "{text}");
+}
+
+/// What is known is only known as long as nothing else is made of it.
+#[test]
+fn what_is_changed_is_not_known() {
+    let text = |pickle: &mut Pickler| {
+        let pickle = pickle.op(b"u").stop();
+        error_text(Reader::from_source(torch_zip(&pickle, &[("0", &[0; 8])]).build()).unwrap_err())
+    };
+    let tensor = TorchTensor::f32("w", "0", &[2]);
+    // A function whose attributes are set, a tensor with state, members, or the state of a parameter.
+    let mut p = Pickler::new(4);
+    p.global("torch._utils", "_rebuild_tensor_v2").op(b"N}\x86b0}(").text("w").tensor(&tensor);
+    assert!(text(&mut p).contains("does not know"));
+    for (change, says) in [(&b"N}\x86b"[..], "is changed"), (b"K\0G\0\0\0\0\0\0\0\0s", "is changed")] {
+        let mut p = Pickler::new(4);
+        p.op(b"}(").text("w").tensor(&tensor).op(change);
+        assert!(text(&mut p).contains(says));
+    }
+    let mut p = Pickler::new(4);
+    p.op(b"}(").text("w").global("torch._utils", "_rebuild_parameter_with_state").op(b"(").tensor(&tensor);
+    p.op(b"\x88N}").text("data").tensor(&tensor).op(b"stR");
+    assert!(text(&mut p).contains("as its state"));
+    // A storage that is told to be another.
+    let mut p = Pickler::new(4);
+    p.op(b"}(").text("w").global("torch._utils", "_rebuild_tensor_v2").op(b"(");
+    p.storage(("torch", "FloatStorage"), "0", 2).op(b"N}\x86b").int(0).ints(&[2]).ints(&[1]);
+    p.op(b"\x89").global("collections", "OrderedDict").op(b")RtR");
+    assert!(text(&mut p).contains("is made of something that is no storage"));
+}
+
 #[test]
 fn functions_of_torch_that_run_code_are_not_known() {
     for (module, name) in [
@@ -152,6 +216,31 @@ fn functions_of_torch_that_run_code_are_not_known() {
         ("pip", "main"),
         ("idlelib.autocomplete", "AutoComplete.get_entity"),
         ("collections.abc", "OrderedDict"),
+        // What lists of dangerous names have lacked.
+        ("asyncio.unix_events", "_UnixSubprocessTransport._start"),
+        ("bdb", "Bdb.run"),
+        ("cProfile", "runctx"),
+        ("code", "InteractiveInterpreter.runcode"),
+        ("commands", "getoutput"),
+        ("ctypes", "CDLL"),
+        ("distutils.file_util", "write_file"),
+        ("doctest", "debug_script"),
+        ("ensurepip", "_run_pip"),
+        ("lib2to3.pgen2.grammar", "Grammar.loadPickle"),
+        ("marshal", "loads"),
+        ("numpy.f2py.crackfortran", "getlincoef"),
+        ("profile", "Profile.run"),
+        ("pty", "spawn"),
+        ("requests", "get"),
+        ("shutil", "rmtree"),
+        ("timeit", "timeit"),
+        ("torch._dynamo.guards", "GuardBuilder.get"),
+        ("torch.fx.experimental.symbolic_shapes", "ShapeEnv.evaluate_guards_expression"),
+        ("torch.utils._config_module", "ConfigModule.load_config"),
+        ("torch.utils.bottleneck.__main__", "run_cprofile"),
+        ("trace", "Trace.run"),
+        ("types", "CodeType"),
+        ("uuid", "_get_command_stdout"),
     ] {
         let pickle = with(|p| {
             p.text(module).text(name).op(b"\x93)R0");

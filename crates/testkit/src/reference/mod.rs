@@ -7,6 +7,7 @@
 mod aero;
 mod apr;
 mod apr2;
+mod archive;
 mod compare;
 mod gguf;
 mod mag;
@@ -14,6 +15,8 @@ mod msgpack;
 mod npy;
 mod oinf;
 pub mod outboard;
+mod pickle;
+mod pytorch;
 mod safetensors;
 
 use std::fmt;
@@ -48,7 +51,7 @@ pub struct Tensor {
     pub bytes: Option<Vec<u8>>,
 }
 
-/// Reads a file of the format `aero`, `apr`, `apr2` (APR1 too), `gguf`, `mag`, `npy` (npz too), `oinf` or `safetensors`. `None` if it cannot be read.
+/// Reads a file of the format `aero`, `apr`, `apr2` (APR1 too), `gguf`, `mag`, `npy` (npz too), `oinf`, `pytorch` or `safetensors`. `None` if it cannot be read.
 ///
 /// # Panics
 /// If there is no reference for the format.
@@ -62,6 +65,7 @@ pub fn read(format: &str, file: &[u8]) -> Option<Model> {
         "mag" => mag::read(file),
         "npy" => npy::read(file),
         "oinf" => oinf::read(file),
+        "pytorch" => pytorch::read(file),
         "safetensors" => safetensors::read(file),
         other => panic!("no reference for {other}"),
     }
