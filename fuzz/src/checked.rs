@@ -5,10 +5,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
-use modelfmt::{
-    Conversion, ConvertOptions, Error, Execution, ExtractAs, ExtractOptions, Format, Model, Report,
-    VerifyLevel, extract_to_sink,
-};
+use modelfmt::convert::ConvertOptions;
+use modelfmt::extract::{ExtractAs, ExtractOptions, extract_to_sink};
+use modelfmt::verify::Report;
+use modelfmt::{Conversion, Error, Execution, Format, Model, VerifyLevel};
 use modelfmt_core::source::{BoxSource, MemoryFiles, shared_files};
 use modelfmt_write::{MemoryFile, MemoryFolder};
 use testkit::CountingSource;
@@ -98,7 +98,7 @@ pub fn checked(bytes: &[u8], _: Depth) {
         panic!("{}: verify finds nothing, but {error}", what());
     }
     if case.only_values && !case.options.no_verify {
-        let excluded = |name: &str| case.options.exclude.iter().any(|excluded| excluded == name);
+        let excluded = |name: &str| case.options.tensors.exclude.iter().any(|excluded| excluded == name);
         let concerns = case.concerns(&intact, |name| !excluded(name));
         assert!(!(concerns && !report.is_ok() && converted.is_ok()), "{}: damage passed", what());
         if let (Err(error), true) = (&converted, report.is_ok()) {
@@ -129,7 +129,7 @@ impl Case {
     /// Nothing may appear under the names of a target that is refused.
     fn convert(&self, model: &Model) -> modelfmt::Result<Files> {
         let work = Execution { threads: self.threads, progress: None };
-        let conversion = Conversion::new(model, self.target, &self.options)?;
+        let conversion = Conversion::to_format(model, self.target).options(&self.options).plan()?;
         if !conversion.target().is_set() {
             let file = MemoryFile::new();
             conversion.write_to_sink(&file, &work)?;
@@ -217,7 +217,7 @@ fn case(u: &mut Unstructured<'_>) -> Result<Option<Case>> {
     let mut options = options(u, target, choices)?;
     for info in model.tensors().filter(|info| is_plain(info.name)) {
         if choices & 8 != 0 && u.ratio(1, 3)? {
-            options.exclude.push(info.name.to_owned());
+            options.tensors.exclude.push(info.name.to_owned());
         }
     }
     let only_values = u.ratio(3, 4)?;
@@ -266,7 +266,7 @@ fn source(u: &mut Unstructured<'_>, format: Format, flags: u8) -> Result<Option<
         return Ok(Some(source));
     }
     let mut options = options(u, format, flags)?;
-    options.shard_size = Some(u64::from(u.int_in_range(1..=1000u16)?));
+    options.output.shard_size = Some(u64::from(u.int_in_range(1..=1000u16)?));
     let single = source.open().expect("what we write opens");
     let set = Case {
         source,
@@ -287,25 +287,25 @@ fn source(u: &mut Unstructured<'_>, format: Format, flags: u8) -> Result<Option<
 /// Whatever the target understands.
 fn options(u: &mut Unstructured<'_>, target: Format, choices: u8) -> Result<ConvertOptions> {
     let mut options = ConvertOptions::default();
-    (options.lossy, options.widen) = (true, choices & 1 == 0);
+    (options.metadata.lossy, options.types.widen) = (true, choices & 1 == 0);
     options.no_verify = choices & 6 == 6;
     match target {
         Format::Aero | Format::AeroSet => {
             let hashes = u8::arbitrary(u)?;
-            options.uuid = Some([7; 16]);
-            options.tensor_hashes = hashes & 1 != 0;
-            options.control_hash = hashes & 2 != 0;
-            options.page_hashes = (hashes & 4 != 0).then_some(u64::from(hashes) + 1);
-            options.no_zstd = hashes & 8 != 0;
-            options.shard_size = (hashes & 16 != 0).then_some(200);
+            options.aero.uuid = Some([7; 16]);
+            options.aero.tensor_hashes = hashes & 1 != 0;
+            options.aero.control_hash = hashes & 2 != 0;
+            options.aero.page_hashes = (hashes & 4 != 0).then_some(u64::from(hashes) + 1);
+            options.aero.no_zstd = hashes & 8 != 0;
+            options.output.shard_size = (hashes & 16 != 0).then_some(200);
         }
         Format::Apr2 | Format::Apr2Sharded => {
-            options.compress = (choices & 32 != 0).then_some(modelfmt::convert::Compression::Lz4);
+            options.apr2.compress = (choices & 32 != 0).then_some(modelfmt::convert::Compression::Lz4);
         }
         _ => {}
     }
     if target.is_set() {
-        options.shard_size = Some(u64::from(u.int_in_range(1..=1000u16)?));
+        options.output.shard_size = Some(u64::from(u.int_in_range(1..=1000u16)?));
     }
     Ok(options)
 }

@@ -1,7 +1,10 @@
 //! Conversion: any model that opens, and models of ours there and back.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
-use modelfmt::{ConvertOptions, Error, Execution, Format, Model, VerifyLevel, convert_to_sink, diff};
+use modelfmt::Conversion;
+use modelfmt::convert::ConvertOptions;
+use modelfmt::diff::diff;
+use modelfmt::{Error, Execution, Format, Model, VerifyLevel};
 use modelfmt_write::MemoryFile;
 
 use super::drill::{Depth, limits};
@@ -23,7 +26,7 @@ pub fn any(bytes: &[u8], _: Depth) {
         return;
     }
     let mut options = ConvertOptions::default();
-    options.lossy = true;
+    options.metadata.lossy = true;
     // A copy in the same format keeps what metadata is, such as a boolean that is neither 0 nor 1.
     let is_sound = model.container().verify(VerifyLevel::Full, &WORK).is_ok();
     for target in TARGETS {
@@ -39,7 +42,7 @@ pub fn any(bytes: &[u8], _: Depth) {
 /// The model in another format, unless it is refused.
 fn converted(model: &Model, target: Format, options: &ConvertOptions) -> Option<Model> {
     let file = MemoryFile::new();
-    convert_to_sink(model, target, &file, options, &WORK).ok()?;
+    Conversion::to_format(model, target).options(options).execution(&WORK).write_to_sink(&file).ok()?;
     let opened = Model::from_source("converted", file.into_bytes());
     Some(opened.unwrap_or_else(|error| panic!("{} to {target}: {error}", model.format())))
 }
@@ -64,7 +67,8 @@ pub fn there_and_back(bytes: &[u8], _: Depth) {
     let model = Model::from_source("there", file).expect("what we write opens");
     let options = ConvertOptions::default();
     let there = MemoryFile::new();
-    match convert_to_sink(&model, Format::Aero, &there, &options, &WORK) {
+    match Conversion::to_format(&model, Format::Aero).options(&options).execution(&WORK).write_to_sink(&there)
+    {
         Ok(_) => {}
         // A dtype that AERO does not have.
         Err(Error::Unsupported { .. }) => return,
@@ -72,7 +76,10 @@ pub fn there_and_back(bytes: &[u8], _: Depth) {
     }
     let there = Model::from_source("there", there.into_bytes()).expect("what we convert opens");
     let back = MemoryFile::new();
-    convert_to_sink(&there, format, &back, &options, &WORK)
+    Conversion::to_format(&there, format)
+        .options(&options)
+        .execution(&WORK)
+        .write_to_sink(&back)
         .unwrap_or_else(|error| panic!("back to {format}: {error}"));
     let back = Model::from_source("back", back.into_bytes()).expect("what we convert opens");
     let found = diff(&model, &back, &WORK).expect("both can be read");

@@ -1,7 +1,9 @@
 //! Comparison of two models: the same either way round, and of a model with itself nothing.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
-use modelfmt::{Changed, Diff, Execution, MetadataDiff, Model, Renamed, diff};
+use modelfmt::convert::MetadataDiff;
+use modelfmt::diff::{Changed, Diff, Renamed, diff};
+use modelfmt::{Execution, Model};
 
 use super::drill::{Depth, limits};
 use super::model::Model as Made;

@@ -13,6 +13,8 @@ use testkit::peak;
 
 /// The bytes that one file may make the drill read: tensors may share theirs, so a small file can ask for many.
 const MAX_READ: u64 = 4 << 20;
+/// What it takes to gather elements that are not one behind the other: 128 Ki places of 24 bytes, what is fetched at once, and the piece that is inflated.
+const GATHERED: usize = 5 << 20;
 /// Statistics take MiBs for their counters, so that only the first tensors have theirs computed.
 const MAX_STATS: usize = 2;
 /// One input of so many goes through the whole drill: the rest of it is slow, and rarely sees anything new.
@@ -232,6 +234,18 @@ fn beyond(container: &dyn Container, count: usize) {
     assert!(container.find(&longer).is_none());
 }
 
+/// The memory that reading a tensor may take.
+fn most_held(container: &dyn Container, number: usize, info: TensorInfo<'_>) -> usize {
+    let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    // What a byte can become is bounded, so the whole is bounded by the file too; elements that strides repeat are bounded by a limit.
+    let (most, gathered) = match container.location(number).map(|location| location.encoding) {
+        Ok(Encoding::Strided) => (256, GATHERED.saturating_add(size(info.nbytes))),
+        Ok(Encoding::Deflate) => (1040, GATHERED.saturating_add(size(info.nbytes))),
+        _ => (256, 64 << 10),
+    };
+    size(container.file_size()).saturating_mul(2 * most).saturating_add(gathered)
+}
+
 /// A tensor's values, or why they cannot be had.
 fn values<'a>(
     container: &'a dyn Container,
@@ -240,9 +254,7 @@ fn values<'a>(
     depth: Depth,
 ) -> Result<Values<'a>, String> {
     let (whole, held) = peak(|| container.read(number));
-    // What LZ4 can make of a byte is bounded, so the whole is bounded by the file too.
-    let bound =
-        (64 << 10) + 2 * usize::try_from(container.file_size()).unwrap_or(usize::MAX).saturating_mul(256);
+    let bound = most_held(container, number, info);
     assert!(held <= bound, "{held} bytes were held to read {info:?}, the bound is {bound}");
     let whole = whole.map_err(text);
     by_ranges(container, number, info, whole.as_deref());

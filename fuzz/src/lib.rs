@@ -46,7 +46,8 @@ pub mod targets {
     pub use super::quant::{decode as quant_decode, encode as quant_encode};
     pub use super::readers::{
         aero as aero_parse, apr as apr_parse, apr2 as apr2_parse, gguf as gguf_parse, mag as mag_parse,
-        model as model_parse, oinf as oinf_parse, safetensors as safetensors_parse,
+        model as model_parse, npy as npy_parse, oinf as oinf_parse, pickle as pytorch_pickle,
+        pytorch as pytorch_parse, safetensors as safetensors_parse,
     };
     pub use super::roundtrips::{
         aero as aero_roundtrip, apr as apr_roundtrip, apr2 as apr2_roundtrip, gguf as gguf_roundtrip,
@@ -85,11 +86,14 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("mag_parse", targets::mag_parse),
     ("mag_roundtrip", targets::mag_roundtrip),
     ("model_parse", targets::model_parse),
+    ("npy_parse", targets::npy_parse),
     ("oinf_mutate", targets::oinf_mutate),
     ("oinf_parse", targets::oinf_parse),
     ("oinf_roundtrip", targets::oinf_roundtrip),
     ("outboard", targets::outboard),
     ("plan", targets::plan),
+    ("pytorch_parse", targets::pytorch_parse),
+    ("pytorch_pickle", targets::pytorch_pickle),
     ("quant_decode", targets::quant_decode),
     ("quant_encode", targets::quant_encode),
     ("safetensors_index", targets::safetensors_index),

@@ -174,6 +174,54 @@ pub fn safetensors(bytes: &[u8], depth: Depth) {
     file::<modelfmt_safetensors::Index>(bytes, depth, false);
 }
 
+/// A format that is read in several windows, which overlap in a short file, and of whose index values are made.
+fn archive<I>(bytes: &[u8], depth: Depth)
+where
+    I: FileIndex + Send + Sync,
+{
+    let options = OpenOptions::<I>::new().limits(limits());
+    if depth.is_whole() {
+        drivers::same::<I>(bytes, options.settings());
+    }
+    let bound = EXPANSION + 256 * bytes.len();
+    let (memory, held) = peak(|| options.open_source(bytes));
+    assert!(held <= bound, "{held} bytes were held to open {} bytes", bytes.len());
+    let (ranges, held) = peak(|| options.open_source(CountingSource::new(bytes)));
+    assert!(held <= bound, "{held} bytes were held to open {} bytes by ranges", bytes.len());
+    match (memory, ranges) {
+        (Ok(memory), Ok(ranges)) => {
+            let read = ranges.source().nbytes();
+            assert!(
+                read <= (4 << 10) + 6 * bytes.len() as u64,
+                "{read} bytes were read to open {}",
+                bytes.len()
+            );
+            drill(&memory, depth).assert_same(&drill(&ranges, depth), depth);
+        }
+        (Err(memory), Err(ranges)) => {
+            assert_eq!(memory.to_string(), ranges.to_string(), "memory and ranges agree");
+        }
+        (memory, ranges) => {
+            panic!("from memory {:?}, by ranges {:?}", refusal(memory), refusal(ranges));
+        }
+    }
+}
+
+pub fn npy(bytes: &[u8], depth: Depth) {
+    archive::<modelfmt::npy::Index>(bytes, depth);
+}
+
+pub fn pytorch(bytes: &[u8], depth: Depth) {
+    archive::<modelfmt::pytorch::Index>(bytes, depth);
+}
+
+/// The pickle alone, in a sound archive with storages of some sizes, and in a sound stream.
+pub fn pickle(bytes: &[u8], depth: Depth) {
+    let (long, short) = ([7; 96], [9; 12]);
+    pytorch(&testkit::torch_zip(bytes, &[("0", &long), ("1", &short)]).build(), depth);
+    pytorch(&testkit::torch_stream(bytes, &[("0", 24, &long), ("1", 3, &short)]), depth);
+}
+
 /// Through the umbrella, which tells the format by itself; beside the input there is nothing.
 pub fn model(bytes: &[u8], depth: Depth) {
     let options = modelfmt::OpenOptions::new().limits(limits());

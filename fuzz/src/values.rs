@@ -2,7 +2,8 @@
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use modelfmt::convert::TypeRule;
-use modelfmt::{DType, Format, Globs};
+use modelfmt::model::Globs;
+use modelfmt::{DType, Format};
 use modelfmt_core::value::{List, Value, json};
 
 use super::drill::Depth;

@@ -119,7 +119,7 @@ fn pytest(python: &Path, servers: &Path) -> std::process::Command {
 }
 
 /// Installs what is missing, and returns the interpreter.
-fn install() -> Result<PathBuf> {
+pub(crate) fn install() -> Result<PathBuf> {
     let (venv, stamp) = (dir().join("venv"), dir().join("installed.txt"));
     let python = venv.join("bin/python");
     let wanted = [PACKAGES, PACKAGES_ALONE, &[PYRIGHT, SAFETENSORS]].concat().join("\n");
@@ -179,7 +179,10 @@ fn torch(wheel: &Path, servers: &Path, tally: &mut Tally) -> Result {
     step("python: tests with torch");
     let Some(python) = with_torch(wheel)? else { return Ok(()) };
     let mut pytest = pytest(&python, servers);
-    tally.run(Runner::Pytest, pytest.args(["tests/test_torch.py", "tests/test_compat.py"]));
+    tally.run(
+        Runner::Pytest,
+        pytest.args(["tests/test_torch.py", "tests/test_compat.py", "tests/test_checkpoints.py"]),
+    );
     Ok(())
 }
 

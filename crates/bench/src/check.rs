@@ -4,7 +4,8 @@ use std::fs::File;
 use std::hint::black_box;
 use std::os::unix::fs::FileExt;
 
-use modelfmt::{Execution, Model, check};
+use modelfmt::check::check;
+use modelfmt::{Execution, Model};
 use modelfmt_core::{DType, author::PIECE};
 
 use crate::data::{Form, Noise, Tensors, Values};

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use modelfmt::{ConvertOptions, Execution, Format, Model, Overwrite};
+use modelfmt::convert::{ConvertOptions, Overwrite};
+use modelfmt::{Execution, Format, Model};
 use modelfmt_core::DType;
 use modelfmt_write::Discard;
 
@@ -67,11 +68,19 @@ pub(crate) fn run(bench: &mut Bench) -> Result {
 /// By the paths, as the program does; without `out`, into a sink that forgets.
 fn convert(source: &Path, out: Option<&Path>, verify: bool, threads: usize) -> Result {
     let mut options = ConvertOptions::default();
-    (options.overwrite, options.no_verify, options.lossy) = (Overwrite::Replace, !verify, true);
+    (options.output.overwrite, options.no_verify, options.metadata.lossy) =
+        (Overwrite::Replace, !verify, true);
     let (model, work) = (Model::open(source)?, Execution { threads, progress: None });
     match out {
-        Some(out) => modelfmt::convert(&model, Format::Safetensors, out, &options, &work)?,
-        None => modelfmt::convert_to_sink(&model, Format::Safetensors, &Discard::default(), &options, &work)?,
+        Some(out) => modelfmt::Conversion::new(&model, out)
+            .to(Format::Safetensors)
+            .options(&options)
+            .execution(&work)
+            .write()?,
+        None => modelfmt::Conversion::to_format(&model, Format::Safetensors)
+            .options(&options)
+            .execution(&work)
+            .write_to_sink(&Discard::default())?,
     };
     Ok(())
 }

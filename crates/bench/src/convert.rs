@@ -6,7 +6,8 @@ use std::process::Command;
 
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 use modelfmt::convert::{Compression, PAGE_SIZE};
-use modelfmt::{ConvertOptions, Execution, Format, Model, Overwrite, VerifyLevel};
+use modelfmt::convert::{ConvertOptions, Overwrite};
+use modelfmt::{Execution, Format, Model, VerifyLevel};
 use modelfmt_core::DType;
 use modelfmt_write::Discard;
 
@@ -42,7 +43,7 @@ pub(crate) fn run(bench: &mut Bench) -> Result {
 /// The format of a form, and the options that lead to it.
 pub(crate) fn options(form: Form) -> (Format, ConvertOptions) {
     let mut options = ConvertOptions::default();
-    options.overwrite = Overwrite::Replace;
+    options.output.overwrite = Overwrite::Replace;
     let format = match form {
         Form::Safetensors => Format::Safetensors,
         Form::Mag => Format::Mag,
@@ -50,13 +51,13 @@ pub(crate) fn options(form: Form) -> (Format, ConvertOptions) {
         Form::Apr => Format::Apr,
         Form::Apr2 => Format::Apr2,
         Form::Apr2Lz4 => {
-            options.compress = Some(Compression::Lz4);
+            options.apr2.compress = Some(Compression::Lz4);
             Format::Apr2
         }
         Form::Aero => Format::Aero,
         Form::AeroAll => {
-            options.tensor_hashes = true;
-            options.page_hashes = Some(PAGE_SIZE);
+            options.aero.tensor_hashes = true;
+            options.aero.page_hashes = Some(PAGE_SIZE);
             Format::Aero
         }
     };
@@ -87,7 +88,7 @@ fn copies(bench: &mut Bench) -> Result {
     remove(&source)
 }
 
-fn beside_copy(bench: &Bench, id: String, form: Form, source: &Path, target: f64) -> Result<Row> {
+pub(crate) fn beside_copy(bench: &Bench, id: String, form: Form, source: &Path, target: f64) -> Result<Row> {
     let threads = bench.sizes.threads;
     let (out, copy) = (bench.file("converted"), bench.file("copied"));
     convert(form, source, &out, threads)?;
@@ -187,20 +188,21 @@ fn compressed(bench: &mut Bench, values: Values, name: &str, title: &str) -> Res
 fn convert(form: Form, source: &Path, out: &Path, threads: usize) -> Result {
     let (format, options) = options(form);
     let model = Model::open(source)?;
-    modelfmt::convert(&model, format, out, &options, &Execution { threads, progress: None })?;
+    modelfmt::Conversion::new(&model, out)
+        .to(format)
+        .options(&options)
+        .execution(&Execution { threads, progress: None })
+        .write()?;
     Ok(())
 }
 
 fn to_nowhere(form: Form, source: &Path, threads: usize) -> Result {
     let (format, options) = options(form);
     let model = Model::open(source)?;
-    modelfmt::convert_to_sink(
-        &model,
-        format,
-        &Discard::default(),
-        &options,
-        &Execution { threads, progress: None },
-    )?;
+    modelfmt::Conversion::to_format(&model, format)
+        .options(&options)
+        .execution(&Execution { threads, progress: None })
+        .write_to_sink(&Discard::default())?;
     Ok(())
 }
 
@@ -209,7 +211,7 @@ pub(crate) fn same(source: &Path, out: &Path) -> Result {
     let (source, out) = (Model::open(source)?, Model::open(out)?);
     let report = out.verify(VerifyLevel::Full);
     ensure(report.is_ok(), || format!("the output does not verify: {report:?}"))?;
-    let diff = modelfmt::diff(&source, &out, &Execution::default())?;
+    let diff = modelfmt::diff::diff(&source, &out, &Execution::default())?;
     let same = diff.changed.is_empty() && diff.only_in_a.is_empty() && diff.only_in_b.is_empty();
     ensure(same && out.tensor_count() > 0, || "the output is not the source".to_owned())
 }

@@ -20,6 +20,7 @@ mod oms;
 mod open;
 mod plot;
 mod proof;
+mod pytorch;
 mod quant;
 mod race;
 mod remote;
@@ -257,6 +258,7 @@ fn run(args: &Args) -> Result {
     verify::run(&mut bench)?;
     proof::run(&mut bench)?;
     convert::run(&mut bench)?;
+    pytorch::run(&mut bench)?;
     checked::run(&mut bench)?;
     check::run(&mut bench)?;
     edit::run(&mut bench)?;

@@ -61,7 +61,7 @@ fn row(bench: &Bench, id: String, form: Form, what: &str, peak: f64) -> Row {
 }
 
 /// The most bytes that a command of the program had in memory.
-fn peak(bench: &Bench, command: &str, files: &[&Path], options: &[&str]) -> Result<f64> {
+pub(crate) fn peak(bench: &Bench, command: &str, files: &[&Path], options: &[&str]) -> Result<f64> {
     let mut args = vec![OsStr::new("run"), bench.program.as_os_str(), OsStr::new(command)];
     args.extend(files.iter().map(|path| path.as_os_str()));
     args.extend(options.iter().map(OsStr::new));

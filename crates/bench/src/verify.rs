@@ -5,7 +5,9 @@ use std::hint::black_box;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use modelfmt::{Encoding, Execution, Model, Status, VerifyLevel};
+use modelfmt::modelfmt_core::Encoding;
+use modelfmt::verify::Status;
+use modelfmt::{Execution, Model, VerifyLevel};
 use modelfmt_core::{DType, author::PIECE};
 
 use crate::data::{Form, Noise, Tensors, Values};

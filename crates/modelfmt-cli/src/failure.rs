@@ -6,7 +6,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use modelfmt::modelfmt_core::source::folder_of;
-use modelfmt::{Object, Printable, Value, json};
+use modelfmt::value::json;
+use modelfmt::wording::Printable;
+use modelfmt::{Object, Value};
 
 use crate::flags::Flags;
 use crate::json::escaped;

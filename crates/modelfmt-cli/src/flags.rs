@@ -1,6 +1,7 @@
 //! The program's options for what the library names by its fields.
 
-use modelfmt::{Choice, Remedy, Words};
+use modelfmt::convert::OptionInfo;
+use modelfmt::wording::{Choice, Remedy, Words};
 
 /// The options and arguments of the program.
 pub(crate) struct Flags;
@@ -13,38 +14,12 @@ impl Words for Flags {
             Choice::Output => "OUT",
             Choice::Names => "TENSOR",
             Choice::Tensors => "--tensors",
-            Choice::Include => "--include",
-            Choice::Exclude => "--exclude",
-            Choice::Dedupe => "--dedupe",
-            Choice::Cast => "--cast",
-            Choice::Dequantize => "--dequantize",
-            Choice::Scales => "--scale",
-            Choice::Quantize => "--quantize",
-            Choice::Sizevars => "--sizevar",
-            Choice::Declare => "--declare",
-            Choice::ModelName => "--model-name",
-            Choice::Architecture => "--architecture",
-            Choice::ModelType => "--model-type",
-            Choice::Stringify => "--stringify",
-            Choice::ShardSize => "--shard-size",
-            Choice::ControlHash => "--control-hash",
-            Choice::PageHashes => "--page-hashes",
-            Choice::TensorHashes => "--tensor-hashes",
-            Choice::Uuid => "--uuid",
-            Choice::NoZstd => "--no-zstd",
-            Choice::Compress => "--compress",
-            Choice::Align => "--align",
-            Choice::Checksum => "--checksum",
-            Choice::ExtendedTypes => "--allow-extended-types",
-            Choice::Outboard => "--outboard",
-            Choice::Reserve => "--reserve",
             Choice::Seal => "--seal",
             Choice::Sign => "--sign",
-            Choice::Rename => "--rename",
             Choice::Set => "--set",
             Choice::Unset => "--unset",
             Choice::Drop => "--drop",
-            other => other.name(),
+            other => OptionInfo::of_choice(other).map_or(other.name(), |option| option.flag),
         }
     }
 
@@ -73,8 +48,44 @@ impl Words for Flags {
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
+    use modelfmt::convert::{OPTIONS, Takes};
 
     use super::*;
+
+    /// The arguments of `convert` that come from the table of options are what the table says.
+    #[test]
+    fn arguments_are_those_of_the_table() {
+        let cli = crate::args::Cli::command();
+        for name in ["convert", "seal", "unseal"] {
+            let command = cli.find_subcommand(name).unwrap();
+            for option in OPTIONS {
+                let is_this = |arg: &&clap::Arg| arg.get_long() == option.flag.strip_prefix("--");
+                let arg = command.get_arguments().find(is_this).unwrap_or_else(|| panic!("{}", option.flag));
+                let value = || arg.get_value_names().unwrap()[0].to_string();
+                match (option.takes, arg.get_action()) {
+                    (Takes::Nothing, clap::ArgAction::SetTrue) => {}
+                    (Takes::One(name), clap::ArgAction::Set)
+                    | (Takes::Many(name), clap::ArgAction::Append) => {
+                        assert_eq!(value(), name, "{}", option.flag);
+                    }
+                    (takes, action) => panic!("{}: {takes:?}, {action:?}", option.flag),
+                }
+                assert_eq!(arg.get_help().unwrap().to_string(), option.help);
+            }
+        }
+    }
+
+    /// Every option of `convert` about the conversion is in the table.
+    #[test]
+    fn the_table_has_every_option_of_values_metadata_and_layout() {
+        let cli = crate::args::Cli::command();
+        let of_conversion =
+            |arg: &&clap::Arg| matches!(arg.get_help_heading(), Some("Values" | "Metadata" | "Layout"));
+        for arg in cli.find_subcommand("convert").unwrap().get_arguments().filter(of_conversion) {
+            let flag = format!("--{}", arg.get_long().unwrap());
+            assert!(OPTIONS.iter().any(|option| option.flag == flag), "{flag}");
+        }
+    }
 
     #[test]
     fn every_flag_is_an_option_of_the_program() {

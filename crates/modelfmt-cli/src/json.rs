@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-use modelfmt::Printable;
+use modelfmt::wording::Printable;
 
 /// Takes JSON and escapes the text in it that would disturb a terminal; JSON itself asks for that below U+0020 only. A
 /// stream that strips escape sequences, as a pipe does here, has nothing to take out of what is left.

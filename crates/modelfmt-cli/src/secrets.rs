@@ -24,6 +24,10 @@ impl OpenArgs {
     /// How the library opens a model. Keys and passphrases are read from their files.
     pub(crate) fn options(&self) -> Result<OpenOptions> {
         let options = self.pin.map_or_else(OpenOptions::new, |pin| OpenOptions::new().pin(pin));
+        let options = match &self.root {
+            Some(root) => options.root(root),
+            None => options,
+        };
         Ok(match access(self)? {
             Some(access) => options.access(access),
             None => options,

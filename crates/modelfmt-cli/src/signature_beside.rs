@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use modelfmt::Format;
 use modelfmt::oms::{SignedFiles, VerifyOptions};
-use modelfmt::{DetachedSignature, Format, signed_files};
+use modelfmt::signed::{DetachedSignature, signed_files};
 
 use crate::args::OpenArgs;
 use crate::dash::is_dash;
@@ -14,8 +15,8 @@ use crate::progress::Progress;
 
 /// Whether the signature of a file or folder is beside it, and not inside: only APR2 files contain their own. Only a path can have one beside it.
 pub(crate) fn is_signed_beside(path: &Path) -> bool {
-    let holds_its_own = |format| matches!(format, Format::Apr2 | Format::Apr2Sharded);
-    path.is_dir() || modelfmt::probe(path).is_ok_and(|found| !found.format.is_some_and(holds_its_own))
+    let holds_its_own = |format: Format| format.properties().embedded_signatures;
+    path.is_dir() || modelfmt::folder::probe(path).is_ok_and(|found| !found.format.is_some_and(holds_its_own))
 }
 
 /// The signed files and folders that were verified before in this run: the files of a folder are hashed once, however many of its models are read.

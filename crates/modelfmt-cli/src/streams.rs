@@ -10,13 +10,15 @@ use modelfmt::keys::PublicKey;
 use modelfmt::modelfmt_core::source::{FileSource, folder_of};
 use modelfmt::modelfmt_write::FileSink;
 use modelfmt::oms::VerifyOptions;
-use modelfmt::{Execution, FileReport, Model, OpenOptions, VerifyLevel};
+use modelfmt::verify::FileReport;
+use modelfmt::wording::Printable;
+use modelfmt::{Execution, Model, OpenOptions, VerifyLevel};
 #[cfg(feature = "remote")]
 use modelfmt_remote::{Location, models};
 
 use crate::args::OpenArgs;
 pub(crate) use crate::dash::is_dash;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, say};
 use crate::urls::shown;
 use crate::{dash, signature_beside, stop};
 
@@ -36,7 +38,22 @@ pub(crate) fn open_signed(
     quiet: bool,
 ) -> Result<Model> {
     let options = options(path, open, signatures, quiet)?;
-    open_with(path, open, &options)
+    said(open_with(path, open, &options)?)
+}
+
+/// Says what opening has found and passed over. A warning is said under `--quiet` too.
+#[allow(clippy::unnecessary_wraps, reason = "it is the end of a chain")]
+fn said(model: Model) -> Result<Model> {
+    warn(model.path(), &model.warnings());
+    Ok(model)
+}
+
+/// Says what has been found and passed over in a file.
+pub(crate) fn warn(path: &Path, warnings: &[String]) {
+    let path = path.display().to_string();
+    for warning in warnings {
+        say(format_args!("warning: {}: {}", Printable(&path), Printable(warning)));
+    }
 }
 
 /// How a model is opened. If its signature has to be beside it and nowhere else, that is verified here, and what is read later is what was signed.
@@ -54,7 +71,7 @@ pub(crate) fn open_for_copy(path: &Path, no_verify: bool, open: &OpenArgs) -> Re
     let options = options(path, open, &VerifyOptions::new(), true)?;
     let ignoring = options.clone().ignore_checksum(true);
     if no_verify {
-        return open_with(path, open, &ignoring);
+        return said(open_with(path, open, &ignoring)?);
     }
     match open_with(path, open, &options) {
         Err(Failure::Job(modelfmt::Error::File { path: name, error })) => {
@@ -63,7 +80,7 @@ pub(crate) fn open_for_copy(path: &Path, no_verify: bool, open: &OpenArgs) -> Re
                 Err(_) => modelfmt::Error::File { path: name, error },
             }))
         }
-        opened => opened,
+        opened => said(opened?),
     }
 }
 

@@ -68,7 +68,7 @@ struct Walk {
 
 impl Walk {
     fn enter(&mut self, folder: &Path) {
-        if let Some(hint) = modelfmt::foreign_folder(folder).filter(|_| !self.is_in_foreign(folder)) {
+        if let Some(hint) = modelfmt::folder::foreign_folder(folder).filter(|_| !self.is_in_foreign(folder)) {
             self.found.foreign.push((folder.to_owned(), hint));
             self.foreign = Some(folder.to_owned());
         }
@@ -79,7 +79,7 @@ impl Walk {
     }
 
     fn add(&mut self, path: &Path, is_link: bool) {
-        let look = match modelfmt::probe(path) {
+        let look = match modelfmt::folder::probe(path) {
             Ok(look) => look,
             Err(_) if !path.is_file() => return self.found.others += 1, // a pipe, a device
             Err(error) => {
@@ -88,7 +88,7 @@ impl Walk {
         };
         let parent = path.parent().unwrap_or(Path::new("."));
         self.named.extend(look.files.iter().filter_map(|file| parent.join(file).canonicalize().ok()));
-        if look.format.is_some() || modelfmt::is_model_name(path) {
+        if look.format.is_some() || modelfmt::folder::is_model_name(path) {
             // In a cache whose files are links to other places, an index finds its files only by their links.
             let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
             let known = self.models.entry(real).or_insert_with(|| (path.to_owned(), is_link));
@@ -105,7 +105,7 @@ impl Walk {
     fn failed(&mut self, error: &walkdir::Error) {
         let Some(path) = error.path().filter(|_| error.loop_ancestor().is_none()) else { return };
         let missing = error.io_error().is_some_and(|error| error.kind() == std::io::ErrorKind::NotFound);
-        if missing && !modelfmt::is_model_name(path) {
+        if missing && !modelfmt::folder::is_model_name(path) {
             self.found.others += 1; // a link to nothing
             return;
         }

@@ -239,6 +239,11 @@ pub trait FileIndex: Sized {
     /// What [`Container::details`](crate::Container::details) says.
     fn details(&self) -> Object;
 
+    /// What [`Container::warnings`](crate::Container::warnings) says.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Checks the file and reports every finding.
     fn verify<S: Fetch>(
         &self,

@@ -21,6 +21,10 @@ pub enum Encoding {
     Lz4,
     /// In a zstd stream.
     Zstd,
+    /// In a deflate stream, as zip archives have them.
+    Deflate,
+    /// As they are, but not one behind the other in the order of the tensor: every read gathers them.
+    Strided,
     /// As they are, but the file requires that every read is checked, which the format's own reader does.
     Checked,
     /// Encrypted, perhaps compressed before.
@@ -28,7 +32,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// `raw` (checked or not), `big-endian`, `lz4`, `zstd` or `encrypted`.
+    /// `raw` (checked or not), `big-endian`, `lz4`, `zstd`, `deflate`, `strided` or `encrypted`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -36,14 +40,16 @@ impl Encoding {
             Self::BigEndian => "big-endian",
             Self::Lz4 => "lz4",
             Self::Zstd => "zstd",
+            Self::Deflate => "deflate",
+            Self::Strided => "strided",
             Self::Encrypted => "encrypted",
         }
     }
 
-    /// Whether the values have to be decompressed or decrypted, so that they are nowhere in the file as they are.
+    /// Whether the values have to be decompressed, decrypted or gathered, so that they are nowhere in the file as they are.
     #[must_use]
     pub const fn is_compressed(self) -> bool {
-        matches!(self, Self::Lz4 | Self::Zstd | Self::Encrypted)
+        matches!(self, Self::Lz4 | Self::Zstd | Self::Deflate | Self::Strided | Self::Encrypted)
     }
 }
 
@@ -153,7 +159,7 @@ impl TensorTable {
         })
     }
 
-    /// As [`push`](Self::push), for a format with a rule of its own for the number of bytes that a shape takes.
+    /// Lists a tensor whose format has a rule of its own for the number of bytes that a shape takes.
     ///
     /// # Errors
     /// If the name is there already, the shape is too large, or the table is full; those of `nbytes`.

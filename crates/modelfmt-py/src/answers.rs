@@ -2,7 +2,8 @@
 
 use std::fmt::Display;
 
-use modelfmt::{Globs, VerifyLevel};
+use modelfmt::VerifyLevel;
+use modelfmt::model::Globs;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

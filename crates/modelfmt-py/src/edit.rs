@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use modelfmt::Error;
+use modelfmt::convert::Overwrite;
 use modelfmt::convert::RenameRule;
+use modelfmt::edit::{Edit, Edited};
 use modelfmt::edit::{EditMethod, EditOptions, NewValue};
 use modelfmt::keys::PrivateKey;
-use modelfmt::{Edit, Edited, Error, Overwrite};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 

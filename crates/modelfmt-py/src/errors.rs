@@ -6,7 +6,8 @@ use std::{io, iter};
 
 use modelfmt::convert::Unsupported;
 use modelfmt::modelfmt_core::author::with_causes;
-use modelfmt::{Choice, Error, Remedy, Words, keys, oms};
+use modelfmt::wording::{Choice, Remedy, Words};
+use modelfmt::{Error, keys, oms};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 

@@ -5,14 +5,14 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use modelfmt::convert::TypeChanged;
+use modelfmt::convert::{Converted, OPTIONS, OptionInfo, Overwrite, Takes, TypeChanged};
+use modelfmt::diff::DiffOptions;
 use modelfmt::modelfmt_core::AlignedBuf;
 use modelfmt::modelfmt_core::source::FileSource;
 use modelfmt::modelfmt_write::{BoxError, TensorData, TensorSpec};
 use modelfmt::oms::VerifyOptions;
 use modelfmt::{
-    Bytes, Conversion, Converted, DType, DiffOptions, Error, Execution, Format, Object, Overwrite, Pin,
-    Source as _, TensorInfo, TensorView,
+    Bytes, Conversion, DType, Error, Execution, Format, Object, Pin, Source as _, TensorInfo, TensorView,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -45,14 +45,14 @@ pub(crate) fn convert<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let target = target(py, format)?;
     let mut options = options(given)?;
-    options.version = target.version;
+    options.output.version = target.version;
     let source = Arc::clone(model.model());
     let place = Place::new(py, path, allowed(opening)?)?;
     let progress = Progress { callback: progress, total: nbytes(&source) };
     let result = PyDict::new(py);
     if dry_run {
         let planned = work::run(py, threads, &Progress::none(), move |_| {
-            let plan = Conversion::new(&source, target.format, &options)?;
+            let plan = Conversion::to_format(&source, target.format).options(&options).plan()?;
             let changed: Vec<TypeChanged> = plan.changed().collect();
             Ok((plan.target().name(), plan.nbytes(), changed, plan.warnings().to_vec()))
         })?;
@@ -117,7 +117,7 @@ pub(crate) fn save(
 ) -> PyResult<()> {
     let target = target(py, format)?;
     let mut options = options(given)?;
-    options.version = target.version;
+    options.output.version = target.version;
     let metadata: Object = object(metadata)?;
     let (specs, values, total) = match storage {
         None => given_tensors(py, tensors)?,
@@ -222,7 +222,8 @@ pub(crate) fn described(
 /// The type of a given tensor; an error if type and shape take another number of bytes.
 fn type_of(py: Python<'_>, name: &str, dtype: &str, shape: &[u64], len: u64) -> PyResult<DType> {
     let usage = |text: String| refuse(py, "usage", &text);
-    let dtype: DType = dtype.parse().map_err(|error: modelfmt::UnknownDType| usage(error.to_string()))?;
+    let dtype: DType =
+        dtype.parse().map_err(|error: modelfmt::modelfmt_core::UnknownDType| usage(error.to_string()))?;
     let info = TensorInfo::new(name, dtype, shape);
     let info = info.map_err(|error| usage(format!("tensor {name:?}: {error}")))?;
     match info.nbytes == len {
@@ -310,7 +311,8 @@ pub(crate) fn diff(
     (options.norms, options.tolerance, options.ignore_metadata) = (norms, tolerance, ignore_metadata);
     let (a, b) = (Arc::clone(a.model()), Arc::clone(b.model()));
     let progress = Progress { callback: progress, total: nbytes(&a) };
-    let diff = work::run(py, threads, &progress, move |work| modelfmt::diff_with(&a, &b, &options, work))?;
+    let diff =
+        work::run(py, threads, &progress, move |work| modelfmt::diff::diff_with(&a, &b, &options, work))?;
     let diff = diff.map_err(|error: Error| raise(py, &error))?;
     progress.finish()?;
     Ok(serde_json::to_string(&diff).map_err(io::Error::other)?)
@@ -327,7 +329,7 @@ pub(crate) fn check(
 ) -> PyResult<String> {
     let model = Arc::clone(model.model());
     let progress = Progress { callback: progress, total: nbytes(&model) };
-    let report = work::run(py, threads, &progress, move |work| modelfmt::check(&model, work))?;
+    let report = work::run(py, threads, &progress, move |work| modelfmt::check::check(&model, work))?;
     let report = report.map_err(|error: Error| raise(py, &error))?;
     progress.finish()?;
     Ok(serde_json::to_string(&report).map_err(io::Error::other)?)
@@ -344,7 +346,8 @@ pub(crate) fn outboard(
     let total = std::fs::metadata(&path).map_or(0, |file| file.len());
     let progress = Progress { callback: progress, total };
     let overwrite = if overwrite { Overwrite::Replace } else { Overwrite::Refuse };
-    let written = work::run(py, None, &progress, move |work| modelfmt::outboard(&path, overwrite, work))?;
+    let written =
+        work::run(py, None, &progress, move |work| modelfmt::outboard::outboard(&path, overwrite, work))?;
     let written = written.map_err(|error| raise(py, &error))?;
     progress.finish()?;
     Ok((written.path.into_os_string(), Pin::B3(written.blake3).to_string(), written.nbytes))
@@ -354,6 +357,18 @@ pub(crate) fn outboard(
 #[pyfunction]
 pub(crate) fn formats() -> Vec<(&'static str, Option<&'static str>, bool)> {
     Format::ALL.iter().map(|format| (format.name(), format.extension(), format.is_writable())).collect()
+}
+
+/// The options of a conversion: the keyword, what the program takes for it (`nothing`, `one` or `many`), the formats that can be written with it.
+#[pyfunction]
+pub(crate) fn convert_options() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
+    let takes = |option: &OptionInfo| match option.takes {
+        Takes::Nothing => "nothing",
+        Takes::One(_) => "one",
+        Takes::Many(_) => "many",
+    };
+    let formats = |option: &OptionInfo| option.formats().map(Format::name).collect();
+    OPTIONS.iter().map(|option| (option.keyword, takes(option), formats(option))).collect()
 }
 
 /// The format that the ending of a file's name asks for.

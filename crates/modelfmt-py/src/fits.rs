@@ -22,8 +22,9 @@ pub(crate) fn unfit(
     rank: usize,
 ) -> PyResult<Option<Unfit>> {
     let target = target(py, format)?;
-    let dtype: DType =
-        dtype.parse().map_err(|error: modelfmt::UnknownDType| refuse(py, "usage", &error.to_string()))?;
+    let dtype: DType = dtype
+        .parse()
+        .map_err(|error: modelfmt::modelfmt_core::UnknownDType| refuse(py, "usage", &error.to_string()))?;
     let held = target.format.capabilities_of(target.version.as_deref());
     let Some(held) = held.filter(|held| held.access == Access::ReadWrite) else { return Ok(None) };
     let format = target.format;

@@ -65,6 +65,7 @@ fn _modelfmt(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(files::verify, module)?)?;
     module.add_function(wrap_pyfunction!(files::diff, module)?)?;
     module.add_function(wrap_pyfunction!(files::formats, module)?)?;
+    module.add_function(wrap_pyfunction!(files::convert_options, module)?)?;
     module.add_function(wrap_pyfunction!(files::format_of_name, module)?)?;
     module.add_function(wrap_pyfunction!(files::check, module)?)?;
     module.add_function(wrap_pyfunction!(files::outboard, module)?)?;

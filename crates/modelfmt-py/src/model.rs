@@ -6,12 +6,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use modelfmt::inspect::InspectOptions;
+use modelfmt::modelfmt_core::Encoding;
 use modelfmt::modelfmt_core::claims::ClaimError;
 use modelfmt::modelfmt_core::load::{self, LoadBuffer, LoadOptions};
 use modelfmt::modelfmt_core::plan::Pick;
 use modelfmt::modelfmt_core::source::{BoxSource, Files, Folder, SharedFiles, check_relative, shared_files};
 use modelfmt::modelfmt_core::{AlignedBuf, AnyError};
-use modelfmt::{Encoding, Error, Execution, InspectOptions, Location, OpenOptions, TensorInfo, json};
+use modelfmt::value::json;
+use modelfmt::{Error, Execution, Location, OpenOptions, TensorInfo};
 use pyo3::exceptions::{PyIndexError, PyMemoryError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PySlice, PyTuple};
@@ -176,8 +179,8 @@ impl Model {
     ) -> PyResult<Self> {
         let is_remote = models.iter().any(|model| model.is_remote);
         let models: Vec<modelfmt::Model> = models.iter().map(|model| (*model.model).clone()).collect();
-        let mut filter = modelfmt::ConvertOptions::default();
-        (filter.include, filter.exclude) = (include, exclude);
+        let mut filter = modelfmt::convert::ConvertOptions::default();
+        (filter.tensors.include, filter.tensors.exclude) = (include, exclude);
         let merged = py.detach(|| modelfmt::convert::merged(models, &filter));
         let model = Arc::new(merged.map_err(|error| raise(py, &error))?);
         Ok(Self { model, maps: None, is_remote })
@@ -420,8 +423,9 @@ impl Model {
         threads: Option<usize>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let model = Arc::clone(&self.model);
-        let stats =
-            work::run(py, threads, &Progress::none(), move |work| modelfmt::stats(&model, position, work))?;
+        let stats = work::run(py, threads, &Progress::none(), move |work| {
+            modelfmt::show::stats(&model, position, work)
+        })?;
         crate::answers::stats(py, &stats.map_err(|error| raise(py, &error))?)
     }
 
@@ -431,8 +435,8 @@ impl Model {
         let text = work::run(py, threads, &Progress::none(), move |work| {
             let mut out = Vec::new();
             match names.is_empty() {
-                true => modelfmt::show(&model, &mut out, work)?,
-                false => modelfmt::show_tensors(&model, &names, &mut out, work)?,
+                true => modelfmt::show::show(&model, &mut out, work)?,
+                false => modelfmt::show::show_tensors(&model, &names, &mut out, work)?,
             }
             Ok(String::from_utf8_lossy(&out).into_owned())
         })?;

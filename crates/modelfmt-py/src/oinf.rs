@@ -3,12 +3,13 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
+use modelfmt::modelfmt_core::UnknownDType;
 use modelfmt::modelfmt_core::author::with_causes;
 use modelfmt::modelfmt_write::TensorSpec;
 use modelfmt::oinf::{
     Bitset, MetaValue, Metadata, NdArray, Overwrite, Plan, ValueType, WriteError, WriteOptions,
 };
-use modelfmt::{DType, Error, UnknownDType};
+use modelfmt::{DType, Error};
 use pyo3::prelude::*;
 
 use crate::errors::{raise, refuse};

@@ -24,6 +24,8 @@ pub(crate) struct Opening {
     identities: Vec<Identity>,
     passphrase: Option<Passphrase>,
     raw_key: Option<RawKey>,
+    /// The part of a checkpoint that is the model.
+    root: Option<String>,
 }
 
 impl Opening {
@@ -48,7 +50,7 @@ impl Opening {
         match key {
             "pin" => {
                 let pin: String = value.extract()?;
-                self.pin = Some(pin.parse().map_err(|error: modelfmt::ParseError| usage(&error))?);
+                self.pin = Some(pin.parse().map_err(|error: modelfmt::wording::ParseError| usage(&error))?);
             }
             "keys" => self.keys = public_keys(value)?,
             "threshold" => self.threshold = Some(value.extract()?),
@@ -59,6 +61,7 @@ impl Opening {
             }
             "passphrase" => self.passphrase = Some(passphrase(value)?),
             "raw_key" => self.raw_key = Some(raw_key(value)?),
+            "root" => self.root = Some(value.extract()?),
             "allow_instance_credentials" => self.allowed.instance_credentials = value.extract()?,
             "allow_private_redirects" => self.allowed.private_redirects = value.extract()?,
             "cache" => self.allowed.no_cache = !value.extract::<bool>()?,
@@ -71,7 +74,10 @@ impl Opening {
 
     /// The options of the library. With `is_beside` the keys are for a signature beside the file, which is checked elsewhere.
     pub(crate) fn options(&mut self, py: Python<'_>, is_beside: bool) -> PyResult<OpenOptions> {
-        let options = self.pin.map_or_else(OpenOptions::new, |pin| OpenOptions::new().pin(pin));
+        let mut options = self.pin.map_or_else(OpenOptions::new, |pin| OpenOptions::new().pin(pin));
+        if let Some(root) = self.root.take() {
+            options = options.root(root);
+        }
         if is_beside && (self.threshold.is_some() || self.min_revision.is_some()) {
             let why = "threshold, min_revision: a signature beside a file is by one key and has no revision; only sealed APR2 files have more";
             return Err(refuse(py, "usage", why));

@@ -1,7 +1,10 @@
 //! Keywords as options of the library.
 
 use modelfmt::convert::{Compression, Declared, MagChecksum, RenameRule, TypeRule};
-use modelfmt::{ConvertOptions, Object, Overwrite, ParseError, Target, json};
+use modelfmt::convert::{ConvertOptions, Overwrite};
+use modelfmt::value::json;
+use modelfmt::wording::ParseError;
+use modelfmt::{Object, Target};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -19,15 +22,15 @@ pub(crate) fn options(given: &Bound<'_, PyDict>) -> PyResult<ConvertOptions> {
         let key: String = key.extract()?;
         match &*key {
             "rules" => ordered = type_rules(&value, |text| text.parse())?,
-            "cast" => options.rules.extend(type_rules(&value, TypeRule::parse_cast)?),
-            "dequantize" => options.rules.extend(type_rules(&value, TypeRule::parse_dequantize)?),
-            "quantize" => options.rules.extend(type_rules(&value, TypeRule::parse_quantize)?),
+            "cast" => options.types.rules.extend(type_rules(&value, TypeRule::parse_cast)?),
+            "dequantize" => options.types.rules.extend(type_rules(&value, TypeRule::parse_dequantize)?),
+            "quantize" => options.types.rules.extend(type_rules(&value, TypeRule::parse_quantize)?),
             _ => set(&mut options, &key, &value)?,
         }
     }
     // Keywords have no order, so a rule for all tensors is the more general one.
-    options.rules.sort_by_key(|rule| rule.glob.is_some());
-    options.rules.extend(ordered);
+    options.types.rules.sort_by_key(|rule| rule.glob.is_some());
+    options.types.rules.extend(ordered);
     Ok(options)
 }
 
@@ -35,37 +38,37 @@ fn set(options: &mut ConvertOptions, key: &str, value: &Bound<'_, PyAny>) -> PyR
     let py = value.py();
     let usage = |text: String| refuse(py, "usage", &format!("{key}: {text}"));
     match key {
-        "widen" => options.widen = value.extract()?,
-        "scales" => options.scales = rules(value, &usage)?,
-        "rename" => options.rename = renames(value, &usage)?,
-        "dedupe" => options.dedupe = value.extract()?,
-        "stringify" => options.stringify = value.extract()?,
-        "allow_extended_types" => options.allow_extended_types = value.extract()?,
-        "reserve" => options.reserve = Some(value.extract()?),
-        "outboard" => options.outboard = value.extract()?,
-        "allow_ties" => options.allow_ties = value.extract()?,
+        "widen" => options.types.widen = value.extract()?,
+        "scales" => options.types.scales = rules(value, &usage)?,
+        "rename" => options.tensors.rename = renames(value, &usage)?,
+        "dedupe" => options.aero.dedupe = value.extract()?,
+        "stringify" => options.metadata.stringify = value.extract()?,
+        "allow_extended_types" => options.oinf.allow_extended_types = value.extract()?,
+        "reserve" => options.output.reserve = Some(value.extract()?),
+        "outboard" => options.output.outboard = value.extract()?,
+        "allow_ties" => options.tensors.allow_ties = value.extract()?,
         "verify" => options.no_verify = !value.extract::<bool>()?,
-        "lossy" => options.lossy = value.extract()?,
-        "metadata" => options.metadata = Some(object(value)?),
-        "sizevars" => options.sizevars = value.extract()?,
-        "declare" => options.declare = declared(value, &usage)?,
-        "model_name" => options.model_name = Some(value.extract()?),
-        "architecture" => options.architecture = Some(value.extract()?),
-        "model_type" => options.model_type = Some(value.extract()?),
-        "include" => options.include = value.extract()?,
-        "exclude" => options.exclude = value.extract()?,
-        "shard_size" => options.shard_size = Some(value.extract()?),
-        "control_hash" => options.control_hash = value.extract()?,
-        "page_hashes" => options.page_hashes = Some(value.extract()?),
-        "tensor_hashes" => options.tensor_hashes = value.extract()?,
-        "uuid" => options.uuid = Some(value.extract()?),
-        "no_zstd" => options.no_zstd = value.extract()?,
-        "compress" => options.compress = Some(compression(&value.extract::<String>()?, &usage)?),
-        "align" => options.align = Some(value.extract()?),
-        "checksum" => options.checksum = Some(checksum(&value.extract::<String>()?, &usage)?),
-        "seal" => options.seal = Some(crate::sealing::sealing(value.cast::<PyDict>()?)?),
-        "overwrite" if value.extract()? => options.overwrite = Overwrite::Replace,
-        "overwrite" => options.overwrite = Overwrite::Refuse,
+        "lossy" => options.metadata.lossy = value.extract()?,
+        "metadata" => options.metadata.set = Some(object(value)?),
+        "sizevars" => options.oinf.sizevars = value.extract()?,
+        "declare" => options.oinf.declare = declared(value, &usage)?,
+        "model_name" => options.metadata.model_name = Some(value.extract()?),
+        "architecture" => options.metadata.architecture = Some(value.extract()?),
+        "model_type" => options.metadata.model_type = Some(value.extract()?),
+        "include" => options.tensors.include = value.extract()?,
+        "exclude" => options.tensors.exclude = value.extract()?,
+        "shard_size" => options.output.shard_size = Some(value.extract()?),
+        "control_hash" => options.aero.control_hash = value.extract()?,
+        "page_hashes" => options.aero.page_hashes = Some(value.extract()?),
+        "tensor_hashes" => options.aero.tensor_hashes = value.extract()?,
+        "uuid" => options.aero.uuid = Some(value.extract()?),
+        "no_zstd" => options.aero.no_zstd = value.extract()?,
+        "compress" => options.apr2.compress = Some(compression(&value.extract::<String>()?, &usage)?),
+        "align" => options.output.align = Some(value.extract()?),
+        "checksum" => options.mag.checksum = Some(checksum(&value.extract::<String>()?, &usage)?),
+        "seal" => options.apr2.seal = Some(crate::sealing::sealing(value.cast::<PyDict>()?)?),
+        "overwrite" if value.extract()? => options.output.overwrite = Overwrite::Replace,
+        "overwrite" => options.output.overwrite = Overwrite::Refuse,
         other => return Err(PyTypeError::new_err(format!("there is no option {other:?}"))),
     }
     Ok(())
@@ -112,7 +115,8 @@ fn renames(value: &Bound<'_, PyAny>, usage: Usage<'_>) -> PyResult<Vec<RenameRul
 fn declared(value: &Bound<'_, PyAny>, usage: Usage<'_>) -> PyResult<Vec<Declared>> {
     let given: Vec<(String, String, Vec<u64>)> = value.extract()?;
     let one = |(name, dtype, shape): (String, String, Vec<u64>)| {
-        let dtype = dtype.parse().map_err(|error: modelfmt::UnknownDType| usage(error.to_string()))?;
+        let dtype =
+            dtype.parse().map_err(|error: modelfmt::modelfmt_core::UnknownDType| usage(error.to_string()))?;
         Ok(Declared { name, dtype, shape })
     };
     given.into_iter().map(one).collect()

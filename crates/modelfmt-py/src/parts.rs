@@ -4,10 +4,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use modelfmt::convert::{ConvertOptions, Converted, Overwrite};
 use modelfmt::convert::{PartPlan, Receipt};
 use modelfmt::modelfmt_core::source::folder_of;
 use modelfmt::modelfmt_write::NewFiles;
-use modelfmt::{Conversion, ConvertOptions, Converted, Error, Execution, Format, Overwrite, ParseError};
+use modelfmt::wording::ParseError;
+use modelfmt::{Conversion, Error, Execution, Format};
 use modelfmt_remote::models;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -39,7 +41,7 @@ trait Job {
 
 impl Planned {
     fn plan(&self) -> Result<PartPlan<'_>, Error> {
-        let conversion = Conversion::new(&self.model, self.format, &self.options)?;
+        let conversion = Conversion::to_format(&self.model, self.format).options(&self.options).plan()?;
         let name = match &self.place {
             Place::Path(path) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             Place::Url { at, .. } => at.file_name(),
@@ -120,9 +122,9 @@ impl Plan {
     ) -> PyResult<Self> {
         let target = target(py, format)?;
         let mut options = options(given)?;
-        options.version = target.version;
+        options.output.version = target.version;
         // With a size of parts, a file becomes a set.
-        let is_split = options.shard_size.is_some();
+        let is_split = options.output.shard_size.is_some();
         let format = target.format.sharded().filter(|_| is_split).unwrap_or(target.format);
         let place = Place::new(py, path, Opening::new(opening)?.allowed)?;
         Ok(Self(Arc::new(Planned { model: Arc::clone(model.model()), place, format, options })))
@@ -144,7 +146,7 @@ impl Plan {
     fn begin(&self, py: Python<'_>) -> PyResult<()> {
         let planned = Arc::clone(&self.0);
         let begun = work::run(py, None, &Progress::none(), move |_| {
-            planned.run(0, planned.options.overwrite, Begin)
+            planned.run(0, planned.options.output.overwrite, Begin)
         })?;
         begun.map_err(|error| raise(py, &error))
     }

@@ -6,11 +6,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use modelfmt::convert::Saving;
+use modelfmt::convert::{ConvertOptions, Converted};
 use modelfmt::modelfmt_write::{TensorData, TensorSpec};
-use modelfmt::{
-    Conversion, ConvertOptions, Converted, Error, Execution, FileReport, Format, Model, Object, OpenOptions,
-    VerifyLevel,
-};
+use modelfmt::verify::FileReport;
+use modelfmt::{Conversion, Error, Execution, Format, Model, Object, OpenOptions, VerifyLevel};
 use modelfmt_remote::blocking::Store;
 use modelfmt_remote::{DiskCache, Environment, Location, Options, models};
 use pyo3::prelude::*;
@@ -135,8 +134,14 @@ impl Place {
         work: &Execution<'_>,
     ) -> Result<Converted, Error> {
         match self {
-            Self::Path(path) => Conversion::new(model, target, options)?.write(path, work),
-            Self::Url { at, store } => models::convert(store, at, model, target, options, work),
+            Self::Path(path) => {
+                Conversion::new(model, path).to(target).options(options).execution(work).write()
+            }
+            Self::Url { at, store } => models::convert(
+                store,
+                at,
+                Conversion::to_format(model, target).options(options).execution(work),
+            ),
         }
     }
 

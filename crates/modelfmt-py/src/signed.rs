@@ -4,10 +4,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use modelfmt::convert::Overwrite;
 use modelfmt::keys::{KeyType, PrivateKey, PublicKey, write_pair};
 use modelfmt::modelfmt_core::author::with_causes;
 use modelfmt::oms::{self, SignOptions, SignedFiles, VerifyOptions};
-use modelfmt::{Error, Format, Overwrite, signed_files};
+use modelfmt::signed::signed_files;
+use modelfmt::{Error, Format};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -21,7 +23,7 @@ use crate::work::{self, Progress};
 pub(crate) fn is_beside(opening: &Opening, place: &Place) -> bool {
     match place {
         Place::Path(path) if !opening.keys.is_empty() => {
-            path.is_dir() || modelfmt::probe(path).is_ok_and(|found| !is_apr2(found.format))
+            path.is_dir() || modelfmt::folder::probe(path).is_ok_and(|found| !is_apr2(found.format))
         }
         _ => false,
     }
@@ -33,7 +35,10 @@ pub(crate) fn is_inside(path: &Path) -> bool {
 }
 
 const fn is_apr2(format: Option<Format>) -> bool {
-    matches!(format, Some(Format::Apr2 | Format::Apr2Sharded))
+    match format {
+        Some(format) => format.properties().embedded_signatures,
+        None => false,
+    }
 }
 
 /// The key that signs a file that is about to be changed, beside it.
@@ -97,7 +102,9 @@ pub(crate) fn sign<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let keys = listed(keys)?;
     match format(&path) {
-        Some(Format::Apr2 | Format::Apr2Sharded) => inside(py, path, &keys, (given, opening), progress),
+        Some(format) if format.properties().embedded_signatures => {
+            inside(py, path, &keys, (given, opening), progress)
+        }
         Some(format) if format.is_set() => {
             let why = format!(
                 "{}: {format} names other files, which a signature of this one would not cover; sign the folder",
@@ -196,7 +203,7 @@ fn beside<'py>(
 
 /// What a file is; nothing for a folder.
 fn format(path: &Path) -> Option<Format> {
-    if path.is_dir() { None } else { modelfmt::probe(path).ok()?.format }
+    if path.is_dir() { None } else { modelfmt::folder::probe(path).ok()?.format }
 }
 
 /// Makes a key, and returns where its public half is and its id.

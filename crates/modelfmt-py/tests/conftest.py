@@ -26,7 +26,7 @@ else:
 
 ROOT = Path(__file__).parents[3]
 TESTDATA = ROOT / "testdata"
-ENDINGS = (".aero", ".mag", ".oinf", ".apr", ".safetensors", ".gguf", ".json")
+ENDINGS = (".aero", ".mag", ".oinf", ".apr", ".safetensors", ".gguf", ".npy", ".npz", ".pt", ".json")
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 //! What JavaScript gets: a value or an error as JSON, and bytes.
 
+use modelfmt::Error;
 use modelfmt::convert::Unsupported;
-use modelfmt::{Choice, Error, Remedy, Words};
+use modelfmt::wording::{Choice, Remedy, Words};
 use serde_json::{Value, json};
 
 /// The answer to an operation.

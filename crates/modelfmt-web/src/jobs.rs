@@ -5,9 +5,11 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use modelfmt::convert::Converted;
 use modelfmt::convert::Unsupported;
+use modelfmt::diff::DiffOptions;
 use modelfmt::modelfmt_core::source::{Share, Source as _};
-use modelfmt::{Conversion, Converted, DiffOptions, Execution, Format, OpenOptions, Target, VerifyLevel};
+use modelfmt::{Conversion, Execution, Format, OpenOptions, Target, VerifyLevel};
 use serde_json::{Value, json};
 
 use crate::answers::{Answer, Options, Result, usage};
@@ -75,15 +77,14 @@ pub(crate) fn diff(args: &Args) -> Result {
     let b = session::open(args.need_text("other")?, &OpenOptions::new())?;
     let mut options = DiffOptions::default();
     options.norms = true;
-    let diff = modelfmt::diff_with(&a, &b, &options, &work())?;
+    let diff = modelfmt::diff::diff_with(&a, &b, &options, &work())?;
     Ok(Answer::text(serde_json::to_string(&diff)?))
 }
 
 /// Formats that are written, and the endings of their names. The sets of the others are made by `shard_size`.
 #[inline(never)]
 pub(crate) fn targets() -> Value {
-    let is_target =
-        |format: &Format| format.is_writable() && (!format.is_set() || *format == Format::AeroSet);
+    let is_target = |format: &Format| format.is_writable() && format.unsharded() == *format;
     let formats = Format::ALL.iter().copied().filter(is_target);
     let target = |format: Format| json!({ "name": format.name(), "ending": format.extension(), "is_set": format.is_set() });
     formats.map(target).collect::<Vec<_>>().into()
@@ -94,9 +95,8 @@ pub(crate) fn targets() -> Value {
 pub(crate) fn convert(args: &Args) -> Result {
     let model = session::open(args.need_text("name")?, &options::opening(args)?)?;
     let target: Target = args.need_text("to")?.parse().map_err(|error| usage(format!("to: {error}")))?;
-    let mut options = options::conversion(args.get("options"))?;
-    options.version = target.version;
-    let conversion = Conversion::new(&model, target.format, &options)?;
+    let options = options::conversion(args.get("options"))?;
+    let conversion = Conversion::to_format(&model, target).options(&options).plan()?;
     if args.is("dry_run") {
         let target = conversion.target();
         return Ok(json!({ "to": target.name(), "nbytes": conversion.nbytes(), "is_set": target.is_set(), "ending": target.extension() }).into());
@@ -135,7 +135,7 @@ pub(crate) fn choose(args: &Args) -> Result {
         let name = path.to_str().ok_or(io::ErrorKind::InvalidInput)?;
         Ok(Box::new(host::open(name)?) as modelfmt::modelfmt_core::source::BoxSource)
     };
-    let found = modelfmt::find_models(names, open);
+    let found = modelfmt::folder::find_models(names, open);
     let models: Vec<_> = found.models.iter().map(|path| path.to_string_lossy()).collect();
     let foreign = found.foreign.map(|(path, hint)| json!({ "name": path.to_string_lossy(), "hint": hint }));
     Ok(json!({ "models": models, "foreign": foreign }).into())

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use modelfmt::{DType, Execution, Format, Globs, InspectOptions, Model, Value as Tree, json};
+use modelfmt::inspect::InspectOptions;
+use modelfmt::model::Globs;
+use modelfmt::value::json;
+use modelfmt::{DType, Execution, Model, Value as Tree};
 use serde_json::{Value, json};
 
 use crate::answers::{self, Answer, Refusal, Result, usage};
@@ -63,7 +66,7 @@ fn summary(model: &Model) -> Result<Value, Refusal> {
     let dtypes = by_dtype.iter().map(|(dtype, [tensors, elements, nbytes])| {
         json!({ "dtype": dtype.name(), "tensors": tensors, "parameters": elements, "nbytes": nbytes })
     });
-    let can_be_sealed = matches!(model.format(), Format::Apr2 | Format::Apr2Sharded);
+    let can_be_sealed = model.format().properties().embedded_signatures;
     let details = if can_be_sealed { model.details()? } else { Tree::Null };
     let detail = |key: &str| details.as_object().and_then(|details| details.get(key));
     let pins: Vec<String> = model.pins()?.iter().map(ToString::to_string).collect();

@@ -3,8 +3,11 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
+use modelfmt::OpenOptions;
+use modelfmt::convert::ConvertOptions;
 use modelfmt::convert::{Compression, MagChecksum, TypeRule};
-use modelfmt::{ConvertOptions, OpenOptions, ParseError, json};
+use modelfmt::value::json;
+use modelfmt::wording::ParseError;
 use serde_json::{Map, Value};
 
 use crate::answers::{Options, Refusal, Result, usage};
@@ -68,15 +71,15 @@ pub(crate) fn conversion(given: Option<&Value>) -> Result<ConvertOptions> {
     {
         match &**key {
             "rules" => ordered = rules(key, value)?,
-            "cast" => options.rules.extend(type_rules(key, value, TypeRule::parse_cast)?),
-            "dequantize" => options.rules.extend(type_rules(key, value, TypeRule::parse_dequantize)?),
-            "quantize" => options.rules.extend(type_rules(key, value, TypeRule::parse_quantize)?),
+            "cast" => options.types.rules.extend(type_rules(key, value, TypeRule::parse_cast)?),
+            "dequantize" => options.types.rules.extend(type_rules(key, value, TypeRule::parse_dequantize)?),
+            "quantize" => options.types.rules.extend(type_rules(key, value, TypeRule::parse_quantize)?),
             _ => set(&mut options, key, value)?,
         }
     }
     // Properties have no order, so a rule for all tensors is the more general one.
-    options.rules.sort_by_key(|rule| rule.glob.is_some());
-    options.rules.extend(ordered);
+    options.types.rules.sort_by_key(|rule| rule.glob.is_some());
+    options.types.rules.extend(ordered);
     Ok(options)
 }
 
@@ -86,39 +89,41 @@ fn set(options: &mut ConvertOptions, key: &str, value: &Value) -> Result<()> {
     let text = || value.as_str().map(str::to_owned).ok_or_else(|| wrong("a text"));
     let number = || value.as_u64().ok_or_else(|| wrong("a whole number"));
     match key {
-        "widen" => options.widen = flag()?,
-        "scales" => options.scales = rules(key, value)?,
-        "allow_ties" => options.allow_ties = flag()?,
+        "widen" => options.types.widen = flag()?,
+        "scales" => options.types.scales = rules(key, value)?,
+        "allow_ties" => options.tensors.allow_ties = flag()?,
         "verify" => options.no_verify = !flag()?,
-        "lossy" => options.lossy = flag()?,
-        "stringify" => options.stringify = flag()?,
+        "lossy" => options.metadata.lossy = flag()?,
+        "stringify" => options.metadata.stringify = flag()?,
         // Text, so that no number goes through one of JavaScript's.
         "metadata" => {
             let object = json::parse_object(text()?.as_bytes());
             let object = object.map_err(|error| usage(format!("{key}: a JSON object is needed: {error}")))?;
-            options.metadata = Some(object);
+            options.metadata.set = Some(object);
         }
-        "model_name" => options.model_name = Some(text()?),
-        "architecture" => options.architecture = Some(text()?),
-        "model_type" => options.model_type = Some(text()?),
-        "include" => options.include = texts(key, value)?,
-        "exclude" => options.exclude = texts(key, value)?,
-        "control_hash" => options.control_hash = flag()?,
-        "page_hashes" => options.page_hashes = Some(number()?),
-        "tensor_hashes" => options.tensor_hashes = flag()?,
-        "uuid" => options.uuid = Some(uuid(&text()?).ok_or_else(|| wrong("32 hex digits"))?),
-        "shard_size" => options.shard_size = Some(number()?),
-        "no_zstd" => options.no_zstd = flag()?,
+        "model_name" => options.metadata.model_name = Some(text()?),
+        "architecture" => options.metadata.architecture = Some(text()?),
+        "model_type" => options.metadata.model_type = Some(text()?),
+        "include" => options.tensors.include = texts(key, value)?,
+        "exclude" => options.tensors.exclude = texts(key, value)?,
+        "control_hash" => options.aero.control_hash = flag()?,
+        "page_hashes" => options.aero.page_hashes = Some(number()?),
+        "tensor_hashes" => options.aero.tensor_hashes = flag()?,
+        "uuid" => options.aero.uuid = Some(uuid(&text()?).ok_or_else(|| wrong("32 hex digits"))?),
+        "shard_size" => options.output.shard_size = Some(number()?),
+        "no_zstd" => options.aero.no_zstd = flag()?,
         "compress" => {
-            options.compress = Some(match &*text()? {
+            options.apr2.compress = Some(match &*text()? {
                 "lz4" => Compression::Lz4,
                 "none" => Compression::None,
                 _ => return Err(wrong("\"lz4\" or \"none\"")),
             });
         }
-        "align" => options.align = Some(u32::try_from(number()?).map_err(|_| wrong("a smaller number"))?),
+        "align" => {
+            options.output.align = Some(u32::try_from(number()?).map_err(|_| wrong("a smaller number"))?)
+        }
         "checksum" => {
-            options.checksum = Some(match &*text()? {
+            options.mag.checksum = Some(match &*text()? {
                 "crc32" => MagChecksum::Crc32,
                 "crc32c" => MagChecksum::Crc32c,
                 _ => return Err(wrong("\"crc32\" or \"crc32c\"")),

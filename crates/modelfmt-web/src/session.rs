@@ -3,7 +3,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use modelfmt::{Globs, Model, OpenOptions};
+use modelfmt::model::Globs;
+use modelfmt::{Model, OpenOptions};
 
 use crate::answers::{Result, usage};
 use crate::host;

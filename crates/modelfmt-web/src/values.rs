@@ -198,7 +198,7 @@ pub(crate) fn stats(args: &Args) -> Result {
     let model = session::open(args.need_text("name")?, &options::opening(args)?)?;
     let (position, matrix) = position(args, &model)?;
     let work = Execution { threads: 1, progress: Some(&host::advance) };
-    let stats = modelfmt::stats(&model, position, &work)?;
+    let stats = modelfmt::show::stats(&model, position, &work)?;
     let total = matrix.rows.saturating_mul(matrix.columns);
     let mut shape = Shape::new(&stats);
     for range in pieces(0..total) {

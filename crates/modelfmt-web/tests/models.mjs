@@ -7,7 +7,9 @@ import { promisify } from "node:util";
 export const TESTDATA = process.env.MODELFMT_TESTDATA;
 export const PROGRAM = process.env.MODELFMT_PROGRAM;
 
-const ENDINGS = [".aero", ".aeroset.json", ".apr", ".apr.json", ".aprn", ".gguf", ".mag", ".oinf", ".safetensors", ".safetensors.index.json"];
+// What is only read: its code is in the second module, which is loaded for it.
+const READ_ONLY = [".npy", ".npz", ".pt", ".bin.index.json"];
+const ENDINGS = [".aero", ".aeroset.json", ".apr", ".apr.json", ".aprn", ".gguf", ".mag", ".oinf", ".safetensors", ".safetensors.index.json", ...READ_ONLY];
 
 // The paths of all files below a folder whose names are those of models.
 export function models(folder = TESTDATA) {
@@ -15,6 +17,9 @@ export function models(folder = TESTDATA) {
   const files = all.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath ?? entry.path, entry.name));
   return files.filter((path) => ENDINGS.some((ending) => path.endsWith(ending))).sort();
 }
+
+// Whether a file is of a format that is only read.
+export const isReadOnly = (path) => READ_ONLY.some((ending) => path.endsWith(ending));
 
 // The other files of the set whose index has this path, as `inspect --json` lists them.
 export function filesBeside(path, inspection) {

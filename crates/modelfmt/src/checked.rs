@@ -50,7 +50,7 @@ impl<'a> Checked<'a> {
     }
 
     /// The error of the first place, if one was kept.
-    pub(crate) fn kept(&self) -> Option<Error> {
+    pub(crate) fn failure(&self) -> Option<Error> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).take().map(|(_, error)| error)
     }
 
@@ -125,8 +125,8 @@ mod tests {
                 Error::Open { path: format!("{place:?}").into(), source: std::io::ErrorKind::Other.into() },
             );
         }
-        let kept = checked.kept().unwrap().to_string();
+        let kept = checked.failure().unwrap().to_string();
         assert!(kept.starts_with("(0, 64): "), "{kept}");
-        assert!(checked.kept().is_none());
+        assert!(checked.failure().is_none());
     }
 }

@@ -29,7 +29,7 @@ impl Model {
         elements_as_f64(self, position, range)
     }
 
-    /// Elements of the tensor at a position as text, as [`show()`](crate::show()) prints them: booleans as words, integers in full,
+    /// Elements of the tensor at a position as text, as [`show()`](crate::show::show()) prints them: booleans as words, integers in full,
     /// floats in six digits.
     ///
     /// # Errors
@@ -79,7 +79,7 @@ mod tests {
         let model = Model::open(path).unwrap();
         let mut compared = 0;
         for (position, info) in model.tensors().enumerate().filter(|(_, info)| is_numeric(info.dtype)) {
-            let whole = crate::to_f64(&model.tensor(position).unwrap()).unwrap();
+            let whole = ggml_quant::to_f64(&model.tensor(position).unwrap()).unwrap();
             let bits = |values: &[f64]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
             let (from, to) = (info.elements() / 3, info.elements());
             let part = model.numbers(position, from..to).unwrap();

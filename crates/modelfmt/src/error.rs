@@ -11,12 +11,12 @@ use modelfmt_core::{
 };
 use modelfmt_write::{AnyWriteError, BoxError};
 
-use crate::choice::Choice;
 use crate::formats::Format;
 use crate::job::renamed::RenameFault;
 use crate::options::rules::TypeRule;
 use crate::pin::Pin;
 use crate::unsupported::Unsupported;
+use crate::wording::Choice;
 use crate::wording::{FieldNames, Remedy, Words, joined};
 
 /// An error of this crate. `Display` is one line that names the file; `source()` carries causes. `Debug` is that line with the causes that it does

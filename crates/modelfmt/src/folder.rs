@@ -1,4 +1,13 @@
 //! What the files of a folder are, and which of them is the model.
+//!
+//! ```
+//! use modelfmt::Format;
+//! use modelfmt::folder::probe;
+//!
+//! let found = probe("../../testdata/reference/one-shard.aero")?; // reads a few bytes
+//! assert_eq!(found.format, Some(Format::Aero));
+//! # Ok::<(), std::io::Error>(())
+//! ```
 
 use std::collections::HashSet;
 #[cfg(not(target_arch = "wasm32"))]
@@ -14,8 +23,13 @@ use modelfmt_core::source::FileSource;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::error::{Error, Result};
 #[cfg(not(target_arch = "wasm32"))]
-use crate::foreign_folder::{foreign_folder, subfolders_with_models};
-use crate::formats::{Format, InOrder, MAX_INDEX_JSON, PROBE_LEN, Walk};
+pub use crate::foreign_folder::foreign_folder;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::foreign_folder::subfolders_with_models;
+use crate::formats::capabilities::Contents;
+#[cfg(feature = "gguf")]
+use crate::formats::capabilities::SetNaming;
+use crate::formats::{Format, InOrder, MAX_INDEX_JSON, Walk};
 use crate::unrecognized::{self, Unrecognized};
 
 /// What a file is, found out without opening it as a model.
@@ -41,9 +55,9 @@ pub fn probe(path: impl AsRef<Path>) -> io::Result<Probe> {
     probe_at(path, Box::new(FileSource::open(path)?))
 }
 
-/// As [`probe`], at a source; of the path only the file's name counts.
+/// Looks at a source; of the path only the file's name counts.
 fn probe_at(path: &Path, source: BoxSource) -> io::Result<Probe> {
-    let first = source.read(0..source.len().min(PROBE_LEN))?;
+    let first = source.read(0..source.len().min(Format::PROBE_LEN))?;
     if let Some(format) = Format::from_first_bytes(&first, source.len()) {
         drop(first);
         return Ok(Probe {
@@ -51,6 +65,9 @@ fn probe_at(path: &Path, source: BoxSource) -> io::Result<Probe> {
             files: later_files(path, source, format),
             ..Probe::default()
         });
+    }
+    if let Some(format) = Format::of_archive(&first, &source)? {
+        return Ok(Probe { format: Some(format), ..Probe::default() });
     }
     let is_json = first.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
     if is_json && source.len() <= MAX_INDEX_JSON {
@@ -61,6 +78,12 @@ fn probe_at(path: &Path, source: BoxSource) -> io::Result<Probe> {
     Ok(Probe { foreign: is_model.then_some(hint), ..Probe::default() })
 }
 
+/// Whether a file of this format can be one of several that say in their names which of how many they are.
+#[cfg(feature = "gguf")]
+fn is_split_by_name(format: Format) -> bool {
+    format.sharded().is_some_and(|set| set.properties().set_naming == SetNaming::Numbered)
+}
+
 /// The files of a split that follow this one, so that the first of them stands for all.
 #[cfg(feature = "gguf")]
 fn later_files(path: &Path, source: BoxSource, format: Format) -> Vec<String> {
@@ -68,7 +91,7 @@ fn later_files(path: &Path, source: BoxSource, format: Format) -> Vec<String> {
     let later = modelfmt_gguf::later_files(&name);
     // The name alone may be that of a model by itself.
     let is_split = || modelfmt_gguf::Reader::from_source(source).is_ok_and(|file| file.index().is_split());
-    if format == Format::Gguf && !later.is_empty() && is_split() { later } else { Vec::new() }
+    if is_split_by_name(format) && !later.is_empty() && is_split() { later } else { Vec::new() }
 }
 
 #[cfg(not(feature = "gguf"))]
@@ -90,6 +113,8 @@ pub fn is_model_name(path: &Path) -> bool {
 pub struct FoundModels {
     /// The models, and the indexes of sets; files that an index names as its own are left out.
     pub models: Vec<PathBuf>,
+    /// Models that do not count beside these: checkpoints of PyTorch beside safetensors, for example.
+    pub passed_over: Vec<PathBuf>,
     /// A model of a kind that modelfmt does not read, and what helps.
     pub foreign: Option<(PathBuf, &'static str)>,
 }
@@ -101,18 +126,45 @@ pub fn find_models(
     open: impl Fn(&Path) -> io::Result<BoxSource>,
 ) -> FoundModels {
     let (mut found, mut named) = (FoundModels::default(), HashSet::new());
+    let mut formats = Vec::new();
     for path in paths {
         let probe = open(&path).and_then(|source| probe_at(&path, source)).unwrap_or_default();
         let folder = path.parent().unwrap_or(Path::new(""));
         named.extend(probe.files.iter().map(|file| folder.join(file)));
-        if probe.format.is_some() || is_model_name(&path) {
+        let by_name = || Format::from_file_name(&path.file_name()?.to_string_lossy());
+        if let Some(format) = probe.format.or_else(by_name) {
+            formats.push(format);
             found.models.push(path);
         } else if let Some(hint) = probe.foreign {
             found.foreign = found.foreign.or(Some((path, hint)));
         }
     }
-    found.models.retain(|path| !named.contains(path));
+    let mut formats = formats.into_iter();
+    let models = found.models.drain(..).zip(formats.by_ref()).filter(|(path, _)| !named.contains(path));
+    (found.models, found.passed_over) = preferred(models.collect());
     found
+}
+
+/// What training writes beside a model: by its name, for by its content it is a checkpoint too.
+const BESIDE: &[&str] = &["training_args", "optimizer", "scheduler", "scaler", "rng_state"];
+
+/// Whether a file is called as what training writes beside a model.
+fn is_beside(path: &Path) -> bool {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    BESIDE.iter().any(|name| stem.starts_with(name))
+}
+
+/// The models that count among those of one folder, and those that do not, because they are there in a form that is only read: checkpoints and arrays
+/// beside a model in a form of its own, and what training leaves beside a checkpoint.
+fn preferred(models: Vec<(PathBuf, Format)>) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let is_other = |format: &Format| format.properties().contents != Contents::Model;
+    let has_own = models.iter().any(|(_, format)| !is_other(format));
+    let has_checkpoint = models.iter().any(|(path, format)| is_other(format) && !is_beside(path));
+    let (passed, kept): (Vec<_>, Vec<_>) = models
+        .into_iter()
+        .partition(|(path, format)| is_other(format) && (has_own || (has_checkpoint && is_beside(path))));
+    let paths = |models: Vec<(PathBuf, Format)>| models.into_iter().map(|(path, _)| path).collect();
+    (paths(kept), paths(passed))
 }
 
 /// How many folders are searched for the index of a set, that of the file included: no tool writes the files of a set deeper.
@@ -160,6 +212,12 @@ fn is_name(component: &std::path::Component<'_>) -> bool {
 /// The file that stands for a folder: the index of a set, or a model, if there is one of them and no other.
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) fn model_in(folder: &Path) -> Result<PathBuf> {
+    models_in(folder)?.only(folder)
+}
+
+/// The models of a folder, found by their content.
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) fn models_in(folder: &Path) -> Result<FoundModels> {
     let failed = |source| Error::Open { path: folder.to_owned(), source };
     let mut names = std::fs::read_dir(folder)
         .map_err(failed)?
@@ -170,11 +228,22 @@ pub(crate) fn model_in(folder: &Path) -> Result<PathBuf> {
     let names = names.into_iter().filter(|name| !name.to_string_lossy().starts_with('.'));
     let paths = names.map(|name| folder.join(name)).filter(|path| path.is_file());
     let open = |path: &Path| Ok(Box::new(FileSource::open(path)?) as BoxSource);
-    find_models(paths, open).only(folder)
+    Ok(find_models(paths, open))
 }
 
 #[cfg(not(target_arch = "wasm32"))]
 impl FoundModels {
+    /// What to say of models that do not count; `None` if all do. What training leaves beside a checkpoint goes without saying.
+    pub(crate) fn note(&self) -> Option<String> {
+        let names = |paths: &[PathBuf]| {
+            let names = paths.iter().filter(|path| !is_beside(path)).filter_map(|path| path.file_name());
+            names.map(|name| name.to_string_lossy().into_owned()).collect::<Vec<_>>().join(", ")
+        };
+        let passed = names(&self.passed_over);
+        let note = format!("{} is the model of the folder; not looked at: {passed}", names(&self.models));
+        (!passed.is_empty()).then_some(note)
+    }
+
     /// The one model of a folder.
     ///
     /// # Errors

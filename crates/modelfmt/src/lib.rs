@@ -1,7 +1,7 @@
 //! One library for the files that hold the weights of neural networks: AERO, MAG, OINF, APR, APR2, safetensors and GGUF.
 //!
 //! A [`Model`] is an open file of any format, which is detected by its content. The functions behind the program `modelfmt` are here too:
-//! [`Model::inspect`], [`show()`], [`check()`], [`verify()`], [`convert()`], [`extract()`], [`diff()`].
+//! [`Model::inspect`], [`verify()`], [`Conversion`], [`edit()`], and those of the modules [`show`], [`check`], [`extract`] and [`diff`].
 //!
 //! ```text
 //!      path, bytes, or a Source of your own
@@ -29,6 +29,7 @@
 //!
 //! ```
 //! # let path = "../../testdata/reference/one-shard.aero";
+//! use modelfmt::Conversion;
 //! use modelfmt::{Format, Model};
 //!
 //! let model = Model::open(path)?;             // "model.aero", or whatever it is
@@ -47,12 +48,11 @@
 //! # Without a copy
 //!
 //! If the source is in memory (a slice, a buffer, a map), tensors borrow from it. Mapping a file relies on other processes
-//! not changing it, so it is `unsafe`: `modelfmt_core::Mmap`.
+//! not changing it, so it is `unsafe`: `Mmap`.
 //!
 //! ```
 //! # let path = "../../testdata/reference/one-shard.aero";
-//! use modelfmt::Model;
-//! use modelfmt::modelfmt_core::AlignedBuf;
+//! use modelfmt::{AlignedBuf, Model};
 //!
 //! let bytes = AlignedBuf::copy_from_slice(&std::fs::read(path)?)?; // or a map: `unsafe { Mmap::open(path)? }`
 //! let model = Model::from_source("model.aero", bytes)?;
@@ -120,7 +120,7 @@
 //!
 //! # Writing
 //!
-//! [`convert()`] writes a model in another format and loses nothing silently; [`mod@convert`] says what each format can
+//! A [`Conversion`] writes a model in another format and loses nothing silently; [`mod@convert`] says what each format can
 //! hold. To write tensors that are in memory, call [`save()`]. If your values are not in memory, or you need options of a
 //! format, use the `Plan` of its crate.
 //!
@@ -138,15 +138,16 @@
 //!
 //! ```
 //! # let path = "../../testdata/reference/one-shard.aero";
+//! use modelfmt::diff::diff;
 //! use modelfmt::modelfmt_write::MemoryFile;
-//! use modelfmt::{ConvertOptions, Format, Model, Execution, convert_to_sink, diff};
+//! use modelfmt::{Conversion, Execution, Format, Model};
 //!
 //! let model = Model::open(path)?;
-//! let file = MemoryFile::new(); // or convert(&model, Format::Apr2, "model.apr", …): the file appears when it is complete
-//! let mut options = ConvertOptions::default();
-//! options.rules.push("cast {double,int.*}=f32".parse()?); // APR2 has neither f64 nor u64; without a name only floats are cast
-//! options.widen = true;
-//! convert_to_sink(&model, Format::Apr2, &file, &options, &Execution::default())?;
+//! let file = MemoryFile::new(); // or Conversion::new(&model, "model.apr")… .write(): the file appears when it is complete
+//! Conversion::to_format(&model, Format::Apr2)
+//!     .rule("cast {double,int.*}=f32".parse()?) // APR2 has neither f64 nor u64; without a name only floats are cast
+//!     .widen()
+//!     .write_to_sink(&file)?;
 //!
 //! let apr2 = Model::from_source("model.apr", file.into_bytes())?;
 //! assert_eq!(apr2.tensor("embed.weight")?.bytes(), model.tensor("embed.weight")?.bytes());
@@ -177,10 +178,10 @@
 //! | `safetensors` | safetensors, alone and sharded | `modelfmt-safetensors` |
 //! | `gguf` | GGUF | `modelfmt-gguf` |
 //! | `all-formats` | the seven above | |
-//! | `mmap` | [`modelfmt_core::Mmap`], a source over a memory map for [`Model::from_source`]; its constructor is `unsafe` | memmap2 |
+//! | `mmap` | [`Mmap`], a source over a memory map for [`Model::from_source`]; its constructor is `unsafe` | memmap2 |
 //! | `parallel` | work on more than one core | nothing |
 //! | `direct` | on Linux, [`Model::load`] can bypass the page cache, or let it drop what was read | rustix |
-//! | `npy` | [`ExtractAs::Npy`], [`ExtractAllAs::Npz`] | npyz, crc32fast |
+//! | `npy` | [`extract::ExtractAs::Npy`], [`extract::ExtractAllAs::Npz`] | npyz, crc32fast |
 //! | `sign` | signatures beside files and folders, and their keys | `modelfmt-keys`, `modelfmt-oms` |
 //! | `seal` | signed and encrypted APR2 files | `modelfmt-apr2-seal`, `modelfmt-keys` |
 //! | `aws-lc-rs` | encrypted files are read and written faster, in the same bytes; not on wasm32 | aws-lc-rs, which needs a C compiler |
@@ -190,35 +191,32 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod async_model;
-mod check;
+pub mod check;
 mod checked;
-mod choice;
 pub mod convert;
-mod diff;
+pub mod diff;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod edit;
 mod elements;
 mod error;
 #[cfg(not(target_arch = "wasm32"))]
-mod extract;
-mod folder;
+pub mod extract;
+pub mod folder;
 #[cfg(not(target_arch = "wasm32"))]
 mod foreign_folder;
 mod format_g;
 mod formats;
 mod globs;
-mod inspect;
+pub mod inspect;
 mod job;
-mod model;
+pub mod model;
 mod open;
 mod options;
 #[cfg(not(target_arch = "wasm32"))]
-mod outboard;
-mod parse;
+pub mod outboard;
 mod pin;
 mod plan;
 mod presets;
-mod printable;
 mod quant;
 mod quantized;
 mod readers;
@@ -229,11 +227,12 @@ pub mod seal;
 mod seal_keys;
 #[cfg(feature = "seal")]
 mod sealed;
-mod show;
+pub mod show;
 #[cfg(not(target_arch = "wasm32"))]
 mod sidecars;
 #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
-mod signed;
+#[cfg_attr(docsrs, doc(cfg(feature = "sign")))]
+pub mod signed;
 #[cfg(feature = "sign")]
 mod signed_report;
 #[cfg(feature = "sign")]
@@ -246,10 +245,37 @@ mod unedited;
 mod unrecognized;
 mod unsupported;
 mod values;
-mod verify;
+pub mod verify;
 #[cfg(not(target_arch = "wasm32"))]
 mod without_parts;
-mod wording;
+pub mod wording;
+
+// What most programs need. The rest is in the modules above, by subject.
+pub use async_model::{AsyncCheckedModel, AsyncModel};
+pub use convert::Conversion;
+#[cfg(not(target_arch = "wasm32"))]
+pub use convert::save;
+#[cfg(not(target_arch = "wasm32"))]
+pub use edit::edit;
+pub use error::{Error, Result};
+pub use formats::{Format, Target};
+pub use model::Model;
+#[cfg(feature = "mmap")]
+#[cfg_attr(docsrs, doc(cfg(feature = "mmap")))]
+pub use modelfmt_core::Mmap;
+pub use modelfmt_core::value::{self, Object, Value};
+pub use modelfmt_core::{
+    AlignedBuf, Bytes, DType, Execution, Limits, Location, Source, TensorInfo, TensorView, VerifyLevel, View,
+    bf16, f16,
+};
+pub use open::OpenOptions;
+pub use pin::Pin;
+#[cfg(not(target_arch = "wasm32"))]
+pub use verify::verify;
+
+// The crates below this one: what all formats share, and each format by itself.
+pub use ggml_quant::{self, to_f32};
+pub use {modelfmt_core, modelfmt_write};
 
 #[cfg(feature = "aero")]
 #[doc(no_inline)]
@@ -264,68 +290,30 @@ pub use apr2;
 #[cfg(feature = "seal")]
 #[doc(no_inline)]
 pub use apr2_seal as apr2;
-pub use async_model::{AsyncCheckedModel, AsyncModel};
-pub use check::{CheckReport, TensorFindings, check};
-pub use choice::Choice;
-pub use convert::{Conversion, ConvertOptions, Converted, MetadataDiff, convert_to_sink};
-#[cfg(not(target_arch = "wasm32"))]
-pub use convert::{convert, save, save_as};
-pub use diff::{Changed, Diff, DiffOptions, Norms, Renamed, ValueDiff, diff, diff_with};
-#[cfg(not(target_arch = "wasm32"))]
-pub use edit::{Edit, EditOptions, Edited, edit};
-pub use error::{Error, Result};
-#[cfg(not(target_arch = "wasm32"))]
-pub use extract::{
-    ExtractAllAs, ExtractAs, ExtractOptions, Extracted, extract, extract_all, extract_to_sink,
-};
-#[cfg(not(target_arch = "wasm32"))]
-pub use folder::probe;
-pub use folder::{FoundModels, Probe, find_models, is_model_name};
-#[cfg(not(target_arch = "wasm32"))]
-pub use foreign_folder::foreign_folder;
-pub use formats::{Format, PROBE_LEN, Target};
-pub use ggml_quant::{self, to_f32, to_f64};
-pub use globs::Globs;
-pub use inspect::{InspectOptions, InspectedTensor, Inspection, Sort, Sums, Totals, TreeNode};
 #[cfg(feature = "mag")]
 #[doc(no_inline)]
 pub use mag;
-pub use model::{CheckedModel, Model, Tensors};
-pub use modelfmt_core::value::{List, Object, Value, json};
-pub use modelfmt_core::{
-    self, Bytes, Container, DType, Encoding, Execution, Limits, Location, Report, Source, Status, TensorInfo,
-    TensorKey, TensorView, UnknownDType, VerifyLevel, View,
-};
 #[cfg(feature = "gguf")]
 #[doc(no_inline)]
 pub use modelfmt_gguf as gguf;
 #[cfg(any(feature = "seal", feature = "sign"))]
 #[doc(no_inline)]
 pub use modelfmt_keys as keys;
+#[cfg(feature = "numpy")]
+#[doc(no_inline)]
+pub use modelfmt_npy as npy;
 #[cfg(feature = "sign")]
 #[doc(no_inline)]
 pub use modelfmt_oms as oms;
+#[cfg(feature = "pytorch")]
+#[doc(no_inline)]
+pub use modelfmt_pytorch as pytorch;
 #[cfg(feature = "safetensors")]
 #[doc(no_inline)]
 pub use modelfmt_safetensors as safetensors;
-pub use modelfmt_write::{self, Overwrite};
 #[cfg(feature = "oinf")]
 #[doc(no_inline)]
 pub use oinf;
-pub use open::OpenOptions;
-#[cfg(not(target_arch = "wasm32"))]
-pub use outboard::{Outboard, outboard};
-pub use parse::ParseError;
-pub use pin::Pin;
-pub use printable::Printable;
-pub use quant::Quant;
-pub use show::{ShowOptions, show, show_object, show_tensors, show_with, stats};
-#[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
-pub use signed::{DetachedSignature, signed_files};
-#[cfg(not(target_arch = "wasm32"))]
-pub use verify::verify;
-pub use verify::{FileReport, verify_source};
-pub use wording::{Note, Remedy, Words};
 
 /// The README's example, compiled as a test.
 #[cfg(doctest)]

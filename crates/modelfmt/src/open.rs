@@ -13,6 +13,7 @@ pub struct OpenOptions {
     pub(crate) limits: Option<Limits>,
     pub(crate) ignore_checksum: bool,
     pub(crate) pin: Option<Pin>,
+    pub(crate) root: Option<String>,
     #[cfg(feature = "seal")]
     pub(crate) access: Option<std::sync::Arc<crate::apr2::seal::Access>>,
     #[cfg(feature = "sign")]
@@ -34,13 +35,21 @@ impl OpenOptions {
     }
 
     /// The pin of the file: it proves every byte that is read, whatever the format. With [`Pin::B3`], a file
-    /// `FILE.obao4` beside the file is its outboard, which [`outboard`](fn@crate::outboard) writes; without one the whole file is
+    /// `FILE.obao4` beside the file is its outboard, which [`outboard`](fn@crate::outboard::outboard) writes; without one the whole file is
     /// hashed once. Of a set, the pin is that of its index; an AEROSET's has a SHA-256 of each other file, by which each is
     /// checked when it is first read, and sets whose index has none are refused. A config.json beside the file, which the pin does not cover, is not
     /// read.
     #[must_use]
     pub fn pin(mut self, pin: Pin) -> Self {
         self.pin = Some(pin);
+        self
+    }
+
+    /// The part of a checkpoint of PyTorch that is the model, such as `state_dict`; dots go deeper. Its tensors and metadata lose that part of their
+    /// names, and all others are left out. A model of another format has no such parts, and is refused.
+    #[must_use]
+    pub fn root(mut self, root: impl Into<String>) -> Self {
+        self.root = Some(root.into());
         self
     }
 
@@ -59,18 +68,19 @@ impl OpenOptions {
         self
     }
 
-    /// The files that a signature beside the model covers, from [`signed_files`](fn@crate::signed_files): only they are read, and every byte of them
+    /// The files that a signature beside the model covers, from [`signed_files`](fn@crate::signed::signed_files): only they are read, and every byte of them
     /// is checked against what was hashed then. A file that is none of them, such as a part of a set or a config.json, is refused or not read.
     ///
     /// ```
     /// use modelfmt::keys::{KeyType, PrivateKey};
     /// use modelfmt::oms::{SignOptions, VerifyOptions, sign};
-    /// use modelfmt::{Execution, Format, OpenOptions, View, signed_files};
+    /// use modelfmt::{Execution, Format, OpenOptions, View};
+    /// use modelfmt::signed::signed_files;
     ///
     /// # let folder = tempfile::tempdir()?;
     /// # let path = folder.path().join("m.safetensors");
     /// let weights = [("w", View::new(&[1.0f32, 2.0], [2])?)];
-    /// modelfmt::save_as(Format::Safetensors, &path, weights, &modelfmt::Object::new())?;
+    /// modelfmt::convert::save_as(Format::Safetensors, &path, weights, &modelfmt::Object::new())?;
     /// let key = PrivateKey::from_bytes(KeyType::P256, &[7; 32])?; // PrivateKey::read("KEY")?
     /// sign(&path, &key, &SignOptions::new(), &Execution::default())?;
     ///

@@ -1,4 +1,6 @@
-//! Outboards of files. With an outboard, any range of a file can be checked against the BLAKE3 of the whole file.
+//! Outboards of files: with the small file `NAME.obao4` beside it, any range of a file can be checked against the BLAKE3 of the whole file.
+//!
+//! [`outboard()`] writes one. [`OpenOptions::pin`](crate::OpenOptions::pin) with [`Pin::B3`] opens a file by it.
 
 use std::fs;
 use std::io;
@@ -29,7 +31,9 @@ pub struct Outboard {
 /// Writes the outboard of a file of any kind beside it, in one pass over the file, and returns its BLAKE3. The outboard appears when it is complete.
 ///
 /// ```
-/// use modelfmt::{Execution, OpenOptions, Overwrite, Pin, outboard};
+/// use modelfmt::{Execution, OpenOptions, Pin};
+/// use modelfmt::convert::Overwrite;
+/// use modelfmt::outboard::outboard;
 ///
 /// # let folder = std::env::temp_dir().join(format!("modelfmt-outboard-{}", std::process::id()));
 /// # std::fs::create_dir_all(&folder)?;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::parse::ParseError;
+use crate::wording::ParseError;
 
 /// A hash that identifies a file or its content. If a file is opened with a pin ([`OpenOptions::pin`](crate::OpenOptions::pin)), every byte of its
 /// index and its values is checked against the pin before the caller gets it.
@@ -15,7 +15,7 @@ use crate::parse::ParseError;
 /// let pin: Pin = text.parse()?;
 /// assert_eq!(pin.to_string(), text);
 /// assert!("md5:0123".parse::<Pin>().is_err());
-/// # Ok::<(), modelfmt::ParseError>(())
+/// # Ok::<(), modelfmt::wording::ParseError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]

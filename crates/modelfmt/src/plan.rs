@@ -7,11 +7,11 @@ use modelfmt_core::claims::ClaimError;
 use modelfmt_core::load::{self, LoadOptions, Loaded, LoadedTensor};
 use modelfmt_core::plan::{Pick, PlanOptions, PlannedRange, ProofRange, ReadPlan};
 
-use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::globs::{Globs, is_glob};
 use crate::model::Model;
-use crate::parse::ParseError;
+use crate::wording::Choice;
+use crate::wording::ParseError;
 
 impl Model {
     /// The tensors with these names, or whose names match these patterns, each once. Without names, all tensors that have data. If a tensor has a
@@ -134,6 +134,33 @@ impl Model {
         let loaded = load::load(self.container(), picks, options, work);
         let counted = loaded.map(|(tensors, loaded)| (tensors, self.counted(loaded)));
         counted.map_err(|error| self.not_loaded(error))
+    }
+
+    /// Loads every tensor that has data, in file order, on up to 8 threads, without checking values against the digests of the file.
+    ///
+    /// This takes as much memory as all values take decompressed, whatever their types: a model of 7 billion f16 parameters takes 14 GB.
+    /// Tensors that share their bytes in the file do not share them in memory. [`load`](Self::load) takes some of the tensors, parts of them, and
+    /// options.
+    ///
+    /// ```
+    /// use modelfmt::{Model, View};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.safetensors");
+    /// # modelfmt::save(&path, [("w", View::new(&[1.0f32, 2.0], [2])?)], &Default::default())?;
+    /// let model = Model::open(&path)?;
+    /// for tensor in model.load_all()? {
+    ///     println!("tensor {}: {:?}, {} bytes", tensor.position, tensor.shape, tensor.bytes.len());
+    /// #   assert_eq!(tensor.view("w")?.to_vec::<f32>()?, [1.0, 2.0]);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::File`] if the memory cannot be allocated, or a tensor cannot be read or decompressed.
+    pub fn load_all(&self) -> Result<Vec<LoadedTensor>> {
+        let picks = self.picks::<&str>(&[])?;
+        Ok(self.load(&picks, &LoadOptions::new(), &Execution::default())?.0)
     }
 
     fn not_loaded(&self, error: ClaimError) -> Error {

@@ -1,7 +1,7 @@
 //! Changes the signatures inside an APR2 file, and who can open it, in place; and takes keys for that out of PEM files.
 //!
 //! No tensor is written again. An interrupted change is undone in the same way as an [edit](mod@crate::edit). A model of any format is sealed for the
-//! first time by a conversion: [`ConvertOptions::seal`](crate::ConvertOptions::seal). WebAssembly has no files to change, but it has the keys.
+//! first time by a conversion: [`Apr2Options::seal`](crate::convert::Apr2Options::seal). WebAssembly has no files to change, but it has the keys.
 //!
 //! ```
 //! use modelfmt::apr2::seal::{Access, SigningKey};
@@ -10,7 +10,7 @@
 //! # let folder = tempfile::tempdir()?;
 //! # let path = folder.path().join("model.apr");
 //! let metadata = Object::from_iter([("model_type", "tiny")]);
-//! modelfmt::save_as(Format::Apr2, &path, [("w", View::new(&[1.0f32, 2.0], [2])?)], &metadata)?;
+//! modelfmt::convert::save_as(Format::Apr2, &path, [("w", View::new(&[1.0f32, 2.0], [2])?)], &metadata)?;
 //!
 //! let alice = SigningKey::from_bytes(&[1; 32]); // from a file, really
 //! modelfmt::seal::sign(&path, &[alice.clone()], None, &OpenOptions::new(), &Execution::default())?;

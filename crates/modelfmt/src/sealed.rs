@@ -5,6 +5,7 @@ use std::path::Path;
 use modelfmt_core::{AnyError, Part};
 
 use crate::error::Error;
+use crate::formats::capabilities::MetadataSchema;
 use crate::{Format, Model, OpenOptions, Result};
 
 /// The error for a file that hides what a caller asks for.
@@ -15,7 +16,7 @@ fn sealed_error(fault: crate::apr2::Fault) -> crate::apr2::Error {
 impl OpenOptions {
     /// A caller that demands a signature or brings a key is not given a file that can have neither.
     pub(crate) fn check_sealable(&self, path: &Path, format: Format) -> Result<()> {
-        let is_apr2 = matches!(format, Format::Apr2 | Format::Apr2Sharded | Format::Apr1);
+        let is_apr2 = format.properties().schema == Some(MetadataSchema::Apr2);
         if is_apr2 || !self.access.as_ref().is_some_and(|access| access.demands()) {
             return Ok(());
         }
@@ -29,8 +30,7 @@ impl Model {
     #[cfg_attr(docsrs, doc(cfg(feature = "seal")))]
     #[must_use]
     pub fn is_encrypted(&self) -> bool {
-        self.members()
-            .any(|model| model.container().details().is_ok_and(|details| details.get("encryption").is_some()))
+        self.members().any(|model| model.sealing().is_encrypted)
     }
 
     /// Refuses a file or set that hides the names of its tensors from everybody without a key.

@@ -1,4 +1,7 @@
-//! Signatures beside files: OpenSSF Model Signing.
+//! Signatures beside files and folders: OpenSSF Model Signing.
+//!
+//! [`DetachedSignature::find`] looks for the signature of a model. [`signed_files`] verifies it, for
+//! [`OpenOptions::signed_files`](crate::OpenOptions::signed_files). The crate [`oms`](crate::oms) signs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -131,7 +134,7 @@ pub(crate) fn of_before(file: &Path) -> impl Iterator<Item = Note> {
 }
 
 impl OpenOptions {
-    /// As [`verify`](Self::verify), and the file or folder must have a signature by one of `keys`: `FILE.sig`, `FOLDER/model.sig` (OpenSSF Model
+    /// Verifies a file or a folder, which must have a signature by one of `keys`: `FILE.sig`, `FOLDER/model.sig` (OpenSSF Model
     /// Signing). The report has the checks `signature` and `digests`. A folder is checked only by its signature, and so is a file that is not a
     /// model. The index of a set is refused, because the signature of that one file covers no other.
     #[must_use]
@@ -157,7 +160,8 @@ impl OpenOptions {
         };
         let mut report = match path.is_dir() {
             true => {
-                FileReport { path: path.to_owned(), format: None, pin: self.pin, report: Report::new(level) }
+                let (report, warnings) = (Report::new(level), Vec::new());
+                FileReport { path: path.to_owned(), format: None, pin: self.pin, report, warnings }
             }
             false => opening.verify(path, level, work),
         };

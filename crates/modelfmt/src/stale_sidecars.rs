@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::wording::Note;
 
 /// Notes about the outboard and the signature of a file that has just been changed, if it has them.
-pub(crate) fn beside(file: &Path) -> Vec<Note> {
+pub(crate) fn notes(file: &Path) -> Vec<Note> {
     let outboard = crate::outboard::of_before(file).into_iter();
     #[cfg(feature = "sign")]
     let outboard = outboard.chain(crate::signed::of_before(file));

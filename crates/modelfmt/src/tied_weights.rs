@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use modelfmt_core::{AnyError, DType};
+use modelfmt_core::{AnyError, DType, Encoding};
 
 use crate::error::Result;
 use crate::model::Model;
@@ -49,7 +49,9 @@ impl Ties {
             let location = model.location(position)?;
             let next = ties.firsts.len();
             let info = model.container().info(position);
-            let group = match (location.offset, info.filter(|info| info.has_data)) {
+            // Several tensors can be made of the same bytes, each in its own way.
+            let is_made = matches!(location.encoding, Encoding::Deflate | Encoding::Strided);
+            let group = match (location.offset, info.filter(|info| info.has_data && !is_made)) {
                 (Some(offset), Some(info)) => {
                     let number = files.len();
                     let file = location.file.map(|file| *files.entry(file).or_insert(number));

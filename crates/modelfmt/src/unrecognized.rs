@@ -35,8 +35,7 @@ const fn other(hint: &'static str) -> Unrecognized {
     Unrecognized { hint, is_model: false }
 }
 
-const PICKLE: &str =
-    "it is a pickle of Python, as PyTorch and joblib write; save the tensors as safetensors first";
+const PICKLE: &str = "it is a pickle of Python that PyTorch did not write, such as joblib's or scikit-learn's; load it with the program that wrote it, if you trust it, and save its arrays with numpy.savez";
 static UNKNOWN: LazyLock<String> = LazyLock::new(|| {
     let files = Format::ALL.iter().filter(|format| !format.is_set()).map(|format| format.name());
     let files = files.collect::<Vec<_>>().join(", ");
@@ -44,6 +43,14 @@ static UNKNOWN: LazyLock<String> = LazyLock::new(|| {
 });
 const WEB_PAGE: &str =
     "it is a web page: the download failed, or its address is that of a page about the file";
+// Ways out, in two lines each (docs/COOKBOOK.md#from-onnx-tensorflow-keras-or-orbax). None of them runs code of the file.
+const HDF5: &str = r#"it is HDF5, as Keras writes; two lines of Python write arrays that modelfmt reads: `import h5py, numpy; arrays = {}; h5py.File("model.h5").visititems(lambda name, x: arrays.update({name: x[()]}) if hasattr(x, "shape") else None)` and `numpy.savez("model.npz", **arrays)`"#;
+const KERAS: &str = "it is a zip archive of Keras; `unzip model.keras model.weights.h5` takes the weights out, and what modelfmt says of that file goes on";
+const TFLITE: &str = "it is a TensorFlow Lite model, which modelfmt does not read; `python -m tf2onnx.convert --tflite model.tflite --output model.onnx` makes ONNX of it, and what modelfmt says of that file goes on";
+const ONNX: &str = r#"it is an ONNX model, which modelfmt does not read; two lines of Python write arrays that it reads: `import numpy, onnx, onnx.numpy_helper` and `numpy.savez("model.npz", **{t.name: onnx.numpy_helper.to_array(t) for t in onnx.load("model.onnx").graph.initializer})`"#;
+/// A SavedModel of TensorFlow, by its file or by its folder.
+pub(crate) const SAVED_MODEL: &str = r#"it is a SavedModel of TensorFlow, which modelfmt does not read; two lines of Python write arrays that it reads: `import numpy, tensorflow; r = tensorflow.train.load_checkpoint("FOLDER/variables/variables")` and `numpy.savez("model.npz", **{n: r.get_tensor(n) for n in r.get_variable_to_shape_map()})`"#;
+const GRAPH: &str = r#"it is a graph of TensorFlow, which modelfmt does not read; two lines of Python write its constants as arrays that it reads: `import numpy, tensorflow as tf; g = tf.compat.v1.GraphDef.FromString(open("model.pb", "rb").read())` and `numpy.savez("model.npz", **{n.name: tf.make_ndarray(n.attr["value"].tensor) for n in g.node if n.op == "Const"})`"#;
 const OLD_GGML: &str = "it is a ggml file from before GGUF; llama.cpp has a script that makes GGUF of it";
 
 /// How files begin, in lower case, as what they are compared with.
@@ -52,8 +59,7 @@ const STARTS: &[(&[u8], Unrecognized)] = &[
         b"version https://git-lfs",
         model("it is a Git LFS pointer, which stands for the file; `git lfs pull` fetches the file itself"),
     ),
-    (b"\x93numpy", model("it is an array of numpy; save the tensors as safetensors first")),
-    (b"\x89hdf", model("it is HDF5, as Keras writes; save the tensors as safetensors first")),
+    (b"\x89hdf", model(HDF5)),
     (b"tjgg", model(OLD_GGML)),
     (b"lmgg", model(OLD_GGML)),
     (
@@ -93,11 +99,9 @@ pub(crate) fn from_first_bytes(first: &[u8]) -> Unrecognized {
         [] => other("it is empty"),
         [b'P', b'K', 3, 4, ..] => of_zip(first),
         [0x80, 2..=5, ..] => model(PICKLE),
-        [_, _, _, _, b'T', b'F', b'L', b'3', ..] => model(
-            "it is a TensorFlow Lite model, which modelfmt does not read; export the tensors as safetensors",
-        ),
+        [_, _, _, _, b'T', b'F', b'L', b'3', ..] => model(TFLITE),
         [0x08, version @ 1..=32, rest @ ..] => of_versioned(*version, rest),
-        [0x0a, rest @ ..] if is_graph(rest) => model(TENSORFLOW),
+        [0x0a, rest @ ..] if is_graph(rest) => model(GRAPH),
         // A header of less than 100 MB, which is the most that a safetensors file has, and JSON after its length.
         [_, _, _, 0..=5, 0, 0, 0, 0, b'{', b'"', ..] => model(
             "it begins as safetensors do, but its header would be longer than the file: it is cut short; if you downloaded it, download it again",
@@ -110,10 +114,8 @@ pub(crate) fn from_first_bytes(first: &[u8]) -> Unrecognized {
     }
 }
 
-const ONNX: &str = "it is an ONNX model, which modelfmt does not read; export the tensors as safetensors";
 const CORE_ML: &str =
     "it is a CoreML model, which modelfmt does not read; look for the model that it was converted from";
-const TENSORFLOW: &str = "it is a TensorFlow model, which modelfmt does not read; load it there and save the tensors as safetensors";
 
 /// Protocol buffers whose field 1 is a version: ONNX (its ModelProto), CoreML (its Model) and TensorFlow (its SavedModel). `rest` is what follows.
 fn of_versioned(version: u8, rest: &[u8]) -> Unrecognized {
@@ -127,10 +129,10 @@ fn of_versioned(version: u8, rest: &[u8]) -> Unrecognized {
         // A list of inputs or outputs, of functions, and metadata: what CoreML has to describe a model.
         [0x0a, message @ ..] => match after_varint(message) {
             // In TensorFlow, what the graph is about: its operators, tags and version, behind which the graph comes.
-            [0x12 | 0x1a | 0x22 | 0x2a | 0x32, ..] if version == 1 => model(TENSORFLOW),
+            [0x12 | 0x1a | 0x22 | 0x2a | 0x32, ..] if version == 1 => model(SAVED_MODEL),
             _ => model(CORE_ML),
         },
-        [0x12, ..] if version == 1 => model(TENSORFLOW),
+        [0x12, ..] if version == 1 => model(SAVED_MODEL),
         [0xa2 | 0xaa, ..] => model(CORE_ML),
         _ => model(ONNX),
     }
@@ -160,14 +162,10 @@ fn of_zip(first: &[u8]) -> Unrecognized {
     let name = first.get(30..).unwrap_or_default();
     let len = first.get(26..28).and_then(|len| len.try_into().ok()).map_or(0, u16::from_le_bytes);
     let name = name.get(..usize::from(len)).unwrap_or(name);
-    if name.ends_with(b"data.pkl") || name.ends_with(b"/byteorder") || name.ends_with(b".format_version") {
-        model("it is a zip archive of PyTorch; save the tensors as safetensors first")
-    } else if name.ends_with(b".npy") {
-        model("it is a zip archive of numpy arrays (.npz); save the tensors as safetensors first")
-    } else if matches!(name, b"metadata.json" | b"config.json") || name.ends_with(b".weights.h5") {
-        model("it is a zip archive of Keras; save the tensors as safetensors first")
+    if matches!(name, b"metadata.json" | b"config.json") || name.ends_with(b".weights.h5") {
+        model(KERAS)
     } else {
-        other("it is a zip archive, as PyTorch, numpy and Keras write; save the tensors as safetensors first")
+        other("it is a zip archive in which neither PyTorch nor NumPy has put tensors; unpack it first")
     }
 }
 
@@ -191,13 +189,10 @@ mod tests {
         for (content, is_model, word) in [
             (&b""[..], false, "empty"),
             (b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a", true, "Git LFS pointer"),
-            (b"PK\x03\x04\0\0", false, "zip archive, as"),
-            (&zip("archive/data.pkl"), true, "of PyTorch"),
-            (&zip("arr_0.npy"), true, "numpy arrays"),
+            (b"PK\x03\x04\0\0", false, "zip archive in which"),
             (&zip("metadata.json"), true, "of Keras"),
-            (&zip("word/document.xml"), false, "zip archive, as"),
+            (&zip("word/document.xml"), false, "zip archive in which"),
             (b"\x80\x04\x95", true, "pickle"),
-            (b"\x93NUMPY\x01\0", true, "numpy"),
             (b"\x89HDF\r\n\x1a\n", true, "Keras"),
             (b"\x1c\0\0\0TFL3\x14\0", true, "TensorFlow Lite"),
             (b"\x08\x08\x12\x07pytorch\x1a\x05", true, "an ONNX"),
@@ -210,10 +205,14 @@ mod tests {
             (b"\x08\x01\x12\x32\n\x14\n\x05image\x1a\x0b", true, "a CoreML"),
             (b"\x08\x09\x12\x32\xa2\x01\x10\n\x04main", true, "a CoreML"),
             // The operators of a SavedModel; its tags and version, where operators were left out; a graph without either.
-            (b"\x08\x01\x12\x9b\xe9\x04\n\x9b\x20\x12\xd3\x1f\n:\n\x03Add\x12", true, "a TensorFlow model"),
-            (b"\x08\x01\x12\x9b\xe9\x04\n\x10\"\x05serve*\x06", true, "a TensorFlow model"),
-            (b"\x08\x01\x12\x9b\xe9\x04\x12\x9b\x20\n", true, "a TensorFlow model"),
-            (b"\n\x2b\n\x05input\x12\x0bPlaceholder*\x0b", true, "a TensorFlow model"),
+            (
+                b"\x08\x01\x12\x9b\xe9\x04\n\x9b\x20\x12\xd3\x1f\n:\n\x03Add\x12",
+                true,
+                "a SavedModel of TensorFlow",
+            ),
+            (b"\x08\x01\x12\x9b\xe9\x04\n\x10\"\x05serve*\x06", true, "a SavedModel of TensorFlow"),
+            (b"\x08\x01\x12\x9b\xe9\x04\x12\x9b\x20\n", true, "a SavedModel of TensorFlow"),
+            (b"\n\x2b\n\x05input\x12\x0bPlaceholder*\x0b", true, "a graph of TensorFlow"),
             // A model of SentencePiece: a piece has a name and a score.
             (b"\n\x0e\n\x05<unk>\x15\0\0\0\0\x18\x02", false, "no format"),
             (b"\n\x0e\n\x05piece\x15\0\0\0\0\x18\x02", false, "no format"),

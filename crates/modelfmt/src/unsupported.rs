@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use modelfmt_core::author::Shortened;
 
-use crate::choice::Choice;
+use crate::wording::Choice;
 use crate::wording::{FieldNames, Remedy, Words};
 
 /// Something in the source that the target cannot hold.

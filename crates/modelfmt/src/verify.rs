@@ -1,11 +1,23 @@
 //! Verification of files, those that cannot be opened included.
+//!
+//! [`verify()`] checks every checksum, every hash and every rule of the format, and its [`FileReport`] lists what was checked and found. A file that
+//! cannot be opened gets a report that says why.
+//!
+//! ```
+//! use modelfmt::verify::{Status, verify};
+//! use modelfmt::{Execution, VerifyLevel};
+//!
+//! let file = verify("../../testdata/reference/one-shard.aero", VerifyLevel::Full, &Execution::default());
+//! assert!(file.report.checks.iter().all(|check| check.status != Status::Failed));
+//! ```
 
 use std::path::{Path, PathBuf};
 
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::source::FileSource;
 use modelfmt_core::source::{BoxSource, SharedFiles};
-use modelfmt_core::{Execution, Report, VerifyLevel};
+use modelfmt_core::{Execution, VerifyLevel};
+pub use modelfmt_core::{Report, Status};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::error::{Error, Result};
@@ -26,6 +38,8 @@ pub struct FileReport {
     pub pin: Option<Pin>,
     /// What was checked and found.
     pub report: Report,
+    /// What opening has found and passed over, which is no fault of the file: see [`Model::warnings`].
+    pub warnings: Vec<String>,
 }
 
 /// Verifies a file, or a set by its index. A file that cannot even be opened gives a report that says why.
@@ -35,8 +49,7 @@ pub fn verify(path: impl AsRef<Path>, level: VerifyLevel, work: &Execution<'_>) 
     OpenOptions::new().verify(path, level, work)
 }
 
-/// Verifies a source; `name` stands for it in the report. The index of a set needs `files`, which opens the others. Otherwise
-/// as [`OpenOptions::verify`].
+/// Verifies a source with the default options; `name` stands for it in the report. The index of a set needs `files`, which opens the others.
 #[must_use]
 pub fn verify_source(
     name: &str,
@@ -50,7 +63,7 @@ pub fn verify_source(
 
 /// A checksum that a reader would refuse is one of the findings.
 impl OpenOptions {
-    /// As the function of that name, with options: a [pin](Self::pin), for one.
+    /// Verifies a file, or a set by its index, with these options, such as a [pin](Self::pin). A file that cannot be opened gives a report that says why.
     #[must_use]
     #[cfg(not(target_arch = "wasm32"))]
     pub fn verify(&self, path: impl AsRef<Path>, level: VerifyLevel, work: &Execution<'_>) -> FileReport {
@@ -60,7 +73,7 @@ impl OpenOptions {
         self.reported(path, &opened, detect, level, work)
     }
 
-    /// As [`verify_source`], with options, and with what opens the other files of a set.
+    /// Verifies a source with these options; `name` stands for it in the report. The index of a set needs `files`, which opens the others.
     #[must_use]
     pub fn verify_source(
         &self,
@@ -81,7 +94,7 @@ impl OpenOptions {
     pub fn unreadable(&self, path: impl AsRef<Path>, error: &Error, level: VerifyLevel) -> FileReport {
         let path = path.as_ref();
         let report = Report::unreadable(level, error.without_path(path));
-        FileReport { path: path.to_owned(), format: None, pin: self.pin, report }
+        FileReport { path: path.to_owned(), format: None, pin: self.pin, report, warnings: Vec::new() }
     }
 
     fn reported(
@@ -96,7 +109,8 @@ impl OpenOptions {
             Ok(model) => (Some(model.format()), model.verify_with(level, work)),
             Err(error) => (detect(), Report::unreadable(level, error.without_path(path))),
         };
-        FileReport { path: path.to_owned(), format, pin: self.pin, report }
+        let warnings = opened.as_ref().map(Model::warnings).unwrap_or_default();
+        FileReport { path: path.to_owned(), format, pin: self.pin, report, warnings }
     }
 }
 

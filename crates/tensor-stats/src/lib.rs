@@ -252,7 +252,7 @@ pub fn stats_of_bytes(dtype: DType, bytes: &[u8]) -> Result<Stats, Error> {
 ///
 /// # Errors
 ///
-/// As [`stats`]; if several reads fail, the error of the lowest range that was tried.
+/// Those of [`stats`]; if several reads fail, the error of the lowest range that was tried.
 #[cfg(feature = "parallel")]
 pub fn stats_parallel<E: Send>(
     dtype: DType,

@@ -30,6 +30,22 @@ pub fn python_with(folder: &str, script: &str, arguments: &[&str]) -> String {
     run(command, script, arguments)
 }
 
+/// Runs a Python script with Debian's interpreter if that has these packages, such as `torch`; `None` if it does not. Then the test has compared nothing, and
+/// says so.
+///
+/// # Panics
+/// If the script fails.
+#[must_use]
+pub fn debian_python(packages: &str, script: &str, arguments: &[&str]) -> Option<String> {
+    let python = || Command::new("/usr/bin/python3");
+    let found = python().args(["-c", &format!("import {packages}")]).output();
+    if !found.is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: Debian's Python has no {packages}");
+        return None;
+    }
+    Some(run(python(), script, arguments))
+}
+
 fn run(mut command: Command, script: &str, arguments: &[&str]) -> String {
     let interpreter = command.get_program().to_owned();
     let output = command

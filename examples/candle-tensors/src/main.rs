@@ -90,7 +90,7 @@ mod tests {
             let tensor = tensor.to_dtype(candle_core::DType::F64).unwrap().flatten_all().unwrap();
             assert_eq!(
                 tensor.to_vec1::<f64>().unwrap(),
-                modelfmt::to_f64(&model.tensor(name).unwrap()).unwrap(),
+                modelfmt::ggml_quant::to_f64(&model.tensor(name).unwrap()).unwrap(),
                 "{name}"
             );
         }

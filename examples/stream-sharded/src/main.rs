@@ -67,8 +67,9 @@ impl Sum {
 
 /// A model of five layers of 8 MiB, each in a file of its own; gives the index.
 fn example_set(folder: &Path) -> Result<PathBuf, Box<dyn Error>> {
+    use modelfmt::convert::Overwrite;
     use modelfmt::modelfmt_write::{BoxError, TensorData};
-    use modelfmt::{DType, Execution, Overwrite};
+    use modelfmt::{DType, Execution};
     use modelfmt_safetensors::{SetPlan, TensorSpec, WriteOptions};
 
     /// Values that are made as they are asked for: nobody holds a tensor, here neither.

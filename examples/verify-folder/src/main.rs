@@ -14,7 +14,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use modelfmt::{Execution, Status, VerifyLevel};
+use modelfmt::verify::Status;
+use modelfmt::{Execution, VerifyLevel};
 
 const DEFAULT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/mag");
 

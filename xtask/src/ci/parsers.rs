@@ -3,7 +3,8 @@
 /// What stands in such a module. Tests may calculate as they like.
 const LINT: &str = "#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]";
 /// The crates in which every module needs it, but for those that only write or only list others.
-const FORMATS: &[&str] = &["aero", "apr", "apr2", "apr2-seal", "gguf", "mag", "oinf", "safetensors"];
+const FORMATS: &[&str] =
+    &["aero", "apr", "apr2", "apr2-seal", "arrays", "gguf", "mag", "npy", "oinf", "pytorch", "safetensors"];
 /// Files and folders of these crates that calculate with what is to be written.
 const WRITERS: &[&str] = &[
     "chunk_writer",

@@ -2,18 +2,25 @@
 //! takes are those of the document itself, so the document is right or this fails.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
 use crate::run::{self, Result, exec, step};
-use crate::workspace;
+use crate::{python, servers, workspace};
 
-/// The crate and the entry, as their author would have written them; where they go is said below.
-const PARTS: [(&str, &str); 2] =
-    [("xtask/toy/crate/", "crates/toy/"), ("xtask/toy/formats/", "crates/modelfmt/src/formats/")];
+/// The crate and the entry, as their author would have written them, and tests; where they go is said below.
+const PARTS: [(&str, &str); 3] = [
+    ("xtask/toy/crate/", "crates/toy/"),
+    ("xtask/toy/formats/", "crates/modelfmt/src/formats/"),
+    ("xtask/toy/tests/", "crates/modelfmt/tests/"),
+];
+/// The variable that names the toy's file for these tests.
+const FILE: &str = "MODELFMT_TOY";
 
 pub(super) fn check() -> Result {
     step("toy: a format, added as CONTRIBUTING says");
@@ -30,7 +37,14 @@ pub(super) fn check() -> Result {
     let entry = "crates/modelfmt/src/formats/toy.rs";
     exec(Command::new("rustfmt").args(["--check", "--edition", "2024", entry]).current_dir(&copy))?;
     exec(cargo(&copy).args(["build", "--offline", "--quiet", "--package", "modelfmt-cli"]))?;
-    try_program(&copy)
+    let folder = copy.join("tried");
+    fs::create_dir_all(&folder)?;
+    let toy = folder.join("model.toy");
+    fs::write(&toy, toy_file())?;
+    try_program(&copy, &toy)?;
+    let test = ["test", "--offline", "--quiet", "--package", "modelfmt", "--test", "toy"];
+    exec(cargo(&copy).args(test).env(FILE, &toy))?;
+    try_python(&copy, &toy)
 }
 
 fn cargo(copy: &Path) -> Command {
@@ -115,6 +129,37 @@ fn insert(old: &str, lines: &str) -> std::result::Result<String, String> {
     Ok(new.join("\n") + "\n")
 }
 
+/// What serves a folder and prints the port.
+const WEB_SERVER: &str = "
+import sys
+from werkzeug.serving import make_server
+from werkzeug.utils import send_from_directory
+from werkzeug.wrappers import Request
+
+@Request.application
+def serve(request):
+    return send_from_directory(sys.argv[1], request.path.lstrip('/'), request.environ, conditional=True)
+
+server = make_server('127.0.0.1', 0, serve, threaded=True)
+print(server.port, flush=True)
+server.serve_forever()
+";
+
+/// What Python finds in a toy, checks and converts.
+const PYTHON: &str = "
+import pathlib, sys, tempfile
+import modelfmt
+
+with modelfmt.open(sys.argv[1]) as model:
+    assert model.format == 'toy', model.format
+    assert model['w'].tolist() == [[1.5], [-2.0]] and model['up'].item() == 7
+modelfmt.verify(sys.argv[1])
+with tempfile.TemporaryDirectory() as folder:
+    path = pathlib.Path(folder, 'm.aero')
+    modelfmt.convert(sys.argv[1], path)
+    assert modelfmt.load(path)['w'].tolist() == [[1.5], [-2.0]]
+";
+
 /// The values of the two tensors of [`toy_file`].
 const VALUES: [&[u8]; 2] = [&[0, 0, 0xc0, 0x3f, 0, 0, 0, 0xc0], &[7]];
 
@@ -128,27 +173,76 @@ fn toy_file() -> Vec<u8> {
     file
 }
 
-/// The program reads the toy's files as it reads any other.
-fn try_program(copy: &Path) -> Result {
-    let folder = copy.join("tried");
-    fs::create_dir_all(&folder)?;
-    let (toy, other) = (folder.join("model.toy"), folder.join("model.safetensors"));
-    fs::write(&toy, toy_file())?;
-    let program = |args: &[&str], file: &Path| {
+/// The program reads the toy's files as it reads any other, also from a web server.
+fn try_program(copy: &Path, toy: &Path) -> Result {
+    let other = toy.with_extension("safetensors");
+    let program = |args: &[&str], file: &OsStr| {
         let mut run = cargo(copy);
         run.args(["run", "--offline", "--quiet", "--package", "modelfmt-cli", "--"]).args(args).arg(file);
         run
     };
     let inspect = |file| run::output(&mut program(&["inspect", "--json", "--hash"], file));
 
-    let found = inspect(&toy)?;
+    let (toy, other) = (toy.as_os_str(), other.as_os_str());
+    let found = inspect(toy)?;
     expect("inspect", &found, &[r#""format": "toy""#])?;
     holds_the_tensors(&found)?;
-    let shown = run::output(&mut program(&["show"], &toy))?;
+    let shown = run::output(&mut program(&["show"], toy))?;
     expect("show", &shown, &["w: f32[2, 1] = {", "1.5", "-2", "up: u8 = 7"])?;
-    exec(&mut program(&["verify"], &toy))?;
-    exec(program(&["convert", "--force"], &toy).arg(&other))?;
-    holds_the_tensors(&inspect(&other)?)
+    exec(&mut program(&["verify"], toy))?;
+    exec(program(&["convert", "--force"], toy).arg(other))?;
+    holds_the_tensors(&inspect(other)?)?;
+
+    let server = WebServer::start(Path::new(toy).parent().unwrap_or(copy))?;
+    let url = server.url("model.toy");
+    holds_the_tensors(&inspect(url.as_ref())?)?;
+    exec(&mut program(&["verify"], url.as_ref()))?;
+    exec(program(&["convert", "--force"], url.as_ref()).arg(other))?;
+    holds_the_tensors(&inspect(other)?)
+}
+
+/// A web server of one folder, which answers ranges. It ends with this value.
+struct WebServer {
+    process: Child,
+    port: String,
+}
+
+impl WebServer {
+    fn start(folder: &Path) -> Result<Self> {
+        let mut python = Command::new(servers::install()?);
+        python.args(["-c", WEB_SERVER]).arg(folder).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut server = Self { process: python.spawn()?, port: String::new() };
+        let printed = server.process.stdout.take().ok_or("the web server prints nothing")?;
+        BufReader::new(printed).read_line(&mut server.port)?;
+        Ok(server)
+    }
+
+    fn url(&self, file: &str) -> String {
+        format!("http://127.0.0.1:{}/{file}", self.port.trim())
+    }
+}
+
+impl Drop for WebServer {
+    fn drop(&mut self) {
+        // One that has ended is as good.
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+/// The Python package reads and converts the toy's files too.
+fn try_python(copy: &Path, toy: &Path) -> Result {
+    let manifest = "crates/modelfmt-py/Cargo.toml";
+    let build = workspace::target_dir().join("python/build");
+    let mut cargo = cargo(copy);
+    cargo
+        .args(["build", "--offline", "--quiet", "--manifest-path", manifest])
+        .env("CARGO_TARGET_DIR", &build);
+    exec(&mut cargo)?;
+    let package = copy.join("crates/modelfmt-py/python");
+    fs::copy(build.join("debug/lib_modelfmt.so"), package.join("modelfmt/_modelfmt.abi3.so"))?;
+    let mut python = Command::new(python::install()?);
+    exec(python.args(["-c", PYTHON]).arg(toy).env("PYTHONPATH", package).env("PYTHONDONTWRITEBYTECODE", "1"))
 }
 
 fn expect(command: &str, found: &str, texts: &[&str]) -> Result {

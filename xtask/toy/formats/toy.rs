@@ -3,7 +3,7 @@
 use modelfmt_core::DType::{F32, U8};
 
 use super::Format;
-use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
+use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names, Properties};
 use super::entry::{Detection, Entry, driver};
 
 pub(super) static TOY: Entry = Entry {
@@ -27,6 +27,7 @@ pub(super) static TOY: Entry = Entry {
         quants: false,
         metadata: Metadata::ReadOnly,
         access: Access::ReadOnly(None),
+        properties: Properties::NONE,
     },
     choices: &[],
     driver: driver!("toy"),

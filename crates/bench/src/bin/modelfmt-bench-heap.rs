@@ -38,7 +38,7 @@ fn open(format: &str, bytes: &[u8]) -> Result {
 /// Computes the statistics of the first tensor and prints the most bytes that this process held.
 fn stats(threads: usize, path: &Path) -> Result {
     let model = modelfmt::Model::open(path)?;
-    modelfmt::stats(&model, 0, &modelfmt::Execution { threads, progress: None })?;
+    modelfmt::show::stats(&model, 0, &modelfmt::Execution { threads, progress: None })?;
     print_peak()
 }
 

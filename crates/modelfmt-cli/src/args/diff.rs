@@ -42,6 +42,9 @@ pub(crate) struct Diff {
     /// AERO's bytes before its payloads; seal:HEX, the statement of a sealed APR2
     #[arg(long, value_name = "b3:HEX|aero:HEX|seal:HEX")]
     pub(crate) pin: Vec<Pin>,
+    /// The part of a PyTorch checkpoint A that is the model, such as state_dict; given a second time, that of B
+    #[arg(long, value_name = "NAME")]
+    pub(crate) root: Vec<String>,
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
     #[command(flatten)]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 
-use modelfmt::Sort;
+use modelfmt::inspect::Sort;
 
 use super::{BesideArgs, OpenArgs};
 

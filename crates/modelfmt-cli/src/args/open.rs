@@ -18,6 +18,9 @@ pub(crate) struct OpenArgs {
     /// against it
     #[arg(long, value_name = "b3:HEX|aero:HEX|seal:HEX")]
     pub(crate) pin: Option<Pin>,
+    /// The part of a PyTorch checkpoint that is the model, such as state_dict; dots go deeper. All else is left out
+    #[arg(long, value_name = "NAME")]
+    pub(crate) root: Option<String>,
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
     #[command(flatten)]

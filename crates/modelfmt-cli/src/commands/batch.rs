@@ -7,7 +7,10 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use modelfmt::{ConvertOptions, Format, Model, Object, Overwrite, Printable, Value, json};
+use modelfmt::convert::{ConvertOptions, Overwrite};
+use modelfmt::value::json;
+use modelfmt::wording::Printable;
+use modelfmt::{Format, Model, Object, Value};
 
 use super::converted::{Done, convert, notes};
 use super::done::{self, DoneList};
@@ -131,7 +134,7 @@ impl<'a> Batch<'a> {
         let place = Place::new(&output, args.how.dry_run)?;
         let converted =
             bar.run(|work| convert(&place.path, args.how.dry_run, &model, target, options, work))?;
-        let notes = notes(args, target, &converted);
+        let notes = notes(args, target, &model, &converted);
         let done = Done { output: &output, converted: &converted, notes, is_dry: args.how.dry_run, begun };
         if args.how.json {
             done.print_json()?;
@@ -150,9 +153,10 @@ impl<'a> Batch<'a> {
     /// What is converted, and how: the files of the model, and all options but whether a file may be replaced.
     fn job(&self, model: &Model) -> Object {
         let mut options = self.options.clone();
-        options.overwrite = Overwrite::Refuse;
+        options.output.overwrite = Overwrite::Refuse;
         // Options show no secret, so that a new passphrase in the same file shows only in the file's time.
-        let inputs = json::to_string(&done::states(options.inputs.iter().cloned())).unwrap_or_default();
+        let inputs =
+            json::to_string(&done::states(options.output.inputs.iter().cloned())).unwrap_or_default();
         done::job(&format!("{} {options:?} {inputs}", self.target), model.input_paths())
     }
 

@@ -3,7 +3,8 @@
 use std::io::Write;
 use std::path::Path;
 
-use modelfmt::{CheckReport, Printable, TensorFindings};
+use modelfmt::check::{CheckReport, TensorFindings};
+use modelfmt::wording::Printable;
 
 use super::{files, nbytes, verdict};
 use crate::args::Check;
@@ -42,7 +43,7 @@ pub(crate) fn run(args: &Check, quiet: bool) -> Result {
 fn check(path: &Path, args: &Check, quiet: bool) -> Result<CheckReport> {
     let model = streams::open(path, &args.open)?;
     let bar = Progress::of("checking", nbytes(&model), args.json, quiet);
-    Ok(bar.run(|work| modelfmt::check(&model, work))?)
+    Ok(bar.run(|work| modelfmt::check::check(&model, work))?)
 }
 
 /// Prints, unless the reader has gone: the exit status covers all files even then.
@@ -75,6 +76,17 @@ fn text(report: &CheckReport, out: &mut dyn Write) -> Result {
     writeln!(out)?;
     for finding in report.disagreements.iter().chain(&report.unread) {
         writeln!(out, "  {}", Printable(finding))?;
+    }
+    if let Some(pickle) = &report.pickle {
+        for unknown in &pickle.unknown {
+            writeln!(out, "  {}", Printable(unknown))?;
+        }
+        if pickle.runs_code() {
+            writeln!(
+                out,
+                "  torch.load(weights_only=False) would run code of the file's choice; nothing of it was run here"
+            )?;
+        }
     }
     for tensor in &report.tensors {
         writeln!(out, "  {}: {}", name(&tensor.name), Printable(&findings(tensor)))?;

@@ -5,8 +5,12 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Instant;
 
+#[cfg(feature = "remote")]
+use modelfmt::Conversion;
 use modelfmt::convert::{Compression, Declared, MagChecksum};
-use modelfmt::{ConvertOptions, Format, Model, Overwrite, json};
+use modelfmt::convert::{ConvertOptions, Overwrite};
+use modelfmt::value::json;
+use modelfmt::{Format, Model};
 #[cfg(feature = "remote")]
 use modelfmt_remote::models;
 
@@ -68,14 +72,15 @@ fn run_if(mut args: Convert, quiet: bool, expect: impl FnOnce(&Model) -> Result)
         #[cfg(feature = "remote")]
         if let Some(place) = bucket(args)? {
             let store = crate::remote::store(&args.how.open)?;
+            let conversion = Conversion::to_format(&model, target).options(&options).execution(work);
             return Ok(match args.how.dry_run {
-                true => models::dry_run(&store, &place, &model, target, &options, work)?,
-                false => models::convert(&store, &place, &model, target, &options, work)?,
+                true => models::dry_run(&store, &place, conversion)?,
+                false => models::convert(&store, &place, conversion)?,
             });
         }
         convert(output, args.how.dry_run, &model, target, &options, work)
     })?;
-    let notes = notes(args, target, &converted);
+    let notes = notes(args, target, &model, &converted);
     let done = Done { output, converted: &converted, notes, is_dry: args.how.dry_run, begun };
     if args.how.json { done.print_json() } else { done.say(quiet) }
 }
@@ -155,51 +160,51 @@ fn target(args: &Convert) -> Result<Format> {
 fn options(args: &Convert) -> Result<ConvertOptions> {
     let how = &args.how;
     let mut options = ConvertOptions::default();
-    options.widen = how.widen;
-    options.version = args.to.as_ref().and_then(|target| target.version.clone());
-    options.rules.clone_from(&how.rules.0);
-    options.scales.clone_from(&how.scale);
+    options.types.widen = how.widen;
+    options.output.version = args.to.as_ref().and_then(|target| target.version.clone());
+    options.types.rules.clone_from(&how.rules.0);
+    options.types.scales.clone_from(&how.scale);
     options.no_verify = how.no_verify;
-    options.lossy = how.lossy;
-    options.stringify = how.stringify;
-    options.allow_ties = how.allow_ties;
-    options.allow_extended_types = how.allow_extended_types;
-    options.metadata = how.metadata.as_deref().map(metadata).transpose()?;
-    options.sizevars = sizevars(&how.sizevar)?;
-    options.declare = how.declare.iter().map(|text| declared(text)).collect::<Result<_>>()?;
-    options.model_name.clone_from(&how.model_name);
-    options.architecture.clone_from(&how.architecture);
-    options.model_type.clone_from(&how.model_type);
-    options.include.clone_from(&how.include);
-    options.exclude.clone_from(&how.exclude);
-    options.rename.clone_from(&how.rename);
-    options.dedupe = how.dedupe;
-    options.shard_size = how.shard_size;
-    options.reserve = how.reserve;
-    options.control_hash = how.control_hash;
-    options.page_hashes = how.page_hashes;
-    options.tensor_hashes = how.tensor_hashes;
-    options.uuid = how.uuid.as_deref().map(uuid).transpose()?;
-    options.no_zstd = how.no_zstd;
-    options.compress = how.compress.as_deref().map(|word| match word {
+    options.metadata.lossy = how.lossy;
+    options.metadata.stringify = how.stringify;
+    options.tensors.allow_ties = how.allow_ties;
+    options.oinf.allow_extended_types = how.allow_extended_types;
+    options.metadata.set = how.metadata.as_deref().map(metadata).transpose()?;
+    options.oinf.sizevars = sizevars(&how.sizevar)?;
+    options.oinf.declare = how.declare.iter().map(|text| declared(text)).collect::<Result<_>>()?;
+    options.metadata.model_name.clone_from(&how.model_name);
+    options.metadata.architecture.clone_from(&how.architecture);
+    options.metadata.model_type.clone_from(&how.model_type);
+    options.tensors.include.clone_from(&how.include);
+    options.tensors.exclude.clone_from(&how.exclude);
+    options.tensors.rename.clone_from(&how.rename);
+    options.aero.dedupe = how.dedupe;
+    options.output.shard_size = how.shard_size;
+    options.output.reserve = how.reserve;
+    options.aero.control_hash = how.control_hash;
+    options.aero.page_hashes = how.page_hashes;
+    options.aero.tensor_hashes = how.tensor_hashes;
+    options.aero.uuid = how.uuid.as_deref().map(uuid).transpose()?;
+    options.aero.no_zstd = how.no_zstd;
+    options.apr2.compress = how.compress.as_deref().map(|word| match word {
         "lz4" => Compression::Lz4,
         _ => Compression::None,
     });
-    options.align = how.align;
-    options.checksum = how.checksum.as_deref().map(|word| match word {
+    options.output.align = how.align;
+    options.mag.checksum = how.checksum.as_deref().map(|word| match word {
         "crc32c" => MagChecksum::Crc32c,
         _ => MagChecksum::Crc32,
     });
-    options.outboard = how.outboard;
-    options.inputs.extend(how.metadata.clone());
+    options.output.outboard = how.outboard;
+    options.output.inputs.extend(how.metadata.clone());
     if let Some(seal) = secrets::seal(args.seal, how)? {
-        options.seal = Some(seal);
-        options.inputs.extend(secrets::files(how));
+        options.apr2.seal = Some(seal);
+        options.output.inputs.extend(secrets::files(how));
     }
     if args.paths.inputs.iter().any(|input| streams::is_dash(input)) {
-        options.inputs.push("/dev/stdin".into()); // where there is none, standard input is no file that could be replaced
+        options.output.inputs.push("/dev/stdin".into()); // where there is none, standard input is no file that could be replaced
     }
-    options.overwrite = if how.force { Overwrite::Replace } else { Overwrite::Refuse };
+    options.output.overwrite = if how.force { Overwrite::Replace } else { Overwrite::Refuse };
     Ok(options)
 }
 

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
+use modelfmt::convert::{ConvertOptions, Converted, SetNaming};
 use modelfmt::convert::{TypeChanged, Unsupported, WrittenFile};
 use modelfmt::modelfmt_write::Discard;
-use modelfmt::{
-    Conversion, ConvertOptions, Converted, DType, Execution, Format, Model, Object, Printable, Value, json,
-};
+use modelfmt::value::json;
+use modelfmt::wording::Printable;
+use modelfmt::{Conversion, DType, Execution, Format, Model, Object, Value};
 
 use crate::args::Convert;
 use crate::failure::{Result, say};
@@ -26,26 +27,26 @@ pub(super) fn convert(
     options: &ConvertOptions,
     work: &Execution<'_>,
 ) -> Result<Converted> {
+    let to_stream = || Conversion::to_format(model, target).options(options).execution(work);
+    let to_file = || Conversion::new(model, output).to(target).options(options).execution(work);
     Ok(match (streams::is_dash(output), is_dry) {
-        (true, true) => modelfmt::convert_to_sink(model, target, &Discard::named("-"), options, work)?,
-        (true, false) => {
-            streams::to_stdout(|sink| Ok(modelfmt::convert_to_sink(model, target, sink, options, work)?))?
-        }
-        (false, true) => Conversion::new(model, target, options)?.dry_run(output, work)?,
-        (false, false) => modelfmt::convert(model, target, output, options, work)?,
+        (true, true) => to_stream().write_to_sink(&Discard::named("-"))?,
+        (true, false) => streams::to_stdout(|sink| Ok(to_stream().write_to_sink(sink)?))?,
+        (false, true) => to_file().dry_run()?,
+        (false, false) => to_file().write()?,
     })
 }
 
-/// What to say of formats that tools of today read in another version than the one that is written.
-pub(super) fn notes(args: &Convert, target: Format, converted: &Converted) -> Vec<String> {
-    let mut notes = Vec::new();
+/// What to say of the model, and of formats that tools of today read in another version than the one that is written.
+pub(super) fn notes(args: &Convert, target: Format, model: &Model, converted: &Converted) -> Vec<String> {
+    let mut notes = model.notes();
     let is_sealed = args.seal || !args.how.sealing.sign.is_empty(); // other formats have no room for that
     if let Some(today) = target.read_today().filter(|_| args.to.is_none() && !is_sealed) {
         let ending = target.extension().unwrap_or_default();
         notes.push(format!("{ending} is written as {target}; --to {today} writes what tools of today read"));
     }
     let version = args.to.as_ref().and_then(|target| target.version.as_ref());
-    if converted.format == Format::Mag && version.is_none() {
+    if converted.format.properties().version_of_today.is_some() && version.is_none() {
         notes.push(MAG_1.to_owned());
     }
     notes
@@ -171,7 +172,8 @@ fn written(output: &Path, converted: &Converted) -> String {
         output.file_name().is_some_and(|name| name == file.path.as_str()) || file.path.ends_with(".json")
     };
     // The first file of a split says how many files there are.
-    let first = converted.files.first().filter(|_| converted.format == Format::GgufSharded);
+    let first =
+        converted.files.first().filter(|_| converted.format.properties().set_naming == SetNaming::Numbered);
     let index = first.or_else(|| converted.files.iter().find(is_index));
     let Some(index) = index.filter(|_| converted.format.is_set()) else {
         return output.display().to_string();

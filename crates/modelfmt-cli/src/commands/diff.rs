@@ -2,7 +2,8 @@
 
 use std::io::Write;
 
-use modelfmt::{Changed, Diff as Differences, DiffOptions, Printable};
+use modelfmt::diff::{Changed, Diff as Differences, DiffOptions};
+use modelfmt::wording::Printable;
 
 use crate::args::{Diff, OpenArgs, UnlockArgs};
 use crate::failure::{Failure, Result, is_reader_gone};
@@ -14,6 +15,7 @@ use crate::units::count;
 pub(crate) fn run(args: &Diff, quiet: bool) -> Result {
     let open = |number: usize| OpenArgs {
         pin: args.pin.get(number).copied(),
+        root: args.root.get(number).cloned(),
         remote: args.remote,
         signers: args.signers.clone(),
         unlock: args.unlock.clone(),
@@ -21,6 +23,9 @@ pub(crate) fn run(args: &Diff, quiet: bool) -> Result {
     };
     if args.pin.len() > 2 {
         return Err(Failure::Usage("--pin: one for A and one for B at most".to_owned()));
+    }
+    if args.root.len() > 2 {
+        return Err(Failure::Usage("--root: one for A and one for B at most".to_owned()));
     }
     let (a, b) = (streams::open(&args.a, &open(0))?, streams::open(&args.b, &open(1))?);
     if args.unlock != UnlockArgs::default() && !a.is_encrypted() && !b.is_encrypted() {
@@ -31,7 +36,7 @@ pub(crate) fn run(args: &Diff, quiet: bool) -> Result {
     let mut options = DiffOptions::default();
     (options.norms, options.tolerance) = (args.norms, args.tolerance);
     options.ignore_metadata = args.ignore_metadata;
-    let diff = bar.run(|work| modelfmt::diff_with(&a, &b, &options, work))?;
+    let diff = bar.run(|work| modelfmt::diff::diff_with(&a, &b, &options, work))?;
     let printed = super::print(|out| {
         if args.json {
             serde_json::to_writer(EscapedJson(&mut *out), &diff).map_err(std::io::Error::from)?;
@@ -69,7 +74,7 @@ fn text(diff: &Differences, options: &DiffOptions, out: &mut dyn Write) -> Resul
         writeln!(out, "~ tensor {}: {}", Printable(&changed.name), how(changed))?;
     }
     for entry in &diff.metadata {
-        let json = |value| modelfmt::json::to_string(value).unwrap_or_default();
+        let json = |value| modelfmt::value::json::to_string(value).unwrap_or_default();
         let (sign, text) = match (&entry.a, &entry.b) {
             (Some(a), Some(b)) => ('~', format!("{} is now {}", json(a), json(b))),
             (Some(a), None) => ('-', json(a)),

@@ -9,7 +9,8 @@ use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
 
-use modelfmt::{Object, Value, json};
+use modelfmt::value::json;
+use modelfmt::{Object, Value};
 
 use crate::failure::{Failure, Result};
 

@@ -3,10 +3,12 @@
 use std::path::Path;
 use std::time::Instant;
 
+use modelfmt::convert::Overwrite;
+use modelfmt::edit::Edited;
 use modelfmt::edit::{EditMethod, EditOptions, NewValue, Recovered};
 use modelfmt::keys::PrivateKey;
 use modelfmt::oms::signature_path;
-use modelfmt::{Edited, Format, Note, Overwrite, Printable};
+use modelfmt::wording::{Note, Printable};
 
 use super::sign;
 use crate::args::Edit;
@@ -36,7 +38,7 @@ pub(crate) fn run(args: &Edit, quiet: bool) -> Result {
         return undo(args, quiet);
     }
     let beside = signers(args, &mut options)?;
-    let plan = if args.dry_run { modelfmt::Edit::new } else { modelfmt::Edit::after_recovery };
+    let plan = if args.dry_run { modelfmt::edit::Edit::new } else { modelfmt::edit::Edit::after_recovery };
     let edit = plan(&args.file, &options)?;
     let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
     if args.dry_run {
@@ -57,7 +59,7 @@ pub(crate) fn run(args: &Edit, quiet: bool) -> Result {
 }
 
 /// Says what an edit would do, or fails as it would.
-fn rehearse(edit: modelfmt::Edit, output: Option<&Path>, overwrite: Overwrite, quiet: bool) -> Result {
+fn rehearse(edit: modelfmt::edit::Edit, output: Option<&Path>, overwrite: Overwrite, quiet: bool) -> Result {
     let path = edit.path().display().to_string();
     let bar = Progress::new("checking", edit.nbytes(), quiet || edit.method() == EditMethod::InPlace);
     let edited = bar.run(|work| edit.dry_run(output, overwrite, work))?;
@@ -74,8 +76,8 @@ fn signers(args: &Edit, options: &mut EditOptions) -> Result<Option<PrivateKey>>
     if args.sign.is_empty() {
         return Ok(None);
     }
-    let is_inside = match modelfmt::probe(&args.file) {
-        Ok(look) => matches!(look.format, Some(Format::Apr2 | Format::Apr2Sharded)),
+    let is_inside = match modelfmt::folder::probe(&args.file) {
+        Ok(look) => look.format.is_some_and(|format| format.properties().embedded_signatures),
         Err(_) => false, // opening the file says why
     };
     if is_inside {

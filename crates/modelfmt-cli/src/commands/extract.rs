@@ -2,11 +2,13 @@
 
 use std::time::Instant;
 
-use modelfmt::modelfmt_core::plan::Pick;
-use modelfmt::{
-    ExtractAllAs, ExtractAs, ExtractOptions, Extracted, Model, Overwrite, Printable, extract, extract_all,
-    extract_to_sink,
+use modelfmt::Model;
+use modelfmt::convert::Overwrite;
+use modelfmt::extract::{
+    ExtractAllAs, ExtractAs, ExtractOptions, Extracted, extract, extract_all, extract_to_sink,
 };
+use modelfmt::modelfmt_core::plan::Pick;
+use modelfmt::wording::Printable;
 
 use crate::args::Extract;
 use crate::failure::{Failure, Result, say};

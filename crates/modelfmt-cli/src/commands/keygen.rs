@@ -1,7 +1,7 @@
 //! `modelfmt keygen`
 
-use modelfmt::Printable;
 use modelfmt::keys::{PrivateKey, write_pair};
+use modelfmt::wording::Printable;
 
 use crate::args::Keygen;
 use crate::failure::{Result, say};

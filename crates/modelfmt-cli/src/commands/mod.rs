@@ -23,7 +23,8 @@ use std::io::{self, BufWriter, Write};
 use std::time::Instant;
 
 use anstyle::{AnsiColor, Style};
-use modelfmt::{Model, Printable};
+use modelfmt::Model;
+use modelfmt::wording::Printable;
 
 use crate::failure::{Result, say};
 use crate::units::{count, seconds, size};

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use modelfmt::Printable;
 use modelfmt::modelfmt_core::plan::{PlanOptions, ReadPlan, Request};
+use modelfmt::wording::Printable;
 
 use crate::args::Plan;
 use crate::failure::Result;

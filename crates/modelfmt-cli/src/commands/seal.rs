@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use modelfmt::{Format, Printable, Target};
+use modelfmt::wording::Printable;
+use modelfmt::{Format, Target};
 
 use super::{convert, sign};
 use crate::args::{Convert, ConvertOptionArgs, InOut, Seal};
@@ -29,7 +30,7 @@ pub(crate) fn run(args: Seal, quiet: bool) -> Result {
 
 /// Whether a file of a format is called as an APR2 file is.
 fn is_apr(format: Format) -> bool {
-    format.extension() == Format::Apr2.extension() || format == Format::Apr2Sharded
+    format.properties().embedded_signatures
 }
 
 /// Writes other slots into a sealed file.

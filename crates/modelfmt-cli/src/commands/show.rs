@@ -2,7 +2,8 @@
 
 use std::io::IsTerminal;
 
-use modelfmt::{Format, ShowOptions, Value};
+use modelfmt::Value;
+use modelfmt::show::ShowOptions;
 
 use crate::args::Show;
 use crate::failure::Result;
@@ -19,18 +20,19 @@ pub(crate) fn run(args: &Show) -> Result {
     let mut options = ShowOptions::default();
     options.slice.clone_from(&args.slice);
     options.stats_only = args.stats;
-    let is_seen = std::io::stdout().is_terminal() && model.format() != Format::Oinf;
+    let is_seen = std::io::stdout().is_terminal() && !model.format().properties().prescribed_output;
     options.bars = (args.bars || is_seen).then(|| width().unwrap_or(LINE));
     // Without a bar, which would stand among what is printed; a signal is heard all the same.
     let quiet = true;
     Progress::new("reading", 0, quiet).run(|work| {
         super::print(|out| {
             if args.json {
-                let shown = Value::Object(modelfmt::show_object(&model, &args.tensors, &options, work)?);
+                let shown =
+                    Value::Object(modelfmt::show::show_object(&model, &args.tensors, &options, work)?);
                 serde_json::to_writer_pretty(EscapedJson(&mut *out), &shown).map_err(std::io::Error::from)?;
                 return Ok(writeln!(out)?);
             }
-            Ok(modelfmt::show_with(&model, &args.tensors, &options, out, work)?)
+            Ok(modelfmt::show::show_with(&model, &args.tensors, &options, out, work)?)
         })
     })
 }

@@ -3,12 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use modelfmt::Format;
+use modelfmt::convert::Overwrite;
 use modelfmt::edit::EditMethod;
 use modelfmt::keys::PrivateKey;
 use modelfmt::modelfmt_core::author::with_causes;
 use modelfmt::oms::{self, SignOptions};
 use modelfmt::seal::Resealed;
-use modelfmt::{Format, Overwrite, Printable};
+use modelfmt::wording::Printable;
 
 use crate::args::{OpenArgs, Sign, UnlockArgs};
 use crate::failure::{Failure, Result, say};
@@ -27,7 +29,7 @@ pub(crate) fn run(args: &Sign, quiet: bool) -> Result {
         "only files and folders of this machine are signed; download them first",
     )?;
     match format(args)? {
-        Some(Format::Apr2 | Format::Apr2Sharded) => inside(args, quiet),
+        Some(format) if format.properties().embedded_signatures => inside(args, quiet),
         Some(format) if format.is_set() => Err(Failure::Input(format!(
             "{}: names other files, which a signature of this one would not cover; sign the folder",
             args.model.display()
@@ -42,7 +44,7 @@ fn format(args: &Sign) -> Result<Option<Format>> {
         return Ok(None);
     }
     let unread = |error| Failure::Input(format!("{}: cannot be read: {error}", args.model.display()));
-    Ok(modelfmt::probe(&args.model).map_err(unread)?.format)
+    Ok(modelfmt::folder::probe(&args.model).map_err(unread)?.format)
 }
 
 /// A signature in the file itself.
@@ -104,7 +106,7 @@ pub(super) fn key_of_changed(model: &Path, keys: &[PathBuf]) -> Result<PrivateKe
     if model.is_dir() {
         return Err(Failure::Usage("--sign: name the file that is to be changed, not its folder".to_owned()));
     }
-    if modelfmt::probe(model).is_ok_and(|look| look.format.is_some_and(Format::is_set)) {
+    if modelfmt::folder::probe(model).is_ok_and(|look| look.format.is_some_and(Format::is_set)) {
         let why = "--sign: the model has several files, of which a signature of one does not cover the others; sign the folder afterwards";
         return Err(Failure::Usage(why.to_owned()));
     }

@@ -3,7 +3,9 @@
 use std::io::Write;
 use std::path::Path;
 
-use modelfmt::{FileReport, Model, Printable, Status};
+use modelfmt::Model;
+use modelfmt::verify::{FileReport, Status};
+use modelfmt::wording::Printable;
 
 use super::done::DoneList;
 use super::{files, verdict};
@@ -119,6 +121,7 @@ fn verify(path: &Path, args: &Verify, open: &OpenArgs, quiet: bool, tally: &mut 
     if !args.recursive && !quiet && path.is_dir() && report.format.is_none() && open.signers.key.is_empty() {
         say("note: `verify -r` takes every model below a folder");
     }
+    streams::warn(&report.path, &report.warnings);
     tally.verified += 1;
     tally.failed += usize::from(!report.is_ok());
     print(|out| if args.json { json(&report, out) } else { text(&report, out) })

@@ -73,7 +73,7 @@ fn transcripts_are_true() {
     let cases = trycmd::TestCases::new();
     cases.register_bin("modelfmt", Path::new(crate::common::program()));
     // As on a terminal of unknown width, whatever the one of these tests has.
-    cases.case(work.path().join("*.md")).env("NO_COLOR", "1").env("COLUMNS", "");
+    cases.case(work.path().join("*.trycmd")).env("NO_COLOR", "1").env("COLUMNS", "");
     let run = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| cases.run()));
     if std::env::var("TRYCMD").as_deref() == Ok("overwrite") {
         for path in transcripts() {

@@ -73,7 +73,7 @@ fn json_holds_every_character_and_shows_none_that_moves_the_cursor() {
         let run = modelfmt_in(folder.path(), args);
         let text = run.stdout + &run.stderr;
         let raw: Vec<char> =
-            text.chars().filter(|&c| c != '\n' && modelfmt::Printable::is_escaped(c)).collect();
+            text.chars().filter(|&c| c != '\n' && modelfmt::wording::Printable::is_escaped(c)).collect();
         assert!(raw.is_empty(), "{args}: {raw:?}");
     }
 }

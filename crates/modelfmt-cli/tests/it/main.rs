@@ -19,6 +19,7 @@ mod kept;
 mod large;
 mod parts;
 mod pins;
+mod pytorch;
 mod reference;
 #[cfg(feature = "remote")]
 mod remote;

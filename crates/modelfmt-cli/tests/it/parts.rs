@@ -6,7 +6,8 @@ use std::path::Path;
 use std::process::Output;
 
 use modelfmt::aero::write::TensorSpec;
-use modelfmt::{DType, Execution, Object, Overwrite};
+use modelfmt::convert::Overwrite;
+use modelfmt::{DType, Execution, Object};
 
 use crate::common::{command, program};
 

@@ -55,6 +55,12 @@ fn what_is_read_from_a_url_is_what_is_in_the_file() {
         "apr2/set/sharded.apr",
         "aero/set/model.aeroset.json",
         "safetensors/set.safetensors.index.json",
+        "npy/fortran.npy",
+        "npy/deflated.npz",
+        "pytorch/views.pt",
+        "pytorch/deflated.pt",
+        "pytorch/stream.pt",
+        "pytorch/model.bin.index.json",
     ] {
         let local = crate::common::testdata(path);
         let local = local.to_str().unwrap();

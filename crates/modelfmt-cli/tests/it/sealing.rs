@@ -433,8 +433,8 @@ fn what_the_program_holds_of_secrets_is_not_shown_by_debugging_it() {
     let (raw, identity) = (RawKey::from_bytes(&secret), Identity::from_bytes(&secret));
     let access = Access::new().open_with(identity.clone()).open_with(passphrase()).open_with(raw.clone());
     let seal = SealOptions::new().sign(SigningKey::from_bytes(&secret)).passphrase(passphrase());
-    let mut options = modelfmt::ConvertOptions::default();
-    options.seal = Some(seal.raw_key(raw, "kms").recipient(identity.recipient()));
+    let mut options = modelfmt::convert::ConvertOptions::default();
+    options.apr2.seal = Some(seal.raw_key(raw, "kms").recipient(identity.recipient()));
     let open = modelfmt::OpenOptions::new().access(access);
     for shown in [format!("{options:?} {open:?}"), format!("{options:#x?} {open:#x?}")] {
         for part in [phrase, "b7b7b7", "183, 183", "0xb7"] {

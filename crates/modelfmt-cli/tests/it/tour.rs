@@ -29,6 +29,9 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
+/// A checkpoint that PyTorch wrote, in the folder of the documents that use it.
+const CHECKPOINT: [&str; 2] = ["pytorch/torch-1.13-protocol2.pt", "pytorch_model.bin"];
+
 /// What a command prints, errors included, in the order of a terminal.
 fn run(line: &str, folder: &Path, bucket: Option<&Nginx>) -> String {
     let programs = Path::new(program()).parent().unwrap().to_owned();
@@ -62,6 +65,10 @@ fn steady(printed: &str) -> String {
 /// The document with the output of every command as it is now.
 fn recorded(document: &str, bucket: Option<&Nginx>) -> String {
     let folder = folder();
+    let [reference, name] = CHECKPOINT;
+    if document.contains(&format!("$ modelfmt convert {name}")) {
+        fs::copy(testdata("reference").join(reference), folder.path().join(name)).unwrap();
+    }
     let (mut text, mut in_session, mut skipping) = (String::new(), false, false);
     for line in document.lines() {
         if in_session && line == "```" {

@@ -164,7 +164,7 @@ impl Claims {
         self.look(file, at, bytes, false);
     }
 
-    /// As [`observe`](Self::observe), for bytes that are read because they were [missing](Self::missing): none of them is skipped.
+    /// Hashes bytes that were read because they were [missing](Self::missing). Unlike [`observe`](Self::observe), it skips none of them.
     pub(crate) fn observe_all(&self, file: usize, at: u64, bytes: &[u8]) {
         self.look(file, at, bytes, true);
     }

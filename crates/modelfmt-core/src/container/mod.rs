@@ -202,6 +202,12 @@ pub trait Container {
     /// If it cannot be read or does not decode.
     fn details(&self) -> Result<Value, AnyError>;
 
+    /// What opening has found and passed over, such as parts of a pickle that are not known: for the user. Of a set, in the files that are
+    /// open.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Checks the file and reports every finding, not only the first.
     fn verify(&self, level: VerifyLevel, work: &Execution<'_>) -> Report;
 }

@@ -31,7 +31,7 @@ impl ReadPlan {
         Ok(plan.finish(files))
     }
 
-    /// As [`new`](Self::new), with what verifies each range: the digests of these bytes in the files. Reads those that are not in the index, such as
+    /// Lists what has to be read, and what verifies each range: the digests of these bytes in the files. Reads those that are not in the index, such as
     /// the hashes of pages.
     ///
     /// # Errors

@@ -108,6 +108,10 @@ impl<T: OpenedNow> Container for Reader<T> {
         now(self.0.details()).map_err(|error| self.failed(error)).map(Value::Object)
     }
 
+    fn warnings(&self) -> Vec<String> {
+        self.0.warnings()
+    }
+
     fn verify(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {
         self.verify_with(level, work)
     }

@@ -73,7 +73,7 @@ impl Execution<'_> {
         Ok(results)
     }
 
-    /// As [`map`](Self::map), but gives the results to `take`, in order and as soon as all before them are there. No thread
+    /// Runs `run` for each number, and gives the results to `take`, in order and as soon as all before them are there. No thread
     /// is ever more than a few pieces ahead, so memory does not grow with `count`.
     ///
     /// # Errors

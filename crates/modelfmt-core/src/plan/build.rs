@@ -43,7 +43,7 @@ impl PlanBuilder {
         self.ranges.push(PlannedRange { file, runs, wanted });
     }
 
-    /// As [`add`](Self::add), of each that there is.
+    /// Adds several parts of a file, each as [`add`](Self::add) does.
     pub fn extend(&mut self, file: usize, runs: impl IntoIterator<Item = Runs>) {
         runs.into_iter().for_each(|runs| self.add(file, runs));
     }

@@ -158,10 +158,10 @@ impl<S, P> AsyncVerifiedSource<S, P> {
 }
 
 impl<S: Fetch, O: Fetch> AsyncVerifiedSource<S, OutboardProof<O>> {
-    /// As [`VerifiedSource::by_outboard`].
+    /// A source whose BLAKE3 is known, with the outboard that proves its ranges.
     ///
     /// # Errors
-    /// As [`VerifiedSource::by_outboard`].
+    /// If the outboard cannot be one of a file of this length.
     pub fn by_outboard(source: S, hash: [u8; 32], outboard: O) -> io::Result<Self> {
         let proof = OutboardProof::new(hash, source.size(), outboard, "the outboard")?;
         Ok(Self::new(source, proof))

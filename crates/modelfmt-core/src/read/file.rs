@@ -219,6 +219,10 @@ impl<I: FileIndex, S: Fetch> Opened for OpenFile<I, S> {
         Ok(self.index.details())
     }
 
+    fn warnings(&self) -> Vec<String> {
+        self.index.warnings()
+    }
+
     async fn verify(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {
         self.index.verify(&self.source, level, work).await
     }

@@ -193,6 +193,11 @@ pub trait Opened {
     /// If a file cannot be opened.
     fn details(&self) -> impl Future<Output = Result<Object, Error<Self::Fault>>>;
 
+    /// What opening has found and passed over; of a set, in the files that are open.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Checks everything and reports every finding.
     fn verify(&self, level: VerifyLevel, work: &Execution<'_>) -> impl Future<Output = Report>;
 

@@ -203,6 +203,12 @@ pub trait ShardMap: Sized {
         }
     }
 
+    /// Whether the details of the set say something of each file that it has: then all are opened for them.
+    const HAS_DETAILS_OF_FILES: bool = false;
+
+    /// Adds to the details of the set what one of its files has, if [`HAS_DETAILS_OF_FILES`](Self::HAS_DETAILS_OF_FILES) says so.
+    fn describe_file(_: &Self::Index, _: &mut Object) {}
+
     /// Adds what is stated of the bytes that are read of one file for these tensors: of what the file lists, what the
     /// file says.
     ///

@@ -286,8 +286,24 @@ impl<M: ShardMap, F: FetchFiles> Opened for OpenSet<M, F> {
             files.push(Object::from_iter([("path", Value::from(self.path(number))), ("size", size.into())]));
         }
         details.insert("files", files.into_iter().collect::<Value>());
+        for number in (0..self.shards.len()).filter(|_| M::HAS_DETAILS_OF_FILES) {
+            if let Ok(shard) = self.shard(number).await {
+                M::describe_file(shard.index(), &mut details);
+            }
+        }
         self.map.describe(&mut details);
         Ok(details)
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for number in 0..self.shards.len() {
+            if let Ok(Some(shard)) = self.shards.known(number) {
+                let path = self.path(number);
+                warnings.extend(shard.index().warnings().into_iter().map(|text| format!("{path}: {text}")));
+            }
+        }
+        warnings
     }
 
     async fn verify(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {

@@ -35,7 +35,7 @@ impl Mmap {
     /// Maps an open file. An empty file makes an empty map.
     ///
     /// # Safety
-    /// As [`Mmap::open`].
+    /// No process may change or shorten the file while the map exists: see [`Mmap::open`].
     ///
     /// # Errors
     /// If it cannot be mapped.

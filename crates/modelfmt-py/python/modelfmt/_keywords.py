@@ -38,6 +38,7 @@ _WORDS = {
     "progress": "callback bar tqdm verbose progress_bar show_progress",
     "metadata": "meta attrs attributes",
     "mmap": "memory_map memmap mmap_mode",
+    "root": "subtree prefix part",
     "pin": "sha256 digest hash blake3 expected_hash",
     "cache": "no_cache use_cache cache_dir",
     "shard_size": "max_shard_size split shard shards",

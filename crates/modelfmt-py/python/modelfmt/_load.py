@@ -39,7 +39,7 @@ def load(
     copied into those, one tensor at a time, and only the names in the mapping are read.
 
     Values are checked against the hashes and checksums of the file, unless ``verify`` is false; a :class:`VerifyError` says what
-    is damaged. Formats without them (OINF, MAG, safetensors, GGUF) have nothing to check. ``progress`` is called with the number
+    is damaged. Formats without them (OINF, MAG, safetensors, GGUF, npy) have nothing to check. ``progress`` is called with the number
     of bytes done and the total; ``True`` shows a tqdm bar. The other keywords are those of :func:`open`.
     """
     model = opened(path, opening, verify=verify)

@@ -51,6 +51,8 @@ class Opening(Requests, total=False):
     passphrase: str | bytes | None
     #: A key of 32 bytes that opens an encrypted file.
     raw_key: bytes | None
+    #: The part of a PyTorch checkpoint that is the model, such as ``"state_dict"``; dots go deeper.
+    root: str | None
     #: Keep what is read from URLs in ``$XDG_CACHE_HOME/modelfmt`` (else ``~/.cache/modelfmt``), and read from there what the server says
     #: is still the same. True by default.
     cache: bool

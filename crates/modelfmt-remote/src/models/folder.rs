@@ -25,7 +25,7 @@ pub(super) fn model_in(store: &Store, folder: &Location) -> Result<Location, Err
     }
     let is_file = |name: &String| !name.ends_with('/') && !name.starts_with('.');
     let files = names.into_iter().filter(is_file).map(PathBuf::from);
-    let models: Vec<PathBuf> = files.filter(|path| modelfmt::is_model_name(path)).collect();
+    let models: Vec<PathBuf> = files.filter(|path| modelfmt::folder::is_model_name(path)).collect();
     let indexes: Vec<PathBuf> =
         models.iter().filter(|path| may_be_index(path)).take(LOOKED_AT).cloned().collect();
     let open = |path: &Path| -> io::Result<BoxSource> {
@@ -34,7 +34,7 @@ pub(super) fn model_in(store: &Store, folder: &Location) -> Result<Location, Err
             None => Err(io::ErrorKind::Unsupported.into()), // its name says that it is a model
         }
     };
-    let model = modelfmt::find_models(models, open).only(&shown(folder))?;
+    let model = modelfmt::folder::find_models(models, open).only(&shown(folder))?;
     Ok(folder.sibling(&model.to_string_lossy()))
 }
 

@@ -3,7 +3,8 @@
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-use modelfmt::{Error, Execution, FileReport, Model, OpenOptions, Pin, VerifyLevel};
+use modelfmt::verify::FileReport;
+use modelfmt::{Error, Execution, Model, OpenOptions, Pin, VerifyLevel};
 use modelfmt_core::source::{BoxSource, Files, SharedFiles, shared_files};
 
 use super::folder::{model_in, model_in_unmarked};

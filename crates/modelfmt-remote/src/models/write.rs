@@ -3,10 +3,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use modelfmt::convert::{ConvertOptions, Converted, Overwrite};
 use modelfmt::convert::{Saving, files_of_index};
-use modelfmt::{
-    Choice, Conversion, ConvertOptions, Converted, Error, Execution, Format, Limits, Model, Note, Overwrite,
-};
+use modelfmt::wording::{Choice, Note};
+use modelfmt::{Conversion, Error, Execution, Limits, Model};
 use modelfmt_core::Source as _;
 use modelfmt_write::{Discard, NewFiles as _, Output as _, Sink, TensorData};
 
@@ -16,21 +16,15 @@ use crate::error::Error as RemoteError;
 use crate::url::Location;
 use crate::write::NewObjects;
 
-/// Converts a model into an object of a bucket, or into the objects of a set, as `modelfmt::convert` does into files. If a set is replaced, objects
-/// of the old set that are not in the new one are removed afterwards.
+/// Converts a model into an object of a bucket, or into the objects of a set. If a set is replaced, objects of the old set that are not in the new
+/// one are removed afterwards.
 ///
 /// # Errors
-/// As `modelfmt::convert`; [`ConvertOptions::outboard`] is a wrong usage, because an outboard is written beside a file.
-pub fn convert(
-    store: &Store,
-    at: &Location,
-    model: &Model,
-    target: Format,
-    options: &ConvertOptions,
-    work: &Execution<'_>,
-) -> Result<Converted, Error> {
-    let bucket = Bucket::of_model(store, at, model, options)?;
-    let conversion = Conversion::new(model, target, options)?;
+/// Those of [`Conversion::write`]; the option `outboard` is a wrong usage, because an outboard is written beside a file.
+pub fn convert(store: &Store, at: &Location, conversion: Conversion<'_>) -> Result<Converted, Error> {
+    let (model, work) = (conversion.model(), &conversion.chosen_execution());
+    let bucket = Bucket::of_model(store, at, model, conversion.chosen())?;
+    let conversion = conversion.plan()?;
     let bucket = bucket.expecting(conversion.nbytes());
     if !conversion.target().is_set() {
         return bucket.one(|object| conversion.write_to_sink(object, work));
@@ -52,16 +46,10 @@ pub fn convert(
 ///
 /// # Errors
 /// If the target cannot hold the model, it cannot be read, or the place not be written to.
-pub fn dry_run(
-    store: &Store,
-    at: &Location,
-    model: &Model,
-    target: Format,
-    options: &ConvertOptions,
-    work: &Execution<'_>,
-) -> Result<Converted, Error> {
-    let bucket = Bucket::of_model(store, at, model, options)?;
-    let conversion = Conversion::new(model, target, options)?;
+pub fn dry_run(store: &Store, at: &Location, conversion: Conversion<'_>) -> Result<Converted, Error> {
+    let work = &conversion.chosen_execution();
+    let bucket = Bucket::of_model(store, at, conversion.model(), conversion.chosen())?;
+    let conversion = conversion.plan()?;
     if conversion.target().is_set() {
         let done = conversion.dry_run_to_files(&bucket.name, &bucket.files, work);
         return done.map_err(|error| bucket.named(error));
@@ -84,7 +72,7 @@ pub fn save(
 ) -> Result<(), Error> {
     let options = saving.options();
     expect_no_outboard(options)?;
-    let bucket = Bucket::new(store, at, options.overwrite)?.expecting(saving.nbytes());
+    let bucket = Bucket::new(store, at, options.output.overwrite)?.expecting(saving.nbytes());
     if !saving.target().is_set() {
         return bucket.one(|object| saving.write_to_sink(data, object, work));
     }
@@ -116,7 +104,7 @@ pub fn write_parts<T>(
 
 fn expect_no_outboard(options: &ConvertOptions) -> Result<(), Error> {
     let why = "it is written beside files of this machine; convert into one, and copy both";
-    match options.outboard {
+    match options.output.outboard {
         true => Err(Error::Usage { choice: Choice::Outboard, why: why.to_owned(), remedy: None }),
         false => Ok(()),
     }
@@ -154,7 +142,7 @@ impl<'a> Bucket<'a> {
             let source = io::Error::new(io::ErrorKind::InvalidInput, why);
             return Err(Error::Write { path: shown(at), source });
         }
-        Self::new(store, at, options.overwrite)
+        Self::new(store, at, options.output.overwrite)
     }
 
     fn expecting(self, nbytes: u64) -> Self {

@@ -3,7 +3,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
-use modelfmt::{Conversion, ConvertOptions, Execution, Format, Model};
+use modelfmt::convert::ConvertOptions;
+use modelfmt::{Conversion, Execution, Format, Model};
 use modelfmt_write::{MemoryFile, MemoryFolder, Output as _, Sink as _};
 use object_store::memory::InMemory;
 use object_store::multipart::{MultipartStore, PartId};
@@ -197,9 +198,9 @@ fn model() -> Model {
 fn name_it(options: &mut ConvertOptions, format: Format) {
     let is_aero = matches!(format, Format::Aero | Format::AeroSet);
     let is_named = is_aero || format.name().starts_with("apr");
-    options.uuid = is_aero.then_some([7; 16]);
-    options.model_name = is_named.then(|| "m".to_owned());
-    options.architecture = is_named.then(|| "a".to_owned());
+    options.aero.uuid = is_aero.then_some([7; 16]);
+    options.metadata.model_name = is_named.then(|| "m".to_owned());
+    options.metadata.architecture = is_named.then(|| "a".to_owned());
 }
 
 #[test]
@@ -374,13 +375,15 @@ fn an_object_of_too_many_parts_is_refused() {
 fn every_format_is_written_as_it_is_on_a_disk() {
     let model = model();
     let mut options = ConvertOptions::default();
-    (options.widen, options.lossy) = (true, true);
-    options.include = vec!["*f32*".parse().unwrap()];
+    (options.types.widen, options.metadata.lossy) = (true, true);
+    options.tensors.include = vec!["*f32*".parse().unwrap()];
     for format in ["aero", "mag", "oinf", "apr2", "safetensors", "gguf", "apr"] {
         let format: Format = format.parse().unwrap();
         name_it(&mut options, format);
         let local = MemoryFile::new();
-        Conversion::new(&model, format, &options)
+        Conversion::to_format(&model, format)
+            .options(&options)
+            .plan()
             .unwrap()
             .write_to_sink(&local, &Execution::default())
             .unwrap();
@@ -388,7 +391,7 @@ fn every_format_is_written_as_it_is_on_a_disk() {
         for part_size in [1 << 20, 100, 7] {
             let files = Files::new(part_size);
             let upload = files.create("m").unwrap();
-            let conversion = Conversion::new(&model, format, &options).unwrap();
+            let conversion = Conversion::to_format(&model, format).options(&options).plan().unwrap();
             conversion.write_to_sink(&upload, &Execution::default()).unwrap();
             upload.commit().unwrap();
             assert!(files.get("m").unwrap() == expected, "{format} {part_size}");
@@ -400,8 +403,8 @@ fn every_format_is_written_as_it_is_on_a_disk() {
 fn sets_are_written_as_they_are_on_a_disk() {
     let model = model();
     let mut options = ConvertOptions::default();
-    (options.widen, options.lossy, options.shard_size) = (true, true, Some(64));
-    options.include = ["f32.x", "f16.x", "bf16.x", "i8.x"].map(|glob| glob.parse().unwrap()).into();
+    (options.types.widen, options.metadata.lossy, options.output.shard_size) = (true, true, Some(64));
+    options.tensors.include = ["f32.x", "f16.x", "bf16.x", "i8.x"].map(|glob| glob.parse().unwrap()).into();
     let names = [
         ("aeroset", "m.aeroset.json"),
         ("apr2", "m.apr"),
@@ -412,7 +415,9 @@ fn sets_are_written_as_they_are_on_a_disk() {
         let format: Format = format.parse().unwrap();
         name_it(&mut options, format);
         let local = MemoryFolder::default();
-        let conversion = || Conversion::new(&model, format, &options).unwrap_or_else(|e| panic!("{e:?}"));
+        let conversion = || {
+            Conversion::to_format(&model, format).options(&options).plan().unwrap_or_else(|e| panic!("{e:?}"))
+        };
         conversion().write_to_files(name, &local, &Execution::default()).unwrap();
         let local = local.files().0;
         assert!(local.len() > 2, "{format}");

@@ -4,7 +4,8 @@
 use std::io::ErrorKind;
 use std::sync::LazyLock;
 
-use modelfmt::{Conversion, ConvertOptions, Execution, Format, Model, OpenOptions, Overwrite};
+use modelfmt::convert::{ConvertOptions, Overwrite};
+use modelfmt::{Conversion, Execution, Format, Model, OpenOptions};
 use modelfmt_core::Source as _;
 use modelfmt_remote::blocking::Store;
 use modelfmt_remote::{DiskCache, Environment, Error, Fault, Location, NewObjects, Options};
@@ -99,13 +100,15 @@ fn models_are_written_whole_and_in_parts() {
     let converting = ConvertOptions::default();
     // 12 MiB: two parts, or one request of a small part.
     for (key, part) in [("parts.mag", 8 << 20), ("many.mag", 1 << 20), ("whole.mag", 16 << 20)] {
-        let conversion = Conversion::new(&model, Format::Mag, &converting).unwrap();
+        let conversion = Conversion::to_format(&model, Format::Mag).options(&converting).plan().unwrap();
         let object = objects(key, Overwrite::Refuse).part_size(part).create(key).unwrap();
         conversion.write_to_sink(&object, &Execution::default()).unwrap();
         assert!(SERVER.get("written", key).is_none());
         object.commit().unwrap();
         let local = folder.path().join(key);
-        Conversion::new(&model, Format::Mag, &converting)
+        Conversion::to_format(&model, Format::Mag)
+            .options(&converting)
+            .plan()
             .unwrap()
             .write(&local, &Execution::default())
             .unwrap();

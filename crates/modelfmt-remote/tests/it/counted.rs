@@ -68,8 +68,8 @@ fn one_tensor_of_many_takes_two_round_trips_after_the_first_byte() {
         let path = folder.path().join(to);
         if path != from {
             let format = if to.ends_with("aero") { Format::Aero } else { Format::Apr2 };
-            let options = modelfmt::ConvertOptions::default();
-            modelfmt::convert(&model, format, &path, &options, &modelfmt::Execution::default()).unwrap();
+            let options = modelfmt::convert::ConvertOptions::default();
+            modelfmt::Conversion::new(&model, &path).to(format).options(&options).write().unwrap();
         }
         let bytes = std::fs::read(&path).unwrap();
         let index = bytes.len() as u64 - u64::from(TENSORS) * 16;
@@ -116,7 +116,7 @@ fn a_tensor_of_a_hundred_gigabytes_costs_its_bytes() {
 }
 
 /// An AERO file of some shards' worth of values in two tensors, with what `options` add to it; and what it is pinned by.
-fn aero(options: &modelfmt::ConvertOptions) -> (Vec<u8>, Pin) {
+fn aero(options: &modelfmt::convert::ConvertOptions) -> (Vec<u8>, Pin) {
     const LEN: u64 = 9_000_000;
     let folder = tempfile::tempdir().unwrap();
     let (from, to) = (folder.path().join("m.safetensors"), folder.path().join("m.aero"));
@@ -124,17 +124,22 @@ fn aero(options: &modelfmt::ConvertOptions) -> (Vec<u8>, Pin) {
     bytes.extend((0..2 * LEN + 7).map(|at| ((at * at) >> 5) as u8));
     std::fs::write(&from, bytes).unwrap();
     let work = modelfmt::Execution::sequential();
-    modelfmt::convert(&Model::open(&from).unwrap(), Format::Aero, &to, options, &work).unwrap();
+    modelfmt::Conversion::new(&Model::open(&from).unwrap(), &to)
+        .to(Format::Aero)
+        .options(options)
+        .execution(&work)
+        .write()
+        .unwrap();
     let pins = Model::open(&to).unwrap().pins().unwrap();
     (std::fs::read(&to).unwrap(), pins[0])
 }
 
 /// Files whose values are proved by the hash of their shard, of their tensors, and of their pages.
 fn pinned() -> [(&'static str, Vec<u8>, Pin); 3] {
-    let mut named = modelfmt::ConvertOptions::default();
-    (named.model_name, named.architecture) = (Some("m".to_owned()), Some("a".to_owned()));
+    let mut named = modelfmt::convert::ConvertOptions::default();
+    (named.metadata.model_name, named.metadata.architecture) = (Some("m".to_owned()), Some("a".to_owned()));
     let (mut tensors, mut pages) = (named.clone(), named.clone());
-    (tensors.tensor_hashes, pages.page_hashes) = (true, Some(4 << 20));
+    (tensors.aero.tensor_hashes, pages.aero.page_hashes) = (true, Some(4 << 20));
     [("shard", named), ("tensors", tensors), ("pages", pages)].map(|(name, options)| {
         let (bytes, pin) = aero(&options);
         (name, bytes, pin)
@@ -146,17 +151,21 @@ fn jobs(
     server: &Server,
     place: &Location,
     options: &OpenOptions,
-) -> (modelfmt::FileReport, Result<Vec<u8>, modelfmt::Error>, [u64; 2]) {
+) -> (modelfmt::verify::FileReport, Result<Vec<u8>, modelfmt::Error>, [u64; 2]) {
     let work = modelfmt::Execution::sequential();
     let store = || Store::new(server.options()).unwrap();
     let (verifying, converting) = (store(), store());
     let report = models::verify(&verifying, place, options, modelfmt::VerifyLevel::Full, &work);
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("m.safetensors");
-    let mut how = modelfmt::ConvertOptions::default();
-    how.lossy = true;
+    let mut how = modelfmt::convert::ConvertOptions::default();
+    how.metadata.lossy = true;
     let converted = models::open(&converting, place, options).and_then(|model| {
-        modelfmt::convert(&model, Format::Safetensors, &to, &how, &work)?;
+        modelfmt::Conversion::new(&model, &to)
+            .to(Format::Safetensors)
+            .options(&how)
+            .execution(&work)
+            .write()?;
         Ok(std::fs::read(&to).unwrap())
     });
     assert_eq!(converted.is_ok(), to.exists());
@@ -238,4 +247,69 @@ fn readers_that_await_read_the_same() {
             );
         }
     });
+}
+
+/// A checkpoint with so many storages of that many bytes each.
+fn checkpoint(count: usize, len: usize) -> Vec<u8> {
+    let keys: Vec<String> = (0..count).map(|number| number.to_string()).collect();
+    let tensors: Vec<testkit::TorchTensor> = keys
+        .iter()
+        .map(|key| testkit::TorchTensor::f32(&format!("layers.{key}"), key, &[len as u64 / 4]))
+        .collect();
+    let content: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
+    let storages: Vec<(&str, &[u8])> = keys.iter().map(|key| (key.as_str(), &content[..])).collect();
+    testkit::torch_zip(&testkit::torch_pickle(&tensors), &storages).build()
+}
+
+/// The directory is at the end of an archive, and a header is before each record: those that are close together are one request.
+#[test]
+fn a_checkpoint_costs_its_directory_its_pickle_and_its_headers() {
+    // Few large storages, and many small ones: requests at most, and bytes beside those of the tensor.
+    for (count, len, requests, bytes) in [(8, 4 << 20, 13, 1 << 20), (5_000, 256, 60, 6 << 20)] {
+        let file = checkpoint(count, len);
+        let size = file.len() as u64;
+        let server = Server::of(file);
+        let place = server.url("bucket/pytorch_model.bin");
+        let store = Store::new(server.options()).unwrap();
+        let model = models::open(&store, &place, &OpenOptions::new()).unwrap();
+        assert_eq!((model.format(), model.tensor_count()), (Format::Pytorch, count));
+        assert_eq!(model.tensor("layers.3").unwrap().bytes().len(), len);
+        let traffic = store.traffic();
+        assert!(traffic.requests <= requests, "{count} storages: {traffic:?}");
+        assert!(traffic.bytes <= bytes + len as u64, "{count} storages: {traffic:?} of {size} bytes");
+        assert_eq!(server.requests().len() as u64, traffic.requests);
+
+        // A conversion checks the CRC-32s in the pass that reads the values.
+        server.forget();
+        let (report, converted, _) = jobs(&server, &place, &OpenOptions::new());
+        assert!(report.is_ok() && converted.is_ok(), "{:?}", report.report.errors);
+        let asked = server.requests().into_iter().filter_map(|request| request.range(size));
+        let asked = asked.map(|range| range.end - range.start).sum::<u64>();
+        assert!(asked <= 2 * size + 2 * bytes, "{count} storages: {asked} of twice {size} bytes");
+    }
+}
+
+#[test]
+fn an_archive_of_arrays_costs_its_directory_and_its_headers() {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (folder.path().join("m.pt"), folder.path().join("m.npz"));
+    std::fs::write(&from, checkpoint(8, 4 << 20)).unwrap();
+    let model = Model::open(&from).unwrap();
+    let how = modelfmt::extract::ExtractAllAs::Npz;
+    modelfmt::extract::extract_all(
+        &model,
+        &["*"],
+        &to,
+        how,
+        &Default::default(),
+        &modelfmt::Execution::sequential(),
+    )
+    .unwrap();
+    let server = Server::of(std::fs::read(&to).unwrap());
+    let store = Store::new(server.options()).unwrap();
+    let model = models::open(&store, &server.url("m.npz"), &OpenOptions::new()).unwrap();
+    assert_eq!((model.format(), model.tensor_count()), (Format::Npz, 8));
+    assert_eq!(model.tensor("layers.3").unwrap().bytes().len(), 4 << 20);
+    let traffic = store.traffic();
+    assert!(traffic.requests <= 13 && traffic.bytes <= 6 << 20, "{traffic:?}");
 }

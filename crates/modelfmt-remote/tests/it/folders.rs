@@ -34,11 +34,14 @@ fn bucket() -> (S3, Store) {
     put("several/a.safetensors", &one);
     s3.put("bucket", "none/README.md", b"no model");
     let folder = tempfile::tempdir().unwrap();
-    let mut options = modelfmt::ConvertOptions::default();
-    options.shard_size = Some(300);
-    options.include = ["f32.x", "f16.x", "bf16.x"].map(str::to_owned).to_vec();
+    let mut options = modelfmt::convert::ConvertOptions::default();
+    options.output.shard_size = Some(300);
+    options.tensors.include = ["f32.x", "f16.x", "bf16.x"].map(str::to_owned).to_vec();
     let split = folder.path().join("split.gguf");
-    modelfmt::convert(&Model::open(&one).unwrap(), Format::Gguf, &split, &options, &Execution::default())
+    modelfmt::Conversion::new(&Model::open(&one).unwrap(), &split)
+        .to(Format::Gguf)
+        .options(&options)
+        .write()
         .unwrap();
     for entry in std::fs::read_dir(folder.path()).unwrap().flatten() {
         put(&format!("split/{}", entry.file_name().to_str().unwrap()), &entry.path());

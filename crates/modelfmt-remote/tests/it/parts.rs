@@ -9,7 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use modelfmt::convert::Receipt;
-use modelfmt::{Conversion, ConvertOptions, Execution, Format, Model, Overwrite};
+use modelfmt::convert::{ConvertOptions, Overwrite};
+use modelfmt::{Conversion, Execution, Format, Model};
 use modelfmt_remote::{NewObjects, Options, Store};
 use testkit::servers::S3;
 
@@ -27,15 +28,15 @@ fn format(name: &str) -> Format {
 
 fn options() -> ConvertOptions {
     let mut options = ConvertOptions::default();
-    (options.shard_size, options.uuid) = (Some(TENSOR as u64 + 4096), Some([7; 16]));
-    (options.model_name, options.architecture) = (Some("m".into()), Some("a".into()));
+    (options.output.shard_size, options.aero.uuid) = (Some(TENSOR as u64 + 4096), Some([7; 16]));
+    (options.metadata.model_name, options.metadata.architecture) = (Some("m".into()), Some("a".into()));
     options
 }
 
 /// The options that a format has.
 fn options_of(format: Format) -> ConvertOptions {
     let mut plain = ConvertOptions::default();
-    plain.shard_size = options().shard_size;
+    plain.output.shard_size = options().output.shard_size;
     if format == Format::AeroSet { options() } else { plain }
 }
 
@@ -68,7 +69,7 @@ fn act(task: &str) {
     let (folder, work) = (Path::new(folder), Execution::default());
     let model = Model::open(folder.join("source.safetensors")).unwrap();
     let options = options_of(format(of));
-    let conversion = Conversion::new(&model, format(of), &options).unwrap();
+    let conversion = Conversion::to_format(&model, format(of)).options(&options).plan().unwrap();
     if role == "one" {
         let files = objects(&format!("one-{of}"), name(of));
         conversion.write_to_files(name(of), &files, &work).unwrap();
@@ -138,7 +139,7 @@ fn processes_write_the_parts_of_a_set() {
     let model = Model::open(folder.path().join("source.safetensors")).unwrap();
     for of in ["safetensors", "aeroset"] {
         let options = options_of(format(of));
-        let conversion = Conversion::new(&model, format(of), &options).unwrap();
+        let conversion = Conversion::to_format(&model, format(of)).options(&options).plan().unwrap();
         let parts = conversion.into_parts(name(of)).unwrap().parts().len();
         assert!(parts >= TENSORS);
         let start = |role: &str| start(&server, role, of, folder.path());

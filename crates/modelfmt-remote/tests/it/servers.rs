@@ -18,6 +18,9 @@ fn golden() -> Vec<PathBuf> {
         ("apr", "apr"),
         ("safetensors", "safetensors"),
         ("gguf", "gguf"),
+        ("npy", "npy"),
+        ("npy", "npz"),
+        ("pytorch", "pt"),
     ];
     let mut files: Vec<PathBuf> =
         folders.iter().flat_map(|(folder, ending)| testkit::golden_files(folder, ending)).collect();

@@ -8,7 +8,8 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use modelfmt::{Conversion, ConvertOptions, Error, Execution, Format, Model, Overwrite};
+use modelfmt::convert::{ConvertOptions, Overwrite};
+use modelfmt::{Conversion, Error, Execution, Format, Model};
 use modelfmt_remote::{Environment, Location, NewObjects, Options, Store};
 use modelfmt_write::{MemoryFile, NewFiles as _, Output as _, Sink as _};
 use testkit::servers::S3;
@@ -38,9 +39,10 @@ fn large(folder: &Path) -> Model {
 
 fn options(format: Format) -> ConvertOptions {
     let mut options = ConvertOptions::default();
-    options.uuid = (format == Format::Aero).then_some([7; 16]);
+    options.aero.uuid = (format == Format::Aero).then_some([7; 16]);
     let is_named = format != Format::Mag;
-    (options.model_name, options.architecture) = (is_named.then(|| "m".into()), is_named.then(|| "a".into()));
+    (options.metadata.model_name, options.metadata.architecture) =
+        (is_named.then(|| "m".into()), is_named.then(|| "a".into()));
     options
 }
 
@@ -53,7 +55,7 @@ fn a_model_of_several_parts_is_what_it_is_on_a_disk() {
     for (format, key) in [(Format::Aero, "a b/重み.aero"), (Format::Mag, "m.mag"), (Format::Apr2, "m.apr")]
     {
         let options = options(format);
-        let conversion = || Conversion::new(&model, format, &options).unwrap();
+        let conversion = || Conversion::to_format(&model, format).options(&options).plan().unwrap();
         let local = MemoryFile::new();
         conversion().write_to_sink(&local, &Execution::default()).unwrap();
         let files = objects("whole", key, Overwrite::Refuse).expecting(conversion().nbytes());
@@ -86,7 +88,7 @@ fn a_conversion_that_is_stopped_leaves_nothing() {
     };
     let work = Execution { threads: 1, progress: Some(&stop) };
     let options = options(Format::Aero);
-    let conversion = Conversion::new(&model, Format::Aero, &options).unwrap();
+    let conversion = Conversion::to_format(&model, Format::Aero).options(&options).plan().unwrap();
     conversion.write_to_sink(&object, &work).unwrap_err();
     drop(object);
     assert_eq!((SERVER.keys("stopped"), SERVER.unfinished_uploads("stopped")), (vec![], vec![]));
@@ -117,10 +119,10 @@ fn a_set_appears_with_its_index() {
     SERVER.make_bucket("sets");
     let model = Model::open(testkit::testdata("safetensors").join("dtypes.safetensors")).unwrap();
     let mut options = ConvertOptions::default();
-    (options.shard_size, options.include) = (Some(64), vec!["f*.x".parse().unwrap()]);
+    (options.output.shard_size, options.tensors.include) = (Some(64), vec!["f*.x".parse().unwrap()]);
     let convert = |overwrite| {
         let files = objects("sets", "m/model.safetensors.index.json", overwrite);
-        let conversion = Conversion::new(&model, Format::Safetensors, &options).unwrap();
+        let conversion = Conversion::to_format(&model, Format::Safetensors).options(&options).plan().unwrap();
         conversion.write_to_files(files.file_name(), &files, &Execution::default())
     };
     let converted = convert(Overwrite::Refuse).unwrap();

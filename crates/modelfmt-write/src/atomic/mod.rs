@@ -74,7 +74,7 @@ impl AtomicFile {
         refuse_existing(target, overwrite, inputs)
     }
 
-    /// As [`create`](Self::create), and never takes the place of one of these files, under whatever name.
+    /// Begins a file that will appear at `target`, unless that is one of `inputs`, under whatever name.
     ///
     /// # Errors
     /// If the folder cannot be written, or the file exists and may not be replaced; if `target` is one of `inputs`.

@@ -144,7 +144,7 @@ impl OpenOptions {
             (_, file) => file,
         };
         #[cfg(feature = "aero")]
-        let files = if format == Format::AeroSet && self.pin.is_some() {
+        let files = if format.driver().is_some_and(|driver| driver.proves_files) && self.pin.is_some() {
             // The index is read through its proof, and proves the other files.
             let options = own_options::<aero::Index>(self);
             files.by_index(aero::FileProofs::read(&file, options.settings().limits_ref()).await?)
@@ -372,7 +372,7 @@ impl<F: FetchFiles> AsyncModel<F> {
     }
 }
 
-/// The reads of an [`AsyncModel`], each checked by the smallest digest that the file has of the values: as [`CheckedModel`](crate::CheckedModel).
+/// The reads of an [`AsyncModel`], each checked by the smallest digest that the file has of the values: as [`CheckedModel`](crate::model::CheckedModel).
 pub struct AsyncCheckedModel<'a, F: FetchFiles>(&'a AsyncModel<F>);
 
 impl<F: FetchFiles> Clone for AsyncCheckedModel<'_, F> {

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::model::Model;
 use crate::tied_weights::Ties;
 
-pub use report::{CheckReport, TensorFindings};
+pub use report::{CheckReport, PickleFindings, TensorFindings};
 use scan::Found;
 
 /// Looks at every value of a model once, on as many cores as `work` says, and says which tensors hold NaN or infinities, are all zero,
@@ -23,7 +23,8 @@ use scan::Found;
 /// Hashes and checksums of the file are not looked at: [`Model::verify`] does that.
 ///
 /// ```
-/// use modelfmt::{Execution, Model, View, check};
+/// use modelfmt::{Execution, Model, View};
+/// use modelfmt::check::check;
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("model.safetensors");
@@ -43,6 +44,7 @@ pub fn check(model: &Model, work: &Execution<'_>) -> Result<CheckReport> {
     model.expect_tensors()?;
     let mut report = CheckReport::new(model.path());
     report.disagreements = disagreements(model, work);
+    report.pickle = pickle(model);
     let mut positions = Vec::new();
     for position in 0..model.tensor_count() {
         match model.info(position) {
@@ -67,6 +69,44 @@ pub fn check(model: &Model, work: &Execution<'_>) -> Result<CheckReport> {
         report.add(info, found, name_of(model, same.get(&position)));
     }
     Ok(report)
+}
+
+/// What the pickles of a checkpoint name; of a set, those of the files that can be opened.
+#[cfg(feature = "pytorch")]
+fn pickle(model: &Model) -> Option<PickleFindings> {
+    use modelfmt_pytorch::Index;
+
+    let mut found = PickleFindings::default();
+    let mut add = |index: &Index, file: Option<&str>| {
+        for global in index.globals() {
+            let name = format!("{}.{}", global.module, global.name);
+            if !global.is_known {
+                let does = if global.is_called { "calls" } else { "names" };
+                let file = file.map_or_else(String::new, |file| format!("{file}: "));
+                found.unknown.push(format!("{file}the pickle {does} {name} at byte {}", global.at));
+            }
+            found.globals.push(name);
+        }
+    };
+    if let Some(reader) = model.as_pytorch() {
+        add(reader.index(), None);
+    } else {
+        let set = model.as_pytorch_sharded()?;
+        for number in 0..set.index().files().len() {
+            if let Ok(shard) = set.shard(number) {
+                add(shard.index(), set.index().files().name(number));
+            }
+        }
+    }
+    found.globals.sort_unstable();
+    found.globals.dedup();
+    Some(found)
+}
+
+/// No format that is read has a pickle.
+#[cfg(not(feature = "pytorch"))]
+const fn pickle(_: &Model) -> Option<PickleFindings> {
+    None
 }
 
 /// Where the index of a set and its files disagree.

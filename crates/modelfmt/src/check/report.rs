@@ -23,6 +23,26 @@ pub struct CheckReport {
     pub looked_at: Option<usize>,
     /// How many tensors have none: a dimension of them is 0, or they are only declared.
     pub without_values: usize,
+    /// What a checkpoint of PyTorch names; `None` for other formats.
+    pub pickle: Option<PickleFindings>,
+}
+
+/// What the pickles of a checkpoint name. Nothing of it is ever run here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PickleFindings {
+    /// Every class and function that they name, `module.name`, sorted.
+    pub globals: Vec<String>,
+    /// Those that do more than build plain values and tensors: what is named or called, and where.
+    pub unknown: Vec<String>,
+}
+
+impl PickleFindings {
+    /// Whether code of the file's choice runs where it is loaded by `torch.load(weights_only=False)` or by `pickle`.
+    #[must_use]
+    pub const fn runs_code(&self) -> bool {
+        !self.unknown.is_empty()
+    }
 }
 
 /// The findings about a tensor.
@@ -47,7 +67,7 @@ impl CheckReport {
     pub(super) fn new(path: &Path) -> Self {
         let path = path.to_owned();
         let (tensors, disagreements, unread) = (Vec::new(), Vec::new(), Vec::new());
-        Self { path, tensors, disagreements, unread, looked_at: None, without_values: 0 }
+        Self { path, tensors, disagreements, unread, looked_at: None, without_values: 0, pickle: None }
     }
 
     /// A report on a model that cannot be opened or read.
@@ -56,10 +76,13 @@ impl CheckReport {
         Self { disagreements: vec![reason], ..Self::new(path.as_ref()) }
     }
 
-    /// Whether no tensor holds NaN or an infinity, and index and files agree. Zero, constant and duplicate tensors do not count as faults.
+    /// Whether no tensor holds NaN or an infinity, index and files agree, and no pickle would run code. Zero, constant and duplicate tensors do not count as faults.
     #[must_use]
     pub fn is_ok(&self) -> bool {
-        self.disagreements.is_empty() && self.tensors.iter().all(|tensor| tensor.nan == 0 && tensor.inf == 0)
+        let runs_code = self.pickle.as_ref().is_some_and(PickleFindings::runs_code);
+        !runs_code
+            && self.disagreements.is_empty()
+            && self.tensors.iter().all(|tensor| tensor.nan == 0 && tensor.inf == 0)
     }
 
     pub(super) const fn looked_at(&mut self, tensors: usize) {
@@ -105,7 +128,12 @@ impl Serialize for CheckReport {
             several => Some(format!("{several} tensors have no values")),
         };
         let findings = self.disagreements.iter().chain(&self.unread).chain(&without);
-        map.serialize_entry("findings", &findings.collect::<Vec<_>>())?;
+        let runs = self.pickle.iter().flat_map(|pickle| &pickle.unknown);
+        map.serialize_entry("findings", &findings.chain(runs).collect::<Vec<_>>())?;
+        if let Some(pickle) = &self.pickle {
+            map.serialize_entry("globals", &pickle.globals)?;
+            map.serialize_entry("runs_code", &pickle.runs_code())?;
+        }
         map.end()
     }
 }

@@ -5,11 +5,12 @@ use std::fmt;
 use modelfmt_core::DType;
 
 use super::values::cast::is_target;
-use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::formats::Format;
+use crate::formats::capabilities::Alignments;
 use crate::options::ConvertOptions;
 use crate::options::rules::{Quantization, TYPES, TypeChange, TypeRule, is_plain};
+use crate::wording::Choice;
 use crate::wording::Remedy;
 
 impl ConvertOptions {
@@ -22,24 +23,27 @@ impl ConvertOptions {
             return Err(Error::usage(choice, why));
         }
         self.check_values()?;
-        let is_gguf = matches!(target, Format::Gguf | Format::GgufSharded);
-        let is_alignment =
-            |align: u32| if is_gguf { align.is_power_of_two() } else { matches!(align, 32 | 64) };
-        if let Some(align) = self.align.filter(|&align| !is_alignment(align)) {
-            let good = if is_gguf { "a power of two" } else { "32 or 64 bytes" };
+        let alignments = target.properties().alignments;
+        let is_alignment = |align: u32| match alignments {
+            Alignments::PowersOfTwo => align.is_power_of_two(),
+            Alignments::None | Alignments::Of32And64 => matches!(align, 32 | 64),
+        };
+        if let Some(align) = self.output.align.filter(|&align| !is_alignment(align)) {
+            let good =
+                if alignments == Alignments::PowersOfTwo { "a power of two" } else { "32 or 64 bytes" };
             return Err(Error::usage(
                 Choice::Align,
                 format!("tensors are aligned to {good}, not to {align}"),
             ));
         }
-        if self.shard_size == Some(0) {
+        if self.output.shard_size == Some(0) {
             return Err(Error::usage(Choice::ShardSize, "is 0; give a number of bytes, such as 2GiB"));
         }
         const MAX_RESERVE: u64 = 1 << 30;
-        if self.reserve.is_some_and(|nbytes| nbytes > MAX_RESERVE) {
+        if self.output.reserve.is_some_and(|nbytes| nbytes > MAX_RESERVE) {
             return Err(Error::usage(Choice::Reserve, "a header has room for at most 1GiB"));
         }
-        if self.page_hashes == Some(0) {
+        if self.aero.page_hashes == Some(0) {
             return Err(Error::usage(Choice::PageHashes, "pages have 1 byte or more; 4MiB is usual"));
         }
         Ok(())
@@ -48,13 +52,13 @@ impl ConvertOptions {
     /// Refuses types that values cannot be changed to, and scales that nothing asks for.
     pub(super) fn check_values(&self) -> Result<()> {
         let dequantizes = |rule: &TypeRule| matches!(rule.change, TypeChange::Dequantize(_));
-        if !self.scales.is_empty() && !self.rules.iter().any(dequantizes) {
+        if !self.types.scales.is_empty() && !self.types.rules.iter().any(dequantizes) {
             return Err(Error::usage(
                 Choice::Scales,
                 "scales are for weights that are dequantized, and none is to be",
             ));
         }
-        self.rules.iter().try_for_each(check_rule)
+        self.types.rules.iter().try_for_each(check_rule)
     }
 }
 

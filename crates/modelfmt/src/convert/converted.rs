@@ -3,9 +3,9 @@
 use modelfmt_core::DType;
 
 #[cfg(doc)]
-use super::ConvertOptions;
+use super::MetadataOptions;
 use super::output::WrittenFile;
-use super::values::lost::Clipped;
+use super::values::clipped::Clipped;
 use super::warnings::Warning;
 use crate::formats::Format;
 use crate::unsupported::Unsupported;
@@ -27,7 +27,7 @@ pub struct Converted {
     pub changed: Vec<TypeChanged>,
     /// Tensors some of whose values became infinite or the end of the range of the type that they were cast to, or many of whose values became 0.
     pub clipped: Vec<Clipped>,
-    /// Metadata that the target cannot hold, and that [`ConvertOptions::lossy`] allowed to drop.
+    /// Metadata that the target cannot hold, and that [`MetadataOptions::lossy`] allowed to drop.
     pub dropped: Vec<Unsupported>,
     /// The files, in the order in which they were begun.
     pub files: Vec<WrittenFile>,

@@ -2,12 +2,10 @@
 //! target can hold it; and nothing is lost silently.
 //!
 //! ```no_run
-//! use modelfmt::{ConvertOptions, Format, Model, Execution, convert};
+//! use modelfmt::{Conversion, DType, Model};
 //!
 //! let model = Model::open("tiny.safetensors")?;
-//! let mut options = ConvertOptions::default();
-//! options.widen = true; // MAG has no bf16; f32 holds every value of it
-//! let converted = convert(&model, Format::Mag, "tiny.mag", &options, &Execution::default())?;
+//! let converted = Conversion::new(&model, "tiny.mag").cast(DType::F16).write()?;
 //! converted.notes.iter().for_each(|note| eprintln!("note: {note}"));
 //! # Ok::<(), modelfmt::Error>(())
 //! ```
@@ -17,7 +15,7 @@
 //!
 //! # Rules of types
 //!
-//! [`ConvertOptions::rules`] is one ordered list. For each tensor the last rule that matches it decides, whatever it does, so general rules go first:
+//! [`TypeOptions::rules`] is one ordered list. For each tensor the last rule that matches it decides, whatever it does, so general rules go first:
 //! `quantize q4_k`, then `cast *embed*=f16`. Rules look at the types in the source, and never at what another rule makes.
 //!
 //! A rule without a glob is for what it can act on: a cast for floats, `dequantize` for blocks and for weights with scales, `quantize` for floats of rank 2
@@ -44,7 +42,7 @@
 //! or quantizes is not for it where another one dequantizes it.
 //!
 //! The scales of `a.weight` are `a.weight_scale_inv`, `a.weight_scale`, `a.scale_weight`, `a.qscale_weight` or `a.scale`, those of
-//! another name are it with `_scale_inv` or `_scale`; [`ConvertOptions::scales`] says others. Blocks are as large as
+//! another name are it with `_scale_inv` or `_scale`; [`TypeOptions::scales`] says others. Blocks are as large as
 //! `weight_block_size` of the metadata or of a config.json beside the file says. Without, a dimension is cut into blocks of 128 where
 //! these are as many as it has scales, else into as many equal blocks. What fits neither is refused, and so is a weight without
 //! known scales.
@@ -63,6 +61,7 @@
 //! architecture (from the source, else from a config.json beside the file) may be missing, because only few architectures have rules of their own.
 //! `docs/PRESETS.md` of the repository has all rules.
 
+mod builder;
 mod check;
 mod converted;
 pub(crate) mod metadata;
@@ -75,6 +74,7 @@ mod save;
 mod signatures;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) mod single;
+mod table;
 pub(crate) mod tensors;
 pub(crate) mod values;
 mod warnings;
@@ -84,15 +84,23 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use modelfmt_core::Execution;
+pub use modelfmt_write::Overwrite;
 use modelfmt_write::{AnyWriteError, NewFiles, Sink, TensorSpec};
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_write::{Discard, InputFiles};
 
-pub use crate::formats::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
+pub use crate::formats::capabilities::{
+    Access, Alignments, Blocks, Capabilities, Contents, Metadata, MetadataSchema, Names, PinKind, Properties,
+    SetNaming,
+};
 pub use crate::options::rename::RenameRule;
 pub use crate::options::rules::{Quantization, TypeChange, TypeRule};
-pub use crate::options::{Compression, ConvertOptions, Declared, MagChecksum, PAGE_SIZE, ScaleRule};
+pub use crate::options::{
+    AeroOptions, Apr2Options, Compression, ConvertOptions, Declared, MagChecksum, MagOptions,
+    MetadataOptions, OinfOptions, OutputOptions, PAGE_SIZE, ScaleRule, TensorOptions, TypeOptions,
+};
 pub use crate::unsupported::{Subject, Unsupported, UnsupportedGroup};
+pub use builder::Conversion;
 pub use converted::{Converted, TypeChanged};
 pub use metadata::flattened::MetadataDiff;
 pub use output::WrittenFile;
@@ -102,17 +110,18 @@ pub use parts::receipt::Receipt;
 pub use parts::{Part, PartPlan, PlannedPart};
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::{Saving, save, save_as};
-pub use values::lost::Clipped;
+pub use table::{OPTIONS, OptionInfo, Takes};
+pub use values::clipped::Clipped;
 pub use warnings::Warning;
 
 pub use crate::presets::Preset;
 
-use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::formats::entry::{Job, JobError};
 use crate::job::tensors::{Item, Tensors};
 use crate::model::Model;
+use crate::wording::Choice;
 use crate::wording::{Note, Size};
 use metadata::Mapper;
 use metadata::source::Content;
@@ -123,40 +132,8 @@ use tensors::Chooser;
 use tensors::tied::Tied;
 use values::Values;
 
-/// Converts a model into the file `out`, or the set whose index it is.
-///
-/// Files appear when they are complete; on any error nothing is left behind. Memory does not depend on the model's size.
-///
-/// # Errors
-/// [`Error::Usage`] for options that make no sense for the target, [`Error::Unsupported`] for what the target cannot hold,
-/// [`Error::Values`] for values that cannot be converted, [`Error::Exists`] and others for what cannot be read or written.
-#[cfg(not(target_arch = "wasm32"))]
-pub fn convert(
-    model: &Model,
-    target: Format,
-    out: impl AsRef<Path>,
-    options: &ConvertOptions,
-    work: &Execution<'_>,
-) -> Result<Converted> {
-    Conversion::new(model, target, options)?.write(out, work)
-}
-
-/// Converts a model into a sink, for targets that are one file.
-///
-/// # Errors
-/// If the target cannot hold the model, or it cannot be read or written; what has been written by then is for the sink's owner to discard.
-pub fn convert_to_sink(
-    model: &Model,
-    target: Format,
-    sink: &dyn Sink,
-    options: &ConvertOptions,
-    work: &Execution<'_>,
-) -> Result<Converted> {
-    Conversion::new(model, target, options)?.write_to_sink(sink, work)
-}
-
-/// A conversion that is ready: everything is chosen and checked, and nothing is written yet.
-pub struct Conversion<'a> {
+/// A conversion that is ready, from [`Conversion::plan`]: everything is chosen and checked, and nothing is written yet.
+pub struct ConversionPlan<'a> {
     model: &'a Model,
     target: Format,
     options: Cow<'a, ConvertOptions>,
@@ -169,25 +146,20 @@ pub struct Conversion<'a> {
     dropped: Vec<Unsupported>,
 }
 
-impl std::fmt::Debug for Conversion<'_> {
+impl std::fmt::Debug for ConversionPlan<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Conversion({:?} to {}, {} tensors)", self.model, self.target, self.tensors.items.len())
+        write!(f, "ConversionPlan({:?} to {}, {} tensors)", self.model, self.target, self.tensors.items.len())
     }
 }
 
-impl<'a> Conversion<'a> {
+impl<'a> ConversionPlan<'a> {
     /// Chooses tensors, their types and the metadata.
-    ///
-    /// APR2, safetensors and GGUF become sets with [`ConvertOptions::shard_size`].
-    ///
-    /// # Errors
-    /// [`Error::Usage`], [`Error::Unsupported`]; [`Error::NotEnabled`] for a target that this build cannot write.
-    pub fn new(model: &'a Model, target: Format, options: &'a ConvertOptions) -> Result<Self> {
+    fn new(model: &'a Model, target: Format, options: Cow<'a, ConvertOptions>) -> Result<Self> {
         let path = || model.path().to_owned();
-        let target = target.sharded().filter(|_| options.shard_size.is_some()).unwrap_or(target);
-        let version = options.version.as_deref();
+        let target = target.sharded().filter(|_| options.output.shard_size.is_some()).unwrap_or(target);
+        let version = options.output.version.as_deref();
         let unwritten = || Error::usage(Choice::Target, target.unwritten(version).to_string());
-        let extended = options.allow_extended_types;
+        let extended = options.oinf.allow_extended_types;
         let capabilities = target.capabilities_with(version, extended).ok_or_else(unwritten)?;
         let never = match capabilities.access {
             Access::ReadWrite => None,
@@ -203,6 +175,7 @@ impl<'a> Conversion<'a> {
             return Err(Error::NotEnabled { path: path(), format: target, feature: target.feature() });
         }
         let options = same_format::completed(model, target, options);
+        let options = from_pickle(model, options);
         let content = Content::read_for(model, &options)?;
         let choice = Chooser::new(model, capabilities, &options)?.choose(&content)?;
         let mapper =
@@ -210,9 +183,9 @@ impl<'a> Conversion<'a> {
         let mut metadata = mapper.map(content, &choice.tensors);
         metadata.losses.extend(choice.losses);
         let (mut unsupported, mut dropped) = (choice.unsupported, Vec::new());
-        if options.lossy { &mut dropped } else { &mut unsupported }.append(&mut metadata.losses);
+        if options.metadata.lossy { &mut dropped } else { &mut unsupported }.append(&mut metadata.losses);
         let tied = Tied::of(model, &choice.tensors, target)?;
-        let no_dedupe = options.dedupe && target != Format::Aero;
+        let no_dedupe = options.aero.dedupe && !target.properties().shared_values;
         let no_dedupe = no_dedupe.then(|| {
             let why = format!("does nothing: in {target} no tensor shares the bytes of another");
             Note::of(&[Choice::Dedupe], why)
@@ -224,6 +197,12 @@ impl<'a> Conversion<'a> {
         let notes = metadata.notes.drain(..).map(Note::from).chain(choice.notes);
         let notes = notes.chain(tied.notes().map(Note::from)).chain(no_dedupe);
         let notes = notes.chain(same_format::notes(model, target, &options));
+        let is_text = capabilities.metadata == Metadata::Strings && is_from_pickle(model);
+        let has_values = || metadata.keys.values().next().is_some();
+        let as_text = (is_text && has_values()).then(|| {
+            Note::from(format!("{target} holds text: numbers beside the tensors are written as text"))
+        });
+        let notes = notes.chain(as_text);
         #[cfg(feature = "seal")]
         let notes = notes.chain(signatures::note(model, target));
         let notes = notes.collect();
@@ -238,7 +217,7 @@ impl<'a> Conversion<'a> {
 
     /// Says which tensors no file of the size that was asked for can hold.
     fn larger_than_shards(&self) -> Option<Note> {
-        let most = self.options.shard_size?;
+        let most = self.options.output.shard_size?;
         let count = self.job().specs().filter(|spec| nbytes_of(spec) > most).count();
         let tensors = match count {
             0 => return None,
@@ -304,8 +283,8 @@ impl<'a> Conversion<'a> {
         };
         converted.notes.extend(guard.remove_stale(&converted.files).into_iter().map(Note::from));
         for file in converted.files.iter().map(|file| folder.join(&file.path)) {
-            let note = if self.options.outboard {
-                Some(crate::outboard::of_output(&file, self.options.overwrite, work)?)
+            let note = if self.options.output.outboard {
+                Some(crate::outboard::of_output(&file, self.options.output.overwrite, work)?)
             } else {
                 crate::outboard::of_before(&file)
             };
@@ -348,18 +327,18 @@ impl<'a> Conversion<'a> {
         if let Some(name) = &name {
             out.set_file_name(name);
         }
-        if self.options.outboard && name.is_none() {
-            crate::outboard::expect_none(&out, self.options.overwrite)?;
+        if self.options.output.outboard && name.is_none() {
+            crate::outboard::expect_none(&out, self.options.output.overwrite)?;
         }
-        let inputs = self.model.input_paths().chain(self.options.inputs.iter().cloned());
-        let guard = Guard::new(&out, self.options.overwrite, InputFiles::new(inputs));
+        let inputs = self.model.input_paths().chain(self.options.output.inputs.iter().cloned());
+        let guard = Guard::new(&out, self.options.output.overwrite, InputFiles::new(inputs));
         let guard = guard.of_target(self.target)?;
         Ok(Place { out, name, guard })
     }
 
     /// Finds the tensors that share their bytes with an equal one, if that is asked for.
     fn find_equal(&mut self, work: &Execution<'_>) -> Result<()> {
-        if !self.options.dedupe || self.target != Format::Aero {
+        if !self.options.aero.dedupe || !self.target.properties().shared_values {
             return Ok(());
         }
         let (count, nbytes) = tensors::dedupe::find(self.model, &self.tensors, &mut self.tied, work)?;
@@ -389,7 +368,7 @@ impl<'a> Conversion<'a> {
             );
             return Err(Error::usage(Choice::Target, why));
         }
-        if self.options.outboard {
+        if self.options.output.outboard {
             let why = "an outboard is written beside its file, and a stream has no place";
             return Err(Error::usage(Choice::Outboard, why));
         }
@@ -489,7 +468,7 @@ impl<'a> Conversion<'a> {
 
     /// Names the source or the target in an error of a writer.
     fn failed(&self, values: &Values<'_>, path: &Path, error: JobError) -> Error {
-        if let Some(error) = values.kept() {
+        if let Some(error) = values.failure() {
             return error;
         }
         match error {
@@ -560,11 +539,26 @@ fn cannot_write(out: &Path, source: std::io::Error) -> Error {
 }
 
 /// Several models as one, for a conversion with these options: as [`Model::merged`], but two of them may have tensors of the same name if
-/// [`include`](ConvertOptions::include) or [`exclude`](ConvertOptions::exclude) leaves that name out.
+/// [`include`](TensorOptions::include) or [`exclude`](TensorOptions::exclude) leaves that name out.
 ///
 /// # Errors
 /// [`Error::NameTwice`] if two have a tensor of the same name; [`Error::Usage`] without any model, or for a pattern that is malformed.
 pub fn merged(models: impl IntoIterator<Item = Model>, options: &ConvertOptions) -> Result<Model> {
     let mut filter = tensors::filter::Filter::new(options)?;
     Model::joined(models, &mut |name| filter.would_take(name))
+}
+
+/// Whether a model is a checkpoint, in which any value may stand beside tensors.
+fn is_from_pickle(model: &Model) -> bool {
+    model.format().properties().contents == Contents::Checkpoint
+}
+
+/// What is in a checkpoint beside its tensors becomes text where the target holds only text: nobody has chosen it as metadata.
+fn from_pickle<'a>(model: &Model, options: Cow<'a, ConvertOptions>) -> Cow<'a, ConvertOptions> {
+    if !is_from_pickle(model) {
+        return options;
+    }
+    let mut options = options;
+    options.to_mut().metadata.stringify = true;
+    options
 }

@@ -5,20 +5,17 @@ use std::borrow::Cow;
 #[cfg(feature = "apr")]
 use modelfmt_core::source::BoxSource;
 
-use crate::choice::Choice;
 use crate::formats::Format;
 #[cfg(feature = "apr")]
 use crate::formats::entry::reader_of;
 use crate::model::Model;
 use crate::options::ConvertOptions;
+use crate::wording::Choice;
 use crate::wording::Note;
 
 /// How a model is stored, in the options that would store it so; `None` for a target of another format.
 fn stored(model: &Model, target: Format) -> Option<ConvertOptions> {
-    let single = |format: Format| {
-        Format::ALL.iter().copied().find(|one| one.sharded() == Some(format)).unwrap_or(format)
-    };
-    if model.is_merged() || single(model.format()) != single(target) {
+    if model.is_merged() || model.format().unsharded() != target.unsharded() {
         return None;
     }
     let mut stored = ConvertOptions::default();
@@ -32,18 +29,19 @@ fn stored(model: &Model, target: Format) -> Option<ConvertOptions> {
 pub(super) fn completed<'a>(
     model: &Model,
     target: Format,
-    options: &'a ConvertOptions,
+    mut options: Cow<'a, ConvertOptions>,
 ) -> Cow<'a, ConvertOptions> {
-    let Some(stored) = stored(model, target) else { return Cow::Borrowed(options) };
+    let Some(stored) = stored(model, target) else { return options };
     let (align, compress, checksum) = (
-        options.align.or(stored.align),
-        options.compress.or(stored.compress),
-        options.checksum.or(stored.checksum),
+        options.output.align.or(stored.output.align),
+        options.apr2.compress.or(stored.apr2.compress),
+        options.mag.checksum.or(stored.mag.checksum),
     );
-    if (align, compress, checksum) == (options.align, options.compress, options.checksum) {
-        return Cow::Borrowed(options);
+    if (align, compress, checksum) != (options.output.align, options.apr2.compress, options.mag.checksum) {
+        let options = options.to_mut();
+        (options.output.align, options.apr2.compress, options.mag.checksum) = (align, compress, checksum);
     }
-    Cow::Owned(ConvertOptions { align, compress, checksum, ..options.clone() })
+    options
 }
 
 /// Hashes in the source that the target will not have, because nobody asked for them.
@@ -51,9 +49,9 @@ pub(super) fn notes(model: &Model, target: Format, options: &ConvertOptions) -> 
     let mut notes = Vec::new();
     if let Some(stored) = stored(model, target) {
         let hashes = [
-            (Choice::ControlHash, stored.control_hash && !options.control_hash),
-            (Choice::PageHashes, stored.page_hashes.is_some() && options.page_hashes.is_none()),
-            (Choice::TensorHashes, stored.tensor_hashes && !options.tensor_hashes),
+            (Choice::ControlHash, stored.aero.control_hash && !options.aero.control_hash),
+            (Choice::PageHashes, stored.aero.page_hashes.is_some() && options.aero.page_hashes.is_none()),
+            (Choice::TensorHashes, stored.aero.tensor_hashes && !options.aero.tensor_hashes),
         ];
         let missing: Vec<Choice> =
             hashes.into_iter().filter(|(_, is_missing)| *is_missing).map(|(choice, _)| choice).collect();

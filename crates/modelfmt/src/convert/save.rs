@@ -15,7 +15,6 @@ use super::nbytes_of;
 use super::output::guard::Guard;
 use super::output::{self, write};
 use super::output::{Recorded, WrittenFile};
-use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::formats::capabilities::Access;
@@ -23,11 +22,12 @@ use crate::formats::entry::{Job, JobError, Write};
 use crate::job::tensors::{Item, Origin, Shape, Tensors};
 use crate::options::rules::TypeRule;
 use crate::options::{ConvertOptions, Declared};
+use crate::wording::Choice;
 
 /// Writes tensors that are in memory to a new file, in the format that the ending of its name asks for.
 ///
 /// The file appears when it is complete. A file that exists is not replaced. What the format asks for and `metadata` does not
-/// have is filled in as [`convert`](crate::convert()) does: a name after the file, `unknown` for the architecture.
+/// have is filled in as a [`Conversion`](crate::Conversion) does: a name after the file, `unknown` for the architecture.
 ///
 /// ```
 /// use modelfmt::{Model, Object, View};
@@ -59,7 +59,7 @@ pub fn save<'a>(
     }
 }
 
-/// As [`save`], in a format of your choice; of a set, `path` is that of its index.
+/// Writes tensors that are in memory to a new file, in a format of your choice; of a set, `path` is that of its index.
 ///
 /// # Errors
 /// [`Error::Usage`] for a format that is only read, [`Error::NotEnabled`] for one that is switched off, [`Error::Unsupported`]
@@ -83,13 +83,14 @@ pub fn save_as<'a>(
 /// ```
 /// use modelfmt::convert::Saving;
 /// use modelfmt::modelfmt_write::TensorSpec;
-/// use modelfmt::{ConvertOptions, DType, Execution, Format, Object, Overwrite};
+/// use modelfmt::{DType, Execution, Format, Object};
+/// use modelfmt::convert::{ConvertOptions, Overwrite};
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("model.aero");
 /// let mut options = ConvertOptions::default();
-/// options.overwrite = Overwrite::Replace;
-/// options.tensor_hashes = true;
+/// options.output.overwrite = Overwrite::Replace;
+/// options.aero.tensor_hashes = true;
 /// let specs = [TensorSpec::new("w", DType::U8, vec![3])];
 /// let saving = Saving::new(Format::Aero, &path, specs, &Object::new(), &options)?;
 /// saving.write(&[[1u8, 2, 3]], &Execution::default())?;
@@ -110,7 +111,7 @@ impl std::fmt::Debug for Saving<'_> {
 }
 
 impl<'p> Saving<'p> {
-    /// Checks what is to be written. With [`ConvertOptions::shard_size`], APR2 and safetensors become sets. Options that change values or choose
+    /// Checks what is to be written. With [`OutputOptions::shard_size`](super::OutputOptions::shard_size), APR2 and safetensors become sets. Options that change values or choose
     /// among tensors are only for models that are read, and are refused here.
     ///
     /// # Errors
@@ -122,8 +123,8 @@ impl<'p> Saving<'p> {
         metadata: &Object,
         options: &'p ConvertOptions,
     ) -> Result<Self> {
-        let format = format.sharded().filter(|_| options.shard_size.is_some()).unwrap_or(format);
-        let version = options.version.as_deref();
+        let format = format.sharded().filter(|_| options.output.shard_size.is_some()).unwrap_or(format);
+        let version = options.output.version.as_deref();
         let Some(target) = format.capabilities_of(version) else {
             return Err(Error::usage(Choice::Target, format.unwritten(version).to_string()));
         };
@@ -140,7 +141,7 @@ impl<'p> Saving<'p> {
         if !format.is_enabled() {
             return Err(Error::NotEnabled { path: path.to_owned(), format, feature: format.feature() });
         }
-        let tensors = given(specs);
+        let tensors = described(specs);
         let mapper = Mapper { target, options, stem: names::stem(path) };
         let mut metadata = mapper.map(Content::new(format, metadata.clone()), &tensors);
         let unsupported = std::mem::take(&mut metadata.losses);
@@ -183,8 +184,8 @@ impl<'p> Saving<'p> {
         let index = index.map(|name| self.first_file(name)).transpose()?;
         let mut out = self.path.to_owned();
         index.iter().for_each(|name| out.set_file_name(name));
-        let inputs = InputFiles::new(self.options.inputs.iter().cloned());
-        let guard = Guard::new(&out, self.options.overwrite, inputs).of_target(self.format)?;
+        let inputs = InputFiles::new(self.options.output.inputs.iter().cloned());
+        let guard = Guard::new(&out, self.options.output.overwrite, inputs).of_target(self.format)?;
         let failed =
             |source| write::failed(&out, AnyWriteError::Write { path: out.display().to_string(), source });
         match &index {
@@ -220,7 +221,7 @@ impl<'p> Saving<'p> {
     }
 
     /// Writes a target that is several files, and says which. `name` is that of its index, or what that is made of, as for
-    /// [`Conversion::write_to_files`](super::Conversion::write_to_files).
+    /// [`ConversionPlan::write_to_files`](super::ConversionPlan::write_to_files).
     ///
     /// # Errors
     /// If a value cannot be read, or a file not be written; [`Error::Usage`] for a target that is one file, or a name that its index cannot have.
@@ -237,7 +238,7 @@ impl<'p> Saving<'p> {
         self.write_set(data, &self.index_name(name)?, files, work)
     }
 
-    /// The name of the file that stands for a set, as [`Conversion::index_name`](super::Conversion::index_name).
+    /// The name of the file that stands for a set, as [`ConversionPlan::index_name`](super::ConversionPlan::index_name).
     ///
     /// # Errors
     /// [`Error::Usage`] for a name that it cannot have.
@@ -282,18 +283,18 @@ impl<'p> Saving<'p> {
 /// What is chosen that makes no sense for tensors that are given as they are to be.
 fn of_a_model(options: &ConvertOptions) -> Option<Choice> {
     let choices = [
-        (Choice::Include, options.include.is_empty()),
-        (Choice::Exclude, options.exclude.is_empty()),
-        (Choice::Rename, options.rename.is_empty()),
-        (Choice::Dedupe, !options.dedupe),
-        (Choice::Declare, options.declare.is_empty()),
+        (Choice::Include, options.tensors.include.is_empty()),
+        (Choice::Exclude, options.tensors.exclude.is_empty()),
+        (Choice::Rename, options.tensors.rename.is_empty()),
+        (Choice::Dedupe, !options.aero.dedupe),
+        (Choice::Declare, options.oinf.declare.is_empty()),
     ];
-    let rule = options.rules.first().map(TypeRule::choice);
+    let rule = options.types.rules.first().map(TypeRule::choice);
     rule.or_else(|| choices.into_iter().find(|(_, is_empty)| !is_empty).map(|(choice, _)| choice))
 }
 
 /// Every tensor as it is described.
-fn given<'a>(specs: impl IntoIterator<Item = TensorSpec<'a>>) -> Tensors {
+fn described<'a>(specs: impl IntoIterator<Item = TensorSpec<'a>>) -> Tensors {
     let mut tensors = Tensors::default();
     for (number, spec) in specs.into_iter().enumerate() {
         let (from, to) = (spec.dtype, spec.dtype);

@@ -9,7 +9,6 @@ use super::tensors::scaled_dtype;
 use super::tensors::scales::{Scaled, Scales, is_weight};
 use super::values::cast::is_number;
 use super::values::quants;
-use crate::choice::Choice;
 use crate::error::Result;
 use crate::formats::capabilities::holds_every_value;
 use crate::job::affine::Affine;
@@ -19,6 +18,7 @@ use crate::options::rules::TypeChange;
 use crate::options::{ConvertOptions, ScaleRule};
 use crate::quant::Quant;
 use crate::unsupported::Unsupported;
+use crate::wording::Choice;
 use crate::wording::{Note, Remedy};
 
 /// What becomes of a tensor that is written by itself.
@@ -48,13 +48,13 @@ struct KnownScales<'a> {
 impl<'a> Singles<'a> {
     pub(crate) fn new(model: &'a Model, options: &'a ConvertOptions) -> Result<Self> {
         options.check_values()?;
-        let rules = || options.rules.iter().rev().map(|rule| rule.change);
+        let rules = || options.types.rules.iter().rev().map(|rule| rule.change);
         let cast = rules().find_map(|change| if let TypeChange::Cast(to) = change { Some(to) } else { None });
         let decoded =
             rules().find_map(|change| if let TypeChange::Dequantize(to) = change { Some(to) } else { None });
         let scales = match (cast, decoded) {
             (None, None) => None,
-            _ => Some(KnownScales::new(model, &options.scales)?),
+            _ => Some(KnownScales::new(model, &options.types.scales)?),
         };
         Ok(Self { model, cast, decoded, scales })
     }

@@ -6,6 +6,7 @@ use modelfmt_core::author::Shortened;
 use modelfmt_core::value::Object;
 
 use crate::formats::Format;
+use crate::formats::capabilities::Metadata as Kind;
 use crate::options::rules::TypeRule;
 use crate::wording::{FieldNames, Words};
 
@@ -39,7 +40,7 @@ impl Warning {
         mut names: impl Iterator<Item = &'n str>,
         keys: &Object,
     ) -> Option<Self> {
-        let is_gguf = |format| matches!(format, Format::Gguf | Format::GgufSharded);
+        let is_gguf = |format: Format| format.capabilities().metadata == Kind::TypedLists;
         if !is_gguf(target) || is_gguf(source) {
             return None;
         }

@@ -111,7 +111,7 @@ pub fn diff(a: &Model, b: &Model, work: &Execution<'_>) -> Result<Diff> {
     diff_with(a, b, &DiffOptions::default(), work)
 }
 
-/// As [`diff`], with options. Tensors that are in both are read once, in pieces, so memory does not depend on their size.
+/// Compares two models, with options. Tensors that are in both are read once, in pieces, so memory does not depend on their size.
 ///
 /// # Errors
 /// If a tensor cannot be read.

@@ -11,11 +11,11 @@ use modelfmt_write::{AtomicFile, Discard, Output, Overwrite};
 use super::fault::{opened, unchanged, version};
 use super::set::SetEdit;
 use super::{Edit, EditMethod, Edited, check, through_link};
-use crate::choice::Choice;
-use crate::convert::{Conversion, ConvertOptions, Converted};
+use crate::convert::{Conversion, ConversionPlan, ConvertOptions, Converted};
 use crate::error::{Error, Result};
 use crate::globs::escaped;
 use crate::model::Model;
+use crate::wording::Choice;
 use crate::wording::Note;
 
 /// A file or set that was written again.
@@ -51,7 +51,7 @@ impl Edit {
         let is_same = modelfmt_write::InputFiles::new([&self.path]).contains(out);
         let resolved = if is_same { std::fs::canonicalize(out).map_err(failed)? } else { out.to_owned() };
         let (model, options) = self.source(new, work)?;
-        let conversion = Conversion::new(&model, self.format, &options)?;
+        let conversion = Conversion::to_format(&model, self.format).options(&options).plan()?;
         let file = AtomicFile::create(resolved, overwrite).map_err(failed)?;
         let converted = conversion.write_to_sink(&file, work)?;
         drop(model);
@@ -67,7 +67,7 @@ impl Edit {
         let nbytes = std::fs::metadata(out).map_err(failed)?.len();
         let mut notes = converted.notes;
         notes.extend(is_same.then(|| through_link(out)).flatten());
-        notes.extend(crate::stale_sidecars::beside(out));
+        notes.extend(crate::stale_sidecars::notes(out));
         Ok(Written { path: out.to_owned(), nbytes, notes })
     }
 
@@ -79,8 +79,10 @@ impl Edit {
         work: &Execution<'_>,
     ) -> Result<Written> {
         let (model, options) = self.source(new, work)?;
-        let converted =
-            Conversion::new(&model, self.format, &options)?.write_to_sink(&Discard::default(), work)?;
+        let converted = Conversion::to_format(&model, self.format)
+            .options(&options)
+            .plan()?
+            .write_to_sink(&Discard::default(), work)?;
         Ok(Written::of(path, converted))
     }
 
@@ -98,17 +100,17 @@ impl Edit {
         out: &Path,
         overwrite: Overwrite,
         work: &Execution<'_>,
-        write: impl FnOnce(Conversion<'_>) -> Result<Converted>,
+        write: impl FnOnce(ConversionPlan<'_>) -> Result<Converted>,
     ) -> Result<Written> {
         let model = edit.preview(&self.path, work)?;
         let folder = folder_of(&self.path);
         let mut options = self.options(&model, work)?;
-        options.overwrite = overwrite;
-        options.inputs = model.container().file_paths().iter().map(|name| folder.join(name)).collect();
-        let lengths = options.inputs.iter().filter_map(|path| std::fs::metadata(path).ok());
-        options.shard_size = lengths.map(|metadata| metadata.len()).max();
-        options.inputs.push(self.path.clone());
-        let conversion = Conversion::new(&model, self.format, &options)?;
+        options.output.overwrite = overwrite;
+        options.output.inputs = model.container().file_paths().iter().map(|name| folder.join(name)).collect();
+        let lengths = options.output.inputs.iter().filter_map(|path| std::fs::metadata(path).ok());
+        options.output.shard_size = lengths.map(|metadata| metadata.len()).max();
+        options.output.inputs.push(self.path.clone());
+        let conversion = Conversion::to_format(&model, self.format).options(&options).plan()?;
         let name = out.file_name().unwrap_or_default().to_string_lossy();
         let path = out.with_file_name(conversion.index_name(&name)?);
         Ok(Written::of(path, write(conversion)?))
@@ -118,7 +120,8 @@ impl Edit {
     /// edited model is verified first.
     fn options(&self, model: &Model, work: &Execution<'_>) -> Result<ConvertOptions> {
         let exclude = self.drop.iter().map(|name| escaped(name)).collect();
-        let mut options = ConvertOptions { exclude, ..ConvertOptions::default() };
+        let mut options = ConvertOptions::default();
+        options.tensors.exclude = exclude;
         if let Some(same) = self.format.driver().and_then(|driver| driver.same) {
             same(model.opened(), &mut options);
         }

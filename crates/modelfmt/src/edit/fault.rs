@@ -97,7 +97,7 @@ mod tests {
         let mut versions = Versions::default();
         versions.add(path.clone(), version(&path).unwrap());
         let broken = || Err::<(), _>(Error::file(path.clone(), AnyError::Changed));
-        let usage = || Err::<(), _>(Error::usage(crate::choice::Choice::Output, "it is wrong"));
+        let usage = || Err::<(), _>(Error::usage(crate::wording::Choice::Output, "it is wrong"));
         assert!(matches!(versions.unless_overtaken(broken()), Err(Error::File { .. })));
         std::fs::write(&path, "another").unwrap();
         assert!(matches!(versions.unless_overtaken(broken()), Err(Error::Overtaken { .. })));

@@ -65,11 +65,11 @@ use crate::wording::Note;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct EditOptions {
-    /// Metadata whose top-level keys replace those of the file, as [`ConvertOptions::metadata`](crate::ConvertOptions::metadata).
+    /// Metadata whose top-level keys replace those of the file, as [`MetadataOptions::set`](crate::convert::MetadataOptions::set).
     pub metadata: Option<Object>,
     /// Keys of the metadata and their values. They take precedence over `metadata`, and the last value of a key counts.
     pub set: Vec<(String, NewValue)>,
-    /// Keys of the metadata to remove, or [patterns](crate::Globs) of keys. What is a key of the file itself is no pattern.
+    /// Keys of the metadata to remove, or [patterns](crate::model::Globs) of keys. What is a key of the file itself is no pattern.
     pub unset: Vec<String>,
     /// New names of tensors; the last rule that matches a tensor counts.
     pub rename: Vec<RenameRule>,
@@ -269,7 +269,7 @@ impl Edit {
         };
         if modelfmt_write::InputFiles::new([&self.path]).contains(out) {
             let why = "it is the file that is edited; leave the output out to change it";
-            return Err(Error::usage(crate::choice::Choice::Output, why));
+            return Err(Error::usage(crate::wording::Choice::Output, why));
         }
         if overwrite == Overwrite::Refuse && std::fs::symlink_metadata(out).is_ok() {
             return Err(Error::Exists { path: out.to_owned() });
@@ -284,8 +284,8 @@ impl Edit {
     /// Changes the file.
     ///
     /// # Errors
-    /// As [`check`](Self::check). [`Error::Write`] if it cannot be written, or another process is changing it; [`Error::Overtaken`] if it is no longer the
-    /// file that the edit was prepared for. If tensors are removed, also as [`convert`](fn@crate::convert).
+    /// Those of [`check`](Self::check); [`Error::Write`] if it cannot be written, or another process is changing it; [`Error::Overtaken`] if it is no longer the
+    /// file that the edit was prepared for. If tensors are removed, also those of a [`Conversion`](crate::Conversion).
     pub fn write(self, work: &Execution<'_>) -> Result<Edited> {
         self.check(None, Overwrite::Replace)?;
         let path = self.path.clone();
@@ -451,7 +451,7 @@ impl Edit {
             if let Target::Set(edit) = &self.target {
                 notes.extend(edit.of_links());
             }
-            notes.extend(crate::stale_sidecars::beside(&path));
+            notes.extend(crate::stale_sidecars::notes(&path));
         }
         self.result(path, (nbytes, changed_nbytes), notes)
     }

@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use modelfmt_core::source::{FileSource, FileVersion, folder_of};
-use modelfmt_core::value::{List, Object, Value};
+use modelfmt_core::value::Object;
 
 use super::fault::{Versions, failed, opened, version};
 use super::requested::RequestedMetadata;
 use super::set::SetEdit;
 use super::signing::{self, Signing};
 use super::{Edit, EditMethod, EditOptions, Target, check};
-use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::folder::FOLDERS_OF_INDEX;
 use crate::formats::Format;
@@ -21,11 +20,12 @@ use crate::globs::Globs;
 use crate::job::renamed::Renamed;
 use crate::model::Model;
 use crate::open::OpenOptions;
+use crate::wording::Choice;
 use crate::wording::Note;
 
 impl Edit {
-    /// As [`new`](Self::new), after an edit of the model that was interrupted has been undone, or completed if it was one of several files; the
-    /// notes say so.
+    /// Undoes an edit of the model that was interrupted, or completes it if it was one of several files, and then works out the new one. The
+    /// notes say what was done.
     ///
     /// # Errors
     /// If what was interrupted cannot be undone or completed; if the file cannot be opened or changed so.
@@ -40,7 +40,7 @@ impl Edit {
     /// Works out how the model at `path` will change: a file, or several by their index or folder. Nothing is written.
     ///
     /// # Errors
-    /// As [`Model::open`] if the file cannot be opened, with [`Error::Interrupted`] for one whose last edit was interrupted. [`Error::Overtaken`] if a file is changed meanwhile. [`Error::NotEditable`] for an encrypted file, a file that an index lists, a format that
+    /// Those of [`Model::open`] if the file cannot be opened, with [`Error::Interrupted`] for one whose last edit was interrupted. [`Error::Overtaken`] if a file is changed meanwhile. [`Error::NotEditable`] for an encrypted file, a file that an index lists, a format that
     /// is only read, signatures in another format than APR2, and a change after which the tensors would not be what they were.
     /// [`Error::NoMatch`] and [`Error::SameName`] for the names of tensors, [`Error::NoSuchKey`] for a key to remove that is not there,
     /// [`Error::Usage`] for options that contradict each other, [`Error::Refused`] for metadata and names that do not fit the format.
@@ -146,10 +146,7 @@ const ENCRYPTED: &str = "it is encrypted: the key of each tensor depends on its 
 
 /// Whether a file, or the first of a set, says that it is encrypted.
 fn is_encrypted(model: &Model) -> bool {
-    let is_apr2 = matches!(model.format(), Format::Apr2 | Format::Apr2Sharded);
-    let Some(details) = model.container().details().ok().filter(|_| is_apr2) else { return false };
-    let flags = details.get("flags").and_then(Value::as_array).and_then(List::texts).unwrap_or_default();
-    flags.contains(&"ENCRYPTED")
+    model.sealing().is_encrypted
 }
 
 /// What becomes of a file.

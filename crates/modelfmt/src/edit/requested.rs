@@ -49,7 +49,7 @@ impl RequestedMetadata {
         let renamed =
             names.iter().filter_map(|(position, new)| Some((infos.get(*position)?.name, new.as_str())));
         let renamed: HashMap<&str, &str> = renamed.collect();
-        let sorts = model.format() == crate::Format::Apr;
+        let sorts = model.format().properties().sorted;
         reserved::follow_edit(&mut keys, edited, &renamed, sorts);
         match keys.remove(reserved::KEY) {
             Some(after) if after != before => {

@@ -11,13 +11,12 @@ use super::fault::{failed, opened};
 use super::{EditMethod, EditOptions, Target};
 use crate::apr2::SetIndex;
 use crate::apr2::seal::SigningKey;
-use crate::choice::Choice;
 use crate::convert::ConvertOptions;
-use crate::edit::sealing::signers::{Signers, Stated, expect_intact};
+use crate::edit::sealing::signers::{SignedShard, Signers, expect_intact};
 use crate::error::{Error, Result};
-use crate::formats::Format;
 use crate::model::Model;
 use crate::open::OpenOptions;
+use crate::wording::Choice;
 use crate::wording::Note;
 
 /// Who signs the changed file. The module `unsigned` has the same functions for builds without signatures.
@@ -38,7 +37,7 @@ impl Signing {
                 None => Ok(None),
             };
         }
-        if !matches!(model.format(), Format::Apr2 | Format::Apr2Sharded) {
+        if !model.format().properties().embedded_signatures {
             let why =
                 format!("only APR2 is signed inside while it is edited, and this is {}", model.format());
             return Err(Error::NotEditable { path: model.path().to_owned(), why });
@@ -68,7 +67,7 @@ impl Signing {
         work: &Execution<'_>,
     ) -> Result<()> {
         self.expect_intact(path, work)?;
-        options.seal = Some(self.by().options());
+        options.apr2.seal = Some(self.by().options());
         Ok(())
     }
 
@@ -106,7 +105,8 @@ impl Signing {
         }
         let set = SetIndex::parse(text, &Limits::default());
         let set = set.map_err(|error| failed(path, error))?;
-        let stated: Vec<Stated> = set.shards().filter_map(|shard| stated.get(shard.path).copied()).collect();
+        let stated: Vec<SignedShard> =
+            set.shards().filter_map(|shard| stated.get(shard.path).copied()).collect();
         self.by().manifest(&set, text, &stated).map_err(|error| failed(path, error))
     }
 }

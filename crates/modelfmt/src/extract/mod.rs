@@ -20,7 +20,7 @@ use modelfmt_write::{InputFiles, Output, Overwrite, Sink};
 use crate::convert::ScaleRule;
 use crate::convert::output::guard::Guard;
 #[cfg(feature = "safetensors")]
-use crate::convert::{Clipped, ConvertOptions, TypeRule};
+use crate::convert::{Clipped, Conversion, ConvertOptions, TypeRule};
 use crate::error::{Error, Result};
 #[cfg(feature = "safetensors")]
 use crate::formats::Format;
@@ -162,11 +162,12 @@ pub fn extract_to_sink(
     Prepared::new(model, &[model.find(name)?], kind, options)?.write_first(sink, options, work)
 }
 
-/// Writes several tensors, each given by its name or, where no tensor has that name, by a pattern as [`Globs`](crate::Globs) are. All
+/// Writes several tensors, each given by its name or, where no tensor has that name, by a pattern as [`Globs`](crate::model::Globs) are. All
 /// of the output appears when it is complete, or nothing does. Tensors without data that a pattern matches are left out, with a note.
 ///
 /// ```
-/// use modelfmt::{Execution, ExtractAllAs, ExtractAs, ExtractOptions, Model, View, extract_all};
+/// use modelfmt::{Execution, Model, View};
+/// use modelfmt::extract::{ExtractAllAs, ExtractAs, ExtractOptions, extract_all};
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # let (path, out) = (folder.path().join("model.safetensors"), folder.path().join("out"));
@@ -258,18 +259,19 @@ fn safetensors(
 ) -> Result<Extracted> {
     let mut conversion = ConvertOptions::default();
     for &position in positions {
-        conversion.include.push(crate::globs::escaped(model.info(position)?.name));
+        conversion.tensors.include.push(crate::globs::escaped(model.info(position)?.name));
     }
-    conversion.rules.extend(options.dequantize.map(TypeRule::dequantize));
-    conversion.rules.extend(options.cast.map(TypeRule::cast));
-    conversion.scales.clone_from(&options.scales);
-    conversion.overwrite = options.overwrite;
+    conversion.types.rules.extend(options.dequantize.map(TypeRule::dequantize));
+    conversion.types.rules.extend(options.cast.map(TypeRule::cast));
+    conversion.types.scales.clone_from(&options.scales);
+    conversion.output.overwrite = options.overwrite;
     conversion.no_verify = options.no_verify;
-    conversion.allow_ties = true; // the bytes to be read were counted
-    conversion.lossy = true;
-    let converted = crate::convert::convert(model, Format::Safetensors, path, &conversion, work)?;
+    conversion.tensors.allow_ties = true; // the bytes to be read were counted
+    conversion.metadata.lossy = true;
+    let converted =
+        Conversion::new(model, path).to(Format::Safetensors).options(&conversion).execution(work).write()?;
     let mut notes = converted.notes;
-    notes.retain(|note| note.choices != [crate::choice::Choice::Include]);
+    notes.retain(|note| note.choices != [crate::wording::Choice::Include]);
     if !converted.dropped.is_empty() {
         let (count, s) = (converted.dropped.len(), if converted.dropped.len() == 1 { "" } else { "s" });
         notes.push(Note::from(format!("{count} metadata key{s} that safetensors cannot hold left out")));

@@ -46,9 +46,9 @@ impl<'a> Prepared<'a> {
         options: &ExtractOptions,
     ) -> Result<Self> {
         let mut conversion = ConvertOptions::default();
-        conversion.rules.extend(options.dequantize.map(TypeRule::dequantize));
-        conversion.rules.extend(options.cast.map(TypeRule::cast));
-        conversion.scales.clone_from(&options.scales);
+        conversion.types.rules.extend(options.dequantize.map(TypeRule::dequantize));
+        conversion.types.rules.extend(options.cast.map(TypeRule::cast));
+        conversion.types.scales.clone_from(&options.scales);
         let mut singles = Singles::new(model, &conversion)?;
         let mut prepared = Self {
             model,
@@ -139,7 +139,7 @@ impl<'a> Prepared<'a> {
         let segments = [Segment { tensor: number, extent }];
         let region = Region { extent, fill: 0, segments: &segments };
         let done = region.write(values, sink, work, |_, bytes| look(bytes), take);
-        done.map_err(|error| match (values.kept(), error) {
+        done.map_err(|error| match (values.failure(), error) {
             (Some(reading), _) => reading,
             (None, FillError::Write { source, .. }) => write(source),
             (None, FillError::Cancelled) => model.failed(AnyError::Cancelled),

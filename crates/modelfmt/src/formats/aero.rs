@@ -1,9 +1,11 @@
 //! AERO and AEROSET: a JSON object as metadata, and a manifest that is made again.
 
 use super::Format;
-use super::capabilities::{Access, Blocks, Capabilities, EVERY_NUMBER, Metadata, Names};
+use super::capabilities::{
+    Access, Blocks, Capabilities, EVERY_NUMBER, Metadata, MetadataSchema, Names, PinKind, Properties,
+};
 use super::entry::{Detection, Entry, IndexJson, Version, driver};
-use crate::choice::Choice;
+use crate::wording::Choice;
 
 pub(super) static AERO: Entry = Entry {
     name: "aero",
@@ -33,12 +35,17 @@ pub(super) static AEROSET: Entry = Entry {
         keys: &[],
         name: Some("AEROSET"),
         files: &[("parts", Some("path")), ("global_tidx", Some("path"))],
+        endings: &[],
     }),
     ending: Some(".aeroset.json"),
     sharded: None,
     is_set: true,
     versions: &[Version::only(&["0.1"])],
-    capabilities: Capabilities { format: Format::AeroSet, ..CAPABILITIES },
+    capabilities: Capabilities {
+        format: Format::AeroSet,
+        properties: Properties { schema: Some(MetadataSchema::Aero), ..Properties::NONE },
+        ..CAPABILITIES
+    },
     choices: CHOICES,
     driver: driver!(
         "aero",
@@ -64,6 +71,12 @@ const CAPABILITIES: Capabilities = Capabilities {
     quants: false,
     metadata: Metadata::Json,
     access: Access::ReadWrite,
+    properties: Properties {
+        schema: Some(MetadataSchema::Aero),
+        pin: Some(PinKind::Head),
+        shared_values: true,
+        ..Properties::NONE
+    },
 };
 
 const CHOICES: &[Choice] = &[
@@ -152,7 +165,7 @@ mod on {
         work: &Execution<'_>,
     ) -> Result<(), JobError> {
         let mut options = carry(job, options(job))?;
-        if let Some(nbytes) = job.options.shard_size {
+        if let Some(nbytes) = job.options.output.shard_size {
             options = options.shard_size(nbytes);
         }
         for (&tensor, &of) in job.tied {
@@ -175,7 +188,7 @@ mod on {
     /// The plan of a set whose index has that name.
     pub(super) fn plan_set(job: &Job<'_>, name: &str) -> Result<Box<dyn set_plan::SetPlan>, JobError> {
         let mut options = carry(job, options(job))?;
-        if let Some(nbytes) = job.options.shard_size {
+        if let Some(nbytes) = job.options.output.shard_size {
             options = options.part_size(nbytes);
         }
         if let Some(set) = job.source.and_then(set) {
@@ -253,16 +266,16 @@ mod on {
     fn options(job: &Job<'_>) -> WriteOptions {
         let asked = job.options;
         let mut options = WriteOptions::new()
-            .control_hash(asked.control_hash)
-            .page_hashes(asked.page_hashes)
-            .tensor_hashes(asked.tensor_hashes)
-            .reserve(asked.reserve.unwrap_or_default())
+            .control_hash(asked.aero.control_hash)
+            .page_hashes(asked.aero.page_hashes)
+            .tensor_hashes(asked.aero.tensor_hashes)
+            .reserve(asked.output.reserve.unwrap_or_default())
             // For a model that came from APR2, where `architecture` is an object.
             .model(&job.metadata.name, &job.metadata.architecture);
-        if let Some(uuid) = asked.uuid {
+        if let Some(uuid) = asked.aero.uuid {
             options = options.uuid(uuid);
         }
-        if asked.no_zstd {
+        if asked.aero.no_zstd {
             options = options.zstd(None);
         }
         options
@@ -408,16 +421,16 @@ mod on {
         let Some(reader) = file(opened) else { return };
         let index = reader.index();
         let has = |fourcc| index.chunks().any(|chunk| chunk.fourcc == fourcc);
-        options.uuid = Some(index.uuid());
-        options.control_hash = has(FourCC::IHSH);
+        options.aero.uuid = Some(index.uuid());
+        options.aero.control_hash = has(FourCC::IHSH);
 
         let entry = |position| index.entry(position);
         let shards = (0..index.tensors().len()).filter_map(entry).map(|entry| entry.shard_id);
         let pages = shards.take(1).filter_map(|shard| reader.page_hashes(shard).ok().flatten());
-        options.page_hashes = pages.map(|pages| pages.page_size()).max();
+        options.aero.page_hashes = pages.map(|pages| pages.page_size()).max();
         let mut entries = (0..index.tensors().len()).filter_map(entry);
-        options.tensor_hashes = entries.any(|entry| entry.hash_b3.is_some());
+        options.aero.tensor_hashes = entries.any(|entry| entry.hash_b3.is_some());
         let tidx = index.chunks().find(|chunk| chunk.fourcc == FourCC::TIDX);
-        options.no_zstd = tidx.is_some_and(|chunk| !chunk.flags.is_compressed());
+        options.aero.no_zstd = tidx.is_some_and(|chunk| !chunk.flags.is_compressed());
     }
 }

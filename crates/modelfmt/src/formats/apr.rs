@@ -3,9 +3,9 @@
 use modelfmt_core::DType::{self, AprQ4, AprQ8, BF16, F16, F32, F64, I8, I32, I64, Q4K, Q6K, U8};
 
 use super::Format;
-use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
+use super::capabilities::{Access, Blocks, Capabilities, Metadata, MetadataSchema, Names, Properties};
 use super::entry::{Detection, Entry, driver};
-use crate::choice::Choice;
+use crate::wording::Choice;
 
 pub(super) static APR: Entry = Entry {
     name: "apr",
@@ -28,6 +28,7 @@ pub(super) static APR: Entry = Entry {
         quants: false,
         metadata: Metadata::Json,
         access: Access::ReadWrite,
+        properties: Properties { schema: Some(MetadataSchema::Apr), sorted: true, ..Properties::NONE },
     },
     choices: &[Choice::ModelName, Choice::Architecture, Choice::ModelType, Choice::Reserve],
     driver: driver!(
@@ -61,6 +62,7 @@ pub(super) static APRN: Entry = Entry {
         access: Access::NoTensors(
             "a model of aprender's first generation (APRN) is one structure of a Rust program and has no list of tensors; load it with aprender, and save its weights as safetensors",
         ),
+        properties: Properties::NONE,
     },
     choices: &[],
     driver: driver!("apr"),
@@ -106,7 +108,7 @@ mod on {
         let sources =
             readers(job.source).filter_map(|(_, source)| reader_of::<apr::Reader<BoxSource>>(source));
         let flags = sources.fold(Flags::empty(), |flags, reader| flags.with(reader.index().flags()));
-        WriteOptions::new().flags(flags).reserve(job.options.reserve.unwrap_or_default())
+        WriteOptions::new().flags(flags).reserve(job.options.output.reserve.unwrap_or_default())
     }
 
     /// The keys with which aprender's tools would read nothing of the metadata.

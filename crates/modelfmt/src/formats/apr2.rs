@@ -3,9 +3,11 @@
 use modelfmt_core::DType::{self, BF16, F16, F32, I8, I16, I32, I64, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, U8};
 
 use super::Format;
-use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
+use super::capabilities::{
+    Access, Alignments, Blocks, Capabilities, Metadata, MetadataSchema, Names, PinKind, Properties,
+};
 use super::entry::{Detection, Entry, IndexJson, Version, driver};
-use crate::choice::Choice;
+use crate::wording::Choice;
 
 pub(super) static APR2: Entry = Entry {
     name: "apr2",
@@ -17,7 +19,7 @@ pub(super) static APR2: Entry = Entry {
     versions: VERSIONS,
     capabilities: CAPABILITIES,
     choices: CHOICES,
-    driver: driver!("apr2", write: super::entry::Write::File(on::write), edit: Some(on::edit), same: Some(on::same), pin: Some(on::pin)),
+    driver: driver!("apr2", write: super::entry::Write::File(on::write), edit: Some(on::edit), same: Some(on::same), pin: Some(on::pin), sealing: Some(on::sealing)),
 };
 
 pub(super) static APR2_SHARDED: Entry = Entry {
@@ -27,6 +29,7 @@ pub(super) static APR2_SHARDED: Entry = Entry {
         keys: &["apr_version", "shards"],
         name: None,
         files: &[("shards", Some("file"))],
+        endings: &[],
     }),
     ending: None,
     sharded: None,
@@ -38,6 +41,7 @@ pub(super) static APR2_SHARDED: Entry = Entry {
         "apr2",
         write: super::entry::Write::Set(on::plan_set),
         pin: Some(on::pin),
+        sealing: Some(on::sealing),
         same: Some(on::same),
         edit_set: Some(on::EDIT_SET)
     ),
@@ -55,6 +59,7 @@ pub(super) static APR1: Entry = Entry {
         format: Format::Apr1,
         blocks: Blocks::None,
         access: Access::ReadOnly(Some("apr2 is what follows it")),
+        properties: Properties { schema: Some(MetadataSchema::Apr2), ..Properties::NONE },
         ..CAPABILITIES
     },
     choices: &[],
@@ -75,6 +80,13 @@ const CAPABILITIES: Capabilities = Capabilities {
     quants: false,
     metadata: Metadata::Json,
     access: Access::ReadWrite,
+    properties: Properties {
+        schema: Some(MetadataSchema::Apr2),
+        embedded_signatures: true,
+        pin: Some(PinKind::Statement),
+        alignments: Alignments::Of32And64,
+        ..Properties::NONE
+    },
 };
 const NUMBERS: &[DType] = &[I8, U8, I16, I32, I64, F16, BF16, F32];
 const BLOCKS: &[DType] = &[Q8_0, Q4_0, Q4_1, Q5_0, Q5_1];
@@ -104,7 +116,7 @@ mod on {
     use crate::apr2::{self, Alignment, Flags, Metadata, Plan, SetPlan, WriteOptions};
     use crate::formats::Format;
     use crate::formats::change::{Change, EditFault, NewValue};
-    use crate::formats::entry::{EditSet, Job, JobError, Opened, reader_of};
+    use crate::formats::entry::{EditSet, Job, JobError, Opened, Sealing, reader_of};
     use crate::formats::merged::readers;
     use crate::formats::set_index_edit::{IndexChange, each, unchangeable};
     use crate::formats::set_plan::{self, set_plan};
@@ -120,7 +132,7 @@ mod on {
     ) -> Result<(), JobError> {
         let plan = Plan::new(job.specs(), &metadata(job), &options(job))?;
         #[cfg(feature = "seal")]
-        if let Some(seal) = &job.options.seal {
+        if let Some(seal) = &job.options.apr2.seal {
             return Ok(seal.write(&plan, data, sink, work).map(|_| ())?);
         }
         Ok(plan.write(data, sink, work)?)
@@ -184,13 +196,13 @@ mod on {
     /// The plan of a set whose index has that name.
     pub(super) fn plan_set(job: &Job<'_>, name: &str) -> Result<Box<dyn set_plan::SetPlan>, JobError> {
         let options = options(job);
-        let options = match job.options.shard_size {
+        let options = match job.options.output.shard_size {
             Some(nbytes) => options.shard_size(nbytes),
             None => options,
         };
         let plan = SetPlan::new(name, job.specs(), &metadata(job), &options)?;
         #[cfg(feature = "seal")]
-        if let Some(seal) = &job.options.seal {
+        if let Some(seal) = &job.options.apr2.seal {
             return Ok(Box::new(Sealed { plan, seal: seal.clone() }));
         }
         Ok(Box::new(plan))
@@ -201,11 +213,11 @@ mod on {
     }
 
     fn options(job: &Job<'_>) -> WriteOptions {
-        let alignment = match job.options.align {
+        let alignment = match job.options.output.align {
             Some(32) => Alignment::Bytes32,
             _ => Alignment::Bytes64,
         };
-        let compression = match job.options.compress {
+        let compression = match job.options.apr2.compress {
             Some(Compression::Lz4) => apr2::Compression::Lz4,
             Some(Compression::None) | None => apr2::Compression::None,
         };
@@ -213,7 +225,7 @@ mod on {
         let mut sources =
             readers(job.source).filter_map(|(_, source)| reader_of::<apr2::Reader<BoxSource>>(source));
         let streaming = sources.any(|reader| reader.index().flags().contains(Flags::STREAMING));
-        let reserve = job.options.reserve.unwrap_or_default();
+        let reserve = job.options.output.reserve.unwrap_or_default();
         WriteOptions::new()
             .alignment(alignment)
             .compression(compression)
@@ -278,6 +290,24 @@ mod on {
         }
     }
 
+    /// Whether a file, or the first of a set, is encrypted, and whether it is signed; a set is signed as one.
+    pub(super) fn sealing(opened: &dyn Opened) -> Sealing {
+        let file = reader_of::<apr2::Reader<BoxSource>>(opened).map(|reader| reader.index());
+        let set = reader_of::<apr2::SetReader<SharedFiles>>(opened);
+        let shard = set.and_then(|set| set.shard(0).ok());
+        let Some(index) = file.or_else(|| shard.map(|shard| shard.index())) else {
+            return Sealing::default();
+        };
+        #[cfg(feature = "seal")]
+        let is_signed = match set.map(|set| set.index()).filter(|set| set.statement().is_some()) {
+            Some(set) => set.signatures().next().is_some(),
+            None => index.seal().is_some_and(|seal| seal.signatures().next().is_some()),
+        };
+        #[cfg(not(feature = "seal"))]
+        let is_signed = false;
+        Sealing { is_encrypted: index.flags().contains(Flags::ENCRYPTED), is_signed }
+    }
+
     /// What makes a conversion into its own format alike; of a set, by its first shard.
     pub(super) fn same(opened: &dyn Opened, options: &mut ConvertOptions) {
         let of_file = reader_of::<apr2::Reader<BoxSource>>(opened).map(|reader| reader.index().flags());
@@ -287,8 +317,8 @@ mod on {
         };
         let Some(flags) = of_file.or_else(of_set) else { return };
         if flags.contains(Flags::COMPRESSED) {
-            options.compress = Some(Compression::Lz4);
+            options.apr2.compress = Some(Compression::Lz4);
         }
-        options.align = flags.alignment().and_then(|align| align.try_into().ok());
+        options.output.align = flags.alignment().and_then(|align| align.try_into().ok());
     }
 }

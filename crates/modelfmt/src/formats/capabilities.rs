@@ -29,12 +29,109 @@ pub struct Capabilities {
     pub names: Names,
     /// Whether a tensor can be declared without values.
     pub declared: bool,
-    /// Whether a tensor can have scales and zero points beside its values, as [`Quant`](crate::Quant) has them.
+    /// Whether a tensor can have scales and zero points beside its values, as [`Quant`](crate::model::Quant) has them.
     pub quants: bool,
     /// What metadata it holds.
     pub metadata: Metadata,
     /// Whether it is written.
     pub access: Access,
+    /// What sets it apart from other formats.
+    pub properties: Properties,
+}
+
+/// What sets a format apart from others: code asks for these, and not for the name of a format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Properties {
+    /// What files of it usually hold.
+    pub contents: Contents,
+    /// Which keys its JSON metadata have to have, if it has such metadata.
+    pub schema: Option<MetadataSchema>,
+    /// Whether signatures, and slots for those who can decrypt, are inside its files.
+    pub embedded_signatures: bool,
+    /// What proves a file of it, besides the hash of the whole file.
+    pub pin: Option<PinKind>,
+    /// Whether several tensors of a file can have the same bytes.
+    pub shared_values: bool,
+    /// Whether tensors are sorted by name in a file.
+    pub sorted: bool,
+    /// Which alignments of tensors can be chosen.
+    pub alignments: Alignments,
+    /// How the files of a set are named.
+    pub set_naming: SetNaming,
+    /// The version that tools of today read, if the version that is written by default is newer.
+    pub version_of_today: Option<&'static str>,
+    /// Whether its document says how tensors are printed.
+    pub prescribed_output: bool,
+}
+
+impl Properties {
+    /// Those of a format that is like most others.
+    pub(crate) const NONE: Self = Self {
+        contents: Contents::Model,
+        schema: None,
+        embedded_signatures: false,
+        pin: None,
+        shared_values: false,
+        sorted: false,
+        alignments: Alignments::None,
+        set_naming: SetNaming::AsAsked,
+        version_of_today: None,
+        prescribed_output: false,
+    };
+}
+
+/// What the files of a format usually hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contents {
+    /// A model.
+    Model,
+    /// The state of a training run, with values of any kind beside the tensors.
+    Checkpoint,
+    /// Arrays.
+    Arrays,
+}
+
+/// The keys that JSON metadata have to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetadataSchema {
+    /// `model_name` and `architecture`, which a manifest beside the metadata repeats.
+    Aero,
+    /// `model_type`.
+    Apr,
+    /// `apr_version`, `model_type` and `architecture`.
+    Apr2,
+}
+
+/// What proves a file, besides the hash of the whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PinKind {
+    /// The hash of its head ([`Pin::Aero`](crate::Pin::Aero)).
+    Head,
+    /// What its signers sign ([`Pin::Seal`](crate::Pin::Seal)).
+    Statement,
+}
+
+/// The alignments of tensors, in bytes, that can be chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alignments {
+    /// None.
+    None,
+    /// Any power of two.
+    PowersOfTwo,
+    /// 32 and 64.
+    Of32And64,
+}
+
+/// How the files of a set are named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetNaming {
+    /// The index has the name that is asked for.
+    AsAsked,
+    /// The name of the index has this ending, by which other tools look for it; files by themselves have the second.
+    Ending(&'static str, &'static str),
+    /// There is no index: each file says in its name which of how many it is.
+    Numbered,
 }
 
 /// Whether a format can be written as well as read.

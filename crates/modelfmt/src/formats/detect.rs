@@ -4,13 +4,14 @@ use std::fmt;
 use std::io;
 use std::str::FromStr;
 
+use modelfmt_core::author::now_or_never;
 use modelfmt_core::{Fetch, Source};
 
 use super::Format;
 use super::capabilities::{Access, Capabilities};
 use super::entry::Detection;
-use crate::choice::Choice;
-use crate::parse::ParseError;
+use crate::wording::Choice;
+use crate::wording::ParseError;
 
 impl Format {
     /// The name that the program prints and takes, such as `apr2-sharded`.
@@ -89,7 +90,10 @@ impl Format {
         self.entry().choices.contains(&choice)
     }
 
-    /// Tells the format from the first bytes of a file of `file_len` bytes; [`PROBE_LEN`] of them are enough for all but
+    /// The first bytes that [`Format::from_first_bytes`] looks at.
+    pub const PROBE_LEN: u64 = 20;
+
+    /// Tells the format from the first bytes of a file of `file_len` bytes; [`PROBE_LEN`](Self::PROBE_LEN) of them are enough for all but
     /// the JSON of sets, which is told by its keys: see [`detect`](Self::detect).
     #[must_use]
     pub fn from_first_bytes(first: &[u8], file_len: u64) -> Option<Self> {
@@ -112,29 +116,40 @@ impl Format {
     /// # Errors
     /// If the source cannot be read.
     pub fn detect(source: &(impl Source + ?Sized)) -> io::Result<Option<Self>> {
-        let first = source.read(0..source.len().min(PROBE_LEN))?;
+        let first = source.read(0..source.len().min(Self::PROBE_LEN))?;
         if let Some(format) = Self::from_first_bytes(&first, source.len()) {
             return Ok(Some(format));
+        }
+        if let Some(told) = Self::of_archive(&first, source)? {
+            return Ok(Some(told));
         }
         if !may_be_index(&first, source.len()) {
             return Ok(None);
         }
-        super::index::told(source)
+        super::index::detect(source)
     }
 
-    /// As [`detect`](Self::detect), for a source that has to be waited for. What may be the index of a set, and is not longer
+    /// The format of a zip archive, by the names in its directory.
+    pub(crate) fn of_archive(first: &[u8], source: &(impl Source + ?Sized)) -> io::Result<Option<Self>> {
+        Ok(now_or_never(super::zip::told(first, source)).transpose()?.flatten())
+    }
+
+    /// Detects the format of a source that has to be waited for. What may be the index of a set, and is not longer
     /// than `max_index`, is fetched whole.
     #[allow(dead_code, reason = "with no format switched on nothing is opened")]
     pub(crate) async fn detect_async(source: &impl Fetch, max_index: u64) -> io::Result<Option<Self>> {
         let len = source.size();
-        let first = source.fetch(0..len.min(PROBE_LEN)).await?;
+        let first = source.fetch(0..len.min(Self::PROBE_LEN)).await?;
         if let Some(format) = Self::from_first_bytes(&first, len) {
             return Ok(Some(format));
+        }
+        if let Some(told) = super::zip::told(&first, source).await? {
+            return Ok(Some(told));
         }
         if !may_be_index(&first, len) || len > max_index {
             return Ok(None);
         }
-        super::index::told(&*source.fetch(0..len).await?)
+        super::index::detect(&*source.fetch(0..len).await?)
     }
 }
 
@@ -142,9 +157,6 @@ impl Format {
 fn may_be_index(first: &[u8], len: u64) -> bool {
     first.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{') && len <= MAX_INDEX_JSON
 }
-
-/// The first bytes that [`Format::from_first_bytes`] looks at.
-pub const PROBE_LEN: u64 = 20;
 
 /// No index JSON of a set is longer than this.
 pub(crate) const MAX_INDEX_JSON: u64 = 1 << 30;
@@ -191,6 +203,26 @@ mod tests {
         assert_eq!(detect(br#" {"format": {"name": "AEROSET"}}"#), Some(Format::AeroSet));
         assert_eq!(detect(br#"{"apr_version": "2.0.0", "shards": []}"#), Some(Format::Apr2Sharded));
         assert_eq!(detect(br#"{"weight_map": {}}"#), Some(Format::SafetensorsSharded));
+        let weights = |file: &str| format!(r#"{{"metadata": {{}}, "weight_map": {{"a": "{file}"}}}}"#);
+        assert_eq!(detect(weights("m-1-of-2.safetensors").as_bytes()), Some(Format::SafetensorsSharded));
+        assert_eq!(detect(weights("m-1-of-2.bin").as_bytes()), Some(Format::PytorchSharded));
+        assert_eq!(detect(b"\x93NUMPY\x01\0"), Some(Format::Npy));
+        let zip = |name: &str| {
+            let len = u8::try_from(name.len()).unwrap();
+            [b"PK\x03\x04", &[0; 22][..], &[len, 0, 0, 0], name.as_bytes()].concat()
+        };
+        let first = |bytes: &[u8]| Format::from_first_bytes(bytes, 1 << 20);
+        assert_eq!(first(&zip("arr_0.npy")), Some(Format::Npz));
+        for name in ["archive/data.pkl", "m/byteorder", "x/data/0", "model/code/__torch__.py"] {
+            assert_eq!(first(&zip(name)), Some(Format::Pytorch), "{name}");
+        }
+        for name in ["word/document.xml", "metadata.json", "data.pkl", ""] {
+            assert_eq!(first(&zip(name)), None, "{name}");
+        }
+        let magic = b"\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.";
+        assert_eq!(detect(&[b"\x80\x02", &magic[..]].concat()), Some(Format::Pytorch));
+        assert_eq!(detect(&[b"\x80\x04\x95\x0d\0\0\0\0\0\0\0", &magic[..]].concat()), Some(Format::Pytorch));
+        assert_eq!(detect(b"\x80\x04\x95\x0d\0\0\0\0\0\0\0}."), None, "a pickle of another program");
         let old = |version: u8, offset: u8| [b"APR2", &[version][..], &[0; 7], &[offset], &[0; 7]].concat();
         assert_eq!(detect(&old(2, 64)), Some(Format::Apr));
         assert_eq!((detect(&old(2, 32)), detect(&old(1, 64))), (Some(Format::Apr2), Some(Format::Apr2)));

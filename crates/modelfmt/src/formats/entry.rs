@@ -16,13 +16,13 @@ use super::open_any::OpenAny;
 pub(crate) use super::opened::{Opened, ToOpen, reader_of};
 use super::set_index_edit::EditIndex;
 use super::set_plan::SetPlan;
-use crate::choice::Choice;
 use crate::job::metadata::Metadata;
 use crate::job::tensors::Tensors;
 use crate::options::ConvertOptions;
 use crate::pin::Pin;
 use crate::quant::Quant;
 use crate::unsupported::Unsupported;
+use crate::wording::Choice;
 
 /// A format, or the form of a model of many files.
 pub(crate) struct Entry {
@@ -52,7 +52,7 @@ pub(crate) struct Version {
     pub(crate) names: &'static [&'static str],
     /// What it can hold, if that is not what the version of the document can.
     pub(crate) capabilities: Option<&'static Capabilities>,
-    /// What it can hold with [`ConvertOptions::allow_extended_types`], if that is more.
+    /// What it can hold with [`OinfOptions::allow_extended_types`], if that is more.
     pub(crate) extended: Option<&'static Capabilities>,
 }
 
@@ -85,6 +85,8 @@ pub(crate) struct IndexJson {
     pub(crate) name: Option<&'static str>,
     /// The keys under which it names its files, and the key of the name where they are objects.
     pub(crate) files: &'static [(&'static str, Option<&'static str>)],
+    /// How the files are called, where the keys are also those of another format; any, if there are none.
+    pub(crate) endings: &'static [&'static str],
 }
 
 /// How it is read and written.
@@ -105,7 +107,11 @@ pub(crate) struct Driver {
     pub(crate) proves_files: bool,
     /// What a file of the format can be pinned by, beside the hash of the whole.
     pub(crate) pin: Option<PinOf>,
-    /// The keys of a JSON object that must not are in a file of it, with the reason of each.
+    /// The size variables, for a format that has them.
+    pub(crate) sizevars: Option<SizevarsOf>,
+    /// Whether a file is encrypted and signed, for formats that hold signatures.
+    pub(crate) sealing: Option<SealingOf>,
+    /// Keys that a file must not contain, with the reason for each.
     pub(crate) unreadable: Option<Unreadable>,
     /// What becomes of a file with other metadata and names.
     #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no files to edit"))]
@@ -132,6 +138,8 @@ impl Driver {
         quant: None,
         proves_files: false,
         pin: None,
+        sizevars: None,
+        sealing: None,
         unreadable: None,
         edit: None,
         retyped: None,
@@ -172,6 +180,22 @@ type QuantOf = fn(&dyn Opened, usize) -> Result<Option<Quant>, AnyError>;
 
 /// The pin of a file, as far as its index says it.
 type PinOf = fn(&dyn Opened) -> Result<Option<Pin>, AnyError>;
+
+/// Size variables and their values.
+type SizevarsOf = fn(&dyn Opened) -> Object;
+
+/// Whether a file or a set is encrypted and signed.
+type SealingOf = fn(&dyn Opened) -> Sealing;
+
+/// What a file has inside beside the model: encryption and signatures.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sealing {
+    /// Whether its values are encrypted.
+    pub(crate) is_encrypted: bool,
+    /// Whether it has signatures.
+    #[cfg_attr(not(feature = "seal"), allow(dead_code, reason = "without it no signature is read"))]
+    pub(crate) is_signed: bool,
+}
 
 /// The file with other metadata and names, all values at hand; see [`Change`].
 pub(crate) type EditFile = fn(&dyn Opened, &Change<'_>) -> Result<NewFile, EditFault>;

@@ -3,9 +3,9 @@
 use modelfmt_core::DType::{BF16, F16, F32, F64, I8, I16, I32, I64};
 
 use super::Format;
-use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
+use super::capabilities::{Access, Alignments, Blocks, Capabilities, Metadata, Names, Properties, SetNaming};
 use super::entry::{Detection, Entry, driver};
-use crate::choice::Choice;
+use crate::wording::Choice;
 
 pub(super) static GGUF: Entry = Entry {
     name: "gguf",
@@ -29,7 +29,11 @@ pub(super) static GGUF_SHARDED: Entry = Entry {
     sharded: None,
     is_set: true,
     versions: &[],
-    capabilities: Capabilities { format: Format::GgufSharded, ..CAPABILITIES },
+    capabilities: Capabilities {
+        format: Format::GgufSharded,
+        properties: Properties { set_naming: SetNaming::Numbered, ..CAPABILITIES.properties },
+        ..CAPABILITIES
+    },
     choices: &[Choice::ShardSize, Choice::Align, Choice::Stringify, Choice::Reserve],
     driver: driver!("gguf", write: super::entry::Write::Set(on::plan_set), first_file: Some(on::first_file), losses: Some(on::losses), value: Some(on::value), edit_set: Some(on::EDIT_SET)),
 };
@@ -47,6 +51,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     quants: false,
     metadata: Metadata::TypedLists,
     access: Access::ReadWrite,
+    properties: Properties { alignments: Alignments::PowersOfTwo, ..Properties::NONE },
 };
 
 #[cfg(feature = "gguf")]
@@ -118,7 +123,7 @@ mod on {
     }
 
     fn plan(job: &Job<'_>, stem: &str) -> Result<SetPlan, JobError> {
-        let options = match job.options.shard_size {
+        let options = match job.options.output.shard_size {
             Some(nbytes) => options(job).shard_size(nbytes),
             None => options(job),
         };
@@ -128,7 +133,7 @@ mod on {
     fn options(job: &Job<'_>) -> WriteOptions {
         // Which keys may be other than ASCII has been decided by where they come from.
         let options = WriteOptions::new().utf8_keys(true);
-        match job.options.align {
+        match job.options.output.align {
             Some(align) => options.alignment(align),
             None => options,
         }
@@ -140,7 +145,7 @@ mod on {
             let pushed = metadata.push_tree(key, tree);
             pushed.map_err(|fault| WriteError::unsupported(Part::named("metadata key", key), fault))?;
         }
-        if let Some(nbytes) = job.options.reserve.filter(|_| metadata.get(PADDING).is_none()) {
+        if let Some(nbytes) = job.options.output.reserve.filter(|_| metadata.get(PADDING).is_none()) {
             let spaces = " ".repeat(usize::try_from(nbytes).unwrap_or_default());
             let pushed = metadata.push(PADDING, MetaValue::String(&spaces));
             pushed.map_err(|fault| WriteError::unsupported(Part::named("metadata key", PADDING), fault))?;

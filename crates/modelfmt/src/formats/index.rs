@@ -17,14 +17,14 @@ use super::entry::{Detection, IndexJson};
 ///
 /// # Errors
 /// If the source cannot be read.
-pub(super) fn told(source: &(impl Source + ?Sized)) -> io::Result<Option<Format>> {
+pub(super) fn detect(source: &(impl Source + ?Sized)) -> io::Result<Option<Format>> {
     let mut walk = Walk::default();
     let read = match source.as_slice() {
         Some(text) => walk.object(Deserializer::from_slice(text)),
         None => walk.object(Deserializer::from_reader(InOrder::new(source))),
     };
     match read {
-        Ok(()) => Ok(walk.told().map(|(format, _)| format)),
+        Ok(()) => Ok(walk.detected().map(|(format, _)| format)),
         Err(error) if error.is_io() => Err(error.into()),
         Err(_) => Ok(None),
     }
@@ -65,6 +65,8 @@ pub(crate) struct Walk {
     keys: BTreeSet<&'static str>,
     /// What `format` says its name is, of the names that tell an index.
     names: BTreeSet<&'static str>,
+    /// How files are called that it lists, of the endings that tell an index.
+    endings: BTreeSet<&'static str>,
     /// Whether the names of files are wanted.
     lists: bool,
     /// The names under each key that lists files.
@@ -85,18 +87,22 @@ impl Walk {
     }
 
     /// The format that it is an index of.
-    fn told(&self) -> Option<(Format, &'static IndexJson)> {
+    fn detected(&self) -> Option<(Format, &'static IndexJson)> {
         let is_told = |index: &IndexJson| {
             index.keys.iter().all(|key| self.keys.contains(key))
                 && index.name.is_none_or(|name| self.names.contains(name))
+                && (index.endings.is_empty()
+                    || index.endings.iter().any(|ending| self.endings.contains(ending)))
         };
-        indexes().find(|(_, index)| is_told(index))
+        // One that says more counts before one that has the same keys.
+        let told = || indexes().filter(|(_, index)| is_told(index));
+        told().find(|(_, index)| !index.endings.is_empty()).or_else(|| told().next())
     }
 
     /// The format that it is an index of, and the files that this format lists there: a file that no reader of the index opens is a
     /// model of its own.
     pub(crate) fn into_index(mut self) -> Option<(Format, HashSet<String>)> {
-        let (format, index) = self.told()?;
+        let (format, index) = self.detected()?;
         let files = index.files.iter().filter_map(|(key, _)| self.files.remove(key));
         Some((format, files.flatten().collect()))
     }
@@ -106,6 +112,12 @@ impl Walk {
     pub(crate) fn into_files(self) -> impl Iterator<Item = String> {
         self.files.into_values().flatten()
     }
+}
+
+/// The ending of a file's name, if it tells an index.
+fn known_ending(name: &str) -> Option<&'static str> {
+    let all = indexes().flat_map(|(_, index)| index.endings);
+    all.copied().find(|ending| name.ends_with(ending))
 }
 
 fn indexes() -> impl Iterator<Item = (Format, &'static IndexJson)> {
@@ -127,10 +139,14 @@ impl<'de> Visitor<'de> for &mut Walk {
             let told = indexes().flat_map(|(_, index)| index.keys).find(|told| **told == key);
             self.keys.extend(told);
             let listed = indexes().flat_map(|(_, index)| index.files).find(|(listed, _)| *listed == key);
-            if let Some(&(listed, of)) = listed.filter(|_| self.lists) {
-                let files = self.files.entry(listed).or_default();
+            let has_endings =
+                || indexes().any(|(_, index)| !index.endings.is_empty() && index.keys.contains(&&*key));
+            if let Some(&(listed, of)) = listed.filter(|_| self.lists || has_endings()) {
+                let Walk { files, endings, lists, .. } = &mut *self;
+                let mut files = lists.then(|| files.entry(listed).or_default());
                 let take = &mut |text: &str| {
-                    if !files.contains(text) {
+                    endings.extend(known_ending(text));
+                    if let Some(files) = files.as_mut().filter(|files| !files.contains(text)) {
                         files.insert(text.to_owned());
                     }
                 };

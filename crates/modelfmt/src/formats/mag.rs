@@ -3,9 +3,9 @@
 use modelfmt_core::DType::{self, BF16, Bool, F8E4M3, F16, F32, I8, I16, I32, I64, U8, U16, U32, U64};
 
 use super::Format;
-use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
+use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names, Properties};
 use super::entry::{Detection, Entry, Version, driver};
-use crate::choice::Choice;
+use crate::wording::Choice;
 
 pub(super) static MAG: Entry = Entry {
     name: "mag",
@@ -28,6 +28,7 @@ pub(super) static MAG: Entry = Entry {
         quants: false,
         metadata: Metadata::Numbers,
         access: Access::ReadWrite,
+        properties: Properties { version_of_today: Some("0.3"), ..Properties::NONE },
     },
     choices: &[Choice::Checksum, Choice::Reserve],
     driver: driver!("mag", write: super::entry::Write::File(on::write), edit: Some(on::edit), same: Some(on::same)),
@@ -53,6 +54,7 @@ static CAPABILITIES_0_3: Capabilities = Capabilities {
     quants: false,
     metadata: Metadata::Object,
     access: Access::ReadWrite,
+    properties: Properties { version_of_today: Some("0.3"), ..Properties::NONE },
 };
 
 const NUMBERS_0_3: &[DType] = &[Bool, I8, U8, I16, U16, I32, U32, I64, U64, F16, BF16, F32, F8E4M3];
@@ -79,12 +81,12 @@ mod on {
         sink: &dyn Sink,
         work: &Execution<'_>,
     ) -> Result<(), JobError> {
-        let reserve = job.options.reserve.unwrap_or_default();
-        if job.options.version.as_deref().is_some_and(|version| super::V0_3.contains(&version)) {
+        let reserve = job.options.output.reserve.unwrap_or_default();
+        if job.options.output.version.as_deref().is_some_and(|version| super::V0_3.contains(&version)) {
             let plan = Plan::v0_3(job.specs(), &job.metadata.keys, &manifest(job).reserve(reserve));
             return Ok(plan.and_then(|plan| plan.write(data, sink, work))?);
         }
-        let checksum = match job.options.checksum {
+        let checksum = match job.options.mag.checksum {
             Some(MagChecksum::Crc32c) => Checksum::Crc32c,
             Some(MagChecksum::Crc32) | None => Checksum::Crc32,
         };
@@ -122,10 +124,10 @@ mod on {
         let Some(reader) = reader_of::<mag::Reader<BoxSource>>(opened) else { return };
         match reader.index().version() {
             mag::Version::V1 if reader.index().checksum() == Some(Checksum::Crc32c) => {
-                options.checksum = Some(MagChecksum::Crc32c);
+                options.mag.checksum = Some(MagChecksum::Crc32c);
             }
             mag::Version::V1 => {}
-            _ => options.version = super::V0_3.first().map(|name| (*name).to_owned()),
+            _ => options.output.version = super::V0_3.first().map(|name| (*name).to_owned()),
         }
     }
 }

@@ -242,6 +242,14 @@ impl Container for Merged {
         Ok(Object::from_iter([("models", models)]).into())
     }
 
+    fn warnings(&self) -> Vec<String> {
+        let of = |Member { opened, name, .. }: &Member| {
+            let named = opened.warnings().into_iter().map(|text| format!("{name}: {text}"));
+            named.collect::<Vec<_>>()
+        };
+        self.members.iter().flat_map(of).collect()
+    }
+
     fn verify(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {
         let mut all = Report::new(level);
         for Member { opened, name, .. } in &self.members {

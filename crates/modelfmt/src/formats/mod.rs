@@ -16,9 +16,11 @@ mod gguf;
 mod index;
 mod mag;
 pub(crate) mod merged;
+mod npy;
 mod oinf;
 pub(crate) mod open_any;
 mod opened;
+mod pytorch;
 mod safetensors;
 #[cfg_attr(target_arch = "wasm32", allow(dead_code, unreachable_pub, reason = "there are no files to edit"))]
 #[cfg_attr(
@@ -28,11 +30,12 @@ mod safetensors;
 pub(crate) mod set_index_edit;
 pub(crate) mod set_plan;
 pub(crate) mod versions;
+mod zip;
 
 use modelfmt_core::value::Value;
 
+use self::capabilities::Properties;
 pub(crate) use self::detect::MAX_INDEX_JSON;
-pub use self::detect::PROBE_LEN;
 use self::entry::Entry;
 pub(crate) use self::index::{InOrder, Walk};
 #[allow(unused_imports, reason = "with no format switched on nothing is opened")]
@@ -73,6 +76,14 @@ macro_rules! all_formats {
             Gguf = gguf::GGUF, "gguf": File<::modelfmt_gguf::Index>;
             /// A GGUF model that is split into many files, any of which stands for it.
             GgufSharded = gguf::GGUF_SHARDED, "gguf": Set<::modelfmt_gguf::SetIndex>;
+            /// An array of NumPy; read only.
+            Npy = npy::NPY, "numpy": File<::modelfmt_npy::Index>;
+            /// An archive of arrays of NumPy; read only.
+            Npz = npy::NPZ, "numpy": File<::modelfmt_npy::Index>;
+            /// A checkpoint of PyTorch, a zip archive or the older stream; read only.
+            Pytorch = pytorch::PYTORCH, "pytorch": File<::modelfmt_pytorch::Index>;
+            /// Many checkpoints of PyTorch and their index JSON; read only.
+            PytorchSharded = pytorch::PYTORCH_SHARDED, "pytorch": Set<::modelfmt_pytorch::SetIndex>;
         }
     };
 }
@@ -111,6 +122,18 @@ impl Format {
     /// How it is read and written, if this build can do that.
     pub(crate) const fn driver(self) -> Option<&'static entry::Driver> {
         self.entry().driver.as_ref()
+    }
+
+    /// What sets it apart from other formats.
+    #[must_use]
+    pub const fn properties(self) -> &'static Properties {
+        &self.capabilities().properties
+    }
+
+    /// The format of one file of which this is the form in several files; itself, if there is none.
+    #[must_use]
+    pub fn unsharded(self) -> Self {
+        Self::ALL.iter().copied().find(|one| one.sharded() == Some(self)).unwrap_or(self)
     }
 
     /// The keys and values of a model in the metadata that its reader gives. AERO has a manifest beside them.

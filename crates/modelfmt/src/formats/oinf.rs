@@ -6,9 +6,9 @@ use modelfmt_core::DType::{
 };
 
 use super::Format;
-use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
+use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names, Properties};
 use super::entry::{Detection, Entry, Version, driver};
-use crate::choice::Choice;
+use crate::wording::Choice;
 
 pub(super) static OINF: Entry = Entry {
     name: "oinf",
@@ -20,7 +20,7 @@ pub(super) static OINF: Entry = Entry {
     versions: VERSIONS,
     capabilities: of_version(NUMBERS, false),
     choices: &[Choice::Sizevars, Choice::Declare, Choice::ExtendedTypes],
-    driver: driver!("oinf", write: super::entry::Write::File(on::write), value: Some(on::value), quant: Some(on::quant), edit: Some(on::edit), same: Some(on::same)),
+    driver: driver!("oinf", write: super::entry::Write::File(on::write), value: Some(on::value), quant: Some(on::quant), sizevars: Some(on::sizevars), edit: Some(on::edit), same: Some(on::same)),
 };
 
 /// The versions that are written.
@@ -49,6 +49,7 @@ const fn of_version(numbers: &'static [DType], quants: bool) -> Capabilities {
         quants,
         metadata: Metadata::Typed,
         access: Access::ReadWrite,
+        properties: Properties { prescribed_output: true, ..Properties::NONE },
     }
 }
 
@@ -96,8 +97,8 @@ mod on {
     }
 
     fn options(job: &Job<'_>) -> WriteOptions {
-        let options = WriteOptions::new().extended_types(job.options.allow_extended_types);
-        if !job.options.version.as_deref().is_some_and(|version| super::V2.contains(&version)) {
+        let options = WriteOptions::new().extended_types(job.options.oinf.allow_extended_types);
+        if !job.options.output.version.as_deref().is_some_and(|version| super::V2.contains(&version)) {
             return options;
         }
         let quants = job.tensors.quants.iter().cloned();
@@ -106,6 +107,12 @@ mod on {
             let scheme = if zero_points.is_some() { Scheme::Asymmetric } else { Scheme::Symmetric };
             options.quant(name, oinf::Quant { scheme, axis, scales, zero_points })
         })
+    }
+
+    /// The size variables.
+    pub(super) fn sizevars(opened: &dyn Opened) -> Object {
+        let reader = reader_of::<oinf::Reader<BoxSource>>(opened);
+        reader.map(|reader| reader.index().sizevars().iter().collect()).unwrap_or_default()
     }
 
     /// The quant payload of a tensor.
@@ -172,9 +179,9 @@ mod on {
     /// What makes a conversion of a file into its own format alike.
     pub(super) fn same(opened: &dyn Opened, options: &mut ConvertOptions) {
         let Some(reader) = reader_of::<oinf::Reader<BoxSource>>(opened) else { return };
-        options.allow_extended_types = true;
+        options.oinf.allow_extended_types = true;
         if reader.index().version() == Version::V2 {
-            options.version = super::V2.first().map(|name| (*name).to_owned());
+            options.output.version = super::V2.first().map(|name| (*name).to_owned());
         }
     }
 }

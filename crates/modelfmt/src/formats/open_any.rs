@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::convert::Infallible;
+use std::io;
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -125,6 +126,9 @@ impl<F: FetchFiles> OpenAny<F> {
         name: &str,
         options: &OpenOptions,
     ) -> Result<Self, AnyError> {
+        if options.root.is_some() && format != Format::Pytorch {
+            return Err(without_roots(format, name));
+        }
         #[cfg(feature = "gguf")]
         if format == Format::Gguf {
             return Self::open_gguf(file, files, name, options).await;
@@ -161,6 +165,15 @@ impl OpenAny<SharedFiles> {
         let ToOpen { source, name, files, options } = to_open;
         now(Self::open_listed(format, source, files, &name, options))
     }
+}
+
+/// A format whose models have no parts of which one could be the model.
+#[allow(dead_code, reason = "with no format switched on nothing is opened")]
+fn without_roots(format: Format, name: &str) -> AnyError {
+    let why = format!(
+        "it is {format}, which has no part to take as the model (root): only single checkpoints of PyTorch have parts"
+    );
+    AnyError::Open { path: name.to_owned(), source: io::Error::new(io::ErrorKind::Unsupported, why) }
 }
 
 /// The same for each variant.
@@ -278,6 +291,10 @@ impl<F: FetchFiles> Opened for OpenAny<F> {
 
     async fn details(&self) -> Result<Object, AnyError> {
         each!(self, opened => Ok(opened.details().await?))
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        each!(self, opened => opened.warnings())
     }
 
     async fn verify(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {

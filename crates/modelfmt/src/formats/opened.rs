@@ -42,6 +42,11 @@ pub(crate) fn not_enabled(format: Format, name: &str) -> AnyError {
 pub(crate) fn own_options<I: FileIndex>(options: &OpenOptions) -> modelfmt_core::OpenOptions<I> {
     let limits = options.limits.clone().unwrap_or_else(I::default_limits);
     let own = OpenSettings::new(limits).ignore_checksum(options.ignore_checksum);
+    // Only PyTorch's reader takes it; with other formats, a model with a root is not opened.
+    #[cfg(feature = "pytorch")]
+    if let Some(root) = &options.root {
+        return own.with_extension(std::sync::Arc::new(modelfmt_pytorch::Root(root.clone()))).into();
+    }
     #[cfg(feature = "seal")]
     if let Some(access) = options.demanded() {
         return own.with_extension(access).into();

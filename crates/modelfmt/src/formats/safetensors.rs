@@ -3,9 +3,9 @@
 use modelfmt_core::DType;
 
 use super::Format;
-use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
+use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names, Properties, SetNaming};
 use super::entry::{Detection, Entry, IndexJson, driver};
-use crate::choice::Choice;
+use crate::wording::Choice;
 
 pub(super) static SAFETENSORS: Entry = Entry {
     name: "safetensors",
@@ -27,6 +27,7 @@ pub(super) static SAFETENSORS_SHARDED: Entry = Entry {
         keys: &["weight_map"],
         name: None,
         files: &[("weight_map", None)],
+        endings: &[],
     }),
     ending: Some(".safetensors.index.json"),
     sharded: None,
@@ -35,6 +36,10 @@ pub(super) static SAFETENSORS_SHARDED: Entry = Entry {
     capabilities: Capabilities {
         format: Format::SafetensorsSharded,
         metadata: Metadata::Index,
+        properties: Properties {
+            set_naming: SetNaming::Ending(".safetensors.index.json", ".safetensors"),
+            ..Properties::NONE
+        },
         ..CAPABILITIES
     },
     choices: &[Choice::ShardSize, Choice::Reserve],
@@ -79,6 +84,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     quants: false,
     metadata: Metadata::Strings,
     access: Access::ReadWrite,
+    properties: Properties::NONE,
 };
 
 /// The format has no magic: its first bytes are the length of a header that lies within the file and begins with `{`.
@@ -125,7 +131,7 @@ mod on {
     /// The plan of a set whose index has that name.
     pub(super) fn plan_set(job: &Job<'_>, name: &str) -> Result<Box<dyn set_plan::SetPlan>, JobError> {
         let options = options(job).file_metadata(job.metadata.files.clone());
-        let options = match job.options.shard_size {
+        let options = match job.options.output.shard_size {
             Some(nbytes) => options.shard_size(nbytes),
             None => options,
         };
@@ -134,7 +140,7 @@ mod on {
     }
 
     fn options(job: &Job<'_>) -> WriteOptions {
-        WriteOptions::new().reserve(job.options.reserve.unwrap_or_default())
+        WriteOptions::new().reserve(job.options.output.reserve.unwrap_or_default())
     }
 
     /// No `__metadata__` rather than an empty one.

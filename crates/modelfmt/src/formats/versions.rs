@@ -7,7 +7,7 @@ use modelfmt_core::DType;
 use super::Format;
 use super::capabilities::Capabilities;
 use super::entry::Version;
-use crate::parse::ParseError;
+use crate::wording::ParseError;
 
 impl Format {
     /// What a version can hold; without a version, that of the document. `None` if it is not written.
@@ -18,7 +18,7 @@ impl Format {
         Some(version.capabilities.unwrap_or(self.capabilities()))
     }
 
-    /// The same with or without [`ConvertOptions::allow_extended_types`](crate::ConvertOptions::allow_extended_types).
+    /// The same with or without [`OinfOptions::allow_extended_types`](crate::convert::OinfOptions::allow_extended_types).
     pub(crate) fn capabilities_with(
         self,
         version: Option<&str>,
@@ -52,8 +52,14 @@ impl Format {
 pub struct Target {
     /// The format.
     pub format: Format,
-    /// Its version, for [`ConvertOptions::version`](crate::ConvertOptions::version); `None` means the version of the format's document.
+    /// Its version; `None` means the version of the format's document.
     pub version: Option<String>,
+}
+
+impl From<Format> for Target {
+    fn from(format: Format) -> Self {
+        Self { format, version: None }
+    }
 }
 
 impl FromStr for Target {

@@ -10,7 +10,7 @@ use std::fmt;
 use modelfmt_core::author::Shortened;
 
 use self::pattern::Pattern;
-use crate::parse::ParseError;
+use crate::wording::ParseError;
 
 /// Steps of all patterns together: what each character of a name may cost.
 const MAX_STEPS: usize = 1 << 18;
@@ -19,10 +19,10 @@ const MAX_STEPS: usize = 1 << 18;
 /// for nothing, and a backslash takes the next character as it is.
 ///
 /// ```
-/// let globs = modelfmt::Globs::new(["layers.*.weight", "{embed,head}.*"])?;
+/// let globs = modelfmt::model::Globs::new(["layers.*.weight", "{embed,head}.*"])?;
 /// assert!(globs.is_match("layers.0.attention.weight") && globs.is_match("head.bias"));
 /// assert!(!globs.is_match("layers.0.bias"));
-/// # Ok::<(), modelfmt::ParseError>(())
+/// # Ok::<(), modelfmt::wording::ParseError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Globs {

@@ -1,4 +1,4 @@
-//! One pattern: the steps of a machine that goes through a name once and follows all ways to match at the same time. So no pattern
+//! One pattern: the steps of a machine that goes through a name once and follows all active to match at the same time. So no pattern
 //! takes more than its own length for each character of a name.
 
 use std::mem;
@@ -85,7 +85,7 @@ impl Pattern {
         if rest.is_none() || self.is_one_star {
             return rest.is_some();
         }
-        let [mut now, mut next] = [Ways::new(self.steps.len()), Ways::new(self.steps.len())];
+        let [mut now, mut next] = [ActiveSteps::new(self.steps.len()), ActiveSteps::new(self.steps.len())];
         self.follow(0, &mut now);
         for c in name.chars() {
             next.clear();
@@ -105,11 +105,11 @@ impl Pattern {
     }
 
     /// Adds a step, and those that are reached from it without a character.
-    fn follow(&self, at: usize, ways: &mut Ways) {
-        let mut open = mem::take(&mut ways.open);
+    fn follow(&self, at: usize, active: &mut ActiveSteps) {
+        let mut open = mem::take(&mut active.open);
         open.push(at);
         while let Some(at) = open.pop() {
-            if !ways.add(at) {
+            if !active.add(at) {
                 continue;
             }
             match self.steps.get(at) {
@@ -119,7 +119,7 @@ impl Pattern {
                 _ => {}
             }
         }
-        ways.open = open;
+        active.open = open;
     }
 }
 
@@ -137,7 +137,7 @@ impl Step {
 }
 
 /// The steps at which the next character is taken.
-struct Ways {
+struct ActiveSteps {
     steps: Vec<usize>,
     /// For each step the round in which it was added last.
     added: Vec<usize>,
@@ -146,7 +146,7 @@ struct Ways {
     open: Vec<usize>,
 }
 
-impl Ways {
+impl ActiveSteps {
     fn new(steps: usize) -> Self {
         Self { steps: Vec::new(), added: vec![0; steps + 1], round: 1, open: Vec::new() }
     }

@@ -1,13 +1,22 @@
 //! What is in a file: the object that `modelfmt inspect --json` prints.
+//!
+//! ```
+//! use modelfmt::inspect::InspectOptions;
+//! use modelfmt::{Execution, Model};
+//!
+//! let model = Model::open("../../testdata/reference/one-shard.aero")?;
+//! let inspection = model.inspect(&InspectOptions::new(), &Execution::default())?;
+//! println!("{}", serde_json::to_string_pretty(&inspection)?);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod totals;
 mod tree;
 
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{Execution, Location, TensorInfo, author::with_causes};
+use modelfmt_core::{Encoding, Execution, Location, TensorInfo, author::with_causes};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
-use crate::choice::Choice;
 use crate::error::Result;
 use crate::globs::Globs;
 use crate::model::Model;
@@ -15,6 +24,7 @@ use crate::pin::Pin;
 use crate::quant::Quant;
 use crate::tied_weights::Ties;
 use crate::values::Pieces;
+use crate::wording::Choice;
 
 pub use totals::{Sums, Totals};
 pub use tree::TreeNode;
@@ -232,6 +242,10 @@ impl Serialize for Inspection<'_> {
             map.serialize_entry("tensors", &Tensors(self))?;
             map.serialize_entry("details", &self.details)?;
         }
+        let notes: Vec<String> = self.model.warnings().into_iter().chain(self.model.notes()).collect();
+        if !notes.is_empty() {
+            map.serialize_entry("notes", &notes)?;
+        }
         if self.extent == Extent::Tree {
             map.serialize_entry("tree", &self.tree())?;
         }
@@ -271,7 +285,9 @@ impl Serialize for Row<'_> {
         row.serialize_entry("nbytes", &info.nbytes)?;
         row.serialize_entry("has_data", &info.has_data)?;
         row.serialize_entry("file", &location.file)?;
-        row.serialize_entry("offset", &location.offset)?;
+        // Where values have to be made, what is there is not theirs alone.
+        let is_made = matches!(location.encoding, Encoding::Deflate | Encoding::Strided);
+        row.serialize_entry("offset", &location.offset.filter(|_| !is_made))?;
         row.serialize_entry("stored_nbytes", &location.stored_nbytes)?;
         row.serialize_entry("encoding", location.encoding.name())?;
         if self.hash {

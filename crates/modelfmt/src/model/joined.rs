@@ -6,24 +6,24 @@ use std::sync::Arc;
 use modelfmt_core::Container as _;
 
 use super::Model;
-use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::formats::merged::Merged;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::sidecars::Sidecars;
+use crate::wording::Choice;
 
 impl Model {
     /// Several models as one: the tensors of each follow those of the one before. It has the path and the format of the
-    /// first; its metadata are theirs, and where several have a key, those of the first of them. [`convert`](fn@crate::convert)
-    /// makes one file of it, and takes no such choice silently. Files of a set that is among the models are left out, so that all
+    /// first; its metadata are theirs, and where several have a key, those of the first of them. A
+    /// [`Conversion`](crate::Conversion) makes one file of it, and takes no such choice silently. Files of a set that is among the models are left out, so that all
     /// files of a split can be given.
     ///
     /// ```no_run
-    /// # use modelfmt::{ConvertOptions, Execution, Format, Model, convert};
+    /// # use modelfmt::{Conversion, Model};
     /// let models = ["a.safetensors", "b.safetensors"].map(Model::open);
     /// let both = Model::merged(models.into_iter().collect::<Result<Vec<_>, _>>()?)?;
-    /// convert(&both, Format::Safetensors, "both.safetensors", &ConvertOptions::default(), &Execution::default())?;
+    /// Conversion::new(&both, "both.safetensors").write()?;
     /// # Ok::<(), modelfmt::Error>(())
     /// ```
     ///
@@ -83,11 +83,12 @@ impl Model {
             #[cfg(not(target_arch = "wasm32"))]
             on_disk: members.first().and_then(|(_, first)| first.on_disk.clone()),
             #[cfg(not(target_arch = "wasm32"))]
-            beside: Sidecars::Nothing, // each has its own
+            sidecars: Sidecars::Nothing, // each has its own
             #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
             signed: None,
             opened: Arc::new(merged),
             members,
+            folder_note: None,
         })
     }
 }

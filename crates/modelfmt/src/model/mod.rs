@@ -1,4 +1,7 @@
-//! One type over all formats.
+//! An open model, and what its methods take and return.
+//!
+//! [`Model`] is one type over all formats. [`CheckedModel`] has the same reads, each checked by the digests of the file. [`Globs`] choose tensors
+//! by their names, and a [`Quant`] is the scales and zero points that a file has beside a tensor's values.
 
 mod joined;
 mod pin;
@@ -20,19 +23,20 @@ use modelfmt_core::{
     Bytes, Container, Encoding, Location, Source as _, TensorInfo, TensorKey, TensorView, author::Extent,
 };
 
-use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::formats::capabilities::Access;
-use crate::formats::entry::{Opened, ToOpen, reader_of};
+use crate::formats::entry::{Opened, Sealing, ToOpen, reader_of};
 use crate::formats::open_any::OpenAny;
+pub use crate::globs::Globs;
 use crate::model::pinned::Pinned;
 use crate::open::{ALONE, NoFiles, OpenOptions};
 use crate::pin::Pin;
-use crate::quant::Quant;
+pub use crate::quant::Quant;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::sidecars::Sidecars;
 use crate::unrecognized::{self, Unrecognized};
+use crate::wording::Choice;
 
 impl OpenOptions {
     /// Opens a file of any format with positioned reads, or a set by its index. For a folder, the one index or model file in it is opened.
@@ -43,13 +47,18 @@ impl OpenOptions {
     #[cfg(not(target_arch = "wasm32"))]
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Model> {
         let path = path.as_ref();
-        let index = if path.is_dir() { crate::folder::model_in(path)? } else { path.to_owned() };
+        let (mut index, mut folder_note) = (path.to_owned(), None);
+        if path.is_dir() {
+            let found = crate::folder::models_in(path)?;
+            folder_note = found.note();
+            index = found.only(path)?;
+        }
         let failed = |source| Error::Open { path: path.to_owned(), source };
         if let Some(journal) = modelfmt_write::edit::interrupted_by(&index) {
             return Err(Error::Interrupted { path: path.to_owned(), journal });
         }
         let source = Box::new(FileSource::open(&index).map_err(failed)?);
-        self.open_file(path, index, source)
+        Ok(Model { folder_note, ..self.open_file(path, index, source)? })
     }
 
     /// Opens `source`, which is the file `index`; `path` stands for it in errors.
@@ -58,8 +67,8 @@ impl OpenOptions {
         let files = shared_files(crate::unedited::UneditedFiles(Folder::containing(&index)));
         let outboard = if self.has_hash() { pinned::outboard_of(&index)? } else { None };
         let model = self.open_as(path.to_owned(), &index, source, Some(files), outboard)?;
-        let beside = Sidecars::of(self, &index);
-        Ok(Model { on_disk: Some(index), beside, ..model })
+        let sidecars = Sidecars::of(self, &index);
+        Ok(Model { on_disk: Some(index), sidecars, ..model })
     }
 
     /// Opens a source of any format. `name` stands for the file in errors. The index of a set needs `files`, which
@@ -140,11 +149,12 @@ impl OpenOptions {
             #[cfg(not(target_arch = "wasm32"))]
             on_disk: None,
             #[cfg(not(target_arch = "wasm32"))]
-            beside: Sidecars::Nothing,
+            sidecars: Sidecars::Nothing,
             #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
             signed: self.signed.clone(),
             opened: opened.into(),
             members: Vec::new(),
+            folder_note: None,
         })
     }
 }
@@ -166,13 +176,15 @@ pub struct Model {
     pub(crate) on_disk: Option<PathBuf>,
     /// The files beside it that count.
     #[cfg(not(target_arch = "wasm32"))]
-    beside: Sidecars,
+    sidecars: Sidecars,
     /// What it is read through, if it was opened so.
     #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
     pub(crate) signed: Option<Arc<modelfmt_oms::SignedFiles>>,
     opened: Arc<dyn Opened>,
     /// The models that it was made of, each with the position of its first tensor; none of one model.
     members: Vec<(usize, Model)>,
+    /// What was passed over in the folder that it stands for.
+    folder_note: Option<String>,
 }
 
 /// The tensors of a [`Model`], in file order.
@@ -286,8 +298,8 @@ impl Model {
 
     /// The files beside it that count.
     #[cfg(not(target_arch = "wasm32"))]
-    pub(crate) const fn beside(&self) -> &Sidecars {
-        &self.beside
+    pub(crate) const fn sidecars(&self) -> &Sidecars {
+        &self.sidecars
     }
 
     /// The format.
@@ -315,6 +327,18 @@ impl Model {
 
     pub(crate) fn opened(&self) -> &dyn Opened {
         &*self.opened
+    }
+
+    /// The size variables, for a format that has them.
+    pub(crate) fn sizevars(&self) -> Object {
+        let sizevars = self.format.driver().and_then(|driver| driver.sizevars);
+        sizevars.map(|sizevars| sizevars(self.opened())).unwrap_or_default()
+    }
+
+    /// Whether the file, or the first of a set, is encrypted and signed. Of several models, ask each.
+    pub(crate) fn sealing(&self) -> Sealing {
+        let sealing = self.format.driver().and_then(|driver| driver.sealing);
+        sealing.map(|sealing| sealing(self.opened())).unwrap_or_default()
     }
 
     /// The reader of the format, if it has that type: for formats without a method of their own here.
@@ -517,6 +541,29 @@ impl Model {
             list_index(details, name, index.len());
         }
         Ok(details)
+    }
+
+    /// What opening has found and passed over, such as parts of a pickle that are not known. Of a set of checkpoints, all files are opened for it.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        #[cfg(feature = "pytorch")]
+        if let Some(set) = self.as_pytorch_sharded() {
+            (0..set.index().files().len()).for_each(|number| {
+                let _ = set.shard(number); // one that cannot be opened is an error where it is read
+            });
+        }
+        self.container().warnings()
+    }
+
+    /// What may be of use to know about the model, such as that several parts of a checkpoint hold tensors (see [`OpenOptions::root`]), or
+    /// which models of its folder do not count beside it.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes: Vec<String> = self.folder_note.iter().cloned().collect();
+        #[cfg(feature = "pytorch")]
+        notes.extend(self.as_pytorch().into_iter().flat_map(|reader| reader.index().notes().to_vec()));
+        notes.extend(self.members.iter().flat_map(|(_, member)| member.notes()));
+        notes
     }
 
     /// The tensor at a position. If a set cannot describe it, the error says which file is missing or broken.

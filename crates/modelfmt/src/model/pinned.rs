@@ -11,6 +11,7 @@ use modelfmt_core::{AnyError, Source as _};
 
 use crate::error::{Error, Result};
 use crate::formats::Format;
+use crate::formats::capabilities::PinKind;
 use crate::pin::Pin;
 
 /// What follows the name of a file in that of its outboard.
@@ -74,9 +75,7 @@ pub(crate) fn by_hash(
 /// An error of a source that has not been told from others yet.
 pub(crate) fn unproved(path: &Path, source: io::Error) -> Error {
     match ProofError::within(&source) {
-        Some(_) => {
-            Error::file(path.to_owned(), AnyError::Io { at: 0, len: crate::formats::PROBE_LEN, source })
-        }
+        Some(_) => Error::file(path.to_owned(), AnyError::Io { at: 0, len: Format::PROBE_LEN, source }),
         None => Error::Open { path: path.to_owned(), source },
     }
 }
@@ -84,10 +83,10 @@ pub(crate) fn unproved(path: &Path, source: io::Error) -> Error {
 /// Whether a pin can be one of a file of that format.
 pub(crate) fn check(path: &Path, format: Format, pin: Pin) -> Result<()> {
     let why = match pin {
-        Pin::Aero(_) if format != Format::Aero => {
+        Pin::Aero(_) if format.properties().pin != Some(PinKind::Head) => {
             format!("this kind of pin is for AERO files, and the file is {format}")
         }
-        Pin::Seal(_) if !matches!(format, Format::Apr2 | Format::Apr2Sharded) => {
+        Pin::Seal(_) if format.properties().pin != Some(PinKind::Statement) => {
             format!("this kind of pin is for sealed APR2 files, and the file is {format}")
         }
         Pin::Seal(_) if !cfg!(feature = "seal") => {

@@ -5,22 +5,23 @@ use std::str::FromStr;
 
 use modelfmt_core::{DType, UnknownDType};
 
-use crate::choice::Choice;
-use crate::parse::ParseError;
 use crate::presets::{PRESETS, Preset};
+use crate::wording::Choice;
+use crate::wording::ParseError;
 use crate::wording::{FieldNames, Words};
 
-/// A rule of [`ConvertOptions::rules`](crate::convert::ConvertOptions::rules): what becomes of the type of the tensors that it matches.
+/// A rule of [`TypeOptions::rules`](crate::convert::TypeOptions::rules): what becomes of the type of the tensors that it matches.
 ///
 /// As text it is an option of the program without its hyphens, then `[GLOB=]TYPE`.
 ///
 /// ```
-/// use modelfmt::{ConvertOptions, DType, convert::{Preset, TypeRule}};
+/// use modelfmt::DType;
+/// use modelfmt::convert::{ConvertOptions, Preset, TypeRule};
 ///
 /// let mut options = ConvertOptions::default();
-/// options.rules = vec![TypeRule::quantize(Preset::Q4KM), TypeRule::cast(DType::F16).matching("*embed*")];
-/// assert_eq!(options.rules, ["quantize q4_k_m".parse()?, "cast *embed*=float16".parse()?]);
-/// # Ok::<(), modelfmt::ParseError>(())
+/// options.types.rules = vec![TypeRule::quantize(Preset::Q4KM), TypeRule::cast(DType::F16).matching("*embed*")];
+/// assert_eq!(options.types.rules, ["quantize q4_k_m".parse()?, "cast *embed*=float16".parse()?]);
+/// # Ok::<(), modelfmt::wording::ParseError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeRule {

@@ -19,7 +19,7 @@ use family::Family;
 use names::Canonical;
 use rules::Rules;
 
-use crate::parse::ParseError;
+use crate::wording::ParseError;
 
 /// A choice of types for all tensors of a model, with the name that llama.cpp uses.
 ///

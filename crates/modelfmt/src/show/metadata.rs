@@ -5,14 +5,12 @@ use modelfmt_core::value::{List, Value, json};
 use super::{Sections, output};
 use crate::error::Result;
 use crate::format_g::G6;
-use crate::formats::Format;
 use crate::model::Model;
-use crate::printable::Printable;
+use crate::wording::Printable;
 
 /// `NAME := VALUE`, which only OINF has.
 pub(super) fn sizevars(model: &Model, sections: &mut Sections<'_>) -> Result<()> {
-    let details = model.details()?;
-    let Some(Value::Object(sizevars)) = details.get("sizevars") else { return Ok(()) };
+    let sizevars = model.sizevars();
     if sizevars.is_empty() {
         return Ok(());
     }
@@ -32,7 +30,7 @@ pub(super) fn metadata(model: &Model, sections: &mut Sections<'_>) -> Result<()>
     }
     let out = sections.next()?;
     for (key, value) in entries.iter() {
-        let line = if model.format() == Format::Oinf { typed(value) } else { plain(value) };
+        let line = if model.format().properties().prescribed_output { typed(value) } else { plain(value) };
         writeln!(out, "{}: {line}", Printable(key)).map_err(output)?;
     }
     Ok(())

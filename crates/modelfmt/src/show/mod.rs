@@ -1,5 +1,16 @@
 //! Tensors as text: values, statistics and histogram, as the verifier of OINF prints them (OINF 1, "Verifier Output
 //! Examples"; CLI, `show`).
+//!
+//! ```
+//! use modelfmt::show::show_tensors;
+//! use modelfmt::{Execution, Model};
+//!
+//! let model = Model::open("../../testdata/reference/one-shard.aero")?;
+//! let mut text = Vec::new();
+//! show_tensors(&model, &["embed.weight"], &mut text, &Execution::default())?;
+//! assert!(String::from_utf8_lossy(&text).contains("embed.weight"));
+//! # Ok::<(), modelfmt::Error>(())
+//! ```
 
 mod decoded;
 mod histogram;
@@ -20,9 +31,9 @@ use tensor_stats::Stats;
 use crate::error::{Error, Result};
 use crate::format_g::G6;
 use crate::model::Model;
-use crate::printable::Printable;
 use crate::tied_weights::Ties;
 use crate::values::is_numeric;
+use crate::wording::Printable;
 use values::{Part, Values};
 
 /// What to show of tensors.
@@ -46,11 +57,11 @@ pub fn show(model: &Model, out: &mut dyn Write, work: &Execution<'_>) -> Result<
     show_with::<&str>(model, &[], &ShowOptions::default(), out, work)
 }
 
-/// Prints some tensors of a model, each given by its name or, where no tensor has that name, by a pattern as [`Globs`](crate::Globs) are.
+/// Prints some tensors of a model, each given by its name or, where no tensor has that name, by a pattern as [`Globs`](crate::model::Globs) are.
 /// They come in the order in which they are given here, and each once.
 ///
 /// # Errors
-/// As [`show`]; before anything is printed [`Error::NoSuchTensor`], [`Error::NothingSelected`], and [`Error::Usage`] for a
+/// If the model cannot be read, or `out` takes no more; before anything is printed [`Error::NoSuchTensor`], [`Error::NothingSelected`], and [`Error::Usage`] for a
 /// malformed pattern.
 pub fn show_tensors(
     model: &Model,
@@ -63,7 +74,7 @@ pub fn show_tensors(
     show_positions(model, positions, &ShowOptions::default(), &mut sections, work)
 }
 
-/// As [`show_tensors`], with options; without names, as [`show`], and size variables and metadata are left out where only
+/// Prints some tensors of a model, or all if `names` is empty, with options. A whole model begins with its size variables and metadata, unless only
 /// statistics or a part are asked for.
 ///
 /// # Errors

@@ -8,13 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use aero::ReaderExt as _;
+use modelfmt::convert::Overwrite;
 use modelfmt::modelfmt_core::TensorInfo;
 use modelfmt::modelfmt_core::load::LoadOptions;
 use modelfmt::modelfmt_core::plan::{Pick, Slice};
 use modelfmt::modelfmt_core::source::{Files, MemoryFiles, shared_files};
-use modelfmt::{
-    AsyncModel, Error, Execution, Format, Limits, Model, OpenOptions, Overwrite, Pin, VerifyLevel,
-};
+use modelfmt::{AsyncModel, Error, Execution, Format, Limits, Model, OpenOptions, Pin, VerifyLevel};
 use testkit::{SlowFiles, block_on, error_text, report_lines};
 
 /// What is seen of a model.
@@ -239,7 +238,8 @@ fn a_file_of_any_format_is_opened_by_its_hash() {
         let bytes = plain.0[name].clone();
         let copy = tempfile::tempdir().unwrap();
         std::fs::write(copy.path().join(name), &bytes).unwrap();
-        let written = modelfmt::outboard(copy.path().join(name), Overwrite::Refuse, &Execution::sequential());
+        let written =
+            modelfmt::outboard::outboard(copy.path().join(name), Overwrite::Refuse, &Execution::sequential());
         let options = OpenOptions::new().pin(Pin::B3(written.unwrap().blake3));
         let outboard = std::fs::read(copy.path().join(format!("{name}.obao4"))).unwrap();
         let mut proved = plain.clone();

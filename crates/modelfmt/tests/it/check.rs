@@ -7,7 +7,9 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use modelfmt::{CheckReport, DType, Execution, Model, TensorFindings, TensorView, View, check, to_f64};
+use modelfmt::check::{CheckReport, TensorFindings, check};
+use modelfmt::ggml_quant::to_f64;
+use modelfmt::{DType, Execution, Model, TensorView, View};
 
 fn goldens() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata");

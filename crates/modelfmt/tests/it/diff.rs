@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use modelfmt::{DType, Diff, DiffOptions, Execution, Format, Model, Norms, Object, View, diff_with};
+use modelfmt::diff::{Diff, DiffOptions, Norms, diff_with};
+use modelfmt::{DType, Execution, Format, Model, Object, View};
 use testkit::CountingSource;
 
 /// A safetensors file with these tensors of f32.
@@ -12,7 +13,7 @@ fn file(tensors: &[(&str, &[f32])]) -> Vec<u8> {
     let path = folder.path().join("m.safetensors");
     let views =
         tensors.iter().map(|&(name, values)| (name, View::new(values, [values.len() as u64]).unwrap()));
-    modelfmt::save_as(Format::Safetensors, &path, views, &Object::default()).unwrap();
+    modelfmt::convert::save_as(Format::Safetensors, &path, views, &Object::default()).unwrap();
     std::fs::read(path).unwrap()
 }
 
@@ -91,13 +92,13 @@ fn a_tolerance_is_absolute_and_for_values_alone() {
 fn blocks_are_decoded() {
     let values: Vec<f32> = (0..256u16).map(|n| f32::from(n) / 256.0).collect();
     let a = model(&[("w", &values)]);
-    let mut options = modelfmt::ConvertOptions::default();
-    options.rules.push("quantize *=q8_0".parse().unwrap());
+    let mut options = modelfmt::convert::ConvertOptions::default();
+    options.types.rules.push("quantize *=q8_0".parse().unwrap());
     let folder = tempfile::tempdir().unwrap();
     let two = folder.path().join("two.safetensors");
     modelfmt::save(&two, [("w", View::new(&values, [2, 128]).unwrap())], &Object::default()).unwrap();
     let (two, path) = (Model::open(two).unwrap(), folder.path().join("m.gguf"));
-    modelfmt::convert(&two, Format::Gguf, &path, &options, &Execution::default()).unwrap();
+    modelfmt::Conversion::new(&two, &path).to(Format::Gguf).options(&options).write().unwrap();
     let gguf = Model::open(&path).unwrap();
     let diff = compared(&a, &gguf, |options| (options.norms, options.ignore_metadata) = (true, true));
     let found = norms(&diff, "w");

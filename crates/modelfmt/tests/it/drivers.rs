@@ -302,6 +302,32 @@ fn every_driver_reads_gguf() {
 }
 
 #[test]
+fn every_driver_reads_npy() {
+    check::<modelfmt::npy::Index>("npy", "npy");
+    check::<modelfmt::npy::Index>("npy", "npz");
+}
+
+#[test]
+fn every_driver_reads_pytorch() {
+    check::<modelfmt::pytorch::Index>("pytorch", "pt");
+    for (path, bytes) in golden("pytorch", "pt").into_iter().chain(golden("reference/pytorch", "pt")) {
+        let name = path.display().to_string();
+        agree::<modelfmt::pytorch::Index>(&name, "pytorch", &bytes);
+        let mut damaged = bytes.clone();
+        for at in (0..bytes.len()).step_by(bytes.len() / 400 + 1) {
+            for bit in [0x01, 0x20, 0x80] {
+                damaged[at] = bytes[at] ^ bit;
+                let memory = by_source::<modelfmt::pytorch::Index>(&damaged);
+                let ranges = testkit::CountingSource::new(&damaged[..]);
+                let ranges = by_source_of::<modelfmt::pytorch::Index, _>(ranges);
+                assert_eq!(memory, ranges, "{name}, byte {at} ^ {bit:#x}");
+            }
+            damaged[at] = bytes[at];
+        }
+    }
+}
+
+#[test]
 fn every_driver_reads_aero() {
     check::<aero::Index>("aero", "aero");
 }

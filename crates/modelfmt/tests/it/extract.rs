@@ -5,10 +5,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use modelfmt::{
-    DType, Error, Execution, ExtractAllAs, ExtractAs, ExtractOptions, Extracted, Model, Object, Overwrite,
-    View, extract_all, save,
-};
+use modelfmt::convert::Overwrite;
+use modelfmt::extract::{ExtractAllAs, ExtractAs, ExtractOptions, Extracted, extract_all};
+use modelfmt::{DType, Error, Execution, Model, Object, View, save};
 
 const FOLDER: ExtractAllAs = ExtractAllAs::Folder(ExtractAs::Npy);
 

@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use modelfmt::convert::Compression;
 use modelfmt::modelfmt_core::AnyError;
+use modelfmt::modelfmt_core::Encoding;
 use modelfmt::modelfmt_core::load::{self, LoadOptions};
 use modelfmt::modelfmt_core::plan::{Pick, PlanOptions, Slice};
 use modelfmt::modelfmt_core::read::Reading;
-use modelfmt::{Encoding, Error, Execution, Format, Model, Object, OpenOptions, View};
+use modelfmt::{Error, Execution, Format, Model, Object, OpenOptions, View};
 
 /// The models among the golden files, those of other tools too.
 fn golden() -> Vec<PathBuf> {
@@ -136,7 +137,7 @@ fn slices_of_every_golden_file_are_parts_of_its_tensors() {
                 let plan = |pick| model.plan(&[pick], PlanOptions { gap: 0, max_request: 1 << 20 }).unwrap();
                 let (part, all) = (plan(pick), plan(Pick::whole(position)));
                 assert!(part.totals().read <= all.totals().read);
-                if model.location(position).unwrap().encoding != Encoding::Lz4 {
+                if !model.location(position).unwrap().encoding.is_compressed() {
                     assert!(all.totals().read == 0 || part.totals().read == expected.len() as u64, "{name}");
                 }
             }
@@ -164,11 +165,11 @@ fn written(ending: &str, lens: &[usize], aero_hashes: bool) -> (tempfile::TempDi
     modelfmt::save(&path, views, &Object::new()).unwrap();
     if aero_hashes {
         let model = Model::open(&path).unwrap();
-        let mut options = modelfmt::ConvertOptions::default();
-        options.tensor_hashes = true;
-        options.page_hashes = Some(1 << 16);
+        let mut options = modelfmt::convert::ConvertOptions::default();
+        options.aero.tensor_hashes = true;
+        options.aero.page_hashes = Some(1 << 16);
         let out = folder.path().join("hashed.aero");
-        modelfmt::convert(&model, Format::Aero, &out, &options, &Execution::default()).unwrap();
+        modelfmt::Conversion::new(&model, &out).to(Format::Aero).options(&options).write().unwrap();
         return (folder, out, values);
     }
     (folder, path, values)
@@ -352,11 +353,14 @@ fn buffers_of_another_length_and_a_stop_are_errors() {
 #[test]
 fn sets_are_planned_and_loaded_file_by_file() {
     let (folder, path, values) = written("safetensors", &[40_000, 50_000, 60_000], false);
-    let mut options = modelfmt::ConvertOptions::default();
-    options.shard_size = Some(100_000);
+    let mut options = modelfmt::convert::ConvertOptions::default();
+    options.output.shard_size = Some(100_000);
     let index_path = folder.path().join("set.safetensors.index.json");
     let model = Model::open(&path).unwrap();
-    modelfmt::convert(&model, Format::SafetensorsSharded, &index_path, &options, &Execution::default())
+    modelfmt::Conversion::new(&model, &index_path)
+        .to(Format::SafetensorsSharded)
+        .options(&options)
+        .write()
         .unwrap();
     let set = OpenOptions::new().open(&index_path).unwrap();
     let plan = set.plan(&all(&set), PlanOptions::local()).unwrap();
@@ -379,9 +383,12 @@ fn a_slice_of_a_compressed_tensor_reads_its_blocks() {
     let plain = folder.path().join("model.safetensors");
     let view = View::new(&rows, [64, 65_536]).unwrap();
     modelfmt::save(&plain, [("w", view)], &Object::new()).unwrap();
-    let mut options = modelfmt::ConvertOptions::default();
-    options.compress = Some(Compression::Lz4);
-    modelfmt::convert(&Model::open(&plain).unwrap(), Format::Apr2, &path, &options, &Execution::default())
+    let mut options = modelfmt::convert::ConvertOptions::default();
+    options.apr2.compress = Some(Compression::Lz4);
+    modelfmt::Conversion::new(&Model::open(&plain).unwrap(), &path)
+        .to(Format::Apr2)
+        .options(&options)
+        .write()
         .unwrap();
     let model = Model::open(&path).unwrap();
     assert_eq!(model.location(0).unwrap().encoding, Encoding::Lz4);

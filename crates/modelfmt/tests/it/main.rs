@@ -11,6 +11,7 @@ mod load;
 mod load_async;
 mod model;
 mod outboard_oracle;
+mod page_options;
 mod pins;
 #[cfg(feature = "seal")]
 mod robustness;

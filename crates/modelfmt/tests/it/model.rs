@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use modelfmt::convert::Saving;
 use modelfmt::convert::TypeRule;
+use modelfmt::convert::{ConvertOptions, Overwrite};
 use modelfmt::modelfmt_core::AnyError;
 use modelfmt::modelfmt_write::TensorSpec;
-use modelfmt::{ConvertOptions, DType, Error, Execution, Format, Model, Object, Overwrite, Value, View};
+use modelfmt::{DType, Error, Execution, Format, Model, Object, Value, View};
 
 fn testdata(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(path)
@@ -98,7 +99,7 @@ fn tensors_in_memory_are_saved_in_every_format_that_is_written() {
     for &format in Format::ALL.iter().filter(|format| format.is_writable()) {
         let path = folder.path().join(format!("tiny.{format}.safetensors")); // the name is not what decides
         let tensors = || [("b", view()), ("a", View::new(&[7i32, -7], [2]).unwrap())];
-        modelfmt::save_as(format, &path, tensors(), &Object::new()).unwrap();
+        modelfmt::convert::save_as(format, &path, tensors(), &Object::new()).unwrap();
         let path = match format {
             Format::SafetensorsSharded => path.with_extension("safetensors.index.json"),
             // A split of one file is none.
@@ -111,7 +112,7 @@ fn tensors_in_memory_are_saved_in_every_format_that_is_written() {
         assert_eq!(model.tensor("a").unwrap().to_vec::<i32>().unwrap(), [7, -7]);
         assert_eq!(model.tensors().find(|tensor| tensor.name == "a").unwrap().dtype, DType::I32);
         assert!(model.verify(modelfmt::VerifyLevel::Full).is_ok(), "{format}");
-        let again = modelfmt::save_as(format, &path, tensors(), &Object::new());
+        let again = modelfmt::convert::save_as(format, &path, tensors(), &Object::new());
         assert!(matches!(again, Err(Error::Exists { .. })), "{format}: a file is not replaced");
     }
 }
@@ -122,7 +123,7 @@ fn values_that_are_supplied_are_saved_with_a_choice_of_layout() {
     let path = folder.path().join("m.aero");
     let specs = || [TensorSpec::new("w", DType::U8, vec![3])];
     let mut options = ConvertOptions::default();
-    options.tensor_hashes = true;
+    options.aero.tensor_hashes = true;
     let save = |format, options: &ConvertOptions| {
         let saving = Saving::new(format, &path, specs(), &Object::new(), options)?;
         saving.write(&[[1u8, 2, 3]], &Execution::default())
@@ -130,16 +131,16 @@ fn values_that_are_supplied_are_saved_with_a_choice_of_layout() {
     save(Format::Aero, &options).unwrap();
     assert!(Model::open(&path).unwrap().checked().tensor("w").is_ok(), "the tensor has a hash");
     assert!(matches!(save(Format::Aero, &options), Err(Error::Exists { .. })));
-    options.overwrite = Overwrite::Replace;
+    options.output.overwrite = Overwrite::Replace;
     save(Format::Aero, &options).unwrap();
 
     // What is for models, or for other formats, is refused before anything is written.
     let before = std::fs::read(&path).unwrap();
     let changes: [fn(&mut ConvertOptions); 4] = [
-        |options| options.include.push("*".to_owned()),
-        |options| options.rules.push(TypeRule::cast(DType::F32)),
-        |options| options.align = Some(64),
-        |options| options.version = Some("9".to_owned()),
+        |options| options.tensors.include.push("*".to_owned()),
+        |options| options.types.rules.push(TypeRule::cast(DType::F32)),
+        |options| options.output.align = Some(64),
+        |options| options.output.version = Some("9".to_owned()),
     ];
     for change in changes {
         let mut wrong = options.clone();
@@ -155,7 +156,7 @@ fn values_that_are_supplied_are_saved_with_a_choice_of_layout() {
             sizes.iter().map(|n| TensorSpec::new(format!("t{n}"), DType::U8, vec![*n])).collect();
         let data: Vec<Vec<u8>> = sizes.iter().map(|n| vec![0; usize::try_from(*n).unwrap()]).collect();
         let mut options = ConvertOptions::default();
-        (options.overwrite, options.shard_size) = (Overwrite::Replace, Some(size));
+        (options.output.overwrite, options.output.shard_size) = (Overwrite::Replace, Some(size));
         let saving = Saving::new(Format::Safetensors, &index, specs, &Object::new(), &options).unwrap();
         saving.write(&data, &Execution::default()).unwrap();
         std::fs::read_dir(folder.path()).unwrap().count()
@@ -200,7 +201,7 @@ fn what_cannot_be_saved_leaves_nothing() {
     for name in ["m", "m.bin", "m.json"] {
         assert!(matches!(save(name, &[("w", view())]), Err(Error::Usage { .. })), "{name}");
     }
-    let apr1 = modelfmt::save_as(Format::Apr1, path("m.apr"), [("w", view())], &Object::new());
+    let apr1 = modelfmt::convert::save_as(Format::Apr1, path("m.apr"), [("w", view())], &Object::new());
     assert!(matches!(apr1, Err(Error::Usage { .. })));
     let wide = View::new(&[1.0f64], [1]).unwrap();
     for (name, tensors) in [

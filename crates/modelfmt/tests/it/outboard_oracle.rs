@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use modelfmt::{Execution, Overwrite};
+use modelfmt::Execution;
+use modelfmt::convert::Overwrite;
 use modelfmt_core::Source as _;
 use modelfmt_core::proof::VerifiedSource;
 use testkit::bao;
@@ -65,7 +66,9 @@ fn outboards_are_those_of_bao_tree() {
     for (number, len) in lengths(&mut random).into_iter().enumerate() {
         let path = folder.path().join(number.to_string());
         fs::write(&path, random.bytes(len)).unwrap();
-        hashes.push(modelfmt::outboard(&path, Overwrite::Refuse, &Execution::sequential()).unwrap().blake3);
+        hashes.push(
+            modelfmt::outboard::outboard(&path, Overwrite::Refuse, &Execution::sequential()).unwrap().blake3,
+        );
         paths.push(path.to_str().unwrap().to_owned());
     }
     let arguments: Vec<&str> = ["make"].into_iter().chain(paths.iter().map(String::as_str)).collect();

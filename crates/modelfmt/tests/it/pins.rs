@@ -6,9 +6,11 @@
     reason = "this is test code"
 )]
 
+use modelfmt::convert::Overwrite;
 use modelfmt::modelfmt_core::load::LoadOptions;
 use modelfmt::modelfmt_core::plan::PlanOptions;
-use modelfmt::{Execution, Model, OpenOptions, Overwrite, Pin, outboard};
+use modelfmt::outboard::outboard;
+use modelfmt::{Execution, Model, OpenOptions, Pin};
 
 #[test]
 fn what_a_pin_proves_is_verified() {

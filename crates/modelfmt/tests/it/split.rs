@@ -4,7 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use modelfmt::{ConvertOptions, Execution, Format, Model, Object, VerifyLevel, View};
+use modelfmt::convert::ConvertOptions;
+use modelfmt::{Execution, Format, Model, Object, VerifyLevel, View};
 
 fn copied(into: &Path, numbers: &[u32]) -> Vec<PathBuf> {
     let from = testkit::testdata("reference/gguf");
@@ -31,7 +32,7 @@ fn any_file_and_the_folder_are_the_whole_model() {
         let metadata = model.metadata().unwrap();
         assert!(metadata.get("split.count").is_none() && metadata.get("general.name").is_some());
     }
-    let looked = modelfmt::probe(&paths[1]).unwrap();
+    let looked = modelfmt::folder::probe(&paths[1]).unwrap();
     assert_eq!(looked.files, ["split-00003-of-00003.gguf"]);
 }
 
@@ -78,7 +79,7 @@ fn a_split_converts_as_one_model() {
     let model = Model::open(&path).unwrap();
     let out = folder.path().join("m.aero");
     let options = ConvertOptions::default();
-    modelfmt::convert::convert(&model, Format::Aero, &out, &options, &Execution::default()).unwrap();
+    modelfmt::Conversion::new(&model, &out).to(Format::Aero).options(&options).write().unwrap();
     let again = Model::open(&out).unwrap();
     for (a, b) in model.tensors().zip(again.tensors()) {
         assert_eq!((a.name, a.dtype, a.shape), (b.name, b.dtype, b.shape));
@@ -104,9 +105,9 @@ fn files_of_one_set_are_one_model() {
     let values = ["a", "b", "c"].map(|name| (name, View::new(&[1.0f32; 64], [64]).unwrap()));
     modelfmt::save(&one, values, &Object::default()).unwrap();
     let mut options = ConvertOptions::default();
-    options.shard_size = Some(600);
+    options.output.shard_size = Some(600);
     let one = Model::open(&one).unwrap();
-    modelfmt::convert(&one, Format::SafetensorsSharded, &index, &options, &Execution::default()).unwrap();
+    modelfmt::Conversion::new(&one, &index).to(Format::SafetensorsSharded).options(&options).write().unwrap();
     let parts = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
     let mut parts: Vec<PathBuf> = parts.filter(|path| path.extension().unwrap() == "safetensors").collect();
     assert!(parts.len() > 1);

@@ -102,6 +102,8 @@ reads!(apr2_seal_reads, apr2_seal, &apr2_seal::Metadata, "apr2/lz4.apr");
 reads!(apr_reads, apr, &apr::Metadata, "apr/names.apr");
 reads!(gguf_reads, modelfmt_gguf, &modelfmt_gguf::Metadata, "gguf/shapes.gguf");
 reads!(mag_reads, mag, &Object, "mag/names.mag");
+reads!(npy_reads, modelfmt_npy, (), "npy/stored.npz");
+reads!(pytorch_reads, modelfmt_pytorch, &Object, "pytorch/views.pt");
 reads!(oinf_reads, oinf, oinf::Metadata<'_>, "oinf/dtypes.oinf");
 reads!(safetensors_reads, modelfmt_safetensors, Option<&Object>, "safetensors/names.safetensors");
 
@@ -162,6 +164,7 @@ macro_rules! reads_sets {
 reads_sets!(aero_reads_sets, aero, Object, "aero/set/model.aeroset.json");
 reads_sets!(apr2_reads_sets, apr2, &apr2::Metadata, "apr2/set/sharded.apr");
 reads_sets!(apr2_seal_reads_sets, apr2_seal, &apr2_seal::Metadata, "apr2/set/sharded.apr");
+reads_sets!(pytorch_reads_sets, modelfmt_pytorch, &Object, "pytorch/model.bin.index.json");
 reads_sets!(safetensors_reads_sets, modelfmt_safetensors, &Object, "safetensors/set.safetensors.index.json");
 reads_sets!(
     gguf_reads_sets,

@@ -27,7 +27,7 @@ impl MetaValue<'_> {
         self.tree(NonFinite::Float).into()
     }
 
-    /// As [`to_value`](Self::to_value), but a NaN or an infinity is `{"type": "f32", "bits": "7fc00000"}` and so survives JSON
+    /// The value as a tree. Unlike in [`to_value`](Self::to_value), a NaN or an infinity is `{"type": "f32", "bits": "7fc00000"}` and so survives JSON
     /// with every bit.
     #[must_use]
     pub fn to_value_exact(&self) -> Value {

@@ -7,12 +7,16 @@
 mod aero;
 mod apr;
 mod apr2;
+mod archive;
 mod compare;
 mod gguf;
 mod mag;
 mod msgpack;
+mod npy;
 mod oinf;
 pub mod outboard;
+mod pickle;
+mod pytorch;
 mod safetensors;
 
 use std::fmt;
@@ -47,7 +51,7 @@ pub struct Tensor {
     pub bytes: Option<Vec<u8>>,
 }
 
-/// Reads a file of the format `aero`, `apr`, `apr2` (APR1 too), `gguf`, `mag`, `oinf` or `safetensors`. `None` if it cannot be read.
+/// Reads a file of the format `aero`, `apr`, `apr2` (APR1 too), `gguf`, `mag`, `npy` (npz too), `oinf`, `pytorch` or `safetensors`. `None` if it cannot be read.
 ///
 /// # Panics
 /// If there is no reference for the format.
@@ -59,7 +63,9 @@ pub fn read(format: &str, file: &[u8]) -> Option<Model> {
         "apr2" => apr2::read(file),
         "gguf" => gguf::read(file),
         "mag" => mag::read(file),
+        "npy" => npy::read(file),
         "oinf" => oinf::read(file),
+        "pytorch" => pytorch::read(file),
         "safetensors" => safetensors::read(file),
         other => panic!("no reference for {other}"),
     }

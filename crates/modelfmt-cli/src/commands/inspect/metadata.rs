@@ -3,7 +3,9 @@
 use std::io::Write;
 
 use comfy_table::{ContentArrangement, Table, presets};
-use modelfmt::{List, Printable, Value, json};
+use modelfmt::Value;
+use modelfmt::value::{List, json};
+use modelfmt::wording::Printable;
 
 use super::{LONGEST, TABLE_ROWS};
 use crate::failure::Result;

@@ -7,10 +7,12 @@ mod tensors;
 use std::io::Write;
 use std::path::Path;
 
-use modelfmt::{Globs, InspectOptions, Inspection, Printable, Totals};
+use modelfmt::inspect::{InspectOptions, Inspection, Totals};
+use modelfmt::model::Globs;
+use modelfmt::wording::Printable;
 
 use crate::args::Inspect;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, say};
 use crate::json::EscapedJson;
 use crate::progress::Progress;
 use crate::stop;
@@ -69,6 +71,9 @@ fn inspect(path: &Path, args: &Inspect, options: &InspectOptions, quiet: bool, b
     let bar = Progress::of("hashing", total, args.json, quiet || !args.hash);
     let mut inspection = bar.run(|work| model.inspect(options, work))?;
     inspection.signature = model.detached_signature();
+    for note in model.notes().iter().filter(|_| !quiet && !args.json) {
+        say(format_args!("note: {}", Printable(note)));
+    }
     super::print(|out| {
         if !args.json {
             write!(out, "{before}")?;

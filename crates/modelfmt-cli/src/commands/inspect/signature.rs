@@ -1,6 +1,8 @@
 //! The signature beside a file or in its folder.
 
-use modelfmt::{DetachedSignature, Printable, Value};
+use modelfmt::Value;
+use modelfmt::signed::DetachedSignature;
+use modelfmt::wording::Printable;
 
 use super::LONGEST;
 

@@ -3,7 +3,8 @@
 use std::io::Write;
 
 use comfy_table::CellAlignment;
-use modelfmt::{InspectedTensor, Inspection, Printable, TreeNode};
+use modelfmt::inspect::{InspectedTensor, Inspection, TreeNode};
+use modelfmt::wording::Printable;
 
 use super::metadata::{name, table};
 use super::{LONGEST, TABLE_ROWS};

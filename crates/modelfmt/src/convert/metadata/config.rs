@@ -22,12 +22,12 @@ pub(super) fn names(model: &Model, notes: &mut Vec<String>) -> ModelNames {
 
 /// Whether the file is there and does not count, because what was demanded of the model says nothing about it.
 pub(crate) fn is_ignored(model: &Model) -> bool {
-    model.beside().ignores(NAME)
+    model.sidecars().ignores(NAME)
 }
 
 /// The file's content, if it is there and good, and counts.
 pub(crate) fn read(model: &Model, notes: &mut Vec<String>) -> Option<Value> {
-    match text(model.beside()) {
+    match text(model.sidecars()) {
         Ok(text) => {
             const MAX_NODES: u64 = 1 << 16;
             let parsed = json::parse_with(&text?, ParseOptions::new().with_max_nodes(MAX_NODES));

@@ -15,7 +15,7 @@ const QUANTIZATION_VERSION: u32 = 2;
 
 /// Says it in the metadata of a GGUF that is to be written, and in a note what is no longer true and left out.
 pub(super) fn state(keys: &mut Object, options: &ConvertOptions, tensors: &Tensors, notes: &mut Vec<String>) {
-    let is_given = |key: &str| options.metadata.as_ref().is_some_and(|given| given.contains_key(key));
+    let is_given = |key: &str| options.metadata.set.as_ref().is_some_and(|given| given.contains_key(key));
     // As llama.cpp does: a key that is set again moves to the end.
     let mut put = |key: &str, number: u32| {
         if !is_given(key) {
@@ -24,7 +24,7 @@ pub(super) fn state(keys: &mut Object, options: &ConvertOptions, tensors: &Tenso
         }
     };
     if !tensors.blocks.is_empty() {
-        if options.rules.iter().any(|rule| rule.blocks().is_some()) {
+        if options.types.rules.iter().any(|rule| rule.blocks().is_some()) {
             put(VERSION, QUANTIZATION_VERSION);
             quantized(options).into_iter().for_each(|number| put(FILE_TYPE, number));
         }
@@ -51,7 +51,7 @@ pub(super) fn state(keys: &mut Object, options: &ConvertOptions, tensors: &Tenso
 
 /// The number of the file type that most tensors get, if all are meant.
 fn quantized(options: &ConvertOptions) -> Option<u32> {
-    let rules = options.rules.iter().rev().filter(|rule| rule.glob.is_none());
+    let rules = options.types.rules.iter().rev().filter(|rule| rule.glob.is_none());
     match rules.filter_map(TypeRule::blocks).next()? {
         Quantization::Preset(preset) => Some(preset.file_type()),
         // llama.cpp's names for these mean the presets in the middle.
@@ -66,7 +66,8 @@ fn quantized(options: &ConvertOptions) -> Option<u32> {
 
 /// The number of the file type of floats that most tensors get, if all are meant.
 fn floats(options: &ConvertOptions) -> Option<u32> {
-    let rules = || options.rules.iter().rev().filter(|rule| rule.glob.is_none()).map(TypeRule::effective);
+    let rules =
+        || options.types.rules.iter().rev().filter(|rule| rule.glob.is_none()).map(TypeRule::effective);
     let cast = |change| if let TypeChange::Cast(dtype) = change { Some(dtype) } else { None };
     let decoded = |change| if let TypeChange::Dequantize(dtype) = change { Some(dtype) } else { None };
     match rules().find_map(cast).or_else(|| rules().find_map(decoded))? {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use modelfmt_core::value::{Object, Value};
 
-use super::names::{self, Said, is_added};
+use super::names::{self, KnownNames, is_added};
 use super::reserved;
 use super::source::{self, Content};
 use crate::error::Result;
@@ -28,21 +28,21 @@ impl Model {
     /// The metadata as one flat list of keys and plain values, as the reader of its format gives it
     /// ([`Container::flat_metadata`](modelfmt_core::Container::flat_metadata)). What a conversion carries in a JSON object under its
     /// reserved key is beside the keys of that object, and what the files of a set of safetensors say beside those of its index.
-    /// So a model and what it was converted to without a loss say the same; [`diff`](fn@crate::diff) compares this.
+    /// So a model and what it was converted to without a loss say the same; [`diff`](fn@crate::diff::diff) compares this.
     ///
     /// What the reserved key says under a key that has another value has the prefix `modelfmt.`, and hides nothing.
     ///
     /// # Errors
     /// If the metadata does not decode, or a file of a set is missing.
     pub fn flat_metadata(&self) -> Result<Object> {
-        Ok(flat(self)?.0)
+        Ok(flattened_keys(self)?.0)
     }
 }
 
 /// The metadata as one flat list, and where the names of the model come from.
-fn flat(model: &Model) -> Result<(Object, Said)> {
+fn flattened_keys(model: &Model) -> Result<(Object, KnownNames)> {
     let Content { keys: mut read, reserved, restored, said, config, .. } = Content::read(model)?;
-    let mut keys = source::own(model)?;
+    let mut keys = source::own_keys(model)?;
     if !source::is_native(model) && read.get(reserved::KEY) != keys.get(reserved::KEY) {
         keys.remove(reserved::KEY); // a conversion wrote it, and `reserved` has what it says; `read` has the model's own
     }
@@ -74,13 +74,13 @@ fn flat(model: &Model) -> Result<(Object, Said)> {
         }
     }
     let stem = names::stem_of(model).to_owned();
-    Ok((keys, Said { own: said, config, stem }))
+    Ok((keys, KnownNames { own: said, config, stem }))
 }
 
 /// The keys under which two models say something else, with what they say. A key that only one of them has does not count
 /// where a conversion of the other puts it, because its target asks for it.
 pub(crate) fn differences(a: &Model, b: &Model) -> Result<Vec<MetadataDiff>> {
-    let ((of_a, said_a), (of_b, said_b)) = (flat(a)?, flat(b)?);
+    let ((of_a, said_a), (of_b, said_b)) = (flattened_keys(a)?, flattened_keys(b)?);
     let mut found = Vec::new();
     for (key, value) in &of_a {
         match of_b.get(key) {

@@ -19,16 +19,16 @@ use std::sync::Arc;
 use modelfmt_core::DType;
 use modelfmt_core::value::{Object, Value, json};
 
-use crate::choice::Choice;
 use crate::formats::Format;
-use crate::formats::capabilities::{Capabilities, Metadata as Kind};
+use crate::formats::capabilities::{Capabilities, Metadata as Kind, MetadataSchema};
 use crate::job::metadata::Metadata;
 use crate::job::tensors::{Item, Tensors};
 use crate::options::ConvertOptions;
 use crate::quant::Quant;
 use crate::unsupported::Unsupported;
+use crate::wording::Choice;
 use crate::wording::Remedy;
-use names::{AERO_KEYS, APR2_KEYS, BESIDE, NOT_COVERED, SILENT, family, is_filler, is_same_family};
+use names::{AERO_KEYS, APR2_KEYS, BESIDE, NOT_COVERED, SILENT, is_filler, is_same_family, required_keys};
 use required::RequiredKeys;
 use reserved::{Changes, Hints, KEY, Reserved};
 use source::Content;
@@ -55,7 +55,7 @@ impl Mapper<'_> {
         let (source, stem) = (content.format, self.stem);
         let Content { mut keys, reserved, losses, own, own_set, said, config, manifest, .. } = content;
         let (mut losses, mut notes) = (self.without_own(losses, own, own_set), content.notes);
-        if source == Format::Mag {
+        if source.capabilities().metadata == Kind::Numbers {
             let is_bare = |(_, value): &(&str, &Value)| !value.is_json();
             notes.extend(
                 keys.iter()
@@ -70,7 +70,7 @@ impl Mapper<'_> {
         let silent = if content.is_config_ignored { NOT_COVERED } else { SILENT };
         let asked = RequiredKeys { source, said, config, silent, typed, options: self.options, stem };
         let mut changes = asked.fill(self.target.format, &mut keys, &mut notes);
-        for (key, value) in self.options.metadata.iter().flatten() {
+        for (key, value) in self.options.metadata.set.iter().flatten() {
             keys.insert(key, value.clone());
             changes.forget(key);
         }
@@ -85,7 +85,7 @@ impl Mapper<'_> {
         self.set_aside(&mut keys, &mut reserved, content.is_turned, &mut notes);
         let (architecture, is_from_config) = asked.architecture(&keys);
         let (name, named_by) = asked.name();
-        if family(self.target.format).is_some_and(|(known, _)| known == Format::Aero) {
+        if self.target.properties.schema == Some(MetadataSchema::Aero) {
             // Where a key says it too, there is a note already.
             let is_said = |key: &str, text: &str| keys.get(key).and_then(Value::as_str) == Some(text);
             let from_config = [
@@ -111,11 +111,11 @@ impl Mapper<'_> {
         own: Vec<Unsupported>,
         own_set: Vec<Unsupported>,
     ) -> Vec<Unsupported> {
-        let target = self.target.format;
-        if family(target).is_none_or(|(known, _)| known != Format::Aero) {
+        let is_aero = self.target.properties.schema == Some(MetadataSchema::Aero);
+        if !is_aero {
             losses.extend(own);
         }
-        if target != Format::AeroSet {
+        if !(is_aero && self.target.format.is_set()) {
             losses.extend(own_set);
         }
         losses
@@ -132,8 +132,9 @@ impl Mapper<'_> {
     ) -> (Reserved, bool, Vec<(String, Value)>) {
         let target = self.target.format;
         // A container that asks for no keys adds none.
-        let mut is_foreign =
-            reserved.format != source && !is_same_family(reserved.format, source) && family(source).is_some();
+        let mut is_foreign = reserved.format != source
+            && !is_same_family(reserved.format, source)
+            && source.properties().schema.is_some();
         let mut gone = Vec::new();
         if is_same_family(reserved.format, target) && reserved.format != source {
             // Back to where it came from, from the last container to the first.
@@ -142,7 +143,7 @@ impl Mapper<'_> {
             losses.extend(reserved.losses());
             reserved = Reserved::new(target);
             is_foreign = false;
-        } else if is_foreign && let Some((known, _)) = family(target) {
+        } else if is_foreign && let Some(known) = target.properties().schema {
             gone.extend(leave(keys, &mut reserved, source, known));
         }
         let own = typed_names(&reserved);
@@ -184,7 +185,7 @@ impl Mapper<'_> {
         notes: &mut Vec<String>,
     ) {
         let unreadable = self.target.format.driver().and_then(|driver| driver.unreadable);
-        let asked = family(self.target.format).map_or(&[][..], |(_, asked)| asked);
+        let asked = self.target.properties.schema.map_or(&[][..], required_keys);
         let mut listed = unreadable.map(|list| list(keys)).unwrap_or_default();
         if is_turned {
             let why = "says that shapes are in ggml's order, and they have been reversed";
@@ -201,9 +202,10 @@ impl Mapper<'_> {
     /// APR and APR2 have a key that says how the model was quantized: `--quantize` sets that of APR2, and `--dequantize` removes it where it
     /// leaves no blocks.
     fn quantization(&self, keys: &mut Object, tensors: &Tensors, notes: &mut Vec<String>) {
-        let known = family(self.target.format).map(|(known, _)| known);
-        let (is_apr, is_apr2) = (known == Some(Format::Apr), known == Some(Format::Apr2));
-        let is_given = self.options.metadata.as_ref().is_some_and(|given| given.contains_key("quantization"));
+        let known = self.target.properties.schema;
+        let (is_apr, is_apr2) = (known == Some(MetadataSchema::Apr), known == Some(MetadataSchema::Apr2));
+        let is_given =
+            self.options.metadata.set.as_ref().is_some_and(|given| given.contains_key("quantization"));
         if !(is_apr || is_apr2) || is_given {
             return;
         }
@@ -212,7 +214,7 @@ impl Mapper<'_> {
             if tensors.items.iter().any(is_decoded) && keys.remove("quantization").is_some() {
                 notes.push("quantization is left out: no tensor is quantized any more".to_owned());
             }
-        } else if is_apr2 && self.options.rules.iter().any(|rule| rule.blocks().is_some()) {
+        } else if is_apr2 && self.options.types.rules.iter().any(|rule| rule.blocks().is_some()) {
             let method = match tensors.blocks.keys().collect::<Vec<_>>()[..] {
                 [dtype] => dtype.name().to_uppercase(),
                 _ => "MIXED".to_owned(),
@@ -257,7 +259,7 @@ impl Mapper<'_> {
                 }
             }
         }
-        for (key, value) in self.options.metadata.iter().flatten() {
+        for (key, value) in self.options.metadata.set.iter().flatten() {
             all.insert(key, value.clone());
             typed.insert(key.to_owned());
             hints.stored.remove(key);
@@ -266,7 +268,7 @@ impl Mapper<'_> {
             all = typed_lists::in_order(all, &hints.keys);
         }
         self.put(all, &typed, &mut hints, &mut metadata);
-        if matches!(self.target.format, Format::Gguf | Format::GgufSharded) {
+        if self.target.metadata == Kind::TypedLists {
             file_type::state(&mut metadata.keys, self.options, tensors, &mut metadata.notes);
         }
         self.keep_hints(&mut metadata, origin, hints);
@@ -322,7 +324,7 @@ impl Mapper<'_> {
         let plain = if typed { value.to_plain() } else { value.clone() };
         let text = json::to_string(&plain).ok().map(Value::from);
         match text.and_then(|text| self.value(key, &text, false, &Hints::default()).ok()) {
-            Some(text) if self.options.stringify => Ok(text),
+            Some(text) if self.options.metadata.stringify => Ok(text),
             Some(_) => Err(Unsupported { remedy: Some(Remedy::Stringify), ..loss }),
             None => Err(loss),
         }
@@ -330,7 +332,7 @@ impl Mapper<'_> {
 
     /// Puts what the values do not tell of those of GGUF, or of the index of a set, under the reserved key, where the target has a place for it.
     fn keep_hints(&self, metadata: &mut Metadata, origin: Format, hints: Hints) {
-        let is_text = self.target.metadata == Kind::Strings && self.options.stringify;
+        let is_text = self.target.metadata == Kind::Strings && self.options.metadata.stringify;
         let has_place = is_text || matches!(self.target.metadata, Kind::Index | Kind::Object);
         if hints.is_empty() || !hints.can_be_of(origin) || !has_place {
             return;
@@ -347,7 +349,7 @@ impl Mapper<'_> {
             }
             return;
         }
-        for (name, value) in &self.options.sizevars {
+        for (name, value) in &self.options.oinf.sizevars {
             metadata.sizevars.insert(name, *value);
         }
         let losses = &mut metadata.losses;
@@ -441,7 +443,7 @@ impl Metadata {
     }
 }
 
-/// Undoes what was added when a model of a third format left the family `known` for the container that it is in now.
+/// Undoes what was added when a model of a third format left formats with the metadata `known` for the container that it is in now.
 /// Returns what was there and is gone.
 ///
 /// The reserved key travels verbatim, so for a model that has all its metadata there the rule is: what a container
@@ -450,14 +452,14 @@ fn leave(
     keys: &mut Object,
     reserved: &mut Reserved,
     container: Format,
-    known: Format,
+    known: MetadataSchema,
 ) -> Vec<(String, Value)> {
-    let Some((here, asked)) = family(container) else { return Vec::new() };
+    let Some(here) = container.properties().schema else { return Vec::new() };
     if here == known {
         return Vec::new();
     }
     if reserved.has_all_metadata() {
-        let needed = family(known).map_or(&[][..], |(_, needed)| needed);
+        let (asked, needed) = (required_keys(here), required_keys(known));
         let since = |key: &&&str| {
             !needed.contains(*key)
                 && !reserved.changes.added.iter().any(|known| known == **key)
@@ -466,7 +468,7 @@ fn leave(
         let gone = asked.iter().filter(since).filter_map(|key| Some(((*key).to_owned(), keys.remove(key)?)));
         return gone.collect();
     }
-    match reserved.via.pop_if(|(format, _)| is_same_family(*format, known)) {
+    match reserved.via.pop_if(|(format, _)| format.properties().schema == Some(known)) {
         Some((_, changes)) => changes.undo(keys),
         None => Vec::new(),
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 use modelfmt_core::value::{Object, Value};
 
 use crate::formats::Format;
+use crate::formats::capabilities::{MetadataSchema, SetNaming};
 use crate::model::Model;
 
 /// Keys that AERO, APR and APR2 ask for, of which a model that came from elsewhere knows nothing
@@ -13,13 +14,12 @@ pub(super) const AERO_KEYS: &[&str] = &["model_name", "architecture"];
 pub(super) const APR_KEYS: &[&str] = &["model_type"];
 pub(super) const APR2_KEYS: &[&str] = &["apr_version", "model_type", "architecture"];
 
-/// The formats with JSON that ask for the same keys.
-pub(super) fn family(format: Format) -> Option<(Format, &'static [&'static str])> {
-    match format {
-        Format::Aero | Format::AeroSet => Some((Format::Aero, AERO_KEYS)),
-        Format::Apr2 | Format::Apr2Sharded | Format::Apr1 => Some((Format::Apr2, APR2_KEYS)),
-        Format::Apr => Some((Format::Apr, APR_KEYS)),
-        _ => None,
+/// The keys that formats with this JSON metadata ask for.
+pub(super) const fn required_keys(schema: MetadataSchema) -> &'static [&'static str] {
+    match schema {
+        MetadataSchema::Aero => AERO_KEYS,
+        MetadataSchema::Apr2 => APR2_KEYS,
+        MetadataSchema::Apr => APR_KEYS,
     }
 }
 
@@ -29,7 +29,8 @@ pub(super) fn is_asked_for(key: &str) -> bool {
 }
 
 pub(super) fn is_same_family(a: Format, b: Format) -> bool {
-    a == b || family(a).zip(family(b)).is_some_and(|((a, _), (b, _))| a == b)
+    let schema = |format: Format| format.properties().schema;
+    a == b || schema(a).is_some_and(|known| schema(b) == Some(known))
 }
 
 /// Whether a conversion puts this value under a key that a format asks for where it knows nothing better
@@ -45,14 +46,14 @@ pub(super) fn is_filler(key: &str, value: &Value) -> bool {
 }
 
 /// Whether a conversion puts this value under a key that a format asks for, of a model that does not have the key.
-pub(super) fn is_added(key: &str, value: &Value, keys: &Object, said: &Said) -> bool {
+pub(super) fn is_added(key: &str, value: &Value, keys: &Object, said: &KnownNames) -> bool {
     if is_filler(key, value) {
         return true;
     }
     let Some(text) = value.as_str() else { return false };
     let of_key = |key: &str| keys.get(key).and_then(Value::as_str);
     let is_said = |names: [Option<&str>; 5]| names.contains(&Some(text));
-    let Said { own, config, stem } = said;
+    let KnownNames { own, config, stem } = said;
     match key {
         "model_name" => {
             is_said([own.name.as_deref(), config.name.as_deref(), of_key("general.name"), Some(stem), None])
@@ -87,7 +88,7 @@ pub(super) struct ModelNames {
 
 /// Where the names of a model come from.
 #[derive(Clone, Debug)]
-pub(super) struct Said {
+pub(super) struct KnownNames {
     /// What it says itself.
     pub(crate) own: ModelNames,
     /// What a config.json beside it says.
@@ -103,7 +104,9 @@ pub(super) const NO_STEM: &str = "model";
 pub(crate) fn stem_of(model: &Model) -> &str {
     let stem = stem(model.path());
     let split = stem.rsplit_once("-of-").and_then(|(rest, _)| Some(rest.rsplit_once('-')?.0));
-    split.filter(|stem| model.format() == Format::GgufSharded && !stem.is_empty()).unwrap_or(stem)
+    split
+        .filter(|stem| model.format().properties().set_naming == SetNaming::Numbered && !stem.is_empty())
+        .unwrap_or(stem)
 }
 
 /// The name of a file without its ending.

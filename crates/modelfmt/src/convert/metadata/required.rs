@@ -3,10 +3,11 @@
 
 use modelfmt_core::value::{Object, Value, json};
 
-use super::names::{APR_VERSION, BESIDE, ModelNames, NO_STEM, UNKNOWN, family};
+use super::names::{APR_VERSION, BESIDE, ModelNames, NO_STEM, UNKNOWN};
 use super::reserved::Changes;
 use crate::formats::Format;
-use crate::options::ConvertOptions;
+use crate::formats::capabilities::{Metadata as Kind, MetadataSchema};
+use crate::options::{ConvertOptions, MetadataOptions};
 
 /// What AERO and APR2 ask for, from what there is.
 pub(super) struct RequiredKeys<'a> {
@@ -27,9 +28,9 @@ impl RequiredKeys<'_> {
     /// Puts in what the user gave, and what the target asks for and the keys lack or have otherwise.
     pub(super) fn fill(&self, target: Format, keys: &mut Object, notes: &mut Vec<String>) -> Changes {
         let mut changes = Changes::default();
-        let known = family(target).map(|(known, _)| known);
-        let (is_apr, is_apr2) = (known == Some(Format::Apr), known == Some(Format::Apr2));
-        let ConvertOptions { model_name, architecture, model_type, .. } = self.options;
+        let known = target.properties().schema;
+        let (is_apr, is_apr2) = (known == Some(MetadataSchema::Apr), known == Some(MetadataSchema::Apr2));
+        let MetadataOptions { model_name, architecture, model_type, .. } = &self.options.metadata;
         let text = |value: &Option<String>| value.as_deref().map(Value::from);
         let architecture_value = |text| if is_apr2 { object_of(text) } else { Value::from(text) };
         let given = [
@@ -50,7 +51,7 @@ impl RequiredKeys<'_> {
                 return changes.set(keys, key, own.clone());
             }
             // What `--metadata` says replaces this later.
-            let is_given = self.options.metadata.as_ref().is_some_and(|given| given.contains_key(key));
+            let is_given = self.options.metadata.set.as_ref().is_some_and(|given| given.contains_key(key));
             let other = there.map(|_| "because the format asks for another kind of value than there is");
             if let Some(note) = other.or(note).filter(|_| !is_given) {
                 let text = json::to_string(&value).unwrap_or_default();
@@ -97,11 +98,7 @@ impl RequiredKeys<'_> {
     fn said(&self, keys: &Object, key: &str) -> Option<String> {
         let there = keys.get(key).and_then(Value::as_str).map(str::to_owned);
         let said = self.said.architecture.clone();
-        if matches!(self.source, Format::Gguf | Format::GgufSharded) {
-            said.or(there)
-        } else {
-            there.or(said)
-        }
+        if self.source.capabilities().metadata == Kind::TypedLists { said.or(there) } else { there.or(said) }
     }
 
     /// The name of the architecture for AERO's manifest, where a key of that name may be an object; and whether it is from a config.json.

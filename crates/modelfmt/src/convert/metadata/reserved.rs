@@ -8,6 +8,7 @@ use modelfmt_core::value::{List, Object, Value};
 use super::non_finite;
 use crate::convert::values::quants;
 use crate::formats::Format;
+use crate::formats::capabilities::Metadata as Kind;
 use crate::options::Declared;
 use crate::quant::Quant;
 use crate::unsupported::Unsupported;
@@ -75,11 +76,9 @@ impl Hints {
 
     /// Whether a model of this format can ask for them: the index of a safetensors set holds any JSON, and its files only text.
     pub(super) fn can_be_of(&self, format: Format) -> bool {
-        match format {
-            Format::Gguf | Format::GgufSharded => true,
-            Format::SafetensorsSharded => {
-                self.types.is_empty() && self.stored.is_empty() && self.keys.is_empty()
-            }
+        match format.capabilities().metadata {
+            Kind::TypedLists => true,
+            Kind::Index => self.types.is_empty() && self.stored.is_empty() && self.keys.is_empty(),
             _ => self.is_empty(),
         }
     }
@@ -253,13 +252,14 @@ impl Reserved {
     /// Whether a conversion may have written this (docs/formats/conversion.md#the-reserved-key).
     fn is_plausible(&self) -> bool {
         const HOPS: usize = 16; // a model loses the last one when it leaves for where it came from
-        let is_container = |format: Format| super::names::family(format).is_some();
-        (!self.is_object || self.format == Format::Mag)
+        let is_container = |format: Format| format.properties().schema.is_some();
+        let kind = self.format.capabilities().metadata;
+        (!self.is_object || kind == Kind::Numbers)
             && non_finite::are_places(&self.floats)
             && (self.metadata.is_empty() || self.has_all_metadata())
-            && (self.sizevars.is_empty() || self.format == Format::Oinf)
-            && (self.quants.is_empty() || self.format == Format::Oinf)
-            && (self.files.is_empty() || self.format == Format::SafetensorsSharded)
+            && (self.sizevars.is_empty() || kind == Kind::Typed)
+            && (self.quants.is_empty() || kind == Kind::Typed)
+            && (self.files.is_empty() || kind == Kind::Index)
             && (self.given.is_empty() || self.has_all_metadata())
             && self.hints.can_be_of(self.format)
             && self.changes.are_plausible()
@@ -335,7 +335,7 @@ impl Reserved {
 
     /// Whether the model came from a format whose own metadata is not a JSON object; then all of it is here.
     pub(super) const fn has_all_metadata(&self) -> bool {
-        matches!(self.format, Format::Mag | Format::Oinf) && !self.is_object
+        matches!(self.format.capabilities().metadata, Kind::Numbers | Kind::Typed) && !self.is_object
     }
 }
 

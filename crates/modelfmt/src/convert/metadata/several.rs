@@ -39,7 +39,7 @@ impl Content {
             (Some(_), Some(next)) => joiner.foreign(&next),
             (all @ None, Some(next)) => *all = Some(shifted(next, tensors)),
         }
-        joiner.own(&self.own, &next.own);
+        joiner.join_own_losses(&self.own, &next.own);
         self.losses.extend(next.losses.into_iter().chain(joiner.losses));
         self.own.extend(next.own);
         self.own_set.extend(next.own_set);
@@ -129,7 +129,7 @@ impl Joiner<'_> {
     }
 
     /// What only AERO can hold, and holds once.
-    fn own(&mut self, all: &[Unsupported], next: &[Unsupported]) {
+    fn join_own_losses(&mut self, all: &[Unsupported], next: &[Unsupported]) {
         let of_file = |item: &Unsupported| match item.subject {
             Subject::Part(kind @ ("chunk" | "key of the tensor index")) => Some((kind, item.name.clone()?)),
             _ => None,

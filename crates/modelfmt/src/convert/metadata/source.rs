@@ -7,6 +7,7 @@ use super::non_finite;
 use super::reserved::{self, Reserved};
 use crate::error::Result;
 use crate::formats::Format;
+use crate::formats::capabilities::{Metadata as Kind, MetadataSchema};
 use crate::model::Model;
 use crate::options::ConvertOptions;
 use crate::unsupported::Unsupported;
@@ -88,20 +89,21 @@ impl Content {
     fn read_one(model: &Model) -> Result<Self> {
         let format = model.format();
         let mut content = Self::new(format, Object::new());
-        match format {
+        let kind = format.capabilities().metadata;
+        match (kind, format.properties().schema) {
             _ if is_native(model) => content.reserved = Some(native(model)?),
-            Format::Aero | Format::AeroSet => content.read_aero(model)?,
-            Format::SafetensorsSharded => content.read_safetensors_set(model)?,
-            Format::Apr2Sharded => content.read_apr2_set(model)?,
-            _ => content.keys = own(model)?,
+            (Kind::Index, _) => content.read_safetensors_set(model)?,
+            (_, Some(MetadataSchema::Aero)) => content.read_aero(model)?,
+            (_, Some(MetadataSchema::Apr2)) if format.is_set() => content.read_apr2_set(model)?,
+            _ => content.keys = own_keys(model)?,
         }
         crate::convert::output::write::losses(model, &mut content.own, &mut content.losses)?;
-        if matches!(format, Format::Gguf | Format::GgufSharded) {
+        if kind == Kind::TypedLists {
             #[cfg(feature = "gguf")]
             content.read_gguf_set(model);
             content.read_gguf(model);
         }
-        if format == Format::Mag && content.reserved.is_none() {
+        if kind == Kind::Numbers && content.reserved.is_none() {
             let mut reserved = Reserved::new(format);
             reserved.is_object = true;
             content.reserved = Some(reserved);
@@ -128,7 +130,7 @@ impl Content {
 
     fn own_architecture<'a>(&'a self, options: &'a ConvertOptions) -> Option<&'a str> {
         let key = |key| self.keys.get(key).and_then(Value::as_str);
-        let given = options.architecture.as_deref().or(options.model_type.as_deref());
+        let given = options.metadata.architecture.as_deref().or(options.metadata.model_type.as_deref());
         let stated = given.or(self.said.architecture.as_deref()).filter(|name| *name != UNKNOWN);
         let keys = ["general.architecture", "architecture", "model_type"].into_iter();
         stated.or_else(|| keys.filter_map(key).find(|name| *name != UNKNOWN))
@@ -137,7 +139,7 @@ impl Content {
     fn take_reserved(&mut self) {
         let found = match self.keys.get(reserved::KEY) {
             // With `stringify`, what GGUF holds is text in safetensors, and so is this.
-            Some(Value::String(text)) if self.format == Format::Safetensors => {
+            Some(Value::String(text)) if self.format.capabilities().metadata == Kind::Strings => {
                 let parsed = json::parse(text.as_bytes()).ok();
                 parsed.as_ref().and_then(Reserved::parse).filter(|reserved| !reserved.hints.is_empty())
             }
@@ -147,7 +149,7 @@ impl Content {
         self.keys.remove(reserved::KEY);
         #[cfg(feature = "aero")]
         {
-            let is_aero = matches!(reserved.format, Format::Aero | Format::AeroSet);
+            let is_aero = reserved.format.properties().schema == Some(MetadataSchema::Aero);
             self.is_turned |= is_aero && aero::is_from_gguf(&reserved.aside);
         }
         for (key, value) in std::mem::take(&mut reserved.aside) {
@@ -230,7 +232,7 @@ impl Content {
 
     /// The index's metadata, with what the files say beyond it, which the reserved key notes. `total_size` counts bytes of that layout and is not carried.
     fn read_safetensors_set(&mut self, model: &Model) -> Result<()> {
-        self.keys = own(model)?;
+        self.keys = own_keys(model)?;
         #[cfg(feature = "safetensors")]
         if let Some(set) = model.as_safetensors_sharded() {
             for key in set.index().unknown_keys() {
@@ -263,7 +265,7 @@ impl Content {
     /// The metadata is that of the first shard. The others repeat what every file of the format needs; what one says beyond
     /// that is lost.
     fn read_apr2_set(&mut self, model: &Model) -> Result<()> {
-        self.keys = own(model)?;
+        self.keys = own_keys(model)?;
         #[cfg(feature = "apr2")]
         if let Some(set) = model.as_apr2_sharded() {
             for (number, listed) in set.index().shards().enumerate().skip(1) {
@@ -325,16 +327,14 @@ pub(super) fn is_native(model: &Model) -> bool {
     if let Some(mag) = model.as_mag() {
         return mag.index().manifest().is_none();
     }
-    matches!(model.format(), Format::Mag | Format::Oinf)
+    matches!(model.format().capabilities().metadata, Kind::Numbers | Kind::Typed)
 }
 
 /// What the reserved key says about a source whose metadata is not a JSON object.
 fn native(model: &Model) -> Result<Reserved> {
     let mut reserved = Reserved::new(model.format());
     reserved.metadata = exact(model)?;
-    if let Some(Value::Object(sizevars)) = model.details()?.into_object().remove("sizevars") {
-        reserved.sizevars = sizevars;
-    }
+    reserved.sizevars = model.sizevars();
     reserved.quants = crate::convert::values::quants::read(model)?;
     Ok(reserved)
 }
@@ -358,6 +358,6 @@ fn exact(model: &Model) -> Result<Object> {
 }
 
 /// The metadata as one flat list, as the reader of the format gives it.
-pub(super) fn own(model: &Model) -> Result<Object> {
+pub(super) fn own_keys(model: &Model) -> Result<Object> {
     model.container().flat_metadata().map_err(|error| model.failed(error))
 }

@@ -15,6 +15,8 @@ use super::listing;
 use crate::error::Error;
 use crate::error::Result;
 use crate::formats::Format;
+#[cfg(feature = "gguf")]
+use crate::formats::capabilities::SetNaming;
 
 /// The folder of an output, with what is in it (docs/formats/conversion.md#outputs).
 pub(crate) struct Guard {
@@ -52,7 +54,7 @@ impl Guard {
     )]
     pub(crate) fn of_target(mut self, target: Format) -> Result<Self> {
         #[cfg(feature = "gguf")]
-        if target == Format::GgufSharded {
+        if target.properties().set_naming == SetNaming::Numbered {
             self.old.extend(super::splits::files_of_stem(&self.out));
             if let Some(existing) = self.old.first().filter(|_| self.overwrite == Overwrite::Refuse) {
                 return Err(Error::Exists { path: self.folder.join(existing) });

@@ -17,9 +17,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use modelfmt_write::{AnyWriteError, BoxError, NewFiles, Output, Sink};
 
-use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::formats::Format;
+use crate::formats::capabilities::SetNaming;
+use crate::wording::Choice;
 
 /// A file that was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -173,21 +174,20 @@ pub(super) fn file_name(target: Format, out: &Path) -> Result<Option<String>> {
 
 /// The name of a set's index, made of the name that was asked for.
 pub(super) fn index_name(target: Format, name: &str) -> Result<String> {
-    match target {
+    match target.properties().set_naming {
         // The name by which other tools look for it.
-        Format::SafetensorsSharded => {
-            const ENDING: &str = ".safetensors.index.json";
-            let stem = name.strip_suffix(ENDING).or_else(|| name.strip_suffix(".safetensors"));
+        SetNaming::Ending(ending, of_file) => {
+            let stem = name.strip_suffix(ending).or_else(|| name.strip_suffix(of_file));
             let stem = stem.filter(|stem| !stem.is_empty()).ok_or_else(|| {
                 let why =
-                    format!("the index of safetensors in several files is named STEM{ENDING}, not {name:?}");
+                    format!("the index of safetensors in several files is named STEM{ending}, not {name:?}");
                 Error::usage(Choice::Output, why)
             })?;
-            Ok(format!("{stem}{ENDING}"))
+            Ok(format!("{stem}{ending}"))
         }
         // Only all of them tell how many files there are, which their names say: this is their stem.
         #[cfg(feature = "gguf")]
-        Format::GgufSharded => {
+        SetNaming::Numbered => {
             let stem = modelfmt_gguf::SplitName::parse(name).map(|name| name.stem);
             let stem = stem.unwrap_or_else(|| name.strip_suffix(".gguf").unwrap_or(name));
             if stem.is_empty() {

@@ -6,8 +6,7 @@ use modelfmt_core::value::Value;
 use modelfmt_core::{AnyError, Execution};
 use modelfmt_write::{AnyWriteError, NewFiles, Sink, TensorData};
 
-use crate::choice::Choice;
-use crate::convert::Conversion;
+use crate::convert::ConversionPlan;
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::formats::capabilities::Capabilities;
@@ -15,10 +14,11 @@ use crate::formats::entry::{Job, JobError, Write};
 use crate::formats::set_plan::SetPlan;
 use crate::model::Model;
 use crate::unsupported::Unsupported;
+use crate::wording::Choice;
 
 /// Writes a model of one file.
 pub(crate) fn file(
-    conversion: &Conversion<'_>,
+    conversion: &ConversionPlan<'_>,
     data: &dyn TensorData,
     sink: &dyn Sink,
     work: &Execution<'_>,
@@ -31,7 +31,7 @@ pub(crate) fn file(
 
 /// Writes a model of several files, whose index has that name.
 pub(crate) fn set(
-    conversion: &Conversion<'_>,
+    conversion: &ConversionPlan<'_>,
     data: &dyn TensorData,
     name: &str,
     files: &impl NewFiles,
@@ -46,7 +46,7 @@ pub(crate) fn set(
 }
 
 /// What is planned of a model of several files.
-pub(crate) fn plan(conversion: &Conversion<'_>, name: &str) -> Result<Box<dyn SetPlan>, JobError> {
+pub(crate) fn plan(conversion: &ConversionPlan<'_>, name: &str) -> Result<Box<dyn SetPlan>, JobError> {
     match writer(conversion.target) {
         Some(Write::Set(plan)) => plan(&conversion.job(), name),
         _ => Err(not_here(conversion.target)),

@@ -14,12 +14,12 @@ use modelfmt_write::{InputFiles, NewFolder};
 use super::output::write;
 use super::output::{Recorded, WrittenFile};
 use super::values::Values;
-use super::{Conversion, Converted};
-use crate::choice::Choice;
+use super::{ConversionPlan, Converted};
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::formats::entry::JobError;
 use crate::formats::set_plan::SetPlan;
+use crate::wording::Choice;
 use crate::wording::Note;
 use receipt::Receipt;
 
@@ -27,12 +27,11 @@ use receipt::Receipt;
 /// same plan in every process, so a worker makes its own; [`id`](Self::id) tells whether two are the same.
 ///
 /// ```no_run
-/// use modelfmt::{Conversion, ConvertOptions, Execution, Format, Model, Overwrite};
+/// use modelfmt::{Conversion, Execution, Format, Model};
+/// use modelfmt::convert::Overwrite;
 ///
 /// let model = Model::open("big.safetensors")?;
-/// let mut options = ConvertOptions::default();
-/// options.shard_size = Some(2 << 30);
-/// let plan = Conversion::new(&model, Format::AeroSet, &options)?.into_parts("big.aeroset.json")?;
+/// let plan = Conversion::to_format(&model, Format::AeroSet).shard_size(2 << 30).plan()?.into_parts("big.aeroset.json")?;
 /// let (files, work) = (plan.folder("out", Overwrite::Refuse), Execution::default());
 /// plan.begin(&files)?; // by one process, before the others
 /// let receipts = (0..plan.parts().len()).map(|number| plan.part(number)?.write(&files, &work));
@@ -42,13 +41,13 @@ use receipt::Receipt;
 /// ```
 ///
 /// Every worker would write the same bytes for a part, and the set is the same, byte for byte, as one process would write. An AEROSET without an
-/// identity of its own ([`ConvertOptions::uuid`](super::ConvertOptions::uuid)) gets one made from the plan. A part appears when it is complete. If a
+/// identity of its own ([`AeroOptions::uuid`](super::AeroOptions::uuid)) gets one made from the plan. A part appears when it is complete. If a
 /// worker is killed, write its part again; if its file exists already, with files that may be replaced. The index appears last.
 ///
 /// Each worker checks its own tensors against the digests in their file. If a digest covers more than these tensors (a checksum of the whole file),
 /// the worker reads everything that it covers.
 pub struct PartPlan<'a> {
-    conversion: Conversion<'a>,
+    conversion: ConversionPlan<'a>,
     name: String,
     plan: Box<dyn SetPlan>,
     parts: Vec<Part>,
@@ -73,31 +72,31 @@ impl std::fmt::Debug for PartPlan<'_> {
     }
 }
 
-impl<'a> Conversion<'a> {
+impl<'a> ConversionPlan<'a> {
     /// Plans the set whose index has that name, so that its parts can be written by themselves. Nothing is written.
     ///
     /// # Errors
-    /// If the target cannot hold the model, or is one file; [`Error::Usage`] with [`ConvertOptions::outboard`](super::ConvertOptions::outboard).
+    /// If the target cannot hold the model, or is one file; [`Error::Usage`] with [`OutputOptions::outboard`](super::OutputOptions::outboard).
     pub fn into_parts(mut self, name: &str) -> Result<PartPlan<'a>> {
         if !self.target.is_set() {
             let why = format!("{} is one file, and has no parts; give a shard size", self.target);
             return Err(Error::usage(Choice::Target, why));
         }
-        if self.options.outboard {
+        if self.options.output.outboard {
             let why = "an outboard is written beside a file that is there, and parts appear one by one";
             return Err(Error::usage(Choice::Outboard, why));
         }
         #[cfg(feature = "seal")]
-        if self.options.seal.is_some() {
+        if self.options.apr2.seal.is_some() {
             let why = "the parts of a sealed set share what is made while it is written; one process writes all of it";
             return Err(Error::usage(Choice::Seal, why));
         }
         let name = self.index_name(name)?;
         let id = self.fingerprint(&name);
-        if self.target == Format::AeroSet && self.options.uuid.is_none() {
+        if self.target.takes(Choice::Uuid) && self.options.aero.uuid.is_none() {
             // Each part has an identity, which must be the same in every worker.
             let [uuid @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _] = id;
-            self.options.to_mut().uuid = Some(uuid);
+            self.options.to_mut().aero.uuid = Some(uuid);
         }
         let plan = write::plan(&self, &name).map_err(|error| match error {
             JobError::Read(error) => self.model.failed(error),
@@ -117,8 +116,8 @@ impl<'a> Conversion<'a> {
     /// Identifies this conversion: everything that its bytes depend on, except the values.
     fn fingerprint(&self, name: &str) -> [u8; 32] {
         let mut options = self.options.clone().into_owned();
-        options.overwrite = Overwrite::default();
-        options.inputs.clear();
+        options.output.overwrite = Overwrite::default();
+        options.output.inputs.clear();
         let mut hasher = blake3::Hasher::new();
         let mut say = |text: String| {
             hasher.update(&(text.len() as u64).to_le_bytes());
@@ -174,7 +173,7 @@ impl<'a> PartPlan<'a> {
     #[must_use]
     pub fn folder(&self, folder: impl AsRef<std::path::Path>, overwrite: Overwrite) -> NewFolder {
         let conversion = &self.conversion;
-        let inputs = conversion.model.input_paths().chain(conversion.options.inputs.iter().cloned());
+        let inputs = conversion.model.input_paths().chain(conversion.options.output.inputs.iter().cloned());
         NewFolder::new(folder.as_ref(), overwrite).protecting(InputFiles::new(inputs))
     }
 

@@ -8,7 +8,7 @@ use modelfmt_core::value::{Object, Value, json};
 use modelfmt_write::WrittenPart;
 
 use crate::convert::Clipped;
-use crate::parse::ParseError;
+use crate::wording::ParseError;
 
 /// What [`PartPlan::finish`](crate::convert::PartPlan::finish) has to know of a part that was written. As text it is a line of JSON, which can
 /// be sent to another process.

@@ -1,10 +1,10 @@
 //! Which tensors are written: patterns of their names.
 
-use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::globs::Globs;
 use crate::model::Model;
 use crate::options::ConvertOptions;
+use crate::wording::Choice;
 use crate::wording::Note;
 
 /// The patterns of one option, and which of them have matched.
@@ -69,8 +69,8 @@ impl<'a> Filter<'a> {
         let globs =
             |choice, patterns: &'a [String]| Patterns::new(choice, patterns.iter().map(String::as_str));
         Ok(Self {
-            include: globs(Choice::Include, &options.include)?,
-            exclude: globs(Choice::Exclude, &options.exclude)?,
+            include: globs(Choice::Include, &options.tensors.include)?,
+            exclude: globs(Choice::Exclude, &options.tensors.exclude)?,
             seen: 0,
             left_out: 0,
         })

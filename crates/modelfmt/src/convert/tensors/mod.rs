@@ -79,7 +79,7 @@ impl<'a> Chooser<'a> {
             target,
             options,
             filter: Filter::new(options)?,
-            rules: TypeRules::new(&options.rules, target)?,
+            rules: TypeRules::new(&options.types.rules, target)?,
             chosen: Tensors::default(),
             unsupported: Vec::new(),
             scaled: BTreeMap::new(),
@@ -117,7 +117,7 @@ impl<'a> Chooser<'a> {
             place += 1;
         }
         listed.zip(listed_before..).for_each(|((_, declared), number)| self.declare(declared, number));
-        for declared in &self.options.declare {
+        for declared in &self.options.oinf.declare {
             self.declare_new(declared, &declared.name, &Scaled::No);
         }
         self.filter.check(self.model)?;
@@ -139,7 +139,7 @@ impl<'a> Chooser<'a> {
 
     /// Finds the new names of the tensors that are written, those without values that the reserved key lists among them.
     fn rename(&mut self, reserved: Option<&Reserved>) -> Result<()> {
-        if self.options.rename.is_empty() {
+        if self.options.tensors.rename.is_empty() {
             return Ok(());
         }
         let model = self.model;
@@ -157,8 +157,8 @@ impl<'a> Chooser<'a> {
                 names.push((count.saturating_add(number), &declared.name));
             }
         }
-        self.chosen.renamed =
-            Renamed::of(&self.options.rename, &names).map_err(|fault| Error::rename(model.path(), fault))?;
+        self.chosen.renamed = Renamed::of(&self.options.tensors.rename, &names)
+            .map_err(|fault| Error::rename(model.path(), fault))?;
         Ok(())
     }
 
@@ -191,10 +191,10 @@ impl<'a> Chooser<'a> {
     /// Finds the scales of all weights, and which of them are not written because their weights are multiplied by them.
     fn find_scales(&mut self) -> Result<()> {
         let model = self.model;
-        if self.options.scales.is_empty() && !model.tensors().any(|info| is_weight(info.dtype)) {
+        if self.options.types.scales.is_empty() && !model.tensors().any(|info| is_weight(info.dtype)) {
             return Ok(());
         }
-        let mut scales = Scales::new(model, &self.options.scales)?;
+        let mut scales = Scales::new(model, &self.options.types.scales)?;
         for (position, info) in model.tensors().enumerate() {
             let mut scaled = scales.of(&info);
             if self.scaled.contains_key(&position) {
@@ -254,7 +254,7 @@ impl<'a> Chooser<'a> {
             (!std::mem::replace(seen, true)).then_some(position)
         });
         let stated: Vec<usize> = positions.collect();
-        if self.model.format() == Format::Apr && stated.len() == count {
+        if self.model.format().properties().sorted && stated.len() == count {
             stated
         } else {
             (0..count).collect()
@@ -263,7 +263,7 @@ impl<'a> Chooser<'a> {
 
     /// For a target that sorts its index: the position that each tensor will have there, if that is not its own.
     fn sorted(&self) -> Vec<u64> {
-        if self.target.format != Format::Apr {
+        if !self.target.properties.sorted {
             return Vec::new();
         }
         let names: Vec<&str> = self
@@ -286,7 +286,7 @@ impl<'a> Chooser<'a> {
 
     /// Types that were asked for and that the target lacks are said once, not for each tensor.
     fn check_types(&mut self) {
-        let asked = self.options.rules.iter().filter_map(|rule| match rule.change {
+        let asked = self.options.types.rules.iter().filter_map(|rule| match rule.change {
             TypeChange::Cast(dtype) | TypeChange::Quantize(Quantization::Type(dtype)) => {
                 Some((rule.choice(), dtype))
             }
@@ -481,7 +481,7 @@ impl<'a> Chooser<'a> {
         let widened = self.target.widened(dtype);
         match widened {
             _ if self.target.has(dtype) => Some(dtype),
-            Some(wide) if self.options.widen => Some(wide),
+            Some(wide) if self.options.types.widen => Some(wide),
             _ => {
                 let why =
                     format!("{source}'s {dtype} is not in {}{}", self.target.format, self.elsewhere(dtype));

@@ -3,10 +3,10 @@
 use modelfmt_core::DType;
 
 use super::Chooser;
-use crate::choice::Choice;
 use crate::job::tensors::{Item, Origin};
 use crate::options::rules::TypeChange;
 use crate::unsupported::Examples;
+use crate::wording::Choice;
 use crate::wording::Note;
 
 impl Chooser<'_> {
@@ -38,7 +38,7 @@ impl Chooser<'_> {
         if self.rules.has_dequantize() {
             notes.extend(self.packed_weights().map(|text| Note::of(&[Choice::Dequantize], text)));
         }
-        let casts = self.options.rules.iter().any(|rule| matches!(rule.change, TypeChange::Cast(_)));
+        let casts = self.options.types.rules.iter().any(|rule| matches!(rule.change, TypeChange::Cast(_)));
         if casts && self.chosen.items.iter().all(Item::is_copied) {
             let why = "changes nothing: the tensors that it is for have that type";
             notes.push(Note::of(&[Choice::Cast], why));

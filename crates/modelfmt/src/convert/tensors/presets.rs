@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use modelfmt_core::DType;
 
-use crate::choice::Choice;
 use crate::formats::capabilities::Capabilities;
 use crate::options::rules::{Quantization, TypeChange};
 use crate::presets::Preset;
 use crate::unsupported::Unsupported;
+use crate::wording::Choice;
 use crate::wording::Remedy;
 
 /// The presets that rules name, and the types that they give tensors.

@@ -3,7 +3,6 @@
 use modelfmt_core::value::{Value, json};
 use modelfmt_core::{DType, Kind, SmallType, TensorInfo, author::Shortened};
 
-use crate::choice::Choice;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::convert::metadata::{config, names::BESIDE};
 use crate::error::{Error, Result};
@@ -11,6 +10,7 @@ use crate::job::scaling::Scaling;
 use crate::model::Model;
 use crate::options::ScaleRule;
 use crate::quant::Quant;
+use crate::wording::Choice;
 
 /// What is appended to the name of a weight: `q_proj.weight_scale_inv`, `gate_up_proj_scale`.
 const SUFFIXES: [&str; 2] = ["_scale_inv", "_scale"];
@@ -52,12 +52,12 @@ pub(crate) struct Scales<'a> {
     block: Option<Vec<u64>>,
     /// What a config.json beside each model says, where the model does not state it.
     #[cfg(not(target_arch = "wasm32"))]
-    beside: Vec<(&'a Model, Beside)>,
+    configs: Vec<(&'a Model, ConfigBlocks)>,
 }
 
 /// What a config.json says about blocks.
 #[cfg(not(target_arch = "wasm32"))]
-enum Beside {
+enum ConfigBlocks {
     States(Vec<u64>),
     Silent,
     /// It is not read, because what was demanded of the model says nothing about it.
@@ -72,7 +72,7 @@ impl<'a> Scales<'a> {
             rules,
             matched: vec![false; rules.len()],
             #[cfg(not(target_arch = "wasm32"))]
-            beside: if block.is_none() { model.members().map(beside).collect() } else { Vec::new() },
+            configs: if block.is_none() { model.members().map(config_of).collect() } else { Vec::new() },
             block,
         })
     }
@@ -80,8 +80,8 @@ impl<'a> Scales<'a> {
     /// The block that is stated for the weight at a position.
     #[cfg(not(target_arch = "wasm32"))]
     fn block(&self, position: usize) -> Option<&[u64]> {
-        let stated = match self.beside(position) {
-            Some(Beside::States(block)) => Some(block),
+        let stated = match self.config(position) {
+            Some(ConfigBlocks::States(block)) => Some(block),
             _ => self.block.as_ref(),
         };
         stated.map(Vec::as_slice)
@@ -93,10 +93,10 @@ impl<'a> Scales<'a> {
     }
 
     #[cfg(not(target_arch = "wasm32"))]
-    fn beside(&self, position: usize) -> Option<&Beside> {
+    fn config(&self, position: usize) -> Option<&ConfigBlocks> {
         let (model, _) = self.model.member_at(position);
-        let found = self.beside.iter().find(|(own, _)| std::ptr::eq(*own, model));
-        found.map(|(_, beside)| beside)
+        let found = self.configs.iter().find(|(own, _)| std::ptr::eq(*own, model));
+        found.map(|(_, config)| config)
     }
 
     /// What there is to say about the blocks of a weight at a position that is multiplied by its scales: that they are from a config.json, or
@@ -104,17 +104,17 @@ impl<'a> Scales<'a> {
     pub(crate) fn note(&self, position: usize, scaling: &Scaling) -> Option<String> {
         #[cfg(not(target_arch = "wasm32"))]
         if scaling.is_in_blocks() {
-            return match self.beside(position)? {
-                Beside::States(block) => {
+            return match self.config(position)? {
+                ConfigBlocks::States(block) => {
                     let block: Vec<String> = block.iter().map(u64::to_string).collect();
                     Some(format!("weights are scaled in blocks of {}, {BESIDE}", block.join(" × ")))
                 }
-                Beside::NotCovered => Some(
+                ConfigBlocks::NotCovered => Some(
                     "the shapes say how large the blocks are that weights are scaled in: the pin or the signature does not cover the \
                      config.json beside the file"
                         .to_owned(),
                 ),
-                Beside::Silent => None,
+                ConfigBlocks::Silent => None,
             };
         }
         let _ = (position, scaling);
@@ -208,13 +208,13 @@ impl<'a> Scales<'a> {
 
 /// What a config.json beside a model says.
 #[cfg(not(target_arch = "wasm32"))]
-fn beside(model: &Model) -> (&Model, Beside) {
+fn config_of(model: &Model) -> (&Model, ConfigBlocks) {
     // What is wrong with the file is noted where names are taken from it.
     let stated = config::read(model, &mut Vec::new()).as_ref().and_then(stated_block);
     let said = match stated {
-        Some(block) => Beside::States(block),
-        None if config::is_ignored(model) => Beside::NotCovered,
-        None => Beside::Silent,
+        Some(block) => ConfigBlocks::States(block),
+        None if config::is_ignored(model) => ConfigBlocks::NotCovered,
+        None => ConfigBlocks::Silent,
     };
     (model, said)
 }

@@ -47,7 +47,7 @@ impl Tied {
             });
             let made = (group, item.to, (!item.is_copied()).then_some(shape), scales);
             let first = *firsts.entry(made).or_insert(number);
-            if first != number && target == Format::Aero {
+            if first != number && target.properties().shared_values {
                 kept.insert(number, first);
             } else {
                 written = written.saturating_add(ties.stored(group));
@@ -60,7 +60,7 @@ impl Tied {
     /// A small source that would become a large output by its ties (docs/formats/conversion.md#tied-tensors).
     pub(crate) fn unsupported(&self, options: &ConvertOptions) -> Option<Unsupported> {
         let Self { written, size, .. } = *self;
-        (!options.allow_ties && written > size.saturating_mul(MAX_TIMES)).then(|| {
+        (!options.tensors.allow_ties && written > size.saturating_mul(MAX_TIMES)).then(|| {
             Unsupported::ties(format!(
                 "they would take {written} bytes of a source that has {size}: more than {MAX_TIMES} times as many"
             ))

@@ -87,7 +87,7 @@ impl<'a> TypeRules<'a> {
             Globs::new(globs(rule)).map_err(|error| Error::usage(rule.choice(), error.to_string()))?;
         }
         let all = Globs::new(rules.iter().filter_map(globs)).map_err(|error| {
-            let choice = rules.first().map_or(crate::choice::Choice::Cast, TypeRule::choice);
+            let choice = rules.first().map_or(crate::wording::Choice::Cast, TypeRule::choice);
             Error::usage(choice, error.to_string())
         });
         let named = rules.iter().enumerate().filter(|(_, rule)| rule.glob.is_some());

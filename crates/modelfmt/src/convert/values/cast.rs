@@ -9,7 +9,7 @@
 
 use modelfmt_core::{DType, Kind, SmallType, bf16, f16};
 
-use super::lost::Lost;
+use super::clipped::Lost;
 use crate::formats::capabilities::holds_every_value;
 
 /// Whether elements of this type are numbers or booleans, so that they can be cast.

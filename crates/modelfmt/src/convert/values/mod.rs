@@ -1,7 +1,7 @@
 //! The values of the tensors that are written: those of the source, as they are or in another type, in pieces.
 
 pub(super) mod cast;
-pub(super) mod lost;
+pub(super) mod clipped;
 pub(super) mod quants;
 
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ use crate::job::tensors::{Item, Origin, ScaledBy, Tensors};
 use crate::model::Model;
 use crate::quantized::{self, Failed};
 use cast::{NotANumber, cast};
-use lost::{Clipped, Counts, Lost};
+use clipped::{Clipped, Counts, Lost};
 
 /// Values of a model, converted while they are read. Memory does not depend on the tensors' size.
 pub(crate) struct Values<'a> {
@@ -74,14 +74,14 @@ impl<'a> Values<'a> {
         self.source.finish(work)
     }
 
-    /// As [`finish`](Self::finish), for a writer that knows nothing of this crate's errors: [`kept`](Self::kept) gives what is wrong.
+    /// As [`finish`](Self::finish), for a writer that knows nothing of this crate's errors: [`failure`](Self::failure) gives what is wrong.
     pub(super) fn finish_and_keep(&self, work: &Execution<'_>) -> Result<(), BoxError> {
         self.source.finish(work).map_err(|error| self.source.keep((usize::MAX, 0), error))
     }
 
     /// Why values could not be read, where that has ended a writer.
-    pub(crate) fn kept(&self) -> Option<Error> {
-        self.source.kept()
+    pub(crate) fn failure(&self) -> Option<Error> {
+        self.source.failure()
     }
 
     /// The items some of whose values were not kept, by the names that `name` gives their numbers.

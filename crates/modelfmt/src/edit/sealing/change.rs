@@ -13,7 +13,6 @@ use crate::edit::sealing::opened::{Opened, Resealed};
 use crate::edit::sealing::set;
 use crate::edit::sealing::signers::{Signers, expect_intact};
 use crate::error::{Error, Result};
-use crate::formats::Format;
 use crate::open::OpenOptions;
 
 /// Adds signatures inside an APR2 file, or in the manifest of a set, to those that are there. A set that is not sealed gets signatures in its shards
@@ -56,7 +55,7 @@ pub fn sign(
 /// If the file cannot be opened with the keys, or not be written; if the options ask for what cannot be.
 pub fn rekey(path: impl AsRef<Path>, to: &SealOptions, options: &OpenOptions) -> Result<Resealed> {
     let opened = Opened::new(path.as_ref(), options)?;
-    if opened.model.format() == Format::Apr2Sharded {
+    if opened.model.as_apr2_sharded().is_some() {
         return set::rekey(opened, to);
     }
     opened.expect_alone()?;
@@ -75,7 +74,7 @@ fn write(model: Opened, new: Result<NewFile, EditError>) -> Result<Resealed> {
     if method != EditMethod::Unchanged {
         let changed = modelfmt_write::edit::patch(&path, &new, &version);
         changed_nbytes = changed.map_err(|source| unchanged(&path, source))?;
-        notes.extend(crate::stale_sidecars::beside(&path));
+        notes.extend(crate::stale_sidecars::notes(&path));
     }
     Ok(Resealed { path, method, changed_nbytes, notes })
 }

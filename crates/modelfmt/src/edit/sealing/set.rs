@@ -9,14 +9,14 @@ use crate::apr2::{EditError, SetIndex};
 use crate::edit::EditMethod;
 use crate::edit::fault::{failed, unchanged, version};
 use crate::edit::sealing::opened::{Opened, Resealed};
-use crate::edit::sealing::signers::{Signers, Stated, expect_intact};
+use crate::edit::sealing::signers::{SignedShard, Signers, expect_intact};
 use crate::error::{Error, Result};
 
 /// Signs the shards of a set and the set. All of it is verified first.
 pub(super) fn sign(opened: Opened, by: Signers<'_>, work: &Execution<'_>) -> Result<Resealed> {
     let versions = versions(&opened)?;
     expect_intact(&opened.model, work)?;
-    let manifest = |set: &SetIndex, text: &[u8], stated: &[Stated]| by.manifest(set, text, stated);
+    let manifest = |set: &SetIndex, text: &[u8], stated: &[SignedShard]| by.manifest(set, text, stated);
     change(opened, versions, |shard| by.shard(shard, work), manifest)
 }
 
@@ -70,7 +70,7 @@ fn change<T>(
     let changed_nbytes =
         change_several(&path, &changes, &|_| true).map_err(|source| unchanged(&path, source))?;
     for path in names.iter().map(|name| folder.join(name)).chain([path.clone()]) {
-        notes.extend(crate::stale_sidecars::beside(&path));
+        notes.extend(crate::stale_sidecars::notes(&path));
     }
     notes.dedup();
     Ok(Resealed { path, method: EditMethod::InPlace, changed_nbytes, notes })

@@ -18,7 +18,7 @@ pub(crate) struct Signers<'a> {
 
 /// What the manifest of a signed set states about a shard.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stated {
+pub(crate) struct SignedShard {
     nbytes: u64,
     /// What the signatures in the shard vouch for.
     statement: [u8; 32],
@@ -45,7 +45,7 @@ impl Signers<'_> {
         &self,
         shard: &crate::apr2::Reader<BoxSource>,
         work: &Execution<'_>,
-    ) -> Result<(NewFile, Stated), EditError> {
+    ) -> Result<(NewFile, SignedShard), EditError> {
         let new = self.file(shard, work)?;
         let signed = crate::apr2::Reader::from_source(Preview::new(new.clone(), shard.source()))?;
         let statement = signed.index().seal().map(|seal| seal.statement());
@@ -53,7 +53,7 @@ impl Signers<'_> {
         let statement =
             statement.ok_or_else(|| WriteError::unsupported(Part::new("seal section"), unsigned))?;
         let nbytes = new.len();
-        Ok((new, Stated { nbytes, statement }))
+        Ok((new, SignedShard { nbytes, statement }))
     }
 
     /// The manifest of a set, of which `text` is the text, with the signatures of the set; `shards` are all of its shards in their order.
@@ -61,7 +61,7 @@ impl Signers<'_> {
         &self,
         set: &SetIndex,
         text: &[u8],
-        shards: &[Stated],
+        shards: &[SignedShard],
     ) -> Result<NewFile, EditError> {
         let shards: Vec<_> = shards.iter().map(|shard| (shard.nbytes, shard.statement)).collect();
         set.sign_anew(text, &shards, self.keys, self.revision.unwrap_or_default())

@@ -69,11 +69,11 @@ fn aero_carries_to_aero_what_it_does_not_know() {
             "{target}: {:?}",
             found.verify(modelfmt::VerifyLevel::Full)
         );
-        let again = convert(&found, Format::Aero, &options(|o| o.tensor_hashes = true));
+        let again = convert(&found, Format::Aero, &options(|o| o.aero.tensor_hashes = true));
         assert_eq!(extras(&again), expected, "{target} to aero");
         let content = again.as_aero().unwrap().chunk(aero::FourCC(*b"XTRA"), "extra").unwrap();
         assert_eq!(&*content, b"content");
-        let diff = modelfmt::diff(&source, &again, &Execution::default()).unwrap();
+        let diff = modelfmt::diff::diff(&source, &again, &Execution::default()).unwrap();
         assert!(diff.is_same(), "{diff:?}");
     }
 }
@@ -82,7 +82,7 @@ fn aero_carries_to_aero_what_it_does_not_know() {
 fn what_only_aero_can_say_is_listed_elsewhere() {
     for target in [Format::Apr2, Format::Safetensors, Format::Mag] {
         let error =
-            try_convert(&rich(), target, &options(|o| o.rules.push(TypeRule::dequantize(DType::F32))))
+            try_convert(&rich(), target, &options(|o| o.types.rules.push(TypeRule::dequantize(DType::F32))))
                 .unwrap_err();
         let text = all(&error);
         for item in [
@@ -103,15 +103,19 @@ fn what_only_aero_can_say_is_listed_elsewhere() {
 #[test]
 fn a_control_hash_whose_type_was_changed_is_not_carried() {
     let file = MemoryFile::new();
-    let hashed = options(|o| o.control_hash = true);
-    modelfmt::convert_to_sink(&rich(), Format::Aero, &file, &hashed, &Execution::sequential()).unwrap();
+    let hashed = options(|o| o.aero.control_hash = true);
+    modelfmt::Conversion::to_format(&rich(), Format::Aero)
+        .options(&hashed)
+        .execution(&Execution::sequential())
+        .write_to_sink(&file)
+        .unwrap();
     let bytes = file.into_bytes();
     let reader = aero::Reader::from_source(&*bytes).unwrap();
     let position = reader.index().find_chunk(aero::FourCC::IHSH, "ihsh").unwrap();
     let damaged = open("m.aero", testkit::patched(&bytes, 96 + 16 + 80 * position, b"X"));
     let error = all(&try_convert(&damaged, Format::Aero, &options(|_| ())).unwrap_err());
     assert!(error.contains("chunk \"XHSH ihsh\"") && error.contains("its type was changed"), "{error}");
-    let found = convert(&damaged, Format::Aero, &options(|o| o.lossy = true));
+    let found = convert(&damaged, Format::Aero, &options(|o| o.metadata.lossy = true));
     assert!(found.as_aero().unwrap().index().chunks().all(|chunk| chunk.name != "ihsh"));
     assert!(found.container().verify(modelfmt::VerifyLevel::Full, &Execution::sequential()).is_ok());
 }
@@ -125,20 +129,23 @@ fn a_manifest_without_json_says_name_and_architecture() {
     let names = |object: &Object| (object.get("model_name").cloned(), object.get("architecture").cloned());
     assert_eq!(names(&flat), (Some("m".into()), Some("a".into())));
     for target in [Format::Aero, Format::AeroSet, Format::Apr2] {
-        let lossy = options(|o| o.lossy = true);
+        let lossy = options(|o| o.metadata.lossy = true);
         let found = convert(
             &bare,
             target,
             &options(|o| {
-                o.lossy = lossy.lossy;
-                o.rules.push(TypeRule::dequantize(DType::F32));
+                o.metadata.lossy = lossy.metadata.lossy;
+                o.types.rules.push(TypeRule::dequantize(DType::F32));
             }),
         );
         assert_eq!(names(&found.flat_metadata().unwrap()), names(&flat), "{target}");
     }
-    let error =
-        all(&try_convert(&bare, Format::Mag, &options(|o| o.rules.push(TypeRule::dequantize(DType::F32))))
-            .unwrap_err());
+    let error = all(&try_convert(
+        &bare,
+        Format::Mag,
+        &options(|o| o.types.rules.push(TypeRule::dequantize(DType::F32))),
+    )
+    .unwrap_err());
     assert!(error.contains("\"model_name\"") && error.contains("\"architecture\""), "{error}");
 }
 
@@ -161,7 +168,7 @@ fn without(reader: &aero::Reader<impl modelfmt_core::Source>, left_out: &[aero::
 fn the_index_of_a_set_says_name_and_architecture_where_nothing_else_does() {
     let folder = tempfile::tempdir().unwrap();
     let index = folder.path().join("m.aeroset.json");
-    modelfmt::convert(&rich(), Format::AeroSet, &index, &options(|_| {}), &Execution::default()).unwrap();
+    modelfmt::Conversion::new(&rich(), &index).to(Format::AeroSet).options(&options(|_| {})).write().unwrap();
     let global = folder.path().join("m.index.aero");
     let bytes =
         without(Model::open(&global).unwrap().as_aero().unwrap(), &[aero::FourCC::MJSN, aero::FourCC::MMSG]);

@@ -44,10 +44,10 @@ fn statistics_are_those_of_the_decoded_values() {
 
         let model = gguf(&[tensor], &[]);
         for work in [Execution::sequential(), Execution::default()] {
-            assert_eq!(modelfmt::stats(&model, 0, &work).unwrap(), expected, "{dtype}");
+            assert_eq!(modelfmt::show::stats(&model, 0, &work).unwrap(), expected, "{dtype}");
         }
         let mut text = Vec::new();
-        modelfmt::show(&model, &mut text, &Execution::default()).unwrap();
+        modelfmt::show::show(&model, &mut text, &Execution::default()).unwrap();
         let text = String::from_utf8(text).unwrap();
         assert!(text.contains(&format!("w: {dtype}[3, 23552] = {{")), "{text}");
         let nbytes = dtype.nbytes(&SHAPE).unwrap();
@@ -57,7 +57,7 @@ fn statistics_are_those_of_the_decoded_values() {
 
 #[test]
 fn one_block_that_changes_is_a_difference_of_its_values() {
-    let diff = |a: &Model, b: &Model| modelfmt::diff(a, b, &Execution::default()).unwrap();
+    let diff = |a: &Model, b: &Model| modelfmt::diff::diff(a, b, &Execution::default()).unwrap();
     for dtype in every_type() {
         let block = dtype.block().unwrap();
         let (size, last) =

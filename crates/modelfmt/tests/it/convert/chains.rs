@@ -265,15 +265,15 @@ fn check(source: &Source, chain: &[Step]) -> Result<(), TestCaseError> {
         let target = *target;
         path = format!("{path} to {target}");
         let lossy = options(|o| {
-            o.lossy = true;
+            o.metadata.lossy = true;
             if here.tensors().any(|tensor| tensor.dtype.is_quantized()) {
-                o.rules.push(TypeRule::dequantize(DType::F32));
+                o.types.rules.push(TypeRule::dequantize(DType::F32));
             }
-            o.metadata.clone_from(given);
+            o.metadata.set.clone_from(given);
         });
         // Without --lossy it is refused where something would be lost, and else nothing is.
         let mut strictly = lossy.clone();
-        strictly.lossy = false;
+        strictly.metadata.lossy = false;
         let strict = try_convert(&here, target, &strictly);
         let (next, done) = match try_convert(&here, target, &lossy) {
             Ok(found) => found,
@@ -330,15 +330,17 @@ fn check(source: &Source, chain: &[Step]) -> Result<(), TestCaseError> {
             }
         }
         if strict.is_ok() && given.is_none() {
-            let differing = modelfmt::diff(&here, &next, &modelfmt::Execution::default()).unwrap().metadata;
+            let differing =
+                modelfmt::diff::diff(&here, &next, &modelfmt::Execution::default()).unwrap().metadata;
             let noted = |key: &str| key.starts_with("modelfmt.") || is_listed(key, &said);
-            let nan =
-                |entry: &modelfmt::MetadataDiff| entry.a.as_ref().map(normal) == entry.b.as_ref().map(normal);
+            let nan = |entry: &modelfmt::convert::MetadataDiff| {
+                entry.a.as_ref().map(normal) == entry.b.as_ref().map(normal)
+            };
             // What a format had put in place of a value that it does not take is not what the model says.
-            let filler = |entry: &modelfmt::MetadataDiff| {
+            let filler = |entry: &modelfmt::convert::MetadataDiff| {
                 entry.a.as_ref().is_some_and(|value| is_filler(&entry.key, value, &before))
             };
-            let is_new = |entry: &&modelfmt::MetadataDiff| {
+            let is_new = |entry: &&modelfmt::convert::MetadataDiff| {
                 !is_given(&entry.key) && !noted(&entry.key) && !nan(entry) && !filler(entry)
             };
             let new: Vec<_> = differing.iter().filter(is_new).collect();

@@ -3,7 +3,8 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use modelfmt::{DType, Execution, Format, Model, convert_to_sink};
+use modelfmt::Conversion;
+use modelfmt::{DType, Execution, Format, Model};
 use modelfmt_write::MemoryFile;
 use testkit::CountingSource;
 
@@ -30,7 +31,7 @@ fn no_value_is_read_twice() {
             counted.reset();
             let mut options = lossy();
             // The files of a set wait for the check, and none of them asks for it before all values are read.
-            options.shard_size = target.is_set().then_some(10_000);
+            options.output.shard_size = target.is_set().then_some(10_000);
             convert(&model, target, &options, threads).unwrap();
             // The values, and once more the little that is between and before them.
             assert!(counted.nbytes() <= len, "{} to {target}: {} of {len}", source.name, counted.nbytes());
@@ -47,18 +48,29 @@ fn what_is_left_out_is_not_read_where_it_is_not_needed() {
     let counted = Arc::new(CountingSource::new(source.files[&source.index].clone()));
     let model = Model::from_source(&source.index, Arc::clone(&counted)).unwrap();
     counted.reset();
-    convert(&model, Format::Safetensors, &options(|o| o.include = vec!["a.small".to_owned()]), 1).unwrap();
+    convert(&model, Format::Safetensors, &options(|o| o.tensors.include = vec!["a.small".to_owned()]), 1)
+        .unwrap();
     assert!(counted.nbytes() < 5000, "{}", counted.nbytes());
     // Damage elsewhere is nothing to that conversion.
     let large = model.location(model.find("m.large").unwrap()).unwrap().offset.unwrap() as usize;
     let damaged = source.flipped(&(source.index.clone(), large + 99)).open();
     assert!(
-        convert(&damaged, Format::Safetensors, &options(|o| o.include = vec!["a.small".to_owned()]), 1)
-            .is_ok()
+        convert(
+            &damaged,
+            Format::Safetensors,
+            &options(|o| o.tensors.include = vec!["a.small".to_owned()]),
+            1
+        )
+        .is_ok()
     );
     assert!(
-        convert(&damaged, Format::Safetensors, &options(|o| o.include = vec!["m.large".to_owned()]), 1)
-            .is_err()
+        convert(
+            &damaged,
+            Format::Safetensors,
+            &options(|o| o.tensors.include = vec!["m.large".to_owned()]),
+            1
+        )
+        .is_err()
     );
 }
 
@@ -66,7 +78,7 @@ fn what_is_left_out_is_not_read_where_it_is_not_needed() {
 fn overlapping(count: u64, len: u64) -> Vec<u8> {
     let values: Vec<u8> = (0..count + len).map(|i| (i * 7 % 251) as u8).collect();
     let one = T { name: "w", dtype: DType::U8, shape: vec![count + len], bytes: values.clone() };
-    let source = written("", &safetensors(&[one], "{}"), Format::Aero, |o| o.no_zstd = true);
+    let source = written("", &safetensors(&[one], "{}"), Format::Aero, |o| o.aero.no_zstd = true);
     let old = &source.files[&source.index];
     let index = aero::Index::parse(old).unwrap();
     let tidx = index.chunks().find(|chunk| chunk.fourcc == aero::FourCC::TIDX).unwrap();
@@ -141,7 +153,7 @@ fn many_hashes_over_the_same_bytes_take_linear_work() {
 fn a_check_can_be_stopped() {
     let source = written("", &safetensors(&base(), "{}"), Format::Aero, |_| ());
     let model = source.open();
-    let small = options(|o| o.include = vec!["a.small".to_owned()]);
+    let small = options(|o| o.tensors.include = vec!["a.small".to_owned()]);
     let calls = std::sync::atomic::AtomicU64::new(0);
     let stop = |nbytes: u64| {
         // The value itself is done; what is missing of its shard tells of no bytes.
@@ -149,6 +161,10 @@ fn a_check_can_be_stopped() {
         if nbytes == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let work = Execution { threads: 1, progress: Some(&stop) };
-    let error = convert_to_sink(&model, Format::Safetensors, &MemoryFile::new(), &small, &work).unwrap_err();
+    let error = Conversion::to_format(&model, Format::Safetensors)
+        .options(&small)
+        .execution(&work)
+        .write_to_sink(&MemoryFile::new())
+        .unwrap_err();
     assert!(error.to_string().contains("stopped on request"), "{error}");
 }

@@ -1,7 +1,7 @@
 //! Models in memory, and what two of them have in common.
 
 use modelfmt::convert::{Conversion, ConvertOptions, Converted};
-use modelfmt::{DType, Error, Execution, Format, Model, OpenOptions, convert_to_sink};
+use modelfmt::{DType, Error, Execution, Format, Model, OpenOptions};
 use modelfmt_core::source::shared_files;
 use modelfmt_core::value::{Object, Value, json};
 use modelfmt_write::{MemoryFile, MemoryFolder, TensorSpec};
@@ -169,8 +169,11 @@ pub fn try_convert(
             _ => "m.apr",
         };
         let folder = MemoryFolder::default();
-        let converted =
-            Conversion::new(model, target, options)?.write_to_files(index, &folder, &Execution::default())?;
+        let converted = Conversion::to_format(model, target).options(options).plan()?.write_to_files(
+            index,
+            &folder,
+            &Execution::default(),
+        )?;
         let files = folder.files();
         // Of a split of GGUF the first file stands for all, whatever it is called.
         let is_split = target == Format::GgufSharded;
@@ -181,7 +184,7 @@ pub fn try_convert(
         return Ok((opened, converted));
     }
     let file = MemoryFile::new();
-    let converted = convert_to_sink(model, target, &file, options, &Execution::default())?;
+    let converted = Conversion::to_format(model, target).options(options).write_to_sink(&file)?;
     let bytes = file.into_bytes();
     assert_eq!(converted.files.len(), 1);
     assert_eq!(converted.files[0].nbytes, bytes.len() as u64);

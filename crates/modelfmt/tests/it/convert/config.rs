@@ -14,7 +14,11 @@ fn beside(config: &[u8], metadata: &str) -> (tempfile::TempDir, modelfmt::Model)
 fn beside_of(config: &[u8], source: &modelfmt::Model) -> (tempfile::TempDir, modelfmt::Model) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.safetensors");
-    modelfmt::convert(source, Format::Safetensors, &path, &options(|_| {}), &Execution::default()).unwrap();
+    modelfmt::Conversion::new(source, &path)
+        .to(Format::Safetensors)
+        .options(&options(|_| {}))
+        .write()
+        .unwrap();
     std::fs::write(folder.path().join("config.json"), config).unwrap();
     let model = modelfmt::Model::open(&path).unwrap();
     (folder, model)
@@ -39,7 +43,7 @@ fn a_config_beside_the_source_names_it_where_it_says_nothing_itself() {
     assert_eq!(json_of(&apr2).get("model_type"), Some(&"bert".into()));
     // A conversion with it lost nothing, and comes back.
     for found in [&aero, &apr2] {
-        assert!(modelfmt::diff(&model, found, &Execution::default()).unwrap().is_same());
+        assert!(modelfmt::diff::diff(&model, found, &Execution::default()).unwrap().is_same());
         let back = try_convert(found, Format::Safetensors, &options(|_| {})).unwrap().0;
         assert!(json_of(&back).is_empty());
     }
@@ -48,7 +52,7 @@ fn a_config_beside_the_source_names_it_where_it_says_nothing_itself() {
     let found = json_of(&try_convert(&model, Format::Aero, &options(|_| {})).unwrap().0);
     assert_eq!(found.get("model_name"), Some(&"own".into()));
     assert_eq!(found.get("architecture"), Some(&"gpt2".into()));
-    let given = options(|o| o.architecture = Some("llama".to_owned()));
+    let given = options(|o| o.metadata.architecture = Some("llama".to_owned()));
     let found = json_of(&try_convert(&model, Format::Aero, &given).unwrap().0);
     assert_eq!(found.get("architecture"), Some(&"llama".into()));
     // Only `architectures` is there.
@@ -132,7 +136,7 @@ fn a_config_counts_with_a_key_if_it_is_what_was_signed() {
     let work = Execution::default();
     let open = |model: &std::path::Path| {
         let keys = [key.public().clone()];
-        let files = modelfmt::signed_files(model, &keys, &VerifyOptions::new(), &work).unwrap();
+        let files = modelfmt::signed::signed_files(model, &keys, &VerifyOptions::new(), &work).unwrap();
         modelfmt::OpenOptions::new().signed_files(files).open(model).unwrap()
     };
     let (folder, model) = beside(br#"{"model_type": "bert"}"#, "{}");
@@ -175,7 +179,7 @@ fn the_architecture_that_presets_go_by_is_noted() {
     let zeros = T { name, dtype: DType::F32, shape: vec![256, 256], bytes: vec![0; 4 << 16] };
     let source = safetensors(&[zeros], "{}");
     let (_folder, model) = beside_of(br#"{"model_type": "llama"}"#, &source);
-    let preset = options(|o| o.rules = vec![TypeRule::quantize(Preset::Q4KM)]);
+    let preset = options(|o| o.types.rules = vec![TypeRule::quantize(Preset::Q4KM)]);
     let notes = notes(&try_convert(&model, Format::Gguf, &preset).unwrap().1);
     let expected = r#"types are chosen for the architecture "llama", from the config.json beside the file"#;
     assert!(notes.iter().any(|note| note == expected), "{notes:?}");

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use modelfmt::convert::{Compression, Conversion, ConvertOptions, TypeRule};
-use modelfmt::{
-    DType, Error, Execution, ExtractAs, ExtractOptions, Format, Model, OpenOptions, convert_to_sink,
-};
+use modelfmt::extract::{ExtractAs, ExtractOptions};
+use modelfmt::{DType, Error, Execution, Format, Model, OpenOptions};
 use modelfmt_core::source::{MemoryFiles, shared_files};
 use modelfmt_write::{MemoryFile, MemoryFolder};
 use proptest::prelude::*;
@@ -95,9 +94,10 @@ pub(crate) fn written(
 ) -> Source {
     let options = options(change);
     let folder = MemoryFolder::default();
-    let conversion = Conversion::new(model, target, &options).unwrap();
+    let conversion = Conversion::to_format(model, target).options(&options).plan().unwrap();
     // No hash covers what lies between the shards of an AERO.
-    let covers_gaps = !options.tensor_hashes && (options.shard_size.is_none() || target == Format::Apr2);
+    let covers_gaps =
+        !options.aero.tensor_hashes && (options.output.shard_size.is_none() || target == Format::Apr2);
     if conversion.target().is_set() {
         let index = if target == Format::AeroSet { "m.aeroset.json" } else { "m.apr" }.to_owned();
         conversion.write_to_files(&index, &folder, &Execution::default()).unwrap();
@@ -114,22 +114,22 @@ pub(crate) fn sources() -> Vec<Source> {
     let aero = |name, change: fn(&mut ConvertOptions)| written(name, &model, Format::Aero, change);
     let mut sources = vec![
         aero("aero", |_| ()),
-        aero("aero with tensor hashes", |o| o.tensor_hashes = true),
-        aero("aero with pages", |o| o.page_hashes = Some(1000)),
-        aero("aero with large pages", |o| o.page_hashes = Some(1 << 20)),
-        aero("aero in shards", |o| o.shard_size = Some(100_000)),
+        aero("aero with tensor hashes", |o| o.aero.tensor_hashes = true),
+        aero("aero with pages", |o| o.aero.page_hashes = Some(1000)),
+        aero("aero with large pages", |o| o.aero.page_hashes = Some(1 << 20)),
+        aero("aero in shards", |o| o.output.shard_size = Some(100_000)),
         aero("aero with all hashes", |o| {
-            (o.tensor_hashes, o.page_hashes, o.shard_size) = (true, Some(5000), Some(1000));
+            (o.aero.tensor_hashes, o.aero.page_hashes, o.output.shard_size) = (true, Some(5000), Some(1000));
         }),
-        written("aeroset", &model, Format::AeroSet, |o| o.shard_size = Some(100_000)),
+        written("aeroset", &model, Format::AeroSet, |o| o.output.shard_size = Some(100_000)),
         written("aeroset with tensor hashes", &model, Format::AeroSet, |o| {
-            (o.tensor_hashes, o.shard_size) = (true, Some(1000));
+            (o.aero.tensor_hashes, o.output.shard_size) = (true, Some(1000));
         }),
         written("apr2", &without_i32(), Format::Apr2, |_| ()),
-        written("apr2 with lz4", &without_i32(), Format::Apr2, |o| o.compress = Some(Compression::Lz4)),
-        written("apr2 in shards", &without_i32(), Format::Apr2, |o| o.shard_size = Some(100_000)),
+        written("apr2 with lz4", &without_i32(), Format::Apr2, |o| o.apr2.compress = Some(Compression::Lz4)),
+        written("apr2 in shards", &without_i32(), Format::Apr2, |o| o.output.shard_size = Some(100_000)),
         written("apr2 in shards with lz4", &without_i32(), Format::Apr2, |o| {
-            (o.shard_size, o.compress) = (Some(100_000), Some(Compression::Lz4));
+            (o.output.shard_size, o.apr2.compress) = (Some(100_000), Some(Compression::Lz4));
         }),
     ];
     sources.push(apr1());
@@ -173,7 +173,7 @@ fn apr1() -> Source {
 }
 
 pub(crate) fn lossy() -> ConvertOptions {
-    options(|o| (o.lossy, o.widen) = (true, true))
+    options(|o| (o.metadata.lossy, o.types.widen) = (true, true))
 }
 
 /// The values in the order of names, which every target keeps.
@@ -188,7 +188,7 @@ pub(crate) fn convert(
     threads: usize,
 ) -> Result<Source, Error> {
     let work = Execution { threads, progress: None };
-    let conversion = Conversion::new(model, target, options)?;
+    let conversion = Conversion::to_format(model, target).options(options).plan()?;
     if conversion.target().is_set() {
         let index = match target {
             Format::AeroSet => "o.aeroset.json",
@@ -292,7 +292,7 @@ fn a_file_of_another_version_does_not_pass_for_one_of_the_set() {
     let of = |tensors: &[T], hashes: bool| {
         let model = safetensors(tensors, "{}");
         written("aeroset", &model, Format::AeroSet, |o| {
-            (o.shard_size, o.tensor_hashes, o.no_zstd) = (Some(100_000), hashes, true);
+            (o.output.shard_size, o.aero.tensor_hashes, o.aero.no_zstd) = (Some(100_000), hashes, true);
         })
     };
     for has_hashes in [true, false] {
@@ -307,14 +307,10 @@ fn a_file_of_another_version_does_not_pass_for_one_of_the_set() {
                 assert_eq!(text.contains("SHA-256"), is_global, "{text}");
             } else {
                 let sink = MemoryFile::new();
-                let done = convert_to_sink(
-                    &mixed.open(),
-                    Format::Safetensors,
-                    &sink,
-                    &lossy(),
-                    &Execution::default(),
-                )
-                .unwrap();
+                let done = Conversion::to_format(&mixed.open(), Format::Safetensors)
+                    .options(&lossy())
+                    .write_to_sink(&sink)
+                    .unwrap();
                 assert!(notes(&done).iter().any(|note| note.contains("SHA-256")), "{:?}", notes(&done));
             }
             // One of another size is not even that.
@@ -332,7 +328,7 @@ fn a_control_hash_that_does_not_hold_stops_a_conversion() {
     let model = safetensors(&base(), "{}");
     for target in [Format::Aero, Format::AeroSet] {
         let source = written("aero", &model, target, |o| {
-            (o.shard_size, o.control_hash) = (Some(100_000), true);
+            (o.output.shard_size, o.aero.control_hash) = (Some(100_000), true);
         });
         for (name, bytes) in source.files.iter().filter(|(name, _)| !name.ends_with(".json")) {
             // The first letter of the type of MMSG: as a chunk of a type that nobody knows, it is left out.
@@ -341,7 +337,7 @@ fn a_control_hash_that_does_not_hold_stops_a_conversion() {
             damaged.files.insert(name.clone(), patched(bytes, at, b"m").into());
             let text = assert_damaged(convert(&damaged.open(), Format::Safetensors, &lossy(), 1), name);
             assert!(text.contains("header, TOC and names"), "{text}");
-            let unchecked = options(|o| (o.lossy, o.no_verify) = (true, true));
+            let unchecked = options(|o| (o.metadata.lossy, o.no_verify) = (true, true));
             convert(&damaged.open(), Format::Safetensors, &unchecked, 1).unwrap();
         }
     }
@@ -351,7 +347,7 @@ fn a_control_hash_that_does_not_hold_stops_a_conversion() {
 fn without_the_check_damage_is_taken_as_it_is() {
     for source in sources().into_iter().filter(|source| !source.name.contains("lz4")) {
         let damaged = source.flipped(&in_large(&source)).open();
-        let unchecked = options(|o| (o.lossy, o.widen, o.no_verify) = (true, true, true));
+        let unchecked = options(|o| (o.metadata.lossy, o.types.widen, o.no_verify) = (true, true, true));
         let converted = convert(&damaged, Format::Aero, &unchecked, 1).unwrap().open();
         assert!(values(&converted) == values(&damaged), "{}", source.name);
         assert!(values(&converted) != values(&source.open()), "{}", source.name);
@@ -363,7 +359,10 @@ fn intact_files_pass_whatever_is_chosen_of_them() {
     let select = |include: &[&str], exclude: &[&str]| {
         let owned = |globs: &[&str]| globs.iter().map(|&glob| glob.to_owned()).collect::<Vec<_>>();
         let (include, exclude) = (owned(include), owned(exclude));
-        options(|o| (o.lossy, o.widen, o.include, o.exclude) = (true, true, include, exclude))
+        options(|o| {
+            (o.metadata.lossy, o.types.widen, o.tensors.include, o.tensors.exclude) =
+                (true, true, include, exclude);
+        })
     };
     let selections = [
         select(&[], &[]),
@@ -387,8 +386,8 @@ fn intact_files_pass_whatever_is_chosen_of_them() {
             }
         }
         let cast = options(|o| {
-            o.lossy = true;
-            o.rules.push(TypeRule::cast(DType::F16));
+            o.metadata.lossy = true;
+            o.types.rules.push(TypeRule::cast(DType::F16));
         });
         convert(&model, Format::Safetensors, &cast, 3).unwrap();
     }
@@ -407,7 +406,7 @@ fn nothing_appears_and_nothing_stays_behind() {
             (Format::Mag, "o.mag"),
         ] {
             let error =
-                modelfmt::convert(&damaged, target, folder.path().join(out), &lossy(), &Execution::default());
+                Conversion::new(&damaged, folder.path().join(out)).to(target).options(&lossy()).write();
             assert!(is_refused(&error), "{} to {target}: {error:?}", source.name);
             let left: Vec<_> =
                 std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -415,7 +414,7 @@ fn nothing_appears_and_nothing_stays_behind() {
         }
         let out = folder.path().join("o.bin");
         let extract = |model: &Model, options: &ExtractOptions| {
-            modelfmt::extract(model, "m.large", &out, ExtractAs::Bin, options, &Execution::default())
+            modelfmt::extract::extract(model, "m.large", &out, ExtractAs::Bin, options, &Execution::default())
         };
         let error = extract(&damaged, &ExtractOptions::default());
         assert!(is_refused(&error), "{}: {error:?}", source.name);
@@ -424,7 +423,7 @@ fn nothing_appears_and_nothing_stays_behind() {
         assert!(std::fs::read(&out).unwrap() == base()[1].bytes, "{}", source.name);
         if !source.name.contains("lz4") {
             let mut unchecked = ExtractOptions::default();
-            (unchecked.no_verify, unchecked.overwrite) = (true, modelfmt::Overwrite::Replace);
+            (unchecked.no_verify, unchecked.overwrite) = (true, modelfmt::convert::Overwrite::Replace);
             extract(&damaged, &unchecked).unwrap();
             assert!(std::fs::read(&out).unwrap() != base()[1].bytes, "{}", source.name);
         }
@@ -462,14 +461,14 @@ proptest! {
         let model = safetensors(&all, "{}");
         let (target, page_hashes) = ([Format::Aero, Format::Aero, Format::Aero, Format::AeroSet, Format::Apr2][kind], kind == 2);
         let source = written("", &model, target, |o| {
-            o.tensor_hashes = kind == 1;
-            o.page_hashes = page_hashes.then_some(777);
-            o.shard_size = (kind == 3).then_some(3000);
+            o.aero.tensor_hashes = kind == 1;
+            o.aero.page_hashes = page_hashes.then_some(777);
+            o.output.shard_size = (kind == 3).then_some(3000);
         });
         let include: Vec<String> = NAMES.iter().take(lens.len()).enumerate()
             .filter(|(bit, _)| chosen & (1 << bit) != 0).map(|(_, name)| (*name).to_owned()).collect();
         prop_assume!(!include.is_empty());
-        let options = options(|o| o.include = include.clone());
+        let options = options(|o| o.tensors.include = include.clone());
         prop_assert!(convert(&source.open(), Format::Oinf, &lossless(&options), threads).is_ok());
         let opened = source.open();
         let hit = opened.find(&include[flip.index(include.len())]).unwrap();
@@ -484,6 +483,6 @@ proptest! {
 
 fn lossless(options: &ConvertOptions) -> ConvertOptions {
     let mut options = options.clone();
-    options.lossy = true; // what OINF cannot hold of the metadata
+    options.metadata.lossy = true; // what OINF cannot hold of the metadata
     options
 }

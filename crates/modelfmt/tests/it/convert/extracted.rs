@@ -1,7 +1,8 @@
 //! One tensor by itself, cast or dequantized: what a conversion makes of it, and nothing of the rest of the model.
 
 use modelfmt::convert::TypeRule;
-use modelfmt::{DType, Error, Execution, ExtractAs, ExtractOptions, Extracted, Format, Model};
+use modelfmt::extract::{ExtractAs, ExtractOptions, Extracted};
+use modelfmt::{DType, Error, Execution, Format, Model};
 use modelfmt_write::MemoryFile;
 
 use super::common::{T, convert, gguf, options, safetensors, tensor};
@@ -14,7 +15,8 @@ fn extract(
     options: &ExtractOptions,
 ) -> Result<(Vec<u8>, Extracted), Error> {
     let file = MemoryFile::new();
-    let extracted = modelfmt::extract_to_sink(model, name, &file, kind, options, &Execution::default())?;
+    let extracted =
+        modelfmt::extract::extract_to_sink(model, name, &file, kind, options, &Execution::default())?;
     let bytes = file.into_bytes();
     assert_eq!(extracted.nbytes, bytes.len() as u64);
     Ok((bytes, extracted))
@@ -59,8 +61,8 @@ fn a_cast_tensor_is_what_a_conversion_makes_of_it() {
             &model,
             Format::Safetensors,
             &options(|o| {
-                o.rules.push(TypeRule::cast(cast).matching("*"));
-                o.include = names.iter().map(|&name| name.to_owned()).collect();
+                o.types.rules.push(TypeRule::cast(cast).matching("*"));
+                o.tensors.include = names.iter().map(|&name| name.to_owned()).collect();
             }),
         );
         for name in names {
@@ -109,8 +111,11 @@ fn scales_are_applied_or_said() {
     let weight = tensor("l.weight", DType::F8E4M3, &[4, 6]);
     let scales = super::common::floats("l.weight_scale", &[4, 1], &[0.5, 2.0, -1.0, 0.25]);
     let model = safetensors(&[weight.clone(), scales], "{}");
-    let converted =
-        convert(&model, Format::Safetensors, &options(|o| o.rules.push(TypeRule::dequantize(DType::F32))));
+    let converted = convert(
+        &model,
+        Format::Safetensors,
+        &options(|o| o.types.rules.push(TypeRule::dequantize(DType::F32))),
+    );
     let dequantized = to(None, Some(DType::F32));
     assert_eq!(bin(&model, "l.weight", &dequantized), converted.tensor("l.weight").unwrap().bytes());
     let (plain, done) = extract(&model, "l.weight", ExtractAs::Bin, &to(Some(DType::F32), None)).unwrap();
@@ -140,7 +145,7 @@ fn scales_are_applied_or_said() {
 fn quant_payloads_are_applied() {
     let t = T { name: "w", dtype: DType::I4, shape: vec![5], bytes: vec![0x21, 0xf8, 0x07] };
     let model = oinf_2(&[t], &[("w", whole())]);
-    let aero = convert(&model, Format::Aero, &options(|o| o.widen = true));
+    let aero = convert(&model, Format::Aero, &options(|o| o.types.widen = true));
     let expected: Vec<u8> =
         [1.0f32, 2.0, -8.0, -1.0, 7.0].iter().flat_map(|x| (x * 0.25).to_le_bytes()).collect();
     for model in [&model, &aero] {
@@ -168,7 +173,7 @@ fn what_cannot_be_had_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.bin");
     let file = |name: &str, options: &ExtractOptions| {
-        modelfmt::extract(&model, name, &path, ExtractAs::Bin, options, &Execution::default())
+        modelfmt::extract::extract(&model, name, &path, ExtractAs::Bin, options, &Execution::default())
     };
     let error = file("nan", &to(Some(DType::I32), None)).unwrap_err();
     assert!(

@@ -3,9 +3,12 @@
 use std::fs;
 use std::ops::ControlFlow;
 
+use modelfmt::Conversion;
+use modelfmt::convert::ConvertOptions;
 use modelfmt::convert::TypeRule;
 use modelfmt::convert::{Compression, MagChecksum};
-use modelfmt::{ConvertOptions, DType, Encoding, Error, Execution, Format, Model, VerifyLevel, convert};
+use modelfmt::modelfmt_core::Encoding;
+use modelfmt::{DType, Error, Execution, Format, Model, VerifyLevel};
 use modelfmt_core::value::Value;
 use modelfmt_write::Overwrite;
 
@@ -28,25 +31,26 @@ fn names(folder: &std::path::Path) -> Vec<String> {
 fn options_of_mag_and_apr2_do_what_they_say() {
     let lossy = |change: fn(&mut ConvertOptions)| {
         options(|o| {
-            o.lossy = true;
+            o.metadata.lossy = true;
             change(o);
         })
     };
     for (checksum, name) in [(MagChecksum::Crc32, "crc32"), (MagChecksum::Crc32c, "crc32c")] {
         let options = options(|o| {
-            o.lossy = true;
-            o.checksum = Some(checksum);
+            o.metadata.lossy = true;
+            o.mag.checksum = Some(checksum);
         });
         let details = common::convert(&source(), Format::Mag, &options).details().unwrap();
         assert_eq!(details.get("checksum").and_then(Value::as_str), Some(name));
     }
-    let aligned = common::convert(&source(), Format::Apr2, &lossy(|o| o.align = Some(32)));
+    let aligned = common::convert(&source(), Format::Apr2, &lossy(|o| o.output.align = Some(32)));
     assert_eq!(aligned.details().unwrap().get("alignment").and_then(Value::as_u64), Some(32));
-    let small = common::convert(&source(), Format::Apr2, &lossy(|o| o.compress = Some(Compression::Lz4)));
+    let small =
+        common::convert(&source(), Format::Apr2, &lossy(|o| o.apr2.compress = Some(Compression::Lz4)));
     assert_eq!(small.location(0).unwrap().encoding, Encoding::Lz4);
     assert_eq!(tensors(&small), tensors(&source()));
     // What is compressed is read as what it is.
-    let raw = common::convert(&small, Format::Apr2, &lossy(|o| o.compress = Some(Compression::None)));
+    let raw = common::convert(&small, Format::Apr2, &lossy(|o| o.apr2.compress = Some(Compression::None)));
     assert_eq!((raw.location(0).unwrap().encoding, tensors(&raw)), (Encoding::Raw, tensors(&source())));
 }
 
@@ -64,24 +68,28 @@ fn options_of_aero_do_what_they_say() {
     let count = |chunks: &[String], fourcc: &str| chunks.iter().filter(|c| c.starts_with(fourcc)).count();
     let (plain, hashed, _) = chunks(|_| {});
     assert_eq!((plain.len(), hashed), (4, false), "{plain:?}");
-    let (sharded, ..) = chunks(|o| o.shard_size = Some(90_000));
+    let (sharded, ..) = chunks(|o| o.output.shard_size = Some(90_000));
     assert_eq!(count(&sharded, "WTSH"), 2);
-    let (ihsh, ..) = chunks(|o| o.control_hash = true);
+    let (ihsh, ..) = chunks(|o| o.aero.control_hash = true);
     assert_eq!(count(&ihsh, "IHSH"), 1);
-    let (pages, ..) = chunks(|o| o.page_hashes = Some(4096));
+    let (pages, ..) = chunks(|o| o.aero.page_hashes = Some(4096));
     assert_eq!(count(&pages, "PHSH"), 1);
-    assert!(chunks(|o| o.tensor_hashes = true).1);
-    assert_eq!(chunks(|o| o.uuid = Some([9; 16])).2, [9; 16]);
-    assert_ne!(chunks(|o| o.no_zstd = true).0, plain);
+    assert!(chunks(|o| o.aero.tensor_hashes = true).1);
+    assert_eq!(chunks(|o| o.aero.uuid = Some([9; 16])).2, [9; 16]);
+    assert_ne!(chunks(|o| o.aero.no_zstd = true).0, plain);
 }
 
 #[test]
 fn a_shard_size_makes_sets() {
     let folder = tempfile::tempdir().unwrap();
     let work = Execution::default();
-    let shard = options(|o| o.shard_size = Some(90_000));
-    let done =
-        convert(&source(), Format::Safetensors, folder.path().join("m.safetensors"), &shard, &work).unwrap();
+    let shard = options(|o| o.output.shard_size = Some(90_000));
+    let done = Conversion::new(&source(), folder.path().join("m.safetensors"))
+        .to(Format::Safetensors)
+        .options(&shard)
+        .execution(&work)
+        .write()
+        .unwrap();
     assert_eq!(done.format, Format::SafetensorsSharded);
     let expected =
         ["m-00001-of-00002.safetensors", "m-00002-of-00002.safetensors", "m.safetensors.index.json"];
@@ -96,17 +104,31 @@ fn a_shard_size_makes_sets() {
     let one = common::convert(&set, Format::Safetensors, &options(|_| {}));
     common::assert_same(&source(), &one, "one file again");
 
-    let done = convert(&set, Format::Apr2, folder.path().join("m.apr"), &shard, &work).unwrap();
+    let done = Conversion::new(&set, folder.path().join("m.apr"))
+        .to(Format::Apr2)
+        .options(&shard)
+        .execution(&work)
+        .write()
+        .unwrap();
     assert_eq!((done.format, done.files.len()), (Format::Apr2Sharded, 3));
     let set = Model::open(folder.path().join("m.apr")).unwrap();
     assert_eq!((set.format(), tensors(&set)), (Format::Apr2Sharded, tensors(&source())));
     assert!(set.verify(VerifyLevel::Full).is_ok());
-    let done = convert(&set, Format::AeroSet, folder.path().join("m.aeroset.json"), &shard, &work).unwrap();
+    let done = Conversion::new(&set, folder.path().join("m.aeroset.json"))
+        .to(Format::AeroSet)
+        .options(&shard)
+        .execution(&work)
+        .write()
+        .unwrap();
     assert_eq!((done.format, done.files.len()), (Format::AeroSet, 4));
     let set = Model::open(folder.path().join("m.aeroset.json")).unwrap();
     assert_eq!((set.format(), tensors(&set)), (Format::AeroSet, tensors(&source())));
     assert!(set.verify(VerifyLevel::Full).is_ok());
-    let named = convert(&source(), Format::SafetensorsSharded, folder.path().join("x.json"), &shard, &work);
+    let named = Conversion::new(&source(), folder.path().join("x.json"))
+        .to(Format::SafetensorsSharded)
+        .options(&shard)
+        .execution(&work)
+        .write();
     assert!(named.unwrap_err().is_usage());
 }
 
@@ -116,8 +138,8 @@ fn files_that_exist_are_kept_unless_they_may_be_replaced() {
     let path = folder.path().join("m.safetensors");
     fs::write(&path, "old").unwrap();
     let write = |overwrite| {
-        let options = options(|o| o.overwrite = overwrite);
-        convert(&source(), Format::Safetensors, &path, &options, &Execution::default())
+        let options = options(|o| o.output.overwrite = overwrite);
+        Conversion::new(&source(), &path).to(Format::Safetensors).options(&options).write()
     };
     let error = write(Overwrite::Refuse).unwrap_err();
     assert!(matches!(&error, Error::Exists { path: found } if *found == path), "{error:?}");
@@ -130,19 +152,28 @@ fn files_that_exist_are_kept_unless_they_may_be_replaced() {
 #[test]
 fn nothing_is_left_of_what_fails_or_is_stopped() {
     let folder = tempfile::tempdir().unwrap();
-    let shard = options(|o| o.shard_size = Some(50_000));
+    let shard = options(|o| o.output.shard_size = Some(50_000));
     let stop = |_| ControlFlow::Break(());
     let work = Execution { threads: 2, progress: Some(&stop) };
     for (target, name) in
         [(Format::Oinf, "m.oinf"), (Format::Apr2, "m.apr"), (Format::SafetensorsSharded, "m.safetensors")]
     {
         let options = if target == Format::Oinf { ConvertOptions::default() } else { shard.clone() };
-        convert(&source(), target, folder.path().join(name), &options, &work).unwrap_err();
+        Conversion::new(&source(), folder.path().join(name))
+            .to(target)
+            .options(&options)
+            .execution(&work)
+            .write()
+            .unwrap_err();
         assert_eq!(names(folder.path()), Vec::<String>::new(), "{target}");
     }
     let nan = safetensors(&[floats("w", &[1], &[f32::NAN])], "{}");
-    let cast = options(|o| o.rules.push(TypeRule::cast(DType::I8)));
-    convert(&nan, Format::Safetensors, folder.path().join("m"), &cast, &Execution::default()).unwrap_err();
+    let cast = options(|o| o.types.rules.push(TypeRule::cast(DType::I8)));
+    Conversion::new(&nan, folder.path().join("m"))
+        .to(Format::Safetensors)
+        .options(&cast)
+        .write()
+        .unwrap_err();
     assert_eq!(names(folder.path()), Vec::<String>::new());
 }
 
@@ -155,9 +186,9 @@ fn progress_counts_the_bytes_of_the_tensors() {
         ControlFlow::Continue(())
     };
     let work = Execution { threads: 2, progress: Some(&count) };
-    let options = options(|o| o.rules.push(TypeRule::cast(DType::F16)));
+    let options = options(|o| o.types.rules.push(TypeRule::cast(DType::F16)));
     let model = source();
-    let conversion = modelfmt::Conversion::new(&model, Format::Apr2, &options).unwrap();
+    let conversion = Conversion::to_format(&model, Format::Apr2).options(&options).plan().unwrap();
     let nbytes = conversion.nbytes();
     assert_eq!(nbytes, 4 * 20_000);
     conversion.write_to_sink(&modelfmt_write::MemoryFile::new(), &work).unwrap();

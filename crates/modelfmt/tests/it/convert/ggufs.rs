@@ -30,16 +30,19 @@ const CARRIERS: [Format; 10] = [
 /// How a model goes to a carrier without a loss.
 fn there(carrier: Format) -> ConvertOptions {
     options(|o| {
-        o.stringify = carrier == Format::Safetensors;
-        o.shard_size = (carrier == Format::GgufSharded).then_some(1);
+        o.metadata.stringify = carrier == Format::Safetensors;
+        o.output.shard_size = (carrier == Format::GgufSharded).then_some(1);
         // Version 1 has numbers alone.
-        o.version = (carrier == Format::Mag).then(|| "0.3".to_owned());
+        o.output.version = (carrier == Format::Mag).then(|| "0.3".to_owned());
     })
 }
 
 fn gguf_bytes(model: &Model) -> Vec<u8> {
     let file = MemoryFile::new();
-    modelfmt::convert_to_sink(model, Format::Gguf, &file, &options(|_| {}), &Execution::sequential())
+    modelfmt::Conversion::to_format(model, Format::Gguf)
+        .options(&options(|_| {}))
+        .execution(&Execution::sequential())
+        .write_to_sink(&file)
         .unwrap_or_else(|error| panic!("back: {}", all(&error)));
     file.into_bytes()
 }
@@ -69,7 +72,7 @@ fn round_trips(bytes: &[u8], what: &str) -> usize {
             Err(error) => panic!("{what} to {first}: {}", all(&error)),
         };
         assert!(gguf_bytes(&carried) == bytes, "{what} by {first}");
-        let same = modelfmt::diff(&source, &carried, &Execution::sequential()).unwrap();
+        let same = modelfmt::diff::diff(&source, &carried, &Execution::sequential()).unwrap();
         // What a format asks for, and wants otherwise, is another value there.
         let asked = ["model_name", "architecture", "model_type"];
         // JSON has words for a NaN, and safetensors text for everything.
@@ -301,7 +304,7 @@ fn values_of_json_get_types() {
     let given = object(
         r#"{"context": 8192, "big": {"type": "u64", "value": 1}, "new": {"type": "f32[]", "value": [0.1]}}"#,
     );
-    let again = convert(&model, Format::Gguf, &options(|o| o.metadata = Some(given)));
+    let again = convert(&model, Format::Gguf, &options(|o| o.metadata.set = Some(given)));
     let kind = |key: &str| types(&again).into_iter().find(|(other, _)| other == key).unwrap().1;
     assert_eq!((kind("context"), kind("big"), kind("new")), ("i32".into(), "u64".into(), "f32[]".into()));
     let bytes = again.as_gguf().unwrap().index().metadata().get("context").unwrap().as_u64();
@@ -325,7 +328,7 @@ fn keys_that_are_not_ascii_stay_where_a_file_has_them() {
         let report = source.verify(VerifyLevel::Header);
         let errors = &report.errors;
         assert!(errors.iter().any(|error| error.contains("\"é\": the key is not ASCII")), "{errors:?}");
-        let given = options(|o| o.metadata = Some(object(r#"{"ö": 1}"#)));
+        let given = options(|o| o.metadata.set = Some(object(r#"{"ö": 1}"#)));
         let error = all(&try_convert(&source, Format::Gguf, &given).unwrap_err());
         assert!(
             error.contains("metadata key \"ö\": keys of GGUF are ASCII") && !error.contains("é"),
@@ -352,8 +355,8 @@ fn what_gguf_does_not_hold_is_listed_or_text() {
         assert!(text.contains(line), "{line} in {text}");
     }
     let both = options(|o| {
-        o.stringify = true;
-        o.lossy = true;
+        o.metadata.stringify = true;
+        o.metadata.lossy = true;
     });
     let (model, done) = try_convert(&source, Format::Gguf, &both).unwrap();
     assert_eq!(done.dropped.len(), 3, "{:?}", done.dropped);
@@ -362,7 +365,8 @@ fn what_gguf_does_not_hold_is_listed_or_text() {
     assert_eq!(text("architecture").as_deref(), Some(r#"{"n":1}"#));
     assert_eq!((text("none").as_deref(), text("mixed").as_deref()), (Some("null"), Some(r#"[1,"a"]"#)));
     // And in safetensors, where every value is text.
-    let (strings, _) = try_convert(&source, Format::Safetensors, &options(|o| o.stringify = true)).unwrap();
+    let (strings, _) =
+        try_convert(&source, Format::Safetensors, &options(|o| o.metadata.stringify = true)).unwrap();
     let metadata = strings.metadata().unwrap();
     assert_eq!(metadata.get("ok").and_then(Value::as_str), Some("1"));
     assert_eq!(metadata.get("architecture").and_then(Value::as_str), Some(r#"{"n":1}"#));
@@ -371,7 +375,7 @@ fn what_gguf_does_not_hold_is_listed_or_text() {
         text.contains(r#""ok": metadata of safetensors are strings, not an integer (stringify)"#),
         "{text}"
     );
-    let refused = try_convert(&source, Format::Aero, &options(|o| o.stringify = true)).unwrap_err();
+    let refused = try_convert(&source, Format::Aero, &options(|o| o.metadata.stringify = true)).unwrap_err();
     assert!(
         refused.is_usage() && refused.to_string().contains("it is for safetensors, gguf and gguf-sharded"),
         "{refused}"
@@ -399,14 +403,14 @@ fn tensors_that_ggml_does_not_read_are_listed() {
         &[tensor("q", DType::Q8_0, &[4, 16])],
         r#"{"apr_version": "2.0.0", "model_type": "t", "architecture": {}}"#,
     );
-    let text = all(&try_convert(&blocks, Format::Gguf, &options(|o| o.lossy = true)).unwrap_err());
+    let text = all(&try_convert(&blocks, Format::Gguf, &options(|o| o.metadata.lossy = true)).unwrap_err());
     assert!(text.contains(r#"tensor "q": the rows of [4, 16] are no whole blocks of q8_0"#), "{text}");
     convert(
         &blocks,
         Format::Gguf,
         &options(|o| {
-            o.lossy = true;
-            o.rules.push(TypeRule::dequantize(DType::F16));
+            o.metadata.lossy = true;
+            o.types.rules.push(TypeRule::dequantize(DType::F16));
         }),
     );
 }
@@ -415,7 +419,7 @@ fn tensors_that_ggml_does_not_read_are_listed() {
 fn options_of_gguf_do_what_they_say() {
     let source = safetensors(&[tensor("a", DType::F32, &[3]), tensor("b", DType::F32, &[3])], "{}");
     for align in [1, 4, 32, 4096] {
-        let model = convert(&source, Format::Gguf, &options(|o| o.align = Some(align)));
+        let model = convert(&source, Format::Gguf, &options(|o| o.output.align = Some(align)));
         let index = model.as_gguf().unwrap().index();
         assert_eq!(index.alignment(), align);
         assert_eq!(index.metadata().get("general.alignment").is_some(), align != 32);
@@ -425,7 +429,7 @@ fn options_of_gguf_do_what_they_say() {
         let again = convert(&model, Format::Gguf, &options(|_| {}));
         assert_eq!(again.as_gguf().unwrap().index().alignment(), align);
     }
-    let error = try_convert(&source, Format::Gguf, &options(|o| o.align = Some(48))).unwrap_err();
+    let error = try_convert(&source, Format::Gguf, &options(|o| o.output.align = Some(48))).unwrap_err();
     assert!(
         error.is_usage() && error.to_string() == "align: tensors are aligned to a power of two, not to 48",
         "{error}"
@@ -455,7 +459,7 @@ fn how_a_model_is_quantized_is_said_as_llama_does() {
             source,
             Format::Gguf,
             &options(|o| {
-                o.rules = rules.iter().map(|rule| TypeRule::parse_quantize(rule).unwrap()).collect();
+                o.types.rules = rules.iter().map(|rule| TypeRule::parse_quantize(rule).unwrap()).collect();
             }),
         )
     };
@@ -474,14 +478,14 @@ fn how_a_model_is_quantized_is_said_as_llama_does() {
     }
     // What another tool has said is put right, at the end as llama.cpp does.
     let stated = object(r#"{"general.file_type": {"type": "u32", "value": 1}, "last": 1}"#);
-    let stated = convert(&source, Format::Gguf, &options(|o| o.metadata = Some(stated)));
+    let stated = convert(&source, Format::Gguf, &options(|o| o.metadata.set = Some(stated)));
     let small = quantize(&stated, &["q4_k_m"]);
     let keys: Vec<&str> = small.as_gguf().unwrap().index().metadata().keys().collect();
     assert_eq!(keys[keys.len() - 3..], ["last", "general.quantization_version", "general.file_type"]);
     // Blocks that are only copied change nothing, and decoded ones leave it.
     assert_eq!(quantization(&convert(&small, Format::Gguf, &options(|_| {}))), [Some(2), Some(15)]);
     let decode = |rule: &str| {
-        let options = options(|o| o.rules.push(TypeRule::parse_dequantize(rule).unwrap()));
+        let options = options(|o| o.types.rules.push(TypeRule::parse_dequantize(rule).unwrap()));
         let (model, done) = try_convert(&small, Format::Gguf, &options).unwrap();
         (quantization(&model), notes(&done).iter().filter(|note| note.contains("is left out")).count())
     };
@@ -491,8 +495,8 @@ fn how_a_model_is_quantized_is_said_as_llama_does() {
     assert_eq!(decode("*=f16"), ([None, None], 2));
     // And what the user says stays.
     let given = options(|o| {
-        o.rules.push(TypeRule::quantize(modelfmt::convert::Preset::Q4KM));
-        o.metadata = Some(object(r#"{"general.file_type": {"type": "u32", "value": 14}}"#));
+        o.types.rules.push(TypeRule::quantize(modelfmt::convert::Preset::Q4KM));
+        o.metadata.set = Some(object(r#"{"general.file_type": {"type": "u32", "value": 14}}"#));
     });
     assert_eq!(quantization(&convert(&source, Format::Gguf, &given)), [Some(2), Some(14)]);
 }
@@ -506,7 +510,7 @@ fn models_in_memory_are_saved() {
     modelfmt::save(&path, [("w", view())], &keys).unwrap();
     let model = Model::open(&path).unwrap();
     assert_eq!((model.format(), model.metadata().unwrap()), (Format::Gguf, keys.clone().into()));
-    modelfmt::save_as(Format::GgufSharded, folder.path().join("n"), [("w", view())], &keys).unwrap();
+    modelfmt::convert::save_as(Format::GgufSharded, folder.path().join("n"), [("w", view())], &keys).unwrap();
     assert!(folder.path().join("n.gguf").exists(), "a split of one file is none");
 }
 
@@ -567,9 +571,9 @@ fn text_that_is_not_utf_8_is_a_loss() {
     for target in [Format::Gguf, Format::Aero] {
         let asked = |lossy| {
             options(|o| {
-                o.lossy = lossy;
+                o.metadata.lossy = lossy;
                 if target == Format::Aero {
-                    (o.model_name, o.architecture) = (Some("m".into()), Some("a".into()));
+                    (o.metadata.model_name, o.metadata.architecture) = (Some("m".into()), Some("a".into()));
                 }
             })
         };
@@ -585,14 +589,14 @@ fn text_that_is_not_utf_8_is_a_loss() {
 fn room_in_a_file_does_not_travel() {
     const KEY: &str = "modelfmt.padding";
     let model = super::common::gguf(&[tensor("w", DType::F32, &[4])], &[("general.architecture", "test")]);
-    let roomy = convert(&model, Format::Gguf, &options(|o| o.reserve = Some(100)));
+    let roomy = convert(&model, Format::Gguf, &options(|o| o.output.reserve = Some(100)));
     let has = |model: &Model| model.metadata().unwrap().get(KEY).and_then(Value::as_str).map(str::len);
     assert_eq!(has(&roomy), Some(100));
     for carrier in CARRIERS {
         let carried = convert(&roomy, carrier, &there(carrier));
         assert!(!format!("{:?}", carried.metadata().unwrap()).contains(KEY), "{carrier}");
     }
-    let other = convert(&roomy, Format::Gguf, &options(|o| o.reserve = Some(50)));
+    let other = convert(&roomy, Format::Gguf, &options(|o| o.output.reserve = Some(50)));
     assert_eq!(has(&other), Some(50));
 }
 
@@ -615,7 +619,7 @@ fn what_llama_cpp_will_not_load_is_a_warning() {
     );
     let own = safetensors(&[tensor("token_embd.weight", DType::F32, &[2, 4])], "{}");
     assert!(warnings(&own, &none)[0].contains("general.architecture is missing; names"));
-    let given = options(|o| o.metadata = Some(object(r#"{"general.architecture": "llama"}"#)));
+    let given = options(|o| o.metadata.set = Some(object(r#"{"general.architecture": "llama"}"#)));
     assert!(warnings(&own, &given).is_empty());
     assert!(
         warnings(&hub, &given)[0].contains("llama.cpp will not load this GGUF file: tensors have the names")

@@ -1,6 +1,7 @@
 //! Random models become GGUF, and gguf-py's reader finds in them what was put there.
 
-use modelfmt::{DType, Execution, Format, Overwrite};
+use modelfmt::convert::Overwrite;
+use modelfmt::{DType, Format};
 use modelfmt_core::value::{Object, Value, json};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
@@ -79,13 +80,13 @@ fn the_reader_of_gguf_py_finds_what_was_put_there() {
             .collect();
         let source = safetensors(&tensors, "{}");
         let options = options(|o| {
-            o.metadata = Some(keys.clone());
-            o.align = (shift > 0).then_some(1 << shift);
-            o.shard_size = (is_split && tensors.len() > 1).then_some(1);
-            o.overwrite = Overwrite::Refuse;
+            o.metadata.set = Some(keys.clone());
+            o.output.align = (shift > 0).then_some(1 << shift);
+            o.output.shard_size = (is_split && tensors.len() > 1).then_some(1);
+            o.output.overwrite = Overwrite::Refuse;
         });
         let out = folder.path().join(format!("{number:02}.gguf"));
-        let done = modelfmt::convert(&source, Format::Gguf, &out, &options, &Execution::default());
+        let done = modelfmt::Conversion::new(&source, &out).to(Format::Gguf).options(&options).write();
         let done = done.unwrap_or_else(|error| panic!("{}", all(&error)));
         expected.push((done.files, keys, kinds, tensors, 1u64 << if shift > 0 { shift } else { 5 }));
     }

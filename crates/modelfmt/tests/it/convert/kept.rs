@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use modelfmt::{ConvertOptions, DType, Error, Execution, Format, Model, VerifyLevel, convert};
+use modelfmt::Conversion;
+use modelfmt::{DType, Error, Execution, Format, Model, VerifyLevel};
 use modelfmt_write::Overwrite;
 
 use super::common::{T, notes, options, safetensors, tensor, tensors};
@@ -31,10 +32,10 @@ fn names(folder: &Path) -> Vec<String> {
 fn write_set(folder: &Path, (format, ending): (Format, &str), stem: &str, count: usize) -> Vec<String> {
     let path = folder.join(format!("{stem}{ending}"));
     let options = options(|o| {
-        o.overwrite = Overwrite::Replace;
-        o.shard_size = Some(1);
+        o.output.overwrite = Overwrite::Replace;
+        o.output.shard_size = Some(1);
     });
-    let done = convert(&source(count), format, path, &options, &Execution::default()).unwrap();
+    let done = Conversion::new(&source(count), path).to(format).options(&options).write().unwrap();
     let mut files: Vec<String> = done.files.into_iter().map(|file| file.path).collect();
     files.sort();
     files
@@ -52,7 +53,7 @@ fn bytes(folder: &Path) -> Vec<(String, Vec<u8>)> {
     names(folder).into_iter().map(|name| (name.clone(), fs::read(folder.join(name)).unwrap())).collect()
 }
 
-fn refused(result: Result<modelfmt::Converted, Error>, path: &Path, what: &str) {
+fn refused(result: Result<modelfmt::convert::Converted, Error>, path: &Path, what: &str) {
     match result {
         Err(error @ Error::Write { .. }) => {
             let text = error.to_string();
@@ -67,33 +68,33 @@ fn refused(result: Result<modelfmt::Converted, Error>, path: &Path, what: &str) 
 fn a_file_that_is_read_is_never_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
-    let once = options(|o| o.overwrite = Overwrite::Replace);
-    convert(&source(2), Format::Safetensors, path("in"), &once, &Execution::default()).unwrap();
+    let once = options(|o| o.output.overwrite = Overwrite::Replace);
+    Conversion::new(&source(2), path("in")).to(Format::Safetensors).options(&once).write().unwrap();
     fs::hard_link(path("in"), path("hard")).unwrap();
     std::os::unix::fs::symlink("in", path("soft")).unwrap();
     fs::create_dir(path("sub")).unwrap();
     let before = bytes_of(&path("in"));
     let model = Model::open(path("soft")).unwrap();
     for out in ["in", "hard", "soft", "sub/../in"] {
-        let done = convert(&model, Format::Safetensors, path(out), &once, &Execution::default());
+        let done = Conversion::new(&model, path(out)).to(Format::Safetensors).options(&once).write();
         refused(done, &path(out), "input");
     }
     assert_eq!((bytes_of(&path("in")), names(folder.path()).len()), (before, 4));
     // One that was only named.
     let named = options(|o| {
-        o.overwrite = Overwrite::Replace;
-        o.inputs = vec![path("other")];
+        o.output.overwrite = Overwrite::Replace;
+        o.output.inputs = vec![path("other")];
     });
     fs::write(path("other"), "x").unwrap();
     refused(
-        convert(&model, Format::Mag, path("other"), &named, &Execution::default()),
+        Conversion::new(&model, path("other")).to(Format::Mag).options(&named).write(),
         &path("other"),
         "input",
     );
     // A model in memory has no file, whatever it is called.
     let name = path("in").display().to_string();
     let memory = Model::from_source(&name, fs::read(path("in")).unwrap()).unwrap();
-    convert(&memory, Format::Safetensors, path("in"), &once, &Execution::default()).unwrap();
+    Conversion::new(&memory, path("in")).to(Format::Safetensors).options(&once).write().unwrap();
 }
 
 #[cfg(unix)]
@@ -111,15 +112,15 @@ fn a_part_of_the_input_is_never_replaced() {
         let model = Model::open(&index).unwrap();
         // Into itself, and a single file in place of each of its files.
         let again = options(|o| {
-            o.overwrite = Overwrite::Replace;
-            o.shard_size = Some(1);
+            o.output.overwrite = Overwrite::Replace;
+            o.output.shard_size = Some(1);
         });
-        let done = convert(&model, set.0, &index, &again, &Execution::default());
+        let done = Conversion::new(&model, &index).to(set.0).options(&again).write();
         refused(done, &index, "input");
-        let once = options(|o| o.overwrite = Overwrite::Replace);
+        let once = options(|o| o.output.overwrite = Overwrite::Replace);
         for file in &files {
             let out = folder.path().join(file);
-            refused(convert(&model, Format::Mag, &out, &once, &Execution::default()), &out, "input");
+            refused(Conversion::new(&model, &out).to(Format::Mag).options(&once).write(), &out, "input");
         }
         assert_eq!(bytes(folder.path()), before);
     }
@@ -154,20 +155,20 @@ fn a_file_of_another_set_is_never_replaced() {
         let files = write_set(folder.path(), set, "m", 3);
         let index = folder.path().join(format!("m{}", set.1));
         let before = bytes(folder.path());
-        let once = options(|o| o.overwrite = Overwrite::Replace);
+        let once = options(|o| o.output.overwrite = Overwrite::Replace);
         for file in files.iter().filter(|file| !index.ends_with(file)) {
             let out = folder.path().join(file);
-            let done = convert(&source(1), Format::Mag, &out, &once, &Execution::default());
+            let done = Conversion::new(&source(1), &out).to(Format::Mag).options(&once).write();
             refused(done, &out, &format!("m{}", set.1));
         }
         // Another index by which its files would have the same names.
         if set.0 != Format::SafetensorsSharded {
             let out = folder.path().join("m.json");
             let again = options(|o| {
-                o.overwrite = Overwrite::Replace;
-                o.shard_size = Some(1);
+                o.output.overwrite = Overwrite::Replace;
+                o.output.shard_size = Some(1);
             });
-            let done = convert(&source(3), set.0, &out, &again, &Execution::default());
+            let done = Conversion::new(&source(3), &out).to(set.0).options(&again).write();
             let Err(Error::Write { path, source }) = done else { panic!("{done:?}") };
             assert!(files.iter().any(|file| path.ends_with(file)), "{}", path.display());
             assert!(source.to_string().contains(&format!("m{}", set.1)), "{source}");
@@ -189,8 +190,8 @@ fn a_set_that_was_cut_off_is_written_again() {
         // As long as its writer lives, its files are a set.
         let writer = fs::File::open(&partial).unwrap();
         writer.lock().unwrap();
-        let again = options(|o| (o.overwrite, o.shard_size) = (Overwrite::Replace, Some(1)));
-        let begun = convert(&source(3), set.0, &index, &again, &Execution::default());
+        let again = options(|o| (o.output.overwrite, o.output.shard_size) = (Overwrite::Replace, Some(1)));
+        let begun = Conversion::new(&source(3), &index).to(set.0).options(&again).write();
         assert!(begun.unwrap_err().to_string().contains("it is a file of the set"));
         drop(writer);
         write_set(folder.path(), set, "m", 3);
@@ -216,10 +217,10 @@ fn what_a_shorter_set_leaves_is_removed_with_the_old_index() {
             fs::write(path(&name), text).unwrap();
         }
         let options = options(|o| {
-            o.overwrite = Overwrite::Replace;
-            o.shard_size = Some(1);
+            o.output.overwrite = Overwrite::Replace;
+            o.output.shard_size = Some(1);
         });
-        let done = convert(&source(2), set.0, path(&name), &options, &Execution::default());
+        let done = Conversion::new(&source(2), path(&name)).to(set.0).options(&options).write();
         // APR2 and safetensors count the files in their names, so all of the old ones are stale. AEROSET writes over them.
         let done = done.unwrap();
         assert_sound(&path(&name), 2);
@@ -231,8 +232,8 @@ fn what_a_shorter_set_leaves_is_removed_with_the_old_index() {
         assert_eq!(removed, if set.0 == Format::AeroSet { 1 } else { 3 }, "{:?}", notes(&done));
 
         // One file in place of the index.
-        let once = self::options(|o| o.overwrite = Overwrite::Replace);
-        convert(&source(1), Format::Safetensors, path(&name), &once, &Execution::default()).unwrap();
+        let once = self::options(|o| o.output.overwrite = Overwrite::Replace);
+        Conversion::new(&source(1), path(&name)).to(Format::Safetensors).options(&once).write().unwrap();
         let mut expected = vec![name, "other.json".to_owned(), "m-notes.txt".to_owned(), shared.clone()];
         expected.sort();
         assert_eq!(names(folder.path()), expected);
@@ -252,8 +253,13 @@ fn a_set_of_which_a_file_exists_is_refused_before_any_work() {
             }
             let count = |_| panic!("work was done");
             let work = Execution { threads: 1, progress: Some(&count) };
-            let options = options(|o| o.shard_size = Some(1));
-            let error = convert(&source(2), set.0, &index, &options, &work).unwrap_err();
+            let options = options(|o| o.output.shard_size = Some(1));
+            let error = Conversion::new(&source(2), &index)
+                .to(set.0)
+                .options(&options)
+                .execution(&work)
+                .write()
+                .unwrap_err();
             assert!(matches!(&error, Error::Exists { path } if path.ends_with(file)), "{error:?}");
             for other in files.iter().filter(|other| *other != file) {
                 fs::rename(folder.path().join(format!("{other}.away")), folder.path().join(other)).unwrap();
@@ -268,17 +274,17 @@ fn names_that_cannot_be_are_refused_and_long_ones_are_not() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let long = format!("{}.mag", "m".repeat(251));
-    convert(&source(1), Format::Mag, path(&long), &ConvertOptions::default(), &Execution::default()).unwrap();
+    Conversion::new(&source(1), path(&long)).to(Format::Mag).write().unwrap();
     assert_eq!(names(folder.path()), [long.as_str()]);
     let count = |_| panic!("work was done");
     let work = Execution { threads: 1, progress: Some(&count) };
     let longer = path(&format!("{}.mag", "m".repeat(252)));
-    convert(&source(1), Format::Mag, &longer, &ConvertOptions::default(), &work).unwrap_err();
+    Conversion::new(&source(1), &longer).to(Format::Mag).execution(&work).write().unwrap_err();
     for (format, ending) in SETS {
         // The name of the index would do, those of its files would not.
         let out = path(&format!("{}{ending}", "m".repeat(255 - ending.len())));
-        let options = options(|o| o.shard_size = Some(1));
-        convert(&source(2), format, &out, &options, &work).unwrap_err();
+        let options = options(|o| o.output.shard_size = Some(1));
+        Conversion::new(&source(2), &out).to(format).options(&options).execution(&work).write().unwrap_err();
     }
     assert_eq!(names(folder.path()), [long]);
 }
@@ -291,13 +297,13 @@ fn a_set_has_the_name_that_was_asked_for_or_none() {
     for (format, ending) in SETS {
         let name = [b"m\xff", ending.as_bytes()].concat();
         let out = folder.path().join(std::ffi::OsStr::from_bytes(&name));
-        let options = options(|o| o.shard_size = Some(1));
-        let error = convert(&source(1), format, &out, &options, &Execution::default()).unwrap_err();
+        let options = options(|o| o.output.shard_size = Some(1));
+        let error = Conversion::new(&source(1), &out).to(format).options(&options).write().unwrap_err();
         assert!(error.to_string().contains("UTF-8"), "{error}");
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     // A single file may be called anything.
     let out = folder.path().join(std::ffi::OsStr::from_bytes(b"m\xff.mag"));
-    convert(&source(1), Format::Mag, &out, &ConvertOptions::default(), &Execution::default()).unwrap();
+    Conversion::new(&source(1), &out).to(Format::Mag).write().unwrap();
     assert_eq!(tensors(&Model::open(out).unwrap()), tensors(&source(1)));
 }

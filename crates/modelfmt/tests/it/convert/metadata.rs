@@ -46,7 +46,7 @@ fn names_come_from_what_the_source_says() {
     assert_eq!(json_of(&apr2).get("model_type"), Some(&"unknown".into()));
     assert_eq!(notes(&done), ["model_type is \"unknown\", because the source does not say"]);
 
-    let given = options(|o| o.metadata = Some(Object::from_iter([("model_type", "bert")])));
+    let given = options(|o| o.metadata.set = Some(Object::from_iter([("model_type", "bert")])));
     let (apr2, done) = try_convert(&source, Format::Apr2, &given).unwrap();
     assert_eq!(json_of(&apr2).get("model_type"), Some(&"bert".into()));
     assert_eq!(notes(&done), Vec::<String>::new());
@@ -68,19 +68,15 @@ fn the_architecture_of_apr2_is_an_object_and_that_of_aero_a_name() {
     assert_eq!(text(&manifest), r#"{"architecture":"whisper","name":"m"}"#);
     assert_eq!(notes(&done), [r#"model_name is "m", taken from the file name"#]);
     let bytes = modelfmt_write::MemoryFile::new();
-    modelfmt::convert_to_sink(
-        &source,
-        Format::Apr2,
-        &bytes,
-        &options(|_| {}),
-        &modelfmt::Execution::default(),
-    )
-    .unwrap();
+    modelfmt::Conversion::to_format(&source, Format::Apr2)
+        .options(&options(|_| {}))
+        .write_to_sink(&bytes)
+        .unwrap();
     let (_, done) =
         try_convert(&super::common::open("-", bytes.into_bytes()), Format::Aero, &options(|_| {})).unwrap();
     assert_eq!(notes(&done), [r#"model_name is "model", because the source does not say"#]);
 
-    let named = options(|o| o.architecture = Some("llama".to_owned()));
+    let named = options(|o| o.metadata.architecture = Some("llama".to_owned()));
     let aero = convert(&mag(&one(), &[]), Format::Aero, &named);
     let apr2 = convert(&aero, Format::Apr2, &options(|_| {}));
     let found = json_of(&apr2);
@@ -103,10 +99,10 @@ fn the_reserved_key_passes_verbatim_through_other_targets() {
 fn what_the_user_says_comes_first() {
     let source = apr2(&one(), r#"{"apr_version": "2.0.0", "model_type": "a", "architecture": {"n": 1}}"#);
     let options = options(|o| {
-        o.model_name = Some("name".to_owned());
-        o.model_type = Some("type".to_owned());
-        o.architecture = Some(r#"{"n_layer": 4}"#.to_owned());
-        o.metadata = Some(object(r#"{"apr_version": "2.0.1", "x": [1, null]}"#));
+        o.metadata.model_name = Some("name".to_owned());
+        o.metadata.model_type = Some("type".to_owned());
+        o.metadata.architecture = Some(r#"{"n_layer": 4}"#.to_owned());
+        o.metadata.set = Some(object(r#"{"apr_version": "2.0.1", "x": [1, null]}"#));
     });
     let found = json_of(&convert(&source, Format::Apr2, &options));
     for (key, expected) in [
@@ -118,7 +114,7 @@ fn what_the_user_says_comes_first() {
     ] {
         assert_eq!(json::to_string(found.get(key).unwrap()).unwrap(), expected, "{key}");
     }
-    let plain = super::common::options(|o| o.architecture = Some("whisper".to_owned()));
+    let plain = super::common::options(|o| o.metadata.architecture = Some("whisper".to_owned()));
     let found = json_of(&convert(&mag(&one(), &[]), Format::Apr2, &plain));
     assert_eq!(found.get("architecture"), Some(&Value::Object(object(r#"{"name": "whisper"}"#))));
     assert_eq!(found.get("model_type"), Some(&"whisper".into()));
@@ -138,12 +134,13 @@ fn what_a_target_cannot_hold_is_listed_or_dropped_and_listed() {
             "  size variable \"D\": mag has no size variables (lossy)"
         )
     );
-    let (found, done) = try_convert(&source, Format::Mag, &options(|o| o.lossy = true)).unwrap();
+    let (found, done) = try_convert(&source, Format::Mag, &options(|o| o.metadata.lossy = true)).unwrap();
     assert_eq!(text(&json_of(&found)), r#"{"n":5,"x":0.5}"#);
     let dropped: Vec<String> = done.dropped.iter().map(|item| item.what()).collect();
     assert_eq!(dropped, ["metadata key \"text\"", "size variable \"D\""]);
 
-    let (found, done) = try_convert(&source, Format::Safetensors, &options(|o| o.lossy = true)).unwrap();
+    let (found, done) =
+        try_convert(&source, Format::Safetensors, &options(|o| o.metadata.lossy = true)).unwrap();
     assert_eq!((text(&json_of(&found)), done.dropped.len()), (r#"{"text":"a"}"#.to_owned(), 3));
 }
 
@@ -172,7 +169,7 @@ fn what_only_the_files_of_a_set_say_stays_there() {
     assert_eq!(json_of(&aero).get("format"), Some(&"pt".into()));
     check(&convert(&aero, Format::SafetensorsSharded, &options(|_| {})));
     check(&convert(&source, Format::SafetensorsSharded, &options(|_| {})));
-    let (one, done) = try_convert(&aero, Format::Safetensors, &options(|o| o.lossy = true)).unwrap();
+    let (one, done) = try_convert(&aero, Format::Safetensors, &options(|o| o.metadata.lossy = true)).unwrap();
     assert_eq!(text(&json_of(&one)), r#"{"by":"us","format":"pt"}"#);
     assert_eq!(done.dropped.len(), 1);
 }
@@ -189,7 +186,7 @@ fn numbers_of_mag_are_typed_values_of_oinf_also_by_way_of_json() {
 
 #[test]
 fn metadata_of_the_user_takes_the_form_of_the_target() {
-    let given = |text: &str| options(|o| o.metadata = Some(object(text)));
+    let given = |text: &str| options(|o| o.metadata.set = Some(object(text)));
     let source = mag(&one(), &[("epoch", Value::from(1))]);
     let plain = given(
         r#"{"a": true, "b": 1, "c": 18446744073709551615, "d": 1.5, "e": "x", "f": [1, 2], "epoch": {"type": "u8", "value": 9}}"#,
@@ -218,9 +215,9 @@ fn metadata_of_the_user_takes_the_form_of_the_target() {
 #[test]
 fn size_variables_and_declared_tensors_are_added_to_oinf() {
     let options = options(|o| {
-        o.sizevars = vec![("D".to_owned(), 128), ("E".to_owned(), 2)];
+        o.oinf.sizevars = vec![("D".to_owned(), 128), ("E".to_owned(), 2)];
         let shape = vec![2, 3];
-        o.declare = vec![modelfmt::convert::Declared { name: "y".to_owned(), dtype: DType::I16, shape }];
+        o.oinf.declare = vec![modelfmt::convert::Declared { name: "y".to_owned(), dtype: DType::I16, shape }];
     });
     let source = oinf(&one(), &oinf::Metadata::new().sizevar("D", 1));
     let found = convert(&source, Format::Oinf, &options);
@@ -263,7 +260,7 @@ fn a_reserved_key_of_a_stranger_makes_nothing_vanish() {
         let rest = r#""apr_version": "2.0.0", "model_type": "t", "architecture": {}, "license": "MIT""#;
         apr2(&[tensor("w", DType::F32, &[2])], &format!("{{{rest}, \"epoch\": 5, \"modelfmt\": {reserved}}}"))
     };
-    let lossy = options(|o| o.lossy = true);
+    let lossy = options(|o| o.metadata.lossy = true);
     // A license that it claims to have added.
     let added = source(r#"{"version": 1, "format": "mag", "added": ["license"]}"#);
     let error = all(&try_convert(&added, Format::Mag, &options(|_| {})).unwrap_err());
@@ -280,7 +277,7 @@ fn a_reserved_key_of_a_stranger_makes_nothing_vanish() {
     let same = source(r#"{"version": 1, "format": "mag", "metadata": {"epoch": 5}}"#);
     let error = all(&try_convert(&same, Format::Mag, &options(|_| {})).unwrap_err());
     assert!(!error.contains("epoch"), "{error}");
-    let found = modelfmt::diff(&twice, &same, &modelfmt::Execution::default()).unwrap();
+    let found = modelfmt::diff::diff(&twice, &same, &modelfmt::Execution::default()).unwrap();
     let keys: Vec<&str> = found.metadata.iter().map(|entry| entry.key.as_str()).collect();
     assert_eq!(keys, ["modelfmt.epoch"]);
     // A part that only a later version knows.
@@ -300,12 +297,13 @@ fn keys_of_the_files_of_a_set_are_found_in_time_that_grows_with_their_number() {
         pairs.join(","),
         keys.join(",")
     );
-    let found = convert(&apr2(&one(), &metadata), Format::SafetensorsSharded, &options(|o| o.lossy = true));
+    let found =
+        convert(&apr2(&one(), &metadata), Format::SafetensorsSharded, &options(|o| o.metadata.lossy = true));
     assert!(!json_of(&found).contains_key("k0"));
 }
 
 fn differing(a: &modelfmt::Model, b: &modelfmt::Model) -> Vec<String> {
-    let diff = modelfmt::diff(a, b, &modelfmt::Execution::default()).unwrap();
+    let diff = modelfmt::diff::diff(a, b, &modelfmt::Execution::default()).unwrap();
     diff.metadata.into_iter().map(|entry| entry.key).collect()
 }
 
@@ -370,10 +368,10 @@ fn what_lost_nothing_is_the_same_to_diff() {
 fn names_that_the_user_gives_are_not_taken_for_ours() {
     let given = [
         options(|o| {
-            o.model_name = Some("Tiny".to_owned());
-            o.architecture = Some("llama".to_owned());
+            o.metadata.model_name = Some("Tiny".to_owned());
+            o.metadata.architecture = Some("llama".to_owned());
         }),
-        options(|o| o.metadata = Some(object(r#"{"model_name": "Tiny", "architecture": "llama"}"#))),
+        options(|o| o.metadata.set = Some(object(r#"{"model_name": "Tiny", "architecture": "llama"}"#))),
     ];
     for given in given {
         let aero = convert(&mag(&one(), &[]), Format::Aero, &given);
@@ -398,7 +396,7 @@ fn names_that_the_user_gives_are_not_taken_for_ours() {
 #[test]
 fn what_stands_beside_type_and_value_is_not_dropped() {
     let beside = r#"{"k": {"type": "str", "value": "x", "note": "y"}}"#;
-    let given = options(|o| o.metadata = Some(object(beside)));
+    let given = options(|o| o.metadata.set = Some(object(beside)));
     for target in [Format::Oinf, Format::Safetensors, Format::Mag] {
         let error = all(&try_convert(&mag(&one(), &[]), target, &given).unwrap_err());
         assert!(error.contains("metadata key \"k\""), "{target}: {error}");

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use modelfmt::{ConvertOptions, DType, Error, Execution, Format, Model};
+use modelfmt::convert::ConvertOptions;
+use modelfmt::{DType, Error, Execution, Format, Model};
 use modelfmt_core::value::{Object, Value, json};
 use modelfmt_core::{Kind, SmallType};
 use modelfmt_write::MemoryFile;
@@ -46,7 +47,7 @@ fn every_pair_keeps_tensors_and_their_order() {
     for source in sources() {
         for target in targets() {
             let what = format!("{} to {target}", source.format());
-            let target_model = convert(&source, target, &options(|o| o.lossy = true));
+            let target_model = convert(&source, target, &options(|o| o.metadata.lossy = true));
             // A split of one file is none.
             let is_split = target == Format::GgufSharded;
             assert_eq!(target_model.format(), if is_split { Format::Gguf } else { target }, "{what}");
@@ -70,10 +71,14 @@ fn the_same_input_gives_the_same_bytes() {
                 let work = Execution { threads, progress: None };
                 let aero = target == Format::Aero;
                 let options = options(|o| {
-                    o.lossy = true;
-                    o.uuid = aero.then_some([7; 16]);
+                    o.metadata.lossy = true;
+                    o.aero.uuid = aero.then_some([7; 16]);
                 });
-                modelfmt::convert_to_sink(&source, target, &file, &options, &work).unwrap();
+                modelfmt::Conversion::to_format(&source, target)
+                    .options(&options)
+                    .execution(&work)
+                    .write_to_sink(&file)
+                    .unwrap();
                 file.into_bytes()
             };
             assert!(write(1) == write(3), "{} to {target}", source.format());
@@ -107,7 +112,7 @@ fn there_and_back(source: &Model) -> usize {
     let is_aero = is_same_family(source.format(), Format::Aero);
     for carrier in CARRIERS {
         let what = format!("{} by {carrier}", source.path().display());
-        let there = match try_convert(source, carrier, &options(|o| o.lossy = is_aero)) {
+        let there = match try_convert(source, carrier, &options(|o| o.metadata.lossy = is_aero)) {
             Ok((there, _)) => there,
             Err(error) if lacks_types(&error) && (has_opaque || !is_same_family(carrier, Format::Aero)) => {
                 continue;
@@ -115,8 +120,8 @@ fn there_and_back(source: &Model) -> usize {
             Err(error) => panic!("{what}: {}", all(&error)),
         };
         let home = options(|o| {
-            o.version = version(source);
-            o.allow_extended_types = source.format() == Format::Oinf;
+            o.output.version = version(source);
+            o.oinf.allow_extended_types = source.format() == Format::Oinf;
         });
         let back = convert(&there, source.format(), &home);
         assert_same(source, &back, &what);

@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
+use modelfmt::convert::{ConvertOptions, Overwrite};
 use modelfmt::convert::{PartPlan, Receipt};
 use modelfmt::modelfmt_write::MemoryFolder;
-use modelfmt::{
-    Conversion, ConvertOptions, Error, Execution, Format, Model, Object, Overwrite, Value, VerifyLevel,
-};
+use modelfmt::{Conversion, Error, Execution, Format, Model, Object, Value, VerifyLevel};
 
 /// Floats in many tensors, so that a set of them has several parts.
 fn source(folder: &Path) -> Model {
@@ -33,19 +32,20 @@ fn source(folder: &Path) -> Model {
 /// Every format that has sets, how its index is named, and options that make what its index holds differ.
 fn targets() -> Vec<(Format, &'static str, ConvertOptions)> {
     let mut options = ConvertOptions::default();
-    options.shard_size = Some(1500);
-    options.model_name = Some("m".to_owned());
-    options.architecture = Some("a".to_owned());
-    options.model_type = Some("t".to_owned());
+    options.output.shard_size = Some(1500);
+    options.metadata.model_name = Some("m".to_owned());
+    options.metadata.architecture = Some("a".to_owned());
+    options.metadata.model_type = Some("t".to_owned());
     let aero = |tensor_hashes| {
         let mut options = options.clone();
-        (options.uuid, options.tensor_hashes, options.model_type) = (Some([7; 16]), tensor_hashes, None);
+        (options.aero.uuid, options.aero.tensor_hashes, options.metadata.model_type) =
+            (Some([7; 16]), tensor_hashes, None);
         options
     };
     let mut lz4 = options.clone();
-    lz4.compress = Some(modelfmt::convert::Compression::Lz4);
+    lz4.apr2.compress = Some(modelfmt::convert::Compression::Lz4);
     let mut plain = ConvertOptions::default();
-    plain.shard_size = Some(3000);
+    plain.output.shard_size = Some(3000);
     vec![
         (Format::AeroSet, "m.aeroset.json", aero(false)),
         (Format::AeroSet, "m.aeroset.json", aero(true)),
@@ -57,7 +57,7 @@ fn targets() -> Vec<(Format, &'static str, ConvertOptions)> {
 }
 
 fn plan<'a>(model: &'a Model, format: Format, name: &str, options: &'a ConvertOptions) -> PartPlan<'a> {
-    Conversion::new(model, format, options).unwrap().into_parts(name).unwrap()
+    Conversion::to_format(model, format).options(options).plan().unwrap().into_parts(name).unwrap()
 }
 
 fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
@@ -76,7 +76,7 @@ fn parts_by_many_are_the_set_of_one() {
         let [of_one, of_many] = [(); 2].map(|()| tempfile::tempdir().unwrap());
         let sources = tempfile::tempdir().unwrap();
         let model = source(sources.path());
-        let whole = Conversion::new(&model, format, &options).unwrap();
+        let whole = Conversion::to_format(&model, format).options(&options).plan().unwrap();
         let whole = whole.write(of_one.path().join(name), &work).unwrap();
 
         let begun = plan(&model, format, name, &options);
@@ -111,7 +111,7 @@ fn parts_by_many_are_the_set_of_one() {
 fn a_part_that_is_written_again_is_the_same() {
     let work = Execution::default();
     for (format, name, mut options) in targets() {
-        options.uuid = None; // that of the plan
+        options.aero.uuid = None; // that of the plan
         let sources = tempfile::tempdir().unwrap();
         let model = source(sources.path());
         let plan = plan(&model, format, name, &options);
@@ -139,7 +139,12 @@ fn a_set_that_is_replaced_is_none_until_it_is_complete() {
     for (format, name, options) in targets() {
         let out = tempfile::tempdir().unwrap();
         let plan = plan(&model, format, name, &options);
-        Conversion::new(&model, format, &options).unwrap().write(out.path().join(name), &work).unwrap();
+        Conversion::to_format(&model, format)
+            .options(&options)
+            .plan()
+            .unwrap()
+            .write(out.path().join(name), &work)
+            .unwrap();
         let before = files(out.path());
         let error = plan.begin(&plan.folder(out.path(), Overwrite::Refuse)).unwrap_err();
         assert!(matches!(error, Error::Exists { .. }), "{error}");
@@ -174,7 +179,7 @@ fn receipts_are_those_of_all_parts_of_the_plan() {
         };
         refused(&receipts[1..], "the receipt of part 0 is missing");
         let mut other = options.clone();
-        other.shard_size = Some(2500);
+        other.output.shard_size = Some(2500);
         let other_plan = plan_of(&other);
         let of_other = other_plan.part(0).unwrap().write(&MemoryFolder::default(), &work).unwrap();
         refused(&[&receipts[1..], &[of_other]].concat(), "of another plan");
@@ -201,12 +206,12 @@ fn damage_is_found_by_the_worker_whose_part_has_it() {
     let folder = tempfile::tempdir().unwrap();
     let model = source(folder.path());
     let mut options = ConvertOptions::default();
-    options.tensor_hashes = true;
-    options.lossy = true;
-    options.model_name = Some("m".to_owned());
-    options.architecture = Some("a".to_owned());
+    options.aero.tensor_hashes = true;
+    options.metadata.lossy = true;
+    options.metadata.model_name = Some("m".to_owned());
+    options.metadata.architecture = Some("a".to_owned());
     let path = folder.path().join("hashed.aero");
-    modelfmt::convert(&model, Format::Aero, &path, &options, &work).unwrap();
+    Conversion::new(&model, &path).to(Format::Aero).options(&options).execution(&work).write().unwrap();
     let mut bytes = std::fs::read(&path).unwrap();
     let last = 19.0f32 * 100.0 + 63.0;
     let at = bytes.windows(4).rposition(|bytes| bytes == last.to_le_bytes()).unwrap();
@@ -214,8 +219,8 @@ fn damage_is_found_by_the_worker_whose_part_has_it() {
     std::fs::write(&path, bytes).unwrap();
     let damaged = Model::open(&path).unwrap();
     let mut options = ConvertOptions::default();
-    options.shard_size = Some(3000);
-    options.lossy = true;
+    options.output.shard_size = Some(3000);
+    options.metadata.lossy = true;
     let plan = plan(&damaged, Format::SafetensorsSharded, "m.safetensors.index.json", &options);
     let out = tempfile::tempdir().unwrap();
     let files_of = plan.folder(out.path(), Overwrite::Refuse);
@@ -230,22 +235,36 @@ fn only_sets_have_parts() {
     let folder = tempfile::tempdir().unwrap();
     let model = source(folder.path());
     let mut options = ConvertOptions::default();
-    let one = Conversion::new(&model, Format::Gguf, &options).unwrap().into_parts("m.gguf").unwrap_err();
+    let one = Conversion::to_format(&model, Format::Gguf)
+        .options(&options)
+        .plan()
+        .unwrap()
+        .into_parts("m.gguf")
+        .unwrap_err();
     assert!(matches!(one, Error::Usage { .. }), "{one}");
-    options.shard_size = Some(3000);
-    let name =
-        Conversion::new(&model, Format::Safetensors, &options).unwrap().into_parts("m.json").unwrap_err();
+    options.output.shard_size = Some(3000);
+    let name = Conversion::to_format(&model, Format::Safetensors)
+        .options(&options)
+        .plan()
+        .unwrap()
+        .into_parts("m.json")
+        .unwrap_err();
     assert!(matches!(name, Error::Usage { .. }), "{name}");
-    options.outboard = true;
-    let outboard = Conversion::new(&model, Format::Gguf, &options).unwrap().into_parts("m.gguf").unwrap_err();
+    options.output.outboard = true;
+    let outboard = Conversion::to_format(&model, Format::Gguf)
+        .options(&options)
+        .plan()
+        .unwrap()
+        .into_parts("m.gguf")
+        .unwrap_err();
     assert!(matches!(outboard, Error::Usage { .. }), "{outboard}");
     // The overwriting of one worker is no matter of the plan, and its values are.
     let mut options = ConvertOptions::default();
-    options.shard_size = Some(3000);
+    options.output.shard_size = Some(3000);
     let id = |options: &ConvertOptions| plan(&model, Format::Gguf, "m.gguf", options).id();
     let before = id(&options);
-    options.overwrite = Overwrite::Replace;
+    options.output.overwrite = Overwrite::Replace;
     assert_eq!(id(&options), before);
-    options.metadata = Some(Object::from_iter([("key", Value::from("value"))]));
+    options.metadata.set = Some(Object::from_iter([("key", Value::from("value"))]));
     assert_ne!(id(&options), before);
 }

@@ -22,7 +22,7 @@ fn llama(columns: u64) -> Vec<T> {
 }
 
 fn quantize(rules: &[&str]) -> ConvertOptions {
-    options(|o| o.rules = rules.iter().map(|rule| TypeRule::parse_quantize(rule).unwrap()).collect())
+    options(|o| o.types.rules = rules.iter().map(|rule| TypeRule::parse_quantize(rule).unwrap()).collect())
 }
 
 fn dtype(model: &Model, name: &str) -> DType {
@@ -83,7 +83,7 @@ fn what_is_left_out_does_not_count() {
     use DType::{Q4K, Q5K};
     let source = safetensors(&llama(256), "{}");
     let mut options = quantize(&["q4_k_s"]);
-    options.exclude.push("*.0.self_attn.*".to_owned());
+    options.tensors.exclude.push("*.0.self_attn.*".to_owned());
     let small = convert(&source, Format::Aero, &options);
     let name = |layer: u32| format!("model.layers.{layer}.self_attn.v_proj.weight");
     let types: Vec<DType> = (1..8).map(|layer| dtype(&small, &name(layer))).collect();
@@ -100,7 +100,7 @@ fn the_architecture_is_what_the_source_says() {
     let types = |architecture: &str, given: Option<&str>| {
         let source = gguf(&tensors, &[("general.architecture", architecture)]);
         let mut options = quantize(&["q4_k_m"]);
-        options.architecture = given.map(str::to_owned);
+        options.metadata.architecture = given.map(str::to_owned);
         let small = convert(&source, Format::Aero, &options);
         let down = |layer: u32| dtype(&small, &format!("blk.{layer}.ffn_down.weight"));
         (dtype(&small, "output.weight"), down(0), down(1), down(2))

@@ -1,7 +1,9 @@
 //! Scales and zero points beside the values of a tensor, as OINF 2 has them: kept, carried, and applied by `--dequantize`.
 
+use modelfmt::convert::ConvertOptions;
 use modelfmt::convert::TypeRule;
-use modelfmt::{ConvertOptions, DType, Execution, Format, Model, Quant, Value};
+use modelfmt::model::Quant;
+use modelfmt::{DType, Execution, Format, Model, Value};
 use modelfmt_core::{bf16, f16};
 use modelfmt_write::{MemoryFile, TensorSpec};
 use proptest::prelude::*;
@@ -57,7 +59,7 @@ fn model() -> Model {
 
 fn v2(change: impl FnOnce(&mut ConvertOptions)) -> ConvertOptions {
     options(|o| {
-        o.version = Some("2".to_owned());
+        o.output.version = Some("2".to_owned());
         change(o);
     })
 }
@@ -72,7 +74,7 @@ fn numbers(model: &Model, name: &str) -> Vec<f32> {
 
 fn bytes_of(model: &Model, target: Format, options: &ConvertOptions) -> Vec<u8> {
     let file = MemoryFile::new();
-    modelfmt::convert_to_sink(model, target, &file, options, &Execution::default()).unwrap();
+    modelfmt::Conversion::to_format(model, target).options(options).write_to_sink(&file).unwrap();
     file.into_bytes()
 }
 
@@ -91,7 +93,7 @@ fn files_of_version_2_come_back_byte_for_byte() {
                 continue; // these have f64
             }
             // Where the type is wider the numbers are the same, and so are the scales.
-            let wide = convert(&model, target, &options(|o| o.widen = true));
+            let wide = convert(&model, target, &options(|o| o.types.widen = true));
             let back = convert(&wide, Format::Oinf, &v2(|_| {}));
             assert_eq!(quants(&back), quants(&model), "{name} through {target}");
             assert_eq!(metadata(&back), metadata(&model), "{name} through {target}");
@@ -106,8 +108,8 @@ fn files_of_version_2_come_back_byte_for_byte() {
             let named: Vec<&str> = quants_named(&model).collect();
             let rule = |name: &&str| TypeRule::dequantize(DType::F32).matching(*name);
             let dequantized = options(|o| {
-                o.include = named.iter().map(|&name| name.to_owned()).collect();
-                o.rules = named.iter().map(rule).collect();
+                o.tensors.include = named.iter().map(|&name| name.to_owned()).collect();
+                o.types.rules = named.iter().map(rule).collect();
             });
             if named.is_empty() {
                 continue;
@@ -123,30 +125,34 @@ fn files_of_version_2_come_back_byte_for_byte() {
 fn scales_travel_under_the_reserved_key() {
     let model = model();
     assert_eq!(quants(&model).iter().flatten().count(), 3);
-    let aero = convert(&model, Format::Aero, &options(|o| o.widen = true));
+    let aero = convert(&model, Format::Aero, &options(|o| o.types.widen = true));
     let reserved = json_of(&aero);
     let stated = reserved.get("modelfmt").unwrap().get("quants").unwrap().as_object().unwrap();
     assert!(stated.keys().eq(["a", "declared", "i4"]));
     assert_eq!(stated.get("i4").unwrap(), &model.quant(2).unwrap().unwrap().to_value());
-    assert!(modelfmt::diff(&model, &aero, &Execution::default()).unwrap().metadata.is_empty());
+    assert!(modelfmt::diff::diff(&model, &aero, &Execution::default()).unwrap().metadata.is_empty());
     // On to another container, and back.
-    let apr2 = convert(&aero, Format::Apr2, &options(|o| o.widen = true));
+    let apr2 = convert(&aero, Format::Apr2, &options(|o| o.types.widen = true));
     let back = convert(&apr2, Format::Oinf, &v2(|_| {}));
     assert_eq!(quants(&back), quants(&model));
-    assert!(modelfmt::diff(&model, &back, &Execution::default()).unwrap().metadata.is_empty());
+    assert!(modelfmt::diff::diff(&model, &back, &Execution::default()).unwrap().metadata.is_empty());
     // Scales of a tensor that is left out are left out.
-    let few = convert(&aero, Format::Oinf, &v2(|o| o.exclude = vec!["a".to_owned(), "declared".to_owned()]));
+    let few = convert(
+        &aero,
+        Format::Oinf,
+        &v2(|o| o.tensors.exclude = vec!["a".to_owned(), "declared".to_owned()]),
+    );
     assert_eq!(quants(&few).iter().flatten().count(), 1);
     let other = oinf_2(&[i4()], &[("i4", oinf::Quant { scales: vec![0.5], ..whole() })]);
-    let only = convert(&model, Format::Oinf, &v2(|o| o.include = vec!["i4".to_owned()]));
-    let diff = modelfmt::diff(&only, &other, &Execution::default()).unwrap();
+    let only = convert(&model, Format::Oinf, &v2(|o| o.tensors.include = vec!["i4".to_owned()]));
+    let diff = modelfmt::diff::diff(&only, &other, &Execution::default()).unwrap();
     assert_eq!(diff.metadata.iter().map(|diff| &*diff.key).collect::<Vec<_>>(), ["quants.i4"]);
 }
 
 /// Scales of a tensor that is gone, or has another shape by now, are no scales.
 #[test]
 fn scales_that_fit_no_tensor_are_a_loss() {
-    let aero = convert(&model(), Format::Aero, &options(|o| o.widen = true));
+    let aero = convert(&model(), Format::Aero, &options(|o| o.types.widen = true));
     let mut keys = json_of(&aero);
     let mut stated = keys.get("modelfmt").unwrap().as_object().unwrap().clone();
     let mut quants = stated.get("quants").unwrap().as_object().unwrap().clone();
@@ -156,8 +162,10 @@ fn scales_that_fit_no_tensor_are_a_loss() {
     keys.insert("modelfmt", stated);
     keys.insert("model_type", "unknown");
     keys.insert("apr_version", "2.0.0");
-    let edited =
-        super::common::apr2(&[tensor("z", DType::F16, &[2])], &modelfmt::json::to_string(&keys).unwrap());
+    let edited = super::common::apr2(
+        &[tensor("z", DType::F16, &[2])],
+        &modelfmt::value::json::to_string(&keys).unwrap(),
+    );
     let error = try_convert(&edited, Format::Oinf, &v2(|_| {})).unwrap_err();
     let text = all(&error);
     let why = |name: &str| {
@@ -167,7 +175,7 @@ fn scales_that_fit_no_tensor_are_a_loss() {
         text.contains(&why("z")) && text.contains(&why("i4")) && !text.contains("\"declared\""),
         "{text}"
     );
-    let (lossy, done) = try_convert(&edited, Format::Oinf, &v2(|o| o.lossy = true)).unwrap();
+    let (lossy, done) = try_convert(&edited, Format::Oinf, &v2(|o| o.metadata.lossy = true)).unwrap();
     assert_eq!(done.dropped.len(), 2);
     assert!(quants_named(&lossy).eq(["declared"]));
 }
@@ -182,8 +190,8 @@ fn without_scales_numbers_are_not_written_without_a_word() {
     let model = model();
     let wide = |change: fn(&mut ConvertOptions)| {
         options(|o| {
-            o.widen = true;
-            o.exclude = vec!["declared".to_owned()];
+            o.types.widen = true;
+            o.tensors.exclude = vec!["declared".to_owned()];
             change(o);
         })
     };
@@ -194,18 +202,18 @@ fn without_scales_numbers_are_not_written_without_a_word() {
         (Format::Oinf, Some("1")),
     ] {
         let mut plain = wide(|_| {});
-        plain.version = version.map(str::to_owned);
+        plain.output.version = version.map(str::to_owned);
         let text = all(&try_convert(&model, target, &plain).unwrap_err());
         let why = format!(
             "quant payload \"a\": {target} has no scales beside values, and without them its numbers are others (dequantize to f32)"
         );
         assert!(text.contains(&why) && text.contains("quant payload \"i4\""), "{text}");
-        plain.lossy = true;
+        plain.metadata.lossy = true;
         let (raw, done) = try_convert(&model, target, &plain).unwrap();
         assert_eq!(done.dropped.len(), 2, "{target}");
         assert_eq!(numbers(&raw, "i4"), numbers(&model, "i4"));
-        plain.lossy = false;
-        plain.rules.push(TypeRule::dequantize(DType::F32));
+        plain.metadata.lossy = false;
+        plain.types.rules.push(TypeRule::dequantize(DType::F32));
         let (values, done) = try_convert(&model, target, &plain).unwrap();
         assert_eq!(
             numbers(&values, "i4"),
@@ -225,17 +233,17 @@ fn without_scales_numbers_are_not_written_without_a_word() {
 #[test]
 fn numbers_with_scales_stay_the_numbers_that_they_are() {
     let model = model();
-    let cast = |rule: &str| v2(|o| o.rules.push(TypeRule::parse_cast(rule).unwrap()));
+    let cast = |rule: &str| v2(|o| o.types.rules.push(TypeRule::parse_cast(rule).unwrap()));
     assert_eq!(quants(&convert(&model, Format::Oinf, &cast("a=i16"))), quants(&model));
     for options in [
         cast("a=u4"),
         cast("a=f32"),
         options(|o| {
-            o.rules.push("cast a=f32".parse().unwrap());
-            o.widen = true;
+            o.types.rules.push("cast a=f32".parse().unwrap());
+            o.types.widen = true;
         }),
     ] {
-        let target = if options.version.is_some() { Format::Oinf } else { Format::Aero };
+        let target = if options.output.version.is_some() { Format::Oinf } else { Format::Aero };
         let text = all(&try_convert(&model, target, &options).unwrap_err());
         let why =
             "tensor \"a\": its u8 values mean nothing without the scales beside it (dequantize to bf16)";
@@ -243,10 +251,13 @@ fn numbers_with_scales_stay_the_numbers_that_they_are() {
     }
     // A rule that names it decides, whatever else dequantizes.
     let both = ["dequantize f32", "cast i4=f64"].map(|rule| rule.parse().unwrap()).to_vec();
-    let text = all(&try_convert(&model, Format::Aero, &options(|o| o.rules = both)).unwrap_err());
+    let text = all(&try_convert(&model, Format::Aero, &options(|o| o.types.rules = both)).unwrap_err());
     assert!(text.contains("tensor \"i4\": its i4 values mean nothing without the scales"), "{text}");
-    let values =
-        convert(&model, Format::Oinf, &v2(|o| o.rules.push("dequantize {a,declared}=f16".parse().unwrap())));
+    let values = convert(
+        &model,
+        Format::Oinf,
+        &v2(|o| o.types.rules.push("dequantize {a,declared}=f16".parse().unwrap())),
+    );
     assert!(quants_named(&values).eq(["i4"]));
     let dtypes: Vec<DType> = values.tensors().map(|t| t.dtype).collect();
     assert_eq!(dtypes, [DType::F16, DType::F16, DType::I4, DType::F16]);
@@ -257,7 +268,7 @@ fn numbers_with_scales_stay_the_numbers_that_they_are() {
 fn scales_are_shown() {
     let show = |model: &Model| {
         let mut text = Vec::new();
-        modelfmt::show(model, &mut text, &Execution::default()).unwrap();
+        modelfmt::show::show(model, &mut text, &Execution::default()).unwrap();
         String::from_utf8(text).unwrap()
     };
     let text = show(&model());
@@ -277,9 +288,10 @@ fn scales_are_shown() {
 #[test]
 fn scales_that_cannot_be_read_fail_the_conversion() {
     let model = Model::open(testkit::testdata("reference").join("oinf/v2-quant-broken.oinf")).unwrap();
-    for change in
-        [|_: &mut ConvertOptions| {}, |o: &mut ConvertOptions| o.rules.push(TypeRule::dequantize(DType::F32))]
-    {
+    for change in [
+        |_: &mut ConvertOptions| {},
+        |o: &mut ConvertOptions| o.types.rules.push(TypeRule::dequantize(DType::F32)),
+    ] {
         let error = try_convert(&model, Format::Aero, &options(change)).unwrap_err();
         assert!(error.to_string().contains("OpenInfer's writer"), "{error}");
     }
@@ -312,15 +324,15 @@ fn nearest(exact: f64, bits: u16, number: impl Fn(u16) -> f64) -> f64 {
 fn check(dtype: DType, shape: &[u64], bytes: Vec<u8>, quant: &Quant) {
     let t = T { name: "w", dtype, shape: shape.to_vec(), bytes };
     let model = oinf_2(std::slice::from_ref(&t), &[("w", oinf_quant(quant))]);
-    let stored = modelfmt::to_f64(&model.tensor("w").unwrap()).unwrap();
+    let stored = ggml_quant::to_f64(&model.tensor("w").unwrap()).unwrap();
     let exact: Vec<f64> =
         (0..).zip(&stored).map(|(element, &number)| value(number, element, shape, quant)).collect();
     for target in [DType::F32, DType::F16, DType::BF16] {
         let rule = TypeRule::dequantize(target);
-        let values = convert(&model, Format::Safetensors, &options(|o| o.rules.push(rule)));
+        let values = convert(&model, Format::Safetensors, &options(|o| o.types.rules.push(rule)));
         let values = values.tensor("w").unwrap();
         assert_eq!(values.dtype(), target);
-        let found = modelfmt::to_f64(&values).unwrap();
+        let found = ggml_quant::to_f64(&values).unwrap();
         assert_eq!(found.len(), exact.len());
         for (element, (&found, &exact)) in found.iter().zip(&exact).enumerate() {
             let expected = match target {
@@ -428,7 +440,7 @@ proptest! {
 #[test]
 fn a_nan_among_the_scales_and_values_beyond_the_range_are_said() {
     let u8s = |quant: oinf::Quant| oinf_2(&[tensor("w", DType::U8, &[3])], &[("w", quant)]);
-    let to_f16 = options(|o| o.rules.push(TypeRule::dequantize(DType::F16)));
+    let to_f16 = options(|o| o.types.rules.push(TypeRule::dequantize(DType::F16)));
     let huge = oinf::Quant { scales: vec![1e30], ..whole() };
     let (model, done) = try_convert(&u8s(huge), Format::Aero, &to_f16).unwrap();
     assert!(done.clipped[0].tensor == "w" && done.clipped[0].infinite > 0, "{:?}", done.clipped);
@@ -456,7 +468,7 @@ fn the_types_of_version_2_are_asked_for() {
     let packed = file("v1-packed");
     let text = all(&try_convert(&packed, Format::Oinf, &options(|_| {})).unwrap_err());
     assert!(text.contains("oinf's bf16 is not in oinf, but in oinf@2 (widen, which makes it f32)"), "{text}");
-    let extended = options(|o| o.allow_extended_types = true);
+    let extended = options(|o| o.oinf.allow_extended_types = true);
     let (one, _) = try_convert(&packed, Format::Oinf, &extended).unwrap();
     assert_eq!((tensors(&one), one.container().version().as_deref()), (tensors(&packed), Some("1")));
     let two = convert(&packed, Format::Oinf, &v2(|_| {}));
@@ -473,7 +485,7 @@ fn the_types_of_version_2_are_asked_for() {
     for same in [extended, v2(|_| {})] {
         let again = convert(&meta, Format::Oinf, &same);
         assert_eq!(metadata(&again), metadata(&meta));
-        let aero = convert(&meta, Format::Aero, &options(|o| o.widen = true));
+        let aero = convert(&meta, Format::Aero, &options(|o| o.types.widen = true));
         assert_eq!(metadata(&convert(&aero, Format::Oinf, &same)), metadata(&meta));
     }
 }

@@ -1,7 +1,8 @@
 //! New names for tensors, and tensors with equal values that become one.
 
 use modelfmt::convert::{Conversion, RenameRule};
-use modelfmt::{Choice, DType, Error, Execution, Format, Model, VerifyLevel};
+use modelfmt::wording::Choice;
+use modelfmt::{DType, Error, Execution, Format, Model, VerifyLevel};
 
 use super::common::{
     T, all, convert, json_of, notes, oinf, open, options, safetensors, tensor, tensors, try_convert,
@@ -19,7 +20,7 @@ fn names(model: &Model) -> Vec<&str> {
 fn tensors_get_their_new_names_in_every_format() {
     let of = ["a.0.w", "a.1.w", "b"].map(|name| tensor(name, DType::F32, &[2, 4]));
     let model = safetensors(&of, "{}");
-    let opts = options(|o| o.rename = rules(&["a.*.w=layer.*.weight", "b=a.0.w"]));
+    let opts = options(|o| o.tensors.rename = rules(&["a.*.w=layer.*.weight", "b=a.0.w"]));
     let values = |model: &Model| tensors(model).into_iter().map(|tensor| tensor.3).collect::<Vec<_>>();
     for target in [
         Format::Aero,
@@ -53,9 +54,9 @@ fn tensors_get_their_new_names_in_every_format() {
 fn all_other_options_go_by_the_old_names() {
     let model = safetensors(&["a", "b", "c"].map(|name| tensor(name, DType::F32, &[32])), "{}");
     let opts = options(|o| {
-        o.rename = rules(&["*=x.*"]);
-        o.exclude = vec!["b".to_owned()];
-        o.rules.push("cast a=f16".parse().unwrap());
+        o.tensors.rename = rules(&["*=x.*"]);
+        o.tensors.exclude = vec!["b".to_owned()];
+        o.types.rules.push("cast a=f16".parse().unwrap());
     });
     let made = convert(&model, Format::Safetensors, &opts);
     assert_eq!(names(&made), ["x.a", "x.c"]);
@@ -67,8 +68,8 @@ fn one_name_for_two_and_a_rule_for_none_are_refused() {
     let model = safetensors(&["a", "b"].map(|name| tensor(name, DType::F32, &[2])), "{}");
     let fails = |rename: &[&str], exclude: &[&str]| {
         let opts = options(|o| {
-            o.rename = rules(rename);
-            o.exclude = exclude.iter().map(|&name| name.to_owned()).collect();
+            o.tensors.rename = rules(rename);
+            o.tensors.exclude = exclude.iter().map(|&name| name.to_owned()).collect();
         });
         try_convert(&model, Format::Mag, &opts).map(|(model, _)| names(&model).join(" "))
     };
@@ -87,14 +88,14 @@ fn one_name_for_two_and_a_rule_for_none_are_refused() {
 fn what_goes_by_names_is_kept_under_the_new_ones() {
     let declared = T { name: "d", dtype: DType::F32, shape: vec![2], bytes: Vec::new() };
     let source = oinf(&[declared, tensor("s", DType::F32, &[])], &oinf::Metadata::default());
-    let opts = options(|o| o.rename = rules(&["*=new.*"]));
+    let opts = options(|o| o.tensors.rename = rules(&["*=new.*"]));
     // Apr2 has neither scalars nor tensors without values, and its reserved key tells of both.
     let apr2 = convert(&source, Format::Apr2, &opts);
     assert_eq!(names(&apr2), ["new.s"]);
     let back = convert(&apr2, Format::Oinf, &options(|_| {}));
     assert_eq!(names(&back), ["new.d", "new.s"]);
     assert_eq!(back.tensors().map(|info| info.shape.len()).collect::<Vec<_>>(), [1, 0]);
-    let again = convert(&apr2, Format::Oinf, &options(|o| o.rename = rules(&["new.*=*"])));
+    let again = convert(&apr2, Format::Oinf, &options(|o| o.tensors.rename = rules(&["new.*=*"])));
     assert_eq!(names(&again), ["d", "s"]);
 }
 
@@ -102,10 +103,10 @@ fn what_goes_by_names_is_kept_under_the_new_ones() {
 fn what_only_aero_says_of_a_tensor_follows_it() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/aero/foreign.aero");
     let model = open("foreign.aero", std::fs::read(path).unwrap());
-    let plain = convert(&model, Format::Aero, &options(|o| o.lossy = true));
+    let plain = convert(&model, Format::Aero, &options(|o| o.metadata.lossy = true));
     let opts = options(|o| {
-        o.rename = rules(&["*=r/*"]);
-        o.lossy = true;
+        o.tensors.rename = rules(&["*=r/*"]);
+        o.metadata.lossy = true;
     });
     let made = convert(&model, Format::Aero, &opts);
     let of = |model: &Model| {
@@ -140,7 +141,7 @@ fn equal_tensors_are_written_once() {
         T { shape: vec![2, 2], ..same("f", DType::F32, 2) },
     ];
     let model = safetensors(&of, "{}");
-    let opts = options(|o| o.dedupe = true);
+    let opts = options(|o| o.aero.dedupe = true);
     let (made, done) = try_convert(&model, Format::Aero, &opts).unwrap();
     assert_eq!(tensors(&made), tensors(&model));
     let at: Vec<_> = (0..6).map(|position| made.location(position).unwrap().offset.unwrap()).collect();
@@ -151,15 +152,15 @@ fn equal_tensors_are_written_once() {
     assert!(made.verify(VerifyLevel::Full).is_ok());
     // Casts make the same of equal values.
     let opts = options(|o| {
-        o.dedupe = true;
-        o.rules.push("cast f16".parse().unwrap());
+        o.aero.dedupe = true;
+        o.types.rules.push("cast f16".parse().unwrap());
     });
     let made = convert(&model, Format::Aero, &opts);
     let at: Vec<_> = (0..6).map(|position| made.location(position).unwrap().offset.unwrap()).collect();
     assert!(at[0] == at[4] && at[0] != at[1], "{at:?}");
     assert_ne!(at[1], at[5], "what is made of values may depend on the shape");
     // Elsewhere nothing is shared, and a note says so.
-    let (made, done) = try_convert(&model, Format::Safetensors, &options(|o| o.dedupe = true)).unwrap();
+    let (made, done) = try_convert(&model, Format::Safetensors, &options(|o| o.aero.dedupe = true)).unwrap();
     assert_eq!(tensors(&made), tensors(&model));
     assert!(notes(&done).iter().any(|note| note.starts_with("dedupe does nothing")), "{:?}", notes(&done));
     assert!(json_of(&made).is_empty());
@@ -169,7 +170,7 @@ fn equal_tensors_are_written_once() {
 fn ties_and_equal_tensors_come_together() {
     // `b` is tied to `a` in the source; `c` only equals them.
     let model = safetensors(&[same("a", DType::F32, 1), same("b", DType::F32, 1)], "{}");
-    let tied = convert(&model, Format::Aero, &options(|o| o.dedupe = true));
+    let tied = convert(&model, Format::Aero, &options(|o| o.aero.dedupe = true));
     let other = safetensors(&[same("0", DType::F32, 1), same("c", DType::F32, 1)], "{}");
     for models in [[0, 1], [1, 0]] {
         let make = |number: usize| match number {
@@ -177,7 +178,7 @@ fn ties_and_equal_tensors_come_together() {
             _ => convert(&tied, Format::Aero, &options(|_| {})),
         };
         let both = Model::merged(models.map(make)).unwrap();
-        let made = convert(&both, Format::Aero, &options(|o| o.dedupe = true));
+        let made = convert(&both, Format::Aero, &options(|o| o.aero.dedupe = true));
         let at: Vec<_> = (0..4).map(|position| made.location(position).unwrap().offset.unwrap()).collect();
         assert!(at.iter().all(|offset| *offset == at[0]), "{at:?}");
         assert_eq!(tensors(&made), tensors(&both));
@@ -200,28 +201,43 @@ fn a_rehearsal_says_what_the_run_says_and_writes_nothing() {
         (Format::Oinf, "m.oinf", None),
     ] {
         let opts = options(|o| {
-            o.shard_size = shard_size;
-            o.uuid = matches!(target, Format::Aero | Format::AeroSet).then_some([7; 16]);
+            o.output.shard_size = shard_size;
+            o.aero.uuid = matches!(target, Format::Aero | Format::AeroSet).then_some([7; 16]);
         });
         let out = folder.path().join(name);
         let before = std::fs::read_dir(folder.path()).unwrap().count();
-        let said = Conversion::new(&model, target, &opts).unwrap().dry_run(&out, &work).unwrap();
+        let said = Conversion::to_format(&model, target)
+            .options(&opts)
+            .plan()
+            .unwrap()
+            .dry_run(&out, &work)
+            .unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), before, "{name}");
-        let done = modelfmt::convert(&model, target, &out, &opts, &work).unwrap();
+        let done = Conversion::new(&model, &out).to(target).options(&opts).execution(&work).write().unwrap();
         assert_eq!(said, done, "{name}");
-        let error = Conversion::new(&model, target, &opts).unwrap().dry_run(&out, &work).unwrap_err();
+        let error = Conversion::to_format(&model, target)
+            .options(&opts)
+            .plan()
+            .unwrap()
+            .dry_run(&out, &work)
+            .unwrap_err();
         assert!(matches!(error, Error::Exists { .. }), "{name}: {error}");
     }
     let opts = options(|_| {});
     let fails = |out: &std::path::Path| {
-        let error = Conversion::new(&model, Format::Mag, &opts).unwrap().dry_run(out, &work).unwrap_err();
+        let error = Conversion::to_format(&model, Format::Mag)
+            .options(&opts)
+            .plan()
+            .unwrap()
+            .dry_run(out, &work)
+            .unwrap_err();
         all(&error)
     };
     assert!(fails(&folder.path().join("none/m.mag")).contains("cannot be written"));
     assert!(fails(folder.path()).contains("folder"));
     // No input is replaced, not even in a rehearsal.
     let input = Model::open(folder.path().join("m.apr")).unwrap();
-    let opts = options(|o| o.overwrite = modelfmt::Overwrite::Replace);
-    let conversion = Conversion::new(&input, Format::Apr2, &opts).unwrap();
+    let opts = options(|o| o.output.overwrite = modelfmt::convert::Overwrite::Replace);
+    let conversion = Conversion::to_format(&input, Format::Apr2).options(&opts).plan().unwrap();
     assert!(conversion.dry_run(input.path(), &work).is_err());
 }

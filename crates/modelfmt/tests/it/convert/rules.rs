@@ -1,7 +1,8 @@
 //! One list of rules of types: the last that matches a tensor decides.
 
+use modelfmt::convert::ConvertOptions;
 use modelfmt::convert::{TypeRule, Warning};
-use modelfmt::{ConvertOptions, DType, Error, Format, Model};
+use modelfmt::{DType, Error, Format, Model};
 
 use super::common::{T, all, convert, floats, gguf, options, safetensors, tensor, try_convert};
 
@@ -29,7 +30,7 @@ fn blocks() -> Model {
 }
 
 fn rules(texts: &[&str]) -> ConvertOptions {
-    options(|o| o.rules = texts.iter().map(|text| text.parse().unwrap()).collect())
+    options(|o| o.types.rules = texts.iter().map(|text| text.parse().unwrap()).collect())
 }
 
 fn dtypes(model: &Model, texts: &[&str]) -> Vec<DType> {
@@ -118,7 +119,7 @@ fn a_rule_that_finds_nothing_is_an_error_of_the_job() {
         assert!(error.to_string().contains(why), "{texts:?}: {error}");
     }
     let mut without = rules(&["cast f16"]);
-    without.exclude.push("norm".to_owned());
+    without.tensors.exclude.push("norm".to_owned());
     assert!(matches!(try_convert(&ids, Format::Aero, &without).unwrap_err(), Error::IdleRule { .. }));
 }
 
@@ -157,8 +158,8 @@ fn types_that_other_options_make_name_these() {
 fn rules_go_by_the_old_names_of_tensors_without_values_too() {
     let declared = oinf_declared();
     let renamed = options(|o| {
-        o.rename.push("y=z".parse().unwrap());
-        o.rules.push("cast y=f16".parse().unwrap());
+        o.tensors.rename.push("y=z".parse().unwrap());
+        o.types.rules.push("cast y=f16".parse().unwrap());
     });
     // Through a format that only lists such a tensor.
     let there = convert(&declared, Format::Aero, &options(|_| {}));

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use modelfmt::{ConvertOptions, Format, Model, VerifyLevel};
+use modelfmt::convert::ConvertOptions;
+use modelfmt::{Format, Model, VerifyLevel};
 use modelfmt_core::value::{Object, Value};
 
 use super::aeros::extras;
@@ -28,12 +29,12 @@ fn models() -> Vec<(PathBuf, Model)> {
 fn own_version(model: &Model) -> ConvertOptions {
     options(|o| {
         let version = model.container().version();
-        o.version = match (model.format(), version.as_deref()) {
+        o.output.version = match (model.format(), version.as_deref()) {
             (Format::Mag, Some("0.3.0")) => Some("0.3".to_owned()),
             (Format::Oinf, Some("2")) => Some("2".to_owned()),
             _ => None,
         };
-        o.allow_extended_types = model.format() == Format::Oinf;
+        o.oinf.allow_extended_types = model.format() == Format::Oinf;
         o.no_verify = true; // some have hashes that do not hold, on purpose
     })
 }
@@ -149,12 +150,12 @@ fn how_it_is_stored_is_kept_where_nothing_else_is_asked_for() {
     // APR2: alignment and compression, in a set too.
     let aligned = try_convert(&testdata("apr2/aligned-32.apr"), Format::Apr2, &plain).unwrap().0;
     assert_eq!(detail(&aligned, "alignment"), 32.into());
-    let shards = options(|o| o.shard_size = Some(1000));
+    let shards = options(|o| o.output.shard_size = Some(1000));
     let set = try_convert(&testdata("apr2/aligned-32.apr"), Format::Apr2Sharded, &shards).unwrap().0;
     assert_eq!((set.format(), detail(&set, "alignment")), (Format::Apr2Sharded, 32.into()));
     let back = try_convert(&set, Format::Apr2, &plain).unwrap().0;
     assert_eq!(detail(&back, "alignment"), 32.into());
-    let other = options(|o| o.align = Some(64));
+    let other = options(|o| o.output.align = Some(64));
     assert_eq!(detail(&try_convert(&set, Format::Apr2, &other).unwrap().0, "alignment"), 64.into());
     let source = testdata("apr2/lz4.apr");
     let stored = |model: &Model| {
@@ -164,12 +165,12 @@ fn how_it_is_stored_is_kept_where_nothing_else_is_asked_for() {
             .collect::<Vec<_>>()
     };
     assert_eq!(stored(&try_convert(&source, Format::Apr2, &plain).unwrap().0), stored(&source));
-    let none = options(|o| o.compress = Some(modelfmt::convert::Compression::None));
+    let none = options(|o| o.apr2.compress = Some(modelfmt::convert::Compression::None));
     assert!(stored(&try_convert(&source, Format::Apr2, &none).unwrap().0) != stored(&source));
     // MAG 1: the kind of checksum; MAG 0.3: who wrote it, and when.
     let trained = testdata("reference/trained.mag");
     assert_eq!(detail(&try_convert(&trained, Format::Mag, &plain).unwrap().0, "checksum"), "crc32c".into());
-    let other = options(|o| o.checksum = Some(modelfmt::convert::MagChecksum::Crc32));
+    let other = options(|o| o.mag.checksum = Some(modelfmt::convert::MagChecksum::Crc32));
     assert_eq!(detail(&try_convert(&trained, Format::Mag, &other).unwrap().0, "checksum"), "crc32".into());
     let magnetron = testdata("reference/mag/magnetron-0.2.2-a.mag");
     let again = try_convert(&magnetron, Format::Mag, &own_version(&magnetron)).unwrap().0;
@@ -196,8 +197,8 @@ fn what_is_not_kept_is_told() {
         "{text}"
     );
     let asked = options(|o| {
-        (o.control_hash, o.tensor_hashes) = (true, true);
-        o.page_hashes = Some(4096);
+        (o.aero.control_hash, o.aero.tensor_hashes) = (true, true);
+        o.aero.page_hashes = Some(4096);
     });
     assert!(!told(&hashes, &asked).contains("such hashes"));
     assert!(!told(&testdata("aero/dtypes.aero"), &plain).contains("such hashes"));

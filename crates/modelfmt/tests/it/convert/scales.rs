@@ -1,9 +1,9 @@
 //! Weights in small floats with scales beside them: `--dequantize` multiplies, by the formula of those who write such files.
 
+use modelfmt::convert::{ConvertOptions, Overwrite};
 use modelfmt::convert::{ScaleRule, TypeRule};
-use modelfmt::{
-    ConvertOptions, DType, Execution, ExtractAs, ExtractOptions, Format, Model, OpenOptions, Overwrite, Pin,
-};
+use modelfmt::extract::{ExtractAs, ExtractOptions};
+use modelfmt::{DType, Execution, Format, Model, OpenOptions, Pin};
 use modelfmt_core::{SmallType, bf16, f16};
 
 use super::common::{T, all, convert, noise, notes, options, safetensors, tensor, try_convert};
@@ -32,7 +32,7 @@ fn scales(name: &'static str, dtype: DType, shape: &[u64]) -> T {
 }
 
 fn to(dtype: DType) -> ConvertOptions {
-    options(|o| o.rules.push(TypeRule::dequantize(dtype)))
+    options(|o| o.types.rules.push(TypeRule::dequantize(dtype)))
 }
 
 fn numbers(model: &Model, name: &str) -> Vec<f32> {
@@ -205,8 +205,8 @@ fn the_block_is_what_the_model_states() {
         [(Format::Safetensors, "m.safetensors"), (Format::SafetensorsSharded, "n.safetensors.index.json")]
     {
         let path = folder.path().join(name);
-        let parts = options(|o| o.shard_size = format.is_set().then_some(1));
-        modelfmt::convert(&source, format, &path, &parts, &Execution::default()).unwrap();
+        let parts = options(|o| o.output.shard_size = format.is_set().then_some(1));
+        modelfmt::Conversion::new(&source, &path).to(format).options(&parts).write().unwrap();
         let opened = Model::open(&path).unwrap();
         let (model, done) = try_convert(&opened, Format::Aero, &to(DType::F32)).unwrap();
         assert_equal(&numbers(&model, "w"), &expected(&source, "w", "w_scale_inv", (32, 32)), name);
@@ -216,7 +216,8 @@ fn the_block_is_what_the_model_states() {
         let mut extract = ExtractOptions::default();
         (extract.dequantize, extract.overwrite) = (Some(DType::F32), Overwrite::Replace);
         let out = folder.path().join(format!("{name}.bin"));
-        let done = modelfmt::extract(&opened, "w", &out, ExtractAs::Bin, &extract, &Execution::default());
+        let done =
+            modelfmt::extract::extract(&opened, "w", &out, ExtractAs::Bin, &extract, &Execution::default());
         assert!(done.unwrap().notes.iter().any(|found| found.to_string() == note));
         // What a pin covers is read, and no more.
         if !format.is_set() {
@@ -224,8 +225,15 @@ fn the_block_is_what_the_model_states() {
             let pinned = OpenOptions::new().pin(pin).open(&path).unwrap();
             assert!(all(&try_convert(&pinned, Format::Aero, &to(DType::F32)).unwrap_err()).contains(why));
             assert!(
-                modelfmt::extract(&pinned, "w", &out, ExtractAs::Bin, &extract, &Execution::default())
-                    .is_err()
+                modelfmt::extract::extract(
+                    &pinned,
+                    "w",
+                    &out,
+                    ExtractAs::Bin,
+                    &extract,
+                    &Execution::default()
+                )
+                .is_err()
             );
         }
     }
@@ -235,7 +243,11 @@ fn the_block_is_what_the_model_states() {
         "{}",
     );
     let path = folder.path().join("fits.safetensors");
-    modelfmt::convert(&source, Format::Safetensors, &path, &options(|_| {}), &Execution::default()).unwrap();
+    modelfmt::Conversion::new(&source, &path)
+        .to(Format::Safetensors)
+        .options(&options(|_| {}))
+        .write()
+        .unwrap();
     let pin = Pin::B3(*blake3::hash(&std::fs::read(&path).unwrap()).as_bytes());
     let pinned = OpenOptions::new().pin(pin).open(&path).unwrap();
     let (model, done) = try_convert(&pinned, Format::Aero, &to(DType::F32)).unwrap();
@@ -269,16 +281,16 @@ fn nothing_is_silently_wrong() {
     let scaled = [w.clone(), s("a.weight_scale")];
     // Without the scales the numbers are others.
     let count = "tensor \"a.weight\": its f8_e4m3 values mean nothing without the scales beside it (dequantize to bf16)";
-    refused(&scaled, &options(|o| o.rules.push(TypeRule::cast(DType::BF16))), count);
-    refused(&scaled, &options(|o| o.rules.push("cast a.weight=f16".parse().unwrap())), count);
-    let widen = options(|o| o.widen = true);
+    refused(&scaled, &options(|o| o.types.rules.push(TypeRule::cast(DType::BF16))), count);
+    refused(&scaled, &options(|o| o.types.rules.push("cast a.weight=f16".parse().unwrap())), count);
+    let widen = options(|o| o.types.widen = true);
     let text = all(&try_convert(&safetensors(&scaled, "{}"), Format::Mag, &widen).unwrap_err());
     assert!(text.contains(count), "{text}");
     let text = all(&try_convert(&safetensors(&scaled, "{}"), Format::Mag, &options(|_| {})).unwrap_err());
     assert!(text.contains(count) && !text.contains("widen"), "{text}");
     refused(
         &[weight("a.weight", DType::F8E4M3, &[4, 32]), s("a.weight_scale")],
-        &options(|o| o.rules.push(TypeRule::quantize(DType::Q8_0))),
+        &options(|o| o.types.rules.push(TypeRule::quantize(DType::Q8_0))),
         "safetensors has no q8_0",
     );
     // As they are, they are copied.
@@ -310,14 +322,14 @@ fn nothing_is_silently_wrong() {
     let given = |text: &str| {
         let rule: ScaleRule = text.parse().unwrap();
         options(|o| {
-            o.rules.push(TypeRule::dequantize(DType::F32));
-            o.scales = vec![rule];
+            o.types.rules.push(TypeRule::dequantize(DType::F32));
+            o.types.scales = vec![rule];
         })
     };
     refused(&scaled, &given("a.weight=b"), "its scales, tensor \"b\", are not there");
     refused(&scaled, &given("a.weight_scale=a.weight"), "f32 has no scales");
     refused(&scaled, &given("b=a.weight_scale"), "scales b: no tensor has a matching name");
-    let alone = options(|o| o.scales = vec!["a=b".parse().unwrap()]);
+    let alone = options(|o| o.types.scales = vec!["a=b".parse().unwrap()]);
     refused(&scaled, &alone, "scales: scales are for weights that are dequantized, and none is to be");
 }
 
@@ -333,9 +345,9 @@ fn scales_can_be_given() {
     ];
     let source = safetensors(&tensors, "{}");
     let options = options(|o| {
-        o.rules.push(TypeRule::dequantize(DType::F32));
+        o.types.rules.push(TypeRule::dequantize(DType::F32));
         // The pattern of the last rule also matches what is no weight.
-        o.scales = vec!["a.w=nowhere".parse().unwrap(), "*.w=scales.*".parse().unwrap()];
+        o.types.scales = vec!["a.w=nowhere".parse().unwrap(), "*.w=scales.*".parse().unwrap()];
     });
     let model = convert(&source, Format::Aero, &options);
     assert_eq!(names(&model), ["a.w", "b.w", "a.w_scale", "norm.w"]);
@@ -355,8 +367,8 @@ fn a_pattern_dequantizes_some_and_leaves_the_scales_of_others() {
     ];
     let source = safetensors(&tensors, "{}");
     let part = options(|o| {
-        o.rules.push("dequantize [ac].*=f32".parse().unwrap());
-        o.exclude = vec!["c.weight".to_owned()];
+        o.types.rules.push("dequantize [ac].*=f32".parse().unwrap());
+        o.tensors.exclude = vec!["c.weight".to_owned()];
     });
     let model = convert(&source, Format::Safetensors, &part);
     assert_eq!(names(&model), ["a.weight", "b.weight", "b.weight_scale", "c.weight_scale"]);
@@ -380,14 +392,14 @@ fn weights_with_scales_are_for_dequantize_alone() {
         let both = convert(
             &source,
             Format::Aero,
-            &options(|o| o.rules = order.map(|n: usize| rules[n].clone()).to_vec()),
+            &options(|o| o.types.rules = order.map(|n: usize| rules[n].clone()).to_vec()),
         );
         assert_eq!(both.tensor("embed").unwrap().dtype(), DType::Q8_0);
         assert_eq!(both.tensor("w").unwrap().bytes(), plain.tensor("w").unwrap().bytes());
     }
     // Alone, the other rules refuse such weights.
     let alone =
-        try_convert(&source, Format::Aero, &options(|o| o.rules.push(TypeRule::quantize(DType::Q8_0))));
+        try_convert(&source, Format::Aero, &options(|o| o.types.rules.push(TypeRule::quantize(DType::Q8_0))));
     assert!(all(&alone.unwrap_err()).contains("mean nothing without the scales beside it"));
     // Products beyond the range of the type are noted.
     let mut large = scales("v_scale", DType::F32, &[]);

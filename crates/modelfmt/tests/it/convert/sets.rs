@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use modelfmt::{DType, Execution, Format, Model};
+use modelfmt::{DType, Format, Model};
 use modelfmt_core::value::{Object, Value, json};
 use modelfmt_write::{MemoryFile, Overwrite};
 
@@ -16,10 +16,10 @@ fn three() -> [T; 3] {
 /// A set in a folder, each tensor in a file of its own.
 fn set(folder: &Path, source: &Model, format: Format, index: &str) -> Model {
     let once = options(|o| {
-        o.overwrite = Overwrite::Replace;
-        o.shard_size = Some(1);
+        o.output.overwrite = Overwrite::Replace;
+        o.output.shard_size = Some(1);
     });
-    modelfmt::convert(source, format, folder.join(index), &once, &Execution::default()).unwrap();
+    modelfmt::Conversion::new(source, folder.join(index)).to(format).options(&once).write().unwrap();
     Model::open(folder.join(index)).unwrap()
 }
 
@@ -30,11 +30,13 @@ fn a_tensor_that_is_larger_than_a_file_may_be_is_told() {
     for (name, format) in [("m.safetensors.index.json", Format::Safetensors), ("m.aero", Format::Aero)] {
         for (size, told) in [(39, true), (40, false)] {
             let options = options(|o| {
-                o.overwrite = Overwrite::Replace;
-                o.shard_size = Some(size);
+                o.output.overwrite = Overwrite::Replace;
+                o.output.shard_size = Some(size);
             });
-            let done =
-                modelfmt::convert(&source, format, folder.path().join(name), &options, &Execution::default());
+            let done = modelfmt::Conversion::new(&source, folder.path().join(name))
+                .to(format)
+                .options(&options)
+                .write();
             let notes = done.unwrap().notes;
             let says = notes.iter().any(|note| note.text.contains("does not hold for 3 tensors"));
             assert_eq!(says, told, "{format} {size}: {notes:?}");
@@ -55,7 +57,7 @@ fn with_keys(model: &Model, keys: &str) -> Model {
 /// The losses of a conversion, which says them all and then lets them pass if it is told to.
 fn lost(model: &Model, target: Format) -> String {
     let error = try_convert(model, target, &options(|_| {})).map(drop).unwrap_err();
-    convert(model, target, &options(|o| o.lossy = true));
+    convert(model, target, &options(|o| o.metadata.lossy = true));
     all(&error)
 }
 
@@ -106,7 +108,10 @@ fn what_a_later_shard_of_apr2_says_is_not_lost_in_silence() {
         r#"{"apr_version": "2.0.0", "model_type": "u", "architecture": {"name": "a"}, "author": "N"}"#;
     let other = apr2(&three()[2..], metadata);
     let file = MemoryFile::new();
-    modelfmt::convert_to_sink(&other, Format::Apr2, &file, &options(|_| {}), &Execution::default()).unwrap();
+    modelfmt::Conversion::to_format(&other, Format::Apr2)
+        .options(&options(|_| {}))
+        .write_to_sink(&file)
+        .unwrap();
     let path = folder.path().join(shard);
     fs::write(&path, file.into_bytes()).unwrap();
     let mut manifest = json::parse_object(&fs::read(model.path()).unwrap()).unwrap();

@@ -39,7 +39,7 @@ fn models_of_several_formats_become_one() {
     let c = convert(
         &model(&["c"], "{}"),
         Format::Apr2,
-        &options(|o| o.compress = Some(modelfmt::convert::Compression::Lz4)),
+        &options(|o| o.apr2.compress = Some(modelfmt::convert::Compression::Lz4)),
     );
     let expected: Vec<_> = [&a, &b, &c].into_iter().flat_map(tensors).collect();
     let both = merged([a, b, c]);
@@ -48,7 +48,7 @@ fn models_of_several_formats_become_one() {
     let keys = json_of(&aero);
     assert_eq!((keys.get("k"), keys.get("g.x")), (Some(&Value::from("1")), Some(&Value::from("2"))));
     // A type that the target lacks is one of the model that has it.
-    let error = try_convert(&both, Format::Mag, &options(|o| o.lossy = true)).map(drop).unwrap_err();
+    let error = try_convert(&both, Format::Mag, &options(|o| o.metadata.lossy = true)).map(drop).unwrap_err();
     assert!(all(&error).contains("\"b\": gguf's q8_0 is not in mag"), "{}", all(&error));
 }
 
@@ -72,12 +72,13 @@ fn what_they_say_differently_is_listed_and_what_the_first_says_counts() {
     let text = all(&error);
     assert!(text.contains("metadata key \"differs\": m.safetensors says something else"), "{text}");
     assert!(!text.contains("same") && !text.contains("second"), "{text}");
-    let (one, done) = try_convert(&models(), Format::Safetensors, &options(|o| o.lossy = true)).unwrap();
+    let (one, done) =
+        try_convert(&models(), Format::Safetensors, &options(|o| o.metadata.lossy = true)).unwrap();
     assert_eq!(done.dropped.len(), 1);
     let said = |model: &Model| model.metadata().unwrap().into_object();
     assert_eq!(said(&one), object(r#"{"same": "1", "differs": "a", "first": "x", "second": "y"}"#));
     // What the caller says is no question.
-    let given = options(|o| o.metadata = Some(object(r#"{"differs": "c"}"#)));
+    let given = options(|o| o.metadata.set = Some(object(r#"{"differs": "c"}"#)));
     let one = convert(&models(), Format::Safetensors, &given);
     assert_eq!(said(&one).get("differs"), Some(&Value::from("c")));
 }
@@ -155,7 +156,8 @@ fn each_is_checked_by_its_own_hashes() {
     let mut bad = good;
     bad[at + 3] ^= 1;
     let both = merged([open("a.aero", a), open("b.aero", bad)]);
-    let error = try_convert(&both, Format::Safetensors, &options(|o| o.lossy = true)).map(drop).unwrap_err();
+    let error =
+        try_convert(&both, Format::Safetensors, &options(|o| o.metadata.lossy = true)).map(drop).unwrap_err();
     assert!(matches!(error, Error::Damaged { .. }), "{error}");
     assert!(error.to_string().starts_with("b.aero: "), "{error}");
     assert!(both.checked().tensor("a").is_ok() && both.checked().tensor("b").is_err());
@@ -212,7 +214,7 @@ fn flags_of_apr_and_apr2_are_kept() {
 fn a_name_that_is_left_out_is_no_clash() {
     let models = || [model(&["a", "both", "b"], "{}"), model(&["both", "c", "both2"], "{}")];
     assert!(matches!(Model::merged(models()), Err(Error::NameTwice { .. })));
-    let exclude = options(|o| o.exclude.push("both".to_owned()));
+    let exclude = options(|o| o.tensors.exclude.push("both".to_owned()));
     let all = modelfmt::convert::merged(models(), &exclude).unwrap();
     assert_eq!(all.tensor_count(), 6);
     for (position, name) in ["a", "both", "b", "both", "c", "both2"].into_iter().enumerate() {
@@ -229,9 +231,9 @@ fn a_name_that_is_left_out_is_no_clash() {
         "{:?}",
         done.notes
     );
-    let include = options(|o| o.include.push("[abc]".to_owned()));
+    let include = options(|o| o.tensors.include.push("[abc]".to_owned()));
     let out = convert(&modelfmt::convert::merged(models(), &include).unwrap(), Format::Safetensors, &include);
     assert_eq!(out.tensor_count(), 3);
-    let other = options(|o| o.exclude.push("a".to_owned()));
+    let other = options(|o| o.tensors.exclude.push("a".to_owned()));
     assert!(matches!(modelfmt::convert::merged(models(), &other), Err(Error::NameTwice { .. })));
 }

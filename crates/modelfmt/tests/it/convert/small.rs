@@ -1,7 +1,8 @@
 //! Small floats have numbers: shown, counted, compared, cast and widened.
 
 use modelfmt::convert::TypeRule;
-use modelfmt::{DType, Error, Execution, ExtractAs, ExtractOptions, Format, Model};
+use modelfmt::extract::{ExtractAs, ExtractOptions};
+use modelfmt::{DType, Error, Execution, Format, Model};
 use modelfmt_core::{SmallType, f16};
 
 use super::common::{T, all, convert, floats, options, safetensors, tensor, try_convert};
@@ -43,7 +44,7 @@ fn widening_keeps_every_number() {
         (Format::Oinf, DType::F32),
         (Format::Apr2, DType::BF16),
     ] {
-        let wide = convert(&source, target, &options(|o| o.widen = true));
+        let wide = convert(&source, target, &options(|o| o.types.widen = true));
         for dtype in TYPES {
             let found = wide.tensor(dtype.name()).unwrap().dtype();
             assert_eq!(
@@ -53,7 +54,7 @@ fn widening_keeps_every_number() {
             );
             assert_eq!(numbers(&source, dtype.name()), numbers(&wide, dtype.name()), "{dtype} in {target}");
         }
-        let diff = modelfmt::diff(&source, &wide, &work).unwrap();
+        let diff = modelfmt::diff::diff(&source, &wide, &work).unwrap();
         assert!(diff.changed.iter().all(|changed| changed.values.is_none()), "{:?}", diff.changed);
     }
     let error = try_convert(&source, Format::Aero, &options(|_| {})).unwrap_err();
@@ -67,13 +68,14 @@ fn a_cast_takes_small_floats_and_makes_them() {
     let source = safetensors(&[floats("w", &[700, 100], &values), tensor("ids", DType::I64, &[3])], "{}");
     for dtype in TYPES {
         let small = SmallType::from_dtype(dtype).unwrap();
-        let cast = convert(&source, Format::Safetensors, &options(|o| o.rules.push(TypeRule::cast(dtype))));
+        let cast =
+            convert(&source, Format::Safetensors, &options(|o| o.types.rules.push(TypeRule::cast(dtype))));
         assert_eq!(dtypes(&cast), [dtype, DType::I64]);
         let expected = values.iter().map(|&x| small.to_f32(small.from_f32(x)).to_bits());
         assert!(numbers(&cast, "w").into_iter().eq(expected), "{dtype}");
         // Without a name `--cast` takes small floats too.
         let back =
-            convert(&cast, Format::Safetensors, &options(|o| o.rules.push(TypeRule::cast(DType::F32))));
+            convert(&cast, Format::Safetensors, &options(|o| o.types.rules.push(TypeRule::cast(DType::F32))));
         assert_eq!(dtypes(&back), [DType::F32, DType::I64]);
         assert_eq!(numbers(&cast, "w"), numbers(&back, "w"), "{dtype}");
     }
@@ -84,11 +86,11 @@ fn they_are_quantized_by_way_of_f32() {
     let values: Vec<f32> = (0..70_400u32).map(|i| (f64::from(i) * 0.37).sin() as f32 * 5.0).collect();
     let source = safetensors(&[floats("w", &[1100, 64], &values)], "{}");
     let cast = |model: &Model, dtype: DType| {
-        convert(model, Format::Safetensors, &options(|o| o.rules.push(TypeRule::cast(dtype))))
+        convert(model, Format::Safetensors, &options(|o| o.types.rules.push(TypeRule::cast(dtype))))
     };
     let blocks = |model: &Model| {
         let blocks =
-            convert(model, Format::Aero, &options(|o| o.rules.push(TypeRule::quantize(DType::Q8_0))));
+            convert(model, Format::Aero, &options(|o| o.types.rules.push(TypeRule::quantize(DType::Q8_0))));
         blocks.tensor("w").unwrap().bytes().to_vec()
     };
     for dtype in [DType::F8E4M3, DType::F6E2M3, DType::F4] {
@@ -102,7 +104,7 @@ fn what_a_small_type_cannot_hold_is_said() {
     let source =
         safetensors(&[floats("w", &[3], &[1.0, 1e6, -1.0]), floats("even", &[2], &[1.0, 2.0])], "{}");
     let cast = |dtype: DType| {
-        try_convert(&source, Format::Safetensors, &options(|o| o.rules.push(TypeRule::cast(dtype))))
+        try_convert(&source, Format::Safetensors, &options(|o| o.types.rules.push(TypeRule::cast(dtype))))
     };
     let (model, done) = cast(DType::F8E4M3).unwrap();
     assert!(done.clipped.len() == 1 && done.clipped[0].nan > 0, "{:?}", done.clipped);
@@ -111,7 +113,8 @@ fn what_a_small_type_cannot_hold_is_said() {
     assert!(text.contains("tensor \"w\": the shape [3] does not divide into whole blocks of f4"), "{text}");
     assert!(!text.contains("even"), "{text}");
     let nan = safetensors(&[floats("w", &[2], &[1.0, f32::NAN])], "{}");
-    let error = try_convert(&nan, Format::Safetensors, &options(|o| o.rules.push(TypeRule::cast(DType::F4))));
+    let error =
+        try_convert(&nan, Format::Safetensors, &options(|o| o.types.rules.push(TypeRule::cast(DType::F4))));
     let text = all(&error.unwrap_err());
     assert!(text.contains("element 1 is a NaN, and f4 has none"), "{text}");
 }
@@ -121,7 +124,7 @@ fn differences_are_those_of_the_numbers() {
     let t = |bytes: &[u8]| T { name: "w", dtype: DType::F8E4M3, shape: vec![4], bytes: bytes.to_vec() };
     let one = safetensors(&[t(&[0x38, 0x40, 0x7f, 0])], "{}"); // 1, 2, NaN, 0
     let other = safetensors(&[t(&[0x38, 0x44, 0x7f, 0])], "{}"); // 1, 3, NaN, 0
-    let diff = modelfmt::diff(&one, &other, &Execution::default()).unwrap();
+    let diff = modelfmt::diff::diff(&one, &other, &Execution::default()).unwrap();
     let values = diff.changed[0].values.unwrap();
     assert_eq!((values.max_abs, values.max_rel), (Some(1.0), Some(1.0 / 3.0)));
     let wide = safetensors(
@@ -133,7 +136,7 @@ fn differences_are_those_of_the_numbers() {
         }],
         "{}",
     );
-    let diff = modelfmt::diff(&one, &wide, &Execution::default()).unwrap();
+    let diff = modelfmt::diff::diff(&one, &wide, &Execution::default()).unwrap();
     assert_eq!(diff.changed[0].values.unwrap().max_abs, Some(0.5));
 }
 
@@ -148,7 +151,7 @@ fn they_are_shown_with_statistics() {
     ];
     let model = safetensors(&tensors, "{}");
     let mut out = Vec::new();
-    modelfmt::show(&model, &mut out, &Execution::default()).unwrap();
+    modelfmt::show::show(&model, &mut out, &Execution::default()).unwrap();
     let text = String::from_utf8(out).unwrap();
     for line in [
         "w: f8_e5m2[256] = { 0, 1.52588e-05, 3.05176e-05, 4.57764e-05, 6.10352e-05, ..., -57344, -inf, nan, nan, nan }",
@@ -170,11 +173,12 @@ fn numpy_has_none_of_them() {
     let path = folder.path().join("w.npy");
     let options = ExtractOptions::default();
     let error =
-        modelfmt::extract(&model, "w", &path, ExtractAs::Npy, &options, &Execution::default()).unwrap_err();
+        modelfmt::extract::extract(&model, "w", &path, ExtractAs::Npy, &options, &Execution::default())
+            .unwrap_err();
     assert!(matches!(error, Error::NotExtractable { .. }) && !path.exists());
     let text = error.to_string();
     assert!(text.contains("numpy has no type f8_e4m3; extract to .bin, or with cast to f32"), "{text}");
     let path = path.with_extension("bin");
-    modelfmt::extract(&model, "w", &path, ExtractAs::Bin, &options, &Execution::default()).unwrap();
+    modelfmt::extract::extract(&model, "w", &path, ExtractAs::Bin, &options, &Execution::default()).unwrap();
     assert_eq!(std::fs::read(path).unwrap(), model.tensor("w").unwrap().bytes());
 }

@@ -31,14 +31,18 @@ fn split(
     out: &Path,
     shard_size: u64,
     force: bool,
-) -> Result<modelfmt::Converted, modelfmt::Error> {
+) -> Result<modelfmt::convert::Converted, modelfmt::Error> {
     let options = options(|o| {
-        o.shard_size = Some(shard_size);
+        o.output.shard_size = Some(shard_size);
         if force {
-            o.overwrite = modelfmt::Overwrite::Replace;
+            o.output.overwrite = modelfmt::convert::Overwrite::Replace;
         }
     });
-    modelfmt::convert(source, Format::Gguf, out, &options, &Execution::sequential())
+    modelfmt::Conversion::new(source, out)
+        .to(Format::Gguf)
+        .options(&options)
+        .execution(&Execution::sequential())
+        .write()
 }
 
 /// Two tensors of 400 bytes and what is before them.
@@ -49,14 +53,12 @@ fn a_shard_size_makes_a_split_whose_files_are_named_after_out() {
     let folder = tempfile::tempdir().unwrap();
     for out in ["m.gguf", "n-00007-of-00009.gguf", "o"] {
         let (out, stem) = (folder.path().join(out), out[..1].to_owned());
-        let done = modelfmt::convert(
-            &three(),
-            Format::GgufSharded,
-            &out,
-            &options(|o| o.shard_size = Some(1)),
-            &Execution::sequential(),
-        )
-        .unwrap();
+        let done = modelfmt::Conversion::new(&three(), &out)
+            .to(Format::GgufSharded)
+            .options(&options(|o| o.output.shard_size = Some(1)))
+            .execution(&Execution::sequential())
+            .write()
+            .unwrap();
         assert_eq!(done.format, Format::GgufSharded);
         let expected = [1, 2, 3].map(|number| format!("{stem}-{number:05}-of-00003.gguf"));
         assert_eq!(done.files.iter().map(|file| file.path.clone()).collect::<Vec<_>>(), expected);
@@ -75,9 +77,12 @@ fn a_shard_size_makes_a_split_whose_files_are_named_after_out() {
     assert_eq!(Model::open(folder.path().join("p.gguf")).unwrap().format(), Format::Gguf);
     // A stream takes one file.
     let file = MemoryFile::new();
-    let set = options(|o| o.shard_size = Some(1));
-    let error =
-        modelfmt::convert_to_sink(&three(), Format::Gguf, &file, &set, &Execution::sequential()).unwrap_err();
+    let set = options(|o| o.output.shard_size = Some(1));
+    let error = modelfmt::Conversion::to_format(&three(), Format::Gguf)
+        .options(&set)
+        .execution(&Execution::sequential())
+        .write_to_sink(&file)
+        .unwrap_err();
     assert!(error.is_usage(), "{error}");
 }
 
@@ -121,14 +126,12 @@ fn a_split_keeps_its_hands_off_its_neighbours() {
     std::fs::write(path("m.gguf"), "one").unwrap();
     let before = files(folder.path());
     // One file that would take the place of a part.
-    let one = options(|o| o.overwrite = modelfmt::Overwrite::Replace);
-    let error = modelfmt::convert(
-        &three(),
-        Format::Gguf,
-        path("m-00002-of-00003.gguf"),
-        &one,
-        &Execution::sequential(),
-    );
+    let one = options(|o| o.output.overwrite = modelfmt::convert::Overwrite::Replace);
+    let error = modelfmt::Conversion::new(&three(), path("m-00002-of-00003.gguf"))
+        .to(Format::Gguf)
+        .options(&one)
+        .execution(&Execution::sequential())
+        .write();
     let error = error.unwrap_err();
     let why = format!(
         "{error}: {}",
@@ -146,13 +149,11 @@ fn a_split_keeps_its_hands_off_its_neighbours() {
     assert_eq!(Model::open(path("mm-00001-of-00003.gguf")).unwrap().tensor_count(), 3);
     assert_eq!(std::fs::read(path("m.gguf")).unwrap(), b"one");
     // The first file under its own name, as one file: what was the split goes with it, as with the index of a set.
-    let done = modelfmt::convert(
-        &three(),
-        Format::Gguf,
-        path("mm-00001-of-00003.gguf"),
-        &one,
-        &Execution::sequential(),
-    );
+    let done = modelfmt::Conversion::new(&three(), path("mm-00001-of-00003.gguf"))
+        .to(Format::Gguf)
+        .options(&one)
+        .execution(&Execution::sequential())
+        .write();
     assert_eq!(notes(&done.unwrap()).iter().filter(|note| note.contains("is removed")).count(), 2);
 }
 
@@ -165,5 +166,5 @@ fn a_model_is_named_after_the_split_and_not_after_a_file_of_it() {
     let model = Model::open(folder.path().join("small-model-00002-of-00002.gguf")).unwrap();
     let found = super::common::convert(&model, Format::Aero, &options(|_| {}));
     assert_eq!(super::common::json_of(&found).get("model_name"), Some(&"small-model".into()));
-    assert!(modelfmt::diff(&model, &found, &Execution::default()).unwrap().is_same());
+    assert!(modelfmt::diff::diff(&model, &found, &Execution::default()).unwrap().is_same());
 }

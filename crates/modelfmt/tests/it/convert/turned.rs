@@ -1,7 +1,8 @@
 //! AERO files that the published tool converted from GGUF have their shapes in ggml's order. What is written has the usual one, and
 //! must not say otherwise.
 
-use modelfmt::{DType, Execution, Format, Model, VerifyLevel, diff};
+use modelfmt::diff::diff;
+use modelfmt::{DType, Execution, Format, Model, VerifyLevel};
 use modelfmt_core::value::Value;
 
 use super::common::{convert, json_of, object, open, options, safetensors, tensor, tensors};
@@ -30,7 +31,7 @@ fn the_mark_travels_under_the_reserved_key_alone() {
         let mut model = from_gguf(file);
         for target in [Format::Aero, Format::Aero, Format::Apr2, Format::Aero, Format::AeroSet, Format::Aero]
         {
-            model = convert(&model, target, &options(|o| o.tensor_hashes = target == Format::Aero));
+            model = convert(&model, target, &options(|o| o.aero.tensor_hashes = target == Format::Aero));
             assert_eq!(tensors(&model), tensors(&source), "{target}");
             assert_eq!((said(&model), aside(&model)), (None, Some("gguf".into())), "{target}");
             let found = diff(&source, &model, &Execution::default()).unwrap();
@@ -51,7 +52,7 @@ fn whatever_says_gguf_is_written_with_its_shapes_as_they_are() {
     let back = convert(&there, Format::Safetensors, &options(|_| {}));
     assert_eq!((json_of(&back), tensors(&back)), (json_of(&source), tensors(&source)));
     // Asked for, it is kept aside too.
-    let given = options(|o| o.metadata = Some(object(r#"{"source_format": "gguf"}"#)));
+    let given = options(|o| o.metadata.set = Some(object(r#"{"source_format": "gguf"}"#)));
     let asked = convert(&safetensors(&one, "{}"), Format::Aero, &given);
     assert_eq!((said(&asked), tensors(&asked)), (None, tensors(&source)));
     let other = safetensors(&one, r#"{"source_format": "safetensors"}"#);

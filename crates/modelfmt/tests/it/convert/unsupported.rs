@@ -1,8 +1,9 @@
 //! What does not fit is refused, all of it at once, with what would help; options that make no sense are refused too.
 
+use modelfmt::convert::ConvertOptions;
 use modelfmt::convert::TypeRule;
 use modelfmt::convert::{Compression, Declared, MagChecksum};
-use modelfmt::{ConvertOptions, DType, Error, Execution, Format, Model};
+use modelfmt::{DType, Error, Execution, Format, Model};
 
 use super::common::{T, all, mag, notes, oinf, options, safetensors, tensor, try_convert};
 
@@ -23,7 +24,12 @@ fn each_tensor_that_does_not_fit_is_listed_with_what_helps() {
             nothing,
             "tensor \"w\": safetensors's f64 is not in mag (cast to f32)",
         ),
-        (tensor("w", DType::F64, &[1]), Format::Mag, |o| o.widen = true, "f64 is not in mag (cast to f32)"),
+        (
+            tensor("w", DType::F64, &[1]),
+            Format::Mag,
+            |o| o.types.widen = true,
+            "f64 is not in mag (cast to f32)",
+        ),
         (
             tensor("w", DType::U64, &[1]),
             Format::Apr2,
@@ -52,13 +58,13 @@ fn each_tensor_that_does_not_fit_is_listed_with_what_helps() {
         (
             tensor("w", DType::F32, &[1]),
             Format::Mag,
-            |o| o.rules.push(TypeRule::cast(DType::BF16)),
+            |o| o.types.rules.push(TypeRule::cast(DType::BF16)),
             "cast bf16: mag has no bf16, but mag@0.3 has",
         ),
         (
             tensor("w", DType::F32, &[1]),
             Format::Mag,
-            |o| o.rules.push(TypeRule::quantize(DType::Q8_0)),
+            |o| o.types.rules.push(TypeRule::quantize(DType::Q8_0)),
             "quantize q8_0: mag has no q8_0",
         ),
     ] {
@@ -87,13 +93,13 @@ fn tensors_without_values_are_never_dropped_silently() {
     let declared = T { bytes: vec![], ..tensor("y", DType::F32, &[2]) };
     let source = oinf(&[declared, tensor("x", DType::F32, &[1])], &oinf::Metadata::new());
     for target in [Format::Mag, Format::Safetensors] {
-        let error = try_convert(&source, target, &options(|o| o.lossy = true)).unwrap_err();
+        let error = try_convert(&source, target, &options(|o| o.metadata.lossy = true)).unwrap_err();
         assert!(error.to_string().contains("tensor \"y\": it has no values"), "{error}");
         // The same by way of a format that carries it along.
         let (apr2, _) = try_convert(&source, Format::Apr2, &options(|_| {})).unwrap();
-        let error = try_convert(&apr2, target, &options(|o| o.lossy = true)).unwrap_err();
+        let error = try_convert(&apr2, target, &options(|o| o.metadata.lossy = true)).unwrap_err();
         assert!(error.to_string().contains("tensor \"y\": it has no values"), "{error}");
-        let exclude = options(|o| o.exclude = vec!["y".to_owned()]);
+        let exclude = options(|o| o.tensors.exclude = vec!["y".to_owned()]);
         assert_eq!(try_convert(&source, target, &exclude).unwrap().0.tensor_count(), 1);
         assert_eq!(try_convert(&apr2, target, &exclude).unwrap().0.tensor_count(), 1);
     }
@@ -104,25 +110,26 @@ fn options_that_the_target_does_not_understand_are_errors_of_usage() {
     let source = mag(&[tensor("w", DType::F32, &[2])], &[]);
     let declared = || Declared { name: "y".to_owned(), dtype: DType::F32, shape: vec![] };
     let rows: [(&str, &[Format], Change); 15] = [
-        ("sizevars", &[Format::Oinf], Box::new(|o| o.sizevars = vec![("D".to_owned(), 1)])),
-        ("declare", &[Format::Oinf], Box::new(move |o| o.declare = vec![declared()])),
-        ("model_name", NAMED, Box::new(|o| o.model_name = Some("n".to_owned()))),
-        ("architecture", NAMED, Box::new(|o| o.architecture = Some("n".to_owned()))),
-        ("model_type", NAMED, Box::new(|o| o.model_type = Some("n".to_owned()))),
-        ("shard_size", SHARDED, Box::new(|o| o.shard_size = Some(1 << 20))),
-        ("control_hash", AEROS, Box::new(|o| o.control_hash = true)),
-        ("page_hashes", AEROS, Box::new(|o| o.page_hashes = Some(4096))),
-        ("tensor_hashes", AEROS, Box::new(|o| o.tensor_hashes = true)),
-        ("uuid", AEROS, Box::new(|o| o.uuid = Some([1; 16]))),
-        ("no_zstd", AEROS, Box::new(|o| o.no_zstd = true)),
-        ("compress", APRS, Box::new(|o| o.compress = Some(Compression::Lz4))),
-        ("align", ALIGNED, Box::new(|o| o.align = Some(32))),
-        ("stringify", TEXTS, Box::new(|o| o.stringify = true)),
-        ("checksum", &[Format::Mag], Box::new(|o| o.checksum = Some(MagChecksum::Crc32c))),
+        ("sizevars", &[Format::Oinf], Box::new(|o| o.oinf.sizevars = vec![("D".to_owned(), 1)])),
+        ("declare", &[Format::Oinf], Box::new(move |o| o.oinf.declare = vec![declared()])),
+        ("model_name", NAMED, Box::new(|o| o.metadata.model_name = Some("n".to_owned()))),
+        ("architecture", NAMED, Box::new(|o| o.metadata.architecture = Some("n".to_owned()))),
+        ("model_type", NAMED, Box::new(|o| o.metadata.model_type = Some("n".to_owned()))),
+        ("shard_size", SHARDED, Box::new(|o| o.output.shard_size = Some(1 << 20))),
+        ("control_hash", AEROS, Box::new(|o| o.aero.control_hash = true)),
+        ("page_hashes", AEROS, Box::new(|o| o.aero.page_hashes = Some(4096))),
+        ("tensor_hashes", AEROS, Box::new(|o| o.aero.tensor_hashes = true)),
+        ("uuid", AEROS, Box::new(|o| o.aero.uuid = Some([1; 16]))),
+        ("no_zstd", AEROS, Box::new(|o| o.aero.no_zstd = true)),
+        ("compress", APRS, Box::new(|o| o.apr2.compress = Some(Compression::Lz4))),
+        ("align", ALIGNED, Box::new(|o| o.output.align = Some(32))),
+        ("stringify", TEXTS, Box::new(|o| o.metadata.stringify = true)),
+        ("checksum", &[Format::Mag], Box::new(|o| o.mag.checksum = Some(MagChecksum::Crc32c))),
     ];
     for (option, targets, change) in &rows {
         for &target in Format::ALL.iter().filter(|format| format.is_writable()) {
-            let result = modelfmt::Conversion::new(&source, target, &options(change)).map(|_| ());
+            let result =
+                modelfmt::Conversion::to_format(&source, target).options(&options(change)).plan().map(|_| ());
             assert_eq!(result.is_ok(), targets.contains(&target), "{option} for {target}: {result:?}");
             if let Err(error) = result {
                 assert!(error.is_usage() && error.to_string().starts_with(option), "{error}");
@@ -157,25 +164,33 @@ fn values_that_no_option_takes_are_errors_of_usage() {
         (Format::Aprn, |_| {}, "target: aprn is read and never written"),
         (
             Format::Apr2,
-            |o| o.rules.push(TypeRule::dequantize(DType::F64)),
+            |o| o.types.rules.push(TypeRule::dequantize(DType::F64)),
             "dequantize: blocks are decoded to f32, f16 or bf16, not to f64",
         ),
         (
             Format::Apr2,
-            |o| o.rules.push(TypeRule::quantize(DType::Q2K)),
+            |o| o.types.rules.push(TypeRule::quantize(DType::Q2K)),
             "quantize: there is no encoder for q2_k",
         ),
-        (Format::Apr2, |o| o.rules.push(TypeRule::cast(DType::Q8_0)), "cast: values cannot be cast to q8_0"),
+        (
+            Format::Apr2,
+            |o| o.types.rules.push(TypeRule::cast(DType::Q8_0)),
+            "cast: values cannot be cast to q8_0",
+        ),
         (
             Format::Safetensors,
-            |o| o.rules.push(TypeRule::cast(DType::C64)),
+            |o| o.types.rules.push(TypeRule::cast(DType::C64)),
             "cast: values cannot be cast to c64",
         ),
-        (Format::Apr2, |o| o.align = Some(16), "align: tensors are aligned to 32 or 64 bytes, not to 16"),
-        (Format::Apr2, |o| o.shard_size = Some(0), "shard_size: is 0"),
-        (Format::Mag, |o| o.include = vec!["[".to_owned()], "include: "),
-        (Format::Mag, |o| o.exclude = vec!["{".to_owned()], "exclude: "),
-        (Format::Gguf, |o| o.shard_size = Some(0), "shard_size: is 0"),
+        (
+            Format::Apr2,
+            |o| o.output.align = Some(16),
+            "align: tensors are aligned to 32 or 64 bytes, not to 16",
+        ),
+        (Format::Apr2, |o| o.output.shard_size = Some(0), "shard_size: is 0"),
+        (Format::Mag, |o| o.tensors.include = vec!["[".to_owned()], "include: "),
+        (Format::Mag, |o| o.tensors.exclude = vec!["{".to_owned()], "exclude: "),
+        (Format::Gguf, |o| o.output.shard_size = Some(0), "shard_size: is 0"),
         (Format::Apr1, |_| {}, "target: apr1 is read and never written; apr2 is what follows it"),
     ];
     for (target, change, expected) in rows {
@@ -187,7 +202,7 @@ fn values_that_no_option_takes_are_errors_of_usage() {
 #[test]
 fn a_choice_that_leaves_nothing_is_an_error_of_the_job() {
     let source = mag(&[tensor("w", DType::F32, &[2])], &[]);
-    let options = options(|o| o.include = vec!["x*".to_owned()]);
+    let options = options(|o| o.tensors.include = vec!["x*".to_owned()]);
     let error = try_convert(&source, Format::Mag, &options).unwrap_err();
     assert!(
         !error.is_usage() && error.to_string().contains("include leaves none of its 1 tensors"),
@@ -207,8 +222,8 @@ fn names_are_chosen_by_globs() {
         (&["{head,optimizer/*}"], &[], &names[3..]),
     ] {
         let options = options(|o| {
-            o.include = include.iter().map(|&glob| glob.to_owned()).collect();
-            o.exclude = exclude.iter().map(|&glob| glob.to_owned()).collect();
+            o.tensors.include = include.iter().map(|&glob| glob.to_owned()).collect();
+            o.tensors.exclude = exclude.iter().map(|&glob| glob.to_owned()).collect();
         });
         let (found, done) = try_convert(&source, Format::Mag, &options).unwrap();
         let notes = notes(&done);
@@ -244,8 +259,7 @@ fn a_model_whose_tensors_cannot_be_listed_is_neither_converted_nor_compared() {
     assert!(model.container().verify(modelfmt::VerifyLevel::Full, &Execution::sequential()).is_ok());
     assert!(model.as_aprn().is_some());
     for target in Format::ALL.iter().copied().filter(|format| format.is_writable()) {
-        let error =
-            modelfmt::Conversion::new(&model, target, &ConvertOptions::default()).map(|_| ()).unwrap_err();
+        let error = modelfmt::Conversion::to_format(&model, target).plan().map(|_| ()).unwrap_err();
         assert!(matches!(error, Error::NoTensors { .. }) && !error.is_usage(), "{target}: {error}");
         assert!(
             error.to_string().contains("v1-linear-regression.aprn: a model of aprender's first"),
@@ -254,7 +268,7 @@ fn a_model_whose_tensors_cannot_be_listed_is_neither_converted_nor_compared() {
     }
     let other = mag(&[tensor("w", DType::F32, &[2])], &[]);
     for (a, b) in [(&model, &model), (&model, &other), (&other, &model)] {
-        let error = modelfmt::diff(a, b, &Execution::sequential()).unwrap_err();
+        let error = modelfmt::diff::diff(a, b, &Execution::sequential()).unwrap_err();
         assert!(matches!(error, Error::NoTensors { .. }), "{error}");
     }
 }

@@ -16,7 +16,7 @@ fn widening_keeps_every_value_and_touches_nothing_that_fits() {
     let all = [("a", BF16), ("b", U8), ("c", F16), ("d", Bool), ("e", U16), ("f", U32)];
     let all: Vec<T> = all.into_iter().map(|(name, dtype)| tensor(name, dtype, &[5])).collect();
     let source = safetensors(&all, "{}");
-    let options = options(|o| o.widen = true);
+    let options = options(|o| o.types.widen = true);
     let (mag, done) = try_convert(&source, Format::Mag, &options).unwrap();
     assert_eq!(dtypes(&mag), [F32, I16, F16, Bool, U16, U32]);
     let changed = done.changed.iter().map(|changed| (&*changed.tensor, changed.from, changed.to));
@@ -25,7 +25,7 @@ fn widening_keeps_every_value_and_touches_nothing_that_fits() {
     let apr2 = convert(&source, Format::Apr2, &options);
     assert_eq!(dtypes(&apr2), [BF16, U8, F16, U8, I32, I64]);
     for (position, _) in all.iter().enumerate() {
-        let values = |model: &modelfmt::Model| modelfmt::to_f64(&model.tensor(position).unwrap()).unwrap();
+        let values = |model: &modelfmt::Model| ggml_quant::to_f64(&model.tensor(position).unwrap()).unwrap();
         assert_eq!(values(&source), values(&mag));
         assert_eq!(values(&source), values(&apr2));
     }
@@ -47,11 +47,12 @@ fn a_cast_takes_floats_and_what_it_names_and_rounds_as_rust_does() {
         (DType::F64, numbers.iter().flat_map(|&x| f64::from(x).to_le_bytes()).collect()),
         (DType::I16, numbers.iter().flat_map(|&x| (x as i16).to_le_bytes()).collect()),
     ] {
-        let cast = convert(&source, Format::Safetensors, &options(|o| o.rules.push(TypeRule::cast(to))));
+        let cast =
+            convert(&source, Format::Safetensors, &options(|o| o.types.rules.push(TypeRule::cast(to))));
         assert_eq!(dtypes(&cast), [to, DType::I64, DType::Bool, DType::C64]);
         assert!(cast.tensor("w").unwrap().bytes() == expected, "{to}");
         let rule = TypeRule::cast(to).matching("{w,i,flag}");
-        let named = convert(&source, Format::Safetensors, &options(|o| o.rules.push(rule)));
+        let named = convert(&source, Format::Safetensors, &options(|o| o.types.rules.push(rule)));
         assert_eq!(dtypes(&named), [to, to, to, DType::C64]);
         assert!(named.tensor("w").unwrap().bytes() == expected, "{to}");
     }
@@ -63,7 +64,8 @@ fn position_ids_survive_a_cast() {
     let ids: Vec<u8> = (508i64..512).flat_map(i64::to_le_bytes).collect();
     let ids = T { name: "position_ids", dtype: DType::I64, shape: vec![1, 4], bytes: ids };
     let source = safetensors(&[ids.clone(), floats("w", &[2], &[1.0, 2.0])], "{}");
-    let cast = convert(&source, Format::Safetensors, &options(|o| o.rules.push(TypeRule::cast(DType::BF16))));
+    let cast =
+        convert(&source, Format::Safetensors, &options(|o| o.types.rules.push(TypeRule::cast(DType::BF16))));
     assert_eq!(dtypes(&cast), [DType::I64, DType::BF16]);
     assert_eq!(cast.tensor("position_ids").unwrap().bytes(), ids.bytes);
 }
@@ -75,8 +77,9 @@ fn the_last_rule_that_matches_a_tensor_counts() {
     all.push(tensor("ids", I64, &[2]));
     let source = safetensors(&all, "{}");
     let cast = |texts: &[&str]| {
-        let options =
-            options(|o| o.rules = texts.iter().map(|text| TypeRule::parse_cast(text).unwrap()).collect());
+        let options = options(|o| {
+            o.types.rules = texts.iter().map(|text| TypeRule::parse_cast(text).unwrap()).collect();
+        });
         dtypes(&convert(&source, Format::Safetensors, &options))
     };
     use DType::{BF16, F16, F32, F64, I32, I64, Q4_0, Q8_0};
@@ -85,12 +88,12 @@ fn the_last_rule_that_matches_a_tensor_counts() {
     assert_eq!(cast(&["ids=int32", "*.weight=f16", "b.*=float64"]), [F16, F32, F64, I32]);
     assert_eq!(cast(&["ids=i32", "f16"]), [F16, F16, F16, I32]);
     let quantize = ["quantize q4_0", "quantize b.*=Q8_0"].map(|text| text.parse().unwrap()).to_vec();
-    let (small, _) = try_convert(&source, Format::Apr2, &options(|o| o.rules = quantize)).unwrap();
+    let (small, _) = try_convert(&source, Format::Apr2, &options(|o| o.types.rules = quantize)).unwrap();
     assert_eq!(dtypes(&small), [Q4_0, Q4_0, Q8_0, I64]);
     let quantization = small.metadata().unwrap().get("quantization").cloned().unwrap();
     let text = modelfmt_core::value::json::to_string_sorted(&quantization).unwrap();
     assert_eq!(text, format!(r#"{{"bits_per_weight":{},"method":"MIXED"}}"#, (4.5 + 4.5 + 8.5) / 3.0));
-    let part = options(|o| o.rules.push("dequantize a.*=bf16".parse().unwrap()));
+    let part = options(|o| o.types.rules.push("dequantize a.*=bf16".parse().unwrap()));
     let part = convert(&small, Format::Apr2, &part);
     assert_eq!(dtypes(&part), [BF16, BF16, Q8_0, I64]);
     assert!(part.metadata().unwrap().get("quantization").is_some());
@@ -99,32 +102,34 @@ fn the_last_rule_that_matches_a_tensor_counts() {
 #[test]
 fn a_glob_that_matches_nothing_is_an_error_of_the_job() {
     let source = safetensors(&[floats("w", &[2], &[1.0, 2.0])], "{}");
-    let fails = |change: fn(&mut modelfmt::ConvertOptions)| {
+    let fails = |change: fn(&mut modelfmt::convert::ConvertOptions)| {
         let error = try_convert(&source, Format::Aero, &options(change)).unwrap_err();
         assert!(!error.is_usage(), "{error}");
         error.to_string()
     };
     assert_eq!(
-        fails(|o| o.rules.push("cast *.weight=f16".parse().unwrap())),
+        fails(|o| o.types.rules.push("cast *.weight=f16".parse().unwrap())),
         "m.safetensors: cast *.weight: no tensor has a matching name; Model::tensors lists the names"
     );
-    assert!(fails(|o| o.rules.push("dequantize x=f16".parse().unwrap())).contains("dequantize x: "));
-    assert!(fails(|o| o.rules.push("quantize x=q8_0".parse().unwrap())).contains("quantize x: "));
-    assert!(fails(|o| o.include = vec!["w".into(), "x*".into()]).contains("include x*: "));
-    assert!(fails(|o| o.exclude = vec!["*".into()]).contains("exclude leaves none of its 1 tensors"));
+    assert!(fails(|o| o.types.rules.push("dequantize x=f16".parse().unwrap())).contains("dequantize x: "));
+    assert!(fails(|o| o.types.rules.push("quantize x=q8_0".parse().unwrap())).contains("quantize x: "));
+    assert!(fails(|o| o.tensors.include = vec!["w".into(), "x*".into()]).contains("include x*: "));
+    assert!(fails(|o| o.tensors.exclude = vec!["*".into()]).contains("exclude leaves none of its 1 tensors"));
 }
 
 #[test]
 fn values_beyond_the_range_are_noted() {
     let source = safetensors(&[floats("big", &[2], &[1e9, 1.0]), floats("small", &[1], &[1.0])], "{}");
     let (cast, done) =
-        try_convert(&source, Format::Mag, &options(|o| o.rules.push(TypeRule::cast(DType::F16)))).unwrap();
+        try_convert(&source, Format::Mag, &options(|o| o.types.rules.push(TypeRule::cast(DType::F16))))
+            .unwrap();
     assert_eq!(modelfmt::to_f32(&cast.tensor("big").unwrap()).unwrap(), [f32::INFINITY, 1.0]);
     assert!(notes(&done).is_empty(), "{:?}", done.notes);
     let clipped: Vec<String> = done.clipped.iter().map(ToString::to_string).collect();
     assert_eq!(clipped, ["of the values of tensor \"big\" as f16 50 % became infinite"]);
     let (cast, _) =
-        try_convert(&source, Format::Mag, &options(|o| o.rules.push(TypeRule::cast(DType::I8)))).unwrap();
+        try_convert(&source, Format::Mag, &options(|o| o.types.rules.push(TypeRule::cast(DType::I8))))
+            .unwrap();
     assert_eq!(modelfmt::to_f32(&cast.tensor("big").unwrap()).unwrap(), [127.0, 1.0]);
 }
 
@@ -141,7 +146,7 @@ fn a_cast_that_ruins_values_says_which_share_and_where() {
     ];
     let source = safetensors(&all, "{}");
     let cast = |to: DType| {
-        let options = options(|o| o.rules.push(TypeRule::cast(to)));
+        let options = options(|o| o.types.rules.push(TypeRule::cast(to)));
         try_convert(&source, Format::Safetensors, &options).unwrap().1.clipped
     };
     let integers = cast(DType::I8);
@@ -169,21 +174,23 @@ fn tensors_longer_than_a_piece_convert_as_if_they_were_whole() {
     let numbers = many(3 << 20);
     let tensors = [tensor("odd", DType::U8, &[13]), floats("w", &[1 << 10, 3 << 10], &numbers)];
     let source = safetensors(&tensors, "{}");
-    let half = convert(&source, Format::Safetensors, &options(|o| o.rules.push(TypeRule::cast(DType::F16))));
+    let half =
+        convert(&source, Format::Safetensors, &options(|o| o.types.rules.push(TypeRule::cast(DType::F16))));
     let expected: Vec<u8> = numbers.iter().flat_map(|&x| f16::from_f32(x).to_le_bytes()).collect();
     assert!(half.tensor("w").unwrap().bytes() == expected);
     for dtype in [DType::Q8_0, DType::Q4_1] {
         let mut blocks = vec![0; usize::try_from(dtype.nbytes(&[1 << 10, 3 << 10]).unwrap()).unwrap()];
         ggml_quant::encode(dtype, &numbers, &mut blocks).unwrap();
-        let small = convert(&source, Format::Apr2, &options(|o| o.rules.push(TypeRule::quantize(dtype))));
+        let small =
+            convert(&source, Format::Apr2, &options(|o| o.types.rules.push(TypeRule::quantize(dtype))));
         assert_eq!(dtypes(&small), [DType::U8, dtype]);
         assert!(small.tensor("w").unwrap().bytes() == blocks, "{dtype}");
         let large = convert(
             &small,
             Format::Safetensors,
             &options(|o| {
-                o.rules.push(TypeRule::dequantize(DType::F32));
-                o.lossy = true;
+                o.types.rules.push(TypeRule::dequantize(DType::F32));
+                o.metadata.lossy = true;
             }),
         );
         let mut decoded = vec![0.0; numbers.len()];
@@ -202,7 +209,7 @@ fn only_matrices_of_whole_blocks_are_quantized() {
         tensor("ids", DType::I32, &[4, 32]),
     ];
     let source = safetensors(&all, "{}");
-    let quantize = options(|o| o.rules.push(TypeRule::quantize(DType::Q4_0)));
+    let quantize = options(|o| o.types.rules.push(TypeRule::quantize(DType::Q4_0)));
     let (small, done) = try_convert(&source, Format::Apr2, &quantize).unwrap();
     assert_eq!(dtypes(&small), [DType::Q4_0, DType::F32, DType::F32, DType::I32]);
     let note =
@@ -213,7 +220,8 @@ fn only_matrices_of_whole_blocks_are_quantized() {
         modelfmt_core::value::json::to_string(&quantization).unwrap(),
         r#"{"bits_per_weight":4.5,"method":"Q4_0"}"#
     );
-    let back = convert(&small, Format::Apr2, &options(|o| o.rules.push(TypeRule::dequantize(DType::F16))));
+    let back =
+        convert(&small, Format::Apr2, &options(|o| o.types.rules.push(TypeRule::dequantize(DType::F16))));
     assert_eq!(dtypes(&back), [DType::F16, DType::F32, DType::F32, DType::I32]);
     assert_eq!(back.metadata().unwrap().get("quantization"), None);
 }
@@ -223,14 +231,14 @@ fn blocks_are_copied_bit_for_bit_and_decoded_when_asked() {
     let blocks = tensor("w", DType::Q8_0, &[2, 32]);
     let k = tensor("k", DType::Q4K, &[1, 256]);
     let source = gguf(&[blocks.clone(), k], &[]);
-    let apr2 = convert(&source, Format::Apr2, &options(|o| o.exclude = vec!["k".to_owned()]));
+    let apr2 = convert(&source, Format::Apr2, &options(|o| o.tensors.exclude = vec!["k".to_owned()]));
     assert_eq!(tensors(&apr2)[0], ("w".to_owned(), DType::Q8_0, vec![2, 32], Some(blocks.bytes)));
     let decoded = convert(
         &source,
         Format::Mag,
         &options(|o| {
-            o.rules.push(TypeRule::dequantize(DType::F32));
-            o.lossy = true;
+            o.types.rules.push(TypeRule::dequantize(DType::F32));
+            o.metadata.lossy = true;
         }),
     );
     for (position, _) in source.tensors().enumerate() {
@@ -250,7 +258,7 @@ fn k_quants_are_made_of_whole_blocks_of_256() {
     ];
     let source = safetensors(&all, "{}");
     for dtype in [DType::Q4K, DType::Q5K, DType::Q6K] {
-        let quantize = options(|o| o.rules.push(TypeRule::quantize(dtype)));
+        let quantize = options(|o| o.types.rules.push(TypeRule::quantize(dtype)));
         let (small, done) = try_convert(&source, Format::Aero, &quantize).unwrap();
         assert_eq!(dtypes(&small), [dtype, DType::F32, DType::F32]);
         let mut blocks = vec![0; usize::try_from(dtype.nbytes(&[3 << 15]).unwrap()).unwrap()];
@@ -267,8 +275,8 @@ fn every_block_type_of_ggml_is_decoded() {
     for &dtype in types {
         let source = gguf(&[tensor("x", dtype, &[2, 256])], &[]);
         let decode = options(|o| {
-            o.rules.push(TypeRule::dequantize(DType::F32));
-            o.lossy = true;
+            o.types.rules.push(TypeRule::dequantize(DType::F32));
+            o.metadata.lossy = true;
         });
         let decoded = convert(&source, Format::Safetensors, &decode);
         assert_eq!(dtypes(&decoded), [DType::F32], "{dtype}");
@@ -287,22 +295,22 @@ fn values_that_cannot_be_are_named_with_tensor_and_element() {
     numbers[200_001] = f32::NAN;
     let source =
         safetensors(&[floats("first", &[1, 32], &many(32)), floats("w", &[1 << 13, 32], &numbers)], "{}");
-    let text = |target, change: fn(&mut modelfmt::ConvertOptions)| {
+    let text = |target, change: fn(&mut modelfmt::convert::ConvertOptions)| {
         try_convert(&source, target, &options(change)).unwrap_err().to_string()
     };
     assert_eq!(
-        text(Format::Apr2, |o| o.rules.push(TypeRule::quantize(DType::Q8_0))),
+        text(Format::Apr2, |o| o.types.rules.push(TypeRule::quantize(DType::Q8_0))),
         "m.safetensors: tensor \"w\": element 200001 is a NaN or beyond the range of f32, and blocks of q8_0 cannot say so"
     );
     assert_eq!(
-        text(Format::Safetensors, |o| o.rules.push(TypeRule::cast(DType::I32))),
+        text(Format::Safetensors, |o| o.types.rules.push(TypeRule::cast(DType::I32))),
         "m.safetensors: tensor \"w\": element 200001 is a NaN, and i32 has none"
     );
     let mut large = many(64);
     large[40] = 1e30;
     let source = safetensors(&[floats("w", &[2, 32], &large)], "{}");
     let error =
-        try_convert(&source, Format::Apr2, &options(|o| o.rules.push(TypeRule::quantize(DType::Q4_0))))
+        try_convert(&source, Format::Apr2, &options(|o| o.types.rules.push(TypeRule::quantize(DType::Q4_0))))
             .unwrap_err();
     assert!(error.to_string().contains("the block at element 32 needs a scale"), "{error}");
 }
@@ -316,7 +324,7 @@ fn diff_tells_large_integers_apart_whose_floats_are_the_same() {
     };
     let next = of(DType::I64, (large + 1).to_le_bytes());
     let differ = |other: &modelfmt::Model| {
-        let diff = modelfmt::diff(&next, other, &modelfmt::Execution::default()).unwrap();
+        let diff = modelfmt::diff::diff(&next, other, &modelfmt::Execution::default()).unwrap();
         diff.changed[0].values.map(|values| values.max_abs.unwrap())
     };
     assert_eq!(differ(&of(DType::I64, large.to_le_bytes())), Some(1.0));
@@ -327,6 +335,6 @@ fn diff_tells_large_integers_apart_whose_floats_are_the_same() {
     assert_eq!(differ(&of(DType::F64, 0.5f64.to_le_bytes())), Some(large as f64));
     let small = of(DType::I64, 5u64.to_le_bytes());
     let float = of(DType::F64, 5.5f64.to_le_bytes());
-    let diff = modelfmt::diff(&small, &float, &modelfmt::Execution::default()).unwrap();
+    let diff = modelfmt::diff::diff(&small, &float, &modelfmt::Execution::default()).unwrap();
     assert_eq!(diff.changed[0].values.and_then(|values| values.max_abs), Some(0.5));
 }

@@ -1,8 +1,10 @@
 //! Versions of one format: what each of them holds, and that it comes back.
 
+use modelfmt::Conversion;
+use modelfmt::convert::ConvertOptions;
 use modelfmt::modelfmt_core::TensorInfo;
 use modelfmt::modelfmt_core::value::{Value, json};
-use modelfmt::{ConvertOptions, Execution, Format, Model, Target, convert};
+use modelfmt::{Execution, Format, Model, Target};
 use tempfile::TempDir;
 
 fn reference(file: &str) -> Model {
@@ -13,9 +15,9 @@ fn reference(file: &str) -> Model {
 fn to(model: &Model, target: &str, folder: &TempDir, name: &str) -> Model {
     let Target { format, version } = target.parse().unwrap();
     let mut options = ConvertOptions::default();
-    options.version = version;
+    options.output.version = version;
     let path = folder.path().join(name);
-    convert(model, format, &path, &options, &Execution::default()).unwrap();
+    Conversion::new(model, &path).to(format).options(&options).write().unwrap();
     Model::open(path).unwrap()
 }
 
@@ -55,11 +57,15 @@ fn mag_0_3_comes_back_from_containers_with_json() {
 fn keys_that_containers_ask_for_stay_if_the_model_has_them() {
     let folder = tempfile::tempdir().unwrap();
     let mut options = ConvertOptions::default();
-    options.version = Some("0.3".to_owned());
+    options.output.version = Some("0.3".to_owned());
     let own = json::parse_object(br#"{"architecture":"qwen3","other":[1]}"#).unwrap();
-    options.metadata = Some(own.clone());
+    options.metadata.set = Some(own.clone());
     let path = folder.path().join("own.mag");
-    convert(&reference("mag/0.3-shapes.mag"), Format::Mag, &path, &options, &Execution::default()).unwrap();
+    Conversion::new(&reference("mag/0.3-shapes.mag"), &path)
+        .to(Format::Mag)
+        .options(&options)
+        .write()
+        .unwrap();
     let model = Model::open(path).unwrap();
     assert_eq!(model.metadata().unwrap(), Value::from(own.clone()));
     let aero = to(&model, "aero", &folder, "own.aero");
@@ -73,8 +79,9 @@ fn numbers_of_mag_1_are_numbers_of_mag_0_3() {
     let folder = tempfile::tempdir().unwrap();
     let one = reference("mag/metadata.mag");
     let mut options = ConvertOptions::default();
-    options.version = Some("0.3".to_owned());
-    let nothing = convert(&one, Format::Mag, folder.path().join("x.mag"), &options, &Execution::default());
+    options.output.version = Some("0.3".to_owned());
+    let nothing =
+        Conversion::new(&one, folder.path().join("x.mag")).to(Format::Mag).options(&options).write();
     assert!(nothing.is_err(), "no tensor has values");
     let one = reference("mag/dtypes-crc32.mag");
     let three = to(&one, "mag@0.3", &folder, "three.mag");
@@ -101,7 +108,7 @@ fn floats_that_json_lacks_come_back() {
         for (hop, way) in (1..).zip(&ways[1..]) {
             model = to(&model, way, &folder, &format!("{number}.{hop}"));
         }
-        let diff = modelfmt::diff(&bare, &model, &Execution::default()).unwrap();
+        let diff = modelfmt::diff::diff(&bare, &model, &Execution::default()).unwrap();
         assert!(diff.metadata.is_empty(), "{ways:?}: {:?}", diff.metadata);
         let back = to(&model, "mag@0.3", &folder, &format!("{number}.mag"));
         assert_eq!(back.metadata().unwrap().sorted(), bare.metadata().unwrap().sorted(), "{ways:?}");
@@ -114,14 +121,16 @@ fn without_a_version_that_of_the_document_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let model = reference("reference/mag/magnetron-0.2.2-a.mag");
     let options = ConvertOptions::default();
-    let error = convert(&model, Format::Mag, folder.path().join("m.mag"), &options, &Execution::default());
+    let error =
+        Conversion::new(&model, folder.path().join("m.mag")).to(Format::Mag).options(&options).write();
     let modelfmt::Error::Unsupported { unsupported, .. } = error.unwrap_err() else { panic!("it fits") };
     let names: Vec<_> = unsupported.iter().filter_map(|item| item.name.as_deref()).collect();
     for name in ["w.bfloat16", "w.float8_e4m3fn", "w.uint8", "arch", "layers"] {
         assert!(names.contains(&name), "{name} of {names:?}");
     }
     let mut options = ConvertOptions::default();
-    options.version = Some("7".to_owned());
-    let error = convert(&model, Format::Mag, folder.path().join("m.mag"), &options, &Execution::default());
+    options.output.version = Some("7".to_owned());
+    let error =
+        Conversion::new(&model, folder.path().join("m.mag")).to(Format::Mag).options(&options).write();
     assert!(error.unwrap_err().to_string().contains("mag@0.3"));
 }

@@ -7,10 +7,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use modelfmt::convert::Overwrite;
 use modelfmt::convert::RenameRule;
+use modelfmt::edit::{Edit, Edited};
 use modelfmt::edit::{EditMethod, EditOptions, NewValue};
 use modelfmt::modelfmt_core::value::{Object, Value, json};
-use modelfmt::{Edit, Edited, Error, Execution, Format, Model, Overwrite, VerifyLevel, View, edit};
+use modelfmt::{Error, Execution, Format, Model, VerifyLevel, View, edit};
 use proptest::prelude::*;
 
 /// Every golden file, and those of the formats' own tools.
@@ -21,7 +23,7 @@ fn files() -> Vec<PathBuf> {
         let entries = fs::read_dir(testkit::testdata(&folder)).into_iter().flatten();
         entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_file()).collect::<Vec<_>>()
     });
-    let models = |path: &PathBuf| modelfmt::probe(path).is_ok_and(|look| look.format.is_some());
+    let models = |path: &PathBuf| modelfmt::folder::probe(path).is_ok_and(|look| look.format.is_some());
     let mut files: Vec<PathBuf> = files.filter(models).collect();
     files.sort();
     files
@@ -170,7 +172,7 @@ fn written(format: Format, folder: &Path, tensors: &[(String, usize)], numbers: 
     }
     let path = folder.join("m.model");
     let _ = fs::remove_file(&path);
-    modelfmt::save_as(format, &path, views, &metadata).unwrap();
+    modelfmt::convert::save_as(format, &path, views, &metadata).unwrap();
     path
 }
 
@@ -399,7 +401,7 @@ fn a_file_whose_edit_was_interrupted_is_not_read_before_it_is_put_back() {
 fn an_outboard_of_before_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let path = one(Format::Safetensors, folder.path());
-    modelfmt::outboard(&path, Overwrite::Refuse, &Execution::default()).unwrap();
+    modelfmt::outboard::outboard(&path, Overwrite::Refuse, &Execution::default()).unwrap();
     let mut options = EditOptions::default();
     options.set.push(("k".to_owned(), NewValue::Text("v".to_owned())));
     let edited = run(&path, &options).unwrap();
@@ -414,8 +416,7 @@ fn a_model_comes_back_with_what_was_edited() {
     let (there, back) = (folder.path().join("m.aero"), folder.path().join("m.gguf"));
     let convert = |from: &Path, to: Format, out: &Path| {
         let model = Model::open(from).unwrap();
-        modelfmt::convert(&model, to, out, &modelfmt::ConvertOptions::default(), &Execution::default())
-            .unwrap();
+        modelfmt::Conversion::new(&model, out).to(to).write().unwrap();
     };
     convert(&source, Format::Aero, &there);
     let before = metadata(&source);
@@ -436,10 +437,10 @@ fn room_that_was_left_is_used() {
     for format in FORMATS {
         let folder = tempfile::tempdir().unwrap();
         let (path, roomy) = (one(format, folder.path()), folder.path().join("roomy"));
-        let mut options = modelfmt::ConvertOptions::default();
-        options.reserve = Some(2000);
+        let mut options = modelfmt::convert::ConvertOptions::default();
+        options.output.reserve = Some(2000);
         let model = Model::open(&path).unwrap();
-        let converted = modelfmt::convert(&model, format, &roomy, &options, &Execution::default());
+        let converted = modelfmt::Conversion::new(&model, &roomy).to(format).options(&options).write();
         if format == Format::Oinf {
             assert!(converted.unwrap_err().is_usage());
             continue;

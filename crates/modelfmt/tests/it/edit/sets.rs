@@ -27,10 +27,10 @@ fn set(format: Format, name: &str, folder: &Path) -> PathBuf {
         Format::GgufSharded => folder.join("m.gguf"),
         _ => folder.join(name),
     };
-    let mut options = modelfmt::ConvertOptions::default();
-    options.shard_size = Some(if format == Format::AeroSet { 256 } else { 300 });
+    let mut options = modelfmt::convert::ConvertOptions::default();
+    options.output.shard_size = Some(if format == Format::AeroSet { 256 } else { 300 });
     let model = Model::open(&single).unwrap();
-    modelfmt::convert(&model, format, out, &options, &Execution::default()).unwrap();
+    modelfmt::Conversion::new(&model, out).to(format).options(&options).write().unwrap();
     fs::remove_file(single).unwrap();
     folder.join(name)
 }
@@ -412,7 +412,7 @@ fn a_file_that_a_link_leads_to_is_told() {
     let mut options = EditOptions::default();
     options.set.push(("k.two".to_owned(), NewValue::Text("two".to_owned())));
     let notes = run(&link, &options).unwrap().notes;
-    let told = |notes: &[modelfmt::Note]| {
+    let told = |notes: &[modelfmt::wording::Note]| {
         notes.iter().any(|note| note.text.contains("is a link, and the file that it leads to"))
     };
     assert!(told(&notes), "{notes:?}");

@@ -193,12 +193,14 @@ fn what_verify_finds_in_values_conversion_finds_too() {
                 let flipped = testkit::patched(&sample.bytes, at, &[sample.bytes[at] ^ (1 << bit)]);
                 let Ok(model) = Model::from_source("flipped", flipped) else { continue };
                 let is_found = !model.container().verify(VerifyLevel::Full, &Execution::sequential()).is_ok();
-                let mut options = modelfmt::ConvertOptions::default();
-                options.lossy = true;
+                let mut options = modelfmt::convert::ConvertOptions::default();
+                options.metadata.lossy = true;
                 let sink = modelfmt_write::MemoryFile::new();
                 let target = modelfmt::Format::Safetensors;
-                let converted =
-                    modelfmt::convert_to_sink(&model, target, &sink, &options, &Execution::sequential());
+                let converted = modelfmt::Conversion::to_format(&model, target)
+                    .options(&options)
+                    .execution(&Execution::sequential())
+                    .write_to_sink(&sink);
                 assert_eq!(converted.is_err(), is_found, "{}, byte {at}, bit {bit}", sample.name);
                 found += usize::from(is_found);
             }

@@ -4,7 +4,9 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use modelfmt::{ConvertOptions, DType, Execution, Format, InspectOptions, Model, OpenOptions, VerifyLevel};
+use modelfmt::convert::ConvertOptions;
+use modelfmt::inspect::InspectOptions;
+use modelfmt::{DType, Execution, Format, Model, OpenOptions, VerifyLevel};
 use modelfmt_core::Source;
 use modelfmt_core::source::{FileId, Files, MemoryFiles, shared_files};
 use modelfmt_core::value::{Object, Value, json};
@@ -124,7 +126,13 @@ fn cost_of_damage(index: &str, n: usize) -> Vec<[u64; 2]> {
     let convert = |model: &Model| {
         let out = modelfmt_write::MemoryFile::new();
         let options = ConvertOptions::default();
-        assert!(modelfmt::convert_to_sink(model, Format::Aero, &out, &options, &work).is_err());
+        assert!(
+            modelfmt::Conversion::to_format(model, Format::Aero)
+                .options(&options)
+                .execution(&work)
+                .write_to_sink(&out)
+                .is_err()
+        );
     };
     let runs: [&dyn Fn(&Model); 3] = [&verify, &inspect, &convert];
     let cost = |run: &&dyn Fn(&Model)| {
@@ -226,7 +234,7 @@ fn linked_parts(index: &str, tensors: usize) -> ObservedSource {
 /// Metadata do not matter here.
 fn lossy() -> ConvertOptions {
     let mut options = ConvertOptions::default();
-    options.lossy = true;
+    options.metadata.lossy = true;
     options
 }
 
@@ -240,7 +248,10 @@ fn a_file_with_many_names_is_checked_once() {
             let model = files.model(index);
             files.counted();
             let out = modelfmt_write::MemoryFile::new();
-            modelfmt::convert_to_sink(&model, Format::Safetensors, &out, &lossy(), &Execution::sequential())
+            modelfmt::Conversion::to_format(&model, Format::Safetensors)
+                .options(&lossy())
+                .execution(&Execution::sequential())
+                .write_to_sink(&out)
                 .unwrap();
             files.counted()[1]
         };
@@ -305,7 +316,7 @@ fn tied_tensors_are_read_once() {
     };
     let show = |model: &Model| {
         let mut out = Vec::new();
-        modelfmt::show(model, &mut out, &work).unwrap();
+        modelfmt::show::show(model, &mut out, &work).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text.matches("- [nbytes: 262144, min: 0").count(), model.tensor_count());
     };
@@ -313,13 +324,13 @@ fn tied_tensors_are_read_once() {
         let mut changed = over_each_other(model.tensor_count(), 0);
         *changed.last_mut().unwrap() ^= 1;
         let other = Model::from_source("other.aero", changed).unwrap();
-        let found = modelfmt::diff(model, &other, &work).unwrap();
+        let found = modelfmt::diff::diff(model, &other, &work).unwrap();
         assert_eq!(found.changed.len(), model.tensor_count());
         assert!(found.changed.iter().all(|changed| changed.values.unwrap().max_abs.is_some()));
     };
     let verify = |model: &Model| assert!(model.verify_with(VerifyLevel::Full, &work).is_ok());
     let check = |model: &Model| {
-        let found = modelfmt::check(model, &work).unwrap().tensors;
+        let found = modelfmt::check::check(model, &work).unwrap().tensors;
         assert_eq!(found.len(), model.tensor_count() - 1);
         assert!(found.iter().all(|tensor| tensor.same_as.as_deref() == Some("00000000")));
     };
@@ -334,7 +345,7 @@ fn tied_tensors_are_read_once() {
 /// Each of them would be written.
 #[test]
 fn tied_tensors_are_not_extracted_beyond_a_multiple_of_their_file() {
-    use modelfmt::{ExtractAllAs, ExtractOptions, extract_all};
+    use modelfmt::extract::{ExtractAllAs, ExtractOptions, extract_all};
     let folder = tempfile::tempdir().unwrap();
     let model = Model::from_source("tied.aero", over_each_other(200, 0)).unwrap();
     let extract = |name: &str| {
@@ -350,9 +361,9 @@ fn tensors_over_parts_of_each_other_are_not_read_again_and_again() {
     let work = Execution::sequential();
     let run = |which: usize, model: &Model| match which {
         0 => model.inspect(&InspectOptions::new().hash(true), &work).map(drop),
-        1 => modelfmt::show(model, &mut Vec::new(), &work),
-        2 => modelfmt::check(model, &work).map(drop),
-        _ => modelfmt::diff(model, model, &work).map(drop),
+        1 => modelfmt::show::show(model, &mut Vec::new(), &work),
+        2 => modelfmt::check::check(model, &work).map(drop),
+        _ => modelfmt::diff::diff(model, model, &work).map(drop),
     };
     for which in 0..4 {
         let read = read_by(&over_each_other(200, 16), |model| {
@@ -385,17 +396,21 @@ fn a_set_that_says_it_is_large_may_ask_for_no_more() {
     assert_eq!(model.tensor_count(), 200);
     let refused = [
         model.inspect(&InspectOptions::new().hash(true), &work).map(drop),
-        modelfmt::show(&model, &mut Vec::new(), &work),
-        modelfmt::diff(&model, &model, &work).map(drop),
+        modelfmt::show::show(&model, &mut Vec::new(), &work),
+        modelfmt::diff::diff(&model, &model, &work).map(drop),
     ];
     for refused in refused {
         let refused = refused.unwrap_err().to_string();
         assert!(refused.contains("tensors that lie over each other"), "{refused}");
     }
     let mut options = ConvertOptions::default();
-    (options.lossy, options.no_verify) = (true, true);
+    (options.metadata.lossy, options.no_verify) = (true, true);
     let out = modelfmt_write::MemoryFile::new();
-    let refused = modelfmt::convert_to_sink(&model, Format::Safetensors, &out, &options, &work).unwrap_err();
+    let refused = modelfmt::Conversion::to_format(&model, Format::Safetensors)
+        .options(&options)
+        .execution(&work)
+        .write_to_sink(&out)
+        .unwrap_err();
     assert!(refused.to_string().contains("allow_ties"), "{refused}");
 }
 
@@ -405,9 +420,12 @@ fn a_conversion_that_ties_would_multiply_is_refused_unless_asked_for() {
     let convert = |tensors: usize, step: u64, allow_ties: bool| {
         let model = Model::from_source("tied.aero", over_each_other(tensors, step)).unwrap();
         let mut options = ConvertOptions::default();
-        options.allow_ties = allow_ties;
+        options.tensors.allow_ties = allow_ties;
         let out = modelfmt_write::MemoryFile::new();
-        let done = modelfmt::convert_to_sink(&model, Format::Safetensors, &out, &options, &work);
+        let done = modelfmt::Conversion::to_format(&model, Format::Safetensors)
+            .options(&options)
+            .execution(&work)
+            .write_to_sink(&out);
         done.map(|done| (notes(&done), out.into_bytes().len() as u64))
     };
     for step in [0, 1] {
@@ -429,14 +447,18 @@ fn ties_are_kept_in_aero() {
     let (tensors, work) = (40, Execution::sequential());
     let convert = |model: &Model, options: &ConvertOptions| {
         let out = modelfmt_write::MemoryFile::new();
-        let done = modelfmt::convert_to_sink(model, Format::Aero, &out, options, &work).unwrap();
+        let done = modelfmt::Conversion::to_format(model, Format::Aero)
+            .options(options)
+            .execution(&work)
+            .write_to_sink(&out)
+            .unwrap();
         let bytes = out.into_bytes();
         (Model::from_source("out.aero", bytes.clone()).unwrap(), bytes.len() as u64, notes(&done))
     };
     let model = Model::from_source("tied.aero", over_each_other(tensors, 0)).unwrap();
     let mut options = ConvertOptions::default();
-    options.tensor_hashes = true;
-    options.page_hashes = Some(1 << 16);
+    options.aero.tensor_hashes = true;
+    options.aero.page_hashes = Some(1 << 16);
     let (out, len, notes) = convert(&model, &options);
     assert!(len < SHARED + SHARED / 8, "{len}");
     let note = "39 tensors have their bytes in common with others; they are written once";
@@ -448,7 +470,8 @@ fn ties_are_kept_in_aero() {
     }
     // And again, from what was written; what is cast otherwise has bytes of its own.
     let mut cast = ConvertOptions::default();
-    cast.rules = ["cast 0000000[12]=i16", "cast 00000003=i32"].map(|rule| rule.parse().unwrap()).to_vec();
+    cast.types.rules =
+        ["cast 0000000[12]=i16", "cast 00000003=i32"].map(|rule| rule.parse().unwrap()).to_vec();
     let (again, len, notes) = convert(&out, &cast);
     assert!(again.verify(VerifyLevel::Full).is_ok());
     assert!((7 * SHARED..8 * SHARED).contains(&len), "1 + 2 + 4 times: {len}");
@@ -465,14 +488,14 @@ fn ties_are_kept_in_aero() {
     // A set stores each by itself: its bytes must be in a file that lists it.
     let files = MemoryFolder::default();
     let options = ConvertOptions::default();
-    let refused = modelfmt::convert::Conversion::new(&model, Format::AeroSet, &options);
+    let refused = modelfmt::Conversion::to_format(&model, Format::AeroSet).options(&options).plan();
     assert!(refused.map(drop).unwrap_err().to_string().contains("allow_ties"));
     let mut allowed = ConvertOptions::default();
-    allowed.allow_ties = true;
-    let set = modelfmt::convert::Conversion::new(&model, Format::AeroSet, &allowed).unwrap();
+    allowed.tensors.allow_ties = true;
+    let set = modelfmt::Conversion::to_format(&model, Format::AeroSet).options(&allowed).plan().unwrap();
     set.write_to_files("m.aeroset.json", &files, &work).unwrap();
 }
 
-fn notes(done: &modelfmt::Converted) -> Vec<String> {
+fn notes(done: &modelfmt::convert::Converted) -> Vec<String> {
     done.notes.iter().map(ToString::to_string).collect()
 }

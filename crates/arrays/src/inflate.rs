@@ -1,0 +1,260 @@
+//! Deflate streams: their content in order, from ranges of the file.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crc32fast::Hasher;
+use miniz_oxide::inflate::stream::{InflateState, inflate};
+use miniz_oxide::{DataFormat, MZFlush, MZStatus};
+use modelfmt_core::ledger::DigestKind;
+use modelfmt_core::{AlignedBuf, CommonError, Fetch, Limits, Part};
+
+use crate::error::{ArrayFault, Error, Fault, malformed};
+use crate::record::Record;
+
+/// Bytes of a stream that are asked for at once.
+const INPUT: u64 = 256 << 10;
+/// Bytes that are made at once where nobody wants them.
+const SKIPPED: usize = 32 << 10;
+/// Streams that are kept where a read has stopped, for the read that goes on there: one for each thread that a conversion uses, or nearly.
+const KEPT: usize = 8;
+/// The most that is kept of a record whose arrays have to be gathered out of a stream.
+const WHOLE: u64 = 1 << 31;
+
+/// A deflate stream, and how far it was decoded.
+struct Decoder {
+    state: Box<InflateState>,
+    /// Bytes that were taken and made.
+    taken: u64,
+    made: u64,
+    is_end: bool,
+}
+
+impl fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Decoder({} -> {})", self.taken, self.made)
+    }
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self { state: InflateState::new_boxed(DataFormat::Raw), taken: 0, made: 0, is_end: false }
+    }
+}
+
+impl Decoder {
+    /// Decodes until the input is used up, the output is full, or the stream ends. Returns how much was taken and made.
+    fn step(&mut self, input: &[u8], out: &mut [u8]) -> Result<(usize, usize), Fault> {
+        if self.is_end || out.is_empty() {
+            return Ok((0, 0));
+        }
+        let result = inflate(&mut self.state, input, out, MZFlush::None);
+        self.taken = self.taken.saturating_add(result.bytes_consumed as u64);
+        self.made = self.made.saturating_add(result.bytes_written as u64);
+        match result.status {
+            Ok(MZStatus::StreamEnd) => self.is_end = true,
+            Ok(_) | Err(miniz_oxide::MZError::Buf) => {}
+            Err(_) => return Err(Fault::Deflate(self.made)),
+        }
+        Ok((result.bytes_consumed, result.bytes_written))
+    }
+}
+
+/// The content of a stream that is in memory, as far as `most` bytes; and whether the stream ends there.
+///
+/// # Errors
+/// [`Fault::Deflate`] if it does not decode.
+pub fn inflate_start(stream: &[u8], most: usize) -> Result<(Vec<u8>, bool), Fault> {
+    let mut decoder = Decoder::default();
+    let (mut rest, mut out) = (stream, Vec::new());
+    // The output grows with what is really there.
+    let mut buffer = vec![0; SKIPPED.min(most.max(1))];
+    while out.len() < most {
+        let room = buffer.len().min(most.saturating_sub(out.len()));
+        let (taken, made) = decoder.step(rest, buffer.get_mut(..room).unwrap_or_default())?;
+        out.extend_from_slice(buffer.get(..made).unwrap_or_default());
+        rest = rest.get(taken..).unwrap_or_default();
+        if decoder.is_end || (taken, made) == (0, 0) {
+            break;
+        }
+    }
+    Ok((out, decoder.is_end))
+}
+
+/// The whole content of a stream that is in memory, which must be `len` bytes.
+///
+/// # Errors
+/// [`Fault::Deflate`], [`Fault::DeflateLength`].
+pub fn inflate_whole(stream: &[u8], len: u64) -> Result<Vec<u8>, Fault> {
+    // One byte more than is right is enough to know that there are more.
+    let most = usize::try_from(len.saturating_add(1)).unwrap_or(usize::MAX);
+    let (out, is_end) = inflate_start(stream, most)?;
+    if is_end && out.len() as u64 == len {
+        Ok(out)
+    } else {
+        Err(Fault::DeflateLength { found: out.len() as u64, stated: len })
+    }
+}
+
+/// Streams that were read in part, by the place of their record, and the last record that was wanted whole.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Inflaters {
+    kept: Arc<Mutex<Vec<(u64, Decoder)>>>,
+    whole: Arc<Mutex<Option<Whole>>>,
+}
+
+/// The content of a record, and where the record is.
+type Whole = (u64, Arc<AlignedBuf>);
+
+impl Inflaters {
+    /// The stream of a record that got furthest without passing byte `offset`; else one that begins.
+    fn take(&self, record: &Record, offset: u64) -> Decoder {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits =
+            kept.iter().enumerate().filter(|(_, (at, decoder))| *at == record.at && decoder.made <= offset);
+        let best = fits.max_by_key(|(_, (_, decoder))| decoder.made).map(|(number, _)| number);
+        best.map_or_else(Decoder::default, |number| kept.remove(number).1)
+    }
+
+    fn put(&self, record: &Record, decoder: Decoder) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= KEPT {
+            kept.remove(0);
+        }
+        kept.push((record.at, decoder));
+    }
+
+    /// Fills `out` with the content of a record from byte `offset` on. Reading it piece after piece takes linear time.
+    pub(crate) async fn read_into<F: ArrayFault>(
+        &self,
+        source: &impl Fetch,
+        record: &Record,
+        part: impl Fn() -> Part,
+        offset: u64,
+        out: &mut [u8],
+    ) -> Result<(), Error<F>> {
+        let mut decoder = self.take(record, offset);
+        let mut skipped = vec![0; SKIPPED];
+        let mut filled = 0_usize;
+        while filled < out.len() {
+            let skip = offset.saturating_sub(decoder.made);
+            let left = out.len().saturating_sub(filled) as u64;
+            let at = record.at.saturating_add(decoder.taken);
+            let rest = record.stored_len.saturating_sub(decoder.taken);
+            let len = rest.min(skip.saturating_add(left).clamp(4 << 10, INPUT));
+            let failed = |source| Error::Io { at, len, source };
+            let input = source.fetch(at..at.saturating_add(len)).await.map_err(failed)?;
+            let mut input: &[u8] = &input;
+            loop {
+                let skip = usize::try_from(offset.saturating_sub(decoder.made)).unwrap_or(usize::MAX);
+                let room = match skip {
+                    0 => out.get_mut(filled..).unwrap_or_default(),
+                    _ => skipped.get_mut(..skip.min(SKIPPED)).unwrap_or_default(),
+                };
+                let damaged = |fault| malformed(part(), record.at, fault);
+                let (taken, made) = decoder.step(input, room).map_err(damaged)?;
+                input = input.get(taken..).unwrap_or_default();
+                if skip == 0 {
+                    filled = filled.saturating_add(made);
+                }
+                if filled >= out.len() {
+                    break;
+                }
+                // What is still in the decoder comes without more input.
+                if (taken, made) == (0, 0) {
+                    if decoder.is_end || decoder.taken >= record.stored_len {
+                        let fault = Fault::DeflateLength { found: decoder.made, stated: record.len };
+                        return Err(damaged(fault));
+                    }
+                    break;
+                }
+            }
+        }
+        self.put(record, decoder);
+        Ok(())
+    }
+
+    /// The whole content of a record. The last one is kept: arrays in it are gathered piece after piece.
+    pub(crate) async fn whole<F: ArrayFault>(
+        &self,
+        source: &impl Fetch,
+        record: &Record,
+        part: impl Fn() -> Part,
+    ) -> Result<Arc<AlignedBuf>, Error<F>> {
+        let kept = || self.whole.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, content)) = &*kept()
+            && *at == record.at
+        {
+            return Ok(Arc::clone(content));
+        }
+        let what = "the size of a compressed record whose arrays are not in order";
+        let len =
+            Limits::check(what, record.len, WHOLE).map_err(|limit: CommonError| Error::<F>::from(limit))?;
+        let failed = |source| Error::Io { at: record.at, len: record.stored_len, source };
+        let mut content = AlignedBuf::zeroed(len).map_err(failed)?;
+        self.read_into(source, record, part, 0, &mut content).await?;
+        let content = Arc::new(content);
+        *kept() = Some((record.at, Arc::clone(&content)));
+        Ok(content)
+    }
+}
+
+/// What a deflate stream makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Content {
+    pub(crate) crc: u32,
+    pub(crate) len: u64,
+    /// Whether the stream decodes, and ends where its bytes do.
+    pub(crate) is_whole: bool,
+}
+
+/// The CRC-32 of what a deflate stream makes, as a digest of the stream's bytes: they are looked at in order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InflatedCrc;
+
+/// A stream that is decoded for its CRC.
+pub(crate) struct InflatedRun {
+    decoder: Decoder,
+    crc: Hasher,
+    is_damaged: bool,
+}
+
+impl DigestKind for InflatedCrc {
+    const NAME: &'static str = "crc32";
+    const IN_ORDER: bool = true;
+    type Digest = Content;
+    type Run = InflatedRun;
+
+    fn begin(_: u64) -> InflatedRun {
+        InflatedRun { decoder: Decoder::default(), crc: Hasher::new(), is_damaged: false }
+    }
+
+    fn extend(_: u64, run: &mut InflatedRun, bytes: &[u8]) {
+        let mut rest = bytes;
+        let mut buffer = vec![0; SKIPPED];
+        while !run.is_damaged {
+            let Ok((taken, made)) = run.decoder.step(rest, &mut buffer) else {
+                run.is_damaged = true;
+                break;
+            };
+            run.crc.update(buffer.get(..made).unwrap_or_default());
+            rest = rest.get(taken..).unwrap_or_default();
+            if (taken, made) == (0, 0) {
+                // The stream has ended, and this does not belong to it.
+                run.is_damaged |= !rest.is_empty();
+                break;
+            }
+        }
+    }
+
+    /// Never called: the bytes come in order.
+    fn join(_: u64, first: InflatedRun, _: InflatedRun) -> InflatedRun {
+        InflatedRun { is_damaged: true, ..first }
+    }
+
+    fn finish(_: u64, run: InflatedRun) -> Content {
+        let is_whole = run.decoder.is_end && !run.is_damaged;
+        Content { crc: run.crc.finalize(), len: run.decoder.made, is_whole }
+    }
+}

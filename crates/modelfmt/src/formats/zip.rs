@@ -1,0 +1,56 @@
+//! Zip archives, which hold models of several formats: the names of their members tell which.
+
+use std::io;
+
+use modelfmt_core::Fetch;
+
+use super::Format;
+
+/// The name of the first member of an archive that begins so, as far as it is there.
+pub(super) fn first_name(first: &[u8]) -> Option<&[u8]> {
+    let rest = first.strip_prefix(b"PK\x03\x04")?;
+    let len = rest.get(22..24).and_then(|len| len.try_into().ok()).map(u16::from_le_bytes)?;
+    rest.get(26..)?.get(..usize::from(len))
+}
+
+/// The format of an archive whose first member does not tell it: that of the names in its directory. `None` if it is none, or no archive.
+///
+/// # Errors
+/// If the source cannot be read.
+#[cfg(any(feature = "numpy", feature = "pytorch"))]
+pub(super) async fn told(first: &[u8], source: &(impl Fetch + ?Sized)) -> io::Result<Option<Format>> {
+    use modelfmt_core::Limits;
+    #[cfg(feature = "numpy")]
+    use modelfmt_npy::{Fault, arrays::zip::DirectoryParser};
+    #[cfg(not(feature = "numpy"))]
+    use modelfmt_pytorch::{Fault, arrays::zip::DirectoryParser};
+
+    if !first.starts_with(b"PK\x03\x04") {
+        return Ok(None);
+    }
+    let mut parser = DirectoryParser::new(source.size(), Limits::default());
+    while let Some(range) = parser.need() {
+        let bytes = source.fetch(range).await?;
+        if parser.feed::<Fault>(&bytes).is_err() {
+            return Ok(None);
+        }
+    }
+    let Ok(directory) = parser.finish::<Fault>() else { return Ok(None) };
+    let has = |ending: &str| directory.names().iter().any(|name| name.ends_with(ending));
+    Ok(match () {
+        () if has("/data.pkl") => Some(Format::Pytorch),
+        () if has(".npy") => Some(Format::Npz),
+        () => None,
+    })
+}
+
+/// A build that reads neither knows them by their first member, to say so.
+#[cfg(not(any(feature = "numpy", feature = "pytorch")))]
+pub(super) async fn told(first: &[u8], source: &(impl Fetch + ?Sized)) -> io::Result<Option<Format>> {
+    const NAMED: u64 = 96;
+    if !first.starts_with(b"PK\x03\x04") {
+        return Ok(None);
+    }
+    let (len, longer) = (source.size(), source.fetch(0..source.size().min(NAMED)).await?);
+    Ok(Format::from_first_bytes(&longer, len))
+}

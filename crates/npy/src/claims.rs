@@ -1,0 +1,14 @@
+//! The CRC-32s of an archive's members, as claims.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
+use std::sync::Arc;
+
+use modelfmt_arrays::Arrays;
+use modelfmt_core::claims::{FileClaims, Wanted};
+
+use crate::error::{Fault, Result};
+use crate::index::Index;
+
+pub(crate) fn claims(index: &Arc<Index>, wanted: &[Wanted], out: &mut FileClaims<'_>) -> Result<()> {
+    Arrays::claims::<Index, Fault>(index, |index| &index.arrays, wanted, [], out)
+}

@@ -1,0 +1,754 @@
+//! What a pickle says of a checkpoint: its tensors by name, the storages that they are in, and the plain values beside them
+//! (docs/formats/pytorch.md#names).
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
+use std::collections::HashMap;
+
+use modelfmt_core::author::{NameError, NameTable, Shortened};
+use modelfmt_core::value::{List, Object, Value};
+use modelfmt_core::{DType, Limits, Part};
+
+use crate::error::{Error, Fault, Result};
+use crate::pickle::globals::{Elements, Known, Rebuild, StorageClass, refused};
+use crate::pickle::{Call, Global, Id, Node, Pickle, Values};
+use crate::tensor::{Dims, TensorAt};
+
+/// The name of a tensor that is the whole checkpoint.
+pub const TENSOR: &str = "tensor";
+
+/// A class or function that a pickle names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// The module, as it is written.
+    pub module: String,
+    /// The name in it.
+    pub name: String,
+    /// The byte of the pickle that names it first.
+    pub at: u64,
+    /// Whether the pickle calls it, or makes an object of it.
+    pub is_called: bool,
+    /// Whether it is one of those that only build plain values and tensors.
+    pub is_known: bool,
+}
+
+/// A storage that tensors are in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Storage {
+    pub(crate) nbytes: u64,
+    /// The bytes of an element, which the older stream counts in.
+    pub(crate) size: u64,
+}
+
+/// What a pickle says.
+#[derive(Debug, Default)]
+pub(crate) struct Checkpoint {
+    pub(crate) tensors: Vec<TensorAt>,
+    pub(crate) names: NameTable,
+    /// The keys of the storages, and the storages in the same order.
+    pub(crate) keys: NameTable,
+    pub(crate) storages: Vec<Storage>,
+    pub(crate) metadata: Object,
+    pub(crate) globals: Vec<Named>,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) notes: Vec<String>,
+}
+
+/// How often the name of a tensor may be longer than the pickle: keys can be shared, names are not.
+const MOST_NAMES: u64 = 16;
+/// Levels of tensors in parameters in tensors.
+const WRAPPED: usize = 16;
+
+/// Reads what the pickle of a checkpoint says. `part` names the pickle; `root` is the part of the checkpoint that is the model.
+pub(crate) fn read(
+    pickle: &Pickle<'_>,
+    part: &Part,
+    root: Option<&str>,
+    limits: &Limits,
+) -> Result<Checkpoint> {
+    let values = &pickle.values;
+    let mut found = Checkpoint { globals: named(values), ..Checkpoint::default() };
+    let unknown = found.globals.iter().filter(|global| !global.is_known);
+    found.warnings = unknown
+        .map(|Named { module, name, at, is_called, .. }| {
+            let does = if *is_called { "calls" } else { "names" };
+            let name = format!("{module}.{name}");
+            format!(
+                "{part} {does} {:?} at byte {at}, which modelfmt does not know: nothing of it is run, and what it makes is left out",
+                Shortened(&name)
+            )
+        })
+        .collect();
+    if let Some(count) = numpy_values(values) {
+        let what = "arrays and numbers of NumPy are left out";
+        found.warnings.push(format!("{part}: {what}, of which the pickle makes {count}"));
+    }
+    let most = (pickle.len as u64).saturating_mul(MOST_NAMES).saturating_add(64 << 20);
+    let mut walk = Walk {
+        values,
+        part,
+        limits,
+        holds: holds(values, pickle.root),
+        found,
+        path: String::new(),
+        name_bytes: (0, most),
+        entries: 0,
+        is_cut: false,
+        visits: 0,
+        most_visits: (pickle.len as u64).saturating_mul(16).saturating_add(1 << 16),
+    };
+    walk.checkpoint(pickle.root).map_err(|error| match error {
+        Error::Malformed { part, at, fault } => Error::Malformed { part, at, fault: values.beside(fault) },
+        other => other,
+    })?;
+    let mut found = walk.found;
+    match root {
+        Some(root) => found = found.rooted(root, part)?,
+        None => found.note_roots(),
+    }
+    Ok(found)
+}
+
+/// The globals that a pickle names, in its order.
+pub(crate) fn named(values: &Values<'_>) -> Vec<Named> {
+    let of = |global: &Global| {
+        let (module, name) = values.names(global);
+        let is_known = global.known.is_some();
+        Named { module, name, at: global.at.into(), is_called: global.is_called, is_known }
+    };
+    values.globals.iter().map(of).collect()
+}
+
+/// How many values of NumPy a pickle makes; `None` if there are none.
+fn numpy_values(values: &Values<'_>) -> Option<usize> {
+    let is_made = |call: &&Call| {
+        values.global(call.callee).is_some_and(|global| {
+            let (module, name) = values.names(global);
+            global.known.is_some()
+                && module.starts_with("numpy.")
+                && matches!(&*name, "_reconstruct" | "scalar")
+        })
+    };
+    Some(values.calls.iter().filter(is_made).count()).filter(|&count| count > 0)
+}
+
+/// For each value, whether a storage is in it, or a call that would make a tensor. Without recursion: values nest as deep as the pickle is long.
+fn holds(values: &Values<'_>, root: Id) -> Vec<bool> {
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    enum Seen {
+        Not,
+        Open,
+        Done,
+    }
+    let mut seen = vec![Seen::Not; values.nodes.len()];
+    let mut holds = vec![false; values.nodes.len()];
+    let mut stack = vec![root];
+    let mut inside = Vec::new();
+    while let Some(&id) = stack.last() {
+        let Some(state) = seen.get_mut(id as usize) else {
+            stack.pop();
+            continue;
+        };
+        match *state {
+            Seen::Not => {
+                *state = Seen::Open;
+                inside.clear();
+                values.each_inside(id, |inner| inside.push(inner));
+                let is_new = |inner: &&Id| seen.get(**inner as usize) == Some(&Seen::Not);
+                stack.extend(inside.iter().filter(is_new));
+            }
+            Seen::Open => {
+                *state = Seen::Done;
+                stack.pop();
+                let rebuilds = |call: &Call| {
+                    let known = values.global(call.callee).and_then(|global| global.known);
+                    matches!(known, Some(Known::Rebuild(_)))
+                };
+                let mut is_held =
+                    matches!(values.node(id), Node::Persistent(_)) || values.call(id).is_some_and(rebuilds);
+                values.each_inside(id, |inner| is_held |= holds.get(inner as usize) == Some(&true));
+                holds.get_mut(id as usize).into_iter().for_each(|held| *held = is_held);
+            }
+            Seen::Done => {
+                stack.pop();
+            }
+        }
+    }
+    holds
+}
+
+struct Walk<'a> {
+    values: &'a Values<'a>,
+    part: &'a Part,
+    limits: &'a Limits,
+    holds: Vec<bool>,
+    found: Checkpoint,
+    path: String,
+    /// The bytes of all names, and how many there may be.
+    name_bytes: (u64, u64),
+    /// Values of metadata so far.
+    entries: u64,
+    /// Whether some of them were left out for a limit.
+    is_cut: bool,
+    /// Values that were looked at: a list that is shared is looked at each time.
+    visits: u64,
+    most_visits: u64,
+}
+
+impl Walk<'_> {
+    fn refuse(&self, fault: Fault) -> Error {
+        let part = match &*self.path {
+            "" => self.part.clone(),
+            path => Part::named("tensor", path),
+        };
+        Error::Malformed { part, at: 0, fault }
+    }
+
+    fn holds(&self, id: Id) -> bool {
+        self.holds.get(id as usize) == Some(&true)
+    }
+
+    /// Where a global is named, for an error.
+    fn at(&self, global: &Global) -> Box<str> {
+        let name = self.part.name.as_deref().unwrap_or(self.part.what);
+        let name = name.rsplit('/').next().unwrap_or(name);
+        format!("byte {} of {name}", global.at).into()
+    }
+
+    /// The error of a tensor that depends on a global that is not known, or on no global at all.
+    fn unknown(&self, callee: Id, otherwise: &'static str) -> Error {
+        let Some(global) = self.values.global(callee) else {
+            return self.refuse(Fault::Arguments(otherwise));
+        };
+        let at = self.at(global);
+        let raw = |node| self.values.raw(node).unwrap_or_default();
+        if let Some(kind) = refused(raw(global.module), raw(global.name)) {
+            return self.refuse(Fault::Refused { kind, at });
+        }
+        if global.known.is_some() {
+            return self.refuse(Fault::Arguments(otherwise));
+        }
+        let (module, name) = self.values.names(global);
+        self.refuse(Fault::Unknown { global: format!("{module}.{name}").into(), at })
+    }
+
+    fn checkpoint(&mut self, root: Id) -> Result<()> {
+        if self.tensor_at(root)? {
+            return Ok(());
+        }
+        if self.holds(root) {
+            return self.inside(root, 0);
+        }
+        if let Some(items) = self.values.items(root) {
+            for (key, value) in items {
+                self.plain(key, value);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the tensor that a value makes; returns whether it is one.
+    fn tensor_at(&mut self, id: Id) -> Result<bool> {
+        let Some(tensor) = self.tensor(id)? else { return Ok(false) };
+        let name = if self.path.is_empty() { TENSOR } else { &*self.path };
+        Limits::check("the length of a name", name.len() as u64, self.limits.name_len)?;
+        let (so_far, most) = self.name_bytes;
+        self.name_bytes.0 = so_far.saturating_add(name.len() as u64);
+        Limits::check("the length of all names", self.name_bytes.0, most)?;
+        let count = (self.found.tensors.len() as u64).saturating_add(1);
+        Limits::check("the number of tensors", count, self.limits.tensors)?;
+        match self.found.names.push(name) {
+            Ok(_) => {}
+            Err(NameError::Duplicate(name)) => {
+                let first = self.found.names.find(&name).and_then(|number| self.found.tensors.get(number));
+                let place = |at: u64| format!("value {at} of the pickle");
+                let first = first.map_or_else(String::new, |tensor| place(tensor.value));
+                return Err(self.refuse(Fault::SameName(first.into(), place(id.into()).into())));
+            }
+            Err(fault) => return Err(self.refuse(fault.into())),
+        }
+        self.found.tensors.push(TensorAt { value: id.into(), ..tensor });
+        Ok(true)
+    }
+
+    /// Goes through what is in a value that holds tensors.
+    fn inside(&mut self, id: Id, depth: u64) -> Result<()> {
+        self.visits = self.visits.saturating_add(1);
+        Limits::check("the number of values that a pickle repeats", self.visits, self.most_visits)?;
+        if depth >= self.limits.depth {
+            return Err(self.refuse(Fault::Depth(self.limits.depth)));
+        }
+        let values = self.values;
+        if let Some(items) = values.items(id) {
+            return items.into_iter().try_for_each(|(key, value)| self.member(key, value, depth));
+        }
+        if let Some(members) = values.members(id) {
+            for (number, &value) in members.iter().enumerate() {
+                if self.holds(value) {
+                    self.below(&number.to_string(), value, depth)?;
+                } else if let Some(value) = self.value(value, depth) {
+                    self.metadata(&number.to_string(), value);
+                }
+            }
+            return Ok(());
+        }
+        match values.call(id) {
+            Some(call) => self.object(*call, depth),
+            None => Err(self.refuse(Fault::Arguments("is made of something that is no tensor"))),
+        }
+    }
+
+    /// An object of any class: what it is told to be. Where a tensor would be among the arguments of its class, only the class knows what it
+    /// makes of it.
+    fn object(&mut self, call: Call, depth: u64) -> Result<()> {
+        let values = self.values;
+        let known = values.global(call.callee).and_then(|global| global.known);
+        let of_args = values.members(call.args).unwrap_or_default();
+        if self.holds(call.callee) || (known.is_none() && of_args.iter().any(|&arg| self.holds(arg))) {
+            return Err(self.unknown(call.callee, "depends on a call of something that is no function"));
+        }
+        for &arg in of_args {
+            if self.holds(arg) {
+                self.value_inside(arg, depth)?;
+            }
+        }
+        if let Some(state) = call.state
+            && self.holds(state)
+        {
+            self.value_inside(state, depth)?;
+        }
+        for (key, value) in
+            call.dict.and_then(|number| values.dicts.get(number as usize)).into_iter().flatten()
+        {
+            self.member(*key, *value, depth)?;
+        }
+        let list = call.list.and_then(|number| values.lists.get(number as usize));
+        for (number, &value) in list.into_iter().flatten().enumerate() {
+            if self.holds(value) {
+                self.below(&number.to_string(), value, depth)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A value that has no key of its own.
+    fn value_inside(&mut self, id: Id, depth: u64) -> Result<()> {
+        if self.tensor_at(id)? { Ok(()) } else { self.inside(id, depth.saturating_add(1)) }
+    }
+
+    /// A member of a dictionary that holds tensors.
+    fn member(&mut self, key: Id, value: Id, depth: u64) -> Result<()> {
+        if !self.holds(value) {
+            self.plain(key, value);
+            return Ok(());
+        }
+        match self.key(key) {
+            Some(key) => self.below(&key, value, depth),
+            None => Err(self.refuse(Fault::Key)),
+        }
+    }
+
+    /// The text of a key: text, or a number.
+    fn key(&self, id: Id) -> Option<String> {
+        match self.values.node(id) {
+            Node::Int(number) => Some(number.to_string()),
+            Node::Bool(yes) => Some(if yes { "True" } else { "False" }.to_owned()),
+            _ => self.values.text(id).map(str::to_owned),
+        }
+    }
+
+    /// Goes into a value under a key.
+    fn below(&mut self, key: &str, value: Id, depth: u64) -> Result<()> {
+        let len = self.path.len();
+        self.enter(key);
+        // It is longer than any name may be.
+        let is_long = self.path.len() as u64 > self.limits.name_len;
+        let done = if is_long {
+            let len = self.path.len() as u64;
+            Limits::check("the length of a name", len, self.limits.name_len).map(|_| ()).map_err(Error::from)
+        } else {
+            match self.tensor_at(value) {
+                Ok(true) => Ok(()),
+                Ok(false) => self.inside(value, depth.saturating_add(1)),
+                Err(error) => Err(error),
+            }
+        };
+        self.path.truncate(len);
+        done
+    }
+
+    fn enter(&mut self, key: &str) {
+        if !self.path.is_empty() {
+            self.path.push('.');
+        }
+        self.path.push_str(key);
+    }
+
+    /// A member without tensors: metadata, if it is plain.
+    fn plain(&mut self, key: Id, value: Id) {
+        if let Some((key, value)) = self.key(key).zip(self.value(value, 0)) {
+            self.metadata(&key, value);
+        }
+    }
+
+    fn metadata(&mut self, key: &str, value: Value) {
+        let len = self.path.len();
+        self.enter(key);
+        if self.path.len() as u64 <= self.limits.name_len {
+            self.name_bytes.0 = self.name_bytes.0.saturating_add(self.path.len() as u64);
+            if self.name_bytes.0 <= self.name_bytes.1 {
+                self.found.metadata.insert(self.path.clone(), value);
+            }
+        }
+        self.path.truncate(len);
+    }
+
+    /// A plain value; `None` if it is none, or more than the limits allow.
+    fn value(&mut self, id: Id, depth: u64) -> Option<Value> {
+        self.entries = self.entries.saturating_add(1);
+        if self.entries > self.limits.entries || depth >= self.limits.depth {
+            if !std::mem::replace(&mut self.is_cut, true) {
+                let (entries, depth) = (self.limits.entries, self.limits.depth);
+                let text = format!(
+                    "{}: values beside tensors are left out, of which there are more than {entries}, or which nest more than {depth} levels deep",
+                    self.part
+                );
+                self.found.warnings.push(text);
+            }
+            return None;
+        }
+        let values = self.values;
+        let inner = depth.saturating_add(1);
+        Some(match values.node(id) {
+            Node::None => Value::Null,
+            Node::Bool(yes) => yes.into(),
+            Node::Int(number) => number.into(),
+            Node::Wide(number) => (*values.wides.get(number as usize)?).into(),
+            Node::Float(number) => number.into(),
+            Node::Text(_) | Node::Made(_) => values.text(id)?.into(),
+            Node::Tuple(_) | Node::List(_) => self.list(values.members(id)?, inner)?,
+            Node::Dict(_) => self.dict(id, inner)?,
+            Node::Call(_) => {
+                let call = values.call(id)?;
+                let global = values.global(call.callee)?;
+                match global.known? {
+                    Known::Dict => self.dict(id, inner)?,
+                    Known::Plain => self.built(global, call, inner)?,
+                    _ => return None,
+                }
+            }
+            Node::Global(_) => match values.global(id)?.known? {
+                Known::DType(_) => format!("torch.{}", values.names(values.global(id)?).1).into(),
+                _ => return None,
+            },
+            Node::TooWide | Node::Bytes(_) | Node::Persistent(_) => return None,
+        })
+    }
+
+    fn list(&mut self, members: &[Id], depth: u64) -> Option<Value> {
+        let mut list = List::new();
+        for &member in members {
+            list.push(self.value(member, depth)?);
+        }
+        Some(Value::Array(list))
+    }
+
+    fn dict(&mut self, id: Id, depth: u64) -> Option<Value> {
+        let mut object = Object::new();
+        for (key, value) in self.values.items(id)? {
+            if let Some((key, value)) = self.key(key).zip(self.value(value, depth)) {
+                object.insert(key, value);
+            }
+        }
+        Some(Value::Object(object))
+    }
+
+    /// What a call of a plain class makes, where that is plain.
+    fn built(&mut self, global: &Global, call: &Call, depth: u64) -> Option<Value> {
+        let values = self.values;
+        let args = values.members(call.args)?;
+        let (module, name) = values.names(global);
+        match (&*module, &*name) {
+            ("argparse", "Namespace") => match call.state {
+                Some(state) => self.dict(state, depth),
+                None => Some(Value::Object(Object::new())),
+            },
+            ("torch", "Size") | ("builtins" | "__builtin__", "set" | "frozenset" | "list" | "tuple") => {
+                match args {
+                    [members] => self.value(*members, depth),
+                    _ => Some(Value::Array(List::new())),
+                }
+            }
+            ("torch", "device") => {
+                let texts: Option<Vec<String>> = args.iter().map(|&arg| self.key(arg)).collect();
+                Some(texts?.join(":").into())
+            }
+            ("pathlib", _) => {
+                let texts: Option<Vec<&str>> = args.iter().map(|&arg| values.text(arg)).collect();
+                Some(texts?.join("/").replace("//", "/").into())
+            }
+            ("builtins" | "__builtin__", "int" | "float" | "bool" | "str") => match args {
+                [value] => self.value(*value, depth),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The tensor that a value makes, if it makes one. Arguments that a tensor depends on must be as PyTorch writes them.
+    fn tensor(&mut self, id: Id) -> Result<Option<TensorAt>> {
+        let values = self.values;
+        if let Node::Persistent(inner) = values.node(id) {
+            // A storage by itself.
+            let (storage, elements, shift) = self.storage(inner)?;
+            let size = self.found.storages.get(storage).map_or(1, |storage| storage.size.max(1));
+            let count = self.found.storages.get(storage).and_then(|storage| storage.nbytes.checked_div(size));
+            let dtype = elements.unwrap_or(Ok(DType::U8));
+            let dtype = dtype.map_err(|name| self.refuse(Fault::DType(name)))?;
+            let dims = Dims { shape: Box::new([count.unwrap_or(0)]), strides: Box::new([1]) };
+            return Ok(Some(TensorAt { value: 0, storage, dtype, start: shift, dims }));
+        }
+        let (mut id, mut args_of) = (id, None);
+        for _ in 0..WRAPPED {
+            let (callee, args, is_changed) = match args_of.take() {
+                Some((callee, args)) => (callee, args, false),
+                None => match values.call(id) {
+                    Some(call) => (call.callee, call.args, call.is_changed()),
+                    None => return Ok(None),
+                },
+            };
+            let Some(Known::Rebuild(how)) = values.global(callee).and_then(|global| global.known) else {
+                return Ok(None);
+            };
+            if is_changed {
+                return Err(
+                    self.refuse(Fault::Arguments("is changed after it was made, by state or by members"))
+                );
+            }
+            let args = values.members(args).unwrap_or_default();
+            let few = || self.refuse(Fault::Arguments("has fewer arguments than PyTorch gives it"));
+            match how {
+                Rebuild::Parameter => {
+                    let (&first, more) = args.split_first().ok_or_else(few)?;
+                    if more.iter().any(|&state| self.holds(state)) {
+                        return Err(self.refuse(Fault::Arguments("has other tensors as its state")));
+                    }
+                    id = first;
+                    if values.call(id).is_none() {
+                        return Err(
+                            self.refuse(Fault::Arguments("is a parameter of something that is no tensor"))
+                        );
+                    }
+                }
+                Rebuild::FromNumpy => return Err(self.unknown(callee, "is made of an array of NumPy")),
+                Rebuild::FromType => {
+                    let &[function, _, inner, ref state @ ..] = args else { return Err(few()) };
+                    // PyTorch sets attributes by it, of which `data` is one.
+                    if state.iter().any(|&state| self.holds(state)) {
+                        return Err(self.refuse(Fault::Arguments("has other tensors as its state")));
+                    }
+                    let known = values.global(function).and_then(|global| global.known);
+                    if !matches!(known, Some(Known::Rebuild(_))) {
+                        return Err(self.unknown(function, "is made by something that is no function"));
+                    }
+                    args_of = Some((function, inner));
+                }
+                Rebuild::Tensor | Rebuild::TensorV2 | Rebuild::TensorV3 => {
+                    return self.rebuilt(how, args).map(Some);
+                }
+            }
+            // What a parameter is made of must be a tensor.
+            if args_of.is_none()
+                && let Some(call) = values.call(id)
+                && !matches!(
+                    values.global(call.callee).and_then(|global| global.known),
+                    Some(Known::Rebuild(_))
+                )
+            {
+                return Err(self.unknown(call.callee, "is a parameter of something that is no tensor"));
+            }
+        }
+        Err(self.refuse(Fault::Depth(WRAPPED as u64)))
+    }
+
+    fn rebuilt(&mut self, how: Rebuild, args: &[Id]) -> Result<TensorAt> {
+        let values = self.values;
+        let wrong = |walk: &Self, what| walk.refuse(Fault::Arguments(what));
+        let &[storage, offset, size, stride, ref more @ ..] = args else {
+            return Err(wrong(self, "has fewer arguments than PyTorch gives it"));
+        };
+        let Node::Persistent(inner) = values.node(storage) else {
+            return Err(match values.call(storage) {
+                Some(call) => self.unknown(call.callee, "is made of something that is no storage"),
+                None => wrong(self, "is made of something that is no storage"),
+            });
+        };
+        let (number, class, shift) = self.storage(inner)?;
+        let (dtype, metadata) = match (how, more) {
+            (Rebuild::TensorV3, [_, _, dtype, rest @ ..]) => {
+                let known = values.global(*dtype).and_then(|global| global.known);
+                let Some(Known::DType(elements)) = known else {
+                    return Err(self.unknown(*dtype, "has a dtype that is none"));
+                };
+                (elements, rest.first())
+            }
+            (Rebuild::TensorV3, _) => return Err(wrong(self, "has fewer arguments than PyTorch gives it")),
+            (_, rest) => {
+                let Some(elements) = class else {
+                    return Err(wrong(self, "is made of bytes without a dtype"));
+                };
+                (elements, rest.get(2))
+            }
+        };
+        let dtype = dtype.map_err(|name| self.refuse(Fault::DType(name)))?;
+        for (key, value) in metadata.and_then(|&metadata| values.items(metadata)).unwrap_or_default() {
+            let is_set = values.node(value) != Node::Bool(false);
+            match values.text(key).filter(|_| is_set) {
+                Some("conj") => return Err(self.refuse(Fault::Lazy("conj"))),
+                Some("neg") => return Err(self.refuse(Fault::Lazy("neg"))),
+                _ => {}
+            }
+        }
+        let (shape, strides) = (self.numbers(size)?, self.numbers(stride)?);
+        let offset = self.count(offset)?;
+        let size = dtype.size().map_or(1, u64::from);
+        let start = offset.checked_mul(size).and_then(|start| start.checked_add(shift));
+        let start = start.ok_or_else(|| wrong(self, "begins beyond every storage"))?;
+        Ok(TensorAt { value: 0, storage: number, dtype, start, dims: Dims { shape, strides } })
+    }
+
+    fn count(&self, id: Id) -> Result<u64> {
+        let number = match self.values.node(id) {
+            Node::Int(number) => u64::try_from(number).ok(),
+            _ => None,
+        };
+        number.ok_or_else(|| {
+            self.refuse(Fault::Arguments("has a size, stride or offset that is no number from 0 on"))
+        })
+    }
+
+    /// The numbers of a tuple, or of a torch.Size.
+    fn numbers(&self, id: Id) -> Result<Box<[u64]>> {
+        let inner = self.values.call(id).and_then(|call| self.values.members(call.args)?.first().copied());
+        let members = self.values.members(inner.unwrap_or(id));
+        let members =
+            members.ok_or_else(|| self.refuse(Fault::Arguments("has a size or stride that is no tuple")))?;
+        Limits::check("the rank of a tensor", members.len() as u64, self.limits.rank)?;
+        members.iter().map(|&id| self.count(id)).collect()
+    }
+
+    /// The storage that a reference names: its number, the type of its elements, and where a view of it begins.
+    fn storage(&mut self, id: Id) -> Result<(usize, Option<Elements>, u64)> {
+        let values = self.values;
+        let wrong = "refers to something that is no storage";
+        let members = values.members(id).unwrap_or_default();
+        let &[what, class, key, _, count, ref view @ ..] = members else {
+            return Err(self.refuse(Fault::Arguments(wrong)));
+        };
+        if values.text(what) != Some("storage") {
+            return Err(self.refuse(Fault::Arguments(wrong)));
+        }
+        let Some(Known::Storage(class_of)) = values.global(class).and_then(|global| global.known) else {
+            return Err(self.unknown(class, wrong));
+        };
+        let count = self.count(count)?;
+        let (elements, size) = match class_of {
+            StorageClass::Untyped => (None, 1),
+            StorageClass::Typed(elements) => {
+                let dtype = elements.map_err(|name| self.refuse(Fault::DType(name)))?;
+                (Some(elements), dtype.size().map_or(1, u64::from))
+            }
+        };
+        // A very old file has views of storages: key, offset and size of the view (docs/formats/pytorch.md#the-older-stream).
+        let view = view.first().filter(|&&view| values.node(view) != Node::None);
+        let shift = match view.map(|&view| values.members(view)) {
+            Some(Some(&[_, offset, _])) => self.count(offset)?.saturating_mul(size),
+            Some(_) => return Err(self.refuse(Fault::Arguments("refers to a view that is none"))),
+            None => 0,
+        };
+        let key = self
+            .key(key)
+            .ok_or_else(|| self.refuse(Fault::Arguments("refers to a storage without a key")))?;
+        let nbytes = count.checked_mul(size);
+        let nbytes =
+            nbytes.ok_or_else(|| self.refuse(Fault::Arguments("refers to a storage beyond every file")))?;
+        let storage = Storage { nbytes, size };
+        let number = match self.found.keys.find(&key) {
+            Some(number) => {
+                let known = self.found.storages.get(number);
+                if known.is_none_or(|known| known.nbytes != nbytes) {
+                    let part = Part::named("storage", &key);
+                    return Err(Error::Malformed { part, at: 0, fault: Fault::StorageDiffers });
+                }
+                number
+            }
+            None => {
+                let number = self.found.keys.push(&key).map_err(|fault| self.refuse(fault.into()))?;
+                self.found.storages.push(storage);
+                number
+            }
+        };
+        Ok((number, elements, shift))
+    }
+}
+
+impl Checkpoint {
+    /// The part of the checkpoint that is the model: what has names below the root.
+    fn rooted(self, root: &str, part: &Part) -> Result<Self> {
+        let below = |name: &str| -> Option<String> {
+            if name == root {
+                Some(TENSOR.to_owned())
+            } else {
+                name.strip_prefix(root)?.strip_prefix('.').map(str::to_owned)
+            }
+        };
+        let Self { tensors, names, keys, storages, metadata, globals, warnings, notes } = self;
+        let mut found = Self { keys, storages, globals, warnings, notes, ..Self::default() };
+        for (name, tensor) in names.iter().zip(tensors) {
+            let Some(name) = below(name) else { continue };
+            let twice =
+                |fault: NameError| Error::Malformed { part: part.clone(), at: 0, fault: fault.into() };
+            found.names.push(&name).map_err(twice)?;
+            found.tensors.push(tensor);
+        }
+        if found.tensors.is_empty() {
+            return Err(Error::Malformed {
+                part: part.clone(),
+                at: 0,
+                fault: Fault::NoRoot(root.to_owned()),
+            });
+        }
+        let kept = metadata.iter().filter_map(|(key, value)| Some((below(key)?, value.clone())));
+        found.metadata = kept.collect();
+        Ok(found)
+    }
+
+    /// Notes that several parts hold tensors, so that one may be meant.
+    fn note_roots(&mut self) {
+        const SHOWN: usize = 8;
+        let mut sizes: HashMap<&str, u64> = HashMap::new();
+        let mut order: Vec<&str> = Vec::new();
+        for (name, tensor) in self.names.iter().zip(&self.tensors) {
+            let Some((root, _)) = name.split_once('.') else { continue };
+            let elements = tensor.dims.shape.iter().fold(1_u64, |product, &dim| product.saturating_mul(dim));
+            let nbytes = elements.saturating_mul(tensor.dtype.size().map_or(1, u64::from));
+            let sum = sizes.entry(root).or_insert_with(|| {
+                order.push(root);
+                0
+            });
+            *sum = sum.saturating_add(nbytes);
+        }
+        // Such as `state_dict` beside `optimizer_states`: a model by itself has many parts, and none of these.
+        const USUAL: &[&str] =
+            &["state_dict", "model", "module", "model_state_dict", "ema", "model_ema", "params"];
+        if order.len() < 2 || !order.iter().any(|root| USUAL.contains(root)) {
+            return;
+        }
+        let shown = order.iter().take(SHOWN);
+        let shown = shown.map(|root| format!("{root} ({} bytes)", sizes.get(root).copied().unwrap_or(0)));
+        let shown = shown.collect::<Vec<_>>().join(", ");
+        let more = if order.len() > SHOWN { " and others" } else { "" };
+        self.notes.push(format!(
+            "several parts hold tensors: {shown}{more}; --root takes one of them as the model"
+        ));
+    }
+}

@@ -1,0 +1,219 @@
+//! What a pickle makes: values in flat lists, which refer to each other by number. Nothing owns another value, so dropping them takes no recursion,
+//! however deep they nest.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
+use modelfmt_core::author::Shortened;
+
+use super::globals::{Known, known};
+use crate::error::Fault;
+
+/// The number of a value.
+pub(crate) type Id = u32;
+
+/// Some bytes of the pickle, or of what was made of its escapes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) at: u32,
+    pub(crate) len: u32,
+}
+
+/// A value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Node {
+    None,
+    Bool(bool),
+    Int(i64),
+    /// An integer of more than 64 bits, by its number.
+    Wide(u32),
+    /// An integer of more than 128 bits.
+    TooWide,
+    Float(f64),
+    Text(Span),
+    /// Text that was made of escapes.
+    Made(Span),
+    Bytes(Span),
+    /// Values that stand behind each other among those of all tuples.
+    Tuple(Span),
+    /// A list, set or frozenset, by its number.
+    List(u32),
+    /// A dictionary, by its number.
+    Dict(u32),
+    Global(u32),
+    Call(u32),
+    /// A reference to a storage: the value that names it.
+    Persistent(Id),
+}
+
+/// A class or function that the pickle names.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Global {
+    pub(crate) module: Node,
+    pub(crate) name: Node,
+    /// The byte of the opcode that names it first.
+    pub(crate) at: u32,
+    pub(crate) known: Option<Known>,
+    /// Whether the pickle calls it, or makes an object of it.
+    pub(crate) is_called: bool,
+}
+
+/// A call that the pickle asks for. It is not made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call {
+    pub(crate) callee: Id,
+    pub(crate) args: Id,
+    /// What the object is told to be by BUILD.
+    pub(crate) state: Option<Id>,
+    /// What is put into the object as into a dictionary and as into a list.
+    pub(crate) dict: Option<u32>,
+    pub(crate) list: Option<u32>,
+}
+
+impl Call {
+    /// Whether the pickle does more to the object than to make it.
+    pub(crate) const fn is_changed(&self) -> bool {
+        self.state.is_some() || self.dict.is_some() || self.list.is_some()
+    }
+}
+
+/// All values of a pickle.
+#[derive(Debug, Default)]
+pub(crate) struct Values<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(super) made: Vec<u8>,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) members: Vec<Id>,
+    pub(crate) lists: Vec<Vec<Id>>,
+    pub(crate) dicts: Vec<Vec<(Id, Id)>>,
+    pub(crate) globals: Vec<Global>,
+    pub(crate) calls: Vec<Call>,
+    pub(crate) wides: Vec<i128>,
+}
+
+impl Values<'_> {
+    pub(crate) fn node(&self, id: Id) -> Node {
+        self.nodes.get(id as usize).copied().unwrap_or(Node::None)
+    }
+
+    /// The bytes of text, or of bytes.
+    pub(crate) fn raw(&self, node: Node) -> Option<&[u8]> {
+        let (from, span) = match node {
+            Node::Text(span) | Node::Bytes(span) => (self.bytes, span),
+            Node::Made(span) => (&*self.made, span),
+            _ => return None,
+        };
+        from.get(span.at as usize..)?.get(..span.len as usize)
+    }
+
+    /// Text that is UTF-8.
+    pub(crate) fn text(&self, id: Id) -> Option<&str> {
+        match self.node(id) {
+            node @ (Node::Text(_) | Node::Made(_)) => std::str::from_utf8(self.raw(node)?).ok(),
+            _ => None,
+        }
+    }
+
+    /// The members of a tuple or list.
+    pub(crate) fn members(&self, id: Id) -> Option<&[Id]> {
+        match self.node(id) {
+            Node::Tuple(span) => self.members.get(span.at as usize..)?.get(..span.len as usize),
+            Node::List(number) => self.lists.get(number as usize).map(Vec::as_slice),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn call(&self, id: Id) -> Option<&Call> {
+        match self.node(id) {
+            Node::Call(number) => self.calls.get(number as usize),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn global(&self, id: Id) -> Option<&Global> {
+        match self.node(id) {
+            Node::Global(number) => self.globals.get(number as usize),
+            _ => None,
+        }
+    }
+
+    /// What a global is called, as far as it is text.
+    pub(crate) fn names(&self, global: &Global) -> (String, String) {
+        let text = |node| String::from_utf8_lossy(self.raw(node).unwrap_or_default()).into_owned();
+        (text(global.module), text(global.name))
+    }
+
+    /// A fault, with the first few globals beside it that are not known.
+    pub(crate) fn beside(&self, fault: Fault) -> Fault {
+        const SHOWN: usize = 4;
+        let is_said = matches!(fault, Fault::Unknown { .. } | Fault::Beside { .. });
+        let unknown = || self.globals.iter().filter(|global| global.known.is_none());
+        if is_said || unknown().next().is_none() {
+            return fault;
+        }
+        let text = |global: &Global| {
+            let (module, name) = self.names(global);
+            format!("{:?} at byte {}", Shortened(&format!("{module}.{name}")), global.at)
+        };
+        let mut names = unknown().take(SHOWN).map(text).collect::<Vec<_>>().join(", ");
+        if let more @ 1.. = unknown().count().saturating_sub(SHOWN) {
+            names.push_str(&format!(" and {more} more"));
+        }
+        Fault::Beside { fault: Box::new(fault), names: names.into() }
+    }
+
+    pub(super) fn known(&self, module: Node, name: Node) -> Option<Known> {
+        known(self.raw(module)?, self.raw(name)?)
+    }
+
+    /// The members of a dictionary, be it one or a call that makes one.
+    pub(crate) fn items(&self, id: Id) -> Option<Vec<(Id, Id)>> {
+        let of = |number: u32| self.dicts.get(number as usize);
+        match self.node(id) {
+            Node::Dict(number) => of(number).cloned(),
+            Node::Call(_) => {
+                let call = self.call(id)?;
+                if self.global(call.callee)?.known != Some(Known::Dict) {
+                    return None;
+                }
+                // Python 2 gave an OrderedDict a list of pairs, and a Counter is given a dictionary.
+                let mut items = Vec::new();
+                for &arg in self.members(call.args)? {
+                    match self.node(arg) {
+                        Node::Dict(number) => items.extend(of(number)?),
+                        Node::List(_) => items.extend(self.members(arg)?.iter().filter_map(|&pair| {
+                            match self.members(pair)? {
+                                &[key, value] => Some((key, value)),
+                                _ => None,
+                            }
+                        })),
+                        _ => {}
+                    }
+                }
+                items.extend(call.dict.and_then(of).into_iter().flatten());
+                Some(items)
+            }
+            _ => None,
+        }
+    }
+
+    /// Calls `take` with each value that a value refers to.
+    pub(crate) fn each_inside(&self, id: Id, mut take: impl FnMut(Id)) {
+        let mut dict = |number: u32| {
+            for &(key, value) in self.dicts.get(number as usize).into_iter().flatten() {
+                take(key);
+                take(value);
+            }
+        };
+        match self.node(id) {
+            Node::Dict(number) => dict(number),
+            Node::Call(_) => {
+                let Some(call) = self.call(id) else { return };
+                call.dict.into_iter().for_each(&mut dict);
+                let list = call.list.and_then(|number| self.lists.get(number as usize));
+                list.into_iter().flatten().for_each(|&member| take(member));
+                [call.callee, call.args].into_iter().chain(call.state).for_each(take);
+            }
+            Node::Persistent(inner) => take(inner),
+            _ => self.members(id).into_iter().flatten().for_each(|&member| take(member)),
+        }
+    }
+}
