@@ -177,7 +177,9 @@
 //! | `apr` | APR as aprender writes it | `modelfmt-apr`: crc32fast, lz4_flex, ruzstd |
 //! | `safetensors` | safetensors, alone and sharded | `modelfmt-safetensors` |
 //! | `gguf` | GGUF | `modelfmt-gguf` |
-//! | `all-formats` | the seven above | |
+//! | `pytorch` | checkpoints of PyTorch, read only | `modelfmt-pytorch`: crc32fast, miniz_oxide |
+//! | `numpy` | `.npy` and `.npz`, read only | `modelfmt-npy`: crc32fast, miniz_oxide |
+//! | `all-formats` | the nine above | |
 //! | `mmap` | [`Mmap`], a source over a memory map for [`Model::from_source`]; its constructor is `unsafe` | memmap2 |
 //! | `parallel` | work on more than one core | nothing |
 //! | `direct` | on Linux, [`Model::load`] can bypass the page cache, or let it drop what was read | rustix |
