@@ -120,7 +120,7 @@ fn set(options: &mut ConvertOptions, key: &str, value: &Value) -> Result<()> {
             });
         }
         "align" => {
-            options.output.align = Some(u32::try_from(number()?).map_err(|_| wrong("a smaller number"))?)
+            options.output.align = Some(u32::try_from(number()?).map_err(|_| wrong("a smaller number"))?);
         }
         "checksum" => {
             options.mag.checksum = Some(match &*text()? {

@@ -262,7 +262,7 @@ pub use edit::edit;
 pub use error::{Error, Result};
 pub use formats::{Format, Target};
 pub use model::Model;
-#[cfg(feature = "mmap")]
+#[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 #[cfg_attr(docsrs, doc(cfg(feature = "mmap")))]
 pub use modelfmt_core::Mmap;
 pub use modelfmt_core::value::{self, Object, Value};
