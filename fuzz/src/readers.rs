@@ -233,7 +233,8 @@ pub fn model(bytes: &[u8], depth: Depth) {
         (Ok(memory), Ok(ranges)) => {
             assert_eq!(memory.format(), ranges.format());
             assert_eq!(opened_all(&memory), opened_all(&ranges));
-            let flat = |model: &Model| model.flat_metadata().map_err(|error| error.to_string());
+            let flat =
+                |model: &Model| modelfmt::diff::flat_metadata(model).map_err(|error| error.to_string());
             assert_eq!(flat(&memory), flat(&ranges));
             if depth.is_whole() {
                 differ::alone(&memory);

@@ -93,7 +93,7 @@ fn inspect(args: &Args) -> Result {
         options = options.tensors(Globs::new([pattern]).map_err(|error| usage(error.to_string()))?);
     }
     let work = Execution { threads: 1, progress: Some(&crate::host::advance) };
-    let json = serde_json::to_vec_pretty(&session.model.inspect(&options, &work)?)?;
+    let json = serde_json::to_vec_pretty(&modelfmt::inspect::inspect(&session.model, &options, &work)?)?;
     Ok(Answer::from(Value::Null).with_bytes(json))
 }
 

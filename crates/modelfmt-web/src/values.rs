@@ -71,7 +71,7 @@ pub(crate) fn corner(args: &Args) -> Result {
     let (rows, columns) = (within("row", "rows", matrix.rows), within("column", "columns", matrix.columns));
     let row = |number: u64| {
         let at = |column: u64| number.saturating_mul(matrix.columns).saturating_add(column);
-        session.model.texts(position, at(columns.start)..at(columns.end))
+        modelfmt::show::texts(&session.model, position, at(columns.start)..at(columns.end))
     };
     let texts = rows.map(row).collect::<Result<Vec<_>, Error>>()?;
     Ok(json!({ "rows": matrix.rows, "columns": matrix.columns, "texts": texts }).into())
@@ -138,7 +138,7 @@ fn add_row(
     let width = sums.0.len() as u64;
     let begin = row.saturating_mul(matrix.columns);
     let mut add = |columns: std::ops::Range<u64>| {
-        let values = model.numbers(position, begin + columns.start..begin + columns.end)?;
+        let values = modelfmt::show::numbers(model, position, begin + columns.start..begin + columns.end)?;
         for (column, value) in columns.zip(values) {
             let cell = u128::from(column) * u128::from(width) / u128::from(matrix.columns.max(1));
             sums.add(u64::try_from(cell).unwrap_or(u64::MAX), value);
@@ -174,7 +174,7 @@ pub(crate) fn sample(args: &Args) -> Result {
     let mut values = Vec::new();
     if total <= wanted {
         for range in pieces(0..total) {
-            values.append(&mut session.model.numbers(position, range)?);
+            values.append(&mut modelfmt::show::numbers(&session.model, position, range)?);
         }
     } else {
         let runs = (wanted / RUN).max(1);
@@ -182,7 +182,7 @@ pub(crate) fn sample(args: &Args) -> Result {
             let from =
                 u128::from(total - RUN.min(total)) * u128::from(number) / u128::from((runs - 1).max(1));
             let from = u64::try_from(from).unwrap_or(0);
-            values.append(&mut session.model.numbers(position, from..total.min(from + RUN))?);
+            values.append(&mut modelfmt::show::numbers(&session.model, position, from..total.min(from + RUN))?);
         }
     }
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
@@ -203,7 +203,7 @@ pub(crate) fn stats(args: &Args) -> Result {
     let mut shape = Shape::new(&stats);
     for range in pieces(0..total) {
         let nbytes = range.end - range.start;
-        shape.add(&model.numbers(position, range)?);
+        shape.add(&modelfmt::show::numbers(model, position, range)?);
         let _ = host::advance(nbytes);
     }
     Ok(described(&stats, &shape, true, total).into())

@@ -1,7 +1,7 @@
 //! One library for the files that hold the weights of neural networks: AERO, MAG, OINF, APR, APR2, safetensors and GGUF.
 //!
 //! A [`Model`] is an open file of any format, which is detected by its content. The functions behind the program `modelfmt` are here too:
-//! [`Model::inspect`], [`verify()`], [`Conversion`], [`edit()`], and those of the modules [`show`], [`check`], [`extract`] and [`diff`].
+//! [`verify()`], [`Conversion`], [`edit()`], and those of the modules [`mod@inspect`], [`show`], [`check`], [`extract`] and [`diff`].
 //!
 //! ```text
 //!      path, bytes, or a Source of your own
@@ -192,76 +192,12 @@
 //! enables these: `zstd`, `set` and `uuid` of `modelfmt-aero`, `lz4` of `modelfmt-apr2`, `lz4` and `zstd` of `modelfmt-apr`.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod async_model;
-pub mod check;
-mod checked;
-pub mod convert;
-pub mod diff;
+// What most programs need. The rest is in the modules, by subject.
+#[doc(inline)]
+pub use modelfmt_convert::convert::{self, Conversion};
 #[cfg(not(target_arch = "wasm32"))]
-pub mod edit;
-mod elements;
-mod error;
-#[cfg(not(target_arch = "wasm32"))]
-pub mod extract;
-pub mod folder;
-#[cfg(not(target_arch = "wasm32"))]
-mod foreign_folder;
-mod format_g;
-mod formats;
-mod globs;
-pub mod inspect;
-mod job;
-pub mod model;
-mod open;
-mod options;
-#[cfg(not(target_arch = "wasm32"))]
-pub mod outboard;
-mod pin;
-mod plan;
-mod presets;
-mod quant;
-mod quantized;
-mod readers;
-#[cfg(feature = "seal")]
-#[cfg_attr(docsrs, doc(cfg(feature = "seal")))]
-pub mod seal;
-#[cfg(feature = "seal")]
-mod seal_keys;
-#[cfg(feature = "seal")]
-mod sealed;
-pub mod show;
-#[cfg(not(target_arch = "wasm32"))]
-mod sidecars;
-#[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
-#[cfg_attr(docsrs, doc(cfg(feature = "sign")))]
-pub mod signed;
-#[cfg(feature = "sign")]
-mod signed_report;
-#[cfg(feature = "sign")]
-mod signed_source;
-#[cfg(not(target_arch = "wasm32"))]
-mod stale_sidecars;
-mod tied_weights;
-#[cfg(not(target_arch = "wasm32"))]
-mod unedited;
-mod unrecognized;
-mod unsupported;
-mod values;
-pub mod verify;
-#[cfg(not(target_arch = "wasm32"))]
-mod without_parts;
-pub mod wording;
-
-// What most programs need. The rest is in the modules above, by subject.
-pub use async_model::{AsyncCheckedModel, AsyncModel};
-pub use convert::Conversion;
-#[cfg(not(target_arch = "wasm32"))]
-pub use convert::save;
-#[cfg(not(target_arch = "wasm32"))]
-pub use edit::edit;
-pub use error::{Error, Result};
-pub use formats::{Format, Target};
-pub use model::Model;
+#[doc(inline)]
+pub use modelfmt_convert::{convert::save, extract};
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 #[cfg_attr(docsrs, doc(cfg(feature = "mmap")))]
 pub use modelfmt_core::Mmap;
@@ -270,10 +206,32 @@ pub use modelfmt_core::{
     AlignedBuf, Bytes, DType, Execution, Limits, Location, Source, TensorInfo, TensorView, VerifyLevel, View,
     bf16, f16,
 };
-pub use open::OpenOptions;
-pub use pin::Pin;
 #[cfg(not(target_arch = "wasm32"))]
-pub use verify::verify;
+#[doc(inline)]
+pub use modelfmt_edit::edit::{self, edit};
+#[cfg(feature = "seal")]
+#[cfg_attr(docsrs, doc(cfg(feature = "seal")))]
+#[doc(inline)]
+pub use modelfmt_edit::seal;
+#[doc(inline)]
+pub use modelfmt_inspect::{check, diff, inspect, show};
+#[cfg(not(target_arch = "wasm32"))]
+#[doc(inline)]
+pub use modelfmt_model::outboard;
+#[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
+#[cfg_attr(docsrs, doc(cfg(feature = "sign")))]
+#[doc(inline)]
+pub use modelfmt_model::signed;
+#[cfg(not(target_arch = "wasm32"))]
+#[doc(inline)]
+pub use modelfmt_model::verify::verify;
+#[doc(inline)]
+pub use modelfmt_model::{
+    AsyncCheckedModel, AsyncModel, Error, Format, Model, OpenOptions, Pin, Result, Target, folder, model,
+    verify,
+};
+#[doc(inline)]
+pub use modelfmt_rules::wording;
 
 // The crates below this one: what all formats share, and each format by itself.
 pub use ggml_quant::{self, to_f32};

@@ -92,7 +92,7 @@ mod tests {
             "apr2/src/set/mod.rs",
             "oinf/src/parser/tests.rs",
             "modelfmt-core/src/load/run.rs",
-            "modelfmt/src/model.rs",
+            "modelfmt-model/src/model/mod.rs",
         ] {
             assert_eq!(fault(&format!("crates/{path}"), ""), None, "{path}");
         }

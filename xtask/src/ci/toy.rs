@@ -16,7 +16,7 @@ use crate::{python, servers, workspace};
 /// The crate and the entry, as their author would have written them, and tests; where they go is said below.
 const PARTS: [(&str, &str); 3] = [
     ("xtask/toy/crate/", "crates/toy/"),
-    ("xtask/toy/formats/", "crates/modelfmt/src/formats/"),
+    ("xtask/toy/formats/", "crates/modelfmt-model/src/formats/"),
     ("xtask/toy/tests/", "crates/modelfmt/tests/"),
 ];
 /// The variable that names the toy's file for these tests.
@@ -34,7 +34,7 @@ pub(super) fn check() -> Result {
     let manifest = copy.join("Cargo.toml");
     write_if_other(&manifest, of_another_version(&fs::read_to_string(&manifest)?)?.as_bytes())?;
     exec(cargo(&copy).args(["fmt", "--check", "--package", "modelfmt-toy"]))?;
-    let entry = "crates/modelfmt/src/formats/toy.rs";
+    let entry = "crates/modelfmt-model/src/formats/toy.rs";
     exec(Command::new("rustfmt").args(["--check", "--edition", "2024", entry]).current_dir(&copy))?;
     exec(cargo(&copy).args(["build", "--offline", "--quiet", "--package", "modelfmt-cli"]))?;
     let folder = copy.join("tried");
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(toy_path("xtask/toy/crate/src/lib.rs").as_deref(), Some("crates/toy/src/lib.rs"));
         assert_eq!(
             toy_path("xtask/toy/formats/toy.rs").as_deref(),
-            Some("crates/modelfmt/src/formats/toy.rs")
+            Some("crates/modelfmt-model/src/formats/toy.rs")
         );
         assert_eq!(toy_path("xtask/src/main.rs"), None);
     }

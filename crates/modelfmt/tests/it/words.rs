@@ -83,7 +83,7 @@ macro_rules! reads {
             let flat = flat_metadata(&memory).unwrap();
             assert_eq!(flat, now(waiting.flat_metadata()).unwrap());
             assert_eq!(flat, Container::flat_metadata(&file).unwrap());
-            assert_eq!(flat, Model::open(&path).unwrap().flat_metadata().unwrap());
+            assert_eq!(flat, modelfmt::diff::flat_metadata(&Model::open(&path).unwrap()).unwrap());
             assert!(flat.values().all(|value| value.untyped().is_none()));
             assert!(verify(&memory, VerifyLevel::Full).is_ok());
             let mut one = Limits::default();
@@ -154,7 +154,7 @@ macro_rules! reads_sets {
             let flat = flat_metadata(&set).unwrap();
             assert_eq!(flat, now(waiting.flat_metadata()).unwrap());
             assert_eq!(flat, Container::flat_metadata(&set).unwrap());
-            let of_model = Model::open(&path).unwrap().flat_metadata().unwrap();
+            let of_model = modelfmt::diff::flat_metadata(&Model::open(&path).unwrap()).unwrap();
             assert!(flat.iter().all(|(key, value)| of_model.get(key) == Some(value)));
             assert!(verify(&set, VerifyLevel::Full).is_ok());
         }

@@ -69,7 +69,7 @@ fn inspect(path: &Path, args: &Inspect, options: &InspectOptions, quiet: bool, b
     let model = streams::open_signed(path, &args.open, &args.beside.options(), quiet)?;
     let total = if args.hash { super::nbytes(&model) } else { 0 };
     let bar = Progress::of("hashing", total, args.json, quiet || !args.hash);
-    let mut inspection = bar.run(|work| model.inspect(options, work))?;
+    let mut inspection = bar.run(|work| modelfmt::inspect::inspect(&model, options, work))?;
     inspection.signature = model.detached_signature();
     for note in model.notes().iter().filter(|_| !quiet && !args.json) {
         say(format_args!("note: {}", Printable(note)));

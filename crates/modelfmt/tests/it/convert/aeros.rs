@@ -125,7 +125,7 @@ fn a_manifest_without_json_says_name_and_architecture() {
     let bytes = without(rich().as_aero().unwrap(), &[aero::FourCC::MJSN]);
     let bare = open("other.aero", bytes);
     assert!(bare.as_aero().unwrap().metadata().unwrap().is_empty());
-    let flat = bare.flat_metadata().unwrap();
+    let flat = modelfmt::diff::flat_metadata(&bare).unwrap();
     let names = |object: &Object| (object.get("model_name").cloned(), object.get("architecture").cloned());
     assert_eq!(names(&flat), (Some("m".into()), Some("a".into())));
     for target in [Format::Aero, Format::AeroSet, Format::Apr2] {
@@ -138,7 +138,7 @@ fn a_manifest_without_json_says_name_and_architecture() {
                 o.types.rules.push(TypeRule::dequantize(DType::F32));
             }),
         );
-        assert_eq!(names(&found.flat_metadata().unwrap()), names(&flat), "{target}");
+        assert_eq!(names(&modelfmt::diff::flat_metadata(&found).unwrap()), names(&flat), "{target}");
     }
     let error = all(&try_convert(
         &bare,
@@ -175,7 +175,7 @@ fn the_index_of_a_set_says_name_and_architecture_where_nothing_else_does() {
     std::fs::write(&global, bytes).unwrap();
     let bare = Model::open(&index).unwrap();
     assert!(bare.as_aeroset().unwrap().global().unwrap().manifest().unwrap().is_none());
-    let flat = bare.flat_metadata().unwrap();
+    let flat = modelfmt::diff::flat_metadata(&bare).unwrap();
     assert_eq!((flat.get("model_name"), flat.get("architecture")), (Some(&"m".into()), Some(&"a".into())));
     // The index has the SHA-256 of the file as it was.
     let found = convert(&bare, Format::Aero, &options(|o| o.no_verify = true));

@@ -259,7 +259,7 @@ fn check(source: &Source, chain: &[Step]) -> Result<(), TestCaseError> {
     let mut here = model(source);
     let mut path = here.format().to_string();
     // The name of the file, "m", where the model said none.
-    let says_name = here.flat_metadata().unwrap().contains_key("model_name");
+    let says_name = modelfmt::diff::flat_metadata(&here).unwrap().contains_key("model_name");
     let is_stem = |key: &str, value: &Value| key == "model_name" && *value == Value::from("m") && !says_name;
     for (target, given) in chain {
         let target = *target;
@@ -287,7 +287,8 @@ fn check(source: &Source, chain: &[Step]) -> Result<(), TestCaseError> {
             Err(error) => prop_assert!(matches!(error, Error::Unsupported { .. }), "{path}: {error}"),
         }
         let said = said(&done);
-        let (before, after) = (here.flat_metadata().unwrap(), next.flat_metadata().unwrap());
+        let (before, after) =
+            (modelfmt::diff::flat_metadata(&here).unwrap(), modelfmt::diff::flat_metadata(&next).unwrap());
         let is_given = |key: &str| {
             let bare = key.strip_prefix("modelfmt.").unwrap_or(key);
             given.as_ref().is_some_and(|given| given.contains_key(bare) || given.contains_key(key))

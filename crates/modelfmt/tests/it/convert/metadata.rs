@@ -359,7 +359,7 @@ fn what_lost_nothing_is_the_same_to_diff() {
     }
     let oinf = convert(&sources[0], Format::Oinf, &options(|_| {}));
     assert_eq!(text(&json_of(&oinf)).matches("\"type\":\"str\"").count(), 2, "it went through");
-    let flat = sources[2].flat_metadata().unwrap();
+    let flat = modelfmt::diff::flat_metadata(&sources[2]).unwrap();
     let expected = r#"{"bits":[true,false],"m":[[1,2],[3,4]],"n":5,"sizevars.D":4,"text":"a.b","x":0.10000000149011612}"#;
     assert_eq!(text(&flat), expected);
 }

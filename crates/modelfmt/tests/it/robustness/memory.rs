@@ -305,7 +305,9 @@ fn inspecting_many_keys_takes_a_bounded_multiple_of_the_file() {
             let len = file.len();
             let ((), held) = peak(|| {
                 let model = Model::from_source(what, file).unwrap();
-                let inspection = model.inspect(&Default::default(), &Execution::sequential()).unwrap();
+                let inspection =
+                    modelfmt::inspect::inspect(&model, &Default::default(), &Execution::sequential())
+                        .unwrap();
                 assert!(inspection.metadata.as_object().is_some_and(|object| !object.is_empty()), "{what}");
                 serde_json::to_writer(std::io::sink(), &inspection).unwrap();
             });

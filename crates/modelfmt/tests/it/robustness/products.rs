@@ -120,7 +120,7 @@ fn cost_of_damage(index: &str, n: usize) -> Vec<[u64; 2]> {
     let work = Execution::sequential();
     let verify = |model: &Model| assert!(!model.verify_with(VerifyLevel::Full, &work).is_ok());
     let inspect = |model: &Model| {
-        assert!(model.inspect(&InspectOptions::new(), &work).is_err());
+        assert!(modelfmt::inspect::inspect(model, &InspectOptions::new(), &work).is_err());
         assert!(model.tensors().count() < n || index == INDEXES[0]);
     };
     let convert = |model: &Model| {
@@ -309,7 +309,7 @@ fn read_by(bytes: &[u8], run: impl FnOnce(&Model)) -> u64 {
 fn tied_tensors_are_read_once() {
     let work = Execution::sequential();
     let hash = |model: &Model| {
-        let found = model.inspect(&InspectOptions::new().hash(true), &work).unwrap();
+        let found = modelfmt::inspect::inspect(model, &InspectOptions::new().hash(true), &work).unwrap();
         let first = found.tensors[0].blake3.unwrap();
         assert_eq!(first, model.hash(0, &work).unwrap());
         assert!(found.tensors.iter().all(|tensor| tensor.blake3 == Some(first)));
@@ -360,7 +360,7 @@ fn tied_tensors_are_not_extracted_beyond_a_multiple_of_their_file() {
 fn tensors_over_parts_of_each_other_are_not_read_again_and_again() {
     let work = Execution::sequential();
     let run = |which: usize, model: &Model| match which {
-        0 => model.inspect(&InspectOptions::new().hash(true), &work).map(drop),
+        0 => modelfmt::inspect::inspect(model, &InspectOptions::new().hash(true), &work).map(drop),
         1 => modelfmt::show::show(model, &mut Vec::new(), &work),
         2 => modelfmt::check::check(model, &work).map(drop),
         _ => modelfmt::diff::diff(model, model, &work).map(drop),
@@ -395,7 +395,7 @@ fn a_set_that_says_it_is_large_may_ask_for_no_more() {
     let model = ObservedSource::new(files).model("m.aeroset.json");
     assert_eq!(model.tensor_count(), 200);
     let refused = [
-        model.inspect(&InspectOptions::new().hash(true), &work).map(drop),
+        modelfmt::inspect::inspect(&model, &InspectOptions::new().hash(true), &work).map(drop),
         modelfmt::show::show(&model, &mut Vec::new(), &work),
         modelfmt::diff::diff(&model, &model, &work).map(drop),
     ];

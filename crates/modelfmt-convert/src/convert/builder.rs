@@ -1,0 +1,269 @@
+//! Says what to convert, into what, and how.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use modelfmt_core::value::Object;
+use modelfmt_core::{DType, Execution};
+use modelfmt_write::{NewFiles, Overwrite, Sink};
+
+use super::{ConversionPlan, Converted};
+use modelfmt_model::error::{Error, Result};
+use modelfmt_model::formats::{Format, Target};
+use modelfmt_model::model::Model;
+use modelfmt_rules::options::rename::RenameRule;
+use modelfmt_rules::options::rules::{Quantization, TypeRule};
+use modelfmt_rules::options::{AeroOptions, Apr2Options, ConvertOptions, MagOptions, OinfOptions};
+use modelfmt_rules::wording::Choice;
+
+/// A conversion of a model: what is written, where, and how.
+///
+/// Nothing is read or written before [`write`](Self::write), [`write_to_sink`](Self::write_to_sink) or another method at the end of the chain.
+/// Options can be given one by one, or all of them as [`ConvertOptions`].
+///
+/// ```
+/// use modelfmt::{Conversion, DType, Format, Model, View};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let (path, out) = (folder.path().join("m.safetensors"), folder.path().join("m.mag"));
+/// modelfmt::save(&path, [("w", View::new(&[1.0f32, 2.0], [2])?), ("old.w", View::new(&[0.0f32], [1])?)], &Default::default())?;
+/// let model = Model::open(&path)?;
+/// let converted = Conversion::new(&model, &out).exclude("old.*").cast(DType::F16).write()?; // "m.mag": the ending chooses the format
+/// assert_eq!((converted.format, converted.tensors), (Format::Mag, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "nothing is converted before `write` or another method at the end of the chain"]
+pub struct Conversion<'a> {
+    model: &'a Model,
+    out: Option<PathBuf>,
+    target: Option<Target>,
+    options: Cow<'a, ConvertOptions>,
+    execution: Execution<'a>,
+}
+
+impl<'a> Conversion<'a> {
+    /// Converts a model into the file `out`, or into the set whose index it is, in the format that the ending of its name asks for.
+    /// [`to`](Self::to) chooses another.
+    pub fn new(model: &'a Model, out: impl AsRef<Path>) -> Self {
+        Self { out: Some(out.as_ref().to_owned()), ..Self::of(model, None) }
+    }
+
+    /// Converts a model into a format, for [`write_to_sink`](Self::write_to_sink), [`write_to_files`](Self::write_to_files) and [`plan`](Self::plan),
+    /// which need no path.
+    pub fn to_format(model: &'a Model, target: impl Into<Target>) -> Self {
+        Self::of(model, Some(target.into()))
+    }
+
+    fn of(model: &'a Model, target: Option<Target>) -> Self {
+        Self {
+            model,
+            out: None,
+            target,
+            options: Cow::Owned(ConvertOptions::default()),
+            execution: Execution::default(),
+        }
+    }
+
+    /// The format to write, and perhaps its version. APR2, safetensors and GGUF become sets with [`shard_size`](Self::shard_size).
+    pub fn to(mut self, target: impl Into<Target>) -> Self {
+        self.target = Some(target.into());
+        self
+    }
+
+    /// All options at once, instead of those that were given before.
+    pub fn options(mut self, options: &'a ConvertOptions) -> Self {
+        self.options = Cow::Borrowed(options);
+        self
+    }
+
+    /// Changes the options that have no method here.
+    pub fn with(mut self, change: impl FnOnce(&mut ConvertOptions)) -> Self {
+        change(self.options.to_mut());
+        self
+    }
+
+    /// On how many threads, and with which progress callback. By default on up to 8 threads, without a callback.
+    pub const fn execution(mut self, execution: &Execution<'a>) -> Self {
+        self.execution = *execution;
+        self
+    }
+
+    /// Writes only tensors whose names match this glob, or one that was given before.
+    pub fn include(self, glob: impl Into<String>) -> Self {
+        self.with(|options| options.tensors.include.push(glob.into()))
+    }
+
+    /// Leaves out tensors whose names match this glob.
+    pub fn exclude(self, glob: impl Into<String>) -> Self {
+        self.with(|options| options.tensors.exclude.push(glob.into()))
+    }
+
+    /// Gives tensors other names.
+    pub fn rename(self, rule: RenameRule) -> Self {
+        self.with(|options| options.tensors.rename.push(rule))
+    }
+
+    /// Casts all floats to a type.
+    pub fn cast(self, to: DType) -> Self {
+        self.rule(TypeRule::cast(to))
+    }
+
+    /// Quantizes the tensors that can be, to a type of blocks or by a preset.
+    pub fn quantize(self, to: impl Into<Quantization>) -> Self {
+        self.rule(TypeRule::quantize(to))
+    }
+
+    /// Decodes blocks, and applies scales.
+    pub fn dequantize(self, to: DType) -> Self {
+        self.rule(TypeRule::dequantize(to))
+    }
+
+    /// Adds a rule of types. For each tensor the last rule that matches it decides.
+    pub fn rule(self, rule: TypeRule) -> Self {
+        self.with(|options| options.types.rules.push(rule))
+    }
+
+    /// Changes types that the target lacks into larger ones that hold every value.
+    pub fn widen(self) -> Self {
+        self.with(|options| options.types.widen = true)
+    }
+
+    /// Metadata whose top-level keys replace those of the target's.
+    pub fn metadata(self, metadata: Object) -> Self {
+        self.with(|options| options.metadata.set = Some(metadata))
+    }
+
+    /// Drops metadata that the target cannot hold; [`Converted::dropped`] lists it.
+    pub fn lossy(self) -> Self {
+        self.with(|options| options.metadata.lossy = true)
+    }
+
+    /// Makes JSON text of metadata that the target holds only as text.
+    pub fn stringify(self) -> Self {
+        self.with(|options| options.metadata.stringify = true)
+    }
+
+    /// The largest size of a file in bytes, and of a weight shard in AERO.
+    pub fn shard_size(self, nbytes: u64) -> Self {
+        self.with(|options| options.output.shard_size = Some(nbytes))
+    }
+
+    /// Replaces files that exist. Without it, they are an error.
+    pub fn replace(self) -> Self {
+        self.with(|options| options.output.overwrite = Overwrite::Replace)
+    }
+
+    /// What only AERO has.
+    pub fn aero(self, aero: AeroOptions) -> Self {
+        self.with(|options| options.aero = aero)
+    }
+
+    /// What only APR2 has.
+    pub fn apr2(self, apr2: Apr2Options) -> Self {
+        self.with(|options| options.apr2 = apr2)
+    }
+
+    /// What only MAG has.
+    pub fn mag(self, mag: MagOptions) -> Self {
+        self.with(|options| options.mag = mag)
+    }
+
+    /// What only OINF has.
+    pub fn oinf(self, oinf: OinfOptions) -> Self {
+        self.with(|options| options.oinf = oinf)
+    }
+
+    /// The model that is converted.
+    #[must_use]
+    pub const fn model(&self) -> &'a Model {
+        self.model
+    }
+
+    /// The options that were given.
+    #[must_use]
+    pub fn chosen(&self) -> &ConvertOptions {
+        &self.options
+    }
+
+    /// The execution that was given.
+    #[must_use]
+    pub const fn chosen_execution(&self) -> Execution<'a> {
+        self.execution
+    }
+
+    /// Chooses tensors, their types and the metadata, and checks everything; writes nothing. The plan says what would be written, and writes it,
+    /// also in parts by several processes.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for options that make no sense for the target, or if nothing says which format to write; [`Error::Unsupported`] for what
+    /// the target cannot hold; [`Error::NotEnabled`] for a target that this build cannot write.
+    pub fn plan(self) -> Result<ConversionPlan<'a>> {
+        let format = self.format()?;
+        let mut options = self.options;
+        if let Some(version) = self.target.and_then(|target| target.version) {
+            options.to_mut().output.version = Some(version);
+        }
+        ConversionPlan::new(self.model, format, options)
+    }
+
+    fn format(&self) -> Result<Format> {
+        if let Some(target) = &self.target {
+            return Ok(target.format);
+        }
+        let name = self.out.as_deref().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+        Format::for_output(&name).ok_or_else(|| {
+            let why =
+                format!("the ending of {name:?} names no format that is written; Conversion::to takes one");
+            Error::usage(Choice::Output, why)
+        })
+    }
+
+    /// Writes the file or the set. Files appear when they are complete; on any error nothing is left behind. Memory does not depend on the
+    /// model's size. No file of the input is replaced, under whatever name.
+    ///
+    /// # Errors
+    /// Those of [`plan`](Self::plan); [`Error::Usage`] without a path ([`to_format`](Self::to_format)); [`Error::Values`] for values that cannot be
+    /// converted, [`Error::Exists`] and others for what cannot be read or written.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn write(self) -> Result<Converted> {
+        let (out, execution) = (self.path()?, self.execution);
+        self.plan()?.write(out, &execution)
+    }
+
+    /// Does all that [`write`](Self::write) does, and writes nothing: values are read, checked and converted, so that it fails where
+    /// that would fail, unless the disk is at fault.
+    ///
+    /// # Errors
+    /// Those of [`write`](Self::write).
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn dry_run(self) -> Result<Converted> {
+        let (out, execution) = (self.path()?, self.execution);
+        self.plan()?.dry_run(out, &execution)
+    }
+
+    #[cfg(not(target_arch = "wasm32"))]
+    fn path(&self) -> Result<PathBuf> {
+        let nowhere = || Error::usage(Choice::Output, "no file is named; Conversion::new takes its path");
+        self.out.clone().ok_or_else(nowhere)
+    }
+
+    /// Writes into a sink, for targets that are one file.
+    ///
+    /// # Errors
+    /// Those of [`plan`](Self::plan); if the model cannot be read, or the sink refuses bytes. What has been written by then is for the sink's owner
+    /// to discard.
+    pub fn write_to_sink(self, sink: &dyn Sink) -> Result<Converted> {
+        let execution = self.execution;
+        self.plan()?.write_to_sink(sink, &execution)
+    }
+
+    /// Writes a set into files of your own; `name` is that of its index.
+    ///
+    /// # Errors
+    /// Those of [`plan`](Self::plan); if the model cannot be read, or a file not be written.
+    pub fn write_to_files(self, name: &str, files: &impl NewFiles) -> Result<Converted> {
+        let execution = self.execution;
+        self.plan()?.write_to_files(name, files, &execution)
+    }
+}

@@ -1,0 +1,566 @@
+//! Converts a model to another format: tensors bit for bit, or in another type if you ask for it; metadata as far as the
+//! target can hold it; and nothing is lost silently.
+//!
+//! ```no_run
+//! use modelfmt::{Conversion, DType, Model};
+//!
+//! let model = Model::open("tiny.safetensors")?;
+//! let converted = Conversion::new(&model, "tiny.mag").cast(DType::F16).write()?;
+//! converted.notes.iter().for_each(|note| eprintln!("note: {note}"));
+//! # Ok::<(), modelfmt::Error>(())
+//! ```
+//!
+//! What does not fit is an [`Error::Unsupported`] that lists every item and the option that would resolve it. [`Format::capabilities`] says what each
+//! format holds.
+//!
+//! # Rules of types
+//!
+//! [`TypeOptions::rules`] is one ordered list. For each tensor the last rule that matches it decides, whatever it does, so general rules go first:
+//! `quantize q4_k`, then `cast *embed*=f16`. Rules look at the types in the source, and never at what another rule makes.
+//!
+//! A rule without a glob is for what it can act on: a cast for floats, `dequantize` for blocks and for weights with scales, `quantize` for floats of rank 2
+//! and more whose rows are whole blocks, a preset for the tensors that it gives a type. A rule with a glob is for the tensors whose names match, and is
+//! refused where it cannot act on one of them: a cast on blocks, `quantize` on a vector. Only `dequantize` leaves floats that it names as they are.
+//! It is an error if a rule matches no tensor or finds nothing to act on ([`Error::NoMatch`], [`Error::IdleRule`]), and a
+//! [`Warning`] if later rules decide each of its tensors.
+//!
+//! # Casts
+//!
+//! `cast` takes floats, and integers and booleans only where a rule names them. `quantize` to f32, f16 or bf16 is a cast too.
+//! It rounds a number once, to the nearest, where the target is a float; toward zero where it is an integer. What is
+//! beyond the range of a float becomes an infinity, of an integer its end; [`Converted::clipped`] has the tensors with such values, and those of whose values
+//! more than 1 % became 0. Small
+//! floats without infinities have a NaN or their largest number instead, as [`SmallType`](modelfmt_core::SmallType) says. A NaN
+//! cannot become an integer, a boolean or a float of 6 or 4 bits: that is an error which names tensor and element. Booleans are 0 and 1, and
+//! everything but zero becomes true.
+//!
+//! # Scales
+//!
+//! Checkpoints in small floats (FP8, MXFP4) have weights whose numbers count only with the scales in another tensor: one scale for
+//! the whole weight, one for each row, or one for each block of it. `dequantize` multiplies them in f32, rounds the product to the
+//! type that is asked for, and leaves the scales out. A cast of such a weight is refused, because its values would change; a rule without a glob that casts
+//! or quantizes is not for it where another one dequantizes it.
+//!
+//! The scales of `a.weight` are `a.weight_scale_inv`, `a.weight_scale`, `a.scale_weight`, `a.qscale_weight` or `a.scale`, those of
+//! another name are it with `_scale_inv` or `_scale`; [`TypeOptions::scales`] says others. Blocks are as large as
+//! `weight_block_size` of the metadata or of a config.json beside the file says. Without, a dimension is cut into blocks of 128 where
+//! these are as many as it has scales, else into as many equal blocks. What fits neither is refused, and so is a weight without
+//! known scales.
+//!
+//! Scales and zero points that a file has beside the values of a tensor (OINF 2) stay with it where the target can hold them: in
+//! OINF 2, and under the reserved key of formats with JSON. Elsewhere they are a loss that is listed. `dequantize` makes
+//! scale × (number − zero point) of each number in f64, and rounds it once to the type that is asked for. A wider type keeps the
+//! numbers and so the scales; any other cast of such a tensor is refused.
+//!
+//! # Presets
+//!
+//! `quantize` with a [`Preset`] gives each tensor the type that llama.cpp gives it without an importance matrix: more bits for the output, for some
+//! layers and for sensitive tensors, another type if rows are not whole blocks of 256, and f16 if they are not whole blocks of 32 either. Norms,
+//! vectors, positions and small tensors stay as they are. Tensors are recognised by GGUF's names and by those of Hugging Face. A matrix of another
+//! name gets the type that most get, and a model without any known name is refused. The tensors say how many layers and experts there are. The
+//! architecture (from the source, else from a config.json beside the file) may be missing, because only few architectures have rules of their own.
+//! `docs/PRESETS.md` of the repository has all rules.
+
+mod builder;
+mod check;
+mod converted;
+pub(crate) mod output;
+mod parts;
+mod same_format;
+#[cfg(not(target_arch = "wasm32"))]
+mod save;
+#[cfg(feature = "seal")]
+mod signatures;
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) mod single;
+mod table;
+pub(crate) mod tensors;
+pub(crate) mod values;
+mod warnings;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use modelfmt_core::Execution;
+pub use modelfmt_write::Overwrite;
+use modelfmt_write::{AnyWriteError, NewFiles, Sink, TensorSpec};
+#[cfg(not(target_arch = "wasm32"))]
+use modelfmt_write::{Discard, InputFiles};
+
+pub use builder::Conversion;
+pub use converted::{Converted, TypeChanged};
+pub use modelfmt_metadata::flattened::MetadataDiff;
+pub use modelfmt_model::formats::capabilities::{
+    Access, Alignments, Blocks, Capabilities, Contents, Metadata, MetadataSchema, Names, PinKind, Properties,
+    SetNaming,
+};
+pub use modelfmt_model::unsupported::{Subject, Unsupported, UnsupportedGroup};
+pub use modelfmt_rules::options::rename::RenameRule;
+pub use modelfmt_rules::options::rules::{Quantization, TypeChange, TypeRule};
+pub use modelfmt_rules::options::{
+    AeroOptions, Apr2Options, Compression, ConvertOptions, Declared, MagChecksum, MagOptions,
+    MetadataOptions, OinfOptions, OutputOptions, PAGE_SIZE, ScaleRule, TensorOptions, TypeOptions,
+};
+pub use output::WrittenFile;
+#[cfg(not(target_arch = "wasm32"))]
+pub use output::guard::files_of_index;
+pub use parts::receipt::Receipt;
+pub use parts::{Part, PartPlan, PlannedPart};
+#[cfg(not(target_arch = "wasm32"))]
+pub use save::{Saving, save, save_as};
+pub use table::{OPTIONS, OptionInfo, Takes};
+pub use values::clipped::Clipped;
+pub use warnings::Warning;
+
+pub use modelfmt_rules::presets::Preset;
+
+use modelfmt_metadata::mapper::Mapper;
+use modelfmt_metadata::source::Content;
+use modelfmt_model::error::{Error, Result};
+use modelfmt_model::formats::Format;
+use modelfmt_model::formats::entry::{Job, JobError};
+use modelfmt_model::job::tensors::{Item, Tensors};
+use modelfmt_model::model::Model;
+use modelfmt_rules::wording::Choice;
+use modelfmt_rules::wording::{Note, Size};
+#[cfg(not(target_arch = "wasm32"))]
+use output::guard::Guard;
+use output::{Counted, Recorded};
+use tensors::Chooser;
+use tensors::tied::Tied;
+use values::Values;
+
+/// A conversion that is ready, from [`Conversion::plan`]: everything is chosen and checked, and nothing is written yet.
+pub struct ConversionPlan<'a> {
+    model: &'a Model,
+    target: Format,
+    options: Cow<'a, ConvertOptions>,
+    tensors: Tensors,
+    /// By the number of a tensor, that of the one whose bytes it shares in the target too.
+    tied: BTreeMap<usize, usize>,
+    metadata: modelfmt_model::job::metadata::Metadata,
+    notes: Vec<Note>,
+    warnings: Vec<Warning>,
+    dropped: Vec<Unsupported>,
+}
+
+impl std::fmt::Debug for ConversionPlan<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ConversionPlan({:?} to {}, {} tensors)", self.model, self.target, self.tensors.items.len())
+    }
+}
+
+impl<'a> ConversionPlan<'a> {
+    /// Chooses tensors, their types and the metadata.
+    fn new(model: &'a Model, target: Format, options: Cow<'a, ConvertOptions>) -> Result<Self> {
+        let path = || model.path().to_owned();
+        let target = target.sharded().filter(|_| options.output.shard_size.is_some()).unwrap_or(target);
+        let version = options.output.version.as_deref();
+        let unwritten = || Error::usage(Choice::Target, target.unwritten(version).to_string());
+        let extended = options.oinf.allow_extended_types;
+        let capabilities = target.capabilities_with(version, extended).ok_or_else(unwritten)?;
+        let never = match capabilities.access {
+            Access::ReadWrite => None,
+            Access::ReadOnly(instead) => Some(instead),
+            Access::NoTensors(_) => Some(None),
+        };
+        if let Some(instead) = never {
+            return Err(output::write::never(target, instead));
+        }
+        model.expect_tensors()?;
+        check::check(&options, target)?;
+        if !target.is_enabled() {
+            return Err(Error::NotEnabled { path: path(), format: target, feature: target.feature() });
+        }
+        let options = same_format::completed(model, target, options);
+        let options = from_pickle(model, options);
+        let content = Content::read_for(model, &options)?;
+        let choice = Chooser::new(model, capabilities, &options)?.choose(&content)?;
+        let mapper = Mapper {
+            target: capabilities,
+            options: &options,
+            stem: modelfmt_metadata::names::stem_of(model),
+        };
+        let mut metadata = mapper.map(content, &choice.tensors);
+        metadata.losses.extend(choice.losses);
+        let (mut unsupported, mut dropped) = (choice.unsupported, Vec::new());
+        if options.metadata.lossy { &mut dropped } else { &mut unsupported }.append(&mut metadata.losses);
+        let tied = Tied::of(model, &choice.tensors, target)?;
+        let no_dedupe = options.aero.dedupe && !target.properties().shared_values;
+        let no_dedupe = no_dedupe.then(|| {
+            let why = format!("does nothing: in {target} no tensor shares the bytes of another");
+            Note::of(&[Choice::Dedupe], why)
+        });
+        unsupported.extend(tied.unsupported(&options));
+        if !unsupported.is_empty() {
+            return Err(Error::Unsupported { path: path(), target, unsupported });
+        }
+        let notes = metadata.notes.drain(..).map(Note::from).chain(choice.notes);
+        let notes = notes.chain(tied.notes().map(Note::from)).chain(no_dedupe);
+        let notes = notes.chain(same_format::notes(model, target, &options));
+        let is_text = capabilities.metadata == Metadata::Strings && is_from_pickle(model);
+        let has_values = || metadata.keys.values().next().is_some();
+        let as_text = (is_text && has_values()).then(|| {
+            Note::from(format!("{target} holds text: numbers beside the tensors are written as text"))
+        });
+        let notes = notes.chain(as_text);
+        #[cfg(feature = "seal")]
+        let notes = notes.chain(signatures::note(model, target));
+        let notes = notes.collect();
+        let mut warnings = choice.warnings;
+        let names = choice.tensors.items.iter().map(|item| choice.tensors.name(Some(model.opened()), item));
+        warnings.extend(Warning::of_gguf(model.format(), target, names, &metadata.keys));
+        let (tensors, tied) = (choice.tensors, tied.kept);
+        let mut made = Self { model, target, options, tensors, tied, metadata, notes, warnings, dropped };
+        made.notes.extend(made.larger_than_shards());
+        Ok(made)
+    }
+
+    /// Says which tensors no file of the size that was asked for can hold.
+    fn larger_than_shards(&self) -> Option<Note> {
+        let most = self.options.output.shard_size?;
+        let count = self.job().specs().filter(|spec| nbytes_of(spec) > most).count();
+        let tensors = match count {
+            0 => return None,
+            1 => "1 tensor, which is larger and gets".to_owned(),
+            count => format!("{count} tensors, each of which is larger and gets"),
+        };
+        let why =
+            format!("does not hold for {tensors} a shard of its own, because a tensor is never divided");
+        Some(Note::of(&[Choice::ShardSize], why))
+    }
+
+    /// The format that is written: with a shard size the set of the format that was asked for.
+    #[must_use]
+    pub const fn target(&self) -> Format {
+        self.target
+    }
+
+    /// The bytes of all tensors as they will be written, uncompressed: what a progress bar counts to. Those that tensors share are
+    /// counted once where the target can keep that.
+    #[must_use]
+    pub fn nbytes(&self) -> u64 {
+        let own = self.job().specs().enumerate().filter(|(number, _)| !self.tied.contains_key(number));
+        own.map(|(_, spec)| nbytes_of(&spec)).fold(0, u64::saturating_add)
+    }
+
+    /// The tensors that become another type.
+    pub fn changed(&self) -> impl Iterator<Item = TypeChanged> {
+        let changed = self.tensors.items.iter().filter(|item| item.from != item.to);
+        changed.map(|item| TypeChanged { tensor: self.name(item).to_owned(), from: item.from, to: item.to })
+    }
+
+    /// What is perhaps not what was meant, as far as that is known before values are read.
+    #[must_use]
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// The name under which a tensor is written.
+    fn name(&self, item: &Item) -> &str {
+        self.tensors.name(Some(self.model.opened()), item)
+    }
+
+    /// Writes the file `out`, or the set whose index it is. No file of the input is replaced, under whatever name, and none of another
+    /// set in the same folder. Where an index is replaced, files of the old set that are not part of the new one are removed
+    /// afterwards.
+    ///
+    /// # Errors
+    /// If the target cannot hold the model, or it cannot be read or written.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn write(mut self, out: impl AsRef<Path>, work: &Execution<'_>) -> Result<Converted> {
+        use modelfmt_write::Output;
+        let Place { out, name, guard } = self.place(out.as_ref())?;
+        self.find_equal(work)?;
+        let failed = |source| cannot_write(&out, source);
+        let folder = out.parent().unwrap_or(Path::new(""));
+        let mut converted = if let Some(name) = name {
+            self.write_to_folder(folder, &name, &guard.files(), work)?
+        } else {
+            let file = guard.create().map_err(failed)?;
+            let converted = self.write_one(&out, &file, work)?;
+            file.commit().map_err(failed)?;
+            converted
+        };
+        converted.notes.extend(guard.remove_stale(&converted.files).into_iter().map(Note::from));
+        for file in converted.files.iter().map(|file| folder.join(&file.path)) {
+            let note = if self.options.output.outboard {
+                Some(modelfmt_model::outboard::of_output(&file, self.options.output.overwrite, work)?)
+            } else {
+                modelfmt_model::outboard::of_before(&file)
+            };
+            converted.notes.extend(note);
+        }
+        Ok(converted)
+    }
+
+    /// Does all that [`write`](Self::write) does, and writes nothing: values are read, checked and converted, so that it fails where
+    /// that would fail, unless the disk is at fault. It says which files there would be, and how long; not what would be removed.
+    ///
+    /// # Errors
+    /// If the target cannot hold the model, or it cannot be read or written.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn dry_run(mut self, out: impl AsRef<Path>, work: &Execution<'_>) -> Result<Converted> {
+        let Place { out, name, guard } = self.place(out.as_ref())?;
+        let folder = out.parent().unwrap_or(Path::new(""));
+        if !modelfmt_core::source::folder_of(&out).is_dir() {
+            return Err(cannot_write(&out, std::io::ErrorKind::NotFound.into()));
+        }
+        match name {
+            Some(name) => {
+                self.find_equal(work)?;
+                self.write_to_folder(folder, &name, &output::dry_run::Rehearsed(guard.files()), work)
+            }
+            None => {
+                guard.check_target().map_err(|source| cannot_write(&out, source))?;
+                self.find_equal(work)?;
+                self.write_one(&out, &Discard::default(), work)
+            }
+        }
+    }
+
+    /// Where an output goes, if it may.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn place(&self, out: &Path) -> Result<Place> {
+        let mut out = out.to_owned();
+        let name = output::file_name(self.target, &out)?;
+        let name = name.map(|name| self.first_file(&out, name)).transpose()?;
+        if let Some(name) = &name {
+            out.set_file_name(name);
+        }
+        if self.options.output.outboard && name.is_none() {
+            modelfmt_model::outboard::expect_none(&out, self.options.output.overwrite)?;
+        }
+        let inputs = self.model.input_paths().chain(self.options.output.inputs.iter().cloned());
+        let guard = Guard::new(&out, self.options.output.overwrite, InputFiles::new(inputs));
+        let guard = guard.of_target(self.target)?;
+        Ok(Place { out, name, guard })
+    }
+
+    /// Finds the tensors that share their bytes with an equal one, if that is asked for.
+    fn find_equal(&mut self, work: &Execution<'_>) -> Result<()> {
+        if !self.options.aero.dedupe || !self.target.properties().shared_values {
+            return Ok(());
+        }
+        let (count, nbytes) = tensors::dedupe::find(self.model, &self.tensors, &mut self.tied, work)?;
+        let note = match count {
+            0 => "finds no two tensors that are equal and do not share their bytes yet".to_owned(),
+            1 => format!("finds 1 tensor that is equal to another, of {}; it is written once", Size(nbytes)),
+            n => {
+                format!(
+                    "finds {n} tensors that are equal to others, of {}; they are written once",
+                    Size(nbytes)
+                )
+            }
+        };
+        self.notes.push(Note::of(&[Choice::Dedupe], note));
+        Ok(())
+    }
+
+    /// Writes a target that is one file into a sink.
+    ///
+    /// # Errors
+    /// If the target cannot hold the model, or it cannot be read or written.
+    pub fn write_to_sink(mut self, sink: &dyn Sink, work: &Execution<'_>) -> Result<Converted> {
+        if self.target.is_set() {
+            let why = format!(
+                "{} is several files, and a stream takes one; name a file to write (Conversion::write_to_files)",
+                self.target
+            );
+            return Err(Error::usage(Choice::Target, why));
+        }
+        if self.options.output.outboard {
+            let why = "an outboard is written beside its file, and a stream has no place";
+            return Err(Error::usage(Choice::Outboard, why));
+        }
+        self.find_equal(work)?;
+        let name = sink.name();
+        self.write_one(Path::new(&name), sink, work)
+    }
+
+    /// Writes a target that is several files. `name` is that of its index; of a split of GGUF it is the stem of its files, with or
+    /// without the ending.
+    ///
+    /// # Errors
+    /// If the target cannot hold the model, or it cannot be read or written; [`Error::Usage`] for a target that is one file, or a name that its
+    /// index cannot have.
+    pub fn write_to_files(
+        mut self,
+        name: &str,
+        files: &impl NewFiles,
+        work: &Execution<'_>,
+    ) -> Result<Converted> {
+        if !self.target.is_set() {
+            return Err(Error::usage(Choice::Target, format!("{} is one file", self.target)));
+        }
+        let name = self.index_name(name)?;
+        self.find_equal(work)?;
+        self.write_to_folder(Path::new(""), &name, files, work)
+    }
+
+    /// Does all that [`write_to_files`](Self::write_to_files) does, and writes nothing, as [`dry_run`](Self::dry_run): `files` is only
+    /// asked what could be created.
+    ///
+    /// # Errors
+    /// If the target cannot hold the model, or it cannot be read; [`Error::Usage`] for a target that is one file.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn dry_run_to_files(
+        self,
+        name: &str,
+        files: &impl NewFiles,
+        work: &Execution<'_>,
+    ) -> Result<Converted> {
+        self.write_to_files(name, &output::dry_run::Rehearsed(files), work)
+    }
+
+    /// The name of the file that stands for a set, made of the name that is asked for: of its index, or of the first file of a split of
+    /// GGUF.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a name that it cannot have.
+    pub fn index_name(&self, name: &str) -> Result<String> {
+        let name = output::index_name(self.target, name)?;
+        self.first_file(Path::new(&name), name.clone())
+    }
+
+    fn first_file(&self, out: &Path, name: String) -> Result<String> {
+        output::write::first_file(&self.job(), self.target, name).map_err(|error| match error {
+            JobError::Read(error) => self.model.failed(error),
+            JobError::Write(error) => output::write::failed(out, error),
+        })
+    }
+
+    fn write_one(&mut self, path: &Path, sink: &dyn Sink, work: &Execution<'_>) -> Result<Converted> {
+        let values = self.values()?;
+        let counted = Counted::new(sink);
+        output::write::file(self, &values, &counted, work)
+            .map_err(|error| self.failed(&values, path, error))?;
+        values.finish(work)?;
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        let mut converted = self.done(&values, vec![WrittenFile { path: name, nbytes: counted.len() }]);
+        drop(values);
+        converted.dropped = std::mem::take(&mut self.dropped);
+        Ok(converted)
+    }
+
+    fn write_to_folder(
+        &mut self,
+        folder: &Path,
+        name: &str,
+        files: &impl NewFiles,
+        work: &Execution<'_>,
+    ) -> Result<Converted> {
+        let values = self.values()?;
+        let finish = || values.finish_and_keep(work);
+        let recorded = Recorded::new(files, name, &finish);
+        let path = folder.join(name);
+        output::write::set(self, &values, name, &recorded, work).map_err(|error| {
+            let error = match error {
+                JobError::Write(error) => JobError::Write(output::within(folder, error)),
+                read => read,
+            };
+            self.failed(&values, &path, error)
+        })?;
+        let mut converted = self.done(&values, recorded.into_files());
+        drop(values);
+        converted.dropped = std::mem::take(&mut self.dropped);
+        Ok(converted)
+    }
+
+    /// Names the source or the target in an error of a writer.
+    fn failed(&self, values: &Values<'_>, path: &Path, error: JobError) -> Error {
+        if let Some(error) = values.failure() {
+            return error;
+        }
+        match error {
+            JobError::Read(error) => self.model.failed(error),
+            JobError::Write(AnyWriteError::Data { name, source }) => {
+                Error::Values { path: self.model.path().to_owned(), tensor: name, source }
+            }
+            JobError::Write(error) => output::write::failed(path, error),
+        }
+    }
+
+    fn values(&self) -> Result<Values<'_>> {
+        Values::new(self.model, &self.tensors, !self.options.no_verify)
+    }
+
+    /// What was done. What was dropped is for the caller to put in: it may be as much as the metadata.
+    fn done(&self, values: &Values<'_>, files: Vec<WrittenFile>) -> Converted {
+        let items = &self.tensors.items;
+        Converted {
+            format: self.target,
+            tensors: self.tensors.items.len(),
+            notes: self.notes.iter().cloned().chain(values.notes().iter().cloned().map(Note::from)).collect(),
+            warnings: self.warnings.clone(),
+            changed: self.changed().collect(),
+            clipped: values.clipped(|number| items.get(number).map_or("", |item| self.name(item))),
+            dropped: Vec::new(),
+            files,
+        }
+    }
+
+    /// What the writer of the target needs to know.
+    fn job(&self) -> Job<'_> {
+        Job {
+            source: Some(self.model.opened()),
+            tensors: &self.tensors,
+            metadata: &self.metadata,
+            options: &self.options,
+            tied: &self.tied,
+        }
+    }
+}
+
+/// The bytes of the values of a tensor as it is written.
+fn nbytes_of(spec: &TensorSpec<'_>) -> u64 {
+    match spec.dtype.nbytes(&spec.shape) {
+        _ if !spec.has_data => 0,
+        Some(nbytes) => nbytes,
+        None => spec.packed_nbytes,
+    }
+}
+
+/// Where an output goes.
+#[cfg(not(target_arch = "wasm32"))]
+struct Place {
+    /// The file, or the one that stands for a set.
+    out: std::path::PathBuf,
+    /// The name of that one, if the target is a set.
+    name: Option<String>,
+    guard: Guard,
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+fn cannot_write(out: &Path, source: std::io::Error) -> Error {
+    match source.kind() {
+        std::io::ErrorKind::AlreadyExists => Error::Exists { path: out.to_owned() },
+        _ => Error::Write { path: out.to_owned(), source },
+    }
+}
+
+/// Several models as one, for a conversion with these options: as [`Model::merged`], but two of them may have tensors of the same name if
+/// [`include`](TensorOptions::include) or [`exclude`](TensorOptions::exclude) leaves that name out.
+///
+/// # Errors
+/// [`Error::NameTwice`] if two have a tensor of the same name; [`Error::Usage`] without any model, or for a pattern that is malformed.
+pub fn merged(models: impl IntoIterator<Item = Model>, options: &ConvertOptions) -> Result<Model> {
+    let mut filter = tensors::filter::Filter::new(options)?;
+    Model::joined(models, &mut |name| filter.would_take(name))
+}
+
+/// Whether a model is a checkpoint, in which any value may stand beside tensors.
+fn is_from_pickle(model: &Model) -> bool {
+    model.format().properties().contents == Contents::Checkpoint
+}
+
+/// What is in a checkpoint beside its tensors becomes text where the target holds only text: nobody has chosen it as metadata.
+fn from_pickle<'a>(model: &Model, options: Cow<'a, ConvertOptions>) -> Cow<'a, ConvertOptions> {
+    if !is_from_pickle(model) {
+        return options;
+    }
+    let mut options = options;
+    options.to_mut().metadata.stringify = true;
+    options
+}

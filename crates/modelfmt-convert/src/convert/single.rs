@@ -1,0 +1,180 @@
+//! Tensors that are each written by itself, as they are or in another type.
+
+use std::collections::BTreeMap;
+
+use modelfmt_core::{DType, TensorInfo};
+
+use super::check;
+use super::tensors::scaled_dtype;
+use super::tensors::scales::{Scaled, Scales, is_weight};
+use modelfmt_metadata::quants;
+use modelfmt_metadata::source::Content;
+use modelfmt_model::error::Result;
+use modelfmt_model::formats::capabilities::holds_every_value;
+use modelfmt_model::job::affine::Affine;
+use modelfmt_model::job::tensors::{Item, Origin, ScaledBy, Shape, Tensors};
+use modelfmt_model::model::Model;
+use modelfmt_model::quant::Quant;
+use modelfmt_model::unsupported::Unsupported;
+use modelfmt_model::values::is_number;
+use modelfmt_rules::options::rules::TypeChange;
+use modelfmt_rules::options::{ConvertOptions, ScaleRule};
+use modelfmt_rules::wording::Choice;
+use modelfmt_rules::wording::{Note, Remedy};
+
+/// What becomes of a tensor that is written by itself.
+pub(crate) struct Single {
+    /// The tensor alone.
+    pub(crate) tensors: Tensors,
+    /// The type that it gets.
+    pub(crate) dtype: DType,
+    pub(crate) notes: Vec<Note>,
+}
+
+/// Chooses what becomes of tensors that are written by themselves, by the rules of `cast` and `dequantize`, which need no name here.
+pub(crate) struct Singles<'a> {
+    model: &'a Model,
+    cast: Option<DType>,
+    decoded: Option<DType>,
+    /// What is known of scales; asked for only where types change.
+    scales: Option<KnownScales<'a>>,
+}
+
+struct KnownScales<'a> {
+    of_tensors: BTreeMap<usize, Quant>,
+    beside: Scales<'a>,
+    rules: &'a [ScaleRule],
+}
+
+impl<'a> Singles<'a> {
+    pub(crate) fn new(model: &'a Model, options: &'a ConvertOptions) -> Result<Self> {
+        check::check_values(options)?;
+        let rules = || options.types.rules.iter().rev().map(|rule| rule.change);
+        let cast = rules().find_map(|change| if let TypeChange::Cast(to) = change { Some(to) } else { None });
+        let decoded =
+            rules().find_map(|change| if let TypeChange::Dequantize(to) = change { Some(to) } else { None });
+        let scales = match (cast, decoded) {
+            (None, None) => None,
+            _ => Some(KnownScales::new(model, &options.types.scales)?),
+        };
+        Ok(Self { model, cast, decoded, scales })
+    }
+
+    /// What becomes of a tensor; what cannot be done is said inside. Among several, a cast is for floats and blocks alone.
+    pub(crate) fn of(
+        &mut self,
+        position: usize,
+        is_one_of_several: bool,
+    ) -> Result<Result<Single, Unsupported>> {
+        let info = self.model.info(position)?;
+        let is_cast = !is_one_of_several || info.dtype.is_float() || info.dtype.is_quantized();
+        let (cast, decoded) = (self.cast.filter(|_| is_cast), self.decoded);
+        let is_left = is_one_of_several && !is_number(info.dtype) && !info.dtype.is_quantized();
+        let (Some(scales), false) = (&mut self.scales, is_left) else {
+            return Ok(Ok(Single::of(position, info.dtype, info.dtype, None)));
+        };
+        let scaled = scales.of(position, &info);
+        let note = match &scaled {
+            Scaled::By(scaling) if decoded.is_some() => scales.beside.note(position, scaling),
+            _ => None,
+        };
+        let mut single = Single::converted(position, &info, cast, decoded, scaled);
+        if let Ok(single) = &mut single {
+            single.notes.extend(note.map(Note::from));
+        }
+        if let Ok(single) = single.as_mut().map_err(|_| ())
+            && is_one_of_several
+        {
+            // That some are not quantized is as it should be.
+            single.notes.retain(|note| note.choices != [Choice::Dequantize]);
+        }
+        Ok(single)
+    }
+
+    /// Refuses a rule that was for none of the tensors.
+    ///
+    /// # Errors
+    /// [`Error::NoMatch`](modelfmt_model::Error::NoMatch)
+    pub(crate) fn check(&self) -> Result<()> {
+        self.scales.as_ref().map_or(Ok(()), |scales| scales.beside.check())
+    }
+}
+
+impl<'a> KnownScales<'a> {
+    fn new(model: &'a Model, rules: &'a [ScaleRule]) -> Result<Self> {
+        let content = Content::read(model)?;
+        let stated = content.reserved.map(|reserved| reserved.quants).unwrap_or_default();
+        let of_tensors = quants::find(model, &stated).of_tensors;
+        Ok(Self { of_tensors, beside: Scales::new(model, rules)?, rules })
+    }
+
+    /// What is known of the scales of a tensor.
+    fn of(&mut self, position: usize, info: &TensorInfo<'_>) -> Scaled {
+        let asks = is_weight(info.dtype) || !self.rules.is_empty();
+        let beside = if asks { self.beside.of(info) } else { Scaled::No };
+        match (self.of_tensors.get(&position), beside) {
+            (Some(_), Scaled::By(_) | Scaled::Unclear(_)) => Scaled::Unclear(quants::TWICE.to_owned()),
+            (Some(quant), _) => Scaled::Quant(quant.clone()),
+            (None, scaled) => scaled,
+        }
+    }
+}
+
+impl Single {
+    fn of(position: usize, from: DType, to: DType, scales: Option<ScaledBy>) -> Self {
+        let scaling = scales.is_some().then_some(0);
+        let item = Item { origin: Origin::Model(position), from, to, shape: Shape::Same, scaling };
+        let scalings = scales.into_iter().collect();
+        let tensors = Tensors { items: vec![item], scalings, ..Tensors::default() };
+        Self { tensors, dtype: to, notes: Vec::new() }
+    }
+
+    fn converted(
+        position: usize,
+        info: &TensorInfo<'_>,
+        cast: Option<DType>,
+        decoded: Option<DType>,
+        scaled: Scaled,
+    ) -> Result<Self, Unsupported> {
+        let from = info.dtype;
+        let refused = |why: String, remedy| Err(Unsupported::tensor(info.name, why, remedy));
+        let is_blocks = from.is_quantized() && ggml_quant::can_decode(from);
+        if !is_blocks && !is_number(from) {
+            return refused(format!("{from} cannot be read as numbers"), None);
+        }
+        let float = match scaled_dtype(from, decoded, &scaled) {
+            Ok(_) if is_blocks => decoded.unwrap_or(from),
+            Ok(dtype) => dtype,
+            Err(why) => return refused(why, Some(Remedy::Scales)),
+        };
+        let to = cast.unwrap_or(float);
+        if to.nbytes(info.shape).is_none() {
+            return refused(format!("it would be too large as {to}"), None);
+        }
+        let has_scales = scaled != Scaled::No;
+        let scales = match scaled {
+            _ if decoded.is_none() => None,
+            Scaled::By(scaling) => Some(ScaledBy::Tensor(scaling)),
+            Scaled::Quant(quant) => Some(ScaledBy::Quant(Affine::new(quant, info.shape))),
+            Scaled::No | Scaled::Unclear(_) => None,
+        };
+        let is_dequantized = is_blocks || scales.is_some();
+        let mut single = Self::of(position, from, to, scales);
+        if decoded.is_some() && !is_dequantized {
+            single
+                .notes
+                .push(Note::of(&[Choice::Dequantize], "has nothing to do: the tensor is not quantized"));
+        }
+        if decoded.is_none() && has_scales {
+            let why = format!("its {from} values mean nothing without the scales beside it");
+            if !holds_every_value(to, from) {
+                return refused(
+                    format!("{why}; extract them as they are"),
+                    Some(Remedy::Dequantize(DType::F32)),
+                );
+            }
+            single.notes.push(Note::from(format!("{why}, which are not applied")));
+        }
+        Ok(single)
+    }
+}

@@ -1,0 +1,62 @@
+//! Tensors with equal values, which share their bytes in the target (docs/formats/conversion.md#equal-tensors).
+
+use std::collections::{BTreeMap, HashMap};
+
+use modelfmt_core::{DType, Execution};
+
+use modelfmt_model::error::Result;
+use modelfmt_model::job::tensors::{Item, Origin, Tensors};
+use modelfmt_model::model::Model;
+
+/// What tensors must have in common for the same to be made of equal values.
+#[derive(PartialEq, Eq, Hash)]
+struct Kind<'a> {
+    from: DType,
+    to: DType,
+    nbytes: u64,
+    /// What is made of values may depend on the shape, unless they are copied.
+    shape: Option<&'a [u64]>,
+}
+
+/// Adds the tensors whose values are those of one before them, by the number of each, with the number of the first, and says how many they are
+/// and how many bytes of the source they take. Only tensors of the same kind are read, in pieces, and of each a hash is kept.
+pub(crate) fn find(
+    model: &Model,
+    tensors: &Tensors,
+    tied: &mut BTreeMap<usize, usize>,
+    work: &Execution<'_>,
+) -> Result<(usize, u64)> {
+    let mut kinds: HashMap<Kind<'_>, Vec<(usize, usize)>> = HashMap::new();
+    let untied = tensors.items.iter().enumerate().filter(|(number, _)| !tied.contains_key(number));
+    for (number, &Item { origin, from, to, scaling, .. }) in untied {
+        let (Origin::Model(position), None) = (origin, scaling) else { continue };
+        let Some(info) = model.container().info(position) else { continue };
+        if info.has_data && info.nbytes > 0 {
+            let shape = (from != to).then_some(info.shape);
+            let kind = Kind { from, to, nbytes: info.nbytes, shape };
+            kinds.entry(kind).or_default().push((number, position));
+        }
+    }
+    let mut several: Vec<_> = kinds.into_iter().filter(|(_, members)| members.len() > 1).collect();
+    several.sort_unstable_by_key(|(_, members)| members.first().map(|&(number, _)| number));
+    let positions: Vec<usize> =
+        several.iter().flat_map(|(_, members)| members.iter().map(|&(_, position)| position)).collect();
+    let mut hashes = model.hashes(&positions, work)?.into_iter();
+    let (mut count, mut saved) = (0usize, 0u64);
+    for (kind, members) in several {
+        let mut firsts = HashMap::new();
+        for ((number, _), hash) in members.into_iter().zip(hashes.by_ref()) {
+            let first = *firsts.entry(hash).or_insert(number);
+            if first != number {
+                tied.insert(number, first);
+                count = count.saturating_add(1);
+                saved = saved.saturating_add(kind.nbytes);
+            }
+        }
+    }
+    // One that shares the bytes of another shares those of the first of all.
+    let firsts: Vec<(usize, usize)> =
+        tied.iter().filter_map(|(&number, of)| Some((number, *tied.get(of)?))).collect();
+    tied.extend(firsts);
+    Ok((count, saved))
+}

@@ -1,0 +1,76 @@
+//! What presets of quantization choose for the tensors that are written.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use modelfmt_core::DType;
+
+use modelfmt_model::formats::capabilities::Capabilities;
+use modelfmt_model::unsupported::Unsupported;
+use modelfmt_rules::options::rules::{Quantization, TypeChange};
+use modelfmt_rules::presets::Preset;
+use modelfmt_rules::wording::Choice;
+use modelfmt_rules::wording::Remedy;
+
+/// The presets that rules name, and the types that they give tensors.
+pub(super) struct Presets<'a> {
+    /// By the names of tensors.
+    types: BTreeMap<Preset, HashMap<&'a str, DType>>,
+    target: &'static Capabilities,
+    /// What they have chosen and the target lacks.
+    lacking: BTreeSet<(Preset, DType)>,
+}
+
+impl<'a> Presets<'a> {
+    pub(super) fn new(asked: impl Iterator<Item = Quantization>, target: &'static Capabilities) -> Self {
+        let presets = asked.filter_map(|to| match to {
+            Quantization::Preset(preset) => Some((preset, HashMap::new())),
+            Quantization::Type(_) => None,
+        });
+        Self { types: presets.collect(), target, lacking: BTreeSet::new() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.types.is_empty()
+    }
+
+    /// Asks for the types of these tensors, and returns why a preset does not say them.
+    pub(super) fn plan(
+        &mut self,
+        architecture: Option<&str>,
+        tensors: &[(&'a str, &'a [u64])],
+    ) -> Vec<Unsupported> {
+        let mut unsupported = Vec::new();
+        for (preset, types) in &mut self.types {
+            match preset.types(architecture, tensors.iter().copied()) {
+                Ok(found) => *types = found,
+                Err(unknown) => {
+                    let (why, helps) = (unknown.to_string(), Some(Remedy::Quantize(preset.base())));
+                    unsupported.push(Unsupported::choice(Choice::Quantize, preset, why, helps));
+                }
+            }
+        }
+        unsupported
+    }
+
+    /// The type that a preset gives a tensor; none if it stays as it is.
+    pub(super) fn dtype(&self, preset: Preset, name: &str) -> Option<DType> {
+        self.types.get(&preset)?.get(name).copied()
+    }
+
+    /// Notes what was given to a tensor.
+    pub(super) fn note(&mut self, change: TypeChange, dtype: DType) {
+        if let TypeChange::Quantize(Quantization::Preset(preset)) = change
+            && !self.target.has(dtype)
+        {
+            self.lacking.insert((preset, dtype));
+        }
+    }
+
+    /// What was chosen and the target lacks.
+    pub(super) fn unsupported(&self) -> impl Iterator<Item = Unsupported> {
+        self.lacking.iter().map(|(preset, dtype)| {
+            let why = format!("{} has no {dtype}, which the preset gives some tensors", self.target.format);
+            Unsupported::choice(Choice::Quantize, preset, why, None)
+        })
+    }
+}

@@ -1,0 +1,80 @@
+//! Tensors of the source that share their bytes, and whether they share them in the target.
+
+use std::collections::{BTreeMap, HashMap};
+
+use modelfmt_model::job::tensors::{Origin, ScaledBy, Tensors};
+use modelfmt_model::unsupported::Unsupported;
+use modelfmt_rules::options::ConvertOptions;
+
+use modelfmt_model::error::Result;
+use modelfmt_model::formats::Format;
+use modelfmt_model::model::Model;
+use modelfmt_model::tied_weights::{MAX_TIMES, Ties};
+
+/// The tensors of a conversion that share bytes with one before them.
+pub(crate) struct Tied {
+    /// Those that share them in the target too: by the number of the item, that of the first.
+    pub(crate) kept: BTreeMap<usize, usize>,
+    /// How many share bytes and are written by themselves.
+    split: usize,
+    /// The bytes that those take in the source which are written, each counted by itself.
+    written: u64,
+    /// The bytes that the source has.
+    size: u64,
+}
+
+impl Tied {
+    /// Readers of most formats refuse shared offsets; of AERO they do not. There a tensor keeps the bytes of another if the same is
+    /// made of both (docs/formats/conversion.md#tied-tensors).
+    pub(crate) fn of(model: &Model, tensors: &Tensors, target: Format) -> Result<Self> {
+        let mut items = Vec::new();
+        for (number, item) in tensors.items.iter().enumerate() {
+            let Origin::Model(position) = item.origin else { continue };
+            let info = model.container().info(position);
+            if let Some(info) = info.filter(|info| info.has_data && info.nbytes > 0) {
+                items.push((number, item, position, info.shape));
+            }
+        }
+        let ties = Ties::of(model, items.iter().map(|&(_, _, position, _)| position))?;
+        let (mut kept, mut written) = (BTreeMap::new(), 0u64);
+        let mut firsts = HashMap::new();
+        for (&(number, item, _, shape), &group) in items.iter().zip(&ties.groups) {
+            // What is made of the values may depend on the shape.
+            let scales = item.scaling.and_then(|number| Some((number, tensors.scalings.get(number)?)));
+            let scales = scales.map(|(number, scales)| match scales {
+                ScaledBy::Tensor(scaling) => (None, Some(scaling)),
+                ScaledBy::Quant(_) => (Some(number), None),
+            });
+            let made = (group, item.to, (!item.is_copied()).then_some(shape), scales);
+            let first = *firsts.entry(made).or_insert(number);
+            if first != number && target.properties().shared_values {
+                kept.insert(number, first);
+            } else {
+                written = written.saturating_add(ties.stored(group));
+            }
+        }
+        let split = ties.tied().saturating_sub(kept.len());
+        Ok(Self { kept, split, written, size: ties.size(model) })
+    }
+
+    /// A small source that would become a large output by its ties (docs/formats/conversion.md#tied-tensors).
+    pub(crate) fn unsupported(&self, options: &ConvertOptions) -> Option<Unsupported> {
+        let Self { written, size, .. } = *self;
+        (!options.tensors.allow_ties && written > size.saturating_mul(MAX_TIMES)).then(|| {
+            Unsupported::ties(format!(
+                "they would take {written} bytes of a source that has {size}: more than {MAX_TIMES} times as many"
+            ))
+        })
+    }
+
+    pub(crate) fn notes(&self) -> impl Iterator<Item = String> {
+        let common = |count: usize| match count {
+            1 => "1 tensor has its bytes in common with another".to_owned(),
+            n => format!("{n} tensors have their bytes in common with others"),
+        };
+        let once =
+            (!self.kept.is_empty()).then(|| format!("{}; they are written once", common(self.kept.len())));
+        let split = (self.split > 0).then(|| format!("{}; each is written by itself", common(self.split)));
+        once.into_iter().chain(split)
+    }
+}

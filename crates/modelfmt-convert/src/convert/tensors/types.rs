@@ -1,0 +1,403 @@
+//! What the rules of types make of each tensor: the last one that matches it decides.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use modelfmt_core::{DType, Kind};
+
+use super::presets::Presets;
+use super::scaled_dtype;
+use super::scales::Scaled;
+use crate::convert::warnings::Warning;
+use modelfmt_model::error::{Error, Result};
+use modelfmt_model::formats::capabilities::{Capabilities, holds_every_value};
+use modelfmt_model::model::Model;
+use modelfmt_model::unsupported::{Examples, Unsupported};
+use modelfmt_model::values::is_number;
+use modelfmt_rules::globs::Globs;
+use modelfmt_rules::options::rules::{Quantization, TypeChange, TypeRule};
+use modelfmt_rules::wording::Remedy;
+
+/// A tensor as the rules see it: as it is in the source.
+#[derive(Clone, Copy)]
+pub(super) struct Candidate<'t> {
+    pub(super) name: &'t str,
+    pub(super) dtype: DType,
+    pub(super) shape: &'t [u64],
+    pub(super) scaled: &'t Scaled,
+}
+
+/// What becomes of a tensor.
+pub(super) enum Decision {
+    /// No rule changes it.
+    Stays,
+    /// It gets this type, and by which kind of rule.
+    Becomes(DType, TypeChange),
+    /// A rule is for it that cannot be followed.
+    Refused(Unsupported),
+}
+
+/// What a rule says to a tensor.
+enum Verdict {
+    /// It is for others.
+    Misses,
+    /// It would be for this one, but for the scales without which its numbers mean nothing.
+    LacksScales,
+    /// It stays as it is.
+    Leaves,
+    /// It gets this type.
+    Takes(DType),
+    /// The rule names it, and cannot act on it.
+    Refuses(String, Option<Remedy>),
+}
+
+/// What is known of a rule once all tensors were seen.
+#[derive(Clone, Default)]
+struct Tally {
+    /// Its glob has matched a name.
+    has_matched: bool,
+    /// It has found something to act on.
+    has_acted: bool,
+    /// No other rule is for one of its tensors.
+    is_alone: bool,
+    /// How many tensors it is for, and of how many it is the last.
+    matches: u64,
+    decides: u64,
+}
+
+/// The rules, in their order.
+pub(super) struct TypeRules<'a> {
+    rules: &'a [TypeRule],
+    /// The globs of those that have one.
+    globs: Globs,
+    /// Their numbers.
+    named: Vec<usize>,
+    presets: Presets<'a>,
+    tallies: Vec<Tally>,
+    /// Which rules are for the same tensor, as bits: of each tensor, once. Nothing with more than 64 rules.
+    together: BTreeSet<u64>,
+    /// Floats that are not quantized though a rule is for all that can be.
+    left: BTreeMap<Quantization, Vec<String>>,
+}
+
+impl<'a> TypeRules<'a> {
+    pub(super) fn new(rules: &'a [TypeRule], target: &'static Capabilities) -> Result<Self> {
+        let globs = |rule: &'a TypeRule| rule.glob.as_deref();
+        for rule in rules {
+            // One after the other, to know which one is wrong.
+            Globs::new(globs(rule)).map_err(|error| Error::usage(rule.choice(), error.to_string()))?;
+        }
+        let all = Globs::new(rules.iter().filter_map(globs)).map_err(|error| {
+            let choice = rules.first().map_or(modelfmt_rules::wording::Choice::Cast, TypeRule::choice);
+            Error::usage(choice, error.to_string())
+        });
+        let named = rules.iter().enumerate().filter(|(_, rule)| rule.glob.is_some());
+        Ok(Self {
+            rules,
+            globs: all?,
+            named: named.map(|(number, _)| number).collect(),
+            presets: Presets::new(rules.iter().filter_map(TypeRule::blocks), target),
+            tallies: vec![Tally::default(); rules.len()],
+            together: BTreeSet::new(),
+            left: BTreeMap::new(),
+        })
+    }
+
+    pub(super) fn presets(&mut self) -> &mut Presets<'a> {
+        &mut self.presets
+    }
+
+    /// Whether one of the rules dequantizes.
+    pub(super) fn has_dequantize(&self) -> bool {
+        self.rules.iter().any(|rule| matches!(rule.change, TypeChange::Dequantize(_)))
+    }
+
+    /// Whether a tensor is decoded, or multiplied by its scales. Nothing is counted.
+    pub(super) fn decodes(&self, tensor: Candidate<'_>) -> bool {
+        let verdicts = self.verdicts(tensor, &self.named_for(tensor.name));
+        let last = verdicts.into_iter().rfind(|(_, verdict)| !matches!(verdict, Verdict::LacksScales));
+        last.is_some_and(|(number, verdict)| {
+            matches!(self.rules.get(number).map(TypeRule::effective), Some(TypeChange::Dequantize(_)))
+                && matches!(verdict, Verdict::Takes(_))
+        })
+    }
+
+    /// What becomes of a tensor that is written.
+    pub(super) fn decide(&mut self, tensor: Candidate<'_>) -> Decision {
+        let by_name = self.named_for(tensor.name);
+        for &number in &by_name {
+            self.tallies.get_mut(number).into_iter().for_each(|tally| tally.has_matched = true);
+        }
+        let mut verdicts = self.verdicts(tensor, &by_name);
+        let all = verdicts.len();
+        verdicts.retain(|(_, verdict)| !matches!(verdict, Verdict::LacksScales));
+        self.count(&verdicts);
+        match verdicts.pop() {
+            Some((number, Verdict::Takes(dtype))) => {
+                let change = self.rules.get(number).map_or(TypeChange::Cast(dtype), TypeRule::effective);
+                self.presets.note(change, dtype);
+                Decision::Becomes(dtype, change)
+            }
+            Some((_, Verdict::Refuses(why, remedy))) => {
+                Decision::Refused(Unsupported::tensor(tensor.name, why, remedy))
+            }
+            None if all > 0 => {
+                let (why, remedy) = lacks_scales(tensor.dtype);
+                Decision::Refused(Unsupported::tensor(tensor.name, why, Some(remedy)))
+            }
+            Some(_) => Decision::Stays,
+            None => {
+                self.note_left(tensor);
+                Decision::Stays
+            }
+        }
+    }
+
+    /// The numbers of the rules whose globs match, ascending.
+    fn named_for(&self, name: &str) -> Vec<usize> {
+        if self.named.is_empty() {
+            return Vec::new();
+        }
+        self.globs.matches(name).into_iter().filter_map(|at| self.named.get(at).copied()).collect()
+    }
+
+    /// What the rules say to a tensor, those left out that are for others.
+    fn verdicts(&self, tensor: Candidate<'_>, by_name: &[usize]) -> Vec<(usize, Verdict)> {
+        let rules = self.rules.iter().enumerate();
+        let for_it =
+            rules.filter(|(number, rule)| rule.glob.is_none() || by_name.binary_search(number).is_ok());
+        let verdict = for_it.map(|(number, rule)| (number, self.verdict(rule, tensor)));
+        verdict.filter(|(_, verdict)| !matches!(verdict, Verdict::Misses)).collect()
+    }
+
+    fn verdict(&self, rule: &TypeRule, tensor: Candidate<'_>) -> Verdict {
+        match rule.effective() {
+            TypeChange::Cast(to) => cast(rule, to, tensor),
+            TypeChange::Dequantize(to) => dequantize(rule, to, tensor),
+            TypeChange::Quantize(to) => {
+                let dtype = match to {
+                    Quantization::Type(blocks) => has_whole_blocks(blocks, tensor.shape).then_some(blocks),
+                    Quantization::Preset(preset) => self.presets.dtype(preset, tensor.name),
+                };
+                quantize(rule, to, dtype, tensor)
+            }
+        }
+    }
+
+    fn count(&mut self, verdicts: &[(usize, Verdict)]) {
+        let mut bits = 0u64;
+        for (place, (number, verdict)) in verdicts.iter().enumerate() {
+            let Some(tally) = self.tallies.get_mut(*number) else { continue };
+            tally.matches = tally.matches.saturating_add(1);
+            tally.decides = tally.decides.saturating_add(u64::from(place + 1 == verdicts.len()));
+            tally.has_acted |= !matches!(verdict, Verdict::Leaves);
+            tally.is_alone |= verdicts.len() == 1;
+            bits |= u32::try_from(*number).ok().and_then(|number| 1u64.checked_shl(number)).unwrap_or(0);
+        }
+        if verdicts.len() > 1 && self.rules.len() <= 64 {
+            self.together.insert(bits);
+        }
+    }
+
+    fn note_left(&mut self, tensor: Candidate<'_>) {
+        let rules = self.rules.iter().rev().filter(|rule| rule.glob.is_none());
+        if let Some(to) = rules.filter_map(TypeRule::blocks).next()
+            && tensor.dtype.kind() == Kind::Float
+        {
+            self.left.entry(to).or_default().push(tensor.name.to_owned());
+        }
+    }
+
+    /// Refuses a glob that no tensor has.
+    pub(super) fn check_names(&self, model: &Model) -> Result<()> {
+        let is_unmatched = |(rule, tally): &(&TypeRule, &Tally)| rule.glob.is_some() && !tally.has_matched;
+        match self.rules.iter().zip(&self.tallies).find(is_unmatched) {
+            None => Ok(()),
+            Some((rule, _)) => Err(Error::NoMatch {
+                path: model.path().to_owned(),
+                choice: rule.choice(),
+                pattern: rule.glob.clone().unwrap_or_default(),
+            }),
+        }
+    }
+
+    /// Refuses a rule that finds nothing to act on. `packed` says what `dequantize` leaves.
+    pub(super) fn check_acts(&self, model: &Model, packed: impl FnOnce() -> Option<String>) -> Result<()> {
+        match self.rules.iter().zip(&self.tallies).find(|(_, tally)| !tally.has_acted) {
+            None => Ok(()),
+            Some((rule, _)) => Err(Error::IdleRule {
+                path: model.path().to_owned(),
+                rule: Box::new(rule.clone()),
+                why: match rule.change {
+                    TypeChange::Dequantize(_) => {
+                        packed().map_or_else(|| self.idle(rule), |packed| format!("it {packed}"))
+                    }
+                    _ => self.idle(rule),
+                },
+            }),
+        }
+    }
+
+    /// Why a rule finds nothing to act on.
+    fn idle(&self, rule: &TypeRule) -> String {
+        let is_named = rule.glob.is_some();
+        let why = match rule.effective() {
+            TypeChange::Cast(_) => "no tensor has floats, and without a glob it casts only these".to_owned(),
+            TypeChange::Dequantize(_) if is_named => {
+                "none of the tensors that it names is quantized".to_owned()
+            }
+            TypeChange::Dequantize(_) => "no tensor is quantized".to_owned(),
+            TypeChange::Quantize(Quantization::Type(blocks)) => {
+                format!("no tensor of floats has rank 2 or more and rows of whole blocks of {blocks}")
+            }
+            TypeChange::Quantize(Quantization::Preset(_)) => {
+                "the preset leaves every tensor as it is".to_owned()
+            }
+        };
+        let is_after = !matches!(rule.effective(), TypeChange::Dequantize(_)) && self.has_dequantize();
+        let twice = if is_after {
+            "; rules go by the types in the source, so what is dequantized here is changed again by another conversion"
+        } else {
+            ""
+        };
+        format!("{why}{twice}")
+    }
+
+    /// The rules without any effect, because later ones decide each of their tensors.
+    pub(super) fn warnings(&self) -> Vec<Warning> {
+        let overridden = |tally: &Tally| tally.matches > 0 && tally.decides == 0;
+        if !self.tallies.iter().any(overridden) {
+            return Vec::new();
+        }
+        let order = self.working_order();
+        let rules = self.rules.iter().zip(&self.tallies).filter(|(_, tally)| overridden(tally));
+        rules
+            .map(|(rule, tally)| Warning::Overridden {
+                rule: rule.clone(),
+                tensors: tally.matches,
+                order: order.clone(),
+            })
+            .collect()
+    }
+
+    /// The rules in an order in which each decides a tensor, if there is one: general rules first.
+    fn working_order(&self) -> Option<Vec<TypeRule>> {
+        let mut order: Vec<usize> = (0..self.rules.len()).collect();
+        order.sort_by_key(|number| {
+            let is_named = self.rules.get(*number).is_some_and(|rule| rule.glob.is_some());
+            let matches = self.tallies.get(*number).map_or(0, |tally| tally.matches);
+            (std::cmp::Reverse(matches), is_named)
+        });
+        let mut decides: Vec<bool> = self.tallies.iter().map(|tally| tally.is_alone).collect();
+        let is_in = |bits: u64, number: usize| {
+            u32::try_from(number).ok().and_then(|number| bits.checked_shr(number)).unwrap_or(0) & 1 == 1
+        };
+        for &bits in &self.together {
+            let last = order.iter().rev().find(|&&number| is_in(bits, number));
+            last.and_then(|&number| decides.get_mut(number)).into_iter().for_each(|decides| *decides = true);
+        }
+        let works = decides.iter().all(|&decides| decides);
+        let rules = || order.iter().filter_map(|&number| self.rules.get(number).cloned()).collect();
+        (works && self.rules.len() <= 64).then(rules)
+    }
+
+    /// Which tensors of floats stay as they are although a rule is for all that can be quantized.
+    pub(super) fn notes(&self) -> impl Iterator<Item = String> {
+        self.left.iter().map(|(to, names)| {
+            let names = Examples::of(names.iter().map(String::as_str));
+            match to {
+                Quantization::Type(blocks) => format!(
+                    "not quantized, because the rank is below 2 or a row is not whole blocks of {blocks}: {names}"
+                ),
+                Quantization::Preset(preset) => {
+                    format!("not quantized, because {preset} leaves such tensors as they are: {names}")
+                }
+            }
+        })
+    }
+}
+
+/// Why numbers are not changed that are a tensor's only together with its scales, and what helps.
+pub(super) fn lacks_scales(dtype: DType) -> (String, Remedy) {
+    let why = format!("its {dtype} values mean nothing without the scales beside it");
+    (why, Remedy::Dequantize(DType::BF16))
+}
+
+/// The rule as it was given, without its option.
+fn text(rule: &TypeRule) -> String {
+    let text = rule.to_string();
+    let argument = text.split_once(' ').map_or(&*text, |(_, argument)| argument);
+    format!("{argument:?}")
+}
+
+fn cast(rule: &TypeRule, to: DType, tensor: Candidate<'_>) -> Verdict {
+    let Candidate { dtype, scaled, .. } = tensor;
+    let is_named = rule.glob.is_some();
+    if !(if is_named { is_number(dtype) } else { dtype.kind() == Kind::Float }) {
+        return match is_named {
+            true if dtype.is_quantized() => {
+                let why = format!("{} is a cast, which does not take blocks of {dtype}", text(rule));
+                Verdict::Refuses(why, Some(Remedy::Dequantize(DType::F32)))
+            }
+            true => Verdict::Refuses(format!("{} is a cast, which does not take {dtype}", text(rule)), None),
+            false => Verdict::Misses,
+        };
+    }
+    // Scales and zero points in the file of the tensor are kept with it, and are as good for the same numbers in a wider type.
+    let keeps = to == dtype || matches!(scaled, Scaled::Quant(_)) && holds_every_value(to, dtype);
+    match scaled {
+        Scaled::No => Verdict::Takes(to),
+        _ if keeps => Verdict::Takes(to),
+        _ if is_named => {
+            let (why, remedy) = lacks_scales(dtype);
+            Verdict::Refuses(why, Some(remedy))
+        }
+        _ => Verdict::LacksScales,
+    }
+}
+
+fn dequantize(rule: &TypeRule, to: DType, tensor: Candidate<'_>) -> Verdict {
+    let Candidate { dtype, scaled, .. } = tensor;
+    if dtype.is_quantized() {
+        return Verdict::Takes(to);
+    }
+    match scaled_dtype(dtype, Some(to), scaled) {
+        Err(why) => Verdict::Refuses(why, Some(Remedy::Scales)),
+        Ok(_) if *scaled != Scaled::No => Verdict::Takes(to),
+        Ok(_) if rule.glob.is_none() => Verdict::Misses,
+        Ok(_) if dtype.kind() == Kind::Float => Verdict::Leaves,
+        Ok(_) => {
+            Verdict::Refuses(format!("{} is to decode it, and {dtype} is not quantized", text(rule)), None)
+        }
+    }
+}
+
+fn quantize(rule: &TypeRule, to: Quantization, dtype: Option<DType>, tensor: Candidate<'_>) -> Verdict {
+    let is_named = rule.glob.is_some();
+    if tensor.dtype.kind() != Kind::Float {
+        let why = || format!("{} is to quantize it, and only floats are, not {}", text(rule), tensor.dtype);
+        return if is_named { Verdict::Refuses(why(), None) } else { Verdict::Misses };
+    }
+    match (dtype, to) {
+        (Some(_), _) if *tensor.scaled != Scaled::No && is_named => {
+            let (why, remedy) = lacks_scales(tensor.dtype);
+            Verdict::Refuses(why, Some(remedy))
+        }
+        (Some(_), _) if *tensor.scaled != Scaled::No => Verdict::LacksScales,
+        (Some(dtype), _) => Verdict::Takes(dtype),
+        (None, Quantization::Type(blocks)) if is_named => {
+            let rule = text(rule);
+            let why = format!(
+                "{rule} is to quantize it, and its rank is below 2 or a row is not whole blocks of {blocks}"
+            );
+            Verdict::Refuses(why, None)
+        }
+        (None, _) => Verdict::Misses,
+    }
+}
+
+/// Whether a tensor of floats can be of that type: matrices, as ggml's own tools do, whose rows are whole blocks.
+fn has_whole_blocks(blocks: DType, shape: &[u64]) -> bool {
+    let row = shape.last().copied().unwrap_or(1);
+    let block = blocks.block().map_or(1, |block| u64::from(block.elements));
+    shape.len() >= 2 && row.is_multiple_of(block)
+}

@@ -1,0 +1,208 @@
+//! Values that a cast did not keep: those that became 0, infinite or the end of a range.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use modelfmt_core::DType;
+use modelfmt_core::author::Shortened;
+
+use modelfmt_model::unsupported::Examples;
+
+/// How many values of a piece were not kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lost {
+    /// They were not 0, and are.
+    pub(crate) zero: u64,
+    pub(crate) infinite: u64,
+    /// They were numbers, and the type has a NaN in place of an infinity.
+    pub(crate) nan: u64,
+    /// They are the smallest or the largest number of the type.
+    pub(crate) saturated: u64,
+}
+
+impl Lost {
+    pub(crate) const fn add(&mut self, other: Self) {
+        self.zero = self.zero.saturating_add(other.zero);
+        self.infinite = self.infinite.saturating_add(other.infinite);
+        self.nan = self.nan.saturating_add(other.nan);
+        self.saturated = self.saturated.saturating_add(other.saturated);
+    }
+}
+
+/// The same of a tensor, counted by several threads. A writer that reads a value twice counts it twice, so only shares are true.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    values: AtomicU64,
+    zero: AtomicU64,
+    infinite: AtomicU64,
+    nan: AtomicU64,
+    saturated: AtomicU64,
+}
+
+impl Counts {
+    pub(super) fn add(&self, values: u64, lost: Lost) {
+        let add = |counter: &AtomicU64, count: u64| {
+            if count > 0 {
+                counter.fetch_add(count, Ordering::Relaxed);
+            }
+        };
+        add(&self.values, values);
+        add(&self.zero, lost.zero);
+        add(&self.infinite, lost.infinite);
+        add(&self.nan, lost.nan);
+        add(&self.saturated, lost.saturated);
+    }
+
+    /// What is worth a warning.
+    pub(super) fn of(&self, tensor: &str, dtype: DType) -> Option<Clipped> {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let clipped = Clipped {
+            tensor: tensor.to_owned(),
+            dtype,
+            values: read(&self.values),
+            zero: read(&self.zero),
+            infinite: read(&self.infinite),
+            nan: read(&self.nan),
+            saturated: read(&self.saturated),
+        };
+        let is_beyond = clipped.infinite > 0 || clipped.nan > 0 || clipped.saturated > 0;
+        // Some small values become 0 in any narrower type.
+        (is_beyond || clipped.is_ruined()).then_some(clipped)
+    }
+}
+
+/// A tensor some of whose values were not kept by a cast: they became infinite or the end of the type's range, or many of them 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Clipped {
+    /// Its name.
+    pub tensor: String,
+    /// The type that it was cast to.
+    pub dtype: DType,
+    /// How many values were cast. A value that is read twice is counted twice, here and below.
+    pub values: u64,
+    /// How many became 0 and were not.
+    pub zero: u64,
+    /// How many became infinite.
+    pub infinite: u64,
+    /// How many numbers became a NaN, in types that have it in place of an infinity.
+    pub nan: u64,
+    /// How many became the smallest or the largest number of the type.
+    pub saturated: u64,
+}
+
+impl Clipped {
+    /// Whether more than 1 % of the values were not kept.
+    #[must_use]
+    pub const fn is_ruined(&self) -> bool {
+        let lost =
+            self.zero.saturating_add(self.infinite).saturating_add(self.nan).saturating_add(self.saturated);
+        lost > self.values / 100 && lost.saturating_mul(100) > self.values
+    }
+
+    /// A line for each type that tensors were cast to: the share of values that were not kept, and where it is more than 1 %.
+    #[must_use]
+    pub fn lines(clipped: &[Self]) -> Vec<String> {
+        let mut dtypes: Vec<DType> = Vec::new();
+        for tensor in clipped {
+            if !dtypes.contains(&tensor.dtype) {
+                dtypes.push(tensor.dtype);
+            }
+        }
+        let of = |dtype: DType| line(dtype, &clipped.iter().filter(|one| one.dtype == dtype));
+        dtypes.into_iter().map(of).collect()
+    }
+}
+
+impl fmt::Display for Clipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&line(self.dtype, &std::iter::once(self)))
+    }
+}
+
+fn line<'a>(dtype: DType, clipped: &(impl Iterator<Item = &'a Clipped> + Clone)) -> String {
+    let sum = |of: fn(&Clipped) -> u64| clipped.clone().map(of).fold(0, u64::saturating_add);
+    let values = sum(|one| one.values);
+    let kinds = [
+        (sum(|one| one.zero), "became 0"),
+        (sum(|one| one.infinite), "became infinite"),
+        (sum(|one| one.nan), "became NaN"),
+        (sum(|one| one.saturated), "became the smallest or largest"),
+    ];
+    let kinds = kinds.iter().filter(|(count, _)| *count > 0);
+    let kinds: Vec<String> = kinds.map(|(count, what)| format!("{} {what}", Share(*count, values))).collect();
+    let names =
+        |which: fn(&&Clipped) -> bool| Examples::of(clipped.clone().filter(which).map(|one| &*one.tensor));
+    let (count, ruined) = (clipped.clone().count(), clipped.clone().filter(|one| one.is_ruined()).count());
+    let kinds = kinds.join(", ");
+    match (count, ruined) {
+        (1, _) => {
+            let name = clipped.clone().next().map_or("", |one| &one.tensor);
+            format!("of the values of tensor {:?} as {dtype} {kinds}", Shortened(name))
+        }
+        (count, ruined) if ruined == 0 || ruined == count => {
+            format!("of the values of {count} tensors as {dtype} {kinds}: {}", names(|_| true))
+        }
+        (count, ruined) => format!(
+            "of the values of {count} tensors as {dtype} {kinds}; more than 1 % in {ruined}: {}",
+            names(|one| one.is_ruined())
+        ),
+    }
+}
+
+/// A share in percent.
+struct Share(u64, u64);
+
+impl fmt::Display for Share {
+    #[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.0 as f64 / self.1.max(1) as f64 * 100.0).min(100.0) {
+            share if share < 0.1 => f.write_str("less than 0.1 %"),
+            share if (99.95..100.0).contains(&share) => f.write_str("more than 99.9 %"),
+            share => write!(f, "{} %", (share * 10.0).round() / 10.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clipped(tensor: &str, dtype: DType, values: u64, zero: u64, infinite: u64) -> Clipped {
+        Clipped { tensor: tensor.to_owned(), dtype, values, zero, infinite, nan: 0, saturated: 0 }
+    }
+
+    #[test]
+    fn a_line_for_each_type_says_shares_and_names_what_is_ruined() {
+        let many = [
+            clipped("a", DType::F16, 1000, 0, 1),
+            clipped("b", DType::F16, 1000, 500, 500),
+            clipped("c", DType::I8, 8, 7, 0),
+        ];
+        assert_eq!(
+            Clipped::lines(&many),
+            [
+                "of the values of 2 tensors as f16 25 % became 0, 25.1 % became infinite; more than 1 % in 1: \"b\"",
+                "of the values of tensor \"c\" as i8 87.5 % became 0",
+            ]
+        );
+        assert!(
+            !many[0].is_ruined() && many[1].is_ruined() && !clipped("d", DType::F16, 0, 0, 0).is_ruined()
+        );
+        assert_eq!(Share(1, 1 << 20).to_string(), "less than 0.1 %");
+        assert_eq!(Share(9999, 10000).to_string(), "more than 99.9 %");
+        assert_eq!(Share(7, 7).to_string(), "100 %");
+    }
+
+    #[test]
+    fn few_zeros_are_no_warning() {
+        let counts = Counts::default();
+        counts.add(1000, Lost { zero: 10, ..Lost::default() });
+        assert_eq!(counts.of("w", DType::F16), None);
+        counts.add(0, Lost { zero: 1, ..Lost::default() });
+        assert!(counts.of("w", DType::F16).is_some());
+        let counts = Counts::default();
+        counts.add(1000, Lost { saturated: 1, ..Lost::default() });
+        assert!(counts.of("w", DType::I8).is_some_and(|one| !one.is_ruined()));
+    }
+}

@@ -1,0 +1,91 @@
+//! What a conversion warns of: it is done, and is perhaps not what was meant.
+
+use std::fmt;
+
+use modelfmt_core::author::Shortened;
+use modelfmt_core::value::Object;
+
+use modelfmt_model::formats::Format;
+use modelfmt_model::formats::capabilities::Metadata as Kind;
+use modelfmt_rules::options::rules::TypeRule;
+use modelfmt_rules::wording::{FieldNames, Words};
+
+/// Something that a conversion does and that is perhaps not what was meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Warning {
+    /// A rule of types has no effect, because later ones decide what becomes of each of its tensors.
+    Overridden {
+        /// The rule.
+        rule: TypeRule,
+        /// How many tensors it is for.
+        tensors: u64,
+        /// All rules in an order in which each has an effect, if there is one.
+        order: Option<Vec<TypeRule>>,
+    },
+    /// A GGUF file that llama.cpp does not load.
+    NotForLlama {
+        /// Whether it says which architecture the model has.
+        has_architecture: bool,
+        /// A tensor that has Hugging Face's name and not llama.cpp's, if there is one.
+        name: Option<String>,
+    },
+}
+
+impl Warning {
+    /// Whether llama.cpp will not load what is written, which came from no GGUF file.
+    pub(super) fn of_gguf<'n>(
+        source: Format,
+        target: Format,
+        mut names: impl Iterator<Item = &'n str>,
+        keys: &Object,
+    ) -> Option<Self> {
+        let is_gguf = |format: Format| format.capabilities().metadata == Kind::TypedLists;
+        if !is_gguf(target) || is_gguf(source) {
+            return None;
+        }
+        let name = names.find(|name| modelfmt_rules::presets::has_other_name(name)).map(str::to_owned);
+        let has_architecture = keys.contains_key("general.architecture");
+        (!has_architecture || name.is_some()).then_some(Self::NotForLlama { has_architecture, name })
+    }
+
+    /// The warning in a line, in the words of a program.
+    #[must_use]
+    pub fn in_words(&self, words: &dyn Words) -> String {
+        match self {
+            Self::Overridden { rule, tensors, order } => {
+                let which = match tensors {
+                    1 => "the 1 tensor".to_owned(),
+                    count => format!("each of the {count} tensors"),
+                };
+                let rule = rule.in_words(words);
+                let help = match order {
+                    Some(order) => {
+                        let separator = if rule.starts_with('-') { " " } else { ", " };
+                        let rules: Vec<String> = order.iter().map(|rule| rule.in_words(words)).collect();
+                        format!("the order that works, general rules first: {}", rules.join(separator))
+                    }
+                    None => "in no order has each rule an effect, so leave one out".to_owned(),
+                };
+                format!("{rule} has no effect, because a later rule decides {which} that it is for; {help}")
+            }
+            Self::NotForLlama { has_architecture, name } => {
+                let name = name.as_ref().map(|name| {
+                    format!("tensors have the names of Hugging Face, such as {:?}", Shortened(name))
+                });
+                let key = (!has_architecture).then(|| "the key general.architecture is missing".to_owned());
+                let why: Vec<String> = key.into_iter().chain(name).collect();
+                let why = why.join(", and ");
+                format!(
+                    "llama.cpp will not load this GGUF file: {why}; names and metadata are written as they are"
+                )
+            }
+        }
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.in_words(&FieldNames))
+    }
+}

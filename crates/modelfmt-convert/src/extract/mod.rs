@@ -1,0 +1,311 @@
+//! Tensors into files of their own: `.npy`, `.npz`, or their bytes, as they are or in another type.
+
+mod folder;
+mod names;
+#[cfg(feature = "npy")]
+mod npy;
+#[cfg(feature = "npy")]
+mod npz;
+mod prepared;
+#[cfg(feature = "npy")]
+mod zip;
+
+use std::collections::HashSet;
+use std::io;
+use std::path::Path;
+
+use modelfmt_core::{DType, Execution};
+use modelfmt_write::{InputFiles, Output, Overwrite, Sink};
+
+use crate::convert::ScaleRule;
+use crate::convert::output::guard::Guard;
+#[cfg(feature = "safetensors")]
+use crate::convert::{Clipped, Conversion, ConvertOptions, TypeRule};
+use modelfmt_model::error::{Error, Result};
+#[cfg(feature = "safetensors")]
+use modelfmt_model::formats::Format;
+use modelfmt_model::model::Model;
+use modelfmt_model::tied_weights::{Ties, check_reading};
+use modelfmt_rules::wording::Note;
+use prepared::Prepared;
+
+/// What a tensor is extracted to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ExtractAs {
+    /// numpy's file format, version 1.0, for the types that numpy has.
+    #[cfg(feature = "npy")]
+    Npy,
+    /// The values alone: little-endian, row-major, decompressed.
+    Bin,
+}
+
+impl ExtractAs {
+    /// What a file name asks for: `.npy` or `.bin`.
+    #[must_use]
+    pub fn for_output(name: &str) -> Option<Self> {
+        match name.rsplit_once('.')?.1 {
+            #[cfg(feature = "npy")]
+            "npy" => Some(Self::Npy),
+            "bin" => Some(Self::Bin),
+            _ => None,
+        }
+    }
+
+    /// The ending of its files.
+    const fn ending(self) -> &'static str {
+        match self {
+            #[cfg(feature = "npy")]
+            Self::Npy => ".npy",
+            Self::Bin => ".bin",
+        }
+    }
+}
+
+/// What several tensors are extracted to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ExtractAllAs {
+    /// A folder with a file for each, named after it; what a file name cannot have is percent-encoded.
+    Folder(ExtractAs),
+    /// numpy's archive of arrays: a zip without compression.
+    #[cfg(feature = "npy")]
+    Npz,
+    /// A safetensors file with these tensors. It also has the metadata that safetensors can hold.
+    #[cfg(feature = "safetensors")]
+    Safetensors,
+}
+
+impl ExtractAllAs {
+    /// What a file name asks for: `.npz`, `.safetensors`, or, with a slash at the end, a folder of `.npy` files.
+    #[must_use]
+    pub fn for_output(name: &str) -> Option<Self> {
+        match name.rsplit_once('.') {
+            #[cfg(feature = "npy")]
+            _ if name.ends_with(['/', std::path::MAIN_SEPARATOR]) => Some(Self::Folder(ExtractAs::Npy)),
+            #[cfg(feature = "npy")]
+            Some((_, "npz")) => Some(Self::Npz),
+            #[cfg(feature = "safetensors")]
+            Some((_, "safetensors")) => Some(Self::Safetensors),
+            _ => None,
+        }
+    }
+}
+
+/// How a tensor is extracted. The default changes no value, replaces no file, and checks what it reads.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ExtractOptions {
+    /// The type that it gets, whatever numbers it holds; blocks are decoded first. "Casts" on the page of [`convert`](mod@crate::convert) says what
+    /// that does to values. With [several tensors](extract_all), only floats and blocks are cast.
+    pub cast: Option<DType>,
+    /// Decodes quantized blocks to f32, f16 or bf16, and applies the scales of a weight in small floats, and scales and zero points
+    /// that its file has for it, as [`TypeRule::dequantize`] does.
+    pub dequantize: Option<DType>,
+    /// Which tensor holds the scales, if the names do not say so.
+    pub scales: Vec<ScaleRule>,
+    /// Whether a file that exists is replaced.
+    pub overwrite: Overwrite,
+    /// Takes values as they are, without checking them by the hashes and checksums of their own file.
+    pub no_verify: bool,
+}
+
+/// The result of an extraction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Extracted {
+    /// How many tensors were written.
+    pub tensors: usize,
+    /// The size of what was written, in bytes.
+    pub nbytes: u64,
+    /// What was not checked, and what became of values: for standard error.
+    pub notes: Vec<Note>,
+    /// That values are beyond the range of the type which they were cast to, and became its end or an infinity.
+    pub clipped: Option<String>,
+}
+
+/// Writes one tensor to `path`, in pieces. The file appears when it is complete, and only if the values are what the hashes
+/// and checksums of their own file say about them.
+///
+/// # Errors
+/// [`Error::NoSuchTensor`]; [`Error::NotExtractable`] if it has no data, numpy has no such type, or it cannot be cast or
+/// dequantized; [`Error::Usage`] for a type that values cannot have; [`Error::Values`] for values that cannot be converted;
+/// [`Error::Exists`] and [`Error::Write`] if it cannot be written; [`Error::Damaged`]; [`Error::File`] if it cannot be read.
+pub fn extract(
+    model: &Model,
+    name: &str,
+    path: impl AsRef<Path>,
+    kind: ExtractAs,
+    options: &ExtractOptions,
+    work: &Execution<'_>,
+) -> Result<Extracted> {
+    let path = path.as_ref();
+    let prepared = Prepared::new(model, &[model.find(name)?], kind, options)?;
+    let file = create(model, path, options)?;
+    let extracted = prepared.write_first(&file, options, work)?;
+    file.commit().map_err(not_written(path))?;
+    Ok(extracted)
+}
+
+/// Writes one tensor into a sink.
+///
+/// # Errors
+/// If there is no such tensor, or it cannot be read or written; what has been written by then is for the sink's owner to discard.
+pub fn extract_to_sink(
+    model: &Model,
+    name: &str,
+    sink: &dyn Sink,
+    kind: ExtractAs,
+    options: &ExtractOptions,
+    work: &Execution<'_>,
+) -> Result<Extracted> {
+    Prepared::new(model, &[model.find(name)?], kind, options)?.write_first(sink, options, work)
+}
+
+/// Writes several tensors, each given by its name or, where no tensor has that name, by a pattern as [`Globs`](modelfmt_model::model::Globs) are. All
+/// of the output appears when it is complete, or nothing does. Tensors without data that a pattern matches are left out, with a note.
+///
+/// ```
+/// use modelfmt::{Execution, Model, View};
+/// use modelfmt::extract::{ExtractAllAs, ExtractAs, ExtractOptions, extract_all};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let (path, out) = (folder.path().join("model.safetensors"), folder.path().join("out"));
+/// let (w, b) = ([1.0f32, 2.0], [3.0f32]);
+/// modelfmt::save(&path, [("fc.w", View::new(&w, [2])?), ("fc/b", View::new(&b, [1])?)], &Default::default())?;
+/// let model = Model::open(&path)?;
+/// let (options, work) = (ExtractOptions::default(), Execution::default());
+/// extract_all(&model, &["fc*"], &out, ExtractAllAs::Folder(ExtractAs::Bin), &options, &work)?;
+/// assert_eq!(std::fs::read(out.join("fc.w.bin"))?.len(), 8);
+/// assert!(out.join("fc%2Fb.bin").exists());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// If there is no such tensor, or it cannot be read or written; [`Error::NothingSelected`] if no name matches a pattern;
+/// [`Error::Unsupported`] if safetensors cannot hold a type.
+pub fn extract_all<N: AsRef<str>>(
+    model: &Model,
+    names: &[N],
+    path: impl AsRef<Path>,
+    kind: ExtractAllAs,
+    options: &ExtractOptions,
+    work: &Execution<'_>,
+) -> Result<Extracted> {
+    let path = path.as_ref();
+    let (positions, notes) = chosen(model, names)?;
+    let mut extracted = match kind {
+        ExtractAllAs::Folder(kind) => {
+            folder::write(&Prepared::new(model, &positions, kind, options)?, path, kind, options, work)?
+        }
+        #[cfg(feature = "npy")]
+        ExtractAllAs::Npz => {
+            let prepared = Prepared::new(model, &positions, ExtractAs::Npy, options)?;
+            let archive = npz::Npz::new(prepared)?;
+            let file = create(model, path, options)?;
+            let extracted = archive.write(&file, options, work)?;
+            file.commit().map_err(not_written(path))?;
+            extracted
+        }
+        #[cfg(feature = "safetensors")]
+        ExtractAllAs::Safetensors => safetensors(model, &positions, path, options, work)?,
+    };
+    extracted.notes.splice(0..0, notes);
+    Ok(extracted)
+}
+
+/// The tensors of these names and patterns, each once.
+fn chosen<N: AsRef<str>>(model: &Model, names: &[N]) -> Result<(Vec<usize>, Vec<Note>)> {
+    model.expect_tensors()?;
+    let has_data = |position: usize| model.info(position).map(|info| info.has_data);
+    let (mut positions, mut without_data) = (Vec::new(), 0usize);
+    for name in names {
+        let mut matching = Vec::new();
+        model.named(name.as_ref(), &mut matching)?;
+        let is_name = matching
+            .iter()
+            .any(|&position| model.info(position).is_ok_and(|info| info.name == name.as_ref()));
+        for position in matching {
+            // One that is named is refused below, by its name.
+            if is_name || has_data(position)? {
+                positions.push(position);
+            } else {
+                without_data += 1;
+            }
+        }
+    }
+    let mut seen = HashSet::with_capacity(positions.len());
+    positions.retain(|&position| seen.insert(position));
+    if positions.is_empty() {
+        let names: Vec<String> = names.iter().map(|name| format!("{:?}", name.as_ref())).collect();
+        return Err(model.nothing_selected(&[], Some(names.join(" or "))));
+    }
+    // Tensors over the same bytes are each written.
+    let ties = Ties::of(model, positions.iter().copied())?;
+    check_reading(ties.groups.iter().map(|&group| ties.stored(group)), ties.size(model), model)?;
+    let s = if without_data == 1 { "" } else { "s" };
+    let note =
+        (without_data > 0).then(|| Note::from(format!("{without_data} tensor{s} without data left out")));
+    Ok((positions, note.into_iter().collect()))
+}
+
+#[cfg(feature = "safetensors")]
+fn safetensors(
+    model: &Model,
+    positions: &[usize],
+    path: &Path,
+    options: &ExtractOptions,
+    work: &Execution<'_>,
+) -> Result<Extracted> {
+    let mut conversion = ConvertOptions::default();
+    for &position in positions {
+        conversion.tensors.include.push(modelfmt_rules::globs::escaped(model.info(position)?.name));
+    }
+    conversion.types.rules.extend(options.dequantize.map(TypeRule::dequantize));
+    conversion.types.rules.extend(options.cast.map(TypeRule::cast));
+    conversion.types.scales.clone_from(&options.scales);
+    conversion.output.overwrite = options.overwrite;
+    conversion.no_verify = options.no_verify;
+    conversion.tensors.allow_ties = true; // the bytes to be read were counted
+    conversion.metadata.lossy = true;
+    let converted =
+        Conversion::new(model, path).to(Format::Safetensors).options(&conversion).execution(work).write()?;
+    let mut notes = converted.notes;
+    notes.retain(|note| note.choices != [modelfmt_rules::wording::Choice::Include]);
+    if !converted.dropped.is_empty() {
+        let (count, s) = (converted.dropped.len(), if converted.dropped.len() == 1 { "" } else { "s" });
+        notes.push(Note::from(format!("{count} metadata key{s} that safetensors cannot hold left out")));
+    }
+    let nbytes = converted.files.iter().fold(0u64, |sum, file| sum.saturating_add(file.nbytes));
+    let clipped = (!converted.clipped.is_empty()).then(|| Clipped::lines(&converted.clipped).join("; "));
+    Ok(Extracted { tensors: converted.tensors, nbytes, notes, clipped })
+}
+
+fn create(model: &Model, path: &Path, options: &ExtractOptions) -> Result<impl Output> {
+    let inputs = InputFiles::new(model.input_paths());
+    Guard::new(path, options.overwrite, inputs).create().map_err(not_written(path))
+}
+
+fn not_written(path: &Path) -> impl Fn(io::Error) -> Error + use<> {
+    let path = path.to_owned();
+    move |source| match source.kind() {
+        io::ErrorKind::AlreadyExists => Error::Exists { path: path.clone() },
+        _ => Error::Write { path: path.clone(), source },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(feature = "npy")]
+    fn endings_choose() {
+        assert_eq!(ExtractAs::for_output("a.b/w.npy"), Some(ExtractAs::Npy));
+        assert_eq!(ExtractAs::for_output("w.bin"), Some(ExtractAs::Bin));
+        assert_eq!(ExtractAs::for_output("w"), None);
+        assert_eq!(ExtractAllAs::for_output("a.npz"), Some(ExtractAllAs::Npz));
+        assert_eq!(ExtractAllAs::for_output("a.npz/"), Some(ExtractAllAs::Folder(ExtractAs::Npy)));
+        assert_eq!(ExtractAllAs::for_output("w.npy"), None);
+    }
+}

@@ -1,0 +1,81 @@
+//! Reads the file that is about to be written, as any reader would.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use modelfmt_core::AnyError;
+use modelfmt_core::source::FileSource;
+use modelfmt_write::edit::{NewFile, Preview};
+
+use modelfmt_model::error::{Error, Result};
+use modelfmt_model::formats::entry::Opened;
+use modelfmt_model::model::Model;
+
+/// The file that there would be.
+pub(super) fn preview(path: &Path, old: Arc<FileSource>, new: &NewFile) -> Result<Model> {
+    let source = Preview::new(new.clone(), old);
+    modelfmt_model::OpenOptions::new().open_source(&path.to_string_lossy(), Box::new(source), None)
+}
+
+/// Opens the file that there would be. One in which a tensor would not be what it was is refused: under its name, with its dtype and shape,
+/// and over the same bytes.
+pub(super) fn same_values(
+    model: &Model,
+    (path, old): (&Path, Arc<FileSource>),
+    new: &NewFile,
+    names: &BTreeMap<usize, String>,
+) -> Result<Model> {
+    let not_editable = |why: String| Error::NotEditable { path: path.to_owned(), why };
+    let after = preview(path, old, new)
+        .map_err(|error| not_editable(format!("it could not be read after that: {error}")))?;
+    if after.format() != model.format() {
+        return Err(not_editable(OTHERS.to_owned()));
+    }
+    is_same(model.opened(), after.opened(), new, names).map_err(not_editable)?;
+    Ok(after)
+}
+
+const OTHERS: &str = "it would not hold the same tensors after that";
+
+/// Why a file would not have the same tensors.
+pub(super) fn is_same(
+    before: &dyn Opened,
+    after: &dyn Opened,
+    new: &NewFile,
+    names: &BTreeMap<usize, String>,
+) -> std::result::Result<(), String> {
+    if after.tensor_count() != before.tensor_count() {
+        return Err(OTHERS.to_owned());
+    }
+    for position in 0..before.tensor_count() {
+        let Some(info) = before.info(position) else { continue };
+        let name = names.get(&position).map_or(info.name, String::as_str);
+        let is_same = (|| {
+            let found = after.find(name)?;
+            let other = after.info(found)?;
+            let same = (info.dtype, info.shape, info.has_data) == (other.dtype, other.shape, other.has_data);
+            let (old, moved) = match (before.location(position), after.location(found)) {
+                (Ok(old), Ok(moved)) => (old, moved),
+                // The file that lists the tensors of a set has no values.
+                (Err(_), Err(_)) => return Some(same),
+                _ => return None,
+            };
+            let is_kept = match (old.offset, moved.offset) {
+                (Some(old), Some(at)) => info.nbytes == 0 || new.origin(at) == Some(old),
+                (old, at) => old == at,
+            };
+            // A checked tensor is raw, and the file is perhaps not signed any more.
+            let is_stored =
+                (old.stored_nbytes, old.encoding.name()) == (moved.stored_nbytes, moved.encoding.name());
+            Some(is_kept && same && is_stored)
+        })();
+        if is_same != Some(true) {
+            let why = AnyError::NotFound { name: name.to_owned() };
+            return Err(format!(
+                "a tensor would not be what it was after that ({why}); metadata that say what values are cannot be edited"
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,494 @@
+//! Changes the metadata of a file and the names of its tensors, without touching the values.
+//!
+//! [`Edit::new`] works everything out and checks it, and writes nothing. [`Edit::write`] changes the file:
+//!
+//! - in place, if the values can stay where they are. A change that takes more than one write of a page is guarded by a journal beside the file,
+//!   `NAME.modelfmt-undo`: an edit that is interrupted is undone by the next one, and until then the file is not opened ([`Error::Interrupted`]).
+//! - by a new file otherwise. The system copies the values into it, and it takes the place of the old one when it is complete.
+//!
+//! In a model of several files, the index and all affected files change together, or none does: a journal beside the index says what they are to
+//! become, and the next edit completes one that was interrupted.
+//!
+//! Whatever happens, the file is the old one or the new one. Its own checksums and hashes are right afterwards. If values were damaged before, the
+//! checksums still say so.
+//!
+//! ```
+//! use modelfmt::edit::{EditOptions, NewValue};
+//! use modelfmt::{Execution, Model, Object, View};
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("model.safetensors");
+//! let w = View::new(&[1.0f32, 2.0], [2])?;
+//! modelfmt::save(&path, [("w", w)], &Object::from_iter([("license", "MIT")]))?;
+//!
+//! let mut options = EditOptions::default();
+//! options.set.push(("author".to_owned(), NewValue::Text("me".to_owned())));
+//! options.unset.push("license".to_owned());
+//! options.rename.push("w=weight".parse()?);
+//! let edited = modelfmt::edit(&path, &options, &Execution::default())?;
+//! assert!(edited.renamed == 1);
+//! assert_eq!(Model::open(&path)?.tensor("weight")?.to_vec::<f32>()?, [1.0, 2.0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod check;
+mod dropped;
+pub(crate) mod fault;
+mod plan;
+mod requested;
+#[cfg(feature = "seal")]
+pub(crate) mod sealing;
+mod set;
+#[cfg_attr(not(feature = "seal"), path = "unsigned.rs")]
+mod signing;
+
+use std::path::{Path, PathBuf};
+
+use modelfmt_core::source::{FileVersion, folder_of};
+use modelfmt_core::value::Object;
+use modelfmt_core::{Execution, Source};
+use modelfmt_write::Overwrite;
+pub use modelfmt_write::edit::Recovered;
+use modelfmt_write::edit::{FileChange, NewFile};
+
+pub use modelfmt_model::formats::change::NewValue;
+
+use self::fault::{Versions, interruptible, unchanged};
+use self::set::SetEdit;
+use self::signing::Signing;
+use modelfmt_convert::convert::RenameRule;
+use modelfmt_model::error::{Error, Result};
+use modelfmt_model::formats::Format;
+use modelfmt_rules::wording::Note;
+
+/// What an edit changes. The default changes nothing.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct EditOptions {
+    /// Metadata whose top-level keys replace those of the file, as [`MetadataOptions::set`](modelfmt_convert::convert::MetadataOptions::set).
+    pub metadata: Option<Object>,
+    /// Keys of the metadata and their values. They take precedence over `metadata`, and the last value of a key counts.
+    pub set: Vec<(String, NewValue)>,
+    /// Keys of the metadata to remove, or [patterns](modelfmt_model::model::Globs) of keys. What is a key of the file itself is no pattern.
+    pub unset: Vec<String>,
+    /// New names of tensors; the last rule that matches a tensor counts.
+    pub rename: Vec<RenameRule>,
+    /// Patterns for the names of tensors to remove. Then the file is written again, its values are checked against its hashes and checksums, and all
+    /// of these are made again.
+    pub drop: Vec<String>,
+    /// Who signs the changed file or set, an APR2, inside. Old signatures are removed, because they do not cover the change. All of it is verified
+    /// first, because a signature vouches for the whole content.
+    #[cfg(feature = "seal")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "seal")))]
+    pub sign: Vec<modelfmt_model::apr2::seal::SigningKey>,
+    /// The revision that they sign; without one, the revision stays as it is.
+    #[cfg(feature = "seal")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "seal")))]
+    pub revision: Option<u64>,
+}
+
+impl EditOptions {
+    /// Whether nothing is to be changed. A signature is not a change: [`seal::sign`](crate::seal::sign) signs a file as it is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        let Self { metadata, set, unset, rename, drop, .. } = self;
+        metadata.as_ref().is_none_or(Object::is_empty)
+            && set.is_empty()
+            && unset.is_empty()
+            && rename.is_empty()
+            && drop.is_empty()
+    }
+}
+
+/// How a file is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EditMethod {
+    /// The file has all changes already.
+    Unchanged,
+    /// In place; no value moves.
+    InPlace,
+    /// By a new file, into which the system copies the values.
+    NewFile,
+    /// By a new file, into which the values are read and written.
+    Written,
+}
+
+impl EditMethod {
+    /// How `old` becomes `new`.
+    pub(crate) fn of(new: &NewFile, old: &impl Source) -> std::io::Result<Self> {
+        Ok(match new.patches(old)? {
+            Some(patches) if patches.is_empty() && new.len() == old.len() => Self::Unchanged,
+            Some(_) => Self::InPlace,
+            None => Self::NewFile,
+        })
+    }
+}
+
+/// The result of an edit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Edited {
+    /// The file that was written, or changed.
+    pub path: PathBuf,
+    /// How it was changed.
+    pub method: EditMethod,
+    /// Its length in bytes.
+    pub nbytes: u64,
+    /// The number of bytes that were written, without values that were only copied.
+    pub changed_nbytes: u64,
+    /// The number of metadata keys that were set.
+    pub set: usize,
+    /// The number of keys that were removed.
+    pub unset: usize,
+    /// The number of tensors that have another name.
+    pub renamed: usize,
+    /// The number of tensors that were removed.
+    pub dropped: usize,
+    /// Anything else to tell the user, for standard error.
+    pub notes: Vec<Note>,
+}
+
+/// Changes the metadata and the names of the tensors of a model. An edit of it that was interrupted is first undone, or completed if it was one of
+/// several files.
+///
+/// # Errors
+/// If the file cannot be opened or changed so, or the format cannot hold it; [`Error::Write`] if it cannot be written.
+pub fn edit(path: impl AsRef<Path>, options: &EditOptions, work: &Execution<'_>) -> Result<Edited> {
+    Edit::after_recovery(path, options)?.write(work)
+}
+
+/// [`recover`], with a note of what was done.
+pub(crate) fn recovered(path: &Path) -> Result<Option<Note>> {
+    let done = match recover(path)? {
+        Recovered::Nothing => return Ok(None),
+        Recovered::Completed => "has been completed",
+        Recovered::Undone => "has been undone",
+        Recovered::NotBegun => "had changed nothing, and what it had prepared has been removed",
+    };
+    Ok(Some(format!("an edit that was interrupted {done}").into()))
+}
+
+/// Undoes an edit that was interrupted, or completes it if it was one of several files, and says which of that was done.
+///
+/// # Errors
+/// [`Error::Write`] if that cannot be done.
+pub fn recover(path: impl AsRef<Path>) -> Result<Recovered> {
+    let path = path.as_ref();
+    let recovered = modelfmt_write::edit::recover(path);
+    recovered.map_err(|source| Error::Write { path: path.to_owned(), source })
+}
+
+/// An edit that is ready: everything is checked, and nothing is written yet.
+#[derive(Debug)]
+pub struct Edit {
+    path: PathBuf,
+    format: Format,
+    target: Target,
+    method: EditMethod,
+    /// Tensors that are removed, by the names that they would have.
+    drop: Vec<String>,
+    set: usize,
+    unset: usize,
+    renamed: usize,
+    signing: Option<Signing>,
+    notes: Vec<Note>,
+    /// The files that are edited, as they were when it was prepared.
+    versions: Versions,
+}
+
+/// What the file or set becomes.
+#[derive(Debug)]
+enum Target {
+    /// A file, and the version of it that this was prepared for.
+    File(NewFile, FileVersion),
+    Set(Box<SetEdit>),
+}
+
+impl Edit {
+    /// How the file will be changed.
+    #[must_use]
+    pub const fn method(&self) -> EditMethod {
+        self.method
+    }
+
+    /// The format of the file.
+    #[must_use]
+    pub const fn format(&self) -> Format {
+        self.format
+    }
+
+    /// The file that will be changed.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The bytes that a progress bar counts to.
+    #[must_use]
+    pub fn nbytes(&self) -> u64 {
+        // What is signed is verified and hashed first.
+        self.len().saturating_mul(if self.signing.is_some() { 3 } else { 1 })
+    }
+
+    /// The length of what is edited, before its signatures.
+    fn len(&self) -> u64 {
+        match &self.target {
+            Target::File(new, _) => new.len(),
+            Target::Set(edit) => edit.nbytes(),
+        }
+    }
+
+    /// The number of tensors that get another name.
+    #[must_use]
+    pub const fn renamed(&self) -> usize {
+        self.renamed
+    }
+
+    /// The number of tensors that will be removed.
+    #[must_use]
+    pub const fn dropped(&self) -> usize {
+        self.drop.len()
+    }
+
+    /// Refuses what [`write`](Self::write), or [`write_to`](Self::write_to) an output, would refuse before it reads anything.
+    /// [`dry_run`](Self::dry_run) does more.
+    ///
+    /// # Errors
+    /// [`Error::NotEditable`] if tensors are to be removed from a model of several files without an output; [`Error::Usage`] for an output
+    /// that is the file itself, [`Error::Exists`] for one that may not be replaced, [`Error::Write`] for one in no folder.
+    pub fn check(&self, out: Option<&Path>, overwrite: Overwrite) -> Result<()> {
+        let Some(out) = out else {
+            return match &self.target {
+                Target::Set(_) if !self.drop.is_empty() => {
+                    let why = "edit removes tensors from a model of several files only into a new one; name an output";
+                    Err(Error::NotEditable { path: self.path.clone(), why: why.to_owned() })
+                }
+                _ => Ok(()),
+            };
+        };
+        if modelfmt_write::InputFiles::new([&self.path]).contains(out) {
+            let why = "it is the file that is edited; leave the output out to change it";
+            return Err(Error::usage(modelfmt_rules::wording::Choice::Output, why));
+        }
+        if overwrite == Overwrite::Refuse && std::fs::symlink_metadata(out).is_ok() {
+            return Err(Error::Exists { path: out.to_owned() });
+        }
+        if !folder_of(out).is_dir() {
+            let source = std::io::ErrorKind::NotFound.into();
+            return Err(Error::Write { path: out.to_owned(), source });
+        }
+        Ok(())
+    }
+
+    /// Changes the file.
+    ///
+    /// # Errors
+    /// Those of [`check`](Self::check); [`Error::Write`] if it cannot be written, or another process is changing it; [`Error::Overtaken`] if it is no longer the
+    /// file that the edit was prepared for. If tensors are removed, also those of a [`Conversion`](modelfmt_convert::Conversion).
+    pub fn write(self, work: &Execution<'_>) -> Result<Edited> {
+        self.check(None, Overwrite::Replace)?;
+        let path = self.path.clone();
+        let failed = |source| unchanged(&path, source);
+        let changed = match &self.target {
+            _ if self.method == EditMethod::Unchanged => 0,
+            Target::Set(edit) => self.write_several(edit, work)?,
+            Target::File(new, before) if !self.drop.is_empty() => {
+                let written = self.write_without(new, before, &path, Overwrite::Replace, work);
+                let written = self.versions.unless_overtaken(written)?;
+                return Ok(self.rewritten(written));
+            }
+            Target::File(new, before) if self.method == EditMethod::InPlace => {
+                modelfmt_write::edit::patch(&path, &self.signed(new, work)?, before).map_err(failed)?
+            }
+            Target::File(new, before) => {
+                self.copy_to(&self.signed(new, work)?, before, &path, Overwrite::Replace, work)?
+            }
+        };
+        Ok(self.done(path, changed))
+    }
+
+    /// Does all that [`write`](Self::write), or [`write_to`](Self::write_to) an output, does, and writes nothing: what is to be signed is verified, and
+    /// values that would be written again are read and checked. So it fails where that would fail, unless the disk is at fault. In the result
+    /// `changed_nbytes` is 0.
+    ///
+    /// # Errors
+    /// If the file cannot be changed so, or `out` not be written.
+    pub fn dry_run(self, out: Option<&Path>, overwrite: Overwrite, work: &Execution<'_>) -> Result<Edited> {
+        self.check(out, overwrite)?;
+        let versions = self.versions.clone();
+        let rehearsed = versions.unless_overtaken(self.rehearse(out, overwrite, work))?;
+        Ok(Edited { changed_nbytes: 0, ..rehearsed })
+    }
+
+    fn rehearse(mut self, out: Option<&Path>, overwrite: Overwrite, work: &Execution<'_>) -> Result<Edited> {
+        let path = out.unwrap_or(&self.path).to_owned();
+        let nbytes = match (&self.target, out) {
+            (_, None) if self.method == EditMethod::Unchanged => self.len(),
+            (Target::Set(edit), Some(out)) => {
+                let written =
+                    self.write_set(edit, out, overwrite, work, |conversion| conversion.dry_run(out, work))?;
+                return Ok(self.rewritten(written));
+            }
+            (Target::Set(edit), None) => {
+                self.rehearse_signatures(edit, work)?;
+                edit.nbytes()
+            }
+            (Target::File(new, _), _) if !self.drop.is_empty() => {
+                let written = self.rehearse_without(new, path, work)?;
+                return Ok(self.rewritten(written));
+            }
+            (Target::File(new, _), _) => {
+                let nbytes = self.signed(new, work)?.len();
+                if out.is_some() {
+                    self.method = EditMethod::NewFile;
+                }
+                nbytes
+            }
+        };
+        Ok(self.result(path, (nbytes, 0), Vec::new()))
+    }
+
+    /// Signs a set without writing it.
+    fn rehearse_signatures(&self, edit: &SetEdit, work: &Execution<'_>) -> Result<()> {
+        match &self.signing {
+            Some(_) if edit.changes_files() => self.changes(edit, work).map(drop),
+            Some(signing) => signing.expect_intact(&self.path, work),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the changed file to `out`, and leaves the old one alone. Of a model of several files a new set is written, whose files are
+    /// named after `out` and about as large as the old ones.
+    ///
+    /// # Errors
+    /// If the file cannot be changed so, is no longer the file that the edit was prepared for, or cannot be written.
+    pub fn write_to(
+        mut self,
+        out: impl AsRef<Path>,
+        overwrite: Overwrite,
+        work: &Execution<'_>,
+    ) -> Result<Edited> {
+        let out = out.as_ref().to_owned();
+        self.check(Some(&out), overwrite)?;
+        let changed = match &self.target {
+            Target::Set(edit) => {
+                let written =
+                    self.write_set(edit, &out, overwrite, work, |conversion| conversion.write(&out, work));
+                let written = self.versions.unless_overtaken(written)?;
+                return Ok(self.rewritten(written));
+            }
+            Target::File(new, before) if !self.drop.is_empty() => {
+                let written = self.write_without(new, before, &out, overwrite, work);
+                let written = self.versions.unless_overtaken(written)?;
+                return Ok(self.rewritten(written));
+            }
+            Target::File(new, before) => {
+                self.copy_to(&self.signed(new, work)?, before, &out, overwrite, work)?
+            }
+        };
+        self.method = EditMethod::NewFile;
+        Ok(self.done(out, changed))
+    }
+
+    fn copy_to(
+        &self,
+        new: &NewFile,
+        before: &FileVersion,
+        out: &Path,
+        overwrite: Overwrite,
+        work: &Execution<'_>,
+    ) -> Result<u64> {
+        interruptible(out, work, |go_on| {
+            modelfmt_write::edit::replace(&self.path, new, before, out, overwrite, go_on)
+        })?;
+        Ok(new.new_nbytes())
+    }
+
+    /// Changes the files of a set together, and returns the number of bytes that were written.
+    fn write_several(&self, edit: &SetEdit, work: &Execution<'_>) -> Result<u64> {
+        let edited = match edit.is_unchanged() {
+            true => 0,
+            false => edit.write(&self.path, &self.changes(edit, work)?, work)?,
+        };
+        match &self.signing {
+            Some(signing) if !edit.changes_files() => {
+                Ok(signing.add_to_set(&self.path, work)?.saturating_add(edited))
+            }
+            _ => Ok(edited),
+        }
+    }
+
+    /// The files of a set as they will be, signed if that was asked for. If only the index changes, the signatures are added afterwards.
+    fn changes(&self, edit: &SetEdit, work: &Execution<'_>) -> Result<Vec<FileChange>> {
+        let changes = edit.changes(&self.path, work, |shards, text| match &self.signing {
+            Some(signing) if !shards.is_empty() => signing.sign_set(&self.path, shards, &text, work),
+            _ => Ok(file_of(text)),
+        });
+        self.versions.unless_overtaken(changes)
+    }
+
+    /// The file as it will be, signed if that was asked for.
+    fn signed(&self, new: &NewFile, work: &Execution<'_>) -> Result<NewFile> {
+        match &self.signing {
+            Some(signing) => self.versions.unless_overtaken(signing.sign_file(&self.path, new, work)),
+            None => Ok(new.clone()),
+        }
+    }
+
+    /// The result, once the file has been written.
+    fn done(self, path: PathBuf, changed_nbytes: u64) -> Edited {
+        let nbytes = match &self.target {
+            Target::File(..) if self.signing.is_some() => {
+                std::fs::metadata(&path).map_or_else(|_| self.len(), |file| file.len())
+            }
+            Target::File(new, _) => new.len(),
+            Target::Set(edit) => edit.written_nbytes(),
+        };
+        let mut notes = Vec::new();
+        if self.method != EditMethod::Unchanged {
+            notes.extend(through_link(&path));
+            if let Target::Set(edit) = &self.target {
+                notes.extend(edit.of_links());
+            }
+            notes.extend(modelfmt_model::stale_sidecars::notes(&path));
+        }
+        self.result(path, (nbytes, changed_nbytes), notes)
+    }
+
+    /// The result; `notes` come after those of the plan.
+    fn result(self, path: PathBuf, (nbytes, changed_nbytes): (u64, u64), notes: Vec<Note>) -> Edited {
+        Edited {
+            path,
+            method: self.method,
+            nbytes,
+            changed_nbytes,
+            set: self.set,
+            unset: self.unset,
+            renamed: self.renamed,
+            dropped: self.drop.len(),
+            notes: self.notes.into_iter().chain(notes).collect(),
+        }
+    }
+}
+
+/// A file of these bytes.
+fn file_of(text: Vec<u8>) -> NewFile {
+    let mut file = NewFile::new();
+    file.push(text);
+    file
+}
+
+/// What a link leads to: in a cache of downloads a file whose name is the hash of what it was.
+fn through_link(path: &Path) -> Option<Note> {
+    std::fs::symlink_metadata(path).ok().filter(std::fs::Metadata::is_symlink)?;
+    let target = std::fs::canonicalize(path).ok()?;
+    Some(
+        format!(
+            "{} is a link, and the file that it leads to has changed: {}",
+            path.display(),
+            target.display()
+        )
+        .into(),
+    )
+}

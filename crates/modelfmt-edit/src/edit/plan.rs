@@ -1,0 +1,269 @@
+//! Works out what an edit changes.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use modelfmt_core::source::{FileSource, FileVersion, folder_of};
+use modelfmt_core::value::Object;
+
+use super::fault::{Versions, failed, opened, version};
+use super::requested::RequestedMetadata;
+use super::set::SetEdit;
+use super::signing::{self, Signing};
+use super::{Edit, EditMethod, EditOptions, Target, check};
+use modelfmt_model::error::{Error, Result};
+use modelfmt_model::folder::FOLDERS_OF_INDEX;
+use modelfmt_model::formats::Format;
+use modelfmt_model::formats::entry::{EditFile, EditSet};
+use modelfmt_model::job::renamed::Renamed;
+use modelfmt_model::model::Model;
+use modelfmt_model::open::OpenOptions;
+use modelfmt_rules::globs::Globs;
+use modelfmt_rules::wording::Choice;
+use modelfmt_rules::wording::Note;
+
+impl Edit {
+    /// Undoes an edit of the model that was interrupted, or completes it if it was one of several files, and then works out the new one. The
+    /// notes say what was done.
+    ///
+    /// # Errors
+    /// If what was interrupted cannot be undone or completed; if the file cannot be opened or changed so.
+    pub fn after_recovery(path: impl AsRef<Path>, options: &EditOptions) -> Result<Self> {
+        let path = file_at(path.as_ref())?;
+        let note = super::recovered(&path)?;
+        let mut edit = Self::at(path, options)?;
+        edit.notes.splice(0..0, note);
+        Ok(edit)
+    }
+
+    /// Works out how the model at `path` will change: a file, or several by their index or folder. Nothing is written.
+    ///
+    /// # Errors
+    /// Those of [`Model::open`] if the file cannot be opened, with [`Error::Interrupted`] for one whose last edit was interrupted. [`Error::Overtaken`] if a file is changed meanwhile. [`Error::NotEditable`] for an encrypted file, a file that an index lists, a format that
+    /// is only read, signatures in another format than APR2, and a change after which the tensors would not be what they were.
+    /// [`Error::NoMatch`] and [`Error::SameName`] for the names of tensors, [`Error::NoSuchKey`] for a key to remove that is not there,
+    /// [`Error::Usage`] for options that contradict each other, [`Error::Refused`] for metadata and names that do not fit the format.
+    pub fn new(path: impl AsRef<Path>, options: &EditOptions) -> Result<Self> {
+        let path = file_at(path.as_ref())?;
+        if let Some(journal) = modelfmt_write::edit::interrupted_by(&path) {
+            return Err(Error::Interrupted { path, journal });
+        }
+        Self::at(path, options)
+    }
+
+    /// The edit of a file beside which there is no journal.
+    fn at(path: PathBuf, options: &EditOptions) -> Result<Self> {
+        // One file is opened, and all that follows is about that: another may have its path by the time it is written.
+        let old = opened(&path)?;
+        let mut versions = Versions::default();
+        versions.add(path.clone(), old.version().clone());
+        let planned = Self::planned(path, old, options, &mut versions);
+        let edit = versions.unless_overtaken(planned)?;
+        Ok(Self { versions, ..edit })
+    }
+
+    /// What becomes of the file that is open; `versions` get its other files.
+    fn planned(
+        path: PathBuf,
+        old: Arc<FileSource>,
+        options: &EditOptions,
+        versions: &mut Versions,
+    ) -> Result<Self> {
+        let mut notes = Vec::new();
+        let before = old.version().clone();
+        let model = OpenOptions::new().open_file(&path, path.clone(), Box::new(Arc::clone(&old)))?;
+        let not_editable = |why: String| Error::NotEditable { path: path.clone(), why };
+        if is_encrypted(&model) {
+            return Err(not_editable(ENCRYPTED.to_owned()));
+        }
+        model.expect_tensors()?;
+        let format = model.format();
+        if let Some(index) = modelfmt_model::folder::index_of(&path, folders_of_index(format, options)) {
+            let why = format!(
+                "it is a file of the model that {} lists, and would no longer match that index; edit the index instead",
+                index.display()
+            );
+            return Err(not_editable(why));
+        }
+        if format.is_set() {
+            for name in model.container().file_paths() {
+                let file = folder_of(&path).join(name);
+                versions.add(file.clone(), version(&file)?);
+            }
+            model.open_all()?;
+        }
+        let dropped = Dropped::new(&model, &options.drop)?;
+        let names = names(&model, options, &dropped)?;
+        let given = RequestedMetadata::new(&model, options, &names)?;
+        let unset = given.removed;
+        let signing = Signing::new(&model, options)?;
+        let (target, method) = match format.driver().and_then(|driver| driver.edit_set.as_ref()) {
+            Some(set) => several(&model, (&path, before), set, &names, given, signing.as_ref(), &mut notes)?,
+            None => one(&model, (&path, old), &names, &given, &mut notes)?,
+        };
+        let method = if dropped.positions.is_empty() { method } else { EditMethod::Written };
+        notes.extend(signing::note(&model, &target, method, signing.as_ref()));
+        let is_only_signed = method == EditMethod::Unchanged && signing.is_some();
+        let method = if is_only_signed { EditMethod::InPlace } else { method };
+        let drop = dropped.names(&model, &names);
+        let set = options.set.iter().map(|(key, _)| key.as_str());
+        let set: HashSet<&str> = set.chain(options.metadata.iter().flat_map(Object::keys)).collect();
+        Ok(Self {
+            format,
+            target,
+            method,
+            drop,
+            set: set.len(),
+            unset,
+            renamed: names.keys().filter(|position| !dropped.has(**position)).count(),
+            signing,
+            notes,
+            versions: Versions::default(),
+            path,
+        })
+    }
+}
+
+/// The file that stands for a model: in a folder, its index or its one file.
+fn file_at(path: &Path) -> Result<PathBuf> {
+    if path.is_dir() { modelfmt_model::folder::model_in(path) } else { Ok(path.to_owned()) }
+}
+
+/// In how many folders, that of the file and those above it, an index may be that the edit of one file would make wrong.
+fn folders_of_index(format: Format, options: &EditOptions) -> usize {
+    let sets = Format::ALL.iter().filter_map(|format| format.driver()?.edit_set.as_ref());
+    let Some(set) = sets.into_iter().find(|set| set.file == format && set.index.is_some()) else { return 0 };
+    // An index that states nothing of the bytes of its files repeats only the names of the tensors. But beside the file it has the metadata of the
+    // model, which are what is meant.
+    let keeps_tensors = options.rename.is_empty() && options.drop.is_empty();
+    if set.digest.is_none() && keeps_tensors { 1 } else { FOLDERS_OF_INDEX }
+}
+
+/// Why an encrypted file is not edited.
+const ENCRYPTED: &str = "it is encrypted: the key of each tensor depends on its name, and nothing is encrypted twice with one key; \
+                         seal it into a new file, with the names and metadata that it is to have";
+
+/// Whether a file, or the first of a set, says that it is encrypted.
+fn is_encrypted(model: &Model) -> bool {
+    model.sealing().is_encrypted
+}
+
+/// What becomes of a file.
+fn one(
+    model: &Model,
+    (path, old): (&Path, Arc<FileSource>),
+    names: &BTreeMap<usize, String>,
+    given: &RequestedMetadata,
+    notes: &mut Vec<Note>,
+) -> Result<(Target, EditMethod)> {
+    let new = editor(path, model.format())?(model.opened(), &given.change(names));
+    let new = new.map_err(|fault| failed(path, fault))?;
+    let after = check::same_values(model, (path, Arc::clone(&old)), &new, names)?;
+    let retyped = model.format().driver().and_then(|driver| driver.retyped);
+    let retyped = retyped.map(|retyped| retyped(model.opened(), after.opened()));
+    notes.extend(retyped.into_iter().flatten().map(Note::from));
+    let method = EditMethod::of(&new, &old);
+    let method = method.map_err(|source| Error::Open { path: path.to_owned(), source })?;
+    Ok((Target::File(new, old.version().clone()), method))
+}
+
+/// What becomes of a set.
+fn several(
+    model: &Model,
+    (path, before): (&Path, FileVersion),
+    set: &EditSet,
+    names: &BTreeMap<usize, String>,
+    given: RequestedMetadata,
+    signing: Option<&Signing>,
+    notes: &mut Vec<Note>,
+) -> Result<(Target, EditMethod)> {
+    let mut edit =
+        SetEdit::new(model, (path, before), (set, editor(path, set.file)?), names, given, signing)?;
+    notes.extend(std::mem::take(&mut edit.notes).into_iter().map(Note::from));
+    let method = match edit.is_unchanged() {
+        true => EditMethod::Unchanged,
+        false if edit.is_in_place => EditMethod::InPlace,
+        false => EditMethod::NewFile,
+    };
+    Ok((Target::Set(Box::new(edit)), method))
+}
+
+/// What edits a file of a format.
+fn editor(path: &Path, format: Format) -> Result<EditFile> {
+    let editor = format.driver().and_then(|driver| driver.edit);
+    editor.ok_or_else(|| {
+        let why = format!("{format} is only read; convert it, to edit what comes of it");
+        Error::NotEditable { path: path.to_owned(), why }
+    })
+}
+
+/// The tensors that are removed.
+struct Dropped {
+    positions: Vec<usize>,
+}
+
+impl Dropped {
+    fn new(model: &Model, globs: &[String]) -> Result<Self> {
+        let compiled = Globs::new(globs.iter().cloned());
+        let compiled = compiled.map_err(|error| Error::usage(Choice::Drop, error.to_string()))?;
+        let mut matched = vec![globs.is_empty(); globs.len().max(1)];
+        let mut positions = Vec::new();
+        for (position, info) in model.tensors().enumerate().filter(|_| !globs.is_empty()) {
+            let found = compiled.matches(info.name);
+            if !found.is_empty() {
+                positions.push(position);
+            }
+            for number in found {
+                matched.get_mut(number).into_iter().for_each(|matched| *matched = true);
+            }
+        }
+        match globs.iter().zip(matched).find(|(_, matched)| !matched) {
+            Some((glob, _)) => Err(Error::NoMatch {
+                path: model.path().to_owned(),
+                choice: Choice::Drop,
+                pattern: glob.clone(),
+            }),
+            None => Ok(Self { positions }),
+        }
+    }
+
+    fn has(&self, position: usize) -> bool {
+        self.positions.binary_search(&position).is_ok()
+    }
+
+    /// The names that the tensors would have.
+    fn names(&self, model: &Model, names: &BTreeMap<usize, String>) -> Vec<String> {
+        let name = |position: &usize| match names.get(position) {
+            Some(name) => Some(name.clone()),
+            None => model.container().info(*position).map(|info| info.name.to_owned()),
+        };
+        self.positions.iter().filter_map(name).collect()
+    }
+}
+
+/// New names by position.
+fn names(model: &Model, options: &EditOptions, drop: &Dropped) -> Result<BTreeMap<usize, String>> {
+    let tensors = model.tensors().enumerate().map(|(position, info)| (position, info.name));
+    let staying = tensors.clone().filter(|(position, _)| !drop.has(*position));
+    let staying: Vec<(usize, &str)> = staying.collect();
+    let mut names = Renamed::of(&options.rename, &staying)
+        .map_err(|fault| Error::rename(model.path(), fault))?
+        .into_names();
+    // A tensor that is removed is still there for a moment, and must not be in the way of a new name.
+    let taken: HashSet<String> = names.values().cloned().collect();
+    let known: HashSet<&str> = tensors.clone().map(|(_, name)| name).collect();
+    let mut number = 0u64;
+    for (position, _) in tensors.filter(|(position, name)| drop.has(*position) && taken.contains(*name)) {
+        let mut free = || {
+            number += 1;
+            format!("dropped-{number}")
+        };
+        let mut name = free();
+        while known.contains(name.as_str()) || taken.contains(&name) {
+            name = free();
+        }
+        names.insert(position, name);
+    }
+    Ok(names)
+}

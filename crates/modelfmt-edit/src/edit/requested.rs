@@ -1,0 +1,105 @@
+//! The metadata that the caller gives to an edit.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use modelfmt_core::value::Object;
+
+use super::EditOptions;
+use modelfmt_metadata::reserved;
+use modelfmt_model::error::{Error, Result};
+use modelfmt_model::formats::capabilities::Metadata;
+use modelfmt_model::formats::change::{Change, NewValue};
+use modelfmt_model::model::Model;
+use modelfmt_rules::globs::Globs;
+
+/// The metadata that are given.
+#[derive(Clone, Debug)]
+pub(super) struct RequestedMetadata {
+    pub(super) set: Vec<(String, NewValue)>,
+    pub(super) unset: Vec<String>,
+    /// How many keys the caller removes.
+    pub(super) removed: usize,
+}
+
+impl RequestedMetadata {
+    /// The metadata of the options, and what follows from them for the metadata that a conversion left to be restored.
+    pub(super) fn new(model: &Model, options: &EditOptions, names: &BTreeMap<usize, String>) -> Result<Self> {
+        let metadata = options.metadata.iter().flatten();
+        let metadata = metadata.map(|(key, value)| (key.to_owned(), NewValue::Value(value.clone())));
+        let unset = unset(model, &options.unset)?;
+        let set = metadata.chain(options.set.iter().cloned()).collect();
+        let mut given = Self { set, removed: unset.len(), unset };
+        if model.format().capabilities().metadata == Metadata::Json {
+            given.follow(model, names)?;
+        }
+        Ok(given)
+    }
+
+    /// Applies the edit to the metadata that a conversion left to be restored.
+    fn follow(&mut self, model: &Model, names: &BTreeMap<usize, String>) -> Result<()> {
+        let edited: Vec<&str> =
+            self.set.iter().map(|(key, _)| key).chain(&self.unset).map(String::as_str).collect();
+        if edited.contains(&reserved::KEY) || (edited.is_empty() && names.is_empty()) {
+            return Ok(());
+        }
+        let own = json_of(model)?;
+        let Some(before) = own.get(reserved::KEY).cloned() else { return Ok(()) };
+        let mut keys = Object::from_iter([(reserved::KEY, before.clone())]);
+        let infos: Vec<_> = model.tensors().collect();
+        let renamed =
+            names.iter().filter_map(|(position, new)| Some((infos.get(*position)?.name, new.as_str())));
+        let renamed: HashMap<&str, &str> = renamed.collect();
+        let sorts = model.format().properties().sorted;
+        reserved::follow_edit(&mut keys, edited, &renamed, sorts);
+        match keys.remove(reserved::KEY) {
+            Some(after) if after != before => {
+                self.set.push((reserved::KEY.to_owned(), NewValue::Value(after)));
+            }
+            Some(_) => {}
+            None => self.unset.push(reserved::KEY.to_owned()),
+        }
+        Ok(())
+    }
+
+    /// Whether there are none.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.set.is_empty() && self.unset.is_empty()
+    }
+
+    /// The change of a file.
+    pub(super) fn change<'a>(&'a self, names: &'a BTreeMap<usize, String>) -> Change<'a> {
+        let set = self.set.iter().map(|(key, value)| (key.as_str(), value));
+        Change::new(set, self.unset.iter().map(String::as_str), names)
+    }
+}
+
+/// The keys that are removed: those that are given, and those that match a pattern that is not a key itself.
+fn unset(model: &Model, given: &[String]) -> Result<Vec<String>> {
+    if !given.iter().any(|key| key.contains(['*', '?', '[', '{'])) {
+        return Ok(given.to_vec());
+    }
+    let own = json_of(model)?;
+    let mut keys = Vec::new();
+    for key in given {
+        let before = keys.len();
+        let pattern = Globs::new([key.as_str()]).ok().filter(|_| own.get(key).is_none());
+        // What a conversion left to be restored is not the caller's.
+        let matching = |known: &&str| {
+            *known != reserved::KEY && pattern.as_ref().is_some_and(|pattern| pattern.is_match(known))
+        };
+        keys.extend(own.keys().filter(matching).map(str::to_owned));
+        if keys.len() == before {
+            keys.push(key.clone());
+        }
+    }
+    let mut seen = HashSet::new();
+    keys.retain(|key| seen.insert(key.clone()));
+    Ok(keys)
+}
+
+/// The metadata of a model, as far as keys and values can be given for them.
+pub(super) fn json_of(model: &Model) -> Result<Object> {
+    let own = model.container().metadata();
+    let own = own.map_err(|error| Error::file(model.path().to_owned(), error))?;
+    Ok(model.format().keys_of(&own).cloned().unwrap_or_default().into_object())
+}

@@ -1,0 +1,63 @@
+//! A model whose signatures or keys are about to change, and what came of it.
+
+use std::path::{Path, PathBuf};
+
+use modelfmt_core::source::{BoxSource, FileVersion};
+
+use crate::edit::EditMethod;
+use crate::edit::fault::version;
+use modelfmt_model::apr2::Flags;
+use modelfmt_model::error::{Error, Result};
+use modelfmt_model::model::Model;
+use modelfmt_model::open::OpenOptions;
+use modelfmt_rules::wording::Note;
+
+/// What was changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Resealed {
+    /// The file; for a set, its manifest.
+    pub path: PathBuf,
+    /// How: [`EditMethod::Unchanged`] if everything was there already, else [`EditMethod::InPlace`].
+    pub method: EditMethod,
+    /// The bytes that were written.
+    pub changed_nbytes: u64,
+    /// Notes for the user, for standard error.
+    pub notes: Vec<Note>,
+}
+
+/// A model that is about to change.
+pub(super) struct Opened {
+    pub(super) path: PathBuf,
+    /// The version of the file that is read.
+    pub(super) version: FileVersion,
+    pub(super) model: Model,
+    pub(super) notes: Vec<Note>,
+}
+
+impl Opened {
+    pub(super) fn new(path: &Path, options: &OpenOptions) -> Result<Self> {
+        let path = if path.is_dir() { modelfmt_model::folder::model_in(path)? } else { path.to_owned() };
+        let notes = crate::edit::recovered(&path)?.into_iter().collect();
+        let version = version(&path)?;
+        let model = options.open(&path)?;
+        Ok(Self { path, version, model, notes })
+    }
+
+    pub(super) fn reader(&self) -> Result<&modelfmt_model::apr2::Reader<BoxSource>> {
+        self.model.as_apr2().ok_or_else(|| {
+            let format = self.model.format();
+            let why = format!("only APR2 files have signatures and keys inside, and this is {format}");
+            Error::NotEditable { path: self.path.clone(), why }
+        })
+    }
+
+    /// Refuses a shard: its manifest says how long it is, and what it holds.
+    pub(super) fn expect_alone(&self) -> Result<()> {
+        if !self.reader()?.index().flags().contains(Flags::SHARDED) {
+            return Ok(());
+        }
+        let why = "it is a shard, of which its manifest says the size; name the manifest";
+        Err(Error::NotEditable { path: self.path.clone(), why: why.to_owned() })
+    }
+}

@@ -1,0 +1,80 @@
+//! Keys that sign what is about to be written.
+
+use modelfmt_core::source::BoxSource;
+use modelfmt_core::{Execution, Part, VerifyLevel};
+use modelfmt_write::edit::{NewFile, Preview};
+
+use modelfmt_model::apr2::seal::{SealOptions, SigningKey};
+use modelfmt_model::apr2::{EditError, SealFault, SetIndex, WriteError};
+use modelfmt_model::error::{Error, Result};
+use modelfmt_model::model::Model;
+
+/// The keys, and the revision that they sign.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Signers<'a> {
+    pub(crate) keys: &'a [SigningKey],
+    pub(crate) revision: Option<u64>,
+}
+
+/// What the manifest of a signed set states about a shard.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SignedShard {
+    nbytes: u64,
+    /// What the signatures in the shard vouch for.
+    statement: [u8; 32],
+}
+
+impl Signers<'_> {
+    /// The same for a file that is written from the start.
+    pub(crate) fn options(&self) -> SealOptions {
+        let options = SealOptions::new().revision(self.revision.unwrap_or_default());
+        self.keys.iter().cloned().fold(options, SealOptions::sign)
+    }
+
+    /// Signs a file, as it is or as it will be. Verify it first: a signature vouches for its whole content.
+    pub(crate) fn file(
+        &self,
+        file: &modelfmt_model::apr2::Reader<BoxSource>,
+        work: &Execution<'_>,
+    ) -> Result<NewFile, EditError> {
+        file.index().sign(file.source(), self.keys, self.revision, work)
+    }
+
+    /// Signs a shard in the same way, and says what the manifest is to state about it.
+    pub(crate) fn shard(
+        &self,
+        shard: &modelfmt_model::apr2::Reader<BoxSource>,
+        work: &Execution<'_>,
+    ) -> Result<(NewFile, SignedShard), EditError> {
+        let new = self.file(shard, work)?;
+        let signed = modelfmt_model::apr2::Reader::from_source(Preview::new(new.clone(), shard.source()))?;
+        let statement = signed.index().seal().map(|seal| seal.statement());
+        let unsigned = SealFault::Missing("it is without a signature after it was signed");
+        let statement =
+            statement.ok_or_else(|| WriteError::unsupported(Part::new("seal section"), unsigned))?;
+        let nbytes = new.len();
+        Ok((new, SignedShard { nbytes, statement }))
+    }
+
+    /// The manifest of a set, of which `text` is the text, with the signatures of the set; `shards` are all of its shards in their order.
+    pub(crate) fn manifest(
+        &self,
+        set: &SetIndex,
+        text: &[u8],
+        shards: &[SignedShard],
+    ) -> Result<NewFile, EditError> {
+        let shards: Vec<_> = shards.iter().map(|shard| (shard.nbytes, shard.statement)).collect();
+        set.sign_anew(text, &shards, self.keys, self.revision.unwrap_or_default())
+    }
+}
+
+/// Refuses to sign a model that is not intact.
+pub(crate) fn expect_intact(model: &Model, work: &Execution<'_>) -> Result<()> {
+    match model.verify_with(VerifyLevel::Full, work).errors.first() {
+        None => Ok(()),
+        Some(finding) => {
+            let why = format!("it is not intact, and so it is not signed: {finding}");
+            Err(Error::NotEditable { path: model.path().to_owned(), why })
+        }
+    }
+}

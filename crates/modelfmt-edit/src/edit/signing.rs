@@ -1,0 +1,186 @@
+//! Signatures inside a file or set that is edited. Old ones do not cover the change; new ones can be made.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+use modelfmt_core::source::{BoxSource, folder_of};
+use modelfmt_core::{Execution, Limits};
+use modelfmt_write::edit::{FileChange, NewFile, Preview};
+
+use super::fault::{failed, opened};
+use super::{EditMethod, EditOptions, Target};
+use crate::edit::sealing::signers::{SignedShard, Signers, expect_intact};
+use modelfmt_convert::convert::ConvertOptions;
+use modelfmt_model::apr2::SetIndex;
+use modelfmt_model::apr2::seal::SigningKey;
+use modelfmt_model::error::{Error, Result};
+use modelfmt_model::model::Model;
+use modelfmt_model::open::OpenOptions;
+use modelfmt_rules::wording::Choice;
+use modelfmt_rules::wording::Note;
+
+/// Who signs the changed file. The module `unsigned` has the same functions for builds without signatures.
+#[derive(Clone, Debug)]
+pub(super) struct Signing {
+    keys: Vec<SigningKey>,
+    revision: Option<u64>,
+}
+
+impl Signing {
+    /// What the options ask for. The revision stays unless another is asked for.
+    pub(super) fn new(model: &Model, options: &EditOptions) -> Result<Option<Self>> {
+        if options.sign.is_empty() {
+            return match options.revision {
+                Some(_) => {
+                    Err(Error::usage(Choice::Sign, "is needed for a revision, which a signer vouches for"))
+                }
+                None => Ok(None),
+            };
+        }
+        if !model.format().properties().embedded_signatures {
+            let why =
+                format!("only APR2 is signed inside while it is edited, and this is {}", model.format());
+            return Err(Error::NotEditable { path: model.path().to_owned(), why });
+        }
+        let revision = match model.as_apr2_sharded() {
+            Some(set) => set.index().revision(),
+            None => model.as_apr2().and_then(|reader| reader.index().seal()).map(|seal| seal.revision()),
+        };
+        let revision = options.revision.or(revision);
+        Ok(Some(Self { keys: options.sign.clone(), revision }))
+    }
+
+    fn by(&self) -> Signers<'_> {
+        Signers { keys: &self.keys, revision: self.revision }
+    }
+
+    /// Refuses to sign a model that is not intact.
+    pub(super) fn expect_intact(&self, path: &Path, work: &Execution<'_>) -> Result<()> {
+        expect_intact(&Model::open(path)?, work)
+    }
+
+    /// Signs what a conversion writes. A signature vouches for the whole content, so the model at `path` is verified first.
+    pub(super) fn sign_output(
+        &self,
+        path: &Path,
+        options: &mut ConvertOptions,
+        work: &Execution<'_>,
+    ) -> Result<()> {
+        self.expect_intact(path, work)?;
+        options.apr2.seal = Some(self.by().options());
+        Ok(())
+    }
+
+    /// The file as it will be, with its signatures. It is verified first.
+    pub(super) fn sign_file(&self, path: &Path, new: &NewFile, work: &Execution<'_>) -> Result<NewFile> {
+        self.expect_intact(path, work)?;
+        let signed = self.by().file(&preview(path, new)?, work);
+        Ok(signed.map_err(|error| failed(path, error))?.after(new))
+    }
+
+    /// Signs a set of which only the manifest changes. Signatures that are there stay.
+    pub(super) fn add_to_set(&self, path: &Path, work: &Execution<'_>) -> Result<u64> {
+        let Self { keys, revision } = self;
+        Ok(crate::edit::sealing::sign(path, keys, *revision, &OpenOptions::new(), work)?.changed_nbytes)
+    }
+
+    /// Signs the shards as they will be, all of them; the manifest whose text is `text`, with the signatures of the set. The set at `path` is
+    /// verified first.
+    pub(super) fn sign_set(
+        &self,
+        path: &Path,
+        shards: &mut [FileChange],
+        text: &[u8],
+        work: &Execution<'_>,
+    ) -> Result<NewFile> {
+        self.expect_intact(path, work)?;
+        let folder = folder_of(path);
+        let mut stated = HashMap::new();
+        for shard in shards {
+            let path = folder.join(&shard.name);
+            let signed = self.by().shard(&preview(&path, &shard.new)?, work);
+            let (new, of_shard) = signed.map_err(|error| failed(&path, error))?;
+            shard.new = new.after(&shard.new);
+            stated.insert(shard.name.clone(), of_shard);
+        }
+        let set = SetIndex::parse(text, &Limits::default());
+        let set = set.map_err(|error| failed(path, error))?;
+        let stated: Vec<SignedShard> =
+            set.shards().filter_map(|shard| stated.get(shard.path).copied()).collect();
+        self.by().manifest(&set, text, &stated).map_err(|error| failed(path, error))
+    }
+}
+
+/// What becomes of the shards that an edit leaves alone, if the set is or will be signed: they lose their signatures, which are of another set.
+pub(super) fn others(model: &Model, signing: Option<&Signing>) -> Option<fn(&Path) -> Result<NewFile>> {
+    let is_signed = model.as_apr2_sharded().is_some_and(|set| set.index().statement().is_some());
+    (is_signed || signing.is_some()).then_some(without_signatures)
+}
+
+fn without_signatures(path: &Path) -> Result<NewFile> {
+    let reader =
+        modelfmt_model::apr2::Reader::from_source(opened(path)?).map_err(|error| failed(path, error))?;
+    reader.index().without_signatures(reader.source()).map_err(|error| failed(path, error))
+}
+
+/// A file as it will be.
+fn preview(path: &Path, new: &NewFile) -> Result<modelfmt_model::apr2::Reader<BoxSource>> {
+    let preview: BoxSource = Box::new(Preview::new(new.clone(), opened(path)?));
+    modelfmt_model::apr2::Reader::from_source(preview).map_err(|error| failed(path, error))
+}
+
+/// What becomes of the signatures of a model that changes.
+pub(super) fn note(
+    model: &Model,
+    target: &Target,
+    method: EditMethod,
+    signing: Option<&Signing>,
+) -> Option<Note> {
+    let mut gone = match method {
+        EditMethod::Unchanged => Vec::new(),
+        _ => removed(model, target, method == EditMethod::Written),
+    };
+    let ours: Vec<[u8; 32]> =
+        signing.iter().flat_map(|by| &by.keys).map(|key| key.verifying_key().key_id()).collect();
+    gone.retain(|id| id.is_none_or(|id| !ours.contains(&id)));
+    let gone = gone.into_iter().map(|id| match id {
+        Some(id) => format!("the key {}", blake3::Hash::from_bytes(id).to_hex()),
+        None => "a key of an unknown type".to_owned(),
+    });
+    let gone: Vec<String> = gone.collect();
+    let (those, are, they, cover) = match gone.len() {
+        0 => return None,
+        1 => ("signature", "is", "it", "does"),
+        _ => ("signatures", "are", "they", "do"),
+    };
+    let text = format!(
+        "{those} of {} {are} removed, because {they} {cover} not cover the change",
+        gone.join(" and ")
+    );
+    Some(match signing {
+        Some(_) => Note::from(format!("the {text}")),
+        None => Note::of(&[Choice::Sign], format!("signs the file anew; the {text}")),
+    })
+}
+
+/// The keys of the signatures that are removed, each once; `None` is one of an unknown type. Shards of a set can have signatures without it.
+fn removed(model: &Model, target: &Target, is_rewritten: bool) -> Vec<Option<[u8; 32]>> {
+    let mut all = Vec::new();
+    match (model.as_apr2_sharded(), target) {
+        (Some(set), Target::Set(edit)) => {
+            if edit.changes_files() || is_rewritten {
+                all.extend(set.index().signatures());
+            }
+            let names = model.container().file_paths().into_iter().enumerate();
+            let changed = names.filter(|(_, name)| is_rewritten || edit.changes_file(name));
+            let shards = changed.filter_map(|(number, _)| set.shard(number).ok()?.index().seal());
+            shards.for_each(|seal| all.extend(seal.signatures()));
+        }
+        _ => {
+            let seal = model.as_apr2().and_then(|reader| reader.index().seal());
+            all.extend(seal.iter().flat_map(|seal| seal.signatures()));
+        }
+    }
+    let mut seen = HashSet::new();
+    all.into_iter().map(|signature| signature.key_id).filter(|id| seen.insert(*id)).collect()
+}

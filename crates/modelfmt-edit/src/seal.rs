@@ -1,0 +1,26 @@
+//! Changes the signatures inside an APR2 file, and who can open it, in place; and takes keys for that out of PEM files.
+//!
+//! No tensor is written again. An interrupted change is undone in the same way as an [edit](mod@crate::edit). A model of any format is sealed for the
+//! first time by a conversion: [`Apr2Options::seal`](modelfmt_convert::convert::Apr2Options::seal). WebAssembly has no files to change, but it has the keys.
+//!
+//! ```
+//! use modelfmt::apr2::seal::{Access, SigningKey};
+//! use modelfmt::{Execution, Format, Object, OpenOptions, View};
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("model.apr");
+//! let metadata = Object::from_iter([("model_type", "tiny")]);
+//! modelfmt::convert::save_as(Format::Apr2, &path, [("w", View::new(&[1.0f32, 2.0], [2])?)], &metadata)?;
+//!
+//! let alice = SigningKey::from_bytes(&[1; 32]); // from a file, really
+//! modelfmt::seal::sign(&path, &[alice.clone()], None, &OpenOptions::new(), &Execution::default())?;
+//!
+//! let access = Access::new().trust(alice.verifying_key());
+//! assert!(OpenOptions::new().access(access).open(&path)?.tensor("w").is_ok());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub use modelfmt_model::seal_keys::{identity, recipient, signing_key, verifying_key};
+
+#[cfg(not(target_arch = "wasm32"))]
+pub use crate::edit::sealing::{Resealed, rekey, sign};

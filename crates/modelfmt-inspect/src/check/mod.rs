@@ -1,0 +1,123 @@
+//! What is wrong with values at first sight: NaN, infinities, tensors that are all zero or constant, tensors that are the same as
+//! others, and an index that disagrees with its files.
+
+mod duplicates;
+mod report;
+mod scan;
+
+use modelfmt_core::author::with_causes;
+use modelfmt_core::{Execution, VerifyLevel};
+
+use modelfmt_model::error::Result;
+use modelfmt_model::model::Model;
+use modelfmt_model::tied_weights::Ties;
+
+pub use report::{CheckReport, PickleFindings, TensorFindings};
+use scan::Found;
+
+/// Looks at every value of a model once, on as many cores as `work` says, and says which tensors hold NaN or infinities, are all zero,
+/// are constant, or are the same as one before them; of a set also where its index and its files disagree. Blocks are decoded.
+///
+/// Tensors of one element are looked at for NaN and infinities only; those without elements or data are counted. Two tensors are the same if dtype, shape and bytes
+/// are; this is found by a fingerprint of each, and proved by the BLAKE3 hashes of those whose fingerprints are the same.
+/// Hashes and checksums of the file are not looked at: [`Model::verify`] does that.
+///
+/// ```
+/// use modelfmt::{Execution, Model, View};
+/// use modelfmt::check::check;
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("model.safetensors");
+/// let (w, zeros) = ([1.0, f32::NAN], [0.0f32; 2]);
+/// let tensors = [("w", View::new(&w, [2])?), ("bias", View::new(&zeros, [2])?)];
+/// modelfmt::save(&path, tensors, &Default::default())?;
+/// let report = check(&Model::open(&path)?, &Execution::default())?;
+/// assert!(!report.is_ok());
+/// assert_eq!((report.tensors[0].nan, report.tensors[1].is_zero), (1, true));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// If the format has no list of tensors, values cannot be read, or the progress callback stops the work. A set whose files are
+/// missing is no error, but a finding.
+pub fn check(model: &Model, work: &Execution<'_>) -> Result<CheckReport> {
+    model.expect_tensors()?;
+    let mut report = CheckReport::new(model.path());
+    report.disagreements = disagreements(model, work);
+    report.pickle = pickle(model);
+    let mut positions = Vec::new();
+    for position in 0..model.tensor_count() {
+        match model.info(position) {
+            Ok(info) if info.has_data && info.elements() > 0 => positions.push(position),
+            Ok(_) => report.without_values += 1,
+            // What is not there is said once, by the set itself.
+            Err(error) if report.disagreements.is_empty() => {
+                report.disagreements.push(with_causes(&error));
+            }
+            Err(_) => {}
+        }
+    }
+    let ties = Ties::of(model, positions.iter().copied())?;
+    ties.check_reading(model)?;
+    let found = scan::scan(model, &ties.firsts, work)?;
+    let same = duplicates::duplicates(model, &positions, &ties, &found, work)?;
+    report.looked_at(positions.len());
+    for (&position, group) in positions.iter().zip(&ties.groups) {
+        let (Some(info), Some(found)) = (model.container().info(position), found.get(*group)) else {
+            continue;
+        };
+        report.add(info, found, name_of(model, same.get(&position)));
+    }
+    Ok(report)
+}
+
+/// What the pickles of a checkpoint name; of a set, those of the files that can be opened.
+#[cfg(feature = "pytorch")]
+fn pickle(model: &Model) -> Option<PickleFindings> {
+    use modelfmt_pytorch::Index;
+
+    let mut found = PickleFindings::default();
+    let mut add = |index: &Index, file: Option<&str>| {
+        for global in index.globals() {
+            let name = format!("{}.{}", global.module, global.name);
+            if !global.is_known {
+                let does = if global.is_called { "calls" } else { "names" };
+                let file = file.map_or_else(String::new, |file| format!("{file}: "));
+                found.unknown.push(format!("{file}the pickle {does} {name} at byte {}", global.at));
+            }
+            found.globals.push(name);
+        }
+    };
+    if let Some(reader) = model.as_pytorch() {
+        add(reader.index(), None);
+    } else {
+        let set = model.as_pytorch_sharded()?;
+        for number in 0..set.index().files().len() {
+            if let Ok(shard) = set.shard(number) {
+                add(shard.index(), set.index().files().name(number));
+            }
+        }
+    }
+    found.globals.sort_unstable();
+    found.globals.dedup();
+    Some(found)
+}
+
+/// No format that is read has a pickle.
+#[cfg(not(feature = "pytorch"))]
+const fn pickle(_: &Model) -> Option<PickleFindings> {
+    None
+}
+
+/// Where the index of a set and its files disagree.
+fn disagreements(model: &Model, work: &Execution<'_>) -> Vec<String> {
+    if !model.format().is_set() {
+        return Vec::new();
+    }
+    let untold = |_| work.advance(0);
+    model.container().verify(VerifyLevel::Header, &Execution { progress: Some(&untold), ..*work }).errors
+}
+
+fn name_of(model: &Model, position: Option<&usize>) -> Option<String> {
+    Some(model.container().info(*position?)?.name.to_owned())
+}

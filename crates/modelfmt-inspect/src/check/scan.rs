@@ -1,0 +1,200 @@
+//! The pass over all values. Its pieces are shared out over the threads, whatever tensor they are of, so that one large tensor
+//! takes as many cores as many small ones.
+
+use modelfmt_core::{AlignedBuf, AnyError, DType, Execution, author::PIECE};
+use tensor_stats::Scan;
+
+use modelfmt_model::error::Result;
+use modelfmt_model::model::Model;
+use modelfmt_model::values::{is_numeric, read_elements, read_stored};
+
+/// What the pass found of a tensor.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Found {
+    pub(super) values: Scan,
+    /// A number that two tensors with the same bytes share, and others hardly ever.
+    pub(super) fingerprint: u64,
+}
+
+/// Scans the tensors at these positions, each once.
+pub(super) fn scan(model: &Model, positions: &[usize], work: &Execution<'_>) -> Result<Vec<Found>> {
+    let mut jobs = Vec::with_capacity(positions.len());
+    let mut count = 0u64;
+    for &position in positions {
+        let job = Job::new(model, position, count)?;
+        count = count.saturating_add(job.pieces());
+        jobs.push(job);
+    }
+    let job_of = |number: u64| jobs.partition_point(|job| job.first <= number).saturating_sub(1);
+    let one = |buffer: &mut AlignedBuf, number: u64| {
+        let place = job_of(number);
+        let found = jobs
+            .get(place)
+            .map_or(Ok(Found::default()), |job| job.piece(model, number - job.first, buffer, work));
+        found.map(|found| (place, found))
+    };
+    let mut all = vec![Found::default(); positions.len()];
+    let take = |(place, found): (usize, Found)| {
+        if let Some(all) = all.get_mut(place) {
+            all.values = all.values.then(found.values);
+            all.fingerprint = mixed(all.fingerprint, found.fingerprint);
+        }
+        Ok(())
+    };
+    work.each(count, AlignedBuf::default, one, take)?;
+    Ok(all)
+}
+
+/// Whether values can be looked at one by one.
+pub(super) const fn has_numbers(dtype: DType) -> bool {
+    is_numeric(dtype) || matches!(dtype, DType::C64)
+}
+
+/// The pieces of a tensor.
+struct Job {
+    position: usize,
+    /// The number of its first piece among those of all tensors.
+    first: u64,
+    /// Its type, or that of what is read of it: `f32` for blocks, bytes for what has no numbers.
+    dtype: DType,
+    is_numeric: bool,
+    is_decoded: bool,
+    elements: u64,
+    /// Elements of a piece: bytes without a rest, whatever the type.
+    per_piece: u64,
+    /// What the progress is told, for each piece: the bytes of blocks are fewer than those that they are decoded to.
+    nbytes: u64,
+}
+
+impl Job {
+    fn new(model: &Model, position: usize, first: u64) -> Result<Self> {
+        let info = model.info(position)?;
+        let is_numeric = has_numbers(info.dtype);
+        let is_decoded = is_numeric && info.dtype.is_quantized();
+        let (dtype, elements) = match (is_numeric, is_decoded) {
+            (false, _) => (DType::U8, info.nbytes),
+            (true, true) => (DType::F32, info.elements()),
+            (true, false) => (info.dtype, info.elements()),
+        };
+        let block = dtype.block().map_or((1, 1), |block| (block.elements, block.nbytes));
+        let per_piece = PIECE / u64::from(block.1) * u64::from(block.0);
+        Ok(Self { position, first, dtype, is_numeric, is_decoded, elements, per_piece, nbytes: info.nbytes })
+    }
+
+    const fn pieces(&self) -> u64 {
+        self.elements.div_ceil(self.per_piece)
+    }
+
+    fn piece(
+        &self,
+        model: &Model,
+        number: u64,
+        buffer: &mut AlignedBuf,
+        work: &Execution<'_>,
+    ) -> Result<Found> {
+        let first = number.saturating_mul(self.per_piece);
+        let count = self.per_piece.min(self.elements.saturating_sub(first));
+        let len = self.dtype.nbytes(&[count]).unwrap_or_default();
+        let read = self.share(first.saturating_add(count)) - self.share(first);
+        let found = match self.borrowed(model, first, len) {
+            Some(bytes) => self.found(model, bytes, count),
+            None => {
+                self.read(model, first, len, buffer)?;
+                self.found(model, buffer, count)
+            }
+        };
+        if work.advance(read).is_break() {
+            return Err(model.failed(AnyError::Cancelled));
+        }
+        found
+    }
+
+    /// The bytes of the file that so many elements are counted as.
+    fn share(&self, elements: u64) -> u64 {
+        let share = u128::from(self.nbytes) * u128::from(elements) / u128::from(self.elements.max(1));
+        u64::try_from(share).unwrap_or(u64::MAX)
+    }
+
+    /// The bytes of a piece without a copy, where the file is in memory.
+    fn borrowed<'a>(&self, model: &'a Model, first: u64, len: u64) -> Option<&'a [u8]> {
+        let begin = self.dtype.nbytes(&[first]).filter(|_| !self.is_decoded)?;
+        Some(model.borrow(self.position, begin..begin.checked_add(len)?)?.1)
+    }
+
+    fn read(&self, model: &Model, first: u64, len: u64, buffer: &mut AlignedBuf) -> Result<()> {
+        let resized = usize::try_from(len).is_ok_and(|len| buffer.resize(len).is_ok());
+        if !resized {
+            let source = std::io::ErrorKind::OutOfMemory.into();
+            return Err(model.failed(AnyError::Io { at: 0, len, source }));
+        }
+        match (self.is_numeric, self.is_decoded) {
+            (false, _) => model.read_into(self.position, first, buffer),
+            (true, true) => read_elements(model, self.position, first, buffer),
+            (true, false) => read_stored(model, self.position, first, buffer),
+        }
+    }
+
+    fn found(&self, model: &Model, bytes: &[u8], count: u64) -> Result<Found> {
+        let fingerprint = fingerprint(bytes);
+        if !self.is_numeric {
+            return Ok(Found { values: Scan::default(), fingerprint });
+        }
+        let values = tensor_stats::scan(self.dtype, bytes, count).map_err(|error| {
+            let source = std::io::Error::new(std::io::ErrorKind::InvalidData, error);
+            model.failed(AnyError::Io { at: 0, len: bytes.len() as u64, source })
+        })?;
+        Ok(Found { values, fingerprint })
+    }
+}
+
+/// An odd number without a pattern.
+const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
+const fn mixed(state: u64, word: u64) -> u64 {
+    (state ^ word).wrapping_mul(FACTOR).rotate_left(29)
+}
+
+/// A number that depends on every byte, and on the order of the parts, but not on the order of the rows in one: whether bytes are the
+/// same is for their hashes to say. This takes a small part of the time of reading the bytes.
+fn fingerprint(bytes: &[u8]) -> u64 {
+    const LANES: usize = 32;
+    const PART: usize = 32 << 10;
+    let mut print = bytes.len() as u64;
+    for part in bytes.chunks(PART) {
+        let (halves, last) = part.as_chunks::<2>();
+        let (rows, rest) = halves.as_chunks::<LANES>();
+        let mut lanes = [0u16; LANES]; // each row is a few additions of vectors
+        for row in rows {
+            for (lane, &half) in lanes.iter_mut().zip(row) {
+                *lane = lane.wrapping_add(u16::from_le_bytes(half));
+            }
+        }
+        for four in lanes.as_chunks::<4>().0 {
+            print = mixed(print, four.iter().fold(0, |word, &lane| word << 16 | u64::from(lane)));
+        }
+        let last = last.iter().map(|&byte| u64::from(byte));
+        let rest = rest.iter().map(|&half| u64::from(u16::from_le_bytes(half)));
+        print = rest.chain(last).fold(print, mixed);
+    }
+    print
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fingerprint_depends_on_every_byte() {
+        let bytes: Vec<u8> = (0..200u8).collect();
+        let whole = fingerprint(&bytes);
+        let mut seen = std::collections::HashSet::from([whole]);
+        for at in 0..bytes.len() {
+            let mut other = bytes.clone();
+            other[at] ^= 1;
+            assert!(fingerprint(&other) != whole && seen.insert(fingerprint(&bytes[..at])), "{at}");
+        }
+        // The order of parts counts.
+        let [one, two] = [1u8, 2].map(|byte| vec![byte; 32 << 10]);
+        assert_ne!(fingerprint(&[&one[..], &two].concat()), fingerprint(&[&two[..], &one].concat()));
+    }
+}

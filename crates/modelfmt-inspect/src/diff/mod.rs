@@ -1,0 +1,291 @@
+//! What differs between two models: tensors missing, renamed, reshaped, retyped or changed, and metadata.
+
+mod compare;
+
+use std::collections::{HashMap, HashSet};
+
+use modelfmt_core::value::Value;
+use modelfmt_core::{DType, Execution};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+use compare::{Compared, compare};
+use modelfmt_metadata::flattened::differences;
+pub use modelfmt_metadata::flattened::{MetadataDiff, flat_metadata};
+use modelfmt_model::error::Result;
+use modelfmt_model::model::Model;
+use modelfmt_model::tied_weights::{Ties, check_reading};
+
+/// What is compared, and what counts as a difference.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct DiffOptions {
+    /// Also the norms of what changed ([`Changed::norms`]); the tensors that changed most come first.
+    pub norms: bool,
+    /// Values that differ by no more than this count as the same. A NaN against a number is never that near; bits that differ
+    /// and mean the same numbers always are.
+    pub tolerance: Option<f64>,
+    /// Metadata is not compared.
+    pub ignore_metadata: bool,
+}
+
+/// What differs between two models: the object that `modelfmt diff --json` prints.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Diff {
+    /// Tensors that only the first has, and that are not [renamed](Self::renamed).
+    pub only_in_a: Vec<String>,
+    /// Tensors that only the second has, and that are not [renamed](Self::renamed).
+    pub only_in_b: Vec<String>,
+    /// Tensors with the same dtype, shape and bytes under another name.
+    pub renamed: Vec<Renamed>,
+    /// Tensors of both that are not the same.
+    pub changed: Vec<Changed>,
+    /// Metadata keys with different values.
+    pub metadata: Vec<MetadataDiff>,
+}
+
+/// The same tensor under two names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Renamed {
+    /// Its name in the first model.
+    pub a: String,
+    /// Its name in the second.
+    pub b: String,
+}
+
+/// A tensor that differs between the models.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Changed {
+    /// Its name.
+    pub name: String,
+    /// Whether its type changed.
+    pub dtype: Option<(DType, DType)>,
+    /// Whether its dimensions changed.
+    pub shape: Option<(Vec<u64>, Vec<u64>)>,
+    /// How its values changed, if they did.
+    pub values: Option<ValueDiff>,
+    /// Norms of its values, if they were [asked for](DiffOptions::norms).
+    pub norms: Option<Norms>,
+}
+
+/// How far the values of two tensors, as vectors a and b, are from each other. Each is `None` if the values are not numbers, not as many in both, or
+/// there are none; NaN where a value is NaN or infinite.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Norms {
+    /// The root of the mean square of a − b.
+    pub rmse: Option<f64>,
+    /// The cosine of the angle between a and b; `None` also if one of them is all zero.
+    pub cosine: Option<f64>,
+    /// ‖a − b‖ / ‖a‖: 0 if nothing differs, infinite if only a is all zero.
+    pub rel_norm: Option<f64>,
+}
+
+/// How the values of a tensor differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ValueDiff {
+    /// The largest absolute difference; infinite where a number meets a NaN or an infinity. `None` if the values are not
+    /// numbers, or not as many in both.
+    pub max_abs: Option<f64>,
+    /// The largest difference relative to the larger magnitude of the two.
+    pub max_rel: Option<f64>,
+}
+
+impl Diff {
+    /// Whether nothing differs.
+    #[must_use]
+    pub fn is_same(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Compares two models: tensors by name, then by bytes; metadata by key, as [`flat_metadata`] gives it. Order and
+/// layout do not count, nor does what a
+/// conversion adds because its target asks for it: a model and what it was converted to are the same.
+///
+/// # Errors
+/// If either cannot be read, or the progress callback stops the work.
+pub fn diff(a: &Model, b: &Model, work: &Execution<'_>) -> Result<Diff> {
+    diff_with(a, b, &DiffOptions::default(), work)
+}
+
+/// Compares two models, with options. Tensors that are in both are read once, in pieces, so memory does not depend on their size.
+///
+/// # Errors
+/// If a tensor cannot be read.
+pub fn diff_with(a: &Model, b: &Model, options: &DiffOptions, work: &Execution<'_>) -> Result<Diff> {
+    a.expect_tensors()?;
+    b.expect_tensors()?;
+    a.open_all()?;
+    b.open_all()?;
+    let metadata = if options.ignore_metadata { Vec::new() } else { differences(a, b)? };
+    let mut diff = Diff { metadata, ..Diff::default() };
+    let (mut common, mut lost) = (Vec::new(), Vec::new());
+    for (position, info) in a.tensors().enumerate() {
+        match b.container().find(info.name) {
+            Some(other) => common.push((position, other)),
+            None => lost.push(position),
+        }
+    }
+    diff.changed = all_changed(a, b, &common, options, work)?;
+    if options.norms {
+        let most = |changed: &Changed| changed.norms.and_then(|norms| norms.rel_norm).unwrap_or(-1.0);
+        diff.changed.sort_by(|x, y| most(y).total_cmp(&most(x)));
+    }
+    let new = b.tensors().enumerate().filter(|(_, info)| a.container().find(info.name).is_none());
+    let new: Vec<usize> = new.map(|(position, _)| position).collect();
+    renamed(&mut diff, (a, &lost), (b, &new), work)?;
+    Ok(diff)
+}
+
+/// The pairs of tensors that differ. If both sides are tied to the sides of another pair, values are compared once.
+fn all_changed(
+    a: &Model,
+    b: &Model,
+    pairs: &[(usize, usize)],
+    options: &DiffOptions,
+    work: &Execution<'_>,
+) -> Result<Vec<Changed>> {
+    let of_a = Ties::of(a, pairs.iter().map(|&(of_a, _)| of_a))?;
+    let of_b = Ties::of(b, pairs.iter().map(|&(_, of_b)| of_b))?;
+    let (mut firsts, mut known, mut places) = (Vec::new(), HashMap::new(), Vec::new());
+    for (groups, &pair) in of_a.groups.iter().zip(&of_b.groups).zip(pairs) {
+        let next = firsts.len();
+        let place = *known.entry(groups).or_insert(next);
+        if place == next {
+            firsts.push(pair);
+        }
+        places.push(place);
+    }
+    let read =
+        known.keys().map(|&(&of_one, &of_other)| of_a.stored(of_one).saturating_add(of_b.stored(of_other)));
+    let size = of_a.size(a).saturating_add(of_b.size(b));
+    check_reading(read, size, a)?;
+    let one = |(): &mut (), number: u64| {
+        let pair = usize::try_from(number).ok().and_then(|number| firsts.get(number));
+        pair.map_or(Ok(Compared::default()), |&(of_a, of_b)| compare((a, of_a), (b, of_b), options, work))
+    };
+    let compared = work.map(firsts.len() as u64, || (), one)?;
+    let compared = places.iter().map(|&place| compared.get(place).copied().unwrap_or_default());
+    Ok(pairs
+        .iter()
+        .zip(compared)
+        .filter_map(|(&(of_a, of_b), compared)| changed(a, of_a, b, of_b, compared))
+        .collect())
+}
+
+/// Pairs tensors that only one model has by dtype, shape and hash.
+fn renamed(
+    diff: &mut Diff,
+    a: (&Model, &[usize]),
+    b: (&Model, &[usize]),
+    work: &Execution<'_>,
+) -> Result<()> {
+    let kind = |model: &Model, position: usize| {
+        let info = model.container().info(position)?;
+        info.has_data.then(|| (info.dtype, info.shape.to_vec()))
+    };
+    // Only tensors with a counterpart of the same dtype and shape are worth hashing.
+    let kinds = |model, positions: &[usize]| -> HashSet<_> {
+        positions.iter().filter_map(|&position| kind(model, position)).collect()
+    };
+    let (of_a, of_b) = (kinds(a.0, a.1), kinds(b.0, b.1));
+    let candidates = |model: &Model, positions: &[usize], others: &HashSet<_>| -> Result<Vec<_>> {
+        let is_wanted = |&position: &usize| kind(model, position).is_some_and(|kind| others.contains(&kind));
+        let wanted: Vec<usize> = positions.iter().copied().filter(is_wanted).collect();
+        let hashes = model.hashes(&wanted, work)?;
+        Ok(wanted.into_iter().zip(hashes).collect())
+    };
+    let mut by_hash = HashMap::<_, Vec<usize>>::new();
+    for (position, hash) in candidates(a.0, a.1, &of_b)?.into_iter().rev() {
+        by_hash.entry((kind(a.0, position), hash)).or_default().push(position); // popped in file order
+    }
+    let hashes: HashMap<usize, _> = candidates(b.0, b.1, &of_a)?.into_iter().collect();
+    let mut paired = vec![false; a.0.tensor_count()];
+    for &position in b.1 {
+        let name = |model: &Model, position| {
+            model.container().info(position).map_or("", |info| info.name).to_owned()
+        };
+        let hash = hashes.get(&position);
+        let partner = hash.and_then(|&hash| by_hash.get_mut(&(kind(b.0, position), hash))?.pop());
+        match partner {
+            Some(partner) => {
+                diff.renamed.push(Renamed { a: name(a.0, partner), b: name(b.0, position) });
+                paired.get_mut(partner).into_iter().for_each(|paired| *paired = true);
+            }
+            None => diff.only_in_b.push(name(b.0, position)),
+        }
+    }
+    let alone = a.1.iter().filter(|&&position| paired.get(position) != Some(&true));
+    diff.only_in_a
+        .extend(alone.filter_map(|&position| Some(a.0.container().info(position)?.name.to_owned())));
+    Ok(())
+}
+
+fn changed(a: &Model, at_a: usize, b: &Model, at_b: usize, compared: Compared) -> Option<Changed> {
+    let (of_a, of_b) = (a.container().info(at_a)?, b.container().info(at_b)?);
+    let changed = Changed {
+        name: of_a.name.to_owned(),
+        dtype: (of_a.dtype != of_b.dtype).then_some((of_a.dtype, of_b.dtype)),
+        shape: (of_a.shape != of_b.shape).then(|| (of_a.shape.to_vec(), of_b.shape.to_vec())),
+        values: compared.values,
+        norms: compared.norms,
+    };
+    let same = changed.dtype.is_none() && changed.shape.is_none() && changed.values.is_none();
+    (!same).then_some(changed)
+}
+
+impl Serialize for Diff {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(6))?;
+        map.serialize_entry("same", &self.is_same())?;
+        map.serialize_entry("only_in_a", &self.only_in_a)?;
+        map.serialize_entry("only_in_b", &self.only_in_b)?;
+        map.serialize_entry("renamed", &self.renamed)?;
+        map.serialize_entry("changed", &self.changed)?;
+        map.serialize_entry("metadata", &self.metadata)?;
+        map.end()
+    }
+}
+
+impl Serialize for Renamed {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(2))?;
+        map.serialize_entry("a", &self.a)?;
+        map.serialize_entry("b", &self.b)?;
+        map.end()
+    }
+}
+
+impl Changed {
+    /// What changed: `dtype`, `shape`, `values`.
+    pub fn what(&self) -> impl Iterator<Item = &'static str> {
+        let parts = [
+            ("dtype", self.dtype.is_some()),
+            ("shape", self.shape.is_some()),
+            ("values", self.values.is_some()),
+        ];
+        parts.into_iter().filter(|&(_, changed)| changed).map(|(name, _)| name)
+    }
+}
+
+impl Serialize for Changed {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // NaN and infinities are written as text, as everywhere.
+        let number = |number: Option<f64>| number.map_or(Value::Null, Value::from);
+        let values = self.values.unwrap_or_default();
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("name", &self.name)?;
+        map.serialize_entry("what", &self.what().collect::<Vec<_>>())?;
+        map.serialize_entry("max_abs", &number(values.max_abs))?;
+        map.serialize_entry("max_rel", &number(values.max_rel))?;
+        if let Some(norms) = self.norms {
+            map.serialize_entry("rmse", &number(norms.rmse))?;
+            map.serialize_entry("cosine", &number(norms.cosine))?;
+            map.serialize_entry("rel_norm", &number(norms.rel_norm))?;
+        }
+        map.end()
+    }
+}

@@ -1,0 +1,275 @@
+//! What is in a file: the object that `modelfmt inspect --json` prints.
+//!
+//! ```
+//! use modelfmt::inspect::{InspectOptions, inspect};
+//! use modelfmt::{Execution, Model};
+//!
+//! let model = Model::open("../../testdata/reference/one-shard.aero")?;
+//! let inspection = inspect(&model, &InspectOptions::new(), &Execution::default())?;
+//! println!("{}", serde_json::to_string_pretty(&inspection)?);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod totals;
+mod tree;
+
+use modelfmt_core::value::{Object, Value};
+use modelfmt_core::{Encoding, Execution, Location, TensorInfo, author::with_causes};
+use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+
+use modelfmt_model::error::Result;
+use modelfmt_model::model::Model;
+use modelfmt_model::pin::Pin;
+use modelfmt_model::quant::Quant;
+use modelfmt_rules::globs::Globs;
+use modelfmt_rules::wording::Choice;
+
+pub use totals::{Sums, Totals};
+pub use tree::TreeNode;
+
+/// What is inspected.
+#[derive(Clone, Debug, Default)]
+pub struct InspectOptions {
+    hash: bool,
+    tensors: Option<Globs>,
+    sort: Option<Sort>,
+    extent: Extent,
+}
+
+/// In which order tensors are listed; equal ones stay in the order of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Sort {
+    /// By name.
+    Name,
+    /// By the bytes of their values, the largest first.
+    Size,
+    /// By type, in the order of [`DType::ALL`](modelfmt_core::DType::ALL).
+    DType,
+}
+
+/// What the JSON has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Extent {
+    #[default]
+    Tensors,
+    /// Also the groups of tensors.
+    Tree,
+    /// Sums in place of tensors, metadata and details.
+    Summary,
+}
+
+impl InspectOptions {
+    /// Everything, without hashes.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Also the BLAKE3 hash of each tensor's values, which reads them all.
+    #[must_use]
+    pub const fn hash(mut self, hash: bool) -> Self {
+        self.hash = hash;
+        self
+    }
+
+    /// Only tensors whose names match.
+    #[must_use]
+    pub fn tensors(mut self, globs: Globs) -> Self {
+        self.tensors = Some(globs);
+        self
+    }
+
+    /// The tensors in another order than that of the file.
+    #[must_use]
+    pub const fn sort(mut self, by: Sort) -> Self {
+        self.sort = Some(by);
+        self
+    }
+
+    /// Serialized with the groups of tensors that [`Inspection::tree`] gives.
+    #[must_use]
+    pub const fn tree(mut self) -> Self {
+        self.extent = Extent::Tree;
+        self
+    }
+
+    /// Serialized with the sums that [`Inspection::totals`] gives, and without tensors, metadata and details.
+    #[must_use]
+    pub const fn summary(mut self) -> Self {
+        self.extent = Extent::Summary;
+        self
+    }
+}
+
+/// The content of a file.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Inspection<'a> {
+    /// The model.
+    pub model: &'a Model,
+    /// The format's own metadata.
+    pub metadata: Value,
+    /// The tensors that were asked for, in file order or sorted as requested.
+    pub tensors: Vec<InspectedTensor<'a>>,
+    /// What only this format has.
+    pub details: Value,
+    /// The pins of the file: see [`Model::pins`].
+    pub pins: Vec<Pin>,
+    /// The signature beside it, which the caller has looked for: see [`Model::detached_signature`].
+    #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
+    pub signature: Option<modelfmt_model::signed::DetachedSignature>,
+    hash: bool,
+    extent: Extent,
+}
+
+impl<'a> Inspection<'a> {
+    /// Sums over the tensors that were asked for.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        Totals::of(self.tensors.iter().map(|tensor| tensor.info))
+    }
+
+    /// The tensors that were asked for by the parts of their names, which end at a dot or a slash: each group before what is in it.
+    #[must_use]
+    pub fn tree(&self) -> Vec<TreeNode<'a>> {
+        tree::tree(self.tensors.iter().map(|tensor| tensor.info))
+    }
+}
+
+/// A tensor, where it lies, and its hash if it was asked for.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct InspectedTensor<'a> {
+    /// What it is.
+    pub info: TensorInfo<'a>,
+    /// Where its values lie.
+    pub location: Location,
+    /// BLAKE3-256 of its values, uncompressed.
+    pub blake3: Option<blake3::Hash>,
+    /// Scales and zero points that the file has for it, or why they cannot be read.
+    pub quant: Option<Result<Quant, String>>,
+}
+
+/// Lists what is in the file.
+///
+/// # Errors
+/// [`Error::NothingSelected`](modelfmt_model::Error::NothingSelected); if the metadata does not decode, a file of a set is
+/// missing, or, with hashes, values cannot be read.
+pub fn inspect<'m>(
+    model: &'m Model,
+    options: &InspectOptions,
+    work: &Execution<'_>,
+) -> Result<Inspection<'m>> {
+    model.open_all()?;
+    let mut tensors = Vec::new();
+    for (position, info) in model.tensors().enumerate() {
+        if options.tensors.as_ref().is_none_or(|globs| globs.is_match(info.name)) {
+            let location = model.location(position)?;
+            let quant = model.quant(position).map_err(|error| with_causes(&error)).transpose();
+            tensors.push((position, InspectedTensor { info, location, blake3: None, quant }));
+        }
+    }
+    if let Some(globs) = options.tensors.as_ref().filter(|_| tensors.is_empty()) {
+        return Err(model.nothing_selected(&[Choice::Tensors], Some(globs.to_string())));
+    }
+    if options.hash {
+        let wanted = tensors.iter().filter(|(_, tensor)| tensor.info.has_data);
+        let hashes = model.hashes(&wanted.map(|&(position, _)| position).collect::<Vec<_>>(), work)?;
+        let wanted = tensors.iter_mut().filter(|(_, tensor)| tensor.info.has_data);
+        wanted.zip(hashes).for_each(|((_, tensor), hash)| tensor.blake3 = Some(hash));
+    }
+    let mut tensors: Vec<_> = tensors.into_iter().map(|(_, tensor)| tensor).collect();
+    match options.sort {
+        Some(Sort::Name) => tensors.sort_by_key(|tensor| tensor.info.name),
+        Some(Sort::Size) => tensors.sort_by_key(|tensor| std::cmp::Reverse(tensor.info.nbytes)),
+        Some(Sort::DType) => tensors.sort_by_key(|tensor| tensor.info.dtype),
+        None => {}
+    }
+    Ok(Inspection {
+        model,
+        metadata: model.metadata()?,
+        tensors,
+        details: model.details()?,
+        pins: model.pins()?,
+        #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
+        signature: None,
+        hash: options.hash,
+        extent: options.extent,
+    })
+}
+
+impl Serialize for Inspection<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let container = self.model.container();
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("path", &self.model.path().display().to_string())?;
+        map.serialize_entry("format", self.model.format().name())?;
+        map.serialize_entry("version", &container.version())?;
+        map.serialize_entry("file_size", &container.file_size())?;
+        if self.extent == Extent::Summary {
+            map.serialize_entry("summary", &self.totals())?;
+        } else {
+            map.serialize_entry("metadata", &self.metadata)?;
+            map.serialize_entry("tensors", &Tensors(self))?;
+            map.serialize_entry("details", &self.details)?;
+        }
+        let notes: Vec<String> = self.model.warnings().into_iter().chain(self.model.notes()).collect();
+        if !notes.is_empty() {
+            map.serialize_entry("notes", &notes)?;
+        }
+        if self.extent == Extent::Tree {
+            map.serialize_entry("tree", &self.tree())?;
+        }
+        map.serialize_entry("pins", &self.pins.iter().map(Pin::to_string).collect::<Vec<_>>())?;
+        #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
+        if let Some(signature) = &self.signature {
+            map.serialize_entry("signature", signature)?;
+        }
+        map.end()
+    }
+}
+
+struct Tensors<'a>(&'a Inspection<'a>);
+
+impl Serialize for Tensors<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(Some(self.0.tensors.len()))?;
+        for tensor in &self.0.tensors {
+            list.serialize_element(&Row { tensor, hash: self.0.hash })?;
+        }
+        list.end()
+    }
+}
+
+struct Row<'a> {
+    tensor: &'a InspectedTensor<'a>,
+    hash: bool,
+}
+
+impl Serialize for Row<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let InspectedTensor { info, location, blake3, quant } = self.tensor;
+        let mut row = serializer.serialize_map(None)?;
+        row.serialize_entry("name", info.name)?;
+        row.serialize_entry("dtype", info.dtype.name())?;
+        row.serialize_entry("shape", info.shape)?;
+        row.serialize_entry("nbytes", &info.nbytes)?;
+        row.serialize_entry("has_data", &info.has_data)?;
+        row.serialize_entry("file", &location.file)?;
+        // Where values have to be made, what is there is not theirs alone.
+        let is_made = matches!(location.encoding, Encoding::Deflate | Encoding::Strided);
+        row.serialize_entry("offset", &location.offset.filter(|_| !is_made))?;
+        row.serialize_entry("stored_nbytes", &location.stored_nbytes)?;
+        row.serialize_entry("encoding", location.encoding.name())?;
+        if self.hash {
+            row.serialize_entry("blake3", &blake3.map(|hash| hash.to_hex().to_string()))?;
+        }
+        match quant {
+            Some(Ok(quant)) => row.serialize_entry("quant", &quant.to_value())?,
+            Some(Err(error)) => row.serialize_entry("quant", &Object::from_iter([("error", &**error)]))?,
+            None => {}
+        }
+        row.end()
+    }
+}

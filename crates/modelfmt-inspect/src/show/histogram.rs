@@ -1,0 +1,83 @@
+//! Histograms as text, with bars where there is room for them.
+
+use std::io::{self, Write};
+
+use tensor_stats::Histogram;
+
+use modelfmt_model::format_g::G6;
+
+/// The text: as the verifier of OINF prints it, or with bars in lines of so many characters.
+pub(super) fn histogram(histogram: &Histogram, bars: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
+    let lines = match histogram {
+        Histogram::Bins { edges, counts } => {
+            let edges = edges.windows(2).map(|edge| {
+                let [from, to] =
+                    [edge.first(), edge.last()].map(|edge| G6(edge.copied().unwrap_or(f64::NAN)));
+                format!("[{from},{to})")
+            });
+            edges.zip(counts.iter().copied()).collect()
+        }
+        Histogram::Constant { value, count } => return writeln!(out, "    [{}]={count}", G6(*value)),
+        Histogram::Values(values) => match values.as_slice() {
+            [(value, count)] => return writeln!(out, "    [{value}]={count}"),
+            values => values.iter().map(|(value, count)| (value.to_string(), *count)).collect(),
+        },
+        Histogram::Bools { zeros, ones } => vec![("0".to_owned(), *zeros), ("1".to_owned(), *ones)],
+        Histogram::Empty => return Ok(()),
+    };
+    match (bars, histogram) {
+        (Some(width), _) => with_bars(&lines, width, out),
+        (None, Histogram::Bins { .. }) => {
+            lines.iter().try_for_each(|(label, count)| writeln!(out, "    {label}:{count}"))
+        }
+        (None, _) => {
+            let pairs: Vec<String> = lines.iter().map(|(label, count)| format!("{label}:{count}")).collect();
+            writeln!(out, "    {}", pairs.join(" "))
+        }
+    }
+}
+
+/// A line for each, with a bar after it; the longest takes what is left of the line.
+fn with_bars(lines: &[(String, u64)], width: usize, out: &mut dyn Write) -> io::Result<()> {
+    const LONGEST: usize = 50;
+    const PARTS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
+    let texts: Vec<String> = lines.iter().map(|(label, count)| format!("    {label}:{count}")).collect();
+    let text_len = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0);
+    let room = width.saturating_sub(text_len + 2).min(LONGEST) as u128;
+    let most = u128::from(lines.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1));
+    for (text, (_, count)) in texts.iter().zip(lines) {
+        let eighths = u128::from(*count) * room * 8 / most;
+        // What is there is seen.
+        let eighths = usize::try_from(eighths).unwrap_or(0).max(usize::from(*count > 0 && room > 0));
+        let part =
+            PARTS.get(eighths % 8).filter(|_| eighths % 8 > 0).map_or_else(String::new, char::to_string);
+        let bar = format!("{}{part}", "█".repeat(eighths / 8));
+        writeln!(out, "{}", format!("{text:text_len$}  {bar}").trim_end())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(histogram: &Histogram, bars: Option<usize>) -> String {
+        let mut out = Vec::new();
+        super::histogram(histogram, bars, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn bars_are_in_proportion_and_fit() {
+        let values = Histogram::Values(vec![(0, 80), (1, 0), (2, 1), (3, 40)]);
+        assert_eq!(shown(&values, None), "    0:80 1:0 2:1 3:40\n");
+        assert_eq!(shown(&values, Some(20)), "    0:80  ██████████\n    1:0\n    2:1   ▏\n    3:40  █████\n");
+        let edges = std::array::from_fn(|n| n as f64);
+        let bins = Histogram::Bins { edges, counts: [1, 2, 3, 4, 5, 6, 7, 8, 9, u64::MAX] };
+        for width in [0, 10, 40, 60, 300] {
+            let text = shown(&bins, Some(width));
+            assert_eq!(text.lines().count(), 10);
+            assert!(text.lines().all(|line| line.chars().count() <= width.max(33)), "{text}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The `config.json` that is beside many models: asked for names and for the blocks of scales, where a source says nothing
+//! itself (docs/formats/conversion.md#names-that-formats-ask-for).
+
+use modelfmt_core::Source as _;
+use modelfmt_core::value::{ParseOptions, Value, json};
+
+use super::names::ModelNames;
+use modelfmt_model::model::Model;
+use modelfmt_model::sidecars::Sidecars;
+
+/// Its name.
+const NAME: &str = "config.json";
+
+/// What the file says about the model's name and architecture. A file that is not there, or says neither, is nothing to speak
+/// of; one that cannot be read is a note, and never an error.
+pub(crate) fn names(model: &Model, notes: &mut Vec<String>) -> ModelNames {
+    match read(model, notes) {
+        Some(config) => ModelNames { name: name(&config), architecture: architecture(&config) },
+        None => ModelNames { name: None, architecture: None },
+    }
+}
+
+/// Whether the file is there and does not count, because what was demanded of the model says nothing about it.
+pub fn is_ignored(model: &Model) -> bool {
+    model.sidecars().ignores(NAME)
+}
+
+/// The file's content, if it is there and good, and counts.
+pub fn read(model: &Model, notes: &mut Vec<String>) -> Option<Value> {
+    match text(model.sidecars()) {
+        Ok(text) => {
+            const MAX_NODES: u64 = 1 << 16;
+            let parsed = json::parse_with(&text?, ParseOptions::new().with_max_nodes(MAX_NODES));
+            let bad = |error| notes.push(ignored(model, &format!("it is not good JSON: {error}")));
+            parsed.map_err(bad).ok()
+        }
+        Err(why) => {
+            notes.push(ignored(model, &why));
+            None
+        }
+    }
+}
+
+fn ignored(model: &Model, why: &str) -> String {
+    format!("{} is ignored: {why}", model.path().with_file_name(NAME).display())
+}
+
+/// The file's bytes, if it is there.
+fn text(beside: &Sidecars) -> Result<Option<Vec<u8>>, String> {
+    const MAX_LEN: u64 = 1 << 20;
+    let Some(source) = beside.open(NAME).map_err(|error| error.to_string())? else { return Ok(None) };
+    if source.len() > MAX_LEN {
+        return Err("it is longer than 1 MiB".to_owned());
+    }
+    let text = source.read(0..source.len()).map_err(|error| error.to_string())?;
+    Ok(Some(text.to_vec()))
+}
+
+/// `_name_or_path` names a model, or the folder from which it was loaded, whose last part is kept.
+fn name(config: &Value) -> Option<String> {
+    let text = config.get("_name_or_path")?.as_str()?;
+    let is_path = text.starts_with(['/', '.', '~']) || text.contains('\\');
+    let last = text.trim_end_matches(['/', '\\']).rsplit(['/', '\\']).next();
+    let name = if is_path { last.filter(|last| !matches!(*last, "." | ".." | "~")) } else { Some(text) };
+    name.and_then(proper)
+}
+
+fn architecture(config: &Value) -> Option<String> {
+    let model_type = config.get("model_type").and_then(Value::as_str).and_then(proper);
+    let first = || config.get("architectures")?.as_array()?.get(0)?.as_str().and_then(proper);
+    model_type.or_else(first)
+}
+
+/// A text that may be a name.
+fn proper(text: &str) -> Option<String> {
+    const MAX_LEN: usize = 256;
+    (!text.is_empty() && text.len() <= MAX_LEN && !text.chars().any(char::is_control))
+        .then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_taken_and_paths_cut() {
+        for (text, model, kind) in [
+            (
+                r#"{"_name_or_path": "org/tiny", "model_type": "bert", "architectures": ["BertModel"]}"#,
+                "org/tiny",
+                "bert",
+            ),
+            (r#"{"_name_or_path": "/home/me/tiny/", "architectures": ["BertModel"]}"#, "tiny", "BertModel"),
+            (r#"{"_name_or_path": "./", "model_type": 5, "architectures": []}"#, "", ""),
+            (r#"{"_name_or_path": "C:\\models\\tiny", "model_type": "a\nb"}"#, "tiny", ""),
+            (r#"{"_name_or_path": ""}"#, "", ""),
+            ("[1]", "", ""),
+        ] {
+            let config = json::parse(text.as_bytes()).unwrap();
+            let found = (name(&config).unwrap_or_default(), architecture(&config).unwrap_or_default());
+            assert_eq!(found, (model.to_owned(), kind.to_owned()), "{text}");
+        }
+    }
+}

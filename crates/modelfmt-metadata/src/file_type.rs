@@ -1,0 +1,79 @@
+//! What GGUF says about how a model is quantized: `general.file_type` and `general.quantization_version`, as llama.cpp sets them.
+
+use modelfmt_core::DType;
+use modelfmt_core::value::{Object, Value};
+
+use modelfmt_model::job::tensors::{Item, Tensors};
+use modelfmt_rules::options::ConvertOptions;
+use modelfmt_rules::options::rules::{Quantization, TypeChange, TypeRule};
+
+const FILE_TYPE: &str = "general.file_type";
+const VERSION: &str = "general.quantization_version";
+
+/// ggml's `GGML_QNT_VERSION`.
+const QUANTIZATION_VERSION: u32 = 2;
+
+/// Says it in the metadata of a GGUF that is to be written, and in a note what is no longer true and left out.
+pub(crate) fn state(keys: &mut Object, options: &ConvertOptions, tensors: &Tensors, notes: &mut Vec<String>) {
+    let is_given = |key: &str| options.metadata.set.as_ref().is_some_and(|given| given.contains_key(key));
+    // As llama.cpp does: a key that is set again moves to the end.
+    let mut put = |key: &str, number: u32| {
+        if !is_given(key) {
+            keys.remove(key);
+            keys.insert(key, Object::from_iter([("type", Value::from("u32")), ("value", number.into())]));
+        }
+    };
+    if !tensors.blocks.is_empty() {
+        if options.types.rules.iter().any(|rule| rule.blocks().is_some()) {
+            put(VERSION, QUANTIZATION_VERSION);
+            quantized(options).into_iter().for_each(|number| put(FILE_TYPE, number));
+        }
+        return;
+    }
+    let is_changed = |item: &Item| item.from != item.to;
+    if !tensors.items.iter().any(is_changed) {
+        return;
+    }
+    if keys.contains_key(FILE_TYPE) && !is_given(FILE_TYPE) {
+        keys.remove(FILE_TYPE);
+        match floats(options) {
+            Some(number) => {
+                let value = Object::from_iter([("type", Value::from("u32")), ("value", number.into())]);
+                keys.insert(FILE_TYPE, value);
+            }
+            None => notes.push(format!("{FILE_TYPE} is left out: types of tensors have changed")),
+        }
+    }
+    if !is_given(VERSION) && keys.remove(VERSION).is_some() {
+        notes.push(format!("{VERSION} is left out: no tensor is quantized any more"));
+    }
+}
+
+/// The number of the file type that most tensors get, if all are meant.
+fn quantized(options: &ConvertOptions) -> Option<u32> {
+    let rules = options.types.rules.iter().rev().filter(|rule| rule.glob.is_none());
+    match rules.filter_map(TypeRule::blocks).next()? {
+        Quantization::Preset(preset) => Some(preset.file_type()),
+        // llama.cpp's names for these mean the presets in the middle.
+        Quantization::Type(DType::Q4K) => Some(modelfmt_rules::presets::Preset::Q4KM.file_type()),
+        Quantization::Type(DType::Q5K) => Some(modelfmt_rules::presets::Preset::Q5KM.file_type()),
+        Quantization::Type(dtype) => {
+            let preset = modelfmt_rules::presets::Preset::ALL.iter().find(|preset| preset.base() == dtype);
+            preset.map(|preset| preset.file_type())
+        }
+    }
+}
+
+/// The number of the file type of floats that most tensors get, if all are meant.
+fn floats(options: &ConvertOptions) -> Option<u32> {
+    let rules =
+        || options.types.rules.iter().rev().filter(|rule| rule.glob.is_none()).map(TypeRule::effective);
+    let cast = |change| if let TypeChange::Cast(dtype) = change { Some(dtype) } else { None };
+    let decoded = |change| if let TypeChange::Dequantize(dtype) = change { Some(dtype) } else { None };
+    match rules().find_map(cast).or_else(|| rules().find_map(decoded))? {
+        DType::F32 => Some(0),
+        DType::F16 => Some(1),
+        DType::BF16 => Some(32),
+        _ => None,
+    }
+}

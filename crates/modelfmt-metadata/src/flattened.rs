@@ -1,0 +1,112 @@
+//! The metadata of a model as one flat list, and what differs between those of two (docs/formats/conversion.md#in-common).
+
+use std::collections::HashSet;
+
+use modelfmt_core::value::{Object, Value};
+
+use super::names::{self, KnownNames, is_added};
+use super::reserved;
+use super::source::{self, Content};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+use modelfmt_model::error::Result;
+use modelfmt_model::model::Model;
+
+/// Stands before what the reserved key says under a key that has another value.
+const PREFIX: &str = "modelfmt.";
+
+/// A metadata key with different values; `None` if a model lacks the key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetadataDiff {
+    /// The key.
+    pub key: String,
+    /// Its value in the first model.
+    pub a: Option<Value>,
+    /// Its value in the second.
+    pub b: Option<Value>,
+}
+
+impl Serialize for MetadataDiff {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(3))?;
+        map.serialize_entry("key", &self.key)?;
+        map.serialize_entry("a", &self.a)?;
+        map.serialize_entry("b", &self.b)?;
+        map.end()
+    }
+}
+
+/// The metadata as one flat list of keys and plain values, as the reader of its format gives it
+/// ([`Container::flat_metadata`](modelfmt_core::Container::flat_metadata)). What a conversion carries in a JSON object under its
+/// reserved key is beside the keys of that object, and what the files of a set of safetensors say beside those of its index.
+/// So a model and what it was converted to without a loss say the same; `diff` compares this.
+///
+/// What the reserved key says under a key that has another value has the prefix `modelfmt.`, and hides nothing.
+///
+/// # Errors
+/// If the metadata does not decode, or a file of a set is missing.
+pub fn flat_metadata(model: &Model) -> Result<Object> {
+    Ok(flattened_keys(model)?.0)
+}
+
+/// The metadata as one flat list, and where the names of the model come from.
+fn flattened_keys(model: &Model) -> Result<(Object, KnownNames)> {
+    let Content { keys: mut read, reserved, restored, said, config, .. } = Content::read(model)?;
+    let mut keys = source::own_keys(model)?;
+    if !source::is_native(model) && read.get(reserved::KEY) != keys.get(reserved::KEY) {
+        keys.remove(reserved::KEY); // a conversion wrote it, and `reserved` has what it says; `read` has the model's own
+    }
+    // As text in the file, and again the floats that they were.
+    let floats = reserved.iter().flat_map(|reserved| reserved.floats.keys());
+    for (key, value) in floats.filter_map(|key| Some((key, read.get(key)?))) {
+        keys.insert(key, value.clone());
+    }
+    // For these keys, the values in the file count.
+    let restored: HashSet<String> = restored.into_iter().collect();
+    read.retain(|key, _| !restored.contains(key));
+    let mut put = |key: &str, value: Value| match keys.get(key) {
+        None => _ = keys.insert(key, value),
+        Some(known) if *known == value => {}
+        Some(_) => keys.insert_beside(PREFIX, key, value),
+    };
+    read.into_iter().for_each(|(key, value)| put(&key, value));
+    if let Some(reserved) = reserved {
+        reserved.metadata.iter().for_each(|(key, value)| put(key, value.to_plain()));
+        for (key, value) in reserved.other() {
+            put(&format!("{PREFIX}{key}"), value.clone());
+        }
+        // As OINF's own reader says them.
+        for (name, value) in &reserved.sizevars {
+            keys.insert_beside("sizevars.", name, value.clone());
+        }
+        for (name, quant) in &reserved.quants {
+            keys.insert_beside("quants.", name, quant.to_value());
+        }
+    }
+    let stem = names::stem_of(model).to_owned();
+    Ok((keys, KnownNames { own: said, config, stem }))
+}
+
+/// The keys under which two models say something else, with what they say. A key that only one of them has does not count
+/// where a conversion of the other puts it, because its target asks for it.
+pub fn differences(a: &Model, b: &Model) -> Result<Vec<MetadataDiff>> {
+    let ((of_a, said_a), (of_b, said_b)) = (flattened_keys(a)?, flattened_keys(b)?);
+    let mut found = Vec::new();
+    for (key, value) in &of_a {
+        match of_b.get(key) {
+            Some(other) if other == value => {}
+            None if is_added(key, value, &of_b, &said_b) => {}
+            other => {
+                found.push(MetadataDiff { key: key.to_owned(), a: Some(value.clone()), b: other.cloned() });
+            }
+        }
+    }
+    let new =
+        of_b.iter().filter(|(key, value)| !of_a.contains_key(key) && !is_added(key, value, &of_a, &said_a));
+    found.extend(new.map(|(key, value)| MetadataDiff {
+        key: key.to_owned(),
+        a: None,
+        b: Some(value.clone()),
+    }));
+    Ok(found)
+}

@@ -1,0 +1,32 @@
+//! What the metadata of a model says in common terms, and how another format says it.
+//!
+//! ```
+//! use modelfmt_metadata::flattened::flat_metadata;
+//! use modelfmt_model::Model;
+//!
+//! let model = Model::open("../../testdata/reference/one-shard.aero")?;
+//! let keys = flat_metadata(&model)?; // one flat list, whatever the format
+//! assert!(keys.len() > 2);
+//! # Ok::<(), modelfmt_model::Error>(())
+//! ```
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[cfg(not(target_arch = "wasm32"))]
+pub mod config;
+mod file_type;
+pub mod flattened;
+pub mod mapper;
+pub mod names;
+mod non_finite;
+mod plain;
+pub mod quants;
+mod required;
+pub mod reserved;
+mod several;
+pub mod source;
+mod typed_lists;
+
+/// The README's example, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,511 @@
+//! The metadata of the target, made from the metadata of the source.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use modelfmt_core::DType;
+use modelfmt_core::value::{Object, Value, json};
+
+use crate::names::{
+    AERO_KEYS, APR2_KEYS, BESIDE, NOT_COVERED, SILENT, is_filler, is_same_family, required_keys,
+};
+use crate::required::RequiredKeys;
+use crate::reserved::{Changes, Hints, KEY, Reserved};
+use crate::source::Content;
+use crate::{file_type, non_finite, plain, quants, typed_lists};
+use modelfmt_model::formats::Format;
+use modelfmt_model::formats::capabilities::{Capabilities, Metadata as Kind, MetadataSchema};
+use modelfmt_model::job::metadata::Metadata;
+use modelfmt_model::job::tensors::{Item, Tensors};
+use modelfmt_model::quant::Quant;
+use modelfmt_model::unsupported::Unsupported;
+use modelfmt_rules::options::ConvertOptions;
+use modelfmt_rules::wording::Choice;
+use modelfmt_rules::wording::Remedy;
+
+/// Maps the metadata of a source to a target, so that nothing is lost silently and a model comes back as it was
+/// (docs/formats/conversion.md#nothing-is-lost-silently).
+pub struct Mapper<'a> {
+    /// What the target holds.
+    pub target: &'static Capabilities,
+    /// What the caller chose.
+    pub options: &'a ConvertOptions,
+    /// The name of the source's file, without its ending.
+    pub stem: &'a str,
+}
+
+impl Mapper<'_> {
+    /// Makes the metadata of the target.
+    pub fn map(&self, content: Content, tensors: &Tensors) -> Metadata {
+        match self.target.metadata {
+            Kind::Json => self.json(content, tensors),
+            _ => self.plain(content, tensors),
+        }
+    }
+
+    /// For a target whose metadata is a JSON object.
+    fn json(&self, content: Content, tensors: &Tensors) -> Metadata {
+        let (source, stem) = (content.format, self.stem);
+        let Content { mut keys, reserved, losses, own, own_set, said, config, manifest, .. } = content;
+        let (mut losses, mut notes) = (self.without_own(losses, own, own_set), content.notes);
+        if source.capabilities().metadata == Kind::Numbers {
+            let is_bare = |(_, value): &(&str, &Value)| !value.is_json();
+            notes.extend(
+                keys.iter()
+                    .filter(is_bare)
+                    .map(|(key, _)| format!("metadata key {key:?}: {}", non_finite::NOTE)),
+            );
+        }
+        let reserved = reserved.unwrap_or_else(|| Reserved::new(source));
+        let (mut reserved, is_foreign, gone) = self.left(reserved, source, &mut keys, &mut losses);
+        notes.extend(left_out(&gone, &keys, stem));
+        let typed = typed_names(&reserved);
+        let silent = if content.is_config_ignored { NOT_COVERED } else { SILENT };
+        let asked = RequiredKeys { source, said, config, silent, typed, options: self.options, stem };
+        let mut changes = asked.fill(self.target.format, &mut keys, &mut notes);
+        for (key, value) in self.options.metadata.set.iter().flatten() {
+            keys.insert(key, value.clone());
+            changes.forget(key);
+        }
+        self.options.given_keys().for_each(|key| reserved.give(key));
+        losses.extend(self.note_changes(changes, &mut reserved, source, is_foreign));
+        self.quantization(&mut keys, tensors, &mut notes);
+        reserved.declared.clone_from(&tensors.listed);
+        reserved.shapes.clone_from(&tensors.scalars);
+        reserved.quants.clone_from(&tensors.quants);
+        reserved.order.clone_from(&tensors.order);
+        reserved.floats = non_finite::places(&keys);
+        self.set_aside(&mut keys, &mut reserved, content.is_turned, &mut notes);
+        let (architecture, is_from_config) = asked.architecture(&keys);
+        let (name, named_by) = asked.name();
+        if self.target.properties.schema == Some(MetadataSchema::Aero) {
+            // Where a key says it too, there is a note already.
+            let is_said = |key: &str, text: &str| keys.get(key).and_then(Value::as_str) == Some(text);
+            let from_config = [
+                ("architecture", &*architecture, is_from_config),
+                ("model_name", name, named_by == Some(BESIDE)),
+            ];
+            let unsaid = from_config.into_iter().filter(|(key, text, is)| *is && !is_said(key, text));
+            notes.extend(unsaid.map(|(key, text, _)| format!("{key} of the manifest is {text:?}, {BESIDE}")));
+        }
+        let name = name.to_owned();
+        let mut metadata =
+            Metadata { keys, manifest, losses, notes, name, architecture, ..Metadata::default() };
+        if !reserved.is_empty() {
+            reserve(&mut metadata, reserved, false);
+        }
+        metadata
+    }
+
+    /// What is lost, with what only the format of the source can hold unless this is the target. Of several models not each need be AERO.
+    fn without_own(
+        &self,
+        mut losses: Vec<Unsupported>,
+        own: Vec<Unsupported>,
+        own_set: Vec<Unsupported>,
+    ) -> Vec<Unsupported> {
+        let is_aero = self.target.properties.schema == Some(MetadataSchema::Aero);
+        if !is_aero {
+            losses.extend(own);
+        }
+        if !(is_aero && self.target.format.is_set()) {
+            losses.extend(own_set);
+        }
+        losses
+    }
+
+    /// Takes back what the container of the source asked for: all of it if the model goes back to where it came from. Returns what the reserved
+    /// key says then, whether the model is a guest in the source's format, and the values that are gone.
+    fn left(
+        &self,
+        mut reserved: Reserved,
+        source: Format,
+        keys: &mut Object,
+        losses: &mut Vec<Unsupported>,
+    ) -> (Reserved, bool, Vec<(String, Value)>) {
+        let target = self.target.format;
+        // A container that asks for no keys adds none.
+        let mut is_foreign = reserved.format != source
+            && !is_same_family(reserved.format, source)
+            && source.properties().schema.is_some();
+        let mut gone = Vec::new();
+        if is_same_family(reserved.format, target) && reserved.format != source {
+            // Back to where it came from, from the last container to the first.
+            reserved.via.iter().rev().for_each(|(_, changes)| gone.extend(changes.undo(keys)));
+            gone.extend(reserved.changes.undo(keys));
+            losses.extend(reserved.losses());
+            reserved = Reserved::new(target);
+            is_foreign = false;
+        } else if is_foreign && let Some(known) = target.properties().schema {
+            gone.extend(leave(keys, &mut reserved, source, known));
+        }
+        let own = typed_names(&reserved);
+        gone.retain(|(key, value)| own.get(key) != Some(value));
+        (reserved, is_foreign, gone)
+    }
+
+    /// Notes under the reserved key what was done to the keys because the target asks for some; returns what is lost by it.
+    fn note_changes(
+        &self,
+        changes: Changes,
+        reserved: &mut Reserved,
+        source: Format,
+        is_foreign: bool,
+    ) -> Vec<Unsupported> {
+        let target = self.target.format;
+        if is_same_family(source, target) || (is_foreign && reserved.has_all_metadata()) {
+            // What a format asks for, a file of it keeps, and the reserved key travels verbatim.
+            let why = format!("{target} asks for another kind of value there");
+            let why: Arc<str> = why.into();
+            let loss = |key| Unsupported::loss("metadata key", key, Arc::clone(&why));
+            return changes.replaced.keys().map(loss).collect();
+        }
+        if !is_foreign {
+            reserved.changes.extend(changes);
+        } else if !changes.is_empty() {
+            reserved.via.push((source, changes));
+        }
+        Vec::new()
+    }
+
+    /// Puts keys that must not are in a file of the target under the reserved key, for the way back
+    /// (docs/formats/conversion.md#the-reserved-key).
+    fn set_aside(
+        &self,
+        keys: &mut Object,
+        reserved: &mut Reserved,
+        is_turned: bool,
+        notes: &mut Vec<String>,
+    ) {
+        let unreadable = self.target.format.driver().and_then(|driver| driver.unreadable);
+        let asked = self.target.properties.schema.map_or(&[][..], required_keys);
+        let mut listed = unreadable.map(|list| list(keys)).unwrap_or_default();
+        if is_turned {
+            let why = "says that shapes are in ggml's order, and they have been reversed";
+            listed.push(("source_format".to_owned(), why.to_owned()));
+        }
+        for (key, why) in listed.into_iter().filter(|(key, _)| !asked.contains(&key.as_str())) {
+            if let Some(value) = keys.remove(&key) {
+                notes.push(format!("{key} is kept aside, for the way back: it {why}"));
+                reserved.aside.insert(key, value);
+            }
+        }
+    }
+
+    /// APR and APR2 have a key that says how the model was quantized: `--quantize` sets that of APR2, and `--dequantize` removes it where it
+    /// leaves no blocks.
+    fn quantization(&self, keys: &mut Object, tensors: &Tensors, notes: &mut Vec<String>) {
+        let known = self.target.properties.schema;
+        let (is_apr, is_apr2) = (known == Some(MetadataSchema::Apr), known == Some(MetadataSchema::Apr2));
+        let is_given =
+            self.options.metadata.set.as_ref().is_some_and(|given| given.contains_key("quantization"));
+        if !(is_apr || is_apr2) || is_given {
+            return;
+        }
+        if tensors.blocks.is_empty() {
+            let is_decoded = |item: &Item| item.from.is_quantized() && !item.to.is_quantized();
+            if tensors.items.iter().any(is_decoded) && keys.remove("quantization").is_some() {
+                notes.push("quantization is left out: no tensor is quantized any more".to_owned());
+            }
+        } else if is_apr2 && self.options.types.rules.iter().any(|rule| rule.blocks().is_some()) {
+            let method = match tensors.blocks.keys().collect::<Vec<_>>()[..] {
+                [dtype] => dtype.name().to_uppercase(),
+                _ => "MIXED".to_owned(),
+            };
+            let bits = bits_per_weight(&tensors.blocks);
+            let value =
+                Object::from_iter([("method", Value::from(method)), ("bits_per_weight", bits.into())]);
+            keys.insert("quantization", value);
+        }
+    }
+
+    /// For a target whose metadata is a list of keys with values of its own kinds.
+    fn plain(&self, content: Content, tensors: &Tensors) -> Metadata {
+        let Content { format, mut keys, reserved, losses, own, own_set, notes, .. } = content;
+        let mut metadata = Metadata { losses, notes, ..Metadata::default() };
+        metadata.losses.extend(own.into_iter().chain(own_set));
+        metadata.losses.extend(self.lost_quants(tensors));
+        // All keys, and those whose values may be in the form `{"type", "value"}`.
+        let (mut all, mut typed) = (Object::new(), HashSet::new());
+        let (mut origin, mut hints) = (format, Hints::default());
+        if let Some(reserved) = reserved {
+            origin = reserved.format;
+            undo(&mut metadata, &mut keys, &reserved, self.stem);
+            metadata.sizevars = reserved.sizevars;
+            hints = reserved.hints;
+            if !reserved.metadata.is_empty() {
+                typed.extend(reserved.metadata.keys().map(str::to_owned));
+                all = reserved.metadata;
+            }
+            if self.target.metadata == Kind::Index {
+                take_files(&mut metadata, &mut keys, reserved.files);
+            }
+        }
+        for (key, value) in keys {
+            // What the model itself says comes first.
+            match all.get(&key) {
+                None => _ = all.insert(key, value),
+                Some(known) if known.to_plain() == value => {}
+                Some(_) => {
+                    let why = "the model had another value under that key before it came into this format";
+                    metadata.losses.push(Unsupported::loss("metadata key", &key, why));
+                }
+            }
+        }
+        for (key, value) in self.options.metadata.set.iter().flatten() {
+            all.insert(key, value.clone());
+            typed.insert(key.to_owned());
+            hints.stored.remove(key);
+        }
+        if self.target.metadata == Kind::TypedLists {
+            all = typed_lists::in_order(all, &hints.keys);
+        }
+        self.put(all, &typed, &mut hints, &mut metadata);
+        if self.target.metadata == Kind::TypedLists {
+            file_type::state(&mut metadata.keys, self.options, tensors, &mut metadata.notes);
+        }
+        self.keep_hints(&mut metadata, origin, hints);
+        self.map_sizevars(&mut metadata);
+        metadata
+    }
+
+    /// Puts in the values as the target takes them. Those of the keys in `typed` may have the form `{"type", "value"}`.
+    fn put(&self, all: Object, typed: &HashSet<String>, hints: &mut Hints, metadata: &mut Metadata) {
+        let mut reasons = Reasons::default();
+        let is_gguf = self.target.metadata == Kind::TypedLists;
+        let not_ascii = if is_gguf { typed_lists::not_ascii(hints) } else { HashSet::new() };
+        for (key, value) in all {
+            if is_gguf && !key.is_ascii() && !not_ascii.contains(&key) {
+                let why = reasons.shared("keys of GGUF are ASCII".to_owned());
+                metadata.losses.push(Unsupported::loss("metadata key", &key, why));
+                continue;
+            }
+            let is_typed = typed.contains(&key);
+            match self.value(&key, &value, is_typed, hints) {
+                Ok(value) => _ = metadata.keys.insert(key, value),
+                Err(why) => match self.as_text(&key, &value, is_typed, reasons.shared(why)) {
+                    Ok(text) => {
+                        hints.text.push(key.clone());
+                        metadata.keys.insert(key, text);
+                    }
+                    Err(loss) => metadata.losses.push(loss),
+                },
+            }
+        }
+    }
+
+    /// Scales and zero points that stay beside numbers, for a target that has none.
+    fn lost_quants(&self, tensors: &Tensors) -> Vec<Unsupported> {
+        let quants = if self.target.quants { &[][..] } else { &tensors.quants };
+        let loss = |(name, _): &(String, Quant)| {
+            let why = format!(
+                "{} has no scales beside values, and without them its numbers are others",
+                self.target.format
+            );
+            let remedy = Remedy::Dequantize(DType::F32);
+            Unsupported::loss(quants::SUBJECT, name, why).with_remedy(remedy)
+        };
+        quants.iter().map(loss).collect()
+    }
+
+    /// The value as text, if that is asked for and helps; else what is lost, and what would help.
+    fn as_text(&self, key: &str, value: &Value, typed: bool, why: Arc<str>) -> Result<Value, Unsupported> {
+        let loss = Unsupported::loss("metadata key", key, why);
+        if !self.target.format.takes(Choice::Stringify) {
+            return Err(loss);
+        }
+        let plain = if typed { value.to_plain() } else { value.clone() };
+        let text = json::to_string(&plain).ok().map(Value::from);
+        match text.and_then(|text| self.value(key, &text, false, &Hints::default()).ok()) {
+            Some(text) if self.options.metadata.stringify => Ok(text),
+            Some(_) => Err(loss.with_remedy(Remedy::Stringify)),
+            None => Err(loss),
+        }
+    }
+
+    /// Puts what the values do not tell of those of GGUF, or of the index of a set, under the reserved key, where the target has a place for it.
+    fn keep_hints(&self, metadata: &mut Metadata, origin: Format, hints: Hints) {
+        let is_text = self.target.metadata == Kind::Strings && self.options.metadata.stringify;
+        let has_place = is_text || matches!(self.target.metadata, Kind::Index | Kind::Object);
+        if hints.is_empty() || !hints.can_be_of(origin) || !has_place {
+            return;
+        }
+        reserve(metadata, Reserved::with_hints(origin, hints), is_text);
+    }
+
+    fn map_sizevars(&self, metadata: &mut Metadata) {
+        if self.target.metadata != Kind::Typed {
+            let format = self.target.format;
+            for (name, _) in std::mem::take(&mut metadata.sizevars) {
+                let why = format!("{format} has no size variables");
+                metadata.losses.push(Unsupported::loss("size variable", &name, why));
+            }
+            return;
+        }
+        for (name, value) in &self.options.oinf.sizevars {
+            metadata.sizevars.insert(name, *value);
+        }
+        let losses = &mut metadata.losses;
+        metadata.sizevars.retain(|name, _| match modelfmt_model::formats::capabilities::plain_fault(name) {
+            Some(why) => {
+                losses.push(Unsupported::loss("size variable", name, why));
+                false
+            }
+            None => true,
+        });
+    }
+
+    /// The value in the form that the target takes, or why it cannot. `typed` says whether an object may be a value with its
+    /// type; elsewhere an object that looks like one is an object.
+    fn value(&self, key: &str, value: &Value, typed: bool, hints: &Hints) -> Result<Value, String> {
+        let format = self.target.format;
+        let found = if typed { plain::kind(value) } else { value.kind().to_owned() };
+        let unwrapped = || if typed { value.to_plain() } else { value.clone() };
+        match self.target.metadata {
+            Kind::Numbers if !(1..=65_535).contains(&key.len()) => {
+                Err(format!("keys of {format} have 1 to 65,535 bytes"))
+            }
+            Kind::Numbers => {
+                let fits = |value: &Value| matches!(value, Value::Float(_)) || value.as_i64().is_some();
+                let why = || format!("{format} holds integers below 2^63 and floats, not {found}");
+                Some(unwrapped()).filter(fits).ok_or_else(why)
+            }
+            Kind::Object => Ok(unwrapped()),
+            Kind::Strings => {
+                let why = || format!("metadata of {format} are strings, not {found}");
+                Some(unwrapped()).filter(|value| value.as_str().is_some()).ok_or_else(why)
+            }
+            Kind::Index if key == "total_size" => {
+                Err("the index states there how many bytes its own tensors take".to_owned())
+            }
+            Kind::Index => {
+                let why = || format!("JSON has no NaN and no infinity, as {found} has here");
+                Some(unwrapped()).filter(|value| !typed || value.is_json()).ok_or_else(why)
+            }
+            Kind::Typed if !typed && value.as_object().is_some() => {
+                Err(format!("{format} holds numbers, booleans, strings and flat lists, not {found}"))
+            }
+            Kind::TypedLists => typed_lists::value(self.target, key, value, typed, hints),
+            _ => typed_lists::own_value(self.target, key, value.clone()),
+        }
+    }
+}
+
+/// Takes back what containers on the way have added to the keys.
+fn undo(metadata: &mut Metadata, keys: &mut Object, reserved: &Reserved, stem: &str) {
+    let mut gone = Vec::new();
+    reserved.via.iter().rev().for_each(|(_, changes)| gone.extend(changes.undo(keys)));
+    gone.extend(reserved.changes.undo(keys));
+    metadata.losses.extend(reserved.losses());
+    if reserved.has_all_metadata() {
+        // The model knew nothing of these, so containers on the way have asked for them.
+        let asked = AERO_KEYS.iter().chain(APR2_KEYS).filter(|key| !reserved.is_given(key));
+        gone.extend(asked.filter_map(|key| Some(((*key).to_owned(), keys.remove(key)?))));
+    }
+    let own = typed_names(reserved);
+    gone.retain(|(key, value)| own.get(key) != Some(value));
+    metadata.notes.extend(left_out(&gone, keys, stem));
+}
+
+/// Takes the keys out that are in the files of a set and not in its index.
+fn take_files(metadata: &mut Metadata, keys: &mut Object, files: Vec<String>) {
+    let files: HashSet<String> = files.into_iter().collect();
+    keys.retain(|key, value| {
+        let is_of_index = !files.contains(key);
+        if !is_of_index {
+            metadata.files.insert(key, std::mem::take(value));
+        }
+        is_of_index
+    });
+}
+
+/// Puts the reserved key in, as an object or as its text. What the model itself has under it is kept aside there.
+fn reserve(metadata: &mut Metadata, mut reserved: Reserved, is_text: bool) {
+    if let Some(own) = metadata.keys.remove(KEY) {
+        metadata
+            .notes
+            .push(format!("{KEY} is kept aside, for the way back: what modelfmt keeps has that key"));
+        reserved.aside.insert(KEY, own);
+    }
+    let object = reserved.to_object();
+    if is_text {
+        metadata.keys.insert(KEY, json::to_string(&object).unwrap_or_default());
+    } else {
+        metadata.keys.insert(KEY, object);
+    }
+}
+
+/// Undoes what was added when a model of a third format left formats with the metadata `known` for the container that it is in now.
+/// Returns what was there and is gone.
+///
+/// The reserved key travels verbatim, so for a model that has all its metadata there the rule is: what a container
+/// asks for and was not added on the way in has been added since.
+fn leave(
+    keys: &mut Object,
+    reserved: &mut Reserved,
+    container: Format,
+    known: MetadataSchema,
+) -> Vec<(String, Value)> {
+    let Some(here) = container.properties().schema else { return Vec::new() };
+    if here == known {
+        return Vec::new();
+    }
+    if reserved.has_all_metadata() {
+        let (asked, needed) = (required_keys(here), required_keys(known));
+        let since = |key: &&&str| {
+            !needed.contains(*key)
+                && !reserved.changes.added.iter().any(|known| known == **key)
+                && !reserved.is_given(key)
+        };
+        let gone = asked.iter().filter(since).filter_map(|key| Some(((*key).to_owned(), keys.remove(key)?)));
+        return gone.collect();
+    }
+    match reserved.via.pop_if(|(format, _)| format.properties().schema == Some(known)) {
+        Some((_, changes)) => changes.undo(keys),
+        None => Vec::new(),
+    }
+}
+
+/// A note for each value that is left out because a container on the way has asked for it, unless it says nothing that the
+/// model or the name of its file does not say.
+fn left_out(gone: &[(String, Value)], keys: &Object, stem: &str) -> Vec<String> {
+    let is_news = |(key, value): &&(String, Value)| {
+        let is_stem = key == "model_name" && value.as_str() == Some(stem);
+        !is_filler(key, value) && !is_stem && keys.values().all(|other| other != value)
+    };
+    let note = |(key, value): &(String, Value)| {
+        let text = json::to_string(value).unwrap_or_default();
+        format!("{key} {text} is left out: an earlier conversion put it in, the model itself does not say it")
+    };
+    gone.iter().filter(is_news).map(note).collect()
+}
+
+/// Why keys do not fit: of many keys it is the same few texts, and each is kept once.
+#[derive(Default)]
+struct Reasons(HashSet<Arc<str>>);
+
+impl Reasons {
+    fn shared(&mut self, why: String) -> Arc<str> {
+        if let Some(known) = self.0.get(&*why) {
+            return Arc::clone(known);
+        }
+        let why: Arc<str> = why.into();
+        self.0.insert(Arc::clone(&why));
+        why
+    }
+}
+
+fn typed_names(reserved: &Reserved) -> Object {
+    let names = AERO_KEYS.iter().chain(APR2_KEYS);
+    names.filter_map(|key| Some(((*key).to_owned(), reserved.metadata.get(key)?.to_plain()))).collect()
+}
+
+/// The bits that a weight takes on average, scales included, of so many elements in blocks of each type.
+fn bits_per_weight(blocks: &BTreeMap<DType, u64>) -> f64 {
+    let mut sums = (0.0, 0.0);
+    for (dtype, &elements) in blocks {
+        let bits = dtype.block().map_or(0.0, |block| f64::from(block.nbytes * 8) / f64::from(block.elements));
+        sums = (sums.0 + bits * elements as f64, sums.1 + elements as f64);
+    }
+    if sums.1 > 0.0 { sums.0 / sums.1 } else { 0.0 }
+}

@@ -1,0 +1,118 @@
+//! The keys that AERO, APR and APR2 ask for: what the user gives for them, else what the source says
+//! (docs/formats/conversion.md#names-that-formats-ask-for).
+
+use modelfmt_core::value::{Object, Value, json};
+
+use super::names::{APR_VERSION, BESIDE, ModelNames, NO_STEM, UNKNOWN};
+use super::reserved::Changes;
+use modelfmt_model::formats::Format;
+use modelfmt_model::formats::capabilities::{Metadata as Kind, MetadataSchema};
+use modelfmt_rules::options::{ConvertOptions, MetadataOptions};
+
+/// What AERO and APR2 ask for, from what there is.
+pub(crate) struct RequiredKeys<'a> {
+    pub(crate) source: Format,
+    /// What the source says outside of the keys.
+    pub(crate) said: ModelNames,
+    /// What a config.json beside it says, which is asked last.
+    pub(crate) config: ModelNames,
+    /// Why nothing is known that neither of them says.
+    pub(crate) silent: &'static str,
+    /// What a model whose metadata is typed has under the keys that formats ask for.
+    pub(crate) typed: Object,
+    pub(crate) options: &'a ConvertOptions,
+    pub(crate) stem: &'a str,
+}
+
+impl RequiredKeys<'_> {
+    /// Puts in what the user gave, and what the target asks for and the keys lack or have otherwise.
+    pub(crate) fn fill(&self, target: Format, keys: &mut Object, notes: &mut Vec<String>) -> Changes {
+        let mut changes = Changes::default();
+        let known = target.properties().schema;
+        let (is_apr, is_apr2) = (known == Some(MetadataSchema::Apr), known == Some(MetadataSchema::Apr2));
+        let MetadataOptions { model_name, architecture, model_type, .. } = &self.options.metadata;
+        let text = |value: &Option<String>| value.as_deref().map(Value::from);
+        let architecture_value = |text| if is_apr2 { object_of(text) } else { Value::from(text) };
+        let given = [
+            (if is_apr { "name" } else { "model_name" }, text(model_name)),
+            ("architecture", architecture.as_deref().map(architecture_value)),
+            ("model_type", text(model_type)),
+        ];
+        let said = self.said(keys, if is_apr || is_apr2 { "architecture" } else { "model_type" });
+        for (key, value) in given.into_iter().filter_map(|(key, value)| Some((key, value?))) {
+            keys.insert(key, value);
+        }
+        let mut lacks = |key: &str, is_good: fn(&Value) -> bool, value: Value, note: Option<&str>| {
+            let there = keys.get(key).or(self.typed.get(key));
+            if keys.get(key).is_some_and(is_good) {
+                return;
+            }
+            if let Some(own) = self.typed.get(key).filter(|own| is_good(own) && own.is_json()) {
+                return changes.set(keys, key, own.clone());
+            }
+            // What `--metadata` says replaces this later.
+            let is_given = self.options.metadata.set.as_ref().is_some_and(|given| given.contains_key(key));
+            let other = there.map(|_| "because the format asks for another kind of value than there is");
+            if let Some(note) = other.or(note).filter(|_| !is_given) {
+                let text = json::to_string(&value).unwrap_or_default();
+                notes.push(format!("{key} is {text}, {note}"));
+            }
+            changes.set(keys, key, value);
+        };
+        let is_text = |value: &Value| value.as_str().is_some();
+        let note = match (&said, &self.config.architecture) {
+            (Some(_), _) => None,
+            (None, Some(_)) => Some(BESIDE),
+            (None, None) => Some(self.silent),
+        };
+        let said = said.or_else(|| self.config.architecture.clone()).unwrap_or_else(|| UNKNOWN.to_owned());
+        if is_apr2 {
+            let plain = architecture.clone().filter(|text| json::parse_object(text.as_bytes()).is_err());
+            let note = note.filter(|_| plain.is_none());
+            let is_architecture = |value: &Value| matches!(value, Value::Object(_) | Value::String(_));
+            lacks("apr_version", is_text, APR_VERSION.into(), None);
+            lacks("model_type", is_text, plain.unwrap_or(said).into(), note);
+            lacks("architecture", is_architecture, Object::new().into(), None);
+        } else if is_apr {
+            lacks("model_type", is_text, architecture.clone().unwrap_or(said).into(), note);
+        } else if known.is_some() {
+            let (name, from) = self.name();
+            lacks("model_name", |_| true, name.into(), from);
+            lacks("architecture", |_| true, said.into(), note);
+        }
+        changes
+    }
+
+    /// The model's name, and where it comes from if the source does not say it.
+    pub(crate) fn name(&self) -> (&str, Option<&'static str>) {
+        match (&self.said.name, &self.config.name) {
+            (Some(name), _) => (name, None),
+            (None, Some(name)) => (name, Some(BESIDE)),
+            // Standard input has no name.
+            (None, None) if self.stem == NO_STEM => (self.stem, Some(self.silent)),
+            (None, None) => (self.stem, Some("taken from the file name")),
+        }
+    }
+
+    /// What there is for the name of an architecture: what GGUF says, the text under `key`, what the source says elsewhere.
+    fn said(&self, keys: &Object, key: &str) -> Option<String> {
+        let there = keys.get(key).and_then(Value::as_str).map(str::to_owned);
+        let said = self.said.architecture.clone();
+        if self.source.capabilities().metadata == Kind::TypedLists { said.or(there) } else { there.or(said) }
+    }
+
+    /// The name of the architecture for AERO's manifest, where a key of that name may be an object; and whether it is from a config.json.
+    pub(crate) fn architecture(&self, keys: &Object) -> (String, bool) {
+        let there = keys.get("architecture").and_then(Value::as_str).map(str::to_owned);
+        let said = there.or_else(|| self.said(keys, "model_type"));
+        let is_from_config = said.is_none() && self.config.architecture.is_some();
+        let found = said.or_else(|| self.config.architecture.clone()).unwrap_or_else(|| UNKNOWN.to_owned());
+        (found, is_from_config)
+    }
+}
+
+/// `--architecture` for APR2: the text of an object, or a name, which is put into one.
+fn object_of(text: &str) -> Value {
+    let named = || Object::from_iter([("name", text)]);
+    json::parse_object(text.as_bytes()).unwrap_or_else(|_| named()).into()
+}

@@ -1,0 +1,165 @@
+//! Metadata of GGUF, whose values have types that JSON does not tell, and which holds neither objects nor null.
+
+use std::collections::{HashMap, HashSet};
+
+use modelfmt_core::value::{Object, Value, json};
+use modelfmt_core::{DType, Kind};
+
+use super::reserved::Hints;
+use modelfmt_model::formats::capabilities::Capabilities;
+#[cfg(feature = "gguf")]
+use modelfmt_model::model::Model;
+
+/// What the plain values of a model do not tell; nothing, of other formats.
+#[cfg(feature = "gguf")]
+pub(crate) fn hints(model: &Model) -> Hints {
+    let one = model.as_gguf().map(|gguf| gguf.index().metadata());
+    let Some(metadata) = one.or_else(|| model.as_gguf_sharded().map(|set| set.index().metadata())) else {
+        return Hints::default();
+    };
+    let modelfmt_gguf::Hints { types, stored } = metadata.hints();
+    // Containers sort them, or put some of them aside.
+    let says_more = metadata.len() > 1 || metadata.keys().any(|key| !key.is_ascii());
+    let keys = if says_more { metadata.keys().map(str::to_owned).collect() } else { Vec::new() };
+    Hints { types, stored, keys, text: Vec::new() }
+}
+
+/// Makes the values what they were in GGUF, where nobody has changed them since; says which keys have another value by that.
+pub(crate) fn restore(keys: &mut Object, hints: &mut Hints) -> Vec<String> {
+    let mut restored = Vec::new();
+    for key in std::mem::take(&mut hints.text) {
+        let Some(value) = keys.get_mut(&key) else { continue };
+        if let Some(tree) = value.as_str().and_then(|text| json::parse(text.as_bytes()).ok()) {
+            *value = tree;
+            restored.push(key);
+        }
+    }
+    #[cfg(feature = "gguf")]
+    hints.stored.retain(|key, digits| {
+        let stored = Object::from_iter([("stored", digits.clone())]);
+        let mut metadata = modelfmt_gguf::Metadata::new();
+        let tree =
+            metadata.push_tree("", &stored.into()).ok().and_then(|()| Some(metadata.get("")?.to_value()));
+        match (keys.get_mut(key), tree) {
+            (Some(value), Some(tree)) if *value == spelled(&tree) || *value == tree => {
+                *value = tree;
+                restored.push(key.to_owned());
+                true
+            }
+            _ => false,
+        }
+    });
+    restored
+}
+
+/// The tree as JSON gives it back: what it has no numbers for are words.
+#[cfg(feature = "gguf")]
+fn spelled(tree: &Value) -> Value {
+    match tree {
+        Value::Float(x) if x.is_nan() => "NaN".into(),
+        Value::Float(x) if x.is_infinite() => {
+            if x.is_sign_negative() { "-Infinity" } else { "Infinity" }.into()
+        }
+        Value::Array(items) => items.iter().map(|item| spelled(&item)).collect(),
+        other => other.clone(),
+    }
+}
+
+/// The keys in the order that they had, and those that are new after them.
+pub(crate) fn in_order(all: Object, order: &[String]) -> Object {
+    if order.is_empty() {
+        return all;
+    }
+    let places: HashMap<&str, usize> = (0..).zip(order).map(|(place, key)| (key.as_str(), place)).collect();
+    let mut all: Vec<(String, Value)> = all.into_iter().collect();
+    all.sort_by_key(|(key, _)| places.get(key.as_str()).copied().unwrap_or(order.len()));
+    all.into_iter().collect()
+}
+
+/// The keys that are not ASCII, as the document asks for, and that a GGUF file had all the same.
+pub(crate) fn not_ascii(hints: &Hints) -> HashSet<String> {
+    hints.keys.iter().filter(|key| !key.is_ascii()).cloned().collect()
+}
+
+/// The value in the form that the format takes, or why it cannot. `typed` says whether an object may be a value with its type.
+pub(crate) fn value(
+    target: &Capabilities,
+    key: &str,
+    value: &Value,
+    typed: bool,
+    hints: &Hints,
+) -> Result<Value, String> {
+    let own = |tree: Value| own_value(target, key, tree);
+    if let Some(digits) = hints.stored.get(key)
+        && let Ok(stored) = own(Object::from_iter([("stored", digits.clone())]).into())
+    {
+        return Ok(stored);
+    }
+    if typed && value.as_object().is_some() {
+        let tree = with_type(value).unwrap_or_else(|| value.clone());
+        return own(tree).or_else(|why| match value.untyped() {
+            Some(plain) => own(plain),
+            None => Err(why),
+        });
+    }
+    if let Some(kind) = hints.types.get(key)
+        && let Ok(tree) = own(typed_value(kind.clone(), value.clone()))
+    {
+        return Ok(tree);
+    }
+    if value.as_object().is_some() {
+        return Err(format!(
+            "{} holds numbers, booleans, strings and lists, not {}",
+            target.format,
+            value.kind()
+        ));
+    }
+    own(value.clone())
+}
+
+fn typed_value(kind: Value, value: Value) -> Value {
+    Object::from_iter([("type", kind), ("value", value)]).into()
+}
+
+/// A value with a type of OINF or MAG, with the type of GGUF that holds the same numbers.
+fn with_type(value: &Value) -> Option<Value> {
+    let plain = value.untyped()?;
+    let kind = match value.get("type")?.as_str()? {
+        "str" => return Some(plain),
+        "bitset" => "bool[]".to_owned(),
+        "ndarray" => {
+            let dtype = DType::from_name(value.get("dtype")?.as_str()?)?;
+            let rank = value.get("shape")?.as_array()?.len();
+            format!("{}{}", name(dtype)?, "[]".repeat(rank))
+        }
+        other => name(DType::from_name(other)?)?.to_owned(),
+    };
+    Some(typed_value(kind.into(), plain))
+}
+
+/// The type of GGUF for numbers of a dtype.
+fn name(dtype: DType) -> Option<&'static str> {
+    match dtype {
+        DType::Bool
+        | DType::I8
+        | DType::U8
+        | DType::I16
+        | DType::U16
+        | DType::I32
+        | DType::U32
+        | DType::I64
+        | DType::U64
+        | DType::F32
+        | DType::F64 => Some(dtype.name()),
+        // It holds all smaller ones.
+        _ => (dtype.kind() == Kind::Float).then_some("f32"),
+    }
+}
+
+/// A metadata value in the form that a format with types of its own takes, or why there is none.
+pub(crate) fn own_value(target: &Capabilities, key: &str, value: Value) -> Result<Value, String> {
+    match target.format.driver().and_then(|driver| driver.value) {
+        Some(own) => own(target, key, value),
+        None => Err(format!("{} is not written", target.format)),
+    }
+}

@@ -1,0 +1,510 @@
+//! What can go wrong, with the file in which it did.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use modelfmt_core::proof::ProofError;
+use modelfmt_core::{
+    AnyError, AnyFault,
+    author::{Shortened, with_causes},
+};
+use modelfmt_write::{AnyWriteError, BoxError};
+
+use crate::formats::Format;
+use crate::job::renamed::RenameFault;
+use crate::pin::Pin;
+use crate::unsupported::Unsupported;
+use modelfmt_rules::options::rules::TypeRule;
+use modelfmt_rules::wording::Choice;
+use modelfmt_rules::wording::{FieldNames, Remedy, Words, joined};
+
+/// An error of this crate. `Display` is one line that names the file; `source()` carries causes. `Debug` is that line with the causes that it does
+/// not have, because Rust prints an error that `main` returns by `Debug`; all public errors of these crates do so
+/// ([`debug_as_sentence!`](modelfmt_core::author::debug_as_sentence)).
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file could not be opened.
+    #[error("{}: cannot be opened: {source}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file is broken, or could not be read.
+    #[error("{}: {error}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it, and where.
+        #[source]
+        error: AnyError,
+    },
+    /// What is to be written does not fit its format.
+    #[error("{}: {error}", path.display())]
+    Refused {
+        /// The file that was to be written.
+        path: PathBuf,
+        /// What does not fit, and why.
+        #[source]
+        error: AnyWriteError,
+    },
+    /// The bytes of a file are not what the file itself says about them. Nothing has been written.
+    #[error("{}", self.in_words(&FieldNames))]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is damaged, and where.
+        #[source]
+        error: Box<AnyError>,
+    },
+    /// The format of a file is unknown.
+    #[error("{}: {}{hint}", path.display(), if *is_model { "" } else { "not a model file: " })]
+    UnknownFormat {
+        /// The file.
+        path: PathBuf,
+        /// What it looks like, or what was expected.
+        hint: &'static str,
+        /// Whether it holds a model, or stands for one, in a format that is recognised but not read.
+        is_model: bool,
+    },
+    /// The tensors of a model cannot be listed, so that there is nothing to convert or to compare.
+    #[error("{}: {why}", path.display())]
+    NoTensors {
+        /// The file.
+        path: PathBuf,
+        /// Why, and what to do.
+        why: &'static str,
+    },
+    /// A folder does not have exactly one model.
+    #[error("{}: {why}", path.display())]
+    NoModel {
+        /// The folder.
+        path: PathBuf,
+        /// Why, and what to do.
+        why: String,
+    },
+    /// A file is not one that such a pin can be of.
+    #[error("{}: it cannot be opened with the pin {pin}: {why}", path.display())]
+    Unpinnable {
+        /// The file.
+        path: PathBuf,
+        /// The pin.
+        pin: Pin,
+        /// Why, and what to do.
+        why: String,
+    },
+    /// The format is known, but this build cannot read it.
+    #[error("{}: is of the format {format}, but this build has the feature `{feature}` of modelfmt switched off", path.display())]
+    NotEnabled {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        format: Format,
+        /// The feature to switch on.
+        feature: &'static str,
+    },
+    /// A tensor does not fit the file that it is to be extracted to.
+    #[error("{}", self.in_words(&FieldNames))]
+    NotExtractable {
+        /// The file.
+        path: PathBuf,
+        /// The tensor.
+        name: String,
+        /// Why.
+        why: String,
+        /// What to do before.
+        remedy: Option<Remedy>,
+    },
+    /// The options of a conversion make no sense for any model.
+    #[error("{}", self.in_words(&FieldNames))]
+    Usage {
+        /// What was chosen.
+        choice: Choice,
+        /// Why, and what does.
+        why: String,
+        /// What does, if it is another choice.
+        remedy: Option<Remedy>,
+    },
+    /// The target of a conversion cannot hold everything in the model.
+    #[error("{}", self.in_words(&FieldNames))]
+    Unsupported {
+        /// The model.
+        path: PathBuf,
+        /// The format that was asked for.
+        target: Format,
+        /// What does not fit, all of it.
+        unsupported: Vec<Unsupported>,
+    },
+    /// The values of a tensor cannot be converted to the requested type.
+    #[error("{}: tensor {:?}: {source}", path.display(), Shortened(tensor))]
+    Values {
+        /// The model.
+        path: PathBuf,
+        /// The tensor.
+        tensor: String,
+        /// Why, and at which element.
+        source: BoxError,
+    },
+    /// No tensor matches the patterns.
+    #[error("{}", self.in_words(&FieldNames))]
+    NothingSelected {
+        /// The model.
+        path: PathBuf,
+        /// What was chosen.
+        choices: Vec<Choice>,
+        /// The patterns, where one choice has them all.
+        pattern: Option<String>,
+        /// The number of tensors that the model has.
+        tensors: usize,
+    },
+    /// The output file exists already.
+    #[error("{}", self.in_words(&FieldNames))]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file could not be written.
+    #[error("{}: cannot be written: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Text could not be printed.
+    #[error("cannot print: {source}")]
+    Output {
+        /// Why.
+        source: io::Error,
+    },
+    /// There is no tensor of that name.
+    #[error("{}: no tensor is named {:?}{}", path.display(), Shortened(name), suggestion(nearest.as_deref()))]
+    NoSuchTensor {
+        /// The file.
+        path: PathBuf,
+        /// What was asked for.
+        name: String,
+        /// A tensor with a similar name.
+        nearest: Option<String>,
+    },
+    /// Two models that are to be merged have a tensor of the same name.
+    #[error(
+        "{}: tensor {:?}{} is in {} too, and one model has each name once; rename it in one of them",
+        again.display(), Shortened(name), and_others(*others), path.display()
+    )]
+    NameTwice {
+        /// The name.
+        name: String,
+        /// The model that has it first.
+        path: PathBuf,
+        /// The model that has it too.
+        again: PathBuf,
+        /// How many other tensors of that model have the name of an earlier one.
+        others: usize,
+    },
+    /// A pattern of an option matches no tensor.
+    #[error("{}", self.in_words(&FieldNames))]
+    NoMatch {
+        /// The file.
+        path: PathBuf,
+        /// What was chosen.
+        choice: Choice,
+        /// What was to be matched.
+        pattern: String,
+    },
+    /// A rule of types finds nothing to act on.
+    #[error("{}", self.in_words(&FieldNames))]
+    IdleRule {
+        /// The model.
+        path: PathBuf,
+        /// The rule.
+        rule: Box<TypeRule>,
+        /// Why it finds nothing.
+        why: String,
+    },
+    /// The metadata have no such key.
+    #[error("{}: the metadata has no key {:?}{}", path.display(), Shortened(key), suggestion(nearest.as_deref()))]
+    NoSuchKey {
+        /// The file.
+        path: PathBuf,
+        /// The key.
+        key: String,
+        /// A key that is similar.
+        nearest: Option<String>,
+    },
+    /// An edit of a file was interrupted, or is still running.
+    #[error("{}", self.in_words(&FieldNames))]
+    Interrupted {
+        /// The file.
+        path: PathBuf,
+        /// The journal beside it.
+        journal: PathBuf,
+    },
+    /// A file has been changed since an edit of it was prepared, by another edit or another program. The edit has changed nothing.
+    #[error(
+        "{}: it has been changed since the edit was prepared, by another edit or another program; this edit has changed nothing, and \
+         the file is as the other one left it; edit it again",
+        path.display()
+    )]
+    Overtaken {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file of that format, or a set, cannot be edited in this way.
+    #[error("{}: {why}", path.display())]
+    NotEditable {
+        /// The file.
+        path: PathBuf,
+        /// Why, and what helps.
+        why: String,
+    },
+    /// A signature or a key to decrypt is demanded of a file that can have neither inside.
+    #[error(
+        "{}: this is {format}, which has no signature and no encryption inside, as only APR2 has; give no key for it, \
+         or check a local copy by the signature beside it, FILE.sig",
+        path.display()
+    )]
+    NotSealable {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        format: Format,
+    },
+    /// The signature beside a model does not count, or a file is not what was signed.
+    #[error("{why}")]
+    Signature {
+        /// The model.
+        path: PathBuf,
+        /// Why, with the file.
+        why: String,
+    },
+    /// Two tensors would have one name.
+    #[error("{}: tensors {:?} and {:?} would have one name, {:?}", path.display(), Shortened(first), Shortened(second), Shortened(name))]
+    SameName {
+        /// The file.
+        path: PathBuf,
+        /// The name.
+        name: String,
+        /// The name of the first tensor.
+        first: String,
+        /// The name of the other tensor.
+        second: String,
+    },
+}
+
+modelfmt_core::author::debug_as_sentence!(Error);
+
+fn suggestion(nearest: Option<&str>) -> String {
+    nearest.map_or_else(String::new, |name| format!("; did you mean {:?}?", Shortened(name)))
+}
+
+/// Whether a file is encrypted, and no key was given that opens it.
+#[cfg(feature = "apr2")]
+fn is_locked(fault: &AnyFault) -> bool {
+    matches!(fault.downcast_ref(), Some(apr2::Fault::Seal(apr2::SealFault::NoKey(_))))
+}
+
+/// No other format encrypts.
+#[cfg(not(feature = "apr2"))]
+const fn is_locked(_: &AnyFault) -> bool {
+    false
+}
+
+fn and_others(count: usize) -> String {
+    if count == 0 { String::new() } else { format!(" (and {count} more)") }
+}
+
+/// What does not fit, in one line: a single item in full, or the number of items and what would help.
+fn summary(unsupported: &[Unsupported], words: &dyn Words) -> String {
+    if let [item] = unsupported {
+        return item.in_words(words);
+    }
+    let remedies = unsupported.iter().filter_map(|item| item.remedy);
+    let remedies: BTreeSet<String> = remedies.map(|remedy| words.remedy(remedy)).collect();
+    let helps = if remedies.is_empty() { "" } else { "; what helps: " };
+    let remedies: Vec<String> = remedies.into_iter().collect();
+    format!("{} items{helps}{}", unsupported.len(), remedies.join(", "))
+}
+
+/// A result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// Whether the mistake is in the request, and not in a file.
+    #[must_use]
+    pub const fn is_usage(&self) -> bool {
+        matches!(self, Self::Usage { .. })
+    }
+
+    /// The tensors of this file are not renamed.
+    pub fn rename(path: &Path, fault: RenameFault) -> Self {
+        let path = path.to_owned();
+        match fault {
+            RenameFault::NoMatch(pattern) => Self::NoMatch { path, choice: Choice::Rename, pattern },
+            RenameFault::SameName { name, first, second } => Self::SameName { path, name, first, second },
+        }
+    }
+
+    /// A stable name for the kind of error, for programs that read errors.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Open { .. } => "cannot-open",
+            Self::File { error, .. } => match error.inner() {
+                AnyError::Io { source, .. } if ProofError::within(source).is_some() => "damaged",
+                AnyError::Io { .. } | AnyError::Open { .. } => "cannot-read",
+                AnyError::Limit { .. } => "limit",
+                AnyError::NotFound { .. } => "not-found",
+                AnyError::NoData { .. } => "no-data",
+                AnyError::NoHash { .. } => "no-hash",
+                AnyError::OutOfRange { .. } | AnyError::Slice { .. } => "out-of-range",
+                AnyError::Changed => "changed",
+                AnyError::Cancelled => "cancelled",
+                _ => "broken-file",
+            },
+            Self::Refused { .. } => "refused",
+            Self::Damaged { .. } => "damaged",
+            Self::UnknownFormat { .. } => "unknown-format",
+            Self::NoModel { .. } => "no-model",
+            Self::Unpinnable { .. } => "unpinnable",
+            Self::NoTensors { .. } => "no-tensors",
+            Self::NotEnabled { .. } => "not-enabled",
+            Self::NotExtractable { .. } => "not-extractable",
+            Self::Usage { .. } => "usage",
+            Self::Unsupported { .. } => "unsupported",
+            Self::Values { .. } => "values",
+            Self::NothingSelected { .. } => "nothing-selected",
+            Self::Exists { .. } => "exists",
+            Self::Write { .. } => "cannot-write",
+            Self::Output { .. } => "output",
+            Self::NoSuchTensor { .. } => "no-such-tensor",
+            Self::NameTwice { .. } => "name-twice",
+            Self::NoMatch { .. } | Self::IdleRule { .. } => "no-match",
+            Self::SameName { .. } => "same-name",
+            Self::NoSuchKey { .. } => "no-such-key",
+            Self::Interrupted { .. } => "interrupted",
+            Self::Overtaken { .. } => "changed",
+            Self::NotEditable { .. } => "not-editable",
+            Self::NotSealable { .. } => "not-sealable",
+            Self::Signature { .. } => "signature",
+        }
+    }
+
+    /// What would resolve it, if one thing would. Each item of [`Unsupported`](Self::Unsupported) has its own.
+    #[must_use]
+    pub fn remedy(&self) -> Option<Remedy> {
+        match self {
+            Self::Exists { .. } => Some(Remedy::Overwrite),
+            Self::Interrupted { .. } => Some(Remedy::Recover),
+            Self::Damaged { .. } => Some(Remedy::SkipVerification),
+            Self::NothingSelected { .. } | Self::NoMatch { .. } => Some(Remedy::ListNames),
+            Self::NotExtractable { remedy, .. } | Self::Usage { remedy, .. } => *remedy,
+            Self::File { error, .. } => match error.inner() {
+                AnyError::Limit { .. } => Some(Remedy::RaiseLimit),
+                AnyError::Malformed { fault, .. } if is_locked(fault) => Some(Remedy::Unlock),
+                error if error.is_end_missing() => Some(Remedy::FetchAgain),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The error in a line, in the words of a program.
+    #[must_use]
+    pub fn in_words(&self, words: &dyn Words) -> String {
+        let remedy = self.remedy().map(|remedy| words.remedy(remedy)).unwrap_or_default();
+        match self {
+            Self::Exists { path } => format!("{}: exists already; {remedy} replaces it", path.display()),
+            Self::Damaged { path, error } => {
+                let path = path.display();
+                format!("{path}: {error}; nothing was written. {remedy} takes values as they are")
+            }
+            Self::NotExtractable { path, name, why, remedy: help } => {
+                let first = help.map_or_else(String::new, |_| format!(", or with {remedy}"));
+                let name = Shortened(name);
+                format!("{}: tensor {name:?} cannot be extracted: {why}{first}", path.display())
+            }
+            Self::Usage { choice, why, remedy: None } => format!("{}: {why}", words.choice(*choice)),
+            Self::Usage { choice, why, .. } => {
+                format!("{}: {why}; what helps: {remedy}", words.choice(*choice))
+            }
+            Self::IdleRule { path, rule, why } => {
+                format!("{}: {}: finds nothing to act on: {why}", path.display(), rule.in_words(words))
+            }
+            Self::Unsupported { path, target, unsupported } => {
+                format!("{}: does not fit {target}: {}", path.display(), summary(unsupported, words))
+            }
+            Self::NothingSelected { path, choices, pattern, tensors } => {
+                let mut chosen = joined(choices, words);
+                if let Some(pattern) = pattern {
+                    chosen.push_str(if chosen.is_empty() { "" } else { " " });
+                    chosen.push_str(pattern);
+                }
+                let path = path.display();
+                format!("{path}: {chosen} leaves none of its {tensors} tensors; {remedy} lists their names")
+            }
+            Self::Interrupted { path, journal } => {
+                let (path, journal) = (path.display(), journal.display());
+                format!(
+                    "{path}: an edit of it was interrupted or is still running; {journal} has what undoes or completes it, and {remedy} does that"
+                )
+            }
+            Self::NoMatch { path, choice, pattern } => {
+                let (path, choice) = (path.display(), words.choice(*choice));
+                format!("{path}: {choice} {pattern}: no tensor has a matching name; {remedy} lists the names")
+            }
+            Self::File { path, error } if self.remedy() == Some(Remedy::Unlock) => {
+                format!("{}: {error}; what helps: {remedy}", path.display())
+            }
+            Self::File { path, error } if self.remedy() == Some(Remedy::FetchAgain) => {
+                format!("{}: {error}; if you downloaded it, {remedy}", path.display())
+            }
+            other => other.to_string(),
+        }
+    }
+
+    /// The error with its causes in a line, without the path of its file at the front: for reports that have it already.
+    #[must_use]
+    pub fn without_path(&self, path: &Path) -> String {
+        let text = match self {
+            Self::File { error, .. } => with_causes(error),
+            other => other.to_string(),
+        };
+        text.strip_prefix(&format!("{}: ", path.display())).map_or(text.clone(), str::to_owned)
+    }
+
+    /// What is chosen cannot be, and why.
+    pub fn usage(choice: Choice, why: impl Into<String>) -> Self {
+        Self::Usage { choice, why: why.into(), remedy: None }
+    }
+
+    /// An error of a format crate in a file, which is named once: here.
+    pub fn file(path: PathBuf, error: impl Into<AnyError>) -> Self {
+        let error = error.into().without_file(&path.to_string_lossy());
+        Self::File { path, error }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_that_main_returns_is_a_sentence() {
+        let missing = crate::Model::open("no/such.mag").unwrap_err();
+        let text = format!("{missing:?}");
+        assert!(text.starts_with("no/such.mag: cannot be opened: ") && !text.contains("Os {"), "{text}");
+        assert_eq!(text.matches("(os error").count(), missing.to_string().matches("(os error").count());
+        // The cause of this one is in no other line.
+        let source = io::Error::other("the disk is gone");
+        let error = Error::file("m.mag".into(), AnyError::Io { at: 5, len: 3, source });
+        assert_eq!(format!("{error:?}"), "m.mag: cannot read 3 bytes at byte 5: the disk is gone");
+        assert_eq!(
+            format!("{:?}", "x".parse::<Pin>().unwrap_err()),
+            "x".parse::<Pin>().unwrap_err().to_string()
+        );
+    }
+}

@@ -1,0 +1,146 @@
+//! A format is a value: what it is called, how it is detected, what it can hold, how it is opened and written. Everything
+//! else asks these entries.
+//!
+//! Adding a format is a file in this folder and its line in the list below: from the list comes how it is opened, whether its files are waited
+//! for or not.
+
+mod aero;
+mod apr;
+mod apr2;
+pub mod capabilities;
+#[cfg_attr(target_arch = "wasm32", allow(dead_code, unreachable_pub, reason = "there are no files to edit"))]
+pub mod change;
+mod detect;
+pub mod entry;
+mod gguf;
+mod index;
+mod mag;
+pub(crate) mod merged;
+mod npy;
+mod oinf;
+pub mod open_any;
+mod opened;
+mod pytorch;
+mod safetensors;
+#[cfg_attr(target_arch = "wasm32", allow(dead_code, unreachable_pub, reason = "there are no files to edit"))]
+#[cfg_attr(
+    not(all(feature = "aero", feature = "apr2", feature = "safetensors")),
+    allow(dead_code, reason = "each index uses a part of it")
+)]
+pub mod set_index_edit;
+pub mod set_plan;
+pub(crate) mod versions;
+mod zip;
+
+use modelfmt_core::value::Value;
+
+use self::capabilities::Properties;
+pub(crate) use self::detect::MAX_INDEX_JSON;
+use self::entry::Entry;
+pub use self::index::{InOrder, Walk};
+#[allow(unused_imports, reason = "with no format switched on nothing is opened")]
+use self::open_any::{File, Set};
+#[allow(unused_imports, reason = "with no format switched on nothing is opened")]
+pub(crate) use self::opened::own_options;
+pub use self::versions::Target;
+
+/// The list: each format, its entry, the feature that switches it on, and the index of its files or sets. `$take` is given all of it, behind
+/// what it is told besides.
+macro_rules! all_formats {
+    ($take:ident $($told:tt)*) => {
+        $take! {
+            [$($told)*]
+            /// AERO 0.1.
+            Aero = aero::AERO, "aero": File<::aero::Index>;
+            /// Many AERO files and their index JSON.
+            AeroSet = aero::AEROSET, "aero": Set<::aero::SetIndex>;
+            /// MAG 1, 0.1, 0.2 and 0.3.
+            Mag = mag::MAG, "mag": File<::mag::Index>;
+            /// OINF 1.
+            Oinf = oinf::OINF, "oinf": File<::oinf::Index>;
+            /// APR2 2.0.
+            Apr2 = apr2::APR2, "apr2": File<crate::apr2::Index>;
+            /// Many APR2 files and their manifest JSON.
+            Apr2Sharded = apr2::APR2_SHARDED, "apr2": Set<crate::apr2::SetIndex>;
+            /// APR1; read only.
+            Apr1 = apr2::APR1, "apr2": File<crate::apr2::Index>;
+            /// APR 2.0 as aprender writes it.
+            Apr = apr::APR, "apr": File<::apr::Index>;
+            /// APRN, aprender's classical models; metadata only.
+            Aprn = apr::APRN, "apr": File<::apr::v1::Index>;
+            /// safetensors.
+            Safetensors = safetensors::SAFETENSORS, "safetensors": File<::modelfmt_safetensors::Index>;
+            /// Many safetensors files and their index JSON.
+            SafetensorsSharded = safetensors::SAFETENSORS_SHARDED, "safetensors": Set<::modelfmt_safetensors::SetIndex>;
+            /// GGUF.
+            Gguf = gguf::GGUF, "gguf": File<::modelfmt_gguf::Index>;
+            /// A GGUF model that is split into many files, any of which stands for it.
+            GgufSharded = gguf::GGUF_SHARDED, "gguf": Set<::modelfmt_gguf::SetIndex>;
+            /// An array of NumPy; read only.
+            Npy = npy::NPY, "numpy": File<::modelfmt_npy::Index>;
+            /// An archive of arrays of NumPy; read only.
+            Npz = npy::NPZ, "numpy": File<::modelfmt_npy::Index>;
+            /// A checkpoint of PyTorch, a zip archive or the older stream; read only.
+            Pytorch = pytorch::PYTORCH, "pytorch": File<::modelfmt_pytorch::Index>;
+            /// Many checkpoints of PyTorch and their index JSON; read only.
+            PytorchSharded = pytorch::PYTORCH_SHARDED, "pytorch": Set<::modelfmt_pytorch::SetIndex>;
+        }
+    };
+}
+use all_formats;
+
+/// From the list come [`Format`], [`Format::ALL`], and the entry of each.
+macro_rules! define_format {
+    ([] $($(#[$doc:meta])* $format:ident = $entry:path, $feature:literal: $shape:ident<$index:ty>;)*) => {
+        /// A file format, or the form of a model of many files. All are always listed, whatever features are on.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum Format {
+            $($(#[$doc])* $format,)*
+        }
+
+        impl Format {
+            /// Every format, in the order in which magics are tried and lists are printed.
+            pub const ALL: &'static [Self] = &[$(Self::$format,)*];
+
+            const fn entry(self) -> &'static Entry {
+                match self {
+                    $(Self::$format => &$entry,)*
+                }
+            }
+        }
+    };
+}
+all_formats!(define_format);
+
+impl Format {
+    /// The versions that are written. The first is written unless another is asked for.
+    pub(crate) const fn versions(self) -> &'static [entry::Version] {
+        self.entry().versions
+    }
+
+    /// How it is read and written, if this build can do that.
+    pub const fn driver(self) -> Option<&'static entry::Driver> {
+        self.entry().driver.as_ref()
+    }
+
+    /// What sets it apart from other formats.
+    #[must_use]
+    pub const fn properties(self) -> &'static Properties {
+        &self.capabilities().properties
+    }
+
+    /// The format of one file of which this is the form in several files; itself, if there is none.
+    #[must_use]
+    pub fn unsharded(self) -> Self {
+        Self::ALL.iter().copied().find(|one| one.sharded() == Some(self)).unwrap_or(self)
+    }
+
+    /// The keys and values of a model in the metadata that its reader gives. AERO has a manifest beside them.
+    pub fn keys_of(self, metadata: &Value) -> Option<&Value> {
+        match self {
+            Self::Aero | Self::AeroSet => metadata.get("json"),
+            _ => Some(metadata),
+        }
+    }
+}

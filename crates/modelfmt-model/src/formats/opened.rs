@@ -1,0 +1,57 @@
+//! What there is to open, and what comes of it.
+
+use std::any::Any;
+use std::io;
+
+use modelfmt_core::author::{FileIndex, OpenSettings};
+use modelfmt_core::source::{BoxSource, SharedFiles};
+use modelfmt_core::{AnyError, Container};
+
+use super::Format;
+use crate::open::OpenOptions;
+
+/// The reader of a file or set of any format.
+pub trait Opened: Container + Any + Send + Sync {}
+
+impl<R: Container + Any + Send + Sync> Opened for R {}
+
+/// The reader itself, if it is of that type.
+pub fn reader_of<'o, R: Any>(opened: impl Into<Option<&'o dyn Opened>>) -> Option<&'o R> {
+    (opened.into()? as &dyn Any).downcast_ref()
+}
+
+/// What there is to open.
+#[allow(dead_code, reason = "with no format switched on nothing is opened")]
+pub struct ToOpen<'a> {
+    /// Its bytes.
+    pub source: BoxSource,
+    /// The name of its file, without the folder.
+    pub name: String,
+    /// The files beside it, which a set has.
+    pub files: SharedFiles,
+    /// How it is opened.
+    pub options: &'a OpenOptions,
+}
+
+/// A format that this build does not read.
+#[allow(dead_code, reason = "with all formats switched on there is none")]
+pub(crate) fn not_enabled(format: Format, name: &str) -> AnyError {
+    let source = io::Error::new(io::ErrorKind::Unsupported, format!("this build does not read {format}"));
+    AnyError::Open { path: name.to_owned(), source }
+}
+
+/// The options of a format's own reader; its own default limits, unless the caller has chosen others.
+pub(crate) fn own_options<I: FileIndex>(options: &OpenOptions) -> modelfmt_core::OpenOptions<I> {
+    let limits = options.limits.clone().unwrap_or_else(I::default_limits);
+    let own = OpenSettings::new(limits).ignore_checksum(options.ignore_checksum);
+    // Only PyTorch's reader takes it; with other formats, a model with a root is not opened.
+    #[cfg(feature = "pytorch")]
+    if let Some(root) = &options.root {
+        return own.with_extension(std::sync::Arc::new(modelfmt_pytorch::Root(root.clone()))).into();
+    }
+    #[cfg(feature = "seal")]
+    if let Some(access) = options.demanded() {
+        return own.with_extension(access).into();
+    }
+    own.into()
+}

@@ -1,0 +1,101 @@
+//! The versions of formats that are written: `mag@0.3`, where `mag` alone is the version of the format's document.
+
+use std::str::FromStr;
+
+use modelfmt_core::DType;
+
+use super::Format;
+use super::capabilities::Capabilities;
+use super::entry::Version;
+use modelfmt_rules::wording::ParseError;
+
+impl Format {
+    /// What a version can hold; without a version, that of the document. `None` if it is not written.
+    #[must_use]
+    pub fn capabilities_of(self, version: Option<&str>) -> Option<&'static Capabilities> {
+        let Some(name) = version else { return Some(self.capabilities()) };
+        let version = self.versions().iter().find(|version| version.names.contains(&name))?;
+        Some(version.capabilities.unwrap_or(self.capabilities()))
+    }
+
+    /// The same with or without `OinfOptions::allow_extended_types`.
+    pub fn capabilities_with(self, version: Option<&str>, extended: bool) -> Option<&'static Capabilities> {
+        let plain = self.capabilities_of(version)?;
+        let is_meant = |own: &&Version| version.is_none_or(|name| own.names.contains(&name));
+        let more = self.versions().iter().find(is_meant).and_then(|own| own.extended);
+        Some(more.filter(|_| extended).unwrap_or(plain))
+    }
+
+    /// The first version, as it is asked for, that has tensors of a dtype.
+    pub fn version_with(self, dtype: DType) -> Option<String> {
+        let has = |own: &&Version| own.capabilities.unwrap_or(self.capabilities()).has(dtype);
+        let name = self.versions().iter().find(has)?.names.first()?;
+        Some(format!("{self}@{name}"))
+    }
+
+    /// The error of a version that is not written: one for which [`capabilities_of`](Self::capabilities_of) gives nothing.
+    pub fn unwritten(self, version: Option<&str>) -> ParseError {
+        let names = self.versions().iter().filter_map(|own| own.names.first());
+        let names: Vec<String> = names.map(|name| format!("{self}@{name}")).collect();
+        let others =
+            if names.is_empty() { String::new() } else { format!("; there are {}", names.join(", ")) };
+        ParseError::new(format!("{self} is not written in version {:?}{others}", version.unwrap_or_default()))
+    }
+}
+
+/// What to write: a format, and a version of it. Parsed from text such as `mag` and `mag@0.3`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The format.
+    pub format: Format,
+    /// Its version; `None` means the version of the format's document.
+    pub version: Option<String>,
+}
+
+impl From<Format> for Target {
+    fn from(format: Format) -> Self {
+        Self { format, version: None }
+    }
+}
+
+impl FromStr for Target {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let (format, version) = match text.split_once('@') {
+            Some((format, version)) => (format, Some(version)),
+            None => (text, None),
+        };
+        let format: Format = format.parse()?;
+        match format.capabilities_of(version) {
+            Some(_) => Ok(Self { format, version: version.map(str::to_owned) }),
+            None => Err(format.unwritten(version)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_asked_for_by_any_of_their_names() {
+        let target = |text: &str| text.parse::<Target>().map(|target| (target.format, target.version));
+        assert_eq!(target("mag"), Ok((Format::Mag, None)));
+        for version in ["1", "0.3", "0.3.0"] {
+            let found = target(&format!("mag@{version}"));
+            assert_eq!(found, Ok((Format::Mag, Some(version.to_owned()))));
+        }
+        let says = |text: &str| text.parse::<Target>().unwrap_err().to_string();
+        assert_eq!(says("mag@0.2"), "mag is not written in version \"0.2\"; there are mag@1, mag@0.3");
+        assert_eq!(says("safetensors@1"), "safetensors is not written in version \"1\"");
+        assert!(says("zip@1").contains("no format is named"));
+        let oinf = |version: &str| target(&format!("oinf@{version}")).map(|(format, _)| format);
+        assert_eq!((oinf("1"), oinf("2")), (Ok(Format::Oinf), Ok(Format::Oinf)));
+        assert!(oinf("3").is_err());
+        assert_eq!(Format::Oinf.version_with(DType::I4).as_deref(), Some("oinf@2"));
+        assert_eq!(Format::Mag.version_with(DType::F64), None);
+        let holds = |version| Format::Mag.capabilities_of(version).unwrap().has(DType::BF16);
+        assert!(!holds(None) && !holds(Some("1")) && holds(Some("0.3")));
+    }
+}

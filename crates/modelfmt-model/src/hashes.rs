@@ -1,0 +1,36 @@
+//! BLAKE3-256 of the values of tensors.
+
+use modelfmt_core::Execution;
+
+use crate::error::Result;
+use crate::model::Model;
+use crate::tied_weights::Ties;
+use crate::values::Pieces;
+
+impl Model {
+    /// BLAKE3-256 of a tensor's values, uncompressed.
+    ///
+    /// # Errors
+    /// If it has none, they cannot be read, or the progress callback stops the work.
+    pub fn hash(&self, position: usize, work: &Execution<'_>) -> Result<blake3::Hash> {
+        let mut hasher = blake3::Hasher::new();
+        let mut pieces = Pieces::new(self, position)?;
+        while let Some(piece) = pieces.next(work)? {
+            hasher.update(piece);
+        }
+        Ok(hasher.finalize())
+    }
+
+    /// The hashes of several tensors, in their order; a tensor is hashed by one thread, several by several, and those over the
+    /// same bytes once.
+    pub fn hashes(&self, positions: &[usize], work: &Execution<'_>) -> Result<Vec<blake3::Hash>> {
+        let ties = Ties::of(self, positions.iter().copied())?;
+        ties.check_reading(self)?;
+        let one = |(): &mut (), number: u64| {
+            let position = usize::try_from(number).ok().and_then(|number| ties.firsts.get(number));
+            self.hash(position.copied().unwrap_or(usize::MAX), work)
+        };
+        let hashes = work.map(ties.firsts.len() as u64, || (), one)?;
+        Ok(ties.groups.iter().filter_map(|&group| hashes.get(group).copied()).collect())
+    }
+}

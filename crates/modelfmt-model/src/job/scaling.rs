@@ -1,0 +1,279 @@
+//! Weights whose numbers count only with scales, which are another tensor: which element has which scale.
+
+use modelfmt_core::{DType, DisplayShape};
+
+/// The edge of blocks where nothing says another: that of the checkpoints which began with it, and of most since.
+const USUAL_BLOCK: u64 = 128;
+
+/// The scales of a weight.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Scaling {
+    /// The tensor that holds them.
+    pub position: usize,
+    /// The type of the scales.
+    pub dtype: DType,
+    /// The dimensions of the weight, slowest first; those of one element are left out. None are left where there is one scale.
+    dims: Vec<Dim>,
+}
+
+/// A dimension of a weight, which is cut into blocks that have a scale each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Dim {
+    len: u64,
+    /// Elements in a block; the last may have fewer.
+    block: u64,
+    scales: u64,
+}
+
+impl Scaling {
+    /// Says which elements of a weight the scales are for, from both shapes and from the block that the model states, if it does.
+    /// An error says why that is not clear.
+    pub fn new(
+        position: usize,
+        dtype: DType,
+        weight: &[u64],
+        scales: &[u64],
+        stated: Option<&[u64]>,
+    ) -> Result<Self, String> {
+        if scales.iter().all(|&n| n == 1) {
+            return Ok(Self { position, dtype, dims: Vec::new() });
+        }
+        let unclear = |why: &str| {
+            format!(
+                "scales of shape {} do not fit its shape {}{why}",
+                DisplayShape(scales),
+                DisplayShape(weight)
+            )
+        };
+        let aligned = aligned(weight, scales).ok_or_else(|| unclear(""))?;
+        // The stated block is that of the last dimensions; those before are stacked matrices.
+        let stated = stated.filter(|_| !is_by_row(weight, &aligned));
+        let first_stated = weight.len().saturating_sub(stated.map_or(0, <[u64]>::len));
+        let mut dims = Vec::new();
+        for (place, (&len, &scales)) in weight.iter().zip(&aligned).enumerate() {
+            let stated = stated.and_then(|blocks| blocks.get(place.checked_sub(first_stated)?)).copied();
+            let block = block(len, scales, stated).ok_or_else(|| match stated {
+                Some(block) => unclear(&format!(" in blocks of {block}, which the model states")),
+                None => unclear(""),
+            })?;
+            if len > 1 {
+                dims.push(Dim { len, block, scales });
+            }
+        }
+        Ok(Self { position, dtype, dims })
+    }
+
+    /// Whether a scale is for a block, and not for a row, a column or everything: then it matters how large blocks are.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn is_in_blocks(&self) -> bool {
+        self.dims.iter().any(|dim| dim.scales != 1 && dim.scales != dim.len)
+    }
+
+    /// Multiplies `values`, which are the weight's elements from `first` on, by their scales. `read` gives so many scales from one
+    /// on; it is asked for at most as many as there are values.
+    pub fn apply<E>(
+        &self,
+        first: u64,
+        values: &mut [f32],
+        mut read: impl FnMut(u64, u64) -> Result<Vec<f32>, E>,
+    ) -> Result<(), E> {
+        let Some((columns, rows)) = self.dims.split_last() else {
+            let scale = read(0, 1)?;
+            multiply(values, scale.first().copied().unwrap_or(f32::NAN));
+            return Ok(());
+        };
+        let (mut at, mut rest) = (first, values);
+        while !rest.is_empty() {
+            let (row, column) = (at / columns.len, at % columns.len);
+            let left = columns.len - column;
+            // Rows of one matrix: their scales follow each other.
+            let together = rows.last().map_or(1, |dim| dim.len - row % dim.len);
+            let whole_rows = (rest.len() as u64 / columns.len).min(together);
+            let count = if column > 0 || whole_rows == 0 { left } else { whole_rows * columns.len };
+            let (piece, tail) =
+                rest.split_at_mut(usize::try_from(count).unwrap_or(usize::MAX).min(rest.len()));
+            let len = piece.len() as u64;
+            if len <= left {
+                let (begin, end) = (column / columns.block, (column + len - 1) / columns.block + 1);
+                let scales = read(scale_row(rows, row) * columns.scales + begin, end - begin)?;
+                multiply_row(piece, column, columns.block, &scales);
+            } else {
+                let last = scale_row(rows, row + (len - 1) / columns.len);
+                let begin = scale_row(rows, row);
+                let scales = read(begin * columns.scales, (last + 1 - begin) * columns.scales)?;
+                let (width, in_row) = (size(columns.len), size(columns.scales));
+                for (number, values) in (row..).zip(piece.chunks_mut(width)) {
+                    let own = size(scale_row(rows, number) - begin) * in_row;
+                    multiply_row(values, 0, columns.block, scales.get(own..).unwrap_or_default());
+                }
+            }
+            (at, rest) = (at + len, tail);
+        }
+        Ok(())
+    }
+}
+
+/// The dimensions of scales, one for each of the weight's. Left-out dimensions at the end are 1, so that `[rows]` are scales of
+/// rows; and blocks may have a dimension of one element each, as in `[rows, 1, columns, 1]`.
+fn aligned(weight: &[u64], scales: &[u64]) -> Option<Vec<u64>> {
+    let mut aligned = scales.to_vec();
+    if scales.len() == 2 * weight.len() && scales.as_chunks::<2>().0.iter().all(|pair| pair[1] == 1) {
+        aligned = scales.iter().copied().step_by(2).collect();
+    }
+    let missing = weight.len().checked_sub(aligned.len())?;
+    // Fewer dimensions are those of whole rows or matrices, not of blocks.
+    if missing > 0 && !weight.starts_with(&aligned) {
+        return None;
+    }
+    aligned.resize(weight.len(), 1);
+    Some(aligned)
+}
+
+/// Whether each dimension has one scale for all or one for each.
+fn is_by_row(weight: &[u64], scales: &[u64]) -> bool {
+    weight.iter().zip(scales).all(|(len, scales)| *scales == 1 || scales == len)
+}
+
+/// The elements of a block.
+fn block(len: u64, scales: u64, stated: Option<u64>) -> Option<u64> {
+    let covers = |&block: &u64| block > 0 && len.div_ceil(block) == scales;
+    match stated {
+        Some(block) => Some(block).filter(covers),
+        None if len == 0 => (scales == 0).then_some(1),
+        None if scales == 0 => None,
+        None => Some(USUAL_BLOCK)
+            .filter(covers)
+            .or_else(|| Some(len / scales).filter(|_| len.is_multiple_of(scales)).filter(covers)),
+    }
+}
+
+/// The row of scales of a row of the weight.
+fn scale_row(dims: &[Dim], mut row: u64) -> u64 {
+    let (mut index, mut stride) = (0, 1);
+    for dim in dims.iter().rev() {
+        index += row % dim.len / dim.block * stride;
+        (row, stride) = (row / dim.len, stride * dim.scales);
+    }
+    index
+}
+
+/// Multiplies a part of a row that begins at `column`, whose first scale is that of this column.
+fn multiply_row(values: &mut [f32], column: u64, block: u64, scales: &[f32]) {
+    let head = size(block - column % block).min(values.len());
+    let (head, rest) = values.split_at_mut(head);
+    for (values, &scale) in [head].into_iter().chain(rest.chunks_mut(size(block))).zip(scales) {
+        multiply(values, scale);
+    }
+}
+
+fn multiply(values: &mut [f32], scale: f32) {
+    values.iter_mut().for_each(|value| *value *= scale);
+}
+
+/// For counts within a piece, and for blocks, which may be larger.
+fn size(n: u64) -> usize {
+    usize::try_from(n).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scaling(weight: &[u64], scales: &[u64], stated: Option<&[u64]>) -> Result<Scaling, String> {
+        Scaling::new(0, DType::F32, weight, scales, stated)
+    }
+
+    /// Checks every element by the formula: its scale is that of the block which each of its indices is in.
+    fn check(weight: &[u64], scales: &[u64], blocks: &[u64], stated: Option<&[u64]>) {
+        let scaling = scaling(weight, scales, stated).unwrap();
+        let count = weight.iter().product::<u64>();
+        let scale_count = scales.iter().product::<u64>();
+        let value = |i: u64| (i % 251) as f32 - 125.0;
+        let scale = |i: u64| (i % 97) as f32 * 0.37 + 0.01;
+        let expected = |mut at: u64| {
+            let element = at;
+            let (mut index, mut stride) = (0, 1);
+            for (&len, &block) in weight.iter().zip(blocks).rev() {
+                index += at % len / block * stride;
+                (at, stride) = (at / len, stride * len.div_ceil(block));
+            }
+            value(element) * scale(index)
+        };
+        for piece in [1, 7, 64, 130, 1000, count.max(1)] {
+            let mut first = 0;
+            while first < count {
+                let len = piece.min(count - first);
+                let mut values: Vec<f32> = (first..first + len).map(value).collect();
+                let read = |begin: u64, n: u64| {
+                    assert!(begin + n <= scale_count, "{weight:?} {scales:?}: {begin} + {n}");
+                    assert!(n <= len, "{weight:?} {scales:?}: {n} scales for {len}");
+                    Ok::<_, ()>((begin..begin + n).map(scale).collect())
+                };
+                scaling.apply(first, &mut values, read).unwrap();
+                let found = (first..).zip(&values).find(|&(at, value)| expected(at) != *value);
+                assert_eq!(found, None, "{weight:?} {scales:?} in pieces of {piece}");
+                // Short pieces are slow in large weights.
+                first += if piece < 64 { len + count / 50 } else { len };
+            }
+        }
+    }
+
+    #[test]
+    fn every_element_has_the_scale_of_its_block() {
+        check(&[256, 384], &[2, 3], &[128, 128], None);
+        check(&[576, 200], &[5, 2], &[128, 128], None);
+        check(&[130, 1], &[2, 1], &[128, 1], None);
+        check(&[300, 70], &[300, 1], &[1, 70], None);
+        check(&[300, 70], &[300], &[1, 70], None);
+        check(&[300, 70], &[1, 70], &[300, 1], None);
+        check(&[300, 70], &[1, 1], &[300, 70], None);
+        check(&[33, 64], &[33, 2], &[1, 32], None);
+        check(&[96, 64], &[3, 2], &[32, 32], None);
+        check(&[100, 70], &[4, 3], &[32, 32], Some(&[32, 32]));
+        check(&[256, 130], &[2, 1, 2, 1], &[128, 128], None);
+        check(&[1000], &[8], &[128], None);
+        check(&[3, 200, 140], &[3, 2, 2], &[1, 128, 128], None);
+        check(&[3, 200, 140], &[3, 7, 5], &[1, 32, 32], Some(&[32, 32]));
+        check(&[3, 20, 14], &[3, 1, 14], &[1, 20, 1], None);
+        check(&[3, 20, 14], &[3], &[1, 20, 14], None);
+        check(&[4, 6, 5], &[2, 6, 1], &[2, 1, 5], None);
+        check(&[2, 1, 3, 1, 4], &[2, 1, 1, 1, 2], &[1, 1, 3, 1, 2], None);
+    }
+
+    #[test]
+    fn a_single_scale_is_for_all() {
+        for scales in [&[][..], &[1], &[1, 1, 1, 1]] {
+            let scaling = scaling(&[3, 5], scales, Some(&[128, 128])).unwrap();
+            let mut values = [1.0, f32::INFINITY, -2.0];
+            scaling.apply(4, &mut values, |_, _| Ok::<_, ()>(vec![0.5])).unwrap();
+            assert_eq!(values, [0.5, f32::INFINITY, -1.0]);
+        }
+    }
+
+    #[test]
+    fn what_is_unclear_is_refused() {
+        for (weight, scales, stated) in [
+            (&[100, 70][..], &[3, 2][..], None), // 100 / 3
+            (&[256, 256], &[4], None),           // neither rows nor blocks
+            (&[256, 256], &[2], None),
+            (&[256, 256], &[2, 0], None),
+            (&[256, 256], &[2, 300], None),
+            (&[256, 256], &[2, 2, 2], None),
+            (&[256], &[2, 2], None),
+            (&[576, 256], &[5, 2], Some(&[64, 128][..])),
+            (&[256, 256], &[2, 2], Some(&[0, 0])),
+        ] {
+            let why = scaling(weight, scales, stated).unwrap_err();
+            assert!(why.starts_with("scales of shape ") && why.contains("do not fit its shape"), "{why}");
+        }
+        let why = scaling(&[576, 256], &[5, 2], Some(&[64, 128])).unwrap_err();
+        assert_eq!(
+            why,
+            "scales of shape [5, 2] do not fit its shape [576, 256] in blocks of 64, which the model states"
+        );
+        // Scales of rows need no block.
+        assert!(scaling(&[576, 256], &[576, 1], Some(&[128, 128])).is_ok());
+        // Nothing to scale.
+        assert!(scaling(&[0, 256], &[0, 2], None).is_ok());
+    }
+}

@@ -1,0 +1,74 @@
+//! All formats as one: [`Model`] is an open file of any of them.
+//!
+//! ```
+//! use modelfmt_model::{Format, Model};
+//!
+//! let model = Model::open("../../testdata/reference/one-shard.aero")?; // reads the index, no values
+//! assert_eq!(model.format(), Format::Aero);
+//! let w = model.tensor("embed.weight")?; // reads one range
+//! assert_eq!(w.shape(), [16, 8]);
+//! # Ok::<(), modelfmt_model::Error>(())
+//! ```
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod async_model;
+pub mod checked;
+pub mod error;
+pub mod folder;
+#[cfg(not(target_arch = "wasm32"))]
+mod foreign_folder;
+pub mod format_g;
+pub mod formats;
+mod hashes;
+pub mod job;
+pub mod model;
+pub mod open;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod outboard;
+pub mod pin;
+mod plan;
+pub mod quant;
+pub mod quantized;
+mod readers;
+#[cfg(feature = "seal")]
+pub mod seal_keys;
+#[cfg(feature = "seal")]
+mod sealed;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod sidecars;
+#[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
+#[cfg_attr(docsrs, doc(cfg(feature = "sign")))]
+pub mod signed;
+#[cfg(feature = "sign")]
+mod signed_report;
+#[cfg(feature = "sign")]
+mod signed_source;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod stale_sidecars;
+pub mod tied_weights;
+#[cfg(not(target_arch = "wasm32"))]
+mod unedited;
+mod unrecognized;
+pub mod unsupported;
+pub mod values;
+pub mod verify;
+#[cfg(not(target_arch = "wasm32"))]
+mod without_parts;
+
+// The same names, and with `seal` also what signs and encrypts.
+#[cfg(all(feature = "apr2", not(feature = "seal")))]
+pub use apr2;
+#[cfg(feature = "seal")]
+pub use apr2_seal as apr2;
+
+pub use async_model::{AsyncCheckedModel, AsyncModel};
+pub use error::{Error, Result};
+pub use formats::{Format, Target};
+pub use model::Model;
+pub use open::OpenOptions;
+pub use pin::Pin;
+
+/// The README's example, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

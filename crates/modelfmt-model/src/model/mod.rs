@@ -1,0 +1,651 @@
+//! An open model, and what its methods take and return.
+//!
+//! [`Model`] is one type over all formats. [`CheckedModel`] has the same reads, each checked by the digests of the file. [`Globs`] choose tensors
+//! by their names, and a [`Quant`] is the scales and zero points that a file has beside a tensor's values.
+
+mod joined;
+mod pin;
+pub(crate) mod pinned;
+
+use std::any::Any;
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use modelfmt_core::plan::{Slice, TensorSlice};
+use modelfmt_core::read::{Reading, Which};
+use modelfmt_core::source::{BoxSource, SharedFiles, shared_files};
+#[cfg(not(target_arch = "wasm32"))]
+use modelfmt_core::source::{FileSource, Folder, folder_of};
+use modelfmt_core::value::{Object, Value};
+use modelfmt_core::{
+    Bytes, Container, Encoding, Location, Source as _, TensorInfo, TensorKey, TensorView, author::Extent,
+};
+
+use crate::error::{Error, Result};
+use crate::formats::Format;
+use crate::formats::capabilities::Access;
+use crate::formats::entry::{Opened, Sealing, ToOpen, reader_of};
+use crate::formats::open_any::OpenAny;
+use crate::model::pinned::Pinned;
+use crate::open::{ALONE, NoFiles, OpenOptions};
+use crate::pin::Pin;
+pub use crate::quant::Quant;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::sidecars::Sidecars;
+use crate::unrecognized::{self, Unrecognized};
+pub use modelfmt_rules::globs::Globs;
+use modelfmt_rules::wording::Choice;
+
+impl OpenOptions {
+    /// Opens a file of any format with positioned reads, or a set by its index. For a folder, the one index or model file in it is opened.
+    ///
+    /// # Errors
+    /// If it cannot be read, is of no known format, or breaks a rule of its format; [`Error::NoModel`] for a folder with none or
+    /// several.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<Model> {
+        let path = path.as_ref();
+        let (mut index, mut folder_note) = (path.to_owned(), None);
+        if path.is_dir() {
+            let found = crate::folder::models_in(path)?;
+            folder_note = found.note();
+            index = found.only(path)?;
+        }
+        let failed = |source| Error::Open { path: path.to_owned(), source };
+        if let Some(journal) = modelfmt_write::edit::interrupted_by(&index) {
+            return Err(Error::Interrupted { path: path.to_owned(), journal });
+        }
+        let source = Box::new(FileSource::open(&index).map_err(failed)?);
+        Ok(Model { folder_note, ..self.open_file(path, index, source)? })
+    }
+
+    /// Opens `source`, which is the file `index`; `path` stands for it in errors.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn open_file(&self, path: &Path, index: PathBuf, source: BoxSource) -> Result<Model> {
+        let files = shared_files(crate::unedited::UneditedFiles(Folder::containing(&index)));
+        let outboard = if self.has_hash() { pinned::outboard_of(&index)? } else { None };
+        let model = self.open_as(path.to_owned(), &index, source, Some(files), outboard)?;
+        let sidecars = Sidecars::of(self, &index);
+        Ok(Model { on_disk: Some(index), sidecars, ..model })
+    }
+
+    /// Opens a source of any format. `name` stands for the file in errors. The index of a set needs `files`, which
+    /// opens the others.
+    ///
+    /// # Errors
+    /// If it cannot be read, is of no known format, or breaks a rule of its format.
+    pub fn open_source(&self, name: &str, source: BoxSource, files: Option<SharedFiles>) -> Result<Model> {
+        let outboard = match &files {
+            Some(files) if self.has_hash() => pinned::outboard_among(files, name)?,
+            _ => None,
+        };
+        self.open_as(PathBuf::from(name), Path::new(name), source, files, outboard)
+    }
+
+    /// Whether an outboard would be of use.
+    const fn has_hash(&self) -> bool {
+        matches!(self.pin, Some(Pin::B3(_)))
+    }
+
+    fn open_as(
+        &self,
+        path: PathBuf,
+        index: &Path,
+        source: BoxSource,
+        files: Option<SharedFiles>,
+        outboard: Option<BoxSource>,
+    ) -> Result<Model> {
+        #[cfg(feature = "sign")]
+        let (source, files) = crate::signed_source::checked(self, index, source, files)?;
+        let (source, pinned) = match self.pin {
+            Some(Pin::B3(hash)) => {
+                let (source, pinned) = pinned::by_hash(index, source, hash, outboard)?;
+                (source, Some(pinned))
+            }
+            Some(pin) => (source, Some(Pinned { pin, outboard: None })),
+            None => (source, None),
+        };
+        let failed = |source| pinned::unproved(&path, source);
+        let format = Format::detect(&source).map_err(failed)?;
+        let Some(format) = format else {
+            let Unrecognized { hint, is_model } = unrecognized::look(&source).map_err(failed)?;
+            return Err(Error::UnknownFormat { path, hint, is_model });
+        };
+        let Some(driver) = format.driver() else {
+            return Err(Error::NotEnabled { path, format, feature: format.feature() });
+        };
+        let is_pinnable = |format| self.pin.map_or(Ok(()), |pin| pinned::check(&path, format, pin));
+        is_pinnable(format)?;
+        #[cfg(feature = "seal")]
+        self.check_sealable(index, format)?;
+        let name = index.file_name().unwrap_or(index.as_os_str()).to_string_lossy().into_owned();
+        let mut index_file = None;
+        let source =
+            if format.is_set() { Box::new(index_file.insert(Arc::new(source)).clone()) } else { source };
+        let files = match files {
+            Some(files) => files,
+            None if format.is_set() => {
+                return Err(Error::UnknownFormat { path, hint: ALONE, is_model: false });
+            }
+            None => shared_files(NoFiles),
+        };
+        let to_open = ToOpen { source, name: name.clone(), files, options: self };
+        let opened = match driver.open {
+            Some(open) => open(to_open),
+            None => OpenAny::open_now(format, to_open),
+        };
+        let opened = opened.map_err(|error| Error::file(index.to_owned(), error))?;
+        // That it is one of a split is known only now.
+        let format = opened.format();
+        let opened = opened.into_reader();
+        is_pinnable(format)?;
+        Ok(Model {
+            path,
+            format,
+            pinned,
+            index_file: index_file.map(|file| (name, file)),
+            #[cfg(not(target_arch = "wasm32"))]
+            on_disk: None,
+            #[cfg(not(target_arch = "wasm32"))]
+            sidecars: Sidecars::Nothing,
+            #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
+            signed: self.signed.clone(),
+            opened: opened.into(),
+            members: Vec::new(),
+            folder_note: None,
+        })
+    }
+}
+
+/// An open model of any format.
+///
+/// Tensors are numbered from 0 in the file's own order. What is peculiar to a format is reached through its own
+/// reader, such as [`as_mag`](Self::as_mag). Clones share the open files.
+#[derive(Clone)]
+pub struct Model {
+    path: PathBuf,
+    format: Format,
+    /// What it must be, if it was opened so.
+    pinned: Option<Pinned>,
+    /// For a set, the index that was opened and its name.
+    pub(crate) index_file: Option<(String, Arc<BoxSource>)>,
+    /// The file that was opened by its path: the model, or its index.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) on_disk: Option<PathBuf>,
+    /// The files beside it that count.
+    #[cfg(not(target_arch = "wasm32"))]
+    sidecars: Sidecars,
+    /// What it is read through, if it was opened so.
+    #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
+    pub(crate) signed: Option<Arc<modelfmt_oms::SignedFiles>>,
+    opened: Arc<dyn Opened>,
+    /// The models that it was made of, each with the position of its first tensor; none of one model.
+    members: Vec<(usize, Model)>,
+    /// What was passed over in the folder that it stands for.
+    folder_note: Option<String>,
+}
+
+/// The tensors of a [`Model`], in file order.
+#[derive(Clone)]
+pub struct Tensors<'a> {
+    container: &'a dyn Container,
+    positions: Range<usize>,
+}
+
+impl fmt::Debug for Tensors<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.clone()).finish()
+    }
+}
+
+impl<'a> Iterator for Tensors<'a> {
+    type Item = TensorInfo<'a>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let container = self.container;
+        self.positions.find_map(|position| container.info(position))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (0, Some(self.positions.len()))
+    }
+}
+
+impl DoubleEndedIterator for Tensors<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        let container = self.container;
+        self.positions.by_ref().rev().find_map(|position| container.info(position))
+    }
+}
+
+impl<'a> IntoIterator for &'a Model {
+    type Item = TensorInfo<'a>;
+    type IntoIter = Tensors<'a>;
+
+    /// The tensors in file order; of a set, only those whose files are present.
+    fn into_iter(self) -> Tensors<'a> {
+        self.tensors()
+    }
+}
+
+impl fmt::Debug for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Model({} {}, {} tensors)", self.format, self.path.display(), self.tensor_count())
+    }
+}
+
+impl Model {
+    /// Opens a file of any format with positioned reads, or a set by its index.
+    ///
+    /// # Errors
+    /// If it cannot be read, is of no known format, or breaks a rule of its format.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        OpenOptions::new().open(path)
+    }
+
+    /// Opens a source of any format that is one file; `name` stands for it in errors.
+    ///
+    /// # Errors
+    /// If it cannot be read, is of no known format, or breaks a rule of its format.
+    pub fn from_source(
+        name: &str,
+        source: impl modelfmt_core::Source + Send + Sync + 'static,
+    ) -> Result<Self> {
+        OpenOptions::new().open_source(name, Box::new(source), None)
+    }
+
+    /// The models that it was [made of](Self::merged); itself, if of one.
+    pub fn members(&self) -> impl Iterator<Item = &Self> {
+        let own = self.members.is_empty().then_some(self);
+        own.into_iter().chain(self.members.iter().map(|(_, model)| model))
+    }
+
+    /// Whether it was made of several.
+    pub fn is_merged(&self) -> bool {
+        !self.members.is_empty()
+    }
+
+    /// The model that has the tensor at a position, and its position there.
+    pub fn member_at(&self, position: usize) -> (&Self, usize) {
+        let next = self.members.partition_point(|(first, _)| *first <= position);
+        match next.checked_sub(1).and_then(|number| self.members.get(number)) {
+            Some((first, model)) => (model, position.saturating_sub(*first)),
+            None => (self, position),
+        }
+    }
+
+    /// The path, as it was given.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The paths of all files that the model is made of, if it was opened by its path; none otherwise.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn input_paths(&self) -> impl Iterator<Item = PathBuf> {
+        self.members().flat_map(|model| {
+            let index = model.on_disk.as_deref();
+            let others = index.map(|index| {
+                let folder = folder_of(index);
+                model.opened.file_paths().into_iter().map(move |file| folder.join(file))
+            });
+            index.map(Path::to_owned).into_iter().chain(others.into_iter().flatten())
+        })
+    }
+
+    /// The files beside it that count.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub const fn sidecars(&self) -> &Sidecars {
+        &self.sidecars
+    }
+
+    /// The format.
+    #[must_use]
+    pub const fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Its pin, if it was [opened with one](OpenOptions::pin): everything that is read is checked against it. Without one, reads that say so in their
+    /// names are checked by what the file itself says about its bytes.
+    #[must_use]
+    pub fn pin(&self) -> Option<Pin> {
+        self.pinned.as_ref().map(|pinned| pinned.pin)
+    }
+
+    pub(crate) const fn pinned(&self) -> Option<&Pinned> {
+        self.pinned.as_ref()
+    }
+
+    /// The reader of its format, through the trait that all of them implement.
+    #[must_use]
+    pub fn container(&self) -> &(dyn Container + Send + Sync) {
+        &*self.opened
+    }
+
+    /// The reader of its format, which tells its type.
+    pub fn opened(&self) -> &dyn Opened {
+        &*self.opened
+    }
+
+    /// The size variables, for a format that has them.
+    pub fn sizevars(&self) -> Object {
+        let sizevars = self.format.driver().and_then(|driver| driver.sizevars);
+        sizevars.map(|sizevars| sizevars(self.opened())).unwrap_or_default()
+    }
+
+    /// Whether the file, or the first of a set, is encrypted and signed. Of several models, ask each.
+    pub fn sealing(&self) -> Sealing {
+        let sealing = self.format.driver().and_then(|driver| driver.sealing);
+        sealing.map(|sealing| sealing(self.opened())).unwrap_or_default()
+    }
+
+    /// The reader of the format, if it has that type: for formats without a method of their own here.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mag")] {
+    /// use modelfmt::modelfmt_core::source::BoxSource;
+    /// use modelfmt::{Model, mag};
+    ///
+    /// # let bytes = std::fs::read("../../testdata/mag/types.mag").unwrap_or_default();
+    /// # let Ok(model) = Model::from_source("m.mag", bytes) else { return };
+    /// let reader: Option<&mag::Reader<BoxSource>> = model.reader();
+    /// assert!(reader.is_some());
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn reader<R: Any>(&self) -> Option<&R> {
+        reader_of(&*self.opened)
+    }
+
+    /// Bytes of a tensor's values without a copy, if the file is in memory and holds them in this form, and where they
+    /// begin in it.
+    pub fn borrow(&self, position: usize, range: Range<u64>) -> Option<(u64, &[u8])> {
+        let file = self.opened.as_slice()?;
+        let location = self.container().location(position).ok()?;
+        let is_raw = location.encoding == Encoding::Raw && location.file.is_none();
+        let values = Extent::new(location.offset?, location.stored_nbytes, file.len() as u64).ok()?;
+        let part = values.part(range.start, range.end.checked_sub(range.start)?).ok().filter(|_| is_raw)?;
+        let bytes = file.get(usize::try_from(part.offset()).ok()?..usize::try_from(part.end()).ok()?)?;
+        Some((part.offset(), bytes))
+    }
+
+    /// The tensors in file order; of a set, only those whose files are present: see [`open_all`](Self::open_all).
+    #[must_use]
+    pub fn tensors(&self) -> Tensors<'_> {
+        Tensors { container: self.container(), positions: 0..self.tensor_count() }
+    }
+
+    /// Refuses a model whose tensors cannot be listed, so that it is not taken for one that has none.
+    pub fn expect_tensors(&self) -> Result<()> {
+        match self.format().capabilities().access {
+            Access::NoTensors(why) => Err(Error::NoTensors { path: self.path.clone(), why }),
+            Access::ReadWrite | Access::ReadOnly(_) => self.expect_names(),
+        }
+    }
+
+    #[cfg(not(feature = "seal"))]
+    #[allow(clippy::unnecessary_wraps, clippy::unused_self, reason = "the same with the feature")]
+    fn expect_names(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Makes sure that every tensor can be listed. The index of a sharded model names tensors and no more: what they are
+    /// is in the shards, which are opened when they are wanted, and one that is missing is found only then.
+    ///
+    /// # Errors
+    /// [`Error::File`] for the first tensor whose file is missing or broken.
+    pub fn open_all(&self) -> Result<()> {
+        let container = self.container();
+        for position in (0..container.tensor_count()).filter(|&position| container.info(position).is_none()) {
+            self.location(position)?;
+        }
+        Ok(())
+    }
+
+    /// The number of tensors.
+    #[must_use]
+    pub fn tensor_count(&self) -> usize {
+        self.container().tensor_count()
+    }
+
+    /// The position of the tensor of that name.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTensor`], which names the most similar one.
+    pub fn find(&self, name: &str) -> Result<usize> {
+        self.container().find(name).ok_or_else(|| Error::NoSuchTensor {
+            path: self.path.clone(),
+            name: name.to_owned(),
+            nearest: self.nearest(name),
+        })
+    }
+
+    fn nearest(&self, name: &str) -> Option<String> {
+        // Beyond these the search would take longer than it helps: names may be chosen to have it take long.
+        const MAX_NAMES: usize = 20_000;
+        const MAX_LEN: usize = 256;
+        const MAX_STEPS: usize = 1 << 25; // the product of two lengths for each pair
+        let mut steps = 0;
+        let similar = |other: &str| {
+            let longest = name.chars().count().max(other.chars().count()).max(1);
+            (strsim::damerau_levenshtein(name, other), longest)
+        };
+        let names = self.tensors().take(MAX_NAMES).map(|tensor| tensor.name);
+        let near = names
+            .filter(|other| other.len() <= MAX_LEN && name.len() <= MAX_LEN)
+            .take_while(|other| {
+                steps += other.len() * name.len();
+                steps <= MAX_STEPS
+            })
+            .map(|other| (similar(other), other));
+        let ((distance, longest), nearest) = near.min_by_key(|&((distance, _), _)| distance)?;
+        (distance * 2 <= longest).then(|| nearest.to_owned())
+    }
+
+    /// The position of a tensor, which is named or has that position.
+    pub(crate) fn position(&self, key: impl TensorKey) -> Result<usize> {
+        match key.position(|name| self.container().find(name)) {
+            Ok(position) => Ok(position),
+            Err(name) => self.find(name), // it says what is near
+        }
+    }
+
+    /// A tensor with its values: borrowed where they are in memory, else read; decompressed. A tensor is named by its name, or by its
+    /// position in the order of the file.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if there is none at that position, it has no data, or cannot be read or decompressed.
+    pub fn tensor(&self, key: impl TensorKey) -> Result<TensorView<'_>> {
+        let position = self.position(key)?;
+        self.container().tensor(position, Reading::PLAIN).map_err(|error| self.failed(error))
+    }
+
+    /// A range of the bytes of a tensor's values, without the rest of them: borrowed if they are in memory, else read. If the tensor is compressed,
+    /// the blocks that hold the range are read and decompressed.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if it has fewer bytes, has no data, or cannot be read or decompressed.
+    pub fn read_range(&self, key: impl TensorKey, range: Range<u64>) -> Result<Bytes<'_>> {
+        let position = self.position(key)?;
+        let bytes = self.container().values(position, Which::Range(range), Reading::PLAIN);
+        bytes.map_err(|error| self.failed(error))
+    }
+
+    /// A part of a tensor by its positions in each dimension, without the rest of it: borrowed if its values are in memory one after the other, else
+    /// read. Pieces that are near to each other are read at once. If the tensor is compressed, the blocks that hold some of the part are read and
+    /// decompressed.
+    ///
+    /// ```
+    /// use modelfmt::modelfmt_core::plan::Slice;
+    /// use modelfmt::{Model, View};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.safetensors");
+    /// let values: Vec<u8> = (0..12).collect();
+    /// modelfmt::save(&path, [("w", View::new(&values, [3, 4])?)], &Default::default())?;
+    /// let model = Model::open(&path)?;
+    /// let last_two_rows = model.slice("w", &Slice::rows(-2..))?;
+    /// assert_eq!((last_two_rows.shape(), last_two_rows.bytes()), (&[2, 4][..], &[4, 5, 6, 7, 8, 9, 10, 11][..]));
+    /// let column = model.slice("w", &"::2, 1".parse()?)?;
+    /// assert_eq!((column.shape(), column.bytes()), (&[2][..], &[1, 9][..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if the slice does not fit it, it has no data, or cannot be read or decompressed.
+    pub fn slice(&self, key: impl TensorKey, slice: &Slice) -> Result<TensorSlice<'_>> {
+        let position = self.position(key)?;
+        self.container().slice(position, slice, Reading::PLAIN).map_err(|error| self.failed(error))
+    }
+
+    /// The same reads, checked by what the file says about its bytes: see [`CheckedModel`].
+    #[must_use]
+    pub const fn checked(&self) -> CheckedModel<'_> {
+        CheckedModel(self)
+    }
+
+    /// Fills `out` with a tensor's values from byte `offset` on.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if it has fewer bytes, has no data, or cannot be read or decompressed.
+    pub fn read_into(&self, key: impl TensorKey, offset: u64, out: &mut [u8]) -> Result<()> {
+        let position = self.position(key)?;
+        self.container().values_into(position, offset, out, None).map_err(|error| self.failed(error))
+    }
+
+    /// Where a tensor's values lie.
+    ///
+    /// # Errors
+    /// [`Error::File`] if there is no such tensor, or the file of a set that has it is missing or broken.
+    pub fn location(&self, position: usize) -> Result<Location> {
+        self.container().location(position).map_err(|error| self.failed(error))
+    }
+
+    /// The format's own metadata, as the tree that `inspect --json` prints.
+    ///
+    /// # Errors
+    /// [`Error::File`] if it does not decode.
+    pub fn metadata(&self) -> Result<Value> {
+        self.container().metadata().map_err(|error| self.failed(error))
+    }
+
+    /// What only this format has, as `inspect --json` prints it under `details`.
+    ///
+    /// # Errors
+    /// [`Error::File`] if it cannot be read or does not decode.
+    pub fn details(&self) -> Result<Value> {
+        let mut details = self.container().details().map_err(|error| self.failed(error))?;
+        if let (Some((name, index)), Value::Object(details)) = (&self.index_file, &mut details) {
+            list_index(details, name, index.len());
+        }
+        Ok(details)
+    }
+
+    /// What opening has found and passed over, such as parts of a pickle that are not known. Of a set of checkpoints, all files are opened for it.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        #[cfg(feature = "pytorch")]
+        if let Some(set) = self.as_pytorch_sharded() {
+            (0..set.index().files().len()).for_each(|number| {
+                let _ = set.shard(number); // one that cannot be opened is an error where it is read
+            });
+        }
+        self.container().warnings()
+    }
+
+    /// What may be of use to know about the model, such as that several parts of a checkpoint hold tensors (see [`OpenOptions::root`]), or
+    /// which models of its folder do not count beside it.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes: Vec<String> = self.folder_note.iter().cloned().collect();
+        #[cfg(feature = "pytorch")]
+        notes.extend(self.as_pytorch().into_iter().flat_map(|reader| reader.index().notes().to_vec()));
+        notes.extend(self.members.iter().flat_map(|(_, member)| member.notes()));
+        notes
+    }
+
+    /// The tensor at a position. If a set cannot describe it, the error says which file is missing or broken.
+    pub fn info(&self, position: usize) -> Result<TensorInfo<'_>> {
+        if let Some(info) = self.container().info(position) {
+            return Ok(info);
+        }
+        self.location(position)?;
+        Err(self.failed(modelfmt_core::AnyError::no_such_position(position)))
+    }
+
+    /// No tensor is left of those that it has.
+    pub fn nothing_selected(&self, choices: &[Choice], pattern: Option<String>) -> Error {
+        let (path, tensors) = (self.path.clone(), self.tensor_count());
+        Error::NothingSelected { path, choices: choices.to_vec(), pattern, tensors }
+    }
+
+    /// An error of its format, with the file that it is of.
+    pub fn failed(&self, error: impl Into<modelfmt_core::AnyError>) -> Error {
+        let error = error.into();
+        Error::file(self.path_of(&error), error)
+    }
+
+    /// The file that an error is of: of a model that was made of several, the one that it names.
+    pub(crate) fn path_of(&self, error: &modelfmt_core::AnyError) -> PathBuf {
+        error.path().filter(|_| self.is_merged()).map_or_else(|| self.path.clone(), PathBuf::from)
+    }
+}
+
+/// Puts the index of a set before its files. The reader of a set does not know what the index is called that it was made of.
+pub(crate) fn list_index(details: &mut Object, name: &str, len: u64) {
+    if let Some(Value::Array(files)) = details.get_mut("files") {
+        files.push_front(Object::from_iter([("path", Value::from(name)), ("size", Value::from(len))]));
+    }
+}
+
+impl Model {
+    /// Scales and zero points of the tensor at a position, if the file has them beside its values. Reads them.
+    ///
+    /// # Errors
+    /// [`Error::File`] if they cannot be read, or break a rule of the format.
+    pub fn quant(&self, position: usize) -> Result<Option<Quant>> {
+        let (model, position) = self.member_at(position);
+        let Some(quant) = model.format().driver().and_then(|driver| driver.quant) else { return Ok(None) };
+        quant(model.opened(), position).map_err(|error| model.failed(error))
+    }
+}
+
+/// The reads of a [`Model`], each checked by the smallest digest that the file has of the values: of the tensor, of its pages, of a section or of
+/// the whole file. What that covers beside the values is read too.
+#[derive(Clone, Copy, Debug)]
+pub struct CheckedModel<'a>(&'a Model);
+
+impl<'a> CheckedModel<'a> {
+    /// A tensor with its values, as [`Model::tensor`] gives them.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if the bytes cannot be read, or are not what the file says, and with
+    /// [`AnyError::NoHash`](modelfmt_core::AnyError::NoHash) if it says nothing of them, or only in a digest of so many more
+    /// bytes that [`verify`](Model::verify) is the better way.
+    pub fn tensor(self, key: impl TensorKey) -> Result<TensorView<'a>> {
+        let position = self.0.position(key)?;
+        self.0.container().tensor(position, Reading::CHECKED).map_err(|error| self.0.failed(error))
+    }
+
+    /// A range of the bytes of a tensor's values. If the file has digests of pages, only the pages that the range touches are read.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if it has fewer bytes, if the bytes are not what the file says, or it says nothing of them.
+    pub fn read_range(self, key: impl TensorKey, range: Range<u64>) -> Result<Bytes<'a>> {
+        let position = self.0.position(key)?;
+        let bytes = self.0.container().values(position, Which::Range(range), Reading::CHECKED);
+        bytes.map_err(|error| self.0.failed(error))
+    }
+
+    /// A part of a tensor, by a slice of each dimension. If the file has digests of pages, only the pages that the slice touches are read.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if the slice does not fit it, if the bytes are not what the file says, or it says nothing of them.
+    pub fn slice(self, key: impl TensorKey, slice: &Slice) -> Result<TensorSlice<'a>> {
+        let position = self.0.position(key)?;
+        self.0.container().slice(position, slice, Reading::CHECKED).map_err(|error| self.0.failed(error))
+    }
+}

@@ -1,0 +1,123 @@
+//! Tensors over the same bytes (tied weights): their values are read once, whatever is made of them.
+//!
+//! A small file can list many tensors over the same bytes, or over bytes that overlap in part. The first are legal, and reading each
+//! by itself would take work in proportion to a product; the others are damage, and reading them all is refused beyond
+//! [`MAX_TIMES`] the size of the file.
+
+use std::collections::HashMap;
+
+use modelfmt_core::{AnyError, DType, Encoding};
+
+use crate::error::Result;
+use crate::model::Model;
+
+/// How many times its size what is read of a file, or written because of ties, may be.
+pub const MAX_TIMES: u64 = 16;
+
+/// What makes the values of two tensors the same.
+#[derive(PartialEq, Eq, Hash)]
+struct Extent {
+    /// The number of the file of a set.
+    file: Option<usize>,
+    offset: u64,
+    stored_nbytes: u64,
+    nbytes: u64,
+    dtype: DType,
+}
+
+/// Tensors of a model, those over the same bytes together.
+pub struct Ties {
+    /// The first tensor of each group, by its position in the model.
+    pub firsts: Vec<usize>,
+    /// The bytes that each group takes in the file.
+    stored: Vec<u64>,
+    /// The group of each tensor that was asked for, in their order.
+    pub groups: Vec<usize>,
+    /// For each file of a set, where the last of these tensors ends in it.
+    ends: Vec<u64>,
+}
+
+impl Ties {
+    /// Groups the tensors at these positions. Those without data are each their own.
+    ///
+    /// # Errors
+    /// If a file of a set is missing or broken.
+    pub fn of(model: &Model, positions: impl IntoIterator<Item = usize>) -> Result<Self> {
+        let (mut files, mut known) = (HashMap::<String, usize>::new(), HashMap::<Extent, usize>::new());
+        let mut ties = Self { firsts: Vec::new(), stored: Vec::new(), groups: Vec::new(), ends: Vec::new() };
+        for position in positions {
+            let location = model.location(position)?;
+            let next = ties.firsts.len();
+            let info = model.container().info(position);
+            // Several tensors can be made of the same bytes, each in its own way.
+            let is_made = matches!(location.encoding, Encoding::Deflate | Encoding::Strided);
+            let group = match (location.offset, info.filter(|info| info.has_data && !is_made)) {
+                (Some(offset), Some(info)) => {
+                    let number = files.len();
+                    let file = location.file.map(|file| *files.entry(file).or_insert(number));
+                    if let Some(file) = file {
+                        ties.ends.resize(files.len(), 0);
+                        let end = offset.saturating_add(location.stored_nbytes);
+                        ties.ends.get_mut(file).into_iter().for_each(|last| *last = end.max(*last));
+                    }
+                    let (nbytes, dtype) = (info.nbytes, info.dtype);
+                    let stored_nbytes = location.stored_nbytes;
+                    *known.entry(Extent { file, offset, stored_nbytes, nbytes, dtype }).or_insert(next)
+                }
+                _ => next,
+            };
+            if group == next {
+                ties.firsts.push(position);
+                ties.stored.push(location.stored_nbytes);
+            }
+            ties.groups.push(group);
+        }
+        Ok(ties)
+    }
+
+    /// How many tensors are over the bytes of one before them.
+    pub fn tied(&self) -> usize {
+        self.groups.len() - self.firsts.len()
+    }
+
+    /// How many tensors each group has.
+    pub fn sizes(&self) -> Vec<usize> {
+        let mut sizes = vec![0; self.firsts.len()];
+        for &group in &self.groups {
+            sizes.get_mut(group).into_iter().for_each(|size| *size += 1);
+        }
+        sizes
+    }
+
+    /// The bytes that a group takes in the file.
+    pub fn stored(&self, group: usize) -> u64 {
+        self.stored.get(group).copied().unwrap_or(0)
+    }
+
+    /// The bytes that there are. What the index of a set says about the sizes of its files can be anything.
+    pub fn size(&self, model: &Model) -> u64 {
+        let size = model.container().file_size();
+        match &*self.ends {
+            [] => size,
+            ends => size.min(ends.iter().copied().fold(0, u64::saturating_add)),
+        }
+    }
+
+    /// Refuses groups that lie over each other so often that reading each once would take a multiple of the file.
+    ///
+    /// # Errors
+    /// [`AnyError::Limit`] if they do.
+    pub fn check_reading(&self, model: &Model) -> Result<()> {
+        check_reading(self.stored.iter().copied(), self.size(model), model)
+    }
+}
+
+/// Refuses to read more than [`MAX_TIMES`] the bytes that there are.
+pub fn check_reading(read: impl Iterator<Item = u64>, size: u64, model: &Model) -> Result<()> {
+    let (found, max) = (read.fold(0, u64::saturating_add), size.saturating_mul(MAX_TIMES));
+    if found <= max {
+        return Ok(());
+    }
+    let what = "the number of bytes to read, of tensors that lie over each other (`verify` says which),";
+    Err(model.failed(AnyError::Limit { what, found, max }))
+}

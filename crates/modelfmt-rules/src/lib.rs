@@ -1,0 +1,27 @@
+//! What is asked of a conversion, an edit or a list: options, patterns of names, rules of types, presets, and the words that name them.
+//! It reads no file.
+//!
+//! ```
+//! use modelfmt_rules::globs::Globs;
+//! use modelfmt_rules::options::ConvertOptions;
+//! use modelfmt_rules::options::rules::TypeRule;
+//!
+//! let mut options = ConvertOptions::default();
+//! options.types.rules = vec!["quantize q4_k_m".parse()?, "cast *embed*=f16".parse()?]; // the last that matches decides
+//! assert!("cast *embed*=f17".parse::<TypeRule>().is_err());
+//!
+//! let attention: Globs = "blk.*.attn_{q,k,v}.weight".parse()?;
+//! assert!(attention.is_match("blk.0.attn_q.weight"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+pub mod globs;
+pub mod options;
+pub mod presets;
+pub mod wording;
+
+/// The README's example, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

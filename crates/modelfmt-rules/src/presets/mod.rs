@@ -1,0 +1,201 @@
+//! Presets of quantization: which type llama.cpp gives each tensor of a model.
+//!
+//! The choice is that of `llama-quantize` without an importance matrix, as llama.cpp has it in `src/llama-quant.cpp` of the
+//! package `llama-cpp-python` 0.3.36. docs/PRESETS.md has the rules as tables.
+
+mod family;
+mod names;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::str::FromStr;
+
+use modelfmt_core::DType;
+
+use family::Family;
+use names::Canonical;
+use rules::Rules;
+
+use crate::wording::ParseError;
+
+/// A choice of types for all tensors of a model, with the name that llama.cpp uses.
+///
+/// ```
+/// use modelfmt::convert::Preset;
+///
+/// assert_eq!("Q4_K_M".parse(), Ok(Preset::Q4KM));
+/// assert_eq!(Preset::Q8_0.to_string(), "mostly_q8_0");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Preset {
+    /// Mostly q4_0.
+    Q4_0,
+    /// Mostly q4_1.
+    Q4_1,
+    /// Mostly q5_0.
+    Q5_0,
+    /// Mostly q5_1.
+    Q5_1,
+    /// Mostly q8_0.
+    Q8_0,
+    /// q4_k, with q5_k in the first layers.
+    Q4KS,
+    /// q4_k, with q6_k for half of the most sensitive tensors.
+    Q4KM,
+    /// q5_k.
+    Q5KS,
+    /// q5_k, with q6_k for half of the most sensitive tensors.
+    Q5KM,
+    /// q6_k.
+    Q6K,
+}
+
+impl Preset {
+    /// All of them.
+    pub const ALL: &[Self] = &[
+        Self::Q4KS,
+        Self::Q4KM,
+        Self::Q5KS,
+        Self::Q5KM,
+        Self::Q6K,
+        Self::Q4_0,
+        Self::Q4_1,
+        Self::Q5_0,
+        Self::Q5_1,
+        Self::Q8_0,
+    ];
+
+    /// Its name. If llama.cpp's name is also the name of a type, the preset has the prefix `mostly_`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Q4_0 => "mostly_q4_0",
+            Self::Q4_1 => "mostly_q4_1",
+            Self::Q5_0 => "mostly_q5_0",
+            Self::Q5_1 => "mostly_q5_1",
+            Self::Q8_0 => "mostly_q8_0",
+            Self::Q4KS => "q4_k_s",
+            Self::Q4KM => "q4_k_m",
+            Self::Q5KS => "q5_k_s",
+            Self::Q5KM => "q5_k_m",
+            Self::Q6K => "mostly_q6_k",
+        }
+    }
+
+    /// The type that most tensors get.
+    #[must_use]
+    pub const fn base(self) -> DType {
+        match self {
+            Self::Q4_0 => DType::Q4_0,
+            Self::Q4_1 => DType::Q4_1,
+            Self::Q5_0 => DType::Q5_0,
+            Self::Q5_1 => DType::Q5_1,
+            Self::Q8_0 => DType::Q8_0,
+            Self::Q4KS | Self::Q4KM => DType::Q4K,
+            Self::Q5KS | Self::Q5KM => DType::Q5K,
+            Self::Q6K => DType::Q6K,
+        }
+    }
+
+    /// The number that llama.cpp has for it (`llama_ftype`), as `general.file_type` of GGUF says it.
+    #[must_use]
+    pub const fn file_type(self) -> u32 {
+        match self {
+            Self::Q4_0 => 2,
+            Self::Q4_1 => 3,
+            Self::Q8_0 => 7,
+            Self::Q5_0 => 8,
+            Self::Q5_1 => 9,
+            Self::Q4KS => 14,
+            Self::Q4KM => 15,
+            Self::Q5KS => 16,
+            Self::Q5KM => 17,
+            Self::Q6K => 18,
+        }
+    }
+
+    /// The types of the tensors that the preset quantizes, by their names; the others are to stay as they are.
+    ///
+    /// `tensors` are the names and shapes of all tensors of the model: which type one gets depends on the others.
+    pub fn types<'a>(
+        self,
+        architecture: Option<&str>,
+        tensors: impl Iterator<Item = (&'a str, &'a [u64])>,
+    ) -> Result<HashMap<&'a str, DType>, Unknown> {
+        let family = Family::of(architecture);
+        if family == Family::Glm5Next {
+            return Err(Unknown::Architecture);
+        }
+        let mut tensors: Vec<Tensor<'a>> =
+            tensors.map(|(name, shape)| Tensor { name, shape, canonical: Canonical::of(name) }).collect();
+        if !tensors.iter().any(|tensor| rules::is_known(&tensor.canonical.name)) {
+            return Err(Unknown::Names);
+        }
+        // Some rules count the tensors that came before, in the order in which llama.cpp goes through them.
+        tensors.sort_by(|a, b| a.canonical.order().cmp(&b.canonical.order()));
+        let mut rules = Rules::new(self, family, &tensors);
+        Ok(tensors.iter().filter_map(|tensor| Some((tensor.name, rules.dtype(tensor)?))).collect())
+    }
+}
+
+/// Whether llama.cpp has another name for a tensor than this one of Hugging Face.
+pub fn has_other_name(name: &str) -> bool {
+    Canonical::of(name).name != name
+}
+
+/// A tensor as the rules see it.
+struct Tensor<'a> {
+    name: &'a str,
+    shape: &'a [u64],
+    canonical: Canonical<'a>,
+}
+
+/// Why a preset does not say anything of a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unknown {
+    /// No tensor has a name that the rules know.
+    Names,
+    /// The architecture has rules of its own that are not here.
+    Architecture,
+}
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Names => {
+                "it chooses types by the names of tensors, and no tensor has a name that it knows, such as \"blk.0.attn_v.weight\" or \
+                 \"model.layers.0.self_attn.v_proj.weight\""
+            }
+            Self::Architecture => "llama.cpp chooses by other rules for glm5-next, which are not known here",
+        })
+    }
+}
+
+/// The names of presets, as errors list them.
+pub(crate) const PRESETS: &str =
+    "q4_k_s q4_k_m q5_k_s q5_k_m, and with mostly_ before it q4_0 q4_1 q5_0 q5_1 q8_0 q6_k";
+
+impl FromStr for Preset {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let text = text.to_ascii_lowercase();
+        let is_named = |preset: &&Self| {
+            let name = preset.name();
+            // GGUF's own list of file types has the word before each of them.
+            name == text || text.strip_prefix("mostly_").is_some_and(|rest| rest == name)
+        };
+        let unknown = || ParseError::new(format!("no such preset; there are {PRESETS}"));
+        Self::ALL.iter().find(is_named).copied().ok_or_else(unknown)
+    }
+}
+
+impl fmt::Display for Preset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
