@@ -51,9 +51,9 @@ pub fn flat_metadata(model: &Model) -> Result<Object> {
 
 /// The metadata as one flat list, and where the names of the model come from.
 fn flattened_keys(model: &Model) -> Result<(Object, KnownNames)> {
-    let Content { keys: mut read, reserved, restored, said, config, .. } = Content::read(model)?;
+    let Content { is_native, keys: mut read, reserved, restored, said, config, .. } = Content::read(model)?;
     let mut keys = source::own_keys(model)?;
-    if !source::is_native(model) && read.get(reserved::KEY) != keys.get(reserved::KEY) {
+    if !is_native && read.get(reserved::KEY) != keys.get(reserved::KEY) {
         keys.remove(reserved::KEY); // a conversion wrote it, and `reserved` has what it says; `read` has the model's own
     }
     // As text in the file, and again the floats that they were.

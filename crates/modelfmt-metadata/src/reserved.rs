@@ -9,6 +9,7 @@ use super::non_finite;
 use crate::quants;
 use modelfmt_model::formats::Format;
 use modelfmt_model::formats::capabilities::Metadata as Kind;
+use modelfmt_model::formats::said::ValueTypes;
 use modelfmt_model::quant::Quant;
 use modelfmt_model::unsupported::Unsupported;
 use modelfmt_rules::options::Declared;
@@ -67,6 +68,13 @@ pub(crate) struct Hints {
     pub(crate) keys: Vec<String>,
     /// The keys whose values are JSON in text, because the container holds only text.
     pub(crate) text: Vec<String>,
+}
+
+impl From<ValueTypes> for Hints {
+    fn from(known: ValueTypes) -> Self {
+        let ValueTypes { types, stored, keys } = known;
+        Self { types, stored, keys, text: Vec::new() }
+    }
 }
 
 impl Hints {

@@ -6,26 +6,11 @@ use modelfmt_core::value::{Object, Value, json};
 use modelfmt_core::{DType, Kind};
 
 use super::reserved::Hints;
+use modelfmt_model::formats::Format;
 use modelfmt_model::formats::capabilities::Capabilities;
-#[cfg(feature = "gguf")]
-use modelfmt_model::model::Model;
 
-/// What the plain values of a model do not tell; nothing, of other formats.
-#[cfg(feature = "gguf")]
-pub(crate) fn hints(model: &Model) -> Hints {
-    let one = model.as_gguf().map(|gguf| gguf.index().metadata());
-    let Some(metadata) = one.or_else(|| model.as_gguf_sharded().map(|set| set.index().metadata())) else {
-        return Hints::default();
-    };
-    let modelfmt_gguf::Hints { types, stored } = metadata.hints();
-    // Containers sort them, or put some of them aside.
-    let says_more = metadata.len() > 1 || metadata.keys().any(|key| !key.is_ascii());
-    let keys = if says_more { metadata.keys().map(str::to_owned).collect() } else { Vec::new() };
-    Hints { types, stored, keys, text: Vec::new() }
-}
-
-/// Makes the values what they were in GGUF, where nobody has changed them since; says which keys have another value by that.
-pub(crate) fn restore(keys: &mut Object, hints: &mut Hints) -> Vec<String> {
+/// Makes the values what they were in that format, where nobody has changed them since; says which keys have another value by that.
+pub(crate) fn restore(keys: &mut Object, hints: &mut Hints, format: Format) -> Vec<String> {
     let mut restored = Vec::new();
     for key in std::mem::take(&mut hints.text) {
         let Some(value) = keys.get_mut(&key) else { continue };
@@ -34,26 +19,19 @@ pub(crate) fn restore(keys: &mut Object, hints: &mut Hints) -> Vec<String> {
             restored.push(key);
         }
     }
-    #[cfg(feature = "gguf")]
-    hints.stored.retain(|key, digits| {
-        let stored = Object::from_iter([("stored", digits.clone())]);
-        let mut metadata = modelfmt_gguf::Metadata::new();
-        let tree =
-            metadata.push_tree("", &stored.into()).ok().and_then(|()| Some(metadata.get("")?.to_value()));
-        match (keys.get_mut(key), tree) {
-            (Some(value), Some(tree)) if *value == spelled(&tree) || *value == tree => {
-                *value = tree;
-                restored.push(key.to_owned());
-                true
-            }
-            _ => false,
+    let Some(plain) = format.driver().and_then(|driver| driver.plain) else { return restored };
+    hints.stored.retain(|key, stored| match (keys.get_mut(key), plain(stored)) {
+        (Some(value), Some(tree)) if *value == spelled(&tree) || *value == tree => {
+            *value = tree;
+            restored.push(key.to_owned());
+            true
         }
+        _ => false,
     });
     restored
 }
 
 /// The tree as JSON gives it back: what it has no numbers for are words.
-#[cfg(feature = "gguf")]
 fn spelled(tree: &Value) -> Value {
     match tree {
         Value::Float(x) if x.is_nan() => "NaN".into(),

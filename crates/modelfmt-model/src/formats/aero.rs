@@ -21,7 +21,7 @@ pub(super) static AERO: Entry = Entry {
         "aero",
         open: Some(on::open),
         write: super::entry::Write::File(on::write),
-        losses: Some(on::losses),
+        said: Some(on::said),
         unreadable: Some(on::unreadable),
         pin: Some(on::pin),
         edit: Some(on::edit), same: Some(on::same)
@@ -51,7 +51,7 @@ pub(super) static AEROSET: Entry = Entry {
         "aero",
         open: Some(on::open_set),
         write: super::entry::Write::Set(on::plan_set),
-        losses: Some(on::losses),
+        said: Some(on::said),
         unreadable: Some(on::unreadable),
         proves_files: true,
         edit_set: Some(on::EDIT_SET)
@@ -113,6 +113,7 @@ mod on {
     use crate::formats::merged::readers;
     use crate::formats::open_any::OpenAny;
     use crate::formats::own_options;
+    use crate::formats::said::{Said, text};
     use crate::formats::set_index_edit::{IndexChange, each};
     use crate::formats::set_plan::{self, set_plan};
     use crate::job::tensors::Origin;
@@ -291,8 +292,63 @@ mod on {
     const KNOWN: [FourCC; 6] =
         [FourCC::IHSH, FourCC::MJSN, FourCC::MMSG, FourCC::PHSH, FourCC::TIDX, FourCC::WTSH];
 
+    /// The keys of a manifest that are made again.
+    const MANIFEST: [&str; 5] = ["format", "model", "chunks", "shards", "quant_descriptors"];
+
+    /// MJSN is the metadata. The manifest is made again, and what it has of its own goes into AERO again.
+    pub(super) fn said(source: &dyn Opened) -> Result<Said, AnyError> {
+        let mut said = Said::default();
+        let mut parts = source.metadata()?.into_object();
+        said.keys = parts.remove("json").unwrap_or_default().into_object();
+        said.is_turned = aero::is_from_gguf(&said.keys);
+        said.manifest = parts.remove("manifest").unwrap_or_default().into_object();
+        let model = said.manifest.get("model").and_then(Value::as_object).cloned().unwrap_or_default();
+        take_names(&mut said, "manifest key", &model);
+        if let Some(set) = set(source) {
+            take_names(&mut said, Said::INDEX_KEY, set.index().model());
+            let keys =
+                [("base_url", set.index().base_url().is_some()), ("cache", set.index().cache().is_some())];
+            for (key, _) in keys.into_iter().filter(|(_, is_there)| *is_there) {
+                let why = "only the index of an AEROSET has it";
+                said.own_set.push(Unsupported::loss(Said::INDEX_KEY, key, why));
+            }
+        }
+        (said.name, said.architecture) = (text(&model, "name"), text(&model, "architecture"));
+        said.manifest.retain(|key, _| !MANIFEST.contains(&key));
+        for key in said.manifest.keys() {
+            let why = "the manifest of an AERO file has it, and no other format has a manifest";
+            said.own.push(Unsupported::loss("manifest key", key, why));
+        }
+        losses(source, &mut said.own, &mut said.losses)?;
+        Ok(said)
+    }
+
+    /// Name and architecture of a manifest, or of the index of a set, where the keys do not say them. What it says otherwise is
+    /// lost, because it is made again of the keys.
+    fn take_names(said: &mut Said, kind: &'static str, model: &Object) {
+        for (inner, value) in model {
+            let key = match inner {
+                "name" => "model_name",
+                "architecture" => "architecture",
+                _ => {
+                    let why = "it is made again, with name and architecture";
+                    said.losses.push(Unsupported::loss(kind, &format!("model.{inner}"), why));
+                    continue;
+                }
+            };
+            match said.keys.get(key) {
+                None => _ = said.keys.insert(key, value.clone()),
+                Some(known) if known == value || known.as_str().is_none() => {}
+                Some(_) => {
+                    let why = "the JSON metadata says something else, and the manifest is made from that";
+                    said.losses.push(Unsupported::loss(kind, &format!("model.{inner}"), why));
+                }
+            }
+        }
+    }
+
     /// What only AERO can hold of an AERO source, and what is lost whatever the target.
-    pub(super) fn losses(
+    fn losses(
         source: &dyn Opened,
         own: &mut Vec<Unsupported>,
         losses: &mut Vec<Unsupported>,

@@ -40,6 +40,7 @@ pub(super) static APR2_SHARDED: Entry = Entry {
     driver: driver!(
         "apr2",
         write: super::entry::Write::Set(on::plan_set),
+        said: Some(on::said_of_set),
         pin: Some(on::pin),
         sealing: Some(on::sealing),
         same: Some(on::same),
@@ -118,6 +119,7 @@ mod on {
     use crate::formats::change::{Change, EditFault, NewValue};
     use crate::formats::entry::{EditSet, Job, JobError, Opened, Sealing, reader_of};
     use crate::formats::merged::readers;
+    use crate::formats::said::Said;
     use crate::formats::set_index_edit::{IndexChange, each, unchangeable};
     use crate::formats::set_plan::{self, set_plan};
     use crate::pin::Pin;
@@ -136,6 +138,25 @@ mod on {
             return Ok(seal.write(&plan, data, sink, work).map(|_| ())?);
         }
         Ok(plan.write(data, sink, work)?)
+    }
+
+    /// The metadata is that of the first shard. The others repeat what every file of the format needs; what one says beyond
+    /// that is lost.
+    pub(super) fn said_of_set(opened: &dyn Opened) -> Result<Said, AnyError> {
+        let mut said = Said::keys_of(opened)?;
+        let Some(set) = reader_of::<apr2::SetReader<SharedFiles>>(opened) else { return Ok(said) };
+        for (number, listed) in set.index().shards().enumerate().skip(1) {
+            let shard = set.shard(number)?;
+            for (key, value) in shard.index().metadata().object() {
+                if said.keys.get(key) != Some(value) {
+                    let file = listed.path;
+                    let why =
+                        format!("{file:?} says it, and the metadata of a set is that of its first file");
+                    said.lose(key, why);
+                }
+            }
+        }
+        Ok(said)
     }
 
     set_plan!(

@@ -14,13 +14,13 @@ use super::capabilities::Capabilities;
 pub(crate) use super::change::{Change, EditFault};
 use super::open_any::OpenAny;
 pub use super::opened::{Opened, ToOpen, reader_of};
+use super::said::SaidOf;
 use super::set_index_edit::EditIndex;
 use super::set_plan::SetPlan;
 use crate::job::metadata::Metadata;
 use crate::job::tensors::Tensors;
 use crate::pin::Pin;
 use crate::quant::Quant;
-use crate::unsupported::Unsupported;
 use modelfmt_rules::options::ConvertOptions;
 use modelfmt_rules::wording::Choice;
 
@@ -97,8 +97,10 @@ pub struct Driver {
     pub write: Write,
     /// The name of the file that stands for a set, made of the name without an ending, where only the whole set tells it.
     pub first_file: Option<FirstFile>,
-    /// What a source of the format has that other formats cannot hold.
-    pub losses: Option<Losses>,
+    /// What a model of the format says besides its tensors, where that is more than keys and values.
+    pub(crate) said: Option<SaidOf>,
+    /// The plain value of what a file stores, for formats whose values JSON does not have bit for bit.
+    pub plain: Option<PlainOf>,
     /// The form in which it takes a value of metadata, for formats with types of their own; else why it cannot.
     pub value: Option<OwnValue>,
     /// Scales and zero points that are beside a tensor's values.
@@ -134,7 +136,8 @@ impl Driver {
         open: None,
         write: Write::Never,
         first_file: None,
-        losses: None,
+        said: None,
+        plain: None,
         value: None,
         quant: None,
         proves_files: false,
@@ -167,9 +170,8 @@ pub struct EditSet {
 /// Makes the digest of a file, as text.
 pub type DigestOf = fn(&dyn Source, &Execution<'_>) -> io::Result<String>;
 
-/// Lists what only a file of the same format can hold, and what is lost whatever the target.
-pub(crate) type Losses =
-    fn(&dyn Opened, own: &mut Vec<Unsupported>, lost: &mut Vec<Unsupported>) -> Result<(), AnyError>;
+/// The plain value of what is stored, if it can be one.
+pub(crate) type PlainOf = fn(&Value) -> Option<Value>;
 
 /// The name of the first file of a set.
 type FirstFile = fn(&Job<'_>, stem: &str) -> Result<String, JobError>;

@@ -17,7 +17,7 @@ pub(super) static GGUF: Entry = Entry {
     versions: &[],
     capabilities: CAPABILITIES,
     choices: &[Choice::ShardSize, Choice::Align, Choice::Stringify, Choice::Reserve],
-    driver: driver!("gguf", write: super::entry::Write::File(on::write), losses: Some(on::losses), value: Some(on::value), edit: Some(on::edit), retyped: Some(on::retyped)),
+    driver: driver!("gguf", write: super::entry::Write::File(on::write), said: Some(on::said), plain: Some(on::plain), value: Some(on::value), edit: Some(on::edit), retyped: Some(on::retyped)),
 };
 
 pub(super) static GGUF_SHARDED: Entry = Entry {
@@ -35,7 +35,7 @@ pub(super) static GGUF_SHARDED: Entry = Entry {
         ..CAPABILITIES
     },
     choices: &[Choice::ShardSize, Choice::Align, Choice::Stringify, Choice::Reserve],
-    driver: driver!("gguf", write: super::entry::Write::Set(on::plan_set), first_file: Some(on::first_file), losses: Some(on::losses), value: Some(on::value), edit_set: Some(on::EDIT_SET)),
+    driver: driver!("gguf", write: super::entry::Write::Set(on::plan_set), first_file: Some(on::first_file), said: Some(on::said), plain: Some(on::plain), value: Some(on::value), edit_set: Some(on::EDIT_SET)),
 };
 
 const CAPABILITIES: Capabilities = Capabilities {
@@ -71,21 +71,51 @@ mod on {
     use crate::formats::capabilities::Capabilities;
     use crate::formats::change::{Change, EditFault, NewValue};
     use crate::formats::entry::{EditSet, Job, JobError, Opened, reader_of};
+    use crate::formats::said::{Said, ValueTypes, text};
     use crate::formats::set_plan::{self, set_plan};
-    use crate::unsupported::Unsupported;
 
-    /// Text that is not UTF-8 is there with U+FFFD for what is not, and so is lost whatever the target.
-    pub(super) fn losses(
-        opened: &dyn Opened,
-        _: &mut Vec<Unsupported>,
-        lost: &mut Vec<Unsupported>,
-    ) -> Result<(), AnyError> {
+    /// The keys, and what their plain values do not tell: types, bits and order.
+    pub(super) fn said(opened: &dyn Opened) -> Result<Said, AnyError> {
+        let mut said = Said::keys_of(opened)?;
         let file = reader_of::<Reader<BoxSource>>(opened).map(|reader| reader.metadata()).transpose()?;
-        let set = reader_of::<SetReader<SharedFiles>>(opened).map(|reader| reader.metadata()).transpose()?;
-        let keys = file.or(set).into_iter().flat_map(Metadata::replaced_text);
-        let why = "has text that is not UTF-8, where U+FFFD replaces invalid bytes";
-        lost.extend(keys.map(|key| Unsupported::loss("metadata key", key, why)));
-        Ok(())
+        let set = reader_of::<SetReader<SharedFiles>>(opened);
+        let of_set = set.map(|reader| reader.metadata()).transpose()?;
+        let metadata = file.or(of_set);
+        for key in metadata.into_iter().flat_map(Metadata::replaced_text) {
+            said.lose(key, "has text that is not UTF-8, where U+FFFD replaces invalid bytes");
+        }
+        // What the files of a split say beyond the first, whose metadata is the model's.
+        for (number, key) in set.into_iter().flat_map(|set| set.index().strangers()) {
+            let why = format!(
+                "file {number} of the split says it, and the metadata of the model is that of the first"
+            );
+            said.lose(key, why);
+        }
+        let mut types = metadata.map(types).unwrap_or_default();
+        // Room in that file, and nothing that the model says.
+        said.keys.remove(PADDING);
+        types.types.remove(PADDING);
+        types.keys.retain(|key| key != PADDING);
+        said.types = Some(types);
+        (said.name, said.architecture) =
+            (text(&said.keys, "general.name"), text(&said.keys, "general.architecture"));
+        Ok(said)
+    }
+
+    fn types(metadata: &Metadata) -> ValueTypes {
+        let modelfmt_gguf::Hints { types, stored } = metadata.hints();
+        // Containers sort them, or put some of them aside.
+        let says_more = metadata.len() > 1 || metadata.keys().any(|key| !key.is_ascii());
+        let keys = if says_more { metadata.keys().map(str::to_owned).collect() } else { Vec::new() };
+        ValueTypes { types, stored, keys }
+    }
+
+    /// The plain value of what is stored bit for bit.
+    pub(super) fn plain(stored: &Value) -> Option<Value> {
+        let tree = Object::from_iter([("stored", stored.clone())]);
+        let mut metadata = Metadata::new();
+        metadata.push_tree("", &tree.into()).ok()?;
+        Some(metadata.get("")?.to_value())
     }
 
     pub(super) fn write(

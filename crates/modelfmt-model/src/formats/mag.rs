@@ -31,7 +31,7 @@ pub(super) static MAG: Entry = Entry {
         properties: Properties { version_of_today: Some("0.3"), ..Properties::NONE },
     },
     choices: &[Choice::Checksum, Choice::Reserve],
-    driver: driver!("mag", write: super::entry::Write::File(on::write), edit: Some(on::edit), same: Some(on::same)),
+    driver: driver!("mag", write: super::entry::Write::File(on::write), said: Some(on::said), edit: Some(on::edit), same: Some(on::same)),
 };
 
 /// The versions that are written.
@@ -64,14 +64,16 @@ const NUMBERS: &[DType] = &[Bool, I8, I16, U16, I32, U32, I64, U64, F16, F32];
 #[cfg(feature = "mag")]
 mod on {
     use mag::{Checksum, ManifestOptions, Plan, WriteOptions};
-    use modelfmt_core::Execution;
     use modelfmt_core::source::BoxSource;
+    use modelfmt_core::value::Value;
+    use modelfmt_core::{AnyError, Execution};
     use modelfmt_write::edit::NewFile;
     use modelfmt_write::{Sink, TensorData};
 
     use crate::formats::change::{Change, EditFault, NewValue};
     use crate::formats::entry::{Job, JobError, Opened, reader_of};
     use crate::formats::merged::readers;
+    use crate::formats::said::Said;
     use modelfmt_rules::options::ConvertOptions;
     use modelfmt_rules::options::MagChecksum;
 
@@ -96,6 +98,24 @@ mod on {
             &WriteOptions::new().checksum(checksum).reserve(reserve),
         );
         Ok(plan.and_then(|plan| plan.write(data, sink, work))?)
+    }
+
+    /// MAG 0.3 has an object of JSON; the metadata of the others is numbers, which no other format has alone.
+    pub(super) fn said(opened: &dyn Opened) -> Result<Said, AnyError> {
+        let reader = reader_of::<mag::Reader<BoxSource>>(opened);
+        if reader.is_some_and(|reader| reader.index().manifest().is_some()) {
+            return Said::keys_of(opened);
+        }
+        let mut keys = opened.metadata()?.into_object();
+        for (_, value) in keys.iter_mut() {
+            if let Value::Float(x) = value
+                && !x.is_finite()
+            {
+                let bits = format!("{:016x}", x.to_bits());
+                *value = Value::Object([("type", "f64"), ("bits", &bits)].into_iter().collect());
+            }
+        }
+        Ok(Said { native: Some(keys), ..Said::default() })
     }
 
     /// What the manifest says beside metadata and tensors; of a source that has one, the same.

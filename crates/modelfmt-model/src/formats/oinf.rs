@@ -20,7 +20,7 @@ pub(super) static OINF: Entry = Entry {
     versions: VERSIONS,
     capabilities: of_version(NUMBERS, false),
     choices: &[Choice::Sizevars, Choice::Declare, Choice::ExtendedTypes],
-    driver: driver!("oinf", write: super::entry::Write::File(on::write), value: Some(on::value), quant: Some(on::quant), sizevars: Some(on::sizevars), edit: Some(on::edit), same: Some(on::same)),
+    driver: driver!("oinf", write: super::entry::Write::File(on::write), said: Some(on::said), value: Some(on::value), quant: Some(on::quant), sizevars: Some(on::sizevars), edit: Some(on::edit), same: Some(on::same)),
 };
 
 /// The versions that are written.
@@ -74,6 +74,7 @@ mod on {
     use crate::formats::capabilities::{Capabilities, plain_fault};
     use crate::formats::change::{Change, EditFault};
     use crate::formats::entry::{Job, JobError, Opened, reader_of};
+    use crate::formats::said::Said;
     use crate::quant::Quant;
     use modelfmt_rules::options::ConvertOptions;
 
@@ -94,6 +95,14 @@ mod on {
         }
         let plan = Plan::new(job.specs(), &metadata, &options(job));
         Ok(plan.and_then(|plan| plan.write(data, sink, work))?)
+    }
+
+    /// Values of types that only OINF has, with every bit.
+    pub(super) fn said(opened: &dyn Opened) -> Result<Said, AnyError> {
+        let native = reader_of::<oinf::Reader<BoxSource>>(opened).map(|reader| {
+            reader.index().metadata().map(|(key, value)| (key, value.to_value_exact())).collect()
+        });
+        Ok(Said { native: Some(native.unwrap_or_default()), ..Said::default() })
     }
 
     fn options(job: &Job<'_>) -> WriteOptions {

@@ -43,7 +43,7 @@ pub(super) static SAFETENSORS_SHARDED: Entry = Entry {
         ..CAPABILITIES
     },
     choices: &[Choice::ShardSize, Choice::Reserve],
-    driver: driver!("safetensors", write: super::entry::Write::Set(on::plan_set), edit_set: Some(on::EDIT_SET)),
+    driver: driver!("safetensors", write: super::entry::Write::Set(on::plan_set), said: Some(on::said), edit_set: Some(on::EDIT_SET)),
 };
 
 /// Every type of numbers but packed integers.
@@ -97,18 +97,20 @@ fn is_header(first: &[u8], file_len: u64) -> bool {
 
 #[cfg(feature = "safetensors")]
 mod on {
-    use modelfmt_core::Execution;
-    use modelfmt_core::source::BoxSource;
+    use modelfmt_core::source::{BoxSource, SharedFiles};
     use modelfmt_core::value::{Object, Value};
-    use modelfmt_safetensors::{Plan, SetPlan, WriteOptions};
+    use modelfmt_core::{AnyError, Execution};
+    use modelfmt_safetensors::{Plan, SetPlan, SetReader, WriteOptions};
     use modelfmt_write::edit::NewFile;
     use modelfmt_write::{AnyNewFiles, Sink, TensorData};
 
     use crate::formats::Format;
     use crate::formats::change::{Change, EditFault, NewValue};
     use crate::formats::entry::{EditSet, Job, JobError, Opened, reader_of};
+    use crate::formats::said::Said;
     use crate::formats::set_index_edit::IndexChange;
     use crate::formats::set_plan::{self, set_plan};
+    use crate::unsupported::Unsupported;
 
     pub(super) fn write(
         job: &Job<'_>,
@@ -137,6 +139,33 @@ mod on {
         };
         let stem = name.strip_suffix(".safetensors.index.json").unwrap_or(name);
         Ok(Box::new(SetPlan::new(stem, job.specs(), metadata(job), &options)?))
+    }
+
+    /// The index's metadata, with what the files say beyond it. `total_size` counts bytes of that layout and is not carried.
+    pub(super) fn said(opened: &dyn Opened) -> Result<Said, AnyError> {
+        let mut said = Said::keys_of(opened)?;
+        let Some(set) = reader_of::<SetReader<SharedFiles>>(opened) else { return Ok(said) };
+        for key in set.index().unknown_keys() {
+            let why = "only the metadata of the index is carried over";
+            said.losses.push(Unsupported::loss(Said::INDEX_KEY, key, why));
+        }
+        let mut files = Vec::new();
+        for (number, file) in set.index().files().iter().enumerate() {
+            let shard = set.shard(number)?;
+            for (key, value) in shard.index().metadata().into_iter().flatten() {
+                // The first says it; what a later one says differently is a loss.
+                match said.keys.get(key) {
+                    None => {
+                        said.keys.insert(key, value.clone());
+                        files.push(key.to_owned());
+                    }
+                    Some(known) if known == value => {}
+                    Some(_) => said.lose(key, format!("{file:?} says something else than a file before it")),
+                }
+            }
+        }
+        said.files = Some(files);
+        Ok(said)
     }
 
     fn options(job: &Job<'_>) -> WriteOptions {

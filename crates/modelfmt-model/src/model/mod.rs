@@ -28,6 +28,7 @@ use crate::formats::Format;
 use crate::formats::capabilities::Access;
 use crate::formats::entry::{Opened, Sealing, ToOpen, reader_of};
 use crate::formats::open_any::OpenAny;
+use crate::formats::said::Said;
 use crate::model::pinned::Pinned;
 use crate::open::{ALONE, NoFiles, OpenOptions};
 use crate::pin::Pin;
@@ -580,6 +581,15 @@ impl Model {
     pub fn nothing_selected(&self, choices: &[Choice], pattern: Option<String>) -> Error {
         let (path, tensors) = (self.path.clone(), self.tensor_count());
         Error::NothingSelected { path, choices: choices.to_vec(), pattern, tensors }
+    }
+
+    /// What it says besides its tensors, as its format tells it.
+    ///
+    /// # Errors
+    /// If its metadata does not decode, or a file of a set is missing.
+    pub fn said(&self) -> Result<Said> {
+        let said = self.format.driver().and_then(|driver| driver.said).unwrap_or(Said::keys_of);
+        said(self.opened()).map_err(|error| self.failed(error))
     }
 
     /// An error of its format, with the file that it is of.
