@@ -687,18 +687,19 @@ impl<'a> Walk<'a> {
         let nbytes =
             nbytes.ok_or_else(|| self.refuse(Fault::Arguments("refers to a storage beyond every file")))?;
         let storage = Storage { nbytes, size };
-        let number = match self.found.keys.find(&key) {
-            Some(number) => {
+        let number = match self.found.keys.push(&key) {
+            Ok(number) => {
+                self.found.storages.push(storage);
+                number
+            }
+            // Most storages are named once: only one that is known takes a second look.
+            Err(fault) => {
+                let number = self.found.keys.find(&key).ok_or_else(|| self.refuse(fault.into()))?;
                 let known = self.found.storages.get(number);
                 if known.is_none_or(|known| known.nbytes != nbytes) {
                     let part = Part::named("storage", &key);
                     return Err(Error::Malformed { part, at: 0, fault: Fault::StorageDiffers });
                 }
-                number
-            }
-            None => {
-                let number = self.found.keys.push(&key).map_err(|fault| self.refuse(fault.into()))?;
-                self.found.storages.push(storage);
                 number
             }
         };
