@@ -59,6 +59,8 @@ pub(crate) struct Checkpoint {
 
 /// How often the name of a tensor may be longer than the pickle: keys can be shared, names are not.
 const MOST_NAMES: u64 = 16;
+/// Few tensors take fewer bytes of the pickle: room is made for no more.
+const USUAL_LEN: usize = 32;
 /// Levels of tensors in parameters in tensors.
 const WRAPPED: usize = 16;
 
@@ -88,7 +90,7 @@ pub(crate) fn read(
     }
     let most = (pickle.len as u64).saturating_mul(MOST_NAMES).saturating_add(64 << 20);
     let (holds, references) = holds(values, pickle.root);
-    found.reserve(references);
+    found.reserve(references.min(pickle.len / USUAL_LEN));
     let mut walk = Walk {
         values,
         part,
@@ -162,7 +164,7 @@ fn holds(values: &Values<'_>, root: Id) -> (Vec<Seen>, usize) {
                     |inner: Id| seen.get(inner as usize) == Some(&Seen::Not) && !values.is_leaf(inner);
                 values.each_inside(id, |inner| {
                     if is_new(inner) {
-                        stack.push(inner)
+                        stack.push(inner);
                     }
                 });
             }
@@ -708,7 +710,7 @@ impl<'a> Walk<'a> {
 }
 
 impl Checkpoint {
-    /// Makes room for the tensors of that many references to storages, each of which took bytes of the pickle.
+    /// Makes room for the tensors of that many references to storages.
     fn reserve(&mut self, references: usize) {
         self.tensors.reserve(references);
         self.storages.reserve(references);

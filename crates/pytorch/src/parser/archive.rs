@@ -200,7 +200,8 @@ impl Archive {
         self.records.get(number).copied().flatten()
     }
 
-    /// The record of each storage. Most storages are in the order of the directory, so the member behind the last one is tried first.
+    /// The record of each storage. Most storages are in the order of the directory, so the member behind the last one is
+    /// tried first.
     fn records_of(&self, keys: &NameTable) -> Vec<Option<usize>> {
         let names = self.directory.names();
         let mut name = format!("{}/data/", self.prefix);

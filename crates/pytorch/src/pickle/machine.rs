@@ -80,7 +80,8 @@ struct Machine<'a> {
     memo: Vec<Id>,
     /// How many numbers of the memo have a value: the next one of MEMOIZE, whatever numbers others were given.
     memoized: u64,
-    /// The numbers of globals, by module and name with the length of the module before them. The hash is seeded, since names are hostile.
+    /// The numbers of globals, by module and name with the length of the module before them. The hash is seeded, since
+    /// names are hostile.
     named: HashMap<Vec<u8>, u32, RandomState>,
     /// Room for one of these, so that each opcode that names a global needs none of its own.
     name: Vec<u8>,
