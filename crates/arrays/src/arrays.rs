@@ -74,6 +74,14 @@ impl Arrays {
         }
     }
 
+    /// Makes room for more arrays and records, of which the caller has bounded both by bytes that exist.
+    pub fn reserve(&mut self, arrays: usize, records: usize) {
+        self.tensors.reserve(arrays);
+        self.slots.reserve(arrays);
+        self.records.reserve(records);
+        self.names.reserve(records);
+    }
+
     /// The arrays in the order in which they were added.
     #[must_use]
     pub const fn tensors(&self) -> &TensorTable {

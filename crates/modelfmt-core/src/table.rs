@@ -142,6 +142,13 @@ impl TensorTable {
         Self { entries: Vec::with_capacity(tensors), names, dims: Vec::with_capacity(tensors) }
     }
 
+    /// Makes room for more `tensors`, which the caller has bounded by bytes that exist.
+    pub fn reserve(&mut self, tensors: usize) {
+        self.entries.reserve(tensors);
+        self.names.reserve(tensors);
+        self.dims.reserve(tensors);
+    }
+
     /// Lists a tensor with its dimensions and returns its number of bytes.
     ///
     /// # Errors

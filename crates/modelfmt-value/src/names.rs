@@ -54,6 +54,14 @@ impl NameTable {
         Self { text, ends: Vec::with_capacity(count), lookup, ..Self::default() }
     }
 
+    /// Makes room for `count` more names, which the caller has bounded by bytes that exist.
+    pub fn reserve(&mut self, count: usize) {
+        let (ends, text, hasher) = (&self.ends, &self.text, &self.hasher);
+        self.lookup.reserve(count, |&other| hasher.hash_one(name_of(ends, text, other)));
+        self.ends.reserve(count);
+        self.text.reserve(count.saturating_mul(USUAL_LEN));
+    }
+
     /// Adds a name and returns its number.
     ///
     /// # Errors

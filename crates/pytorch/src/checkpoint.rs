@@ -2,8 +2,10 @@
 //! (docs/formats/pytorch.md#names).
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
+use foldhash::quality::RandomState;
 use modelfmt_core::author::{NameError, NameTable, Shortened};
 use modelfmt_core::value::{List, Object, Value};
 use modelfmt_core::{DType, Limits, Part};
@@ -43,6 +45,8 @@ pub(crate) struct Storage {
 #[derive(Debug, Default)]
 pub(crate) struct Checkpoint {
     pub(crate) tensors: Vec<TensorAt>,
+    /// The dimensions and strides of all tensors.
+    pub(crate) dims: Vec<u64>,
     pub(crate) names: NameTable,
     /// The keys of the storages, and the storages in the same order.
     pub(crate) keys: NameTable,
@@ -55,6 +59,8 @@ pub(crate) struct Checkpoint {
 
 /// How often the name of a tensor may be longer than the pickle: keys can be shared, names are not.
 const MOST_NAMES: u64 = 16;
+/// Few tensors take fewer bytes of the pickle: room is made for no more.
+const USUAL_LEN: usize = 32;
 /// Levels of tensors in parameters in tensors.
 const WRAPPED: usize = 16;
 
@@ -83,11 +89,13 @@ pub(crate) fn read(
         found.warnings.push(format!("{part}: {what}, of which the pickle makes {count}"));
     }
     let most = (pickle.len as u64).saturating_mul(MOST_NAMES).saturating_add(64 << 20);
+    let (holds, references) = holds(values, pickle.root);
+    found.reserve(references.min(pickle.len / USUAL_LEN));
     let mut walk = Walk {
         values,
         part,
         limits,
-        holds: holds(values, pickle.root),
+        holds,
         found,
         path: String::new(),
         name_bytes: (0, most),
@@ -122,65 +130,67 @@ pub(crate) fn named(values: &Values<'_>) -> Vec<Named> {
 fn numpy_values(values: &Values<'_>) -> Option<usize> {
     let is_made = |call: &&Call| {
         values.global(call.callee).is_some_and(|global| {
-            let (module, name) = values.names(global);
+            let raw = |node| values.raw(node).unwrap_or_default();
             global.known.is_some()
-                && module.starts_with("numpy.")
-                && matches!(&*name, "_reconstruct" | "scalar")
+                && raw(global.module).starts_with(b"numpy.")
+                && matches!(raw(global.name), b"_reconstruct" | b"scalar")
         })
     };
     Some(values.calls.iter().filter(is_made).count()).filter(|&count| count > 0)
 }
 
-/// For each value, whether a storage is in it, or a call that would make a tensor. Without recursion: values nest as deep as the pickle is long.
-fn holds(values: &Values<'_>, root: Id) -> Vec<bool> {
-    #[derive(Clone, Copy, PartialEq, Eq)]
-    enum Seen {
-        Not,
-        Open,
-        Done,
-    }
+/// What is known of whether a value holds a storage, or a call that would make a tensor.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    Not,
+    /// What is in it is being looked at.
+    Open,
+    Holds,
+    HoldsNone,
+}
+
+/// For each value, whether a storage is in it, or a call that would make a tensor; and how many references to storages there are.
+/// Without recursion: values nest as deep as the pickle is long.
+fn holds(values: &Values<'_>, root: Id) -> (Vec<Seen>, usize) {
     let mut seen = vec![Seen::Not; values.nodes.len()];
-    let mut holds = vec![false; values.nodes.len()];
+    let mut references = 0_usize;
     let mut stack = vec![root];
-    let mut inside = Vec::new();
     while let Some(&id) = stack.last() {
-        let Some(state) = seen.get_mut(id as usize) else {
-            stack.pop();
-            continue;
-        };
-        match *state {
-            Seen::Not => {
-                *state = Seen::Open;
-                inside.clear();
-                values.each_inside(id, |inner| inside.push(inner));
-                let is_new = |inner: &&Id| seen.get(**inner as usize) == Some(&Seen::Not);
-                stack.extend(inside.iter().filter(is_new));
+        match seen.get(id as usize) {
+            Some(Seen::Not) => {
+                seen.get_mut(id as usize).into_iter().for_each(|state| *state = Seen::Open);
+                // Most values have nothing inside: they need not be looked at again.
+                let is_new =
+                    |inner: Id| seen.get(inner as usize) == Some(&Seen::Not) && !values.is_leaf(inner);
+                values.each_inside(id, |inner| {
+                    if is_new(inner) {
+                        stack.push(inner);
+                    }
+                });
             }
-            Seen::Open => {
-                *state = Seen::Done;
+            Some(Seen::Open) => {
                 stack.pop();
-                let rebuilds = |call: &Call| {
-                    let known = values.global(call.callee).and_then(|global| global.known);
-                    matches!(known, Some(Known::Rebuild(_)))
-                };
-                let mut is_held =
-                    matches!(values.node(id), Node::Persistent(_)) || values.call(id).is_some_and(rebuilds);
-                values.each_inside(id, |inner| is_held |= holds.get(inner as usize) == Some(&true));
-                holds.get_mut(id as usize).into_iter().for_each(|held| *held = is_held);
+                let node = values.node(id);
+                let is_reference = matches!(node, Node::Persistent(_));
+                references = references.saturating_add(usize::from(is_reference));
+                let mut is_held = is_reference || values.call(id).is_some_and(|call| values.rebuilds(call));
+                values.each_inside(id, |inner| is_held |= seen.get(inner as usize) == Some(&Seen::Holds));
+                let state = if is_held { Seen::Holds } else { Seen::HoldsNone };
+                seen.get_mut(id as usize).into_iter().for_each(|seen| *seen = state);
             }
-            Seen::Done => {
+            _ => {
                 stack.pop();
             }
         }
     }
-    holds
+    (seen, references)
 }
 
 struct Walk<'a> {
     values: &'a Values<'a>,
     part: &'a Part,
     limits: &'a Limits,
-    holds: Vec<bool>,
+    holds: Vec<Seen>,
     found: Checkpoint,
     path: String,
     /// The bytes of all names, and how many there may be.
@@ -194,7 +204,7 @@ struct Walk<'a> {
     most_visits: u64,
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
     fn refuse(&self, fault: Fault) -> Error {
         let part = match &*self.path {
             "" => self.part.clone(),
@@ -204,7 +214,7 @@ impl Walk<'_> {
     }
 
     fn holds(&self, id: Id) -> bool {
-        self.holds.get(id as usize) == Some(&true)
+        self.holds.get(id as usize) == Some(&Seen::Holds)
     }
 
     /// Where a global is named, for an error.
@@ -348,11 +358,11 @@ impl Walk<'_> {
     }
 
     /// The text of a key: text, or a number.
-    fn key(&self, id: Id) -> Option<String> {
+    fn key(&self, id: Id) -> Option<Cow<'a, str>> {
         match self.values.node(id) {
-            Node::Int(number) => Some(number.to_string()),
-            Node::Bool(yes) => Some(if yes { "True" } else { "False" }.to_owned()),
-            _ => self.values.text(id).map(str::to_owned),
+            Node::Int(number) => Some(number.to_string().into()),
+            Node::Bool(yes) => Some(if yes { "True" } else { "False" }.into()),
+            _ => self.values.text(id).map(Cow::Borrowed),
         }
     }
 
@@ -456,7 +466,7 @@ impl Walk<'_> {
         let mut object = Object::new();
         for (key, value) in self.values.items(id)? {
             if let Some((key, value)) = self.key(key).zip(self.value(value, depth)) {
-                object.insert(key, value);
+                object.insert(key.into_owned(), value);
             }
         }
         Some(Value::Object(object))
@@ -479,7 +489,7 @@ impl Walk<'_> {
                 }
             }
             ("torch", "device") => {
-                let texts: Option<Vec<String>> = args.iter().map(|&arg| self.key(arg)).collect();
+                let texts: Option<Vec<Cow<'_, str>>> = args.iter().map(|&arg| self.key(arg)).collect();
                 Some(texts?.join(":").into())
             }
             ("pathlib", _) => {
@@ -504,7 +514,8 @@ impl Walk<'_> {
             let count = self.found.storages.get(storage).and_then(|storage| storage.nbytes.checked_div(size));
             let dtype = elements.unwrap_or(Ok(DType::U8));
             let dtype = dtype.map_err(|name| self.refuse(Fault::DType(name)))?;
-            let dims = Dims { shape: Box::new([count.unwrap_or(0)]), strides: Box::new([1]) };
+            let dims = Dims { at: self.found.dims.len(), rank: 1, strides: 1 };
+            self.found.dims.extend([count.unwrap_or(0), 1]);
             return Ok(Some(TensorAt { value: 0, storage, dtype, start: shift, dims }));
         }
         let (mut id, mut args_of) = (id, None);
@@ -608,12 +619,13 @@ impl Walk<'_> {
                 _ => {}
             }
         }
-        let (shape, strides) = (self.numbers(size)?, self.numbers(stride)?);
+        let at = self.found.dims.len();
+        let (rank, strides) = (self.numbers(size)?, self.numbers(stride)?);
         let offset = self.count(offset)?;
         let size = dtype.size().map_or(1, u64::from);
         let start = offset.checked_mul(size).and_then(|start| start.checked_add(shift));
         let start = start.ok_or_else(|| wrong(self, "begins beyond every storage"))?;
-        Ok(TensorAt { value: 0, storage: number, dtype, start, dims: Dims { shape, strides } })
+        Ok(TensorAt { value: 0, storage: number, dtype, start, dims: Dims { at, rank, strides } })
     }
 
     fn count(&self, id: Id) -> Result<u64> {
@@ -626,14 +638,19 @@ impl Walk<'_> {
         })
     }
 
-    /// The numbers of a tuple, or of a torch.Size.
-    fn numbers(&self, id: Id) -> Result<Box<[u64]>> {
-        let inner = self.values.call(id).and_then(|call| self.values.members(call.args)?.first().copied());
-        let members = self.values.members(inner.unwrap_or(id));
+    /// Adds the numbers of a tuple, or of a torch.Size, to those of all tensors; returns how many.
+    fn numbers(&mut self, id: Id) -> Result<usize> {
+        let values = self.values;
+        let inner = values.call(id).and_then(|call| values.members(call.args)?.first().copied());
+        let members = values.members(inner.unwrap_or(id));
         let members =
             members.ok_or_else(|| self.refuse(Fault::Arguments("has a size or stride that is no tuple")))?;
-        Limits::check("the rank of a tensor", members.len() as u64, self.limits.rank)?;
-        members.iter().map(|&id| self.count(id)).collect()
+        let count = Limits::check("the rank of a tensor", members.len() as u64, self.limits.rank)?;
+        for &member in members {
+            let number = self.count(member)?;
+            self.found.dims.push(number);
+        }
+        Ok(count)
     }
 
     /// The storage that a reference names: its number, the type of its elements, and where a view of it begins.
@@ -672,18 +689,19 @@ impl Walk<'_> {
         let nbytes =
             nbytes.ok_or_else(|| self.refuse(Fault::Arguments("refers to a storage beyond every file")))?;
         let storage = Storage { nbytes, size };
-        let number = match self.found.keys.find(&key) {
-            Some(number) => {
+        let number = match self.found.keys.push(&key) {
+            Ok(number) => {
+                self.found.storages.push(storage);
+                number
+            }
+            // Most storages are named once: only one that is known takes a second look.
+            Err(fault) => {
+                let number = self.found.keys.find(&key).ok_or_else(|| self.refuse(fault.into()))?;
                 let known = self.found.storages.get(number);
                 if known.is_none_or(|known| known.nbytes != nbytes) {
                     let part = Part::named("storage", &key);
                     return Err(Error::Malformed { part, at: 0, fault: Fault::StorageDiffers });
                 }
-                number
-            }
-            None => {
-                let number = self.found.keys.push(&key).map_err(|fault| self.refuse(fault.into()))?;
-                self.found.storages.push(storage);
                 number
             }
         };
@@ -692,6 +710,14 @@ impl Walk<'_> {
 }
 
 impl Checkpoint {
+    /// Makes room for the tensors of that many references to storages.
+    fn reserve(&mut self, references: usize) {
+        self.tensors.reserve(references);
+        self.storages.reserve(references);
+        self.names = NameTable::with_capacity(references);
+        self.keys = NameTable::with_capacity(references);
+    }
+
     /// The part of the checkpoint that is the model: what has names below the root.
     fn rooted(self, root: &str, part: &Part) -> Result<Self> {
         let below = |name: &str| -> Option<String> {
@@ -701,8 +727,8 @@ impl Checkpoint {
                 name.strip_prefix(root)?.strip_prefix('.').map(str::to_owned)
             }
         };
-        let Self { tensors, names, keys, storages, metadata, globals, warnings, notes } = self;
-        let mut found = Self { keys, storages, globals, warnings, notes, ..Self::default() };
+        let Self { tensors, dims, names, keys, storages, metadata, globals, warnings, notes } = self;
+        let mut found = Self { dims, keys, storages, globals, warnings, notes, ..Self::default() };
         for (name, tensor) in names.iter().zip(tensors) {
             let Some(name) = below(name) else { continue };
             let twice =
@@ -725,11 +751,12 @@ impl Checkpoint {
     /// Notes that several parts hold tensors, so that one may be meant.
     fn note_roots(&mut self) {
         const SHOWN: usize = 8;
-        let mut sizes: HashMap<&str, u64> = HashMap::new();
+        let mut sizes: HashMap<&str, u64, RandomState> = HashMap::default();
         let mut order: Vec<&str> = Vec::new();
         for (name, tensor) in self.names.iter().zip(&self.tensors) {
             let Some((root, _)) = name.split_once('.') else { continue };
-            let elements = tensor.dims.shape.iter().fold(1_u64, |product, &dim| product.saturating_mul(dim));
+            let (shape, _) = tensor.dims.of(&self.dims);
+            let elements = shape.iter().fold(1_u64, |product, &dim| product.saturating_mul(dim));
             let nbytes = elements.saturating_mul(tensor.dtype.size().map_or(1, u64::from));
             let sum = sizes.entry(root).or_insert_with(|| {
                 order.push(root);

@@ -347,19 +347,18 @@ fn disjoint<F: ArrayFault>(directory: &mut Directory, end: u64) -> Result<(), Er
     let nexts = order.iter().skip(1).map(|&number| at(directory, number)).chain([end]);
     let nexts: Vec<u64> = nexts.collect();
     for (&number, next) in order.iter().zip(nexts) {
-        let part = directory.part(number);
         let name_len = directory.names.name(number).map_or(0, str::len) as u64;
         let Some(member) = directory.members.get_mut(number) else { continue };
         member.next = next;
         let len = HEADER_LEN.saturating_add(name_len).saturating_add(member.stored_len);
         let at = member.header_at;
         if at.checked_add(len).is_none_or(|reach| reach > next) {
-            let fault = if at.saturating_add(HEADER_LEN) > end {
-                return Err(common(part, at, CommonFault::OutOfBounds { offset: at, len, end }));
+            let part = directory.part(number);
+            return Err(if at.saturating_add(HEADER_LEN) > end {
+                common(part, at, CommonFault::OutOfBounds { offset: at, len, end })
             } else {
-                Fault::Overlap { at, len, next }
-            };
-            return Err(malformed(part, at, fault));
+                malformed(part, at, Fault::Overlap { at, len, next })
+            });
         }
     }
     Ok(())

@@ -1,11 +1,11 @@
 //! The form of today: a zip archive with a pickle and a record for each storage (docs/formats/pytorch.md#the-archive).
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use modelfmt_arrays::zip::Directory;
 use modelfmt_arrays::{Arrays, Method, Record, inflate_whole};
+use modelfmt_core::author::NameTable;
 use modelfmt_core::{Limits, Part};
 
 use super::{Context, assembled, stopped};
@@ -31,8 +31,8 @@ pub(super) struct Archive {
     whole: Vec<(usize, What)>,
     /// Members of which the header is read, the next one last. What the pickle says is known then.
     headers: Vec<usize>,
-    /// The number of the record of a member.
-    records: HashMap<usize, usize>,
+    /// The number of the record of each member, if it has been read.
+    records: Vec<Option<usize>>,
     prefix: String,
     found: Option<Checkpoint>,
     protocol: u8,
@@ -52,7 +52,8 @@ impl Archive {
     pub(super) fn new(directory: Directory, context: Context) -> Result<Self> {
         let (pickle, prefix) = pickle_of(&directory)?;
         let prefix = prefix.to_owned();
-        let arrays = Arrays::new(context.file_len, context.limits.clone());
+        let mut arrays = Arrays::new(context.file_len, context.limits.clone());
+        arrays.reserve(0, directory.len());
         let small = |name: &str, what| {
             let number = directory.names().find(&format!("{prefix}/{name}"))?;
             directory.member(number).filter(|member| member.len() <= WORD)?;
@@ -61,13 +62,14 @@ impl Archive {
         // The pickle is read last: it says which storages there are.
         let words = [small("version", What::Version), small("byteorder", What::ByteOrder)];
         let whole = [(pickle, What::Pickle)].into_iter().chain(words.into_iter().flatten()).collect();
+        let records = vec![None; directory.len()];
         Ok(Self {
             context,
             directory,
             arrays,
             whole,
             headers: Vec::new(),
-            records: HashMap::new(),
+            records,
             prefix,
             found: None,
             protocol: 0,
@@ -133,14 +135,15 @@ impl Archive {
             self.whole.pop();
             return Ok(());
         }
-        let Some(range) = self.need() else { return Ok(()) };
-        let end = range.start.saturating_add(bytes.len() as u64);
+        let Some(&first) = self.headers.last() else { return Ok(()) };
+        let start = self.directory.header_range(first).start;
+        let end = start.saturating_add(bytes.len() as u64);
         while let Some(&number) = self.headers.last() {
             let header = self.directory.header_range(number);
-            if header.start < range.start || header.end > end {
+            if header.start < start || header.end > end {
                 break; // it is asked for next
             }
-            let from = usize::try_from(header.start.saturating_sub(range.start)).unwrap_or(usize::MAX);
+            let from = usize::try_from(header.start.saturating_sub(start)).unwrap_or(usize::MAX);
             match self.record(number, bytes.get(from..).unwrap_or_default()) {
                 Ok(_) => {}
                 // What no tensor is in may be compressed in any way.
@@ -157,7 +160,7 @@ impl Archive {
         let record = self.directory.record::<Fault>(number, header)?;
         let name = self.directory.names().name(number).unwrap_or_default();
         let added = self.arrays.add_record::<Fault>(name, record)?;
-        self.records.insert(number, added);
+        self.records.get_mut(number).into_iter().for_each(|slot| *slot = Some(added));
         Ok(record)
     }
 
@@ -181,7 +184,7 @@ impl Archive {
                 self.found = Some(checkpoint::read(&pickle, part, self.context.root.as_deref(), limits)?);
                 // In the order of the file; those that are close together are read at once.
                 let is_known = |number: &usize| {
-                    self.whole.iter().any(|(known, _)| known == number) || self.records.contains_key(number)
+                    self.whole.iter().any(|(known, _)| known == number) || self.record_of(*number).is_some()
                 };
                 let mut headers: Vec<usize> =
                     (0..self.directory.len()).filter(|number| !is_known(number)).collect();
@@ -192,16 +195,34 @@ impl Archive {
         Ok(())
     }
 
-    pub(super) fn finish(self) -> Result<Index> {
-        let Some(found) = self.found else {
+    /// The record of a member, if it has been read.
+    fn record_of(&self, number: usize) -> Option<usize> {
+        self.records.get(number).copied().flatten()
+    }
+
+    /// The record of each storage. Most storages are in the order of the directory, so the member behind the last one is
+    /// tried first.
+    fn records_of(&self, keys: &NameTable) -> Vec<Option<usize>> {
+        let names = self.directory.names();
+        let mut name = format!("{}/data/", self.prefix);
+        let front = name.len();
+        let mut next = 0;
+        let mut record_of = |key: &str| {
+            name.truncate(front);
+            name.push_str(key);
+            let is_next = names.name(next) == Some(&*name);
+            let number = if is_next { next } else { names.find(&name)? };
+            next = number.saturating_add(1);
+            self.record_of(number)
+        };
+        keys.iter().map(&mut record_of).collect()
+    }
+
+    pub(super) fn finish(mut self) -> Result<Index> {
+        let Some(found) = self.found.take() else {
             return Err(Error::Malformed { part: Part::new("directory"), at: 0, fault: Fault::NoPickle });
         };
-        let record_of = |storage: usize| {
-            let key = found.keys.name(storage)?;
-            let number = self.directory.names().find(&format!("{}/data/{key}", self.prefix))?;
-            self.records.get(&number).copied()
-        };
-        let records: Vec<Option<usize>> = (0..found.storages.len()).map(record_of).collect();
+        let records = self.records_of(&found.keys);
         for (storage, record) in found.storages.iter().zip(&records) {
             let Some((number, record)) =
                 record.and_then(|number| Some((number, self.arrays.record(number)?)))

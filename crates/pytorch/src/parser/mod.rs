@@ -120,16 +120,18 @@ fn assembled(
     record_of: impl Fn(usize) -> Option<usize>,
     is_big_endian: bool,
 ) -> Result<Index> {
+    arrays.reserve(found.tensors.len(), 0);
     for (name, tensor) in found.names.iter().zip(&found.tensors) {
         let lost = || {
             let key = found.keys.name(tensor.storage).unwrap_or_default().to_owned();
             Error::Malformed { part: Part::named("tensor", name), at: 0, fault: Fault::NoStorage(key) }
         };
+        let (dims, strides) = tensor.dims.of(&found.dims);
         arrays.push::<Fault>(NewArray {
             name,
             dtype: tensor.dtype,
-            dims: &tensor.dims.shape,
-            strides: Some(&tensor.dims.strides),
+            dims,
+            strides: Some(strides),
             record: record_of(tensor.storage).ok_or_else(lost)?,
             start: tensor.start,
             is_big_endian,

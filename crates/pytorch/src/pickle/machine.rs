@@ -3,6 +3,8 @@
 
 use std::collections::HashMap;
 
+use foldhash::quality::RandomState;
+
 use super::node::{Call, Global, Id, Node, Span, Values};
 use crate::error::Fault;
 
@@ -42,7 +44,8 @@ pub(crate) fn run(bytes: &[u8]) -> Result<Pickle<'_>> {
         marks: Vec::new(),
         memo: Vec::new(),
         memoized: 0,
-        named: HashMap::new(),
+        named: HashMap::default(),
+        name: Vec::new(),
         protocol: 0,
         none: 0,
         booleans: (0, 0),
@@ -77,8 +80,11 @@ struct Machine<'a> {
     memo: Vec<Id>,
     /// How many numbers of the memo have a value: the next one of MEMOIZE, whatever numbers others were given.
     memoized: u64,
-    /// The numbers of globals, by module and name with the length of the module before them.
-    named: HashMap<Vec<u8>, u32>,
+    /// The numbers of globals, by module and name with the length of the module before them. The hash is seeded, since
+    /// names are hostile.
+    named: HashMap<Vec<u8>, u32, RandomState>,
+    /// Room for one of these, so that each opcode that names a global needs none of its own.
+    name: Vec<u8>,
     protocol: u8,
     none: Id,
     booleans: (Id, Id),
@@ -102,8 +108,10 @@ impl<'a> Machine<'a> {
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let taken = self.bytes(N as u64)?;
-        taken.first_chunk().copied().ok_or_else(|| self.truncated())
+        let rest = self.values.bytes.get(self.pos..).and_then(|rest| rest.first_chunk());
+        let taken = *rest.ok_or_else(|| self.truncated())?;
+        self.pos = self.pos.saturating_add(N);
+        Ok(taken)
     }
 
     fn u8(&mut self) -> Result<u8> {
@@ -169,13 +177,37 @@ impl<'a> Machine<'a> {
         top.copied().ok_or_else(|| self.fault(Fault::Stack))
     }
 
+    /// Takes the last mark: the height of the stack below it.
+    fn mark(&mut self) -> Result<usize> {
+        let mark = self.marks.pop().filter(|&mark| mark <= self.stack.len());
+        mark.ok_or_else(|| self.fault(Fault::Stack))
+    }
+
+    /// The height of the stack below its last `count` values, of which none is below a mark.
+    fn below(&self, count: usize) -> Result<usize> {
+        let fence = self.marks.last().copied().unwrap_or(0);
+        let height = self.stack.len().checked_sub(count).filter(|&height| height >= fence);
+        height.ok_or_else(|| self.fault(Fault::Stack))
+    }
+
     /// Takes what is above the last mark.
     fn pop_mark(&mut self) -> Result<Vec<Id>> {
-        let mark = self.marks.pop().ok_or_else(|| self.fault(Fault::Stack))?;
-        if mark > self.stack.len() {
-            return Err(self.fault(Fault::Stack));
-        }
+        let mark = self.mark()?;
         Ok(self.stack.split_off(mark))
+    }
+
+    /// Makes a tuple of what is above a height of the stack.
+    fn push_tuple(&mut self, height: usize) {
+        let members = self.stack.get(height..).unwrap_or_default();
+        let id = if members.is_empty() {
+            self.empty
+        } else {
+            let span = self.span(self.values.members.len(), members.len());
+            self.values.members.extend_from_slice(members);
+            self.add(Node::Tuple(span))
+        };
+        self.stack.truncate(height);
+        self.stack.push(id);
     }
 
     fn tuple(&mut self, members: &[Id]) -> Id {
@@ -237,14 +269,21 @@ impl<'a> Machine<'a> {
         let (Some(module_text), Some(name_text)) = (values.raw(module), values.raw(name)) else {
             return Err(self.fault(Fault::Kind("the text of a module and a name")));
         };
-        let key = [&(module_text.len() as u64).to_le_bytes(), module_text, name_text].concat();
-        let next = u32::try_from(values.globals.len()).unwrap_or(u32::MAX);
-        let known = values.known(module, name);
-        let number = *self.named.entry(key).or_insert(next);
-        if number == next {
-            let at = u32::try_from(self.opcode_at).unwrap_or(u32::MAX);
-            self.values.globals.push(Global { module, name, at, known, is_called: false });
-        }
+        self.name.clear();
+        self.name.extend_from_slice(&(module_text.len() as u64).to_le_bytes());
+        self.name.extend_from_slice(module_text);
+        self.name.extend_from_slice(name_text);
+        let number = match self.named.get(&*self.name) {
+            Some(&number) => number,
+            None => {
+                let next = u32::try_from(values.globals.len()).unwrap_or(u32::MAX);
+                let at = u32::try_from(self.opcode_at).unwrap_or(u32::MAX);
+                let known = values.known(module, name);
+                self.named.insert(self.name.clone(), next);
+                self.values.globals.push(Global { module, name, at, known, is_called: false });
+                next
+            }
+        };
         Ok(self.add(Node::Global(number)))
     }
 
@@ -564,18 +603,12 @@ impl<'a> Machine<'a> {
             }
             b')' => self.stack.push(self.empty),
             b't' => {
-                let members = self.pop_mark()?;
-                let id = self.tuple(&members);
-                self.stack.push(id);
+                let height = self.mark()?;
+                self.push_tuple(height);
             }
             0x85..=0x87 => {
-                let mut members = Vec::with_capacity(3);
-                for _ in 0x84..opcode {
-                    members.push(self.pop()?);
-                }
-                members.reverse();
-                let id = self.tuple(&members);
-                self.stack.push(id);
+                let height = self.below(opcode.saturating_sub(0x84).into())?;
+                self.push_tuple(height);
             }
             b'}' => {
                 let number = self.dict(Vec::new());

@@ -121,6 +121,21 @@ impl Values<'_> {
         }
     }
 
+    /// Whether a value refers to no other.
+    pub(crate) fn is_leaf(&self, id: Id) -> bool {
+        match self.node(id) {
+            Node::List(_) | Node::Dict(_) | Node::Call(_) | Node::Persistent(_) => false,
+            Node::Tuple(span) => span.len == 0,
+            _ => true,
+        }
+    }
+
+    /// Whether a call would make a tensor.
+    pub(crate) fn rebuilds(&self, call: &Call) -> bool {
+        let known = self.global(call.callee).and_then(|global| global.known);
+        matches!(known, Some(Known::Rebuild(_)))
+    }
+
     pub(crate) fn call(&self, id: Id) -> Option<&Call> {
         match self.node(id) {
             Node::Call(number) => self.calls.get(number as usize),
