@@ -11,7 +11,7 @@
 //! let mut options = EditOptions::default();
 //! options.set.push(("author".to_owned(), NewValue::Text("me".to_owned())));
 //! edit(&path, &options, &Execution::default())?;
-//! assert_eq!(Model::open(&path)?.metadata()?.get("author"), Some(&"me".into()));
+//! assert_eq!(Model::open(&path)?.container().flat_metadata()?.get("author"), Some(&"me".into()));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![cfg_attr(docsrs, feature(doc_cfg))]

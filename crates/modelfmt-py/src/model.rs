@@ -409,7 +409,8 @@ impl Model {
         let progress = Progress { callback: progress, total };
         let model = Arc::clone(&self.model);
         let text = work::run(py, threads, &progress, move |work| {
-            Ok(serde_json::to_string(&modelfmt::inspect::inspect(&model, &options, work)?).map_err(io::Error::other))
+            Ok(serde_json::to_string(&modelfmt::inspect::inspect(&model, &options, work)?)
+                .map_err(io::Error::other))
         })?;
         progress.finish()?;
         Ok(text.map_err(|error: Error| raise(py, &error))??)

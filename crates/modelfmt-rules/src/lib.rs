@@ -10,7 +10,7 @@
 //! options.types.rules = vec!["quantize q4_k_m".parse()?, "cast *embed*=f16".parse()?]; // the last that matches decides
 //! assert!("cast *embed*=f17".parse::<TypeRule>().is_err());
 //!
-//! let attention: Globs = "blk.*.attn_{q,k,v}.weight".parse()?;
+//! let attention = Globs::new(["blk.*.attn_{q,k,v}.weight"])?;
 //! assert!(attention.is_match("blk.0.attn_q.weight"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -182,7 +182,11 @@ pub(crate) fn sample(args: &Args) -> Result {
             let from =
                 u128::from(total - RUN.min(total)) * u128::from(number) / u128::from((runs - 1).max(1));
             let from = u64::try_from(from).unwrap_or(0);
-            values.append(&mut modelfmt::show::numbers(&session.model, position, from..total.min(from + RUN))?);
+            values.append(&mut modelfmt::show::numbers(
+                &session.model,
+                position,
+                from..total.min(from + RUN),
+            )?);
         }
     }
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
@@ -203,7 +207,7 @@ pub(crate) fn stats(args: &Args) -> Result {
     let mut shape = Shape::new(&stats);
     for range in pieces(0..total) {
         let nbytes = range.end - range.start;
-        shape.add(&modelfmt::show::numbers(model, position, range)?);
+        shape.add(&modelfmt::show::numbers(&model, position, range)?);
         let _ = host::advance(nbytes);
     }
     Ok(described(&stats, &shape, true, total).into())

@@ -134,8 +134,10 @@ impl Directory {
         c.bytes(4, "time")?;
         let (crc, stored_len, len) = (c.u32("crc")?, c.u32("stored size")?, c.u32("size")?);
         let (name_len, extra_len) = (c.u16("length of the name")?, c.u16("length of the extra fields")?);
-        let found = c.bytes(name_len.into(), "name").unwrap_or_default();
-        if found != name.as_bytes() {
+        // The header may be here without what is behind its name, so a longer name is told by its length.
+        let is_same_name = u64::from(name_len) == name.len() as u64
+            && c.bytes(name_len.into(), "name").is_ok_and(|found| found == name.as_bytes());
+        if !is_same_name {
             return Err(differs("name"));
         }
         if (flags ^ member.flags) & ENCRYPTED != 0 {

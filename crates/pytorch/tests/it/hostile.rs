@@ -8,7 +8,9 @@
 )]
 
 use modelfmt_pytorch::{Index, Limits, OpenOptions, Reader, SetIndex, VerifyLevel};
-use testkit::{Pickler, TorchTensor, ZipMember, error_text, peak, torch_pickle, torch_stream, torch_zip};
+use testkit::{
+    CountingSource, Pickler, TorchTensor, ZipMember, error_text, peak, torch_pickle, torch_stream, torch_zip,
+};
 
 /// A checkpoint of that pickle.
 fn zip(pickle: &[u8]) -> Vec<u8> {
@@ -143,6 +145,22 @@ fn each_rule_is_kept() {
                 assert!(text.contains(expected), "{name}: {text}");
             }
         }
+    }
+}
+
+/// What is behind the bytes that were asked for is at hand in memory, and says nothing more.
+#[test]
+fn a_header_of_another_name_is_refused_wherever_the_file_is() {
+    for [listed, before] in
+        [["", "archive/data/0"], ["archive/data/0", ""], ["archive/data/0", "archive/data/01"]]
+    {
+        let mut zip = torch_zip(&torch_pickle(&[w()]), &[("0", &[0; 8])]);
+        zip.members.last_mut().unwrap().names = [listed, before].map(|name| name.as_bytes().to_vec());
+        let file = zip.build();
+        let in_memory = error_text(Reader::from_source(&file[..]).unwrap_err());
+        let by_ranges = error_text(Reader::from_source(CountingSource::new(&file[..])).unwrap_err());
+        assert!(in_memory.contains("another name than the directory says"), "{in_memory}");
+        assert_eq!(in_memory, by_ranges);
     }
 }
 
