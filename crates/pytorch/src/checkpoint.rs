@@ -59,6 +59,14 @@ pub(crate) struct Checkpoint {
 
 /// How often the name of a tensor may be longer than the pickle: keys can be shared, names are not.
 const MOST_NAMES: u64 = 16;
+/// How many values may be looked at for each byte of the pickle.
+const MOST_VISITS: u64 = 16;
+/// A tensor takes at least so many bytes of the pickle, unless a container that holds it is shared.
+const LEAST_LEN: u64 = 4;
+/// What a small pickle may have beyond these bounds: tensors, bytes of their names, values that are looked at.
+const SPARE_TENSORS: u64 = 4 << 10;
+const SPARE_NAMES: u64 = 1 << 20;
+const SPARE_VISITS: u64 = 64 << 10;
 /// Few tensors take fewer bytes of the pickle: room is made for no more.
 const USUAL_LEN: usize = 32;
 /// Levels of tensors in parameters in tensors.
@@ -88,7 +96,7 @@ pub(crate) fn read(
         let what = "arrays and numbers of NumPy are left out";
         found.warnings.push(format!("{part}: {what}, of which the pickle makes {count}"));
     }
-    let most = (pickle.len as u64).saturating_mul(MOST_NAMES).saturating_add(64 << 20);
+    let len = pickle.len as u64;
     let (holds, references) = holds(values, pickle.root);
     found.reserve(references.min(pickle.len / USUAL_LEN));
     let mut walk = Walk {
@@ -98,11 +106,12 @@ pub(crate) fn read(
         holds,
         found,
         path: String::new(),
-        name_bytes: (0, most),
+        most_tensors: (len / LEAST_LEN).saturating_add(SPARE_TENSORS),
+        name_bytes: (0, len.saturating_mul(MOST_NAMES).saturating_add(SPARE_NAMES)),
         entries: 0,
         is_cut: false,
         visits: 0,
-        most_visits: (pickle.len as u64).saturating_mul(16).saturating_add(1 << 16),
+        most_visits: len.saturating_mul(MOST_VISITS).saturating_add(SPARE_VISITS),
     };
     walk.checkpoint(pickle.root).map_err(|error| match error {
         Error::Malformed { part, at, fault } => Error::Malformed { part, at, fault: values.beside(fault) },
@@ -193,6 +202,8 @@ struct Walk<'a> {
     holds: Vec<Seen>,
     found: Checkpoint,
     path: String,
+    /// How many tensors there may be, by the length of the pickle.
+    most_tensors: u64,
     /// The bytes of all names, and how many there may be.
     name_bytes: (u64, u64),
     /// Values of metadata so far.
@@ -266,6 +277,7 @@ impl<'a> Walk<'a> {
         Limits::check("the length of all names", self.name_bytes.0, most)?;
         let count = (self.found.tensors.len() as u64).saturating_add(1);
         Limits::check("the number of tensors", count, self.limits.tensors)?;
+        Limits::check("the number of tensors that a pickle repeats", count, self.most_tensors)?;
         match self.found.names.push(name) {
             Ok(_) => {}
             Err(NameError::Duplicate(name)) => {

@@ -219,6 +219,15 @@ fn what_is_shared_does_not_multiply() {
     }
     let (opened, held) = peak(|| Reader::from_source(zip(&p.op(b"s").stop())));
     assert!(opened.is_ok() && held < (300 << 20), "{held}");
+    // A list of a few tensors in lists that share it: 3^10 names, and no duplicate among them.
+    let mut p = Pickler::new(2);
+    p.op(b"](").tensor(&w()).op(b"eq\0");
+    for level in 1..=10 {
+        p.op(b"](").op(&[b'h', level - 1].repeat(3)).op(b"eq").op(&[level]);
+    }
+    let (opened, held) = peak(|| Reader::from_source(zip(&p.stop())));
+    let text = error_text(opened.unwrap_err());
+    assert!(text.contains("a pickle repeats") && held < (4 << 20), "{held}: {text}");
     // A list that holds itself.
     let mut p = Pickler::new(2);
     p.op(b"]q\0(").tensor(&w()).op(b"h\0e");
