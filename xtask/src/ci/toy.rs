@@ -147,7 +147,7 @@ server.serve_forever()
 
 /// What Python finds in a toy, checks and converts.
 const PYTHON: &str = "
-import pathlib, sys, tempfile
+import pathlib, shutil, sys, tempfile
 import modelfmt
 
 with modelfmt.open(sys.argv[1]) as model:
@@ -158,6 +158,9 @@ with tempfile.TemporaryDirectory() as folder:
     path = pathlib.Path(folder, 'm.aero')
     modelfmt.convert(sys.argv[1], path)
     assert modelfmt.load(path)['w'].tolist() == [[1.5], [-2.0]]
+    edited = shutil.copy(sys.argv[1], folder)
+    modelfmt.edit(edited, rename={'w': 'renamed'})
+    assert modelfmt.load(edited)['renamed'].tolist() == [[1.5], [-2.0]]
 ";
 
 /// The values of the two tensors of [`toy_file`].
@@ -173,7 +176,7 @@ fn toy_file() -> Vec<u8> {
     file
 }
 
-/// The program reads the toy's files as it reads any other, also from a web server.
+/// The program reads the toy's files as it reads any other, also from a web server, and edits them.
 fn try_program(copy: &Path, toy: &Path) -> Result {
     let other = toy.with_extension("safetensors");
     let program = |args: &[&str], file: &OsStr| {
@@ -198,7 +201,17 @@ fn try_program(copy: &Path, toy: &Path) -> Result {
     holds_the_tensors(&inspect(url.as_ref())?)?;
     exec(&mut program(&["verify"], url.as_ref()))?;
     exec(program(&["convert", "--force"], url.as_ref()).arg(other))?;
-    holds_the_tensors(&inspect(other)?)
+    holds_the_tensors(&inspect(other)?)?;
+
+    let edited = Path::new(toy).with_file_name("edited.toy");
+    fs::copy(toy, &edited)?;
+    exec(&mut program(&["edit", "--rename", "w=renamed"], edited.as_ref()))?;
+    expect(
+        "show",
+        &run::output(&mut program(&["show"], edited.as_ref()))?,
+        &["renamed: f32[2, 1]", "1.5", "-2"],
+    )?;
+    exec(&mut program(&["verify"], edited.as_ref()))
 }
 
 /// A web server of one folder, which answers ranges. It ends with this value.
@@ -230,7 +243,7 @@ impl Drop for WebServer {
     }
 }
 
-/// The Python package reads and converts the toy's files too.
+/// The Python package reads, converts and edits the toy's files too.
 fn try_python(copy: &Path, toy: &Path) -> Result {
     let manifest = "crates/modelfmt-py/Cargo.toml";
     let build = workspace::target_dir().join("python/build");

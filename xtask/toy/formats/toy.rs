@@ -1,4 +1,4 @@
-//! TOY: read only.
+//! TOY: read, and edited where it stands.
 
 use modelfmt_core::DType::{F32, U8};
 
@@ -30,5 +30,25 @@ pub(super) static TOY: Entry = Entry {
         properties: Properties::NONE,
     },
     choices: &[],
-    driver: driver!("toy"),
+    driver: driver!("toy", edit: Some(on::edit)),
 };
+
+#[cfg(feature = "toy")]
+mod on {
+    use modelfmt_core::source::BoxSource;
+    use modelfmt_write::edit::NewFile;
+
+    use crate::formats::change::{Change, EditFault};
+    use crate::formats::entry::{Opened, reader_of};
+
+    /// What becomes of a file with other names. It has no metadata.
+    pub(super) fn edit(opened: &dyn Opened, change: &Change<'_>) -> Result<NewFile, EditFault> {
+        let Some(reader) = reader_of::<toy::Reader<BoxSource>>(opened) else {
+            return Err(EditFault::unopened());
+        };
+        if change.has_metadata() {
+            return Err(EditFault::unfit("the metadata", "", "TOY has none".to_owned()));
+        }
+        Ok(reader.index().edit(change.names)?)
+    }
+}

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use modelfmt::edit::{EditOptions, NewValue};
 use modelfmt::modelfmt_core::source::MemoryFiles;
 use modelfmt::{AsyncModel, Conversion, DType, Execution, Format, Model, VerifyLevel};
 use testkit::{SlowFiles, block_on};
@@ -37,14 +38,26 @@ fn it_is_opened_checked_and_converted() {
 }
 
 #[test]
-fn what_is_only_read_is_not_edited() {
+fn it_is_edited() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("m.toy");
     std::fs::copy(file(), &path).unwrap();
-    let options = modelfmt::edit::EditOptions::default();
+    let mut options = EditOptions::default();
+    options.rename.push("w=a.longer.name".parse().unwrap());
+    modelfmt::edit(&path, &options, &Execution::default()).unwrap();
+    let longer = Model::open(&path).unwrap();
+    assert_eq!(longer.tensor("a.longer.name").unwrap().to_vec::<f32>().unwrap(), [1.5, -2.0]);
+    options.rename = vec!["a.longer.name=w".parse().unwrap()];
+    modelfmt::edit(&path, &options, &Execution::default()).unwrap();
+    is_right(&Model::open(&path).unwrap());
+    let before = std::fs::read(&path).unwrap();
+    assert_eq!(before, std::fs::read(file()).unwrap());
+
+    options.rename.clear();
+    options.set.push(("author".to_owned(), NewValue::Text("me".to_owned())));
     let error = modelfmt::edit(&path, &options, &Execution::default()).unwrap_err().to_string();
-    assert!(error.contains("m.toy") && error.contains("toy"), "{error}");
-    assert_eq!(std::fs::read(&path).unwrap(), std::fs::read(file()).unwrap());
+    assert!(error.contains("m.toy") && error.contains("TOY has none"), "{error}");
+    assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 
 #[test]

@@ -3,6 +3,12 @@
 /// An error of this crate.
 pub type Error = modelfmt_core::Error<Fault>;
 
+/// Why a file cannot be written.
+pub type WriteError = modelfmt_write::WriteError<Fault>;
+
+/// Why a file cannot be edited.
+pub type EditError = modelfmt_write::edit::EditError<Fault>;
+
 /// The result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -19,6 +25,9 @@ pub enum Fault {
     /// No dtype has this code.
     #[error("{0} is no code of a dtype")]
     DTypeCode(u8),
+    /// A record has 16 bits for the length of a name.
+    #[error("has a name of {0} bytes, and a record has room for 65535")]
+    NameLen(usize),
 }
 
 impl modelfmt_core::Fault for Fault {}

@@ -12,6 +12,7 @@ use crate::wire::{HEADER_LEN, MIN_RECORD_LEN, Record, decode_header};
 #[derive(Clone, Debug)]
 pub struct Index {
     tensors: TensorTable,
+    records_end: u64,
     file_len: u64,
 }
 
@@ -20,6 +21,11 @@ impl Index {
     #[must_use]
     pub const fn tensors(&self) -> &TensorTable {
         &self.tensors
+    }
+
+    /// Where the last record ends.
+    pub(crate) const fn records_end(&self) -> u64 {
+        self.records_end
     }
 
     /// The length of the file in bytes.
@@ -108,7 +114,7 @@ impl Parser for IndexParser {
 
     fn finish(self) -> Result<Index> {
         match self.left {
-            Some(0) => Ok(Index { tensors: self.tensors, file_len: self.file_len }),
+            Some(0) => Ok(Index { tensors: self.tensors, records_end: self.at, file_len: self.file_len }),
             left => {
                 let need = left.map_or(HEADER_LEN, |left| left.saturating_mul(MIN_RECORD_LEN));
                 let have = self.file_len.saturating_sub(self.at);

@@ -1,4 +1,4 @@
-//! Reads and verifies TOY files, a format that nobody uses: it shows what a format takes at least, and `cargo xtask ci`
+//! Reads, verifies and edits TOY files, a format that nobody uses: it shows what a format takes at least, and `cargo xtask ci`
 //! adds it to a copy of the project as CONTRIBUTING says.
 //!
 //! ```text
@@ -13,13 +13,14 @@
 //!
 //! All numbers are little-endian; offsets count from the start of the file.
 
+mod edit;
 mod error;
 mod index;
 mod reader;
 mod verify;
 mod wire;
 
-pub use error::{Error, Fault, Result};
+pub use error::{EditError, Error, Fault, Result, WriteError};
 pub use index::{Index, IndexParser};
 pub use reader::{AsyncReader, OpenOptions, Reader};
 
