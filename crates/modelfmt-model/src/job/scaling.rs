@@ -170,7 +170,7 @@ fn multiply(values: &mut [f32], scale: f32) {
     values.iter_mut().for_each(|value| *value *= scale);
 }
 
-/// Converts a count within a piece, or the size of a block, which may be larger than memory.
+/// Converts a count within a piece, or a block size, to `usize`. A larger block size saturates.
 fn size(n: u64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }
