@@ -156,7 +156,6 @@ const fn mixed(state: u64, word: u64) -> u64 {
 
 /// A hash that depends on every byte and on the order of the parts, but not on the order of the rows in a part. BLAKE3 hashes
 /// decide whether bytes are equal. This takes a small part of the time of reading the bytes.
-/// same is for their hashes to say. This takes a small part of the time of reading the bytes.
 fn fingerprint(bytes: &[u8]) -> u64 {
     const LANES: usize = 32;
     const PART: usize = 32 << 10;
