@@ -27,7 +27,7 @@ impl<W: Write> Write for EscapedJson<W> {
 
 /// The JSON with such text escaped.
 pub(crate) fn escaped(json: &str) -> Cow<'_, str> {
-    // Characters below U+007F were escaped by the serializer, or are between the strings.
+    // Control characters below U+007F were escaped by the serializer, or are white space between the strings.
     let is_escaped = |c: char| c >= '\u{7f}' && Printable::is_escaped(c);
     if !json.contains(is_escaped) {
         return json.into();

@@ -97,8 +97,8 @@ impl Mapper<'_> {
         metadata
     }
 
-    /// The losses, with those of parts that only the source's format can hold, unless the target has that format. Of several merged
-    /// models not each need be AERO.
+    /// The losses, with the parts that only AERO can hold unless the target is AERO, and the parts that only an AEROSET can hold
+    /// unless the target is one. Of several merged models, some may be AERO.
     fn without_own(
         &self,
         mut losses: Vec<Unsupported>,

@@ -246,7 +246,7 @@ impl FoundModels {
         (!passed.is_empty()).then_some(note)
     }
 
-    /// The one model of a folder.
+    /// The model, if the folder has exactly one.
     ///
     /// # Errors
     /// [`Error::NoModel`] if there is no model, or several, which it names.

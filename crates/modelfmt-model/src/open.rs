@@ -53,7 +53,7 @@ impl OpenOptions {
         self
     }
 
-    /// The pin that was given.
+    /// The pin that was set.
     #[must_use]
     pub const fn expected_pin(&self) -> Option<Pin> {
         self.pin

@@ -89,8 +89,8 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Converts a model. A failure is printed, and the next model follows; only wrong usage ends the run, because it would fail for
-    /// every model.
+    /// Converts a model. A failure is printed, and the next model follows. Only wrong usage, which would fail for every model, and
+    /// a failure of standard output end the run.
     fn one(&mut self, input: &Path) -> Result {
         if is_below(input, &self.args.paths.output) {
             return Ok(()); // what an earlier run has made

@@ -45,8 +45,8 @@ use self::open_any::{File, Set};
 pub(crate) use self::opened::own_options;
 pub use self::versions::Target;
 
-/// The list: each format, its entry, the feature that enables it, and the index type of its files or sets. Calls the macro `$take`
-/// with the given tokens in brackets, followed by the list.
+/// The list: each format, its entry, the feature that enables it, and the index type of its files or sets. It is passed to the
+/// macro `$take`, after the other given tokens in brackets.
 macro_rules! all_formats {
     ($take:ident $($told:tt)*) => {
         $take! {

@@ -30,7 +30,7 @@ use crate::wording::Choice;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ConvertOptions {
-    /// Which tensors are written, and under which names.
+    /// The tensors to write, and their names.
     pub tensors: TensorOptions,
     /// How the dtypes of tensors change.
     pub types: TypeOptions,
@@ -50,7 +50,7 @@ pub struct ConvertOptions {
     pub no_verify: bool,
 }
 
-/// Which tensors are written, and under which names.
+/// The tensors to write, and their names.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct TensorOptions {
@@ -73,7 +73,8 @@ pub struct TypeOptions {
     /// Rules that cast, quantize or dequantize. For each tensor the last rule that matches it decides, so general rules go first.
     /// "Rules of types" on the page of `convert` says what they match.
     pub rules: Vec<TypeRule>,
-    /// Which tensors are the scales of weights, if their names do not say so. If several rules match a weight, the last one counts.
+    /// The tensors that are the scales of weights, if their names do not show it. If several rules match a weight, the last one
+    /// counts.
     pub scales: Vec<ScaleRule>,
     /// Changes a dtype that the target format lacks to the first one that it has and that holds every value, in the order i8 u8 i16
     /// u16 i32 u32 i64 u64, or f16 bf16 f32 f64; bool becomes u8, else i8. This is lossless.
@@ -118,7 +119,7 @@ pub struct OutputOptions {
     pub reserve: Option<u64>,
     /// Also writes an outboard beside each output file: see `outboard`.
     pub outboard: bool,
-    /// Whether files that exist are replaced.
+    /// Whether existing files are replaced.
     pub overwrite: Overwrite,
     /// Other files that were read for this conversion. An output never replaces one of them, nor a file of the source model.
     pub inputs: Vec<PathBuf>,
@@ -185,7 +186,7 @@ pub const PAGE_SIZE: u64 = 4 << 20;
 pub struct Declared {
     /// Its name.
     pub name: String,
-    /// The type that its elements would have.
+    /// The dtype that its elements would have.
     pub dtype: DType,
     /// Its dimensions in elements, slowest first; empty for a scalar.
     pub shape: Vec<u64>,

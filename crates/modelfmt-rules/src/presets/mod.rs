@@ -1,4 +1,4 @@
-//! Presets of quantization: which type llama.cpp gives each tensor of a model.
+//! Quantization presets: the dtype that llama.cpp gives each tensor of a model.
 //!
 //! The rules are those of `llama-quantize` without an importance matrix, from `src/llama-quant.cpp` of llama.cpp in the package
 //! `llama-cpp-python` 0.3.36. docs/PRESETS.md has them as tables.

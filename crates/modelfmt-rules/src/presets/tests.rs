@@ -1,4 +1,4 @@
-//! Presets choose what llama.cpp chooses, by its source. The names are those of the package `gguf`.
+//! Presets choose the same dtypes as llama.cpp, according to its source. The names of tensors are those of the package `gguf`.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;

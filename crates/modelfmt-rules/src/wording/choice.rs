@@ -10,7 +10,7 @@ pub enum Choice {
     Models,
     /// The format to convert to.
     Target,
-    /// The name of what is written.
+    /// The path or name of the output.
     Output,
     /// The names and patterns for `show_tensors`.
     Names,

@@ -14,7 +14,7 @@ use super::clipped::Lost;
 use modelfmt_model::formats::capabilities::holds_every_value;
 use modelfmt_model::values::is_number;
 
-/// Whether values can be cast to this dtype. T1 is excluded, because its signs are not roundings of numbers.
+/// Whether values can be cast to this dtype. T1 is excluded, because it has only signs, and a sign is not a rounded number.
 pub(crate) fn is_target(dtype: DType) -> bool {
     is_number(dtype) && dtype != DType::T1
 }
@@ -285,7 +285,7 @@ fn odd_f32_of(x: i128) -> f32 {
 }
 
 fn odd(nearest: f32, is_beyond: bool) -> f32 {
-    // The next float toward zero has these bits minus one. Zero is never rounded away from zero.
+    // The next float toward zero has these bits minus one. If `nearest` is zero, `is_beyond` is false.
     f32::from_bits(nearest.to_bits().saturating_sub(u32::from(is_beyond)) | 1)
 }
 

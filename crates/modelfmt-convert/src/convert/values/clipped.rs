@@ -67,7 +67,7 @@ impl Counts {
             saturated: read(&self.saturated),
         };
         let is_beyond = clipped.infinite > 0 || clipped.nan > 0 || clipped.saturated > 0;
-        // A cast to any narrower dtype makes some small values 0, so a few of them are no reason.
+        // A cast to any narrower dtype makes some small values 0, so a few of them do not deserve a warning.
         (is_beyond || clipped.is_ruined()).then_some(clipped)
     }
 }
