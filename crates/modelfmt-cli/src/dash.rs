@@ -1,9 +1,9 @@
-//! `-` in place of a path, and who has read standard input: it is read once.
+//! `-` instead of a path, and a record of what has read standard input, because it can be read only once.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether standard input had a secret, and so no model.
+/// Whether a secret was read from standard input, so that it cannot supply a model.
 static HAD_SECRET: AtomicBool = AtomicBool::new(false);
 
 /// Whether a path stands for standard input or output.
@@ -11,7 +11,7 @@ pub(crate) fn is_dash(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Notes that a key or a passphrase is read from standard input.
+/// Records that a key or a passphrase is read from standard input.
 pub(crate) fn has_secret() {
     HAD_SECRET.store(true, Ordering::Relaxed);
 }

@@ -1,4 +1,4 @@
-//! How the program ends when something went wrong.
+//! How the program reports errors and exits.
 
 use std::error::Error;
 use std::io::{self, Write as _};
@@ -15,18 +15,18 @@ use crate::json::escaped;
 use crate::nearest::nearest;
 use crate::urls::without_secrets;
 
-/// Why a command did not do its job.
+/// Why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// A check failed, or two models differ; what there is to say has been printed.
+    /// A check failed, or two models differ. Everything about it has been printed.
     Checked,
-    /// Wrong usage that only the command's own rules show.
+    /// Wrong usage that clap does not detect.
     Usage(String),
-    /// A file that an option names is bad.
+    /// A file that is given to an option is invalid.
     Input(String),
-    /// The job could not be done.
+    /// The library returned an error.
     Job(modelfmt::Error),
-    /// Standard output takes no more.
+    /// Writing to standard output failed.
     Output(io::Error),
 }
 
@@ -49,7 +49,7 @@ impl From<io::Error> for Failure {
 }
 
 impl Failure {
-    /// Prints the error, for a command that prints JSON as an object, and says with which status to exit.
+    /// Prints the error, as an object for a command that prints JSON, and returns the exit status.
     pub(crate) fn report(self, json: bool) -> ExitCode {
         let status = ExitCode::from(if matches!(self, Self::Usage(_)) { 2 } else { 1 });
         match self.message().map(Message::without_secrets) {
@@ -61,7 +61,8 @@ impl Failure {
         status
     }
 
-    /// The message; nothing if it was printed already, or if the reader of standard output has gone, as with `| head`, which is not an error.
+    /// The message; `None` if it was printed already, or if the reader of standard output has gone, as with `| head`, which is not
+    /// an error.
     fn message(&self) -> Option<Message> {
         let message = |code, text| Some(Message { code, text, hint: "", causes: Vec::new() });
         match self {
@@ -80,12 +81,12 @@ impl Failure {
 
 /// An error as it is printed.
 struct Message {
-    /// The kind of error, whose name is stable.
+    /// The stable name of the kind of error.
     code: &'static str,
     text: String,
-    /// What a person may do.
+    /// Advice for the user.
     hint: &'static str,
-    /// What the text does not say itself.
+    /// The causes that are not in the text.
     causes: Vec<String>,
 }
 
@@ -97,7 +98,7 @@ impl Message {
             && !path.to_string_lossy().contains("://")
             && is_without_folder(path)
         {
-            // The cause says "no such file", which it was not to be.
+            // The cause says "no such file", which would be misleading for a file that is to be created.
             let text = format!("{}: cannot be written: its folder does not exist", path.display());
             return message(text, Vec::new());
         }
@@ -128,13 +129,13 @@ impl Message {
         message(text, causes)
     }
 
-    /// Before anything in it is escaped, so that URLs are found.
+    /// Removes secrets in URLs. Must run before escaping, so that URLs are found.
     fn without_secrets(self) -> Self {
         let without = |text: &String| without_secrets(text).into_owned();
         Self { text: without(&self.text), causes: self.causes.iter().map(without).collect(), ..self }
     }
 
-    /// `error: …` in one line, and a line for each cause. Paths and names can hold anything, line ends included.
+    /// Prints `error: …` in one line, and a line for each cause. Paths and names can contain anything, including line breaks.
     fn say(&self) {
         say(format_args!("error: {}{}", Printable(&self.text), self.hint));
         self.causes.iter().for_each(|cause| say(format_args!("caused by: {}", Printable(cause))));
@@ -154,8 +155,8 @@ pub(crate) fn is_reader_gone(printed: &Result) -> bool {
     matches!(printed, Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Prints a line to standard error. If that fails, there is nowhere left to report: the work and its exit status are what
-/// they are.
+/// Prints a line to standard error. A failure is ignored, because there is nowhere left to report it and it does not change the
+/// exit status.
 pub(crate) fn say(line: impl std::fmt::Display) {
     let _ = writeln!(anstream::stderr(), "{}", without_secrets(&line.to_string()));
 }

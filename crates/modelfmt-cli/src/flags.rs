@@ -1,4 +1,4 @@
-//! The program's options for what the library names by its fields.
+//! The program's options for choices that the library names by its fields.
 
 use modelfmt::convert::OptionInfo;
 use modelfmt::wording::{Choice, Remedy, Words};
@@ -52,7 +52,7 @@ mod tests {
 
     use super::*;
 
-    /// The arguments of `convert` that come from the table of options are what the table says.
+    /// The arguments of `convert` from the table of options match the table.
     #[test]
     fn arguments_are_those_of_the_table() {
         let cli = crate::args::Cli::command();

@@ -1,14 +1,14 @@
-//! Lists of formats for help and messages, from what the library knows.
+//! Lists of formats for help and messages, from the library's data.
 
 use modelfmt::Format;
 
-/// The names of those formats: `aero, mag, gguf`.
+/// The names of the listed formats, such as `aero, mag, gguf`.
 pub(crate) fn names(is_listed: impl Fn(Format) -> bool) -> String {
     let names = Format::ALL.iter().filter(|format| is_listed(**format)).map(|format| format.name());
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// The endings of the formats that are written: `.aero, .mag or .aeroset.json`.
+/// The extensions of the formats that can be written, such as `.aero, .mag or .aeroset.json`.
 pub(crate) fn endings() -> String {
     let (sets, files): (Vec<Format>, Vec<Format>) =
         Format::ALL.iter().filter(|format| format.is_writable()).partition(|format| format.is_set());

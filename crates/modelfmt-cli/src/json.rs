@@ -1,12 +1,12 @@
-//! JSON as a terminal can take it.
+//! JSON that is safe for a terminal.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
 
 use modelfmt::wording::Printable;
 
-/// Takes JSON and escapes the text in it that would disturb a terminal; JSON itself asks for that below U+0020 only. A
-/// stream that strips escape sequences, as a pipe does here, has nothing to take out of what is left.
+/// A writer that escapes text in JSON that would disturb a terminal; JSON itself requires this only below U+0020. Then a stream
+/// that strips escape sequences, as for a pipe here, finds none to strip.
 pub(crate) struct EscapedJson<W>(pub(crate) W);
 
 impl<W: Write> Write for EscapedJson<W> {
@@ -25,9 +25,9 @@ impl<W: Write> Write for EscapedJson<W> {
     }
 }
 
-/// JSON with such text escaped.
+/// The JSON with such text escaped.
 pub(crate) fn escaped(json: &str) -> Cow<'_, str> {
-    // The text from here on has been escaped, or is between the strings.
+    // Control characters below U+007F were escaped by the serializer, or are white space between the strings.
     let is_escaped = |c: char| c >= '\u{7f}' && Printable::is_escaped(c);
     if !json.contains(is_escaped) {
         return json.into();

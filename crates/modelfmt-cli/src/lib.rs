@@ -1,7 +1,7 @@
-//! `modelfmt`, the program: arguments, tables and progress bars over the library of the same name.
+//! The program `modelfmt`: arguments, tables and progress bars over the library with the same name.
 //!
-//! It is a library too, of one function, so that a package for another language can carry the program. Nothing else is public, and
-//! what the program prints is the interface.
+//! It is also a library of one function, so that a package for another language can contain the program. Nothing else is public;
+//! the interface is what the program prints.
 
 mod args;
 mod commands;
@@ -35,8 +35,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use args::{Cli, Command};
 use failure::Failure;
 
-/// Runs the program with these arguments, of which the first is its name. It takes over SIGINT and SIGTERM, so a process runs it
-/// once, and ends with the status that it returns.
+/// Runs the program with these arguments; the first is its name. Returns the exit status. It takes over SIGINT and SIGTERM, so call
+/// it only once in a process, and exit with the status afterwards.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
     urls::note(&args);
@@ -72,7 +72,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Says how to look at a file, where one stands in place of a command.
+/// Adds a tip to an error if there is a file or URL instead of a command.
 fn with_tip(mut error: clap::Error) -> clap::Error {
     if let (ErrorKind::InvalidSubcommand, Some(ContextValue::String(word))) =
         (error.kind(), error.get(ContextKind::InvalidSubcommand))
@@ -84,7 +84,7 @@ fn with_tip(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// Prints help, a version, or what is wrong with the arguments.
+/// Prints help, the version, or an error of the arguments.
 fn help(message: &clap::Error) -> ExitCode {
     let text = message.render().ansi().to_string();
     let text = urls::without_secrets(&text);

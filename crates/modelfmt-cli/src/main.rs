@@ -1,4 +1,4 @@
-//! `modelfmt`, the program; `modelfmt_cli::run` is all of it.
+//! The program `modelfmt`, which only calls `modelfmt_cli::run`.
 
 use std::process::ExitCode;
 

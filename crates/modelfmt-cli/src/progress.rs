@@ -1,4 +1,4 @@
-//! Progress: a bar for people, lines for programs.
+//! Progress: a bar for people, JSON lines for programs.
 
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
@@ -11,10 +11,10 @@ use modelfmt::Execution;
 use crate::failure::say;
 use crate::stop;
 
-/// The threads that a job takes at most; 0 if the user has not said how many.
+/// The maximum number of threads of a job; 0 if the user has not set it.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
-/// Has every job take at most so many threads.
+/// Sets the maximum number of threads of every job.
 pub(crate) fn set_threads(threads: Option<u16>) {
     THREADS.store(threads.map_or(0, usize::from), Ordering::Relaxed);
 }
@@ -26,7 +26,7 @@ fn threads() -> usize {
     }
 }
 
-/// A bar on a terminal, or lines of JSON for a program; nothing elsewhere, or when `quiet`.
+/// A bar on a terminal, or lines of JSON for a program. Prints nothing if there is neither, or with `quiet`.
 pub(crate) struct Progress {
     bar: ProgressBar,
     lines: Option<Lines>,
@@ -41,22 +41,22 @@ impl Progress {
         let template =
             "{msg} {wide_bar} {binary_bytes}/{binary_total_bytes}  {binary_bytes_per_sec}  {eta} left";
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-        // No steady tick: it needs a thread, and indicatif panics where there can be none.
+        // There is no steady tick: it needs a thread, and indicatif panics if it cannot start one.
         let bar = ProgressBar::new(total).with_style(style).with_message(what.to_owned());
         Self { bar, lines: None }
     }
 
-    /// A bar, or lines for a program that reads JSON.
+    /// Begins a bar, or lines for a program that reads JSON.
     pub(crate) fn of(what: &str, total: u64, is_json: bool, quiet: bool) -> Self {
         if is_json { Self::lines(total, quiet) } else { Self::new(what, total, quiet) }
     }
 
-    /// Lines for a program instead, over `total` bytes; none when `quiet`.
+    /// Begins lines for a program, over `total` bytes; none with `quiet`.
     fn lines(total: u64, quiet: bool) -> Self {
         Self { bar: ProgressBar::hidden(), lines: (!quiet).then(|| Lines::new(total)) }
     }
 
-    /// Runs `job` with the bar, and takes the bar away.
+    /// Runs `job` with the bar, and then removes the bar.
     pub(crate) fn run<T>(&self, job: impl FnOnce(&Execution<'_>) -> T) -> T {
         let begun = Instant::now();
         let advance = |nbytes| {
@@ -72,7 +72,7 @@ impl Progress {
     }
 }
 
-/// Says how far a job is, now and then.
+/// Makes lines that say from time to time how far a job is.
 struct Lines {
     total: u64,
     done: AtomicU64,
@@ -88,7 +88,7 @@ impl Lines {
         Self { total, done: AtomicU64::new(0), last: AtomicU64::new(0) }
     }
 
-    /// Counts bytes; gives a line if one is due.
+    /// Counts bytes. Returns a line if one is due.
     fn advance(&self, nbytes: u64, elapsed: Duration) -> Option<String> {
         let done = self.done.fetch_add(nbytes, Ordering::Relaxed).saturating_add(nbytes);
         let now = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
@@ -107,7 +107,7 @@ impl Lines {
 mod tests {
     use super::*;
 
-    /// Programs are told how far a job is whether or not there is a terminal.
+    /// Programs get progress lines whether or not there is a terminal.
     #[test]
     fn json_has_lines_and_text_has_none() {
         assert!(Progress::of("x", 1, true, false).lines.is_some());

@@ -1,4 +1,4 @@
-//! Models at URLs: of buckets and web servers, read by ranges, and written into buckets.
+//! Models at URLs of buckets and web servers, which are read by ranges, and written to buckets.
 
 use std::io;
 use std::path::Path;
@@ -10,12 +10,12 @@ use modelfmt_remote::{DiskCache, Location, Options, models};
 use crate::args::OpenArgs;
 use crate::failure::{Failure, Result};
 
-/// The URL that an argument is, if it is one. An invalid URL is an error here, so that nothing prints it as a path.
+/// The URL in an argument, if it is one. An invalid URL is an error here, so that nothing prints it as a path.
 pub(crate) fn location(path: &Path) -> Result<Option<Location>> {
     models::location(path).map_err(|error| Failure::Input(error.to_string()))
 }
 
-/// One store for the whole run: connections are kept, and limits hold for all files together.
+/// The store for the whole run: connections are kept, and limits apply to all files together.
 pub(crate) fn store(args: &OpenArgs) -> Result<Store> {
     static STORE: OnceLock<Store> = OnceLock::new();
     if let Some(store) = STORE.get() {

@@ -17,11 +17,11 @@ use crate::dash::{self, is_dash};
 use crate::failure::{Failure, Result};
 use crate::keys;
 
-/// No key or passphrase is longer.
+/// The maximum length of a key or passphrase, in bytes.
 const LONGEST: u64 = 64 << 10;
 
 impl OpenArgs {
-    /// How the library opens a model. Keys and passphrases are read from their files.
+    /// The options with which the library opens a model. Reads keys and passphrases from their files.
     pub(crate) fn options(&self) -> Result<OpenOptions> {
         let options = self.pin.map_or_else(OpenOptions::new, |pin| OpenOptions::new().pin(pin));
         let options = match &self.root {
@@ -35,7 +35,7 @@ impl OpenArgs {
     }
 }
 
-/// What is demanded of a sealed file and what opens it, if anything was given.
+/// The requirements for a sealed file and the keys that open it, if any are given.
 fn access(args: &OpenArgs) -> Result<Option<Access>> {
     one_from_stdin(
         args.unlock.identity.iter().chain(&args.unlock.passphrase_file).chain(&args.unlock.key_file),
@@ -66,7 +66,7 @@ fn access(args: &OpenArgs) -> Result<Option<Access>> {
     Ok(is_given.then_some(access))
 }
 
-/// Who can open what is written, and who signs it, if anybody.
+/// Who can open the output and who signs it, if anybody is given.
 pub(crate) fn seal(encrypts: bool, how: &ConvertOptionArgs) -> Result<Option<SealOptions>> {
     let ConvertOptionArgs { sealing, open, .. } = how;
     one_from_stdin(files(how).iter())?;
@@ -108,7 +108,7 @@ pub(crate) fn seal(encrypts: bool, how: &ConvertOptionArgs) -> Result<Option<Sea
     if encrypts { openers(options, sealing, open).map(Some) } else { Ok(Some(options)) }
 }
 
-/// Adds all who can open what is written.
+/// Adds everybody who can open the output.
 fn openers(mut options: SealOptions, sealing: &SealingArgs, open: &OpenArgs) -> Result<SealOptions> {
     for path in &sealing.to_recipient {
         options = options.recipient(recipient(path)?);
@@ -157,19 +157,19 @@ fn bad(path: &Path, why: impl std::fmt::Display) -> Failure {
     Failure::Input(format!("{}: {why}", path.display()))
 }
 
-/// A public key that is trusted.
+/// Reads a trusted public key.
 fn verifying_key(path: &Path) -> Result<VerifyingKey> {
     let key = PublicKey::read(path).map_err(|error| keys::failed(&error))?;
     modelfmt::seal::verifying_key(&key).map_err(|error| bad(path, error))
 }
 
-/// A private key that signs.
+/// Reads a private key that signs.
 pub(crate) fn signing_key(path: &Path) -> Result<SigningKey> {
     let key = PrivateKey::read(path).map_err(|error| keys::failed(&error))?;
     modelfmt::seal::signing_key(&key).map_err(|error| bad(path, error))
 }
 
-/// Somebody who can open what is written.
+/// Reads the public key of somebody who can open the output.
 fn recipient(path: &Path) -> Result<Recipient> {
     let key = PublicKey::read(path).map_err(|error| keys::failed(&error))?;
     modelfmt::seal::recipient(&key).map_err(|error| bad(path, error))
@@ -197,7 +197,8 @@ fn text(path: &Path) -> Result<Zeroizing<String>> {
     Ok(Zeroizing::new(text.to_owned()))
 }
 
-/// All bytes of a small file, wiped afterwards. Standard input is read once and kept, for commands that open several models.
+/// Reads a small file into memory that is wiped afterwards. Standard input is read once and kept, for commands that open several
+/// models.
 fn bytes(path: &Path) -> Result<Zeroizing<Vec<u8>>> {
     if !is_dash(path) {
         return read(File::open(path), path);
@@ -216,7 +217,7 @@ fn bytes(path: &Path) -> Result<Zeroizing<Vec<u8>>> {
 static STDIN: Mutex<Option<Zeroizing<Vec<u8>>>> = Mutex::new(None);
 
 fn read(file: io::Result<impl Read>, path: &Path) -> Result<Zeroizing<Vec<u8>>> {
-    // Room for all of it, so that no copy is left behind when it grows.
+    // The buffer has room for the whole secret, so that growing it leaves no copy behind.
     let mut bytes = Zeroizing::new(Vec::with_capacity(usize::try_from(LONGEST + 1).unwrap_or(1 << 16)));
     let read = file.and_then(|file| file.take(LONGEST + 1).read_to_end(&mut bytes));
     read.map_err(|error| bad(path, error))?;

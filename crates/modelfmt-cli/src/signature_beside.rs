@@ -1,4 +1,4 @@
-//! The signature beside a model that is about to be read, for formats that hold none themselves.
+//! The signature beside a model that is about to be read, for formats that contain none.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,21 +13,22 @@ use crate::dash::is_dash;
 use crate::failure::Result;
 use crate::progress::Progress;
 
-/// Whether the signature of a file or folder is beside it, and not inside: only APR2 files contain their own. Only a path can have one beside it.
+/// Whether the signature of a file or folder is beside it, not inside: only APR2 files contain their own.
 pub(crate) fn is_signed_beside(path: &Path) -> bool {
     let holds_its_own = |format: Format| format.properties().embedded_signatures;
     path.is_dir() || modelfmt::folder::probe(path).is_ok_and(|found| !found.format.is_some_and(holds_its_own))
 }
 
-/// The signed files and folders that were verified before in this run: the files of a folder are hashed once, however many of its models are read.
+/// The signed files and folders that were verified before in this run, so that the files of a folder are hashed only once, however
+/// many of its models are read.
 static VERIFIED: Mutex<Option<HashMap<PathBuf, Arc<SignedFiles>>>> = Mutex::new(None);
 
-/// Whether the named keys must have made a signature beside a model.
+/// Whether the model needs a signature beside it by one of the given keys.
 pub(crate) fn is_demanded(path: &Path, open: &OpenArgs) -> bool {
     !open.signers.key.is_empty() && !is_dash(path) && is_signed_beside(path)
 }
 
-/// The files that the signature beside a model covers, all of which were hashed. The model is read through them.
+/// Verifies the signature beside a model, and returns the files that it covers, all of them hashed. The model is read through them.
 pub(crate) fn signed(
     path: &Path,
     open: &OpenArgs,

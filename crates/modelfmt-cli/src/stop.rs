@@ -1,5 +1,5 @@
-//! Ending on SIGINT and SIGTERM: work is asked to stop and cleans up after itself; where it does not do so in time, the
-//! process ends all the same and leaves nothing behind.
+//! Ends the program on SIGINT and SIGTERM. Work is asked to stop, and cleans up after itself. If it does not stop in time, the
+//! process ends all the same and leaves no files behind.
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -8,20 +8,20 @@ use std::time::Duration;
 
 use modelfmt::modelfmt_write::remove_unfinished;
 
-/// How long work has to see that it is to stop.
+/// The time that work has to notice that it must stop.
 const GRACE: Duration = Duration::from_millis(400);
-/// How long a bucket has to take back the parts of an upload.
+/// The time that a bucket has to remove the parts of an upload.
 const TAKE_BACK: Duration = Duration::from_secs(5);
 
-/// The exit status that the signal asks for, 128 and its number; 0 as long as none came.
+/// The exit status for the signal, 128 plus its number; 0 as long as none came.
 static STATUS: AtomicU8 = AtomicU8::new(0);
 
-/// Whether the work is to stop.
+/// Whether the work must stop.
 pub(crate) fn is_asked() -> bool {
     STATUS.load(Ordering::Relaxed) != 0
 }
 
-/// The exit status of a process that was asked to stop, and did.
+/// The exit status of a process that was stopped by a signal; `None` if there was none.
 pub(crate) fn status() -> Option<ExitCode> {
     match STATUS.load(Ordering::Relaxed) {
         0 => None,
@@ -29,12 +29,12 @@ pub(crate) fn status() -> Option<ExitCode> {
     }
 }
 
-/// What happens on a signal: the first asks the work to stop and gives it a moment, the second does not wait.
+/// Handles a signal. The first one asks the work to stop and gives it a moment; the second one ends the process at once.
 fn on_signal(status: u8) {
     if STATUS.swap(status, Ordering::Relaxed) != 0 {
         end(status, GRACE);
     }
-    // On a thread of its own, so that a second signal is noticed. Without a thread, the process ends at once.
+    // The wait has its own thread, so that a second signal is noticed. Without a thread, the process ends at once.
     let wait = move || {
         thread::sleep(GRACE);
         end(status, TAKE_BACK);
@@ -44,7 +44,7 @@ fn on_signal(status: u8) {
     }
 }
 
-/// Ends the process wherever its other threads are: in a read that the system does not come back from, perhaps.
+/// Ends the process even if other threads are busy, perhaps in a read that never returns.
 fn end(status: u8, take_back: Duration) -> ! {
     #[cfg(feature = "remote")]
     modelfmt_remote::abort_uploads(take_back);
@@ -54,17 +54,17 @@ fn end(status: u8, take_back: Duration) -> ! {
     std::process::exit(status.into())
 }
 
-/// From now on signals are heard. If they cannot be, they end the process as ever; all that is lost is the cleaning up.
+/// Begins to handle signals. If that fails, signals end the process as usual, without cleaning up.
 #[cfg(unix)]
 pub(crate) fn listen() {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
     // If a limit on the size of files is reached, the write fails and its file is removed. By default the signal would end the process.
     let _ = signal_hook::flag::register(SIGXFSZ, std::sync::Arc::default());
-    // A signal that is ignored stays so: `nohup` asks for that, and a shell for what runs in its background.
+    // A signal that is ignored stays ignored: `nohup` asks for that, and so does a shell for its background jobs.
     let ignored = ignored_signals();
     let heard =
         [SIGHUP, SIGINT, SIGTERM].into_iter().filter(move |signal| ignored & (1 << (signal - 1)) == 0);
-    // The thread comes first: without one to hear them, signals that are taken would be lost.
+    // The thread starts first: without it, handled signals would be lost.
     let (ready, is_ready) = std::sync::mpsc::channel::<()>();
     let begun = thread::Builder::new().spawn(move || {
         let Ok(mut signals) = signal_hook::iterator::Signals::new(heard) else { return };
@@ -88,7 +88,7 @@ fn ignored_signals() -> u64 {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(HANGUP)
 }
 
-/// As on Unix; one number stands for all that ends a process here.
+/// Begins to handle signals, as on Unix. One exit status stands for everything that ends a process here.
 #[cfg(not(unix))]
 pub(crate) fn listen() {
     let _ = ctrlc::set_handler(|| on_signal(130));

@@ -1,5 +1,5 @@
-//! Standard input and output in place of files, and pipes: what has to be read or written at positions goes through a
-//! temporary file, which has no name and so never stays behind.
+//! Standard input and output instead of files, and pipes. Data that is read or written at positions goes through a temporary file,
+//! which has no name and so never stays behind.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -22,7 +22,7 @@ use crate::failure::{Failure, Result, say};
 use crate::urls::shown;
 use crate::{dash, signature_beside, stop};
 
-/// Bytes that are copied at once.
+/// The number of bytes that are copied at once.
 const PIECE: usize = 1 << 20;
 
 /// Opens a model: a path, a URL, or `-`.
@@ -30,7 +30,7 @@ pub(crate) fn open(path: &Path, open: &OpenArgs) -> Result<Model> {
     open_signed(path, open, &VerifyOptions::new(), true)
 }
 
-/// The same, with what says how a signature beside it is checked, and whether that shows no progress.
+/// Opens a model, with options for the signature beside it. With `quiet`, verifying the signature shows no progress.
 pub(crate) fn open_signed(
     path: &Path,
     open: &OpenArgs,
@@ -41,14 +41,14 @@ pub(crate) fn open_signed(
     said(open_with(path, open, &options)?)
 }
 
-/// Says what opening has found and passed over. A warning is said under `--quiet` too.
+/// Prints the warnings of opening a model, also with `--quiet`.
 #[allow(clippy::unnecessary_wraps, reason = "it is the end of a chain")]
 fn said(model: Model) -> Result<Model> {
     warn(model.path(), &model.warnings());
     Ok(model)
 }
 
-/// Says what has been found and passed over in a file.
+/// Prints warnings about a file.
 pub(crate) fn warn(path: &Path, warnings: &[String]) {
     let path = path.display().to_string();
     for warning in warnings {
@@ -56,7 +56,8 @@ pub(crate) fn warn(path: &Path, warnings: &[String]) {
     }
 }
 
-/// How a model is opened. If its signature has to be beside it and nowhere else, that is verified here, and what is read later is what was signed.
+/// The options with which a model is opened. If it needs a signature beside it, that is verified here, and later reads return only
+/// what was signed.
 fn options(path: &Path, open: &OpenArgs, signatures: &VerifyOptions, quiet: bool) -> Result<OpenOptions> {
     if !signature_beside::is_demanded(path, open) {
         return open.options();
@@ -65,8 +66,8 @@ fn options(path: &Path, open: &OpenArgs, signatures: &VerifyOptions, quiet: bool
     Ok(options.signed_files(signature_beside::signed(path, open, signatures, quiet)?))
 }
 
-/// Opens a model whose values are to be written again. A file that its own checksum refuses opens with `no_verify`, and
-/// the error says so where that would help.
+/// Opens a model whose values are copied to an output. With `no_verify`, a file with a wrong checksum is opened; without it, the
+/// error says if that would help.
 pub(crate) fn open_for_copy(path: &Path, no_verify: bool, open: &OpenArgs) -> Result<Model> {
     let options = options(path, open, &VerifyOptions::new(), true)?;
     let ignoring = options.clone().ignore_checksum(true);
@@ -94,7 +95,7 @@ fn open_with(path: &Path, open: &OpenArgs, options: &OpenOptions) -> Result<Mode
     }
 }
 
-/// Whether an argument is a URL of another machine.
+/// Whether an argument is a URL on another machine.
 #[cfg(feature = "remote")]
 pub(crate) fn is_far(path: &Path) -> Result<bool> {
     let place = crate::remote::location(path)?;
@@ -107,7 +108,7 @@ pub(crate) fn is_far(_: &Path) -> Result<bool> {
     Ok(false)
 }
 
-/// Refuses a URL where a command needs a path of this machine, and says what to do.
+/// Fails for a URL if a command needs a local path; `why` says what to do.
 pub(crate) fn only_here(path: &Path, why: &str) -> Result {
     let is_url = path.to_str().is_some_and(|text| text.contains("://")) && !folder_of(path).exists();
     if is_url {
@@ -124,7 +125,7 @@ pub(crate) fn verify(
     work: &Execution<'_>,
 ) -> Result<FileReport> {
     let options = open.options()?;
-    // The error names the file: a URL without what may be secret in it.
+    // The error names the file; a URL is shown without its secrets.
     let unreadable = |failure| match failure {
         Failure::Job(modelfmt::Error::Open { path, source }) => {
             let error = modelfmt::Error::Open { path: path.clone(), source };
@@ -146,7 +147,7 @@ pub(crate) fn verify(
     })
 }
 
-/// Verifies a model as [`verify`], and the signature beside it.
+/// Verifies a model like [`verify`], and the signature beside it.
 pub(crate) fn verify_signed(
     path: &Path,
     level: VerifyLevel,
@@ -183,7 +184,7 @@ fn place(path: &Path) -> Result<Place<'_>> {
 #[cfg(not(feature = "remote"))]
 fn place(path: &Path) -> Result<Place<'_>> {
     let text = path.to_string_lossy();
-    // The rest of a URL may be secret.
+    // The rest of a URL may contain secrets.
     if let Some((scheme @ ("s3" | "gs" | "az" | "http" | "https" | "hf" | "file"), _)) =
         text.split_once("://")
     {
@@ -197,7 +198,7 @@ fn local(path: &Path) -> Result<Place<'_>> {
     Ok(stream(path)?.map_or(Place::Path(Cow::Borrowed(path)), Place::Stream))
 }
 
-/// What cannot be opened by its path and read at positions: standard input and pipes.
+/// Opens what cannot be read at positions by its path: standard input and pipes.
 fn stream(path: &Path) -> Result<Option<FileSource>> {
     let failed = |source| Failure::Job(modelfmt::Error::Open { path: path.to_owned(), source });
     let file = if is_dash(path) {
@@ -242,21 +243,21 @@ const fn is_pipe(_: &Path) -> bool {
     false
 }
 
-/// A temporary file with all that a stream has.
+/// Copies a stream to a temporary file.
 fn spooled(mut stream: File) -> io::Result<File> {
     let mut file = tempfile::tempfile().map_err(|error| without_room(&error))?;
     copy(&mut stream, |piece| file.write_all(piece).map_err(|error| without_room(&error)))?;
     Ok(file)
 }
 
-/// Says where temporary files go: the disk that is full may be another than that of the model.
+/// Adds the folder of temporary files to an error, because its disk may be full while that of the model is not.
 fn without_room(error: &io::Error) -> io::Error {
     let folder = std::env::temp_dir();
     let text = format!("no temporary file in {}, which TMPDIR chooses: {error}", folder.display());
     io::Error::other(text)
 }
 
-/// Gives what a stream has to `take`, piece by piece, until a signal comes.
+/// Passes a stream to `take`, piece by piece, until its end or a signal.
 fn copy(from: &mut impl Read, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
     let mut buffer = vec![0; PIECE];
     while !stop::is_asked() {
@@ -270,7 +271,7 @@ fn copy(from: &mut impl Read, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> 
     Err(io::Error::other("stopped on request"))
 }
 
-/// Sends to standard output what `write` puts into a sink, once all of it is there and nothing was wrong with it.
+/// Sends what `write` puts into a sink to standard output, after all of it was written without an error.
 pub(crate) fn to_stdout<T>(write: impl FnOnce(&FileSink) -> Result<T>) -> Result<T> {
     if io::stdout().is_terminal() {
         let text = "-: standard output is a terminal; send it to a file or a program";

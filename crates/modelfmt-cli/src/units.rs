@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Parses a number of bytes, or a number with a unit: of powers of 1000 (K, KB, M, MB, …) or of 1024 (KiB, MiB, …), in upper
-/// or lower case.
+/// Parses a number of bytes, with an optional unit: a power of 1000 (K, KB, M, MB, …) or of 1024 (KiB, MiB, …), in upper or lower
+/// case.
 pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());

@@ -1,20 +1,20 @@
-//! URLs among the arguments, as they may be printed: a name, a password, a query string or a fragment may be secret.
+//! Prints URLs in the arguments without what may be secret: a user name, a password, a query string or a fragment.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// What follows `://` in the arguments, and what may be printed of it; the longest first.
+/// The texts after `://` in the arguments, each with the part of it that may be printed; the longest first.
 static URLS: OnceLock<Vec<(String, String)>> = OnceLock::new();
 
-/// Takes note of the URLs among the arguments, before anything is printed.
+/// Records the URLs in the arguments, before anything is printed.
 pub(crate) fn note(args: &[OsString]) {
     URLS.get_or_init(|| in_arguments(args.iter().filter_map(|arg| arg.to_str())));
 }
 
-/// A text without what may be secret in the URLs that were given. Whatever says something of an argument goes through here last, because an
-/// argument can be quoted by anything: the parser of options, an error of the system, a path.
+/// A text without what may be secret in the URLs of the arguments. All output about arguments goes through here last, because an
+/// argument can be quoted by anything: the argument parser, an error of the system, a path.
 pub(crate) fn without_secrets(text: &str) -> Cow<'_, str> {
     without(text, URLS.get().map_or(&[], Vec::as_slice))
 }
@@ -36,8 +36,8 @@ fn in_arguments<'a>(args: impl Iterator<Item = &'a str>) -> Vec<(String, String)
     urls
 }
 
-/// The URL in an argument: alone, or behind an option or a name. Also what is before an `@` in it, because options take names with a version behind one,
-/// and errors say the name.
+/// The URL in an argument: alone, or after an option or a name. Also the part before an `@` in it, because options take names with
+/// a version after one, and errors print the name.
 fn in_argument(arg: &str) -> Vec<(String, String)> {
     let Some((before, rest)) = arg.split_once("://").filter(|(_, rest)| !rest.is_empty()) else {
         return Vec::new();
@@ -55,7 +55,7 @@ fn in_argument(arg: &str) -> Vec<(String, String)> {
     names.filter(|(name, _)| name != "://").chain([(format!("://{rest}"), whole)]).collect()
 }
 
-/// An argument as it may be printed.
+/// An argument without secrets, for printing.
 pub(crate) fn shown(path: &Path) -> Cow<'_, Path> {
     let text = path.to_string_lossy();
     let Some((scheme, _)) = text.split_once("://").filter(|_| !path.exists()) else {

@@ -1,4 +1,4 @@
-//! The models below a folder.
+//! Finds the models below a folder.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -7,23 +7,23 @@ use walkdir::{DirEntry, WalkDir};
 
 use crate::stop;
 
-/// Folders within folders that are entered. Links that lead back to where they are do not get here.
+/// The maximum depth of folders. Links that lead back to an entered folder are skipped before.
 const MAX_DEPTH: usize = 100;
 
-/// What is below a folder. Hidden files and folders are left out.
+/// The files below a folder. Hidden files and folders are left out.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    /// Models, each once, in the order of their paths: sets by their index, without the files that it names.
+    /// The models, each once, in the order of their paths. A set is listed by its index, without the files that the index names.
     pub(crate) models: Vec<PathBuf>,
-    /// Models of kinds that are not read, and what kind that is.
+    /// Models of kinds that are not read, each with its kind.
     pub(crate) foreign: Vec<(PathBuf, &'static str)>,
-    /// What could not be looked at, and why.
+    /// Files and folders that could not be read, and why.
     pub(crate) unreadable: Vec<(PathBuf, String)>,
     /// The number of other files.
     pub(crate) others: usize,
 }
 
-/// Finds what is below a folder, through links too.
+/// Finds the models below a folder. Follows links.
 pub(crate) fn walk(folder: &Path) -> Found {
     let mut walk = Walk::default();
     let mut folders = HashSet::new();
@@ -47,8 +47,8 @@ pub(crate) fn walk(folder: &Path) -> Found {
     walk.finish()
 }
 
-/// Whether to look at an entry: not if it is hidden, or a folder that was reached in another way before. Links could
-/// otherwise lead to the same folders again and again, in very many ways.
+/// Whether to look at an entry. Hidden entries are skipped, and folders that were entered before: links could otherwise lead to the
+/// same folders again and again, in very many ways.
 fn is_new(entry: &DirEntry, folders: &mut HashSet<PathBuf>) -> bool {
     if entry.depth() > 0 && entry.file_name().to_string_lossy().starts_with('.') {
         return false;
@@ -59,10 +59,10 @@ fn is_new(entry: &DirEntry, folders: &mut HashSet<PathBuf>) -> bool {
 #[derive(Default)]
 struct Walk {
     found: Found,
-    /// By the real path of each: the path by which it is opened, and whether that is a link.
+    /// The models by their real path: the path by which each is opened, and whether that is a link.
     models: BTreeMap<PathBuf, (PathBuf, bool)>,
     named: HashSet<PathBuf>,
-    /// The folder of another kind that was entered last: its files are not told one by one.
+    /// The last foreign model folder that was entered: its files are not reported one by one.
     foreign: Option<PathBuf>,
 }
 
@@ -89,7 +89,7 @@ impl Walk {
         let parent = path.parent().unwrap_or(Path::new("."));
         self.named.extend(look.files.iter().filter_map(|file| parent.join(file).canonicalize().ok()));
         if look.format.is_some() || modelfmt::folder::is_model_name(path) {
-            // In a cache whose files are links to other places, an index finds its files only by their links.
+            // In a cache whose files are links, an index finds its files only by the path of the link.
             let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
             let known = self.models.entry(real).or_insert_with(|| (path.to_owned(), is_link));
             if is_link && !known.1 {

@@ -1,14 +1,14 @@
-//! How wide a line is.
+//! The width of a line of output.
 
 use terminal_size::{Width, terminal_size};
 
-/// Characters that a line has room for: what `COLUMNS` says, for pipes too; else what the terminal has; of a pipe, nothing is known.
+/// The number of characters in a line: from `COLUMNS`, also for pipes, else from the terminal; `None` for a pipe.
 pub(crate) fn width() -> Option<usize> {
     let stated = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
     stated.filter(|&columns| columns > 0).or_else(|| terminal_size().map(|(Width(width), _)| width.into()))
 }
 
-/// Whether all lines of a text fit.
+/// Whether all lines of a text fit into the width.
 pub(crate) fn fits(text: &str) -> bool {
     width().is_none_or(|width| text.lines().all(|line| line.chars().count() <= width))
 }

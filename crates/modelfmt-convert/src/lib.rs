@@ -1,4 +1,4 @@
-//! A model of one format is written in another ([`convert`](mod@convert)), and its tensors to files of their own ([`extract`]).
+//! Converts models to other formats ([`convert`](mod@convert)), and extracts their tensors to files of their own ([`extract`]).
 //!
 //! ```
 //! use modelfmt_convert::Conversion;

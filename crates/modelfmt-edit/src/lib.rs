@@ -1,4 +1,4 @@
-//! Model files are changed where they stand.
+//! Changes model files in place.
 //!
 //! ```
 //! use modelfmt_core::Execution;

@@ -1,7 +1,8 @@
-//! Changes the signatures inside an APR2 file, and who can open it, in place; and takes keys for that out of PEM files.
+//! Changes the signatures inside an APR2 file, and who can open it, in place; and converts keys from PEM files for that.
 //!
-//! No tensor is written again. An interrupted change is undone in the same way as an [edit](mod@crate::edit). A model of any format is sealed for the
-//! first time by a conversion: [`Apr2Options::seal`](modelfmt_convert::convert::Apr2Options::seal). WebAssembly has no files to change, but it has the keys.
+//! Tensors are not rewritten. An interrupted change is undone like an [edit](mod@crate::edit). To seal a model of any format for
+//! the first time, convert it: see [`Apr2Options::seal`](modelfmt_convert::convert::Apr2Options::seal). WebAssembly has no files to
+//! change, but it has the keys.
 //!
 //! ```
 //! use modelfmt::apr2::seal::{Access, SigningKey};

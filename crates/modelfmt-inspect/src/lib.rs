@@ -1,5 +1,5 @@
-//! What is in a model: its list ([`inspect`]), its values ([`show`]), what to know before it is used ([`check`]), and in what it differs from another
-//! ([`diff`]).
+//! Looks into a model: lists its content ([`inspect`]), prints its values ([`show`]), finds suspicious values ([`check`]), and
+//! compares it with another model ([`diff`]).
 //!
 //! ```
 //! use modelfmt_core::Execution;

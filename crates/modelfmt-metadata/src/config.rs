@@ -1,5 +1,5 @@
-//! The `config.json` that is beside many models: asked for names and for the blocks of scales, where a source says nothing
-//! itself (docs/formats/conversion.md#names-that-formats-ask-for).
+//! The `config.json` beside many models. It is read for names and for the block sizes of scales where the source itself does not
+//! say them (docs/formats/conversion.md#names-that-formats-ask-for).
 
 use modelfmt_core::Source as _;
 use modelfmt_core::value::{ParseOptions, Value, json};
@@ -8,11 +8,11 @@ use super::names::ModelNames;
 use modelfmt_model::model::Model;
 use modelfmt_model::sidecars::Sidecars;
 
-/// Its name.
+/// The name of the file.
 const NAME: &str = "config.json";
 
-/// What the file says about the model's name and architecture. A file that is not there, or says neither, is nothing to speak
-/// of; one that cannot be read is a note, and never an error.
+/// Reads the model's name and architecture from the file. If the file is missing, or says neither, both are `None`. If it cannot be
+/// read, that is a note and never an error.
 pub(crate) fn names(model: &Model, notes: &mut Vec<String>) -> ModelNames {
     match read(model, notes) {
         Some(config) => ModelNames { name: name(&config), architecture: architecture(&config) },
@@ -20,12 +20,12 @@ pub(crate) fn names(model: &Model, notes: &mut Vec<String>) -> ModelNames {
     }
 }
 
-/// Whether the file is there and does not count, because what was demanded of the model says nothing about it.
+/// Whether the file is there but ignored, because the pin or the signature that the caller asked for does not cover it.
 pub fn is_ignored(model: &Model) -> bool {
     model.sidecars().ignores(NAME)
 }
 
-/// The file's content, if it is there and good, and counts.
+/// The content of the file, if it exists, is valid and is not ignored. If it cannot be read, adds a note.
 pub fn read(model: &Model, notes: &mut Vec<String>) -> Option<Value> {
     match text(model.sidecars()) {
         Ok(text) => {
@@ -56,7 +56,7 @@ fn text(beside: &Sidecars) -> Result<Option<Vec<u8>>, String> {
     Ok(Some(text.to_vec()))
 }
 
-/// `_name_or_path` names a model, or the folder from which it was loaded, whose last part is kept.
+/// The name in `_name_or_path`: the name of a model, or the last part of the path from which it was loaded.
 fn name(config: &Value) -> Option<String> {
     let text = config.get("_name_or_path")?.as_str()?;
     let is_path = text.starts_with(['/', '.', '~']) || text.contains('\\');
@@ -71,7 +71,7 @@ fn architecture(config: &Value) -> Option<String> {
     model_type.or_else(first)
 }
 
-/// A text that may be a name.
+/// The text, if it can be a name.
 fn proper(text: &str) -> Option<String> {
     const MAX_LEN: usize = 256;
     (!text.is_empty() && text.len() <= MAX_LEN && !text.chars().any(char::is_control))

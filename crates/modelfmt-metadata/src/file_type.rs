@@ -1,4 +1,5 @@
-//! What GGUF says about how a model is quantized: `general.file_type` and `general.quantization_version`, as llama.cpp sets them.
+//! The keys of GGUF that say how a model is quantized, `general.file_type` and `general.quantization_version`, set as llama.cpp
+//! sets them.
 
 use modelfmt_core::DType;
 use modelfmt_core::value::{Object, Value};
@@ -13,10 +14,10 @@ const VERSION: &str = "general.quantization_version";
 /// ggml's `GGML_QNT_VERSION`.
 const QUANTIZATION_VERSION: u32 = 2;
 
-/// Says it in the metadata of a GGUF that is to be written, and in a note what is no longer true and left out.
+/// Sets both keys in the metadata of a GGUF file. A key that is no longer true is removed, with a note.
 pub(crate) fn state(keys: &mut Object, options: &ConvertOptions, tensors: &Tensors, notes: &mut Vec<String>) {
     let is_given = |key: &str| options.metadata.set.as_ref().is_some_and(|given| given.contains_key(key));
-    // As llama.cpp does: a key that is set again moves to the end.
+    // A key that is set again moves to the end, as in llama.cpp.
     let mut put = |key: &str, number: u32| {
         if !is_given(key) {
             keys.remove(key);
@@ -49,12 +50,12 @@ pub(crate) fn state(keys: &mut Object, options: &ConvertOptions, tensors: &Tenso
     }
 }
 
-/// The number of the file type that most tensors get, if all are meant.
+/// The number of the file type that a rule for all tensors quantizes to.
 fn quantized(options: &ConvertOptions) -> Option<u32> {
     let rules = options.types.rules.iter().rev().filter(|rule| rule.glob.is_none());
     match rules.filter_map(TypeRule::blocks).next()? {
         Quantization::Preset(preset) => Some(preset.file_type()),
-        // llama.cpp's names for these mean the presets in the middle.
+        // llama.cpp takes these names for the middle presets.
         Quantization::Type(DType::Q4K) => Some(modelfmt_rules::presets::Preset::Q4KM.file_type()),
         Quantization::Type(DType::Q5K) => Some(modelfmt_rules::presets::Preset::Q5KM.file_type()),
         Quantization::Type(dtype) => {
@@ -64,7 +65,7 @@ fn quantized(options: &ConvertOptions) -> Option<u32> {
     }
 }
 
-/// The number of the file type of floats that most tensors get, if all are meant.
+/// The number of the float file type that a rule for all tensors casts or decodes to.
 fn floats(options: &ConvertOptions) -> Option<u32> {
     let rules =
         || options.types.rules.iter().rev().filter(|rule| rule.glob.is_none()).map(TypeRule::effective);

@@ -1,4 +1,4 @@
-//! The metadata of a model as one flat list, and what differs between those of two (docs/formats/conversion.md#in-common).
+//! The metadata of a model as one flat list, and the differences between two models (docs/formats/conversion.md#in-common).
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use modelfmt_model::error::Result;
 use modelfmt_model::model::Model;
 
-/// Stands before what the reserved key says under a key that has another value.
+/// The prefix of a key of the reserved object, if the model has that key with another value.
 const PREFIX: &str = "modelfmt.";
 
 /// A metadata key with different values; `None` if a model lacks the key.
@@ -22,7 +22,7 @@ pub struct MetadataDiff {
     pub key: String,
     /// Its value in the first model.
     pub a: Option<Value>,
-    /// Its value in the second.
+    /// Its value in the second model.
     pub b: Option<Value>,
 }
 
@@ -36,12 +36,12 @@ impl Serialize for MetadataDiff {
     }
 }
 
-/// The metadata as one flat list of keys and plain values, as the reader of its format gives it
-/// ([`Container::flat_metadata`](modelfmt_core::Container::flat_metadata)). What a conversion carries in a JSON object under its
-/// reserved key is beside the keys of that object, and what the files of a set of safetensors say beside those of its index.
-/// So a model and what it was converted to without a loss say the same; `diff` compares this.
+/// The metadata as one flat list of keys and plain values, from the reader of the format
+/// ([`Container::flat_metadata`](modelfmt_core::Container::flat_metadata)). Keys that a conversion keeps in the JSON object under
+/// the reserved key are added to the list, and so are keys from the files of a safetensors set, beside those of its index. So a
+/// model and its lossless conversion have the same list; `diff` compares these lists.
 ///
-/// What the reserved key says under a key that has another value has the prefix `modelfmt.`, and hides nothing.
+/// A key in the reserved object gets the prefix `modelfmt.` if the model has it with another value, so both values are in the list.
 ///
 /// # Errors
 /// If the metadata does not decode, or a file of a set is missing.
@@ -49,14 +49,14 @@ pub fn flat_metadata(model: &Model) -> Result<Object> {
     Ok(flattened_keys(model)?.0)
 }
 
-/// The metadata as one flat list, and where the names of the model come from.
+/// The metadata as one flat list, and the sources of the model's names.
 fn flattened_keys(model: &Model) -> Result<(Object, KnownNames)> {
     let Content { is_native, keys: mut read, reserved, restored, said, config, .. } = Content::read(model)?;
     let mut keys = source::own_keys(model)?;
     if !is_native && read.get(reserved::KEY) != keys.get(reserved::KEY) {
         keys.remove(reserved::KEY); // a conversion wrote it, and `reserved` has what it says; `read` has the model's own
     }
-    // As text in the file, and again the floats that they were.
+    // The file has these floats as text; the list has the floats.
     let floats = reserved.iter().flat_map(|reserved| reserved.floats.keys());
     for (key, value) in floats.filter_map(|key| Some((key, read.get(key)?))) {
         keys.insert(key, value.clone());
@@ -75,7 +75,7 @@ fn flattened_keys(model: &Model) -> Result<(Object, KnownNames)> {
         for (key, value) in reserved.other() {
             put(&format!("{PREFIX}{key}"), value.clone());
         }
-        // As OINF's own reader says them.
+        // With the keys that OINF's own reader uses.
         for (name, value) in &reserved.sizevars {
             keys.insert_beside("sizevars.", name, value.clone());
         }
@@ -87,8 +87,8 @@ fn flattened_keys(model: &Model) -> Result<(Object, KnownNames)> {
     Ok((keys, KnownNames { own: said, config, stem }))
 }
 
-/// The keys under which two models say something else, with what they say. A key that only one of them has does not count
-/// where a conversion of the other puts it, because its target asks for it.
+/// The keys with different values in two models, with both values. A key that only one model has does not count if a conversion of
+/// the other model would add it, because its target format requires the key.
 pub fn differences(a: &Model, b: &Model) -> Result<Vec<MetadataDiff>> {
     let ((of_a, said_a), (of_b, said_b)) = (flattened_keys(a)?, flattened_keys(b)?);
     let mut found = Vec::new();

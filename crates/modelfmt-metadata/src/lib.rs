@@ -1,4 +1,4 @@
-//! What the metadata of a model says in common terms, and how another format says it.
+//! The metadata of a model in terms that all formats share, and its mapping to the metadata of another format.
 //!
 //! ```
 //! use modelfmt_metadata::flattened::flat_metadata;

@@ -1,4 +1,4 @@
-//! The metadata of the target, made from the metadata of the source.
+//! Makes the metadata of the target from the metadata of the source.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -23,14 +23,14 @@ use modelfmt_rules::options::ConvertOptions;
 use modelfmt_rules::wording::Choice;
 use modelfmt_rules::wording::Remedy;
 
-/// Maps the metadata of a source to a target, so that nothing is lost silently and a model comes back as it was
+/// Maps the metadata of a source to a target, so that nothing is lost silently and a conversion back restores the model
 /// (docs/formats/conversion.md#nothing-is-lost-silently).
 pub struct Mapper<'a> {
-    /// What the target holds.
+    /// What the target format can hold.
     pub target: &'static Capabilities,
-    /// What the caller chose.
+    /// The caller's options.
     pub options: &'a ConvertOptions,
-    /// The name of the source's file, without its ending.
+    /// The name of the source file without its ending.
     pub stem: &'a str,
 }
 
@@ -43,7 +43,7 @@ impl Mapper<'_> {
         }
     }
 
-    /// For a target whose metadata is a JSON object.
+    /// Makes the metadata of a target that has a JSON object.
     fn json(&self, content: Content, tensors: &Tensors) -> Metadata {
         let (source, stem) = (content.format, self.stem);
         let Content { mut keys, reserved, losses, own, own_set, said, config, manifest, .. } = content;
@@ -79,7 +79,7 @@ impl Mapper<'_> {
         let (architecture, is_from_config) = asked.architecture(&keys);
         let (name, named_by) = asked.name();
         if self.target.properties.schema == Some(MetadataSchema::Aero) {
-            // Where a key says it too, there is a note already.
+            // If a key has the same text, there is a note already.
             let is_said = |key: &str, text: &str| keys.get(key).and_then(Value::as_str) == Some(text);
             let from_config = [
                 ("architecture", &*architecture, is_from_config),
@@ -97,7 +97,8 @@ impl Mapper<'_> {
         metadata
     }
 
-    /// What is lost, with what only the format of the source can hold unless this is the target. Of several models not each need be AERO.
+    /// The losses, with the parts that only AERO can hold unless the target is AERO, and the parts that only an AEROSET can hold
+    /// unless the target is one. Of several merged models, some may be AERO.
     fn without_own(
         &self,
         mut losses: Vec<Unsupported>,
@@ -114,8 +115,9 @@ impl Mapper<'_> {
         losses
     }
 
-    /// Takes back what the container of the source asked for: all of it if the model goes back to where it came from. Returns what the reserved
-    /// key says then, whether the model is a guest in the source's format, and the values that are gone.
+    /// Removes the keys that the source's container required; if the model goes back to its original format, the keys of all
+    /// containers. Returns the updated reserved object, whether the source's format is not the model's original one, and the
+    /// removed values.
     fn left(
         &self,
         mut reserved: Reserved,
@@ -124,13 +126,13 @@ impl Mapper<'_> {
         losses: &mut Vec<Unsupported>,
     ) -> (Reserved, bool, Vec<(String, Value)>) {
         let target = self.target.format;
-        // A container that asks for no keys adds none.
+        // A container that requires no keys adds none.
         let mut is_foreign = reserved.format != source
             && !is_same_family(reserved.format, source)
             && source.properties().schema.is_some();
         let mut gone = Vec::new();
         if is_same_family(reserved.format, target) && reserved.format != source {
-            // Back to where it came from, from the last container to the first.
+            // On the way back to the original format, undo the changes of the last container first.
             reserved.via.iter().rev().for_each(|(_, changes)| gone.extend(changes.undo(keys)));
             gone.extend(reserved.changes.undo(keys));
             losses.extend(reserved.losses());
@@ -144,7 +146,7 @@ impl Mapper<'_> {
         (reserved, is_foreign, gone)
     }
 
-    /// Notes under the reserved key what was done to the keys because the target asks for some; returns what is lost by it.
+    /// Records in the reserved object which keys were changed because the target requires them. Returns what is lost by that.
     fn note_changes(
         &self,
         changes: Changes,
@@ -154,7 +156,7 @@ impl Mapper<'_> {
     ) -> Vec<Unsupported> {
         let target = self.target.format;
         if is_same_family(source, target) || (is_foreign && reserved.has_all_metadata()) {
-            // What a format asks for, a file of it keeps, and the reserved key travels verbatim.
+            // A file of the same format keeps the keys that the format requires, and the reserved object is copied verbatim.
             let why = format!("{target} asks for another kind of value there");
             let why: Arc<str> = why.into();
             let loss = |key| Unsupported::loss("metadata key", key, Arc::clone(&why));
@@ -168,7 +170,7 @@ impl Mapper<'_> {
         Vec::new()
     }
 
-    /// Puts keys that must not are in a file of the target under the reserved key, for the way back
+    /// Moves keys that a file of the target must not contain into the reserved object, for the way back
     /// (docs/formats/conversion.md#the-reserved-key).
     fn set_aside(
         &self,
@@ -192,8 +194,8 @@ impl Mapper<'_> {
         }
     }
 
-    /// APR and APR2 have a key that says how the model was quantized: `--quantize` sets that of APR2, and `--dequantize` removes it where it
-    /// leaves no blocks.
+    /// Updates the key of APR and APR2 that says how the model was quantized: `--quantize` sets it for APR2, and `--dequantize`
+    /// removes it if no blocks are left.
     fn quantization(&self, keys: &mut Object, tensors: &Tensors, notes: &mut Vec<String>) {
         let known = self.target.properties.schema;
         let (is_apr, is_apr2) = (known == Some(MetadataSchema::Apr), known == Some(MetadataSchema::Apr2));
@@ -219,13 +221,13 @@ impl Mapper<'_> {
         }
     }
 
-    /// For a target whose metadata is a list of keys with values of its own kinds.
+    /// Makes the metadata of a target that has a list of keys with values of its own types.
     fn plain(&self, content: Content, tensors: &Tensors) -> Metadata {
         let Content { format, mut keys, reserved, losses, own, own_set, notes, .. } = content;
         let mut metadata = Metadata { losses, notes, ..Metadata::default() };
         metadata.losses.extend(own.into_iter().chain(own_set));
         metadata.losses.extend(self.lost_quants(tensors));
-        // All keys, and those whose values may be in the form `{"type", "value"}`.
+        // All keys, and the keys whose values may have the form `{"type", "value"}`.
         let (mut all, mut typed) = (Object::new(), HashSet::new());
         let (mut origin, mut hints) = (format, Hints::default());
         if let Some(reserved) = reserved {
@@ -242,7 +244,7 @@ impl Mapper<'_> {
             }
         }
         for (key, value) in keys {
-            // What the model itself says comes first.
+            // The model's own value takes precedence over the container's.
             match all.get(&key) {
                 None => _ = all.insert(key, value),
                 Some(known) if known.to_plain() == value => {}
@@ -269,7 +271,7 @@ impl Mapper<'_> {
         metadata
     }
 
-    /// Puts in the values as the target takes them. Those of the keys in `typed` may have the form `{"type", "value"}`.
+    /// Adds the values in the form of the target. Values of the keys in `typed` may have the form `{"type", "value"}`.
     fn put(&self, all: Object, typed: &HashSet<String>, hints: &mut Hints, metadata: &mut Metadata) {
         let mut reasons = Reasons::default();
         let is_gguf = self.target.metadata == Kind::TypedLists;
@@ -294,7 +296,7 @@ impl Mapper<'_> {
         }
     }
 
-    /// Scales and zero points that stay beside numbers, for a target that has none.
+    /// The losses of scales and zero points that are not applied to the values, if the target cannot hold them.
     fn lost_quants(&self, tensors: &Tensors) -> Vec<Unsupported> {
         let quants = if self.target.quants { &[][..] } else { &tensors.quants };
         let loss = |(name, _): &(String, Quant)| {
@@ -308,7 +310,7 @@ impl Mapper<'_> {
         quants.iter().map(loss).collect()
     }
 
-    /// The value as text, if that is asked for and helps; else what is lost, and what would help.
+    /// The value as text, if the options ask for text and it helps; else the loss, with its remedy.
     fn as_text(&self, key: &str, value: &Value, typed: bool, why: Arc<str>) -> Result<Value, Unsupported> {
         let loss = Unsupported::loss("metadata key", key, why);
         if !self.target.format.takes(Choice::Stringify) {
@@ -323,7 +325,8 @@ impl Mapper<'_> {
         }
     }
 
-    /// Puts what the values do not tell of those of GGUF, or of the index of a set, under the reserved key, where the target has a place for it.
+    /// Keeps in the reserved object what plain values do not show of GGUF's metadata or of the index of a set, if the target has a
+    /// place for it.
     fn keep_hints(&self, metadata: &mut Metadata, origin: Format, hints: Hints) {
         let is_text = self.target.metadata == Kind::Strings && self.options.metadata.stringify;
         let has_place = is_text || matches!(self.target.metadata, Kind::Index | Kind::Object);
@@ -355,8 +358,8 @@ impl Mapper<'_> {
         });
     }
 
-    /// The value in the form that the target takes, or why it cannot. `typed` says whether an object may be a value with its
-    /// type; elsewhere an object that looks like one is an object.
+    /// The value in the form of the target, or why the target cannot hold it. With `typed`, an object may be a value with its type;
+    /// without it, an object of that form is an ordinary object.
     fn value(&self, key: &str, value: &Value, typed: bool, hints: &Hints) -> Result<Value, String> {
         let format = self.target.format;
         let found = if typed { plain::kind(value) } else { value.kind().to_owned() };
@@ -391,14 +394,14 @@ impl Mapper<'_> {
     }
 }
 
-/// Takes back what containers on the way have added to the keys.
+/// Undoes the changes that containers on the way made to the keys.
 fn undo(metadata: &mut Metadata, keys: &mut Object, reserved: &Reserved, stem: &str) {
     let mut gone = Vec::new();
     reserved.via.iter().rev().for_each(|(_, changes)| gone.extend(changes.undo(keys)));
     gone.extend(reserved.changes.undo(keys));
     metadata.losses.extend(reserved.losses());
     if reserved.has_all_metadata() {
-        // The model knew nothing of these, so containers on the way have asked for them.
+        // The original model did not have these keys, so containers on the way added them.
         let asked = AERO_KEYS.iter().chain(APR2_KEYS).filter(|key| !reserved.is_given(key));
         gone.extend(asked.filter_map(|key| Some(((*key).to_owned(), keys.remove(key)?))));
     }
@@ -407,7 +410,7 @@ fn undo(metadata: &mut Metadata, keys: &mut Object, reserved: &Reserved, stem: &
     metadata.notes.extend(left_out(&gone, keys, stem));
 }
 
-/// Takes the keys out that are in the files of a set and not in its index.
+/// Moves the keys that are in the files of a set, and not in its index, to `metadata.files`.
 fn take_files(metadata: &mut Metadata, keys: &mut Object, files: Vec<String>) {
     let files: HashSet<String> = files.into_iter().collect();
     keys.retain(|key, value| {
@@ -419,7 +422,8 @@ fn take_files(metadata: &mut Metadata, keys: &mut Object, files: Vec<String>) {
     });
 }
 
-/// Puts the reserved key in, as an object or as its text. What the model itself has under it is kept aside there.
+/// Inserts the reserved key, as an object or as text. A value that the model itself has under this key is kept in the reserved
+/// object.
 fn reserve(metadata: &mut Metadata, mut reserved: Reserved, is_text: bool) {
     if let Some(own) = metadata.keys.remove(KEY) {
         metadata
@@ -435,11 +439,11 @@ fn reserve(metadata: &mut Metadata, mut reserved: Reserved, is_text: bool) {
     }
 }
 
-/// Undoes what was added when a model of a third format left formats with the metadata `known` for the container that it is in now.
-/// Returns what was there and is gone.
+/// Undoes the keys that were added when a model of a third format left formats with the metadata `known` for its current container.
+/// Returns the values that were removed.
 ///
-/// The reserved key travels verbatim, so for a model that has all its metadata there the rule is: what a container
-/// asks for and was not added on the way in has been added since.
+/// The reserved key travels verbatim. So for a model that has all its metadata there, a key that the container requires, and that
+/// was not added on the way in, was added later.
 fn leave(
     keys: &mut Object,
     reserved: &mut Reserved,
@@ -466,8 +470,8 @@ fn leave(
     }
 }
 
-/// A note for each value that is left out because a container on the way has asked for it, unless it says nothing that the
-/// model or the name of its file does not say.
+/// A note for each value that is left out because a container on the way required it, unless the model or its file name already
+/// says the same.
 fn left_out(gone: &[(String, Value)], keys: &Object, stem: &str) -> Vec<String> {
     let is_news = |(key, value): &&(String, Value)| {
         let is_stem = key == "model_name" && value.as_str() == Some(stem);
@@ -480,7 +484,7 @@ fn left_out(gone: &[(String, Value)], keys: &Object, stem: &str) -> Vec<String> 
     gone.iter().filter(is_news).map(note).collect()
 }
 
-/// Why keys do not fit: of many keys it is the same few texts, and each is kept once.
+/// The reasons why keys do not fit. Many keys share few texts, so each text is kept once.
 #[derive(Default)]
 struct Reasons(HashSet<Arc<str>>);
 
@@ -500,7 +504,7 @@ fn typed_names(reserved: &Reserved) -> Object {
     names.filter_map(|key| Some(((*key).to_owned(), reserved.metadata.get(key)?.to_plain()))).collect()
 }
 
-/// The bits that a weight takes on average, scales included, of so many elements in blocks of each type.
+/// The average number of bits of a weight, scales included, for this many elements in blocks of each type.
 fn bits_per_weight(blocks: &BTreeMap<DType, u64>) -> f64 {
     let mut sums = (0.0, 0.0);
     for (dtype, &elements) in blocks {

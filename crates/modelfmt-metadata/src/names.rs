@@ -1,4 +1,4 @@
-//! The keys that formats ask for, and where the names of a model come from.
+//! The keys that formats require, and the sources of a model's names.
 
 use std::path::Path;
 
@@ -8,13 +8,13 @@ use modelfmt_model::formats::Format;
 use modelfmt_model::formats::capabilities::{MetadataSchema, SetNaming};
 use modelfmt_model::model::Model;
 
-/// Keys that AERO, APR and APR2 ask for, of which a model that came from elsewhere knows nothing
+/// Keys that AERO, APR and APR2 require and that a model from another format does not have
 /// (docs/formats/conversion.md#names-that-formats-ask-for).
 pub(crate) const AERO_KEYS: &[&str] = &["model_name", "architecture"];
 pub(crate) const APR_KEYS: &[&str] = &["model_type"];
 pub(crate) const APR2_KEYS: &[&str] = &["apr_version", "model_type", "architecture"];
 
-/// The keys that formats with this JSON metadata ask for.
+/// The keys that formats with this JSON metadata require.
 pub(crate) const fn required_keys(schema: MetadataSchema) -> &'static [&'static str] {
     match schema {
         MetadataSchema::Aero => AERO_KEYS,
@@ -23,7 +23,7 @@ pub(crate) const fn required_keys(schema: MetadataSchema) -> &'static [&'static 
     }
 }
 
-/// Whether the key is one that some format asks for, which a conversion may add or replace.
+/// Whether some format requires the key, so that a conversion may add or replace it.
 pub(crate) fn is_asked_for(key: &str) -> bool {
     AERO_KEYS.iter().chain(APR2_KEYS).any(|asked| *asked == key)
 }
@@ -33,7 +33,7 @@ pub(crate) fn is_same_family(a: Format, b: Format) -> bool {
     a == b || schema(a).is_some_and(|known| schema(b) == Some(known))
 }
 
-/// Whether a conversion puts this value under a key that a format asks for where it knows nothing better
+/// Whether this value is the placeholder that a conversion writes under a required key if it knows no value
 /// (docs/formats/conversion.md#names-that-formats-ask-for).
 pub(crate) fn is_filler(key: &str, value: &Value) -> bool {
     match key {
@@ -45,7 +45,7 @@ pub(crate) fn is_filler(key: &str, value: &Value) -> bool {
     }
 }
 
-/// Whether a conversion puts this value under a key that a format asks for, of a model that does not have the key.
+/// Whether a conversion writes this value under a required key if the model does not have the key.
 pub(crate) fn is_added(key: &str, value: &Value, keys: &Object, said: &KnownNames) -> bool {
     if is_filler(key, value) {
         return true;
@@ -69,38 +69,38 @@ pub(crate) fn is_added(key: &str, value: &Value, keys: &Object, said: &KnownName
     }
 }
 
-/// What is where a source does not say what a format asks for.
+/// The value of a required key that the source does not have.
 pub(crate) const UNKNOWN: &str = "unknown";
-/// Why it does.
+/// The reason for [`UNKNOWN`], as part of a note.
 pub(crate) const SILENT: &str = "because the source does not say";
-/// The same, where a config.json may say and does not count.
+/// The same reason, if there is a config.json that is ignored.
 pub(crate) const NOT_COVERED: &str = "because the source does not say, and the pin or the signature does not cover the config.json beside the file";
-/// Where it is from a config.json.
+/// The origin of a value from a config.json, as part of a note.
 pub const BESIDE: &str = "from the config.json beside the file";
 pub(crate) const APR_VERSION: &str = "2.0.0";
 
-/// The names of a model that formats ask for.
+/// The names of a model that formats require.
 #[derive(Clone, Debug)]
 pub(crate) struct ModelNames {
     pub(crate) name: Option<String>,
     pub(crate) architecture: Option<String>,
 }
 
-/// Where the names of a model come from.
+/// The names of a model, by their source.
 #[derive(Clone, Debug)]
 pub(crate) struct KnownNames {
-    /// What it says itself.
+    /// The names in the model itself.
     pub(crate) own: ModelNames,
-    /// What a config.json beside it says.
+    /// The names in a config.json beside the model.
     pub(crate) config: ModelNames,
-    /// The name of its file, without the ending.
+    /// The name of the file without its ending.
     pub(crate) stem: String,
 }
 
-/// The name of a model whose file has none.
+/// The stem for a model whose file has no name, such as standard input.
 pub(crate) const NO_STEM: &str = "model";
 
-/// The name of a model's file without its ending, of a split also without what number it has of how many.
+/// The name of a model's file without its ending. For a GGUF split also without its number, such as `-00001-of-00003`.
 pub fn stem_of(model: &Model) -> &str {
     let stem = stem(model.path());
     let split = stem.rsplit_once("-of-").and_then(|(rest, _)| Some(rest.rsplit_once('-')?.0));

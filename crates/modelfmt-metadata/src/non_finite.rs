@@ -1,13 +1,13 @@
-//! Floats that JSON lacks: NaN and the infinities, which are as text in a file of JSON and are floats again on the way back.
+//! Floats that JSON lacks: NaN and the infinities. A JSON file has them as text, and a conversion back makes them floats again.
 
 use modelfmt_core::value::{List, Object, Value};
 
-/// What becomes of them, for notes.
+/// What happens to such floats, for notes.
 pub(crate) const NOTE: &str =
     "JSON has no NaN and no infinity; written as text, which becomes a number again on the way back";
 
-/// Says which values are such floats: a tree of the keys and places that lead to them. Where it says `true` there is one, or a
-/// list of numbers with some.
+/// The places of such floats: a tree of the keys and list indices that lead to them. A leaf is `true`, for such a float or for a
+/// list of numbers that contains some.
 pub(crate) fn places(keys: &Object) -> Object {
     keys.iter().filter_map(|(key, value)| Some((key.to_owned(), place(value)?))).collect()
 }
@@ -33,7 +33,7 @@ const fn is_number(value: &Value) -> bool {
     matches!(value, Value::Int(_) | Value::Float(_))
 }
 
-/// Whether [`places`] may have made it.
+/// Whether a tree can be a result of [`places`].
 pub(crate) fn are_places(places: &Object) -> bool {
     places.values().all(|place| match place {
         Value::Object(inner) => !inner.is_empty() && are_places(inner),
@@ -41,7 +41,7 @@ pub(crate) fn are_places(places: &Object) -> bool {
     })
 }
 
-/// Makes floats of the texts at these places. What is no such text has been changed since, and stays.
+/// Turns the texts at these places into floats. Any other value there was changed since, and stays.
 pub(crate) fn restore(keys: &mut Object, places: &Object) {
     for (key, value) in keys.iter_mut() {
         if let Some(place) = places.get(key) {
@@ -113,7 +113,7 @@ mod tests {
         assert_ne!(again, keys);
         restore(&mut again, &found);
         assert_eq!(again, keys);
-        // What has been changed since is left as it is.
+        // Values that were changed since stay as they are.
         let mut changed = object(r#"{"a":"none","b":["NaN","x"],"c":[1],"more":"NaN"}"#);
         let before = changed.clone();
         restore(&mut changed, &found);

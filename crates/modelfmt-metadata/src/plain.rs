@@ -1,8 +1,8 @@
-//! Plain values, as messages and JSON take them.
+//! Plain values, as in messages and in JSON.
 
 use modelfmt_core::value::Value;
 
-/// What kind of value it is, for messages: the type that it names, or its kind in JSON.
+/// The kind of a value, for messages: its stated type, or its kind in JSON.
 pub(crate) fn kind(value: &Value) -> String {
     match value.get("type").and_then(Value::as_str).filter(|_| value.untyped().is_some()) {
         Some(name) => format!("a {name}"),

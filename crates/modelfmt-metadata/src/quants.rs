@@ -1,4 +1,4 @@
-//! Scales and zero points beside the values of a tensor: value = scale × (number − zero point).
+//! Scales and zero points of a tensor: value = scale × (number − zero point).
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use modelfmt_model::model::Model;
 use modelfmt_model::quant::Quant;
 use modelfmt_model::values::is_number;
 
-/// What is under the reserved key: what `inspect --json` prints, with the bits of scales that JSON lacks.
+/// The value under the reserved key: what `inspect --json` prints, and the bits of scales that JSON cannot hold.
 pub(crate) fn to_value(quant: &Quant) -> Value {
     let mut value = quant.to_value();
     let exact = |&scale: &f32| {
@@ -25,7 +25,7 @@ pub(crate) fn to_value(quant: &Quant) -> Value {
     value
 }
 
-/// Reads what [`to_value`] has made; `None` if it is anything else.
+/// Reads a result of [`to_value`]; `None` if the value is anything else.
 pub(crate) fn parse(value: &Value) -> Option<Quant> {
     let object = value.as_object().filter(|object| object.len() == 4)?;
     let axis = match object.get("axis")? {
@@ -52,22 +52,22 @@ fn scale_of(value: &Value) -> Option<f32> {
     (scale.is_nan() || f64::from(scale) == number).then_some(scale)
 }
 
-/// What a conversion calls scales and zero points, where they are lost.
+/// The subject of the loss of scales and zero points.
 pub const SUBJECT: &str = "quant payload";
 
-/// Why it is not clear which scales are a tensor's.
+/// The reason why it is ambiguous which scales belong to a tensor.
 pub const TWICE: &str = "its file has scales of its own for it, and there are others beside it";
 
-/// The scales and zero points that tensors of a model have.
+/// The scales and zero points of a model.
 #[derive(Default)]
 pub struct Found {
-    /// By the position of the tensor.
+    /// Those of tensors with values, by the position of the tensor.
     pub of_tensors: BTreeMap<usize, Quant>,
-    /// Those that fit no tensor with values, by name.
+    /// Those that belong to no tensor with values, by name.
     pub others: Vec<(String, Quant)>,
 }
 
-/// Reads those that the file of a model has beside the values of its tensors.
+/// Reads the scales and zero points in the file of a model.
 pub(crate) fn read(model: &Model) -> Result<Vec<(String, Quant)>> {
     let mut quants = Vec::new();
     for (position, info) in model.tensors().enumerate() {
@@ -78,7 +78,7 @@ pub(crate) fn read(model: &Model) -> Result<Vec<(String, Quant)>> {
     Ok(quants)
 }
 
-/// Finds the tensors of what a file, or its reserved key, has by name.
+/// Finds the tensors of the scales and zero points that a file, or its reserved key, lists by name.
 pub fn find(model: &Model, stated: &[(String, Quant)]) -> Found {
     let mut found = Found::default();
     let container = model.container();

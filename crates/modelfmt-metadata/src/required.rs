@@ -1,4 +1,4 @@
-//! The keys that AERO, APR and APR2 ask for: what the user gives for them, else what the source says
+//! Fills in the keys that AERO, APR and APR2 require: from the options, else from the source
 //! (docs/formats/conversion.md#names-that-formats-ask-for).
 
 use modelfmt_core::value::{Object, Value, json};
@@ -9,23 +9,23 @@ use modelfmt_model::formats::Format;
 use modelfmt_model::formats::capabilities::{Metadata as Kind, MetadataSchema};
 use modelfmt_rules::options::{ConvertOptions, MetadataOptions};
 
-/// What AERO and APR2 ask for, from what there is.
+/// The values that are known for required keys.
 pub(crate) struct RequiredKeys<'a> {
     pub(crate) source: Format,
-    /// What the source says outside of the keys.
+    /// Names in the source outside of its keys.
     pub(crate) said: ModelNames,
-    /// What a config.json beside it says, which is asked last.
+    /// Names in a config.json beside the source, which are the last choice.
     pub(crate) config: ModelNames,
-    /// Why nothing is known that neither of them says.
+    /// The reason why a value is unknown if neither has it.
     pub(crate) silent: &'static str,
-    /// What a model whose metadata is typed has under the keys that formats ask for.
+    /// The required keys that a model with typed metadata has.
     pub(crate) typed: Object,
     pub(crate) options: &'a ConvertOptions,
     pub(crate) stem: &'a str,
 }
 
 impl RequiredKeys<'_> {
-    /// Puts in what the user gave, and what the target asks for and the keys lack or have otherwise.
+    /// Sets the keys from the options, and the keys that the target requires and that are missing or have another kind of value.
     pub(crate) fn fill(&self, target: Format, keys: &mut Object, notes: &mut Vec<String>) -> Changes {
         let mut changes = Changes::default();
         let known = target.properties().schema;
@@ -50,7 +50,7 @@ impl RequiredKeys<'_> {
             if let Some(own) = self.typed.get(key).filter(|own| is_good(own) && own.is_json()) {
                 return changes.set(keys, key, own.clone());
             }
-            // What `--metadata` says replaces this later.
+            // `--metadata` replaces this value later.
             let is_given = self.options.metadata.set.as_ref().is_some_and(|given| given.contains_key(key));
             let other = there.map(|_| "because the format asks for another kind of value than there is");
             if let Some(note) = other.or(note).filter(|_| !is_given) {
@@ -83,7 +83,7 @@ impl RequiredKeys<'_> {
         changes
     }
 
-    /// The model's name, and where it comes from if the source does not say it.
+    /// The model's name, and where it comes from if the source itself does not have it.
     pub(crate) fn name(&self) -> (&str, Option<&'static str>) {
         match (&self.said.name, &self.config.name) {
             (Some(name), _) => (name, None),
@@ -94,14 +94,16 @@ impl RequiredKeys<'_> {
         }
     }
 
-    /// What there is for the name of an architecture: what GGUF says, the text under `key`, what the source says elsewhere.
+    /// A known name of the architecture: `said.architecture` or the text under `key`. The former takes precedence for GGUF, the
+    /// latter for other formats.
     fn said(&self, keys: &Object, key: &str) -> Option<String> {
         let there = keys.get(key).and_then(Value::as_str).map(str::to_owned);
         let said = self.said.architecture.clone();
         if self.source.capabilities().metadata == Kind::TypedLists { said.or(there) } else { there.or(said) }
     }
 
-    /// The name of the architecture for AERO's manifest, where a key of that name may be an object; and whether it is from a config.json.
+    /// The name of the architecture for AERO's manifest, whose key in the metadata may be an object, and whether it is from a
+    /// config.json.
     pub(crate) fn architecture(&self, keys: &Object) -> (String, bool) {
         let there = keys.get("architecture").and_then(Value::as_str).map(str::to_owned);
         let said = there.or_else(|| self.said(keys, "model_type"));
@@ -111,7 +113,7 @@ impl RequiredKeys<'_> {
     }
 }
 
-/// `--architecture` for APR2: the text of an object, or a name, which is put into one.
+/// The value of `--architecture` for APR2: an object from its text, or a name, which becomes an object.
 fn object_of(text: &str) -> Value {
     let named = || Object::from_iter([("name", text)]);
     json::parse_object(text.as_bytes()).unwrap_or_else(|_| named()).into()

@@ -1,5 +1,4 @@
-//! The reserved key `modelfmt` of a JSON object, which carries what JSON cannot say for the way
-//! back.
+//! The reserved key `modelfmt` of a JSON object. It carries what the target cannot say otherwise, for a conversion back.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,59 +13,59 @@ use modelfmt_model::quant::Quant;
 use modelfmt_model::unsupported::Unsupported;
 use modelfmt_rules::options::Declared;
 
-/// The key.
+/// The name of the reserved key.
 pub const KEY: &str = "modelfmt";
 
 const VERSION: u64 = 1;
 
-/// What is under the key.
+/// The reserved object: the value under the key.
 #[derive(Clone, Debug)]
 pub struct Reserved {
     /// The format that the model came from.
     pub(crate) format: Format,
-    /// Whether the source's metadata was an object although its format has other metadata too (MAG 0.3).
+    /// Whether the source's metadata was a JSON object, in a format that can also have other metadata (MAG 0.3).
     pub(crate) is_object: bool,
     /// The source's metadata, if it is not a JSON object itself.
     pub(crate) metadata: Object,
     /// Size variables and their values.
     pub(crate) sizevars: Object,
-    /// Tensors without values, each with its place among all tensors, ascending.
+    /// Tensors without values, each with its position among all tensors, ascending.
     pub declared: Vec<(u64, Declared)>,
-    /// Names of tensors that are scalars and are written as `[1]`.
+    /// Names of scalar tensors that are written with the shape `[1]`.
     pub shapes: Vec<String>,
     /// Scales and zero points of tensors, by their names.
     pub quants: Vec<(String, Quant)>,
     /// Keys that the files of a set have and its index does not.
     pub(crate) files: Vec<String>,
-    /// Keys that some format asks for and that the user gave, of a model whose own metadata is not at top level: they are not
-    /// taken for what a conversion has added.
+    /// Required keys that the user gave for a model whose own metadata is not at top level. They do not count as added by a
+    /// conversion.
     pub(crate) given: Vec<String>,
-    /// Keys that must not are at top level in the container, with their values.
+    /// Keys that must not be at top level in the container, with their values.
     pub(crate) aside: Object,
-    /// Where floats were that JSON lacks, as [`non_finite::places`] says it.
+    /// The places of floats that JSON lacks, from [`non_finite::places`].
     pub(crate) floats: Object,
-    /// The order of the tensors, by their positions, where the container sorts them.
+    /// The original order of the tensors, by their positions in the container, if the container sorts them.
     pub order: Vec<u64>,
-    /// What plain values do not tell of a model whose format has types of its own for them.
+    /// What plain values do not show, for a model whose format has value types of its own.
     pub(crate) hints: Hints,
-    /// What was done to the keys at top level because the target asks for some.
+    /// The changes to keys at top level that the target required.
     pub(crate) changes: Changes,
-    /// Where a model of a third format has been since, and what was done to its keys on leaving there.
+    /// The formats that a model of a third format has left since, and how its keys changed on leaving.
     pub(crate) via: Vec<(Format, Changes)>,
-    /// What else there is, which is carried along.
+    /// Unknown members, which are kept.
     pub(crate) other: Object,
 }
 
-/// What plain values do not tell of GGUF's metadata.
+/// What plain values do not show of GGUF's metadata.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hints {
-    /// The types of values that would get others, by key.
+    /// The types of values that would get another type, by key.
     pub(crate) types: Object,
-    /// Values that JSON does not have bit for bit, as they are in the file, by key.
+    /// Values that JSON does not hold bit for bit, as they are in the file, by key.
     pub(crate) stored: Object,
     /// The keys in their order, if there are several.
     pub(crate) keys: Vec<String>,
-    /// The keys whose values are JSON in text, because the container holds only text.
+    /// The keys whose values are JSON text, because the container holds only text.
     pub(crate) text: Vec<String>,
 }
 
@@ -82,7 +81,7 @@ impl Hints {
         self.types.is_empty() && self.stored.is_empty() && self.keys.is_empty() && self.text.is_empty()
     }
 
-    /// Whether a model of this format can ask for them: the index of a safetensors set holds any JSON, and its files only text.
+    /// Whether a model of this format can have these hints: the index of a safetensors set holds any JSON, and its files only text.
     pub(crate) fn can_be_of(&self, format: Format) -> bool {
         match format.capabilities().metadata {
             Kind::TypedLists => true,
@@ -114,12 +113,12 @@ impl Hints {
     }
 }
 
-/// What was done to the keys at top level because a target asks for some.
+/// Changes to keys at top level that a target required.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Changes {
     /// Keys that were added.
     pub(crate) added: Vec<String>,
-    /// What was under keys whose values the target does not take, such as a string where APR2 asks for an object.
+    /// The old values of keys whose values the target does not take, such as a string where APR2 requires an object.
     pub(crate) replaced: Object,
 }
 
@@ -128,7 +127,7 @@ impl Changes {
         self.added.is_empty() && self.replaced.is_empty()
     }
 
-    /// Adds a key, or replaces what is there.
+    /// Sets a key, and records whether that added the key or replaced a value.
     pub(crate) fn set(&mut self, keys: &mut Object, key: &str, value: Value) {
         match keys.insert(key, value) {
             Some(old) => _ = self.replaced.insert(key, old),
@@ -136,7 +135,7 @@ impl Changes {
         }
     }
 
-    /// Makes the keys what they were. Returns what was there and is gone.
+    /// Undoes the changes. Returns the values that were there and are now gone.
     pub(crate) fn undo(&self, keys: &mut Object) -> Vec<(String, Value)> {
         let added = self.added.iter().filter_map(|key| Some((key.clone(), keys.remove(key)?)));
         let mut gone: Vec<(String, Value)> = added.collect();
@@ -151,13 +150,13 @@ impl Changes {
         self.replaced.extend(other.replaced);
     }
 
-    /// The key is the user's own from now on.
+    /// Forgets the changes to a key, which is the user's own from now on.
     pub(crate) fn forget(&mut self, key: &str) {
         self.added.retain(|added| added != key);
         self.replaced.remove(key);
     }
 
-    /// Whether they are of keys that some target asks for.
+    /// Whether all changed keys are keys that some format requires.
     fn are_plausible(&self) -> bool {
         let mut keys = self.added.iter().map(String::as_str).chain(self.replaced.keys());
         keys.all(super::names::is_asked_for)
@@ -203,8 +202,8 @@ impl Reserved {
         Self { hints, ..Self::new(format) }
     }
 
-    /// Reads what is under the key; `None` if it is used for something else. What a conversion never
-    /// writes there counts as something else too: if it were believed, it would make other metadata vanish without a word
+    /// Parses the value under the key; `None` if the key is used for something else. An object that no conversion writes also
+    /// counts as something else: if it were trusted, it would make other metadata disappear silently
     /// (docs/formats/conversion.md#the-reserved-key).
     pub(crate) fn parse(value: &Value) -> Option<Self> {
         let mut other = value.as_object()?.clone();
@@ -257,7 +256,7 @@ impl Reserved {
         reserved.is_plausible().then_some(reserved)
     }
 
-    /// Whether a conversion may have written this (docs/formats/conversion.md#the-reserved-key).
+    /// Whether a conversion can have written this object (docs/formats/conversion.md#the-reserved-key).
     fn is_plausible(&self) -> bool {
         const HOPS: usize = 16; // a model loses the last one when it leaves for where it came from
         let is_container = |format: Format| format.properties().schema.is_some();
@@ -275,7 +274,7 @@ impl Reserved {
             && self.via.iter().all(|(format, changes)| is_container(*format) && changes.are_plausible())
     }
 
-    /// The key is the user's own from now on.
+    /// Marks a key as the user's own from now on.
     pub(crate) fn give(&mut self, key: &str) {
         self.changes.forget(key);
         self.via.iter_mut().for_each(|(_, changes)| changes.forget(key));
@@ -289,23 +288,23 @@ impl Reserved {
         self.given.iter().any(|given| given == key)
     }
 
-    /// What else there is under the key.
+    /// The unknown members of the reserved object.
     pub(crate) const fn other(&self) -> &Object {
         &self.other
     }
 
-    /// What else is under the key, which a target without it loses.
+    /// The unknown members as losses, for a target without the reserved key.
     pub(crate) fn losses(&self) -> impl Iterator<Item = Unsupported> {
         let why = "this version does not know what it means";
         self.other.keys().map(move |key| Unsupported::loss("metadata key", &format!("{KEY}.{key}"), why))
     }
 
-    /// Whether there is nothing to say.
+    /// Whether the reserved object would say nothing.
     pub(crate) fn is_empty(&self) -> bool {
         self.to_object().len() == if self.is_object { 3 } else { 2 } // version, format, and what its metadata were
     }
 
-    /// What to write under the key: each part that is not empty.
+    /// The object to write under the key, with each part that is not empty.
     pub(crate) fn to_object(&self) -> Object {
         let mut object = Object::new();
         object.insert("version", VERSION);
@@ -341,14 +340,14 @@ impl Reserved {
         object
     }
 
-    /// Whether the model came from a format whose own metadata is not a JSON object; then all of it is here.
+    /// Whether the model came from a format whose own metadata is not a JSON object. Then the reserved object has all its metadata.
     pub(crate) const fn has_all_metadata(&self) -> bool {
         matches!(self.format.capabilities().metadata, Kind::Numbers | Kind::Typed) && !self.is_object
     }
 }
 
-/// Has the reserved key among the metadata of a file follow an edit: keys that are given or taken away are the user's own from then on, and
-/// tensors have other names. `sorts` says whether the format sorts its tensors by name.
+/// Updates the reserved object of a file after an edit: keys that the edit set or removed are the user's own from then on, and
+/// tensors may have new names. `sorts` says whether the format sorts its tensors by name.
 #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no files to edit"))]
 pub fn follow_edit<'k>(
     keys: &mut Object,
@@ -418,7 +417,7 @@ fn text(value: &Value) -> Option<String> {
     value.as_str().map(str::to_owned)
 }
 
-/// The object of a part; an empty one if it is not there.
+/// The object of a part; empty if the part is missing, `None` if it is not an object.
 fn object(part: Option<Value>) -> Option<Object> {
     match part {
         None => Some(Object::new()),
@@ -427,7 +426,7 @@ fn object(part: Option<Value>) -> Option<Object> {
     }
 }
 
-/// The members of a part; none if it is not there.
+/// The members of a part; empty if the part is missing, `None` if it is not a valid list.
 fn list<T>(part: Option<Value>, member: impl Fn(&Value) -> Option<T>) -> Option<Vec<T>> {
     match part {
         None => Some(Vec::new()),

@@ -1,4 +1,4 @@
-//! Joins the metadata of several models that become one (docs/formats/conversion.md#several-models).
+//! Joins the metadata of several models into one (docs/formats/conversion.md#several-models).
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -11,17 +11,17 @@ use super::source::Content;
 use modelfmt_model::unsupported::{Subject, Unsupported};
 use modelfmt_rules::options::ConvertOptions;
 
-/// The kind of loss that a key of metadata is.
+/// The kind of loss of a metadata key.
 const KEY: &str = "metadata key";
 
 impl Content {
-    /// Adds what the next model says. `tensors` is how many tensors the models before it have. Where it says something else than they
-    /// do, what they say counts, and the other is a loss, unless the caller gives the key.
+    /// Adds the metadata of the next model. `tensors` is the number of tensors in the models before it. If a key has another value
+    /// there, the value of the earlier models counts and the new one is a loss, unless the caller gives the key.
     pub(crate) fn join(&mut self, mut next: Self, path: &Path, tensors: u64, options: &ConvertOptions) {
         let given: HashSet<&str> = options.given_keys().collect();
         let mut joiner = Joiner { path, given, losses: Vec::new() };
         if let Some(reserved) = &mut next.reserved {
-            // What was added for a format is asked for again where it is needed.
+            // Keys that were added for a format are added again where they are required.
             for (_, changes) in std::mem::take(&mut reserved.via).into_iter().rev() {
                 changes.undo(&mut next.keys);
             }
@@ -50,9 +50,9 @@ impl Content {
     }
 }
 
-/// Joins what two models say.
+/// Joins the metadata of one model to that of the models before it.
 struct Joiner<'a> {
-    /// The model that is added.
+    /// The path of the model that is added.
     path: &'a Path,
     /// The keys that the caller gives.
     given: HashSet<&'a str>,
@@ -79,7 +79,7 @@ impl Joiner<'_> {
         }
     }
 
-    /// Takes the types of the keys that only the next model has.
+    /// Adds the hints of the keys that only the next model has.
     fn hints(&self, all: &mut Content, next: &Content) {
         let (Some(reserved), Some(next)) = (&mut all.reserved, &next.reserved) else { return };
         let is_new = |key: &str| !all.keys.contains_key(key);
@@ -113,7 +113,7 @@ impl Joiner<'_> {
         all.order.clear();
     }
 
-    /// What the next model brought from another format than the models before it came from.
+    /// Records as lost what the next model carries from a format other than the format of the models before it.
     fn foreign(&mut self, next: &Reserved) {
         let why = format!("has it from {}, and a model before it has metadata from elsewhere", next.format);
         for key in next.metadata.keys().chain(next.aside.keys()).chain(next.other.keys()) {
@@ -126,7 +126,7 @@ impl Joiner<'_> {
         next.quants.iter().for_each(|(name, _)| self.lose(crate::quants::SUBJECT, name, &why));
     }
 
-    /// What only AERO can hold, and holds once.
+    /// Records as lost each chunk and index key that an AERO file holds only once and that an earlier model has already.
     fn join_own_losses(&mut self, all: &[Unsupported], next: &[Unsupported]) {
         let of_file = |item: &Unsupported| match item.subject {
             Subject::Part(kind @ ("chunk" | "key of the tensor index")) => Some((kind, item.name.clone()?)),
@@ -139,7 +139,7 @@ impl Joiner<'_> {
     }
 }
 
-/// Numbers tensors without values by their place among all.
+/// Moves the positions of tensors without values by `by`, and forgets the order.
 fn shifted(mut reserved: Reserved, by: u64) -> Reserved {
     for (place, _) in &mut reserved.declared {
         *place = place.saturating_add(by);

@@ -1,4 +1,4 @@
-//! What a source says besides its tensors, whatever its format.
+//! The metadata of a source, in a form for all formats.
 
 use modelfmt_core::value::{Object, Value, json};
 
@@ -14,39 +14,40 @@ use modelfmt_rules::options::ConvertOptions;
 
 /// The metadata of a source.
 pub struct Content {
-    /// The format of the source, which is not always the one that the model came from.
+    /// The format of the source, which is not always the model's original format.
     pub(crate) format: Format,
-    /// Whether its metadata is of kinds that only its format has. For MAG, that depends on the version.
+    /// Whether the metadata has value types that only this format has. For MAG, that depends on the version.
     pub(crate) is_native: bool,
-    /// Keys at top level, of formats whose metadata is a JSON object or strings.
+    /// Keys at top level, for formats whose metadata is a JSON object or strings.
     pub(crate) keys: Object,
-    /// What the source has under the reserved key, or would have, if its metadata is not an object of JSON.
+    /// The reserved object of the source, or what it would contain if the source's metadata is not a JSON object.
     pub reserved: Option<Reserved>,
-    /// What no target can hold.
+    /// Parts that no target can hold.
     pub(crate) losses: Vec<Unsupported>,
-    /// What only a file of the same format can hold.
+    /// Parts that only a file of the same format can hold.
     pub(crate) own: Vec<Unsupported>,
-    /// What only a set of the same format can hold.
+    /// Parts that only a set of the same format can hold.
     pub(crate) own_set: Vec<Unsupported>,
-    /// What the source says about the model's name and architecture outside of `keys`.
+    /// The model's name and architecture, from the source outside of `keys`.
     pub(crate) said: ModelNames,
-    /// What a config.json beside it says about them.
+    /// The model's name and architecture, from a config.json beside the source.
     pub(crate) config: ModelNames,
-    /// Whether one is there and is not read, because what was demanded of the model says nothing about it.
+    /// Whether there is a config.json that is ignored, because the pin or the signature that the caller asked for does not cover
+    /// it.
     pub(crate) is_config_ignored: bool,
-    /// AERO: what the manifest says beyond what is made again.
+    /// Members of AERO's manifest that are not made again for a new file.
     pub(crate) manifest: Object,
-    /// Whether the model was an AERO file whose shapes are in ggml's order, as `source_format` says. They have been turned, so nothing
-    /// that is written says it at top level.
+    /// Whether the model was an AERO file whose shapes are in ggml's order, according to `source_format`. The shapes have been
+    /// reversed, so the output does not have that value at top level.
     pub(crate) is_turned: bool,
-    /// The keys whose values are what they were before they came into this format, and are in it as something else.
+    /// Keys whose values are the original ones again, while the file has them in another form.
     pub(crate) restored: Vec<String>,
-    /// What to tell the user.
+    /// Notes for the user.
     pub(crate) notes: Vec<String>,
 }
 
 impl Content {
-    /// Keys and values for a file of that format.
+    /// Makes the content of a file of this format from its keys.
     pub fn new(format: Format, keys: Object) -> Self {
         Self {
             format,
@@ -69,12 +70,13 @@ impl Content {
     /// Reads the metadata of a model.
     ///
     /// # Errors
-    /// If it does not decode, or a file of a set is missing.
+    /// If the metadata does not decode, or a file of a set is missing.
     pub fn read(model: &Model) -> Result<Self> {
         Self::read_for(model, &ConvertOptions::default())
     }
 
-    /// For a model that was made of several, what they say together. The caller may give some of the keys.
+    /// Reads the metadata of a model; for a model merged from several, their joined metadata. `options` say which keys the caller
+    /// gives.
     pub fn read_for(model: &Model, options: &ConvertOptions) -> Result<Self> {
         let mut all: Option<Self> = None;
         let mut tensors = 0u64;
@@ -130,12 +132,12 @@ impl Content {
         Ok(content)
     }
 
-    /// The name of the architecture: what the caller says, else the source, else a config.json beside it.
+    /// The name of the architecture: from the options, else the source, else a config.json beside it.
     pub fn architecture<'a>(&'a self, options: &'a ConvertOptions) -> Option<&'a str> {
         self.own_architecture(options).or(self.config.architecture.as_deref())
     }
 
-    /// The same, if it is from a config.json.
+    /// The name of the architecture, if it is from a config.json.
     pub fn architecture_of_config(&self, options: &ConvertOptions) -> Option<&str> {
         self.config.architecture.as_deref().filter(|_| self.own_architecture(options).is_none())
     }
@@ -150,7 +152,7 @@ impl Content {
 
     fn take_reserved(&mut self) {
         let found = match self.keys.get(reserved::KEY) {
-            // With `stringify`, what GGUF holds is text in safetensors, and so is this.
+            // With `stringify`, safetensors has GGUF's values as text, and also the reserved object.
             Some(Value::String(text)) if self.format.capabilities().metadata == Kind::Strings => {
                 let parsed = json::parse(text.as_bytes()).ok();
                 parsed.as_ref().and_then(Reserved::parse).filter(|reserved| !reserved.hints.is_empty())
@@ -164,7 +166,7 @@ impl Content {
         self.is_turned |=
             is_aero && unreadable.is_some_and(|unreadable| !unreadable(&reserved.aside).is_empty());
         for (key, value) in std::mem::take(&mut reserved.aside) {
-            // What is there by now counts.
+            // A key that is at top level already takes precedence.
             if !self.keys.contains_key(&key) {
                 self.keys.insert(key, value);
             }
@@ -174,7 +176,7 @@ impl Content {
         self.reserved = Some(reserved);
     }
 
-    /// What a model whose metadata is typed says under the names that other formats ask for.
+    /// Takes the names from typed metadata, under the keys that other formats require.
     fn name_itself(&mut self) {
         let Some(reserved) = &self.reserved else { return };
         let text = |key| reserved.metadata.get(key)?.to_plain().as_str().map(str::to_owned);
@@ -187,13 +189,13 @@ impl Content {
     }
 }
 
-/// What the reserved key says about a source whose metadata is of kinds that only its format has.
+/// The reserved object for a source whose metadata has value types that only its format has.
 fn native(model: &Model, metadata: Object) -> Result<Reserved> {
     let (sizevars, quants) = (model.sizevars(), crate::quants::read(model)?);
     Ok(Reserved { metadata, sizevars, quants, ..Reserved::new(model.format()) })
 }
 
-/// The metadata as one flat list, as the reader of the format gives it.
+/// The metadata as one flat list, from the reader of the format.
 pub(crate) fn own_keys(model: &Model) -> Result<Object> {
     model.container().flat_metadata().map_err(|error| model.failed(error))
 }

@@ -1,4 +1,4 @@
-//! Metadata of GGUF, whose values have types that JSON does not tell, and which holds neither objects nor null.
+//! The metadata of GGUF: its values have types that JSON does not show, and it holds neither objects nor null.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,7 +9,8 @@ use super::reserved::Hints;
 use modelfmt_model::formats::Format;
 use modelfmt_model::formats::capabilities::Capabilities;
 
-/// Makes the values what they were in that format, where nobody has changed them since; says which keys have another value by that.
+/// Restores the original values of a model from `format`, unless they were changed since. Returns the keys whose values differ by
+/// that.
 pub(crate) fn restore(keys: &mut Object, hints: &mut Hints, format: Format) -> Vec<String> {
     let mut restored = Vec::new();
     for key in std::mem::take(&mut hints.text) {
@@ -31,7 +32,7 @@ pub(crate) fn restore(keys: &mut Object, hints: &mut Hints, format: Format) -> V
     restored
 }
 
-/// The tree as JSON gives it back: what it has no numbers for are words.
+/// The value as JSON returns it, with NaN and the infinities as text.
 fn spelled(tree: &Value) -> Value {
     match tree {
         Value::Float(x) if x.is_nan() => "NaN".into(),
@@ -43,7 +44,7 @@ fn spelled(tree: &Value) -> Value {
     }
 }
 
-/// The keys in the order that they had, and those that are new after them.
+/// The keys in their original order, then the new keys.
 pub(crate) fn in_order(all: Object, order: &[String]) -> Object {
     if order.is_empty() {
         return all;
@@ -54,12 +55,12 @@ pub(crate) fn in_order(all: Object, order: &[String]) -> Object {
     all.into_iter().collect()
 }
 
-/// The keys that are not ASCII, as the document asks for, and that a GGUF file had all the same.
+/// The keys of a GGUF file that are not ASCII, although the document requires it.
 pub(crate) fn not_ascii(hints: &Hints) -> HashSet<String> {
     hints.keys.iter().filter(|key| !key.is_ascii()).cloned().collect()
 }
 
-/// The value in the form that the format takes, or why it cannot. `typed` says whether an object may be a value with its type.
+/// The value in the form of the target, or why the target cannot hold it. With `typed`, an object may be a value with its type.
 pub(crate) fn value(
     target: &Capabilities,
     key: &str,
@@ -99,7 +100,7 @@ fn typed_value(kind: Value, value: Value) -> Value {
     Object::from_iter([("type", kind), ("value", value)]).into()
 }
 
-/// A value with a type of OINF or MAG, with the type of GGUF that holds the same numbers.
+/// A value with a type of OINF or MAG, changed to the type of GGUF that holds the same numbers.
 fn with_type(value: &Value) -> Option<Value> {
     let plain = value.untyped()?;
     let kind = match value.get("type")?.as_str()? {
@@ -129,12 +130,12 @@ fn name(dtype: DType) -> Option<&'static str> {
         | DType::U64
         | DType::F32
         | DType::F64 => Some(dtype.name()),
-        // It holds all smaller ones.
+        // f32 holds the values of all smaller floats.
         _ => (dtype.kind() == Kind::Float).then_some("f32"),
     }
 }
 
-/// A metadata value in the form that a format with types of its own takes, or why there is none.
+/// A metadata value in the form of a format with value types of its own, or why there is none.
 pub(crate) fn own_value(target: &Capabilities, key: &str, value: Value) -> Result<Value, String> {
     match target.format.driver().and_then(|driver| driver.value) {
         Some(own) => own(target, key, value),

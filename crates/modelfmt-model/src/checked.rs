@@ -1,4 +1,4 @@
-//! Values that are read to be written again, checked by whatever their own file says about them.
+//! Reads values that are written to another file, and checks them against the digests of their own file.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,27 +11,27 @@ use modelfmt_write::BoxError;
 use crate::error::{Error, Result};
 use crate::model::Model;
 
-/// Where values are pulled: the number of a tensor in what is written, and the byte of its values.
+/// Where a writer pulls values: the position of a tensor in the output, and a byte offset in its values.
 pub(crate) type Place = (usize, u64);
 
-/// A model whose values are checked while they are read. The code that writes them calls [`finish`](Self::finish) before what is
-/// written appears, or damaged bytes would get a good hash.
+/// A model whose values are checked while they are read. The caller that writes them calls [`finish`](Self::finish) before the
+/// output appears; otherwise damaged bytes would get a valid hash.
 pub struct Checked<'a> {
     model: &'a Model,
     claims: Claims,
-    /// Whether all of it was found good.
+    /// Whether `finish` has found everything intact.
     is_good: AtomicBool,
-    /// What went wrong while a writer pulled values, and where. Writers know nothing of this crate's errors.
+    /// The error of a writer that pulled values, and its place. Writers do not know this crate's errors.
     kept: Mutex<Option<(Place, Error)>>,
 }
 
 impl<'a> Checked<'a> {
-    /// For the tensors at these positions; nothing is checked without `verify`.
+    /// Prepares to read the tensors at these positions. Without `verify` nothing is checked.
     pub fn new(model: &'a Model, positions: &[usize], verify: bool) -> Result<Self> {
         let claims = match verify {
             true => {
                 let claims = model.container().claims(positions).map_err(|error| damaged(model, error))?;
-                // What is written appears after `finish`.
+                // The output appears only after `finish`.
                 claims.deferred()
             }
             false => Claims::new(),
@@ -39,8 +39,8 @@ impl<'a> Checked<'a> {
         Ok(Self { model, claims, is_good: AtomicBool::new(false), kept: Mutex::new(None) })
     }
 
-    /// Keeps an error, for the caller of the writer. The writer gets one that stands for it. Of the errors of several threads the one of the first
-    /// place stays, so that each run says the same.
+    /// Keeps an error for the caller of the writer, and returns a substitute for the writer. Of the errors of several threads, the
+    /// one at the first place is kept, so that each run reports the same error.
     pub fn keep(&self, place: Place, error: Error) -> BoxError {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.as_ref().is_none_or(|(first, _)| place < *first) {
@@ -49,17 +49,17 @@ impl<'a> Checked<'a> {
         "the values cannot be read, or are damaged".into()
     }
 
-    /// The error of the first place, if one was kept.
+    /// Takes the error that was kept, if there is one.
     pub fn failure(&self) -> Option<Error> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).take().map(|(_, error)| error)
     }
 
-    /// What is not checked, and why.
+    /// Notes that say what is not checked, and why.
     pub fn notes(&self) -> &[String] {
         self.claims.notes()
     }
 
-    /// What a tensor is.
+    /// The description of the tensor at a position.
     pub fn info(&self, position: usize) -> Option<TensorInfo<'_>> {
         self.model.container().info(position)
     }
@@ -69,27 +69,27 @@ impl<'a> Checked<'a> {
         let container = self.model.container();
         let claims = (!self.claims.is_empty()).then_some(&self.claims);
         let read = container.values_into(position, offset, out, claims);
-        // What cannot be decoded may be what is damaged, and then the digest says more.
+        // If decoding fails because the bytes are damaged, the failed digest is the better error.
         match self.claims.failure() {
             Some(failure) => Err(damaged(self.model, failure)),
             None => read.map_err(|error| self.model.failed(error)),
         }
     }
 
-    /// Bytes of a tensor's values without a copy, if the file is in memory and holds them in this form.
+    /// Bytes of a tensor's values without a copy, if the file is in memory and stores them uncompressed.
     pub fn borrow(&self, position: usize, range: Range<u64>) -> Option<&[u8]> {
         let (at, bytes) = self.model.borrow(position, range)?;
         if self.claims.is_empty() {
             return Some(bytes);
         }
         self.claims.observe(0, at, bytes);
-        // Reading says what is wrong.
+        // The caller then reads the values, and gets the error.
         if self.claims.failure().is_some() { None } else { Some(bytes) }
     }
 
-    /// Reads what is still missing of what is checked, and says whether all of it holds.
+    /// Reads what the digests cover and was not read yet, and fails if a digest does not match.
     pub fn finish(&self, work: &Execution<'_>) -> Result<()> {
-        // The files of a set each wait for this.
+        // Each file of a set calls this.
         if self.is_good.load(Ordering::Acquire) {
             return Ok(());
         }

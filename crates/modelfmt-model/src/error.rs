@@ -1,4 +1,4 @@
-//! What can go wrong, with the file in which it did.
+//! The errors of this crate, each with the file that it concerns.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -19,9 +19,9 @@ use modelfmt_rules::options::rules::TypeRule;
 use modelfmt_rules::wording::Choice;
 use modelfmt_rules::wording::{FieldNames, Remedy, Words, joined};
 
-/// An error of this crate. `Display` is one line that names the file; `source()` carries causes. `Debug` is that line with the causes that it does
-/// not have, because Rust prints an error that `main` returns by `Debug`; all public errors of these crates do so
-/// ([`debug_as_sentence!`](modelfmt_core::author::debug_as_sentence)).
+/// An error of this crate. `Display` is one line that names the file; `source()` carries causes. `Debug` is that line followed by
+/// the causes that are not in it, because Rust prints the error that `main` returns by `Debug`. All public errors of these crates
+/// do so ([`debug_as_sentence!`](modelfmt_core::author::debug_as_sentence)).
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -42,7 +42,7 @@ pub enum Error {
         #[source]
         error: AnyError,
     },
-    /// What is to be written does not fit its format.
+    /// The model cannot be written in its format.
     #[error("{}: {error}", path.display())]
     Refused {
         /// The file that was to be written.
@@ -51,7 +51,7 @@ pub enum Error {
         #[source]
         error: AnyWriteError,
     },
-    /// The bytes of a file are not what the file itself says about them. Nothing has been written.
+    /// The bytes of a file do not match the digests in the file. Nothing has been written.
     #[error("{}", self.in_words(&FieldNames))]
     Damaged {
         /// The file.
@@ -67,7 +67,7 @@ pub enum Error {
         path: PathBuf,
         /// What it looks like, or what was expected.
         hint: &'static str,
-        /// Whether it holds a model, or stands for one, in a format that is recognised but not read.
+        /// Whether the file is a model, or the index of one, in a format that is recognized but not read.
         is_model: bool,
     },
     /// The tensors of a model cannot be listed, so that there is nothing to convert or to compare.
@@ -78,7 +78,7 @@ pub enum Error {
         /// Why, and what to do.
         why: &'static str,
     },
-    /// A folder does not have exactly one model.
+    /// A folder does not contain exactly one model.
     #[error("{}: {why}", path.display())]
     NoModel {
         /// The folder.
@@ -86,7 +86,7 @@ pub enum Error {
         /// Why, and what to do.
         why: String,
     },
-    /// A file is not one that such a pin can be of.
+    /// A file cannot have a pin of this kind.
     #[error("{}: it cannot be opened with the pin {pin}: {why}", path.display())]
     Unpinnable {
         /// The file.
@@ -115,17 +115,17 @@ pub enum Error {
         name: String,
         /// Why.
         why: String,
-        /// What to do before.
+        /// What to do first, if that helps.
         remedy: Option<Remedy>,
     },
-    /// The options of a conversion make no sense for any model.
+    /// The options of a conversion are invalid for any model.
     #[error("{}", self.in_words(&FieldNames))]
     Usage {
-        /// What was chosen.
+        /// The invalid choice.
         choice: Choice,
-        /// Why, and what does.
+        /// Why it is invalid, and what would be valid.
         why: String,
-        /// What does, if it is another choice.
+        /// The remedy, if it is another choice.
         remedy: Option<Remedy>,
     },
     /// The target of a conversion cannot hold everything in the model.
@@ -133,9 +133,9 @@ pub enum Error {
     Unsupported {
         /// The model.
         path: PathBuf,
-        /// The format that was asked for.
+        /// The target format.
         target: Format,
-        /// What does not fit, all of it.
+        /// Everything that does not fit.
         unsupported: Vec<Unsupported>,
     },
     /// The values of a tensor cannot be converted to the requested type.
@@ -153,11 +153,11 @@ pub enum Error {
     NothingSelected {
         /// The model.
         path: PathBuf,
-        /// What was chosen.
+        /// The choices that select tensors.
         choices: Vec<Choice>,
-        /// The patterns, where one choice has them all.
+        /// The patterns, if one choice has them all.
         pattern: Option<String>,
-        /// The number of tensors that the model has.
+        /// The number of tensors in the model.
         tensors: usize,
     },
     /// The output file exists already.
@@ -180,17 +180,17 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// There is no tensor of that name.
+    /// There is no tensor with that name.
     #[error("{}: no tensor is named {:?}{}", path.display(), Shortened(name), suggestion(nearest.as_deref()))]
     NoSuchTensor {
         /// The file.
         path: PathBuf,
-        /// What was asked for.
+        /// The name that was requested.
         name: String,
         /// A tensor with a similar name.
         nearest: Option<String>,
     },
-    /// Two models that are to be merged have a tensor of the same name.
+    /// Two models that are to be merged have a tensor with the same name.
     #[error(
         "{}: tensor {:?}{} is in {} too, and one model has each name once; rename it in one of them",
         again.display(), Shortened(name), and_others(*others), path.display()
@@ -198,11 +198,11 @@ pub enum Error {
     NameTwice {
         /// The name.
         name: String,
-        /// The model that has it first.
+        /// The model with the first tensor of that name.
         path: PathBuf,
-        /// The model that has it too.
+        /// The model with another tensor of that name.
         again: PathBuf,
-        /// How many other tensors of that model have the name of an earlier one.
+        /// The number of other tensors in that model whose names an earlier model has.
         others: usize,
     },
     /// A pattern of an option matches no tensor.
@@ -210,29 +210,29 @@ pub enum Error {
     NoMatch {
         /// The file.
         path: PathBuf,
-        /// What was chosen.
+        /// The choice that has the pattern.
         choice: Choice,
-        /// What was to be matched.
+        /// The pattern.
         pattern: String,
     },
-    /// A rule of types finds nothing to act on.
+    /// A type rule changes no tensor.
     #[error("{}", self.in_words(&FieldNames))]
     IdleRule {
         /// The model.
         path: PathBuf,
         /// The rule.
         rule: Box<TypeRule>,
-        /// Why it finds nothing.
+        /// Why it changes none.
         why: String,
     },
-    /// The metadata have no such key.
+    /// The metadata does not have the key.
     #[error("{}: the metadata has no key {:?}{}", path.display(), Shortened(key), suggestion(nearest.as_deref()))]
     NoSuchKey {
         /// The file.
         path: PathBuf,
         /// The key.
         key: String,
-        /// A key that is similar.
+        /// A similar key.
         nearest: Option<String>,
     },
     /// An edit of a file was interrupted, or is still running.
@@ -253,7 +253,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// A file of that format, or a set, cannot be edited in this way.
+    /// A file or a set of this format cannot be edited in this way.
     #[error("{}: {why}", path.display())]
     NotEditable {
         /// The file.
@@ -261,7 +261,7 @@ pub enum Error {
         /// Why, and what helps.
         why: String,
     },
-    /// A signature or a key to decrypt is demanded of a file that can have neither inside.
+    /// The caller asks for a signature or gives a decryption key, but files of this format contain neither.
     #[error(
         "{}: this is {format}, which has no signature and no encryption inside, as only APR2 has; give no key for it, \
          or check a local copy by the signature beside it, FILE.sig",
@@ -273,12 +273,12 @@ pub enum Error {
         /// Its format.
         format: Format,
     },
-    /// The signature beside a model does not count, or a file is not what was signed.
+    /// The signature beside a model is not valid or not trusted, or a file does not match what was signed.
     #[error("{why}")]
     Signature {
         /// The model.
         path: PathBuf,
-        /// Why, with the file.
+        /// The whole message, which names the file.
         why: String,
     },
     /// Two tensors would have one name.
@@ -301,7 +301,7 @@ fn suggestion(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |name| format!("; did you mean {:?}?", Shortened(name)))
 }
 
-/// Whether a file is encrypted, and no key was given that opens it.
+/// Whether a file is encrypted and no given key opens it.
 #[cfg(feature = "apr2")]
 fn is_locked(fault: &AnyFault) -> bool {
     matches!(fault.downcast_ref(), Some(apr2::Fault::Seal(apr2::SealFault::NoKey(_))))
@@ -317,7 +317,7 @@ fn and_others(count: usize) -> String {
     if count == 0 { String::new() } else { format!(" (and {count} more)") }
 }
 
-/// What does not fit, in one line: a single item in full, or the number of items and what would help.
+/// One line about what does not fit: a single item in full, or the number of items and what would help.
 fn summary(unsupported: &[Unsupported], words: &dyn Words) -> String {
     if let [item] = unsupported {
         return item.in_words(words);
@@ -333,13 +333,13 @@ fn summary(unsupported: &[Unsupported], words: &dyn Words) -> String {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// Whether the mistake is in the request, and not in a file.
+    /// Whether the mistake is in the request, not in a file.
     #[must_use]
     pub const fn is_usage(&self) -> bool {
         matches!(self, Self::Usage { .. })
     }
 
-    /// The tensors of this file are not renamed.
+    /// The error for a file whose tensors cannot be renamed.
     pub fn rename(path: &Path, fault: RenameFault) -> Self {
         let path = path.to_owned();
         match fault {
@@ -393,7 +393,7 @@ impl Error {
         }
     }
 
-    /// What would resolve it, if one thing would. Each item of [`Unsupported`](Self::Unsupported) has its own.
+    /// What would resolve the error, if there is one remedy. Each item of [`Unsupported`](Self::Unsupported) has its own.
     #[must_use]
     pub fn remedy(&self) -> Option<Remedy> {
         match self {
@@ -412,7 +412,7 @@ impl Error {
         }
     }
 
-    /// The error in a line, in the words of a program.
+    /// The error in one line, in the words of a program.
     #[must_use]
     pub fn in_words(&self, words: &dyn Words) -> String {
         let remedy = self.remedy().map(|remedy| words.remedy(remedy)).unwrap_or_default();
@@ -466,7 +466,7 @@ impl Error {
         }
     }
 
-    /// The error with its causes in a line, without the path of its file at the front: for reports that have it already.
+    /// The error with its causes in one line, without the path of its file at the front: for reports that already show it.
     #[must_use]
     pub fn without_path(&self, path: &Path) -> String {
         let text = match self {
@@ -476,12 +476,12 @@ impl Error {
         text.strip_prefix(&format!("{}: ", path.display())).map_or(text.clone(), str::to_owned)
     }
 
-    /// What is chosen cannot be, and why.
+    /// The error for an invalid choice, and why it is invalid.
     pub fn usage(choice: Choice, why: impl Into<String>) -> Self {
         Self::Usage { choice, why: why.into(), remedy: None }
     }
 
-    /// An error of a format crate in a file, which is named once: here.
+    /// An error of a format crate, with the path of its file, which the text then names once.
     pub fn file(path: PathBuf, error: impl Into<AnyError>) -> Self {
         let error = error.into().without_file(&path.to_string_lossy());
         Self::File { path, error }
@@ -498,7 +498,7 @@ mod tests {
         let text = format!("{missing:?}");
         assert!(text.starts_with("no/such.mag: cannot be opened: ") && !text.contains("Os {"), "{text}");
         assert_eq!(text.matches("(os error").count(), missing.to_string().matches("(os error").count());
-        // The cause of this one is in no other line.
+        // The line of this error does not contain its cause.
         let source = io::Error::other("the disk is gone");
         let error = Error::file("m.mag".into(), AnyError::Io { at: 5, len: 3, source });
         assert_eq!(format!("{error:?}"), "m.mag: cannot read 3 bytes at byte 5: the disk is gone");

@@ -1,4 +1,4 @@
-//! What the files of a folder are, and which of them is the model.
+//! Finds out what the files of a folder are, and which of them is the model.
 //!
 //! ```
 //! use modelfmt::Format;
@@ -32,30 +32,30 @@ use crate::formats::capabilities::SetNaming;
 use crate::formats::{Format, InOrder, MAX_INDEX_JSON, Walk};
 use crate::unrecognized::{self, Unrecognized};
 
-/// What a file is, found out without opening it as a model.
+/// What a file is, without opening it as a model.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Probe {
-    /// Its format.
+    /// The format of the file, if it is known.
     pub format: Option<Format>,
-    /// If it is a model that modelfmt does not read, such as one of PyTorch: which kind, and what helps.
+    /// For a model that modelfmt does not read, such as some files of PyTorch: its kind, and what helps.
     pub foreign: Option<&'static str>,
-    /// The files that it names as its own, if it is the index of a set: paths relative to its folder.
+    /// For the index of a set, the files of the set: paths relative to its folder.
     pub files: Vec<String>,
 }
 
-/// Looks at a file: at its first bytes, and through a JSON file for what makes it the index of a set. Memory does not depend on the
-/// length of the file, but on that of the names in an index.
+/// Detects what a file is from its first bytes, or, for JSON, from the keys of the index of a set. Memory does not depend on the
+/// length of the file, but on the length of the names in an index.
 ///
 /// # Errors
-/// If it cannot be read, or is no regular file.
+/// If the file cannot be read, or is not a regular file.
 #[cfg(not(target_arch = "wasm32"))]
 pub fn probe(path: impl AsRef<Path>) -> io::Result<Probe> {
     let path = path.as_ref();
     probe_at(path, Box::new(FileSource::open(path)?))
 }
 
-/// Looks at a source; of the path only the file's name counts.
+/// Detects what a source is. Only the file name of the path counts.
 fn probe_at(path: &Path, source: BoxSource) -> io::Result<Probe> {
     let first = source.read(0..source.len().min(Format::PROBE_LEN))?;
     if let Some(format) = Format::from_first_bytes(&first, source.len()) {
@@ -78,18 +78,18 @@ fn probe_at(path: &Path, source: BoxSource) -> io::Result<Probe> {
     Ok(Probe { foreign: is_model.then_some(hint), ..Probe::default() })
 }
 
-/// Whether a file of this format can be one of several that say in their names which of how many they are.
+/// Whether files of this format can be parts of a split that have their number and the count in their names.
 #[cfg(feature = "gguf")]
 fn is_split_by_name(format: Format) -> bool {
     format.sharded().is_some_and(|set| set.properties().set_naming == SetNaming::Numbered)
 }
 
-/// The files of a split that follow this one, so that the first of them stands for all.
+/// The files of a split that follow this one, so that the first file stands for the whole split.
 #[cfg(feature = "gguf")]
 fn later_files(path: &Path, source: BoxSource, format: Format) -> Vec<String> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let later = modelfmt_gguf::later_files(&name);
-    // The name alone may be that of a model by itself.
+    // A model that is not split may have such a name.
     let is_split = || modelfmt_gguf::Reader::from_source(source).is_ok_and(|file| file.index().is_split());
     if is_split_by_name(format) && !later.is_empty() && is_split() { later } else { Vec::new() }
 }
@@ -99,28 +99,28 @@ fn later_files(_: &Path, _: BoxSource, _: Format) -> Vec<String> {
     Vec::new()
 }
 
-/// Whether the name of a file says that it is a model. Content decides what a file is, but one with such a name is a
-/// damaged model rather than none.
+/// Whether a file has the name of a model. The content decides what a file is, but a file with such a name is a damaged model
+/// rather than no model.
 #[must_use]
 pub fn is_model_name(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     Format::from_file_name(&name).is_some()
 }
 
-/// Which of some files are models, found out without opening them as models.
+/// The models among some files, found without opening them as models.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct FoundModels {
-    /// The models, and the indexes of sets; files that an index names as its own are left out.
+    /// The models and the indexes of sets. Files that an index names as its own are left out.
     pub models: Vec<PathBuf>,
-    /// Models that do not count beside these: checkpoints of PyTorch beside safetensors, for example.
+    /// Models that are ignored because of these, such as PyTorch checkpoints beside safetensors.
     pub passed_over: Vec<PathBuf>,
     /// A model of a kind that modelfmt does not read, and what helps.
     pub foreign: Option<(PathBuf, &'static str)>,
 }
 
-/// Looks at files by their paths, each of which `open` opens. A file that cannot be read is a model if its name says so: what is wrong
-/// is found when it is opened.
+/// Finds the models among the files at `paths`, which `open` opens. A file that cannot be read counts as a model if it has the name
+/// of one; opening it then reports the error.
 pub fn find_models(
     paths: impl IntoIterator<Item = PathBuf>,
     open: impl Fn(&Path) -> io::Result<BoxSource>,
@@ -145,17 +145,17 @@ pub fn find_models(
     found
 }
 
-/// What training writes beside a model: by its name, for by its content it is a checkpoint too.
+/// Beginnings of the names of files that training writes beside a model. By their content they are checkpoints, too.
 const BESIDE: &[&str] = &["training_args", "optimizer", "scheduler", "scaler", "rng_state"];
 
-/// Whether a file is called as what training writes beside a model.
+/// Whether a file has such a name.
 fn is_beside(path: &Path) -> bool {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     BESIDE.iter().any(|name| stem.starts_with(name))
 }
 
-/// The models that count among those of one folder, and those that do not, because they are there in a form that is only read: checkpoints and arrays
-/// beside a model in a form of its own, and what training leaves beside a checkpoint.
+/// The models of one folder that count, and those that are ignored: checkpoints and arrays beside a model in a format that is made
+/// for models, and what training writes beside a checkpoint.
 fn preferred(models: Vec<(PathBuf, Format)>) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let is_other = |format: &Format| format.properties().contents != Contents::Model;
     let has_own = models.iter().any(|(_, format)| !is_other(format));
@@ -167,18 +167,19 @@ fn preferred(models: Vec<(PathBuf, Format)>) -> (Vec<PathBuf>, Vec<PathBuf>) {
     (paths(kept), paths(passed))
 }
 
-/// How many folders are searched for the index of a set, that of the file included: no tool writes the files of a set deeper.
+/// The number of folders to search for the index of a set, including the folder of the file. No tool writes the files of a set
+/// deeper.
 #[cfg(not(target_arch = "wasm32"))]
 pub const FOLDERS_OF_INDEX: usize = 3;
 
-/// The index of a set that names this file as one of its own, and stands in one of so many folders: that of the file, or one above it, where
-/// the name has to be that of an index.
+/// The index of a set that names this file as one of its own. It is searched in the given number of folders: the folder of the file
+/// and those above it, where the file must have the name of an index.
 #[cfg(not(target_arch = "wasm32"))]
 pub fn index_of(path: &Path, folders: usize) -> Option<PathBuf> {
     if folders == 0 {
         return None;
     }
-    // Not what a link leads to: a cache of downloads has it elsewhere, without the index.
+    // Links are not followed: a cache of downloads keeps the file itself elsewhere, without the index.
     let (given, path) = (path, std::path::absolute(path).ok()?);
     let found = path.ancestors().skip(1).take(folders).enumerate().find_map(|(up, folder)| {
         let own = path.strip_prefix(folder).ok()?;
@@ -188,7 +189,7 @@ pub fn index_of(path: &Path, folders: usize) -> Option<PathBuf> {
         let mut indexes: Vec<PathBuf> = entries.filter(is_index).filter(|path| path.is_file()).collect();
         indexes.sort_unstable();
         indexes.into_iter().find(|index| {
-            // A path of a set may have components that mean nothing.
+            // A path in an index may have `.` components.
             let names = |file: &String| Path::new(file).components().filter(is_name).eq(own.components());
             *index != path && probe(index).is_ok_and(|probe| probe.files.iter().any(names))
         })
@@ -197,7 +198,7 @@ pub fn index_of(path: &Path, folders: usize) -> Option<PathBuf> {
     Some(if is_beside { given.with_file_name(found.file_name()?) } else { found })
 }
 
-/// Whether a set's index may have such a name: that of APR2 is called as its files are.
+/// Whether the index of a set can have this name. The index of an APR2 set is called like its files.
 #[cfg(not(target_arch = "wasm32"))]
 fn is_index_name(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -209,13 +210,13 @@ fn is_name(component: &std::path::Component<'_>) -> bool {
     !matches!(component, std::path::Component::CurDir)
 }
 
-/// The file that stands for a folder: the index of a set, or a model, if there is one of them and no other.
+/// The model of a folder: the only index of a set or model file in it.
 #[cfg(not(target_arch = "wasm32"))]
 pub fn model_in(folder: &Path) -> Result<PathBuf> {
     models_in(folder)?.only(folder)
 }
 
-/// The models of a folder, found by their content.
+/// The models in a folder, found by their content.
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) fn models_in(folder: &Path) -> Result<FoundModels> {
     let failed = |source| Error::Open { path: folder.to_owned(), source };
@@ -233,7 +234,8 @@ pub(crate) fn models_in(folder: &Path) -> Result<FoundModels> {
 
 #[cfg(not(target_arch = "wasm32"))]
 impl FoundModels {
-    /// What to say of models that do not count; `None` if all do. What training leaves beside a checkpoint goes without saying.
+    /// A note about models that are ignored; `None` if there are none. Files that training writes beside a checkpoint are not
+    /// mentioned.
     pub(crate) fn note(&self) -> Option<String> {
         let names = |paths: &[PathBuf]| {
             let names = paths.iter().filter(|path| !is_beside(path)).filter_map(|path| path.file_name());
@@ -244,10 +246,10 @@ impl FoundModels {
         (!passed.is_empty()).then_some(note)
     }
 
-    /// The one model of a folder.
+    /// The model, if the folder has exactly one.
     ///
     /// # Errors
-    /// [`Error::NoModel`] says what there is instead: none, or several, which it names.
+    /// [`Error::NoModel`] if there is no model, or several, which it names.
     pub fn only(self, folder: &Path) -> Result<PathBuf> {
         match (<[PathBuf; 1]>::try_from(self.models), self.foreign) {
             (Ok([model]), _) => Ok(model),
@@ -257,7 +259,7 @@ impl FoundModels {
     }
 }
 
-/// What a folder without a model is.
+/// The message for a folder without a model.
 #[cfg(not(target_arch = "wasm32"))]
 fn without_model(folder: &Path, foreign: Option<(PathBuf, &'static str)>) -> String {
     match (foreign_folder(folder), foreign) {
@@ -278,7 +280,7 @@ fn none(folder: &Path, why: String) -> Error {
     Error::NoModel { path: folder.to_owned(), why }
 }
 
-/// Lists the models of a folder, those at the end left out if they are many; and the folder.
+/// Displays the models of a folder, the last ones left out if there are many. The second field is the folder.
 #[cfg(not(target_arch = "wasm32"))]
 struct Several<'a>(&'a [PathBuf], &'a Path);
 
@@ -314,8 +316,8 @@ impl fmt::Display for Several<'_> {
     }
 }
 
-/// What the names of the parts of one set have in common: what is before the number of the part, and what is after it. It is `None` for a name
-/// that is not `STEM-00001-of-00002.safetensors`.
+/// The text before and after the part's number in the name of a part of a set: what the names of all parts have in common. `None`
+/// if the name does not have the form `STEM-00001-of-00002.safetensors`.
 #[cfg(not(target_arch = "wasm32"))]
 fn set_of_part(path: &Path) -> Option<(String, String)> {
     let name = path.file_name()?.to_str()?;
@@ -325,7 +327,7 @@ fn set_of_part(path: &Path) -> Option<(String, String)> {
     (is_number(number) && is_number(rest)).then(|| (stem.to_owned(), format!("-of-{rest}.safetensors")))
 }
 
-/// Reads through a JSON file; what is no JSON is no index.
+/// Reads a JSON file. If it is not valid JSON, it is not an index.
 fn index(reader: impl io::Read) -> Probe {
     let (walk, is_whole) = Walk::through(reader);
     match walk.into_index().filter(|_| is_whole) {

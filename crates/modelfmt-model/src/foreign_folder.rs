@@ -1,4 +1,4 @@
-//! Folders that have no model that modelfmt reads: what they are, and where there may be one.
+//! Folders without a model that modelfmt reads: what they are, and where there may be one.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -7,16 +7,17 @@ use crate::formats::Format;
 use crate::unrecognized::SAVED_MODEL;
 
 const DCP: &str = "it is a checkpoint of torch.distributed (DCP), which modelfmt does not read; `python -m torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER model.pt` makes one file of it, which modelfmt reads";
-// Ways out, in two lines each (docs/COOKBOOK.md#from-onnx-tensorflow-keras-or-orbax).
+// Two lines of Python for each (docs/COOKBOOK.md#from-onnx-tensorflow-keras-or-orbax).
 const ORBAX: &str = r#"it is a checkpoint of Orbax (JAX), which modelfmt does not read; two lines of Python write a file that it reads: `import flax, os, orbax.checkpoint, safetensors.flax; tree = orbax.checkpoint.PyTreeCheckpointer().restore(os.path.abspath("FOLDER"))` and `safetensors.flax.save_file(flax.traverse_util.flatten_dict(tree, sep="."), "model.safetensors")`"#;
 const TF_CHECKPOINT: &str = r#"it is a checkpoint of TensorFlow, which modelfmt does not read; two lines of Python write arrays that it reads: `import numpy, tensorflow; r = tensorflow.train.load_checkpoint("FOLDER")` and `numpy.savez("model.npz", **{n: r.get_tensor(n) for n in r.get_variable_to_shape_map()})`"#;
 const CORE_ML: &str =
     "it is a CoreML model, which modelfmt does not read; look for the model that it was converted from";
 
-/// Names looked at in a folder: the ones that tell are among few.
+/// The most names that are read of a folder. The characteristic names are in small folders.
 const MOST: usize = 100_000;
 
-/// If a folder as a whole is a model of a kind that modelfmt does not read: which kind, and what helps. Only names are looked at.
+/// For a folder that as a whole is a model of a kind that modelfmt does not read: its kind, and what helps. Only the names of its
+/// files are read.
 #[must_use]
 pub fn foreign_folder(folder: impl AsRef<Path>) -> Option<&'static str> {
     let folder = folder.as_ref();
@@ -35,7 +36,7 @@ pub fn foreign_folder(folder: impl AsRef<Path>) -> Option<&'static str> {
     }
 }
 
-/// What a folder without a model is, and which of its subfolders have one. `None` if there is nothing to say.
+/// A message about a folder without a model, with the subfolders that have one. `None` if there is nothing to say.
 pub(crate) fn subfolders_with_models(folder: &Path) -> Option<String> {
     const SHOWN: usize = 12;
     let names = names_in(folder);
@@ -57,7 +58,7 @@ pub(crate) fn subfolders_with_models(folder: &Path) -> Option<String> {
         .then(|| format!("it is {what}; name one of its subfolders with models: {}{more}", shown.join(", ")))
 }
 
-/// The names in a folder, sorted; none if it cannot be read.
+/// The names in a folder, sorted; empty if it cannot be read.
 fn names_in(folder: &Path) -> Vec<OsString> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<OsString> = entries.take(MOST).map(|entry| entry.file_name()).collect();

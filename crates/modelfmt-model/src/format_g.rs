@@ -1,4 +1,4 @@
-//! Numbers as C's `printf` writes them with `%.6g`, which is how tensor files are listed as text.
+//! Numbers in the format of C's `printf` with `%.6g`, in which tensors are listed as text.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ fn text(number: f64) -> String {
     if number.is_infinite() {
         return if number > 0.0 { "inf" } else { "-inf" }.to_owned();
     }
-    // The exponent is that of the rounded number: 999999.5 is 1e+06.
+    // The exponent is taken after rounding: 999999.5 is 1e+06.
     let scientific = format!("{number:.*e}", DIGITS - 1);
     let Some((mantissa, exponent)) = scientific.split_once('e') else { return scientific };
     let exponent: i32 = exponent.parse().unwrap_or(0);
@@ -37,7 +37,7 @@ fn text(number: f64) -> String {
     }
 }
 
-/// The text without the zeros that end its fraction, and without a bare point.
+/// The text without zeros at the end of its fraction, and without a bare point.
 fn trimmed(text: &str) -> &str {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
 }

@@ -1,4 +1,4 @@
-//! BLAKE3-256 of the values of tensors.
+//! BLAKE3-256 hashes of the values of tensors.
 
 use modelfmt_core::Execution;
 
@@ -11,7 +11,7 @@ impl Model {
     /// BLAKE3-256 of a tensor's values, uncompressed.
     ///
     /// # Errors
-    /// If it has none, they cannot be read, or the progress callback stops the work.
+    /// If the tensor has no values, they cannot be read, or the progress callback stops the work.
     pub fn hash(&self, position: usize, work: &Execution<'_>) -> Result<blake3::Hash> {
         let mut hasher = blake3::Hasher::new();
         let mut pieces = Pieces::new(self, position)?;
@@ -21,8 +21,8 @@ impl Model {
         Ok(hasher.finalize())
     }
 
-    /// The hashes of several tensors, in their order; a tensor is hashed by one thread, several by several, and those over the
-    /// same bytes once.
+    /// The hashes of several tensors, in their order. Each tensor is hashed on one thread, several in parallel, and tensors over
+    /// the same bytes once.
     pub fn hashes(&self, positions: &[usize], work: &Execution<'_>) -> Result<Vec<blake3::Hash>> {
         let ties = Ties::of(self, positions.iter().copied())?;
         ties.check_reading(self)?;

@@ -1,4 +1,4 @@
-//! All formats as one: [`Model`] is an open file of any of them.
+//! One API for all formats: [`Model`] is an open file of any of them.
 //!
 //! ```
 //! use modelfmt_model::{Format, Model};
@@ -55,7 +55,7 @@ pub mod verify;
 #[cfg(not(target_arch = "wasm32"))]
 mod without_parts;
 
-// The same names, and with `seal` also what signs and encrypts.
+// Both crates have the same names; with `seal` there is also code that signs and encrypts.
 #[cfg(all(feature = "apr2", not(feature = "seal")))]
 pub use apr2;
 #[cfg(feature = "seal")]

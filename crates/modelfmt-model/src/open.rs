@@ -1,4 +1,4 @@
-//! How a model is opened.
+//! The options with which a model is opened.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use modelfmt_core::source::{BoxSource, Files};
 
 use crate::pin::Pin;
 
-/// How a model is opened.
+/// The options with which a model is opened.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
     pub(crate) limits: Option<Limits>,
@@ -21,45 +21,46 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// The defaults: the limits of the specifications, and what a format's reader refuses is refused.
+    /// The defaults: the limits of the specifications, and every error of a format's reader is an error.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Limits on the memory and work that the file may cause, instead of the defaults of its format.
+    /// Sets limits on the memory and work that the file may cause, instead of the defaults of its format.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = Some(limits);
         self
     }
 
-    /// The pin of the file: it proves every byte that is read, whatever the format. With [`Pin::B3`], a file
-    /// `FILE.obao4` beside the file is its outboard, which [`outboard`](fn@crate::outboard::outboard) writes; without one the whole file is
-    /// hashed once. Of a set, the pin is that of its index; an AEROSET's has a SHA-256 of each other file, by which each is
-    /// checked when it is first read, and sets whose index has none are refused. A config.json beside the file, which the pin does not cover, is not
-    /// read.
+    /// Sets the pin of the file, against which every byte that is read is checked, in any format. With [`Pin::B3`], the file
+    /// `FILE.obao4` beside the file is used as its outboard; [`outboard`](fn@crate::outboard::outboard) writes it. Without one, the
+    /// whole file is hashed once. The pin of a set is that of its index. The index of an AEROSET has a SHA-256 of each other file,
+    /// and each file is checked when it is first read; sets whose index has no such hashes are refused. The pin does not cover a
+    /// config.json beside the file, so that is not read.
     #[must_use]
     pub fn pin(mut self, pin: Pin) -> Self {
         self.pin = Some(pin);
         self
     }
 
-    /// The part of a checkpoint of PyTorch that is the model, such as `state_dict`; dots go deeper. Its tensors and metadata lose that part of their
-    /// names, and all others are left out. A model of another format has no such parts, and is refused.
+    /// Selects the part of a PyTorch checkpoint that is the model, such as `state_dict`; dots lead deeper. Names of tensors and
+    /// metadata lose this prefix, and all other parts are left out. A model of another format has no such parts, and is refused.
     #[must_use]
     pub fn root(mut self, root: impl Into<String>) -> Self {
         self.root = Some(root.into());
         self
     }
 
-    /// The pin that was given.
+    /// The pin that was set.
     #[must_use]
     pub const fn expected_pin(&self) -> Option<Pin> {
         self.pin
     }
 
-    /// What a sealed APR2 file must satisfy, and the keys that open it. With this, a file of a format that cannot be sealed is refused.
+    /// Sets what a sealed APR2 file must satisfy, and the keys that open it. With this option, a file of a format that cannot be
+    /// sealed is refused.
     #[cfg(feature = "seal")]
     #[cfg_attr(docsrs, doc(cfg(feature = "seal")))]
     #[must_use]
@@ -68,8 +69,9 @@ impl OpenOptions {
         self
     }
 
-    /// The files that a signature beside the model covers, from [`signed_files`](fn@crate::signed::signed_files): only they are read, and every byte of them
-    /// is checked against what was hashed then. A file that is none of them, such as a part of a set or a config.json, is refused or not read.
+    /// Reads only the files that a signature beside the model covers, from [`signed_files`](fn@crate::signed::signed_files), and
+    /// checks every byte of them against the signed hashes. Any other file is refused, such as a part of a set, or ignored, such as
+    /// a config.json.
     ///
     /// ```
     /// use modelfmt::keys::{KeyType, PrivateKey};
@@ -98,8 +100,8 @@ impl OpenOptions {
         self
     }
 
-    /// Whether what is read must be what a pin, a trusted signer or signed files say, so that every byte is checked. Bytes of the file that are
-    /// taken past the model, such as out of a map of your own, are not.
+    /// Whether every byte that is read is checked against a pin, a trusted signer or signed files. This does not hold for bytes
+    /// that you read from the file in another way, such as from your own memory map.
     #[must_use]
     pub fn binds_content(&self) -> bool {
         #[cfg(feature = "sign")]
@@ -113,7 +115,7 @@ impl OpenOptions {
         self.pin.is_some()
     }
 
-    /// What is demanded of a sealed file, a pin included.
+    /// The requirements for a sealed file, including a pin.
     #[cfg(feature = "seal")]
     pub(crate) fn demanded(&self) -> Option<std::sync::Arc<crate::apr2::seal::Access>> {
         let Some(Pin::Seal(statement)) = self.pin else { return self.access.clone() };
@@ -121,7 +123,7 @@ impl OpenOptions {
         Some(std::sync::Arc::new(access.statement(statement)))
     }
 
-    /// Opens a MAG file whose checksum does not match, to look at what is left of it.
+    /// Opens a MAG file even if its checksum does not match, to inspect what is left of it.
     #[must_use]
     pub fn ignore_checksum(mut self, ignore: bool) -> Self {
         self.ignore_checksum = ignore;
@@ -129,7 +131,7 @@ impl OpenOptions {
     }
 }
 
-/// The files beside a source, of which nothing is known. Only a file that turns out to be one of several asks for them.
+/// The files beside a source, if none are known. Only a file that turns out to be part of a set needs them.
 pub(crate) struct NoFiles;
 
 impl Files for NoFiles {
@@ -141,5 +143,5 @@ impl Files for NoFiles {
     }
 }
 
-/// What an index is without the files that it names.
+/// The error for an index without the files that it names.
 pub(crate) const ALONE: &str = "it is the index of a set, whose other files are beside it; open it by its path (or give the files to open_source)";

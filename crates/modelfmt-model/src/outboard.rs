@@ -1,6 +1,6 @@
-//! Outboards of files: with the small file `NAME.obao4` beside it, any range of a file can be checked against the BLAKE3 of the whole file.
+//! Outboards: with the small file `NAME.obao4` beside a file, any range of it can be checked against the BLAKE3 of the whole file.
 //!
-//! [`outboard()`] writes one. [`OpenOptions::pin`](crate::OpenOptions::pin) with [`Pin::B3`] opens a file by it.
+//! [`outboard()`] writes one. [`OpenOptions::pin`](crate::OpenOptions::pin) with [`Pin::B3`] opens a file with it.
 
 use std::fs;
 use std::io;
@@ -22,13 +22,14 @@ use modelfmt_rules::wording::Note;
 pub struct Outboard {
     /// The BLAKE3 of the file: what [`Pin::B3`] takes.
     pub blake3: [u8; 32],
-    /// Where the outboard is: the path of the file with `.obao4` after it.
+    /// The path of the outboard: the path of the file with `.obao4` appended.
     pub path: PathBuf,
-    /// Its size in bytes. A file of up to 16 KiB has an empty one.
+    /// Its size in bytes; 0 for a file of up to 16 KiB.
     pub nbytes: u64,
 }
 
-/// Writes the outboard of a file of any kind beside it, in one pass over the file, and returns its BLAKE3. The outboard appears when it is complete.
+/// Writes the outboard of any file beside it, in one pass over the file, and returns the BLAKE3 of the file. The outboard appears
+/// when it is complete.
 ///
 /// ```
 /// use modelfmt::{Execution, OpenOptions, Pin};
@@ -51,8 +52,8 @@ pub struct Outboard {
 /// ```
 ///
 /// # Errors
-/// [`Error::Open`] and [`Error::File`] if the file cannot be read, or changes meanwhile; [`Error::Interrupted`] if its last edit was interrupted; [`Error::Exists`] and
-/// [`Error::Write`] for the outboard.
+/// [`Error::Open`] and [`Error::File`] if the file cannot be read, or changes meanwhile; [`Error::Interrupted`] if its last edit
+/// was interrupted; [`Error::Exists`] and [`Error::Write`] if the outboard cannot be written.
 pub fn outboard(path: impl AsRef<Path>, overwrite: Overwrite, work: &Execution<'_>) -> Result<Outboard> {
     let file = path.as_ref();
     let path = path_of_outboard(file);
@@ -83,7 +84,7 @@ pub fn outboard(path: impl AsRef<Path>, overwrite: Overwrite, work: &Execution<'
     Ok(Outboard { blake3, path, nbytes })
 }
 
-/// Writes the outboard of a file that has just been written, whose bytes have been counted, and notes that.
+/// Writes the outboard of a new output file, and returns a note about it. Its bytes have been counted as progress already.
 pub fn of_output(file: &Path, overwrite: Overwrite, work: &Execution<'_>) -> Result<Note> {
     let go_on = |_| work.advance(0);
     let work = Execution { threads: work.threads, progress: Some(&go_on) };
@@ -93,7 +94,7 @@ pub fn of_output(file: &Path, overwrite: Overwrite, work: &Execution<'_>) -> Res
     Ok(Note::about(path, text))
 }
 
-/// A note about the outboard of a file that has just been replaced, if it has one.
+/// A note about the outboard of a file that was just replaced, if it has one.
 pub fn of_before(file: &Path) -> Option<Note> {
     let path = path_of_outboard(file);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -104,7 +105,7 @@ pub fn of_before(file: &Path) -> Option<Note> {
     Some(Note::about(path, text))
 }
 
-/// Refuses, before any work, what would be refused afterwards.
+/// Fails before any work if the outboard could not be written afterwards.
 ///
 /// # Errors
 /// [`Error::Exists`] if a file has an outboard that may not be replaced.

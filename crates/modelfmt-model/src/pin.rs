@@ -23,11 +23,11 @@ pub enum Pin {
     /// The BLAKE3 of the whole file, as `b3sum` prints it. With an outboard beside the file, a read costs little more than its
     /// bytes; without one the whole file is hashed once, when it is opened.
     B3([u8; 32]),
-    /// The BLAKE3 of the bytes of an AERO file before its first payload, as they are: header, table of contents and names. The
-    /// hashes in it fix everything else.
+    /// The BLAKE3 of the bytes of an AERO file before its first payload: header, table of contents and names. The hashes in them
+    /// fix everything else.
     Aero([u8; 32]),
-    /// The statement of a sealed APR2 file, or of a set that is sealed as one: the hash that its signatures sign. It fixes names, shapes, metadata
-    /// and values, but not who has signed and who can open the file.
+    /// The statement of a sealed APR2 file or set: the hash that its signatures sign. It fixes names, shapes, metadata and values,
+    /// but not who has signed and who can open the file.
     Seal([u8; 32]),
 }
 
@@ -49,7 +49,7 @@ impl fmt::Display for Pin {
     }
 }
 
-/// What a text would be that is a pin.
+/// The message that says what a valid pin looks like.
 const RIGHT: &str = "a pin is b3:HEX (the BLAKE3 of the whole file), aero:HEX (of an AERO's bytes before its payloads) or seal:HEX (the statement of \
                      a sealed APR2), with 64 hex digits";
 

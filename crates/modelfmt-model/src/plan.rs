@@ -1,4 +1,4 @@
-//! Parts of tensors: planning their reads, and loading them into memory.
+//! Plans the reads of tensors or parts of them, and loads them into memory.
 
 use std::collections::HashSet;
 
@@ -14,8 +14,8 @@ use modelfmt_rules::wording::Choice;
 use modelfmt_rules::wording::ParseError;
 
 impl Model {
-    /// The tensors with these names, or whose names match these patterns, each once. Without names, all tensors that have data. If a tensor has a
-    /// name, that name is never a pattern.
+    /// The tensors with these names, or whose names match these patterns, each once; without names, all tensors that have data. A
+    /// text that is the name of a tensor is never a pattern.
     ///
     /// # Errors
     /// [`Error::NoSuchTensor`]; [`Error::NothingSelected`] if no name matches a pattern; [`Error::Usage`] for a pattern that is not valid; if a file
@@ -37,7 +37,7 @@ impl Model {
         Ok(positions.into_iter().map(Pick::whole).collect())
     }
 
-    /// The position of the tensor with that name, or the positions of the tensors whose names match.
+    /// Adds the position of the tensor with that name, or the positions of the tensors whose names match it as a pattern.
     pub fn named(&self, name: &str, positions: &mut Vec<usize>) -> Result<()> {
         if !is_glob(name) || self.container().find(name).is_some() {
             positions.push(self.find(name)?);
@@ -56,7 +56,7 @@ impl Model {
         }
     }
 
-    /// Lists what has to be read for these tensors, or parts of them: which ranges of which files, in how many requests. Reads no values.
+    /// Lists the reads for these tensors, or parts of them: which ranges of which files, in how many requests. Reads no values.
     ///
     /// # Errors
     /// [`Error::File`] if there is no such tensor, a slice does not fit it, or a file of a set is missing.
@@ -64,8 +64,8 @@ impl Model {
         ReadPlan::new(self.container(), picks, options).map_err(|error| self.failed(error))
     }
 
-    /// Like [`plan`](Self::plan), but also lists what verifies each range: the digests of these bytes in their files, and the outboard of a file that
-    /// was opened with a [pin](crate::OpenOptions::pin).
+    /// Like [`plan`](Self::plan), but also lists what verifies each range: the digests of these bytes in their files, and the
+    /// outboard of a file that was opened with a [pin](crate::OpenOptions::pin).
     ///
     /// # Errors
     /// [`Error::File`] if there is no such tensor, a slice does not fit it, or the digests in a file cannot be read.
@@ -85,7 +85,7 @@ impl Model {
         Ok(plan.with_proofs(covers))
     }
 
-    /// With a pin, everything that is read is verified, whatever the file says about itself.
+    /// Sets the number of unverified bytes to 0 for a model with a pin, because all its bytes are verified.
     const fn counted(&self, mut loaded: Loaded) -> Loaded {
         if self.pinned().is_some() {
             loaded.unverified = 0;
@@ -93,12 +93,12 @@ impl Model {
         loaded
     }
 
-    /// Fills buffers of your own with tensors or parts of them, in the order of `picks`, on as many threads as `work` says; each
-    /// buffer is as long as [`load::nbytes`] says. See [`load`](mod@load).
+    /// Fills buffers of your own with tensors or parts of them, in the order of `picks`, on as many threads as `work` says. Each
+    /// buffer has to be as long as [`load::nbytes`] says. See [`load`](mod@load).
     ///
     /// # Errors
-    /// [`Error::File`] if a tensor cannot be read or decompressed, or does not match the digests that are checked; for a buffer of another length;
-    /// with [`AnyError::Changed`](modelfmt_core::AnyError::Changed) if a file was changed since it was opened.
+    /// [`Error::File`] if a tensor cannot be read or decompressed, or does not match the digests that are checked; if a buffer has
+    /// another length; with [`AnyError::Changed`](modelfmt_core::AnyError::Changed) if a file was changed since it was opened.
     pub fn load_into(
         &self,
         picks: &[Pick],
@@ -110,7 +110,7 @@ impl Model {
         loaded.map(|loaded| self.counted(loaded)).map_err(|error| self.not_loaded(error))
     }
 
-    /// Loads tensors or parts of them, each into a buffer of its own, in huge pages where the system gives them.
+    /// Loads tensors or parts of them, each into a new buffer, in huge pages if the system provides them.
     ///
     /// ```no_run
     /// use modelfmt::modelfmt_core::load::LoadOptions;
@@ -124,7 +124,8 @@ impl Model {
     /// ```
     ///
     /// # Errors
-    /// [`Error::File`] if the memory cannot be allocated, a tensor cannot be read or decompressed, or its values are not what the file says.
+    /// [`Error::File`] if the memory cannot be allocated, a tensor cannot be read or decompressed, or its values do not match the
+    /// digests that are checked.
     pub fn load(
         &self,
         picks: &[Pick],

@@ -1,4 +1,4 @@
-//! Scales and zero points of a tensor, which a format may have beside its values.
+//! The scales and zero points that a format can have for a tensor.
 
 use std::fmt;
 
@@ -10,21 +10,21 @@ use crate::format_g::G6;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Quant {
-    /// The dimension that has a scale for each of its elements; `None` where one scale is for the whole tensor.
+    /// The dimension with one scale for each index; `None` if one scale is for the whole tensor.
     pub axis: Option<u64>,
-    /// One, or as many as the dimension has elements.
+    /// The scales: one, or as many as the length of the dimension.
     pub scales: Vec<f32>,
-    /// As many as there are scales; `None` where the scheme is symmetric.
+    /// The zero points, as many as there are scales; `None` if the scheme is symmetric.
     pub zero_points: Option<Vec<i32>>,
 }
 
 impl Quant {
-    /// Scales and zero points of the elements of a dimension, or of the whole tensor.
+    /// Makes the scales and zero points for a dimension, or for the whole tensor.
     pub fn new(axis: Option<u64>, scales: Vec<f32>, zero_points: Option<Vec<i32>>) -> Self {
         Self { axis, scales, zero_points }
     }
 
-    /// Whether a tensor of that shape can have it.
+    /// Whether a tensor with this shape can have these scales.
     pub fn fits(&self, shape: &[u64]) -> bool {
         let expected = match self.axis {
             None => Some(1),
@@ -35,12 +35,12 @@ impl Quant {
         is_expected(self.scales.len()) && zeros.is_none_or(|zeros| is_expected(zeros.len()))
     }
 
-    /// `symmetric` or `asymmetric`.
+    /// The name of the scheme, `symmetric` or `asymmetric`.
     pub const fn scheme(&self) -> &'static str {
         if self.zero_points.is_some() { "asymmetric" } else { "symmetric" }
     }
 
-    /// As `inspect --json` prints it: `{"scheme", "axis", "scales", "zero_points"}`.
+    /// The object that `inspect --json` prints: `{"scheme", "axis", "scales", "zero_points"}`.
     #[must_use]
     pub fn to_value(&self) -> Value {
         let zero_points = self.zero_points.as_ref().map(|zeros| zeros.iter().copied().collect::<Value>());
@@ -54,7 +54,8 @@ impl Quant {
     }
 }
 
-/// `asymmetric, axis 0, scales { 0.5, 0.25 }, zero points { -1, 3 }`; of more than ten the first five and the last five.
+/// Writes text such as `asymmetric, axis 0, scales { 0.5, 0.25 }, zero points { -1, 3 }`; of more than ten values, the first five
+/// and the last five.
 impl fmt::Display for Quant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.scheme())?;

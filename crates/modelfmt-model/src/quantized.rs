@@ -1,4 +1,4 @@
-//! Quantized values and those of small types element by element, however their blocks lie in a tensor.
+//! Decodes quantized values and values of small types, from any element on, for every layout of blocks in a tensor.
 
 use ggml_quant::QuantError;
 use modelfmt_core::{Block, DType, SmallType, TensorInfo};
@@ -6,9 +6,9 @@ use modelfmt_core::{Block, DType, SmallType, TensorInfo};
 /// Why elements could not be decoded: reading them failed, or decoding did.
 #[derive(Debug)]
 pub enum Failed<E> {
-    /// They could not be read.
+    /// The bytes could not be read.
     Read(E),
-    /// They were read, and are no such blocks.
+    /// The bytes are not valid blocks of the dtype.
     Decode(QuantError),
 }
 
@@ -18,8 +18,9 @@ impl<E> From<QuantError> for Failed<E> {
     }
 }
 
-/// Whether bytes and elements of a tensor are in proportion: whole blocks, one after the other, and nothing else. Not so are
-/// `apr_q8`, whose values are after one scale, a last block that is not full, and rows that are filled up to whole blocks.
+/// Whether bytes and elements of a tensor are in proportion: it consists of consecutive whole blocks and nothing else. This does
+/// not hold for `apr_q8`, which has one scale before its values, for a last block that is not full, and for rows that are padded to
+/// whole blocks.
 pub fn is_even(info: &TensorInfo<'_>) -> bool {
     let elements = info.dtype.block().map_or(0, |block| u64::from(block.elements));
     elements > 0
@@ -27,10 +28,11 @@ pub fn is_even(info: &TensorInfo<'_>) -> bool {
         && info.dtype.nbytes(info.shape) == Some(info.nbytes)
 }
 
-/// Elements that are decoded at once, so that the memory for their blocks does not depend on how many are wanted.
+/// The number of elements that are decoded at once, so that the memory for their blocks is bounded.
 const AT_ONCE: usize = 1 << 20;
 
-/// Decodes the elements of a tensor, of blocks or of a small type, from `first` on; `read` gives bytes of it from an offset on.
+/// Decodes the elements of a tensor of blocks or of a small type, from `first` on. `read` fills a buffer with its bytes from an
+/// offset on.
 pub fn decode<E>(
     info: &TensorInfo<'_>,
     first: u64,
@@ -45,7 +47,7 @@ pub fn decode<E>(
     }
 }
 
-/// Of one scale and a byte for each element.
+/// Decodes `apr_q8`: one scale, then a byte for each element.
 fn decode_apr_q8<E>(
     first: u64,
     out: &mut [f32],
@@ -76,7 +78,7 @@ fn decode_blocks<E>(
 ) -> Result<(), Failed<E>> {
     let dtype = info.dtype;
     let row = match info.shape {
-        // Only quantized rows are filled up to whole blocks.
+        // Only quantized rows are padded to whole blocks.
         &[_, columns]
             if columns > 0 && dtype.is_quantized() && dtype.nbytes(info.shape) != Some(info.nbytes) =>
         {
@@ -114,7 +116,7 @@ fn decode_blocks<E>(
 mod tests {
     use super::*;
 
-    /// Any run of elements is that part of the whole.
+    /// Decoding a run of elements gives the same values as that part of the whole.
     #[test]
     fn parts_are_parts_of_the_whole() {
         let bytes: Vec<u8> = (0..2000u32).map(|n| (n * 7 % 120) as u8).collect();
@@ -151,7 +153,7 @@ mod tests {
         }
     }
 
-    /// A range of any length takes no more memory than its numbers do.
+    /// Decoding a range of any length needs little memory besides its output.
     #[test]
     fn what_is_read_at_once_is_short() {
         let count = 2 * AT_ONCE + 100;

@@ -1,4 +1,4 @@
-//! Access to what only one format has: its own reader.
+//! Access to the features of one format through its own reader.
 
 #[allow(unused_imports, reason = "with few formats switched on not both are needed")]
 use modelfmt_core::source::{BoxSource, SharedFiles};
@@ -9,7 +9,7 @@ use crate::model::Model;
 
 macro_rules! as_reader {
     ($($feature:literal $method:ident $reader:ty, $what:literal;)*) => {
-        /// What is peculiar to a format.
+        /// The readers of the formats.
         impl Model {
             $(
                 #[doc = concat!("The reader of ", $what, ", if this is one.")]

@@ -1,10 +1,10 @@
-//! Keys out of PEM files, as sealed files take them.
+//! Converts keys from PEM files to the key types of sealed files.
 
 use modelfmt_keys::{Error, KeyType, PrivateKey, PublicKey, Result};
 
 use crate::apr2::seal::{Identity, InvalidKey, Recipient, SigningKey, VerifyingKey};
 
-/// A private key that signs.
+/// Converts a private key to a key that signs.
 ///
 /// ```
 /// use modelfmt::seal::signing_key;
@@ -16,33 +16,33 @@ use crate::apr2::seal::{Identity, InvalidKey, Recipient, SigningKey, VerifyingKe
 /// ```
 ///
 /// # Errors
-/// [`Error::WrongType`] if it is no Ed25519 key.
+/// [`Error::WrongType`] if it is not an Ed25519 key.
 pub fn signing_key(key: &PrivateKey) -> Result<SigningKey> {
     bytes(key.key_type(), key.secret(), KeyType::Ed25519, SIGNS).map(SigningKey::from_bytes)
 }
 
-/// A public key of somebody whose signatures are trusted.
+/// Converts a public key to a key whose signatures are trusted.
 ///
 /// # Errors
-/// [`Error::WrongType`] if it is no Ed25519 key, [`Error::Unfit`] if it is a weak one.
+/// [`Error::WrongType`] if it is not an Ed25519 key, [`Error::Unfit`] if it is a weak one.
 pub fn verifying_key(key: &PublicKey) -> Result<VerifyingKey> {
     let bytes = bytes(key.key_type(), key.as_bytes(), KeyType::Ed25519, SIGNS)?;
     VerifyingKey::from_bytes(bytes).map_err(unfit)
 }
 
-/// A public key of somebody who will be able to open a file.
+/// Converts a public key to a recipient, who can open a file.
 ///
 /// # Errors
-/// [`Error::WrongType`] if it is no X25519 key, [`Error::Unfit`] if it is a weak one.
+/// [`Error::WrongType`] if it is not an X25519 key, [`Error::Unfit`] if it is a weak one.
 pub fn recipient(key: &PublicKey) -> Result<Recipient> {
     let bytes = bytes(key.key_type(), key.as_bytes(), KeyType::X25519, "files are encrypted for")?;
     Recipient::from_bytes(bytes).map_err(unfit)
 }
 
-/// A private key that opens files.
+/// Converts a private key to an identity, which opens files.
 ///
 /// # Errors
-/// [`Error::WrongType`] if it is no X25519 key.
+/// [`Error::WrongType`] if it is not an X25519 key.
 pub fn identity(key: &PrivateKey) -> Result<Identity> {
     bytes(key.key_type(), key.secret(), KeyType::X25519, "encrypted files are opened with")
         .map(Identity::from_bytes)
@@ -60,7 +60,7 @@ fn bytes<'a>(
     bytes.ok_or(Error::WrongType { purpose, wanted, found })
 }
 
-/// Anybody could use it.
+/// The error for a weak key, which anybody could use.
 fn unfit(error: InvalidKey) -> Error {
     Error::Unfit { why: error.to_string() }
 }

@@ -1,4 +1,4 @@
-//! The demands of callers on sealed files, and what sealed files hide.
+//! Checks what callers require of sealed files, and what sealed files hide.
 
 use std::path::Path;
 
@@ -8,13 +8,13 @@ use crate::error::Error;
 use crate::formats::capabilities::MetadataSchema;
 use crate::{Format, Model, OpenOptions, Result};
 
-/// The error for a file that hides what a caller asks for.
+/// The error for a file that hides what a caller needs.
 fn sealed_error(fault: crate::apr2::Fault) -> crate::apr2::Error {
     crate::apr2::Error::Malformed { part: Part::new("file"), at: 0, fault }
 }
 
 impl OpenOptions {
-    /// A caller that demands a signature or brings a key is not given a file that can have neither.
+    /// Fails if a caller requires a signature or gives a key, and files of the format can have neither.
     pub(crate) fn check_sealable(&self, path: &Path, format: Format) -> Result<()> {
         let is_apr2 = format.properties().schema == Some(MetadataSchema::Apr2);
         if is_apr2 || !self.access.as_ref().is_some_and(|access| access.demands()) {
@@ -25,15 +25,15 @@ impl OpenOptions {
 }
 
 impl Model {
-    /// Whether its values are encrypted in its file, which may have been opened with a key; of several models, whether those of any are. Only APR2
-    /// files can be encrypted. For a set, its first file says so.
+    /// Whether the values are encrypted in the file, even if it was opened with a key; for a merged model, in any of its files.
+    /// Only APR2 files can be encrypted. For a set, the first file decides.
     #[cfg_attr(docsrs, doc(cfg(feature = "seal")))]
     #[must_use]
     pub fn is_encrypted(&self) -> bool {
         self.members().any(|model| model.sealing().is_encrypted)
     }
 
-    /// Refuses a file or set that hides the names of its tensors from everybody without a key.
+    /// Fails for a file or set that hides the names of its tensors from callers without a key.
     pub(crate) fn expect_names(&self) -> Result<()> {
         let seal = self.as_apr2().and_then(|reader| reader.index().seal());
         let is_hidden = match self.as_apr2_sharded() {

@@ -1,4 +1,4 @@
-//! Files beside a model: which of them are read.
+//! Finds which files beside a model may be read.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,23 +9,23 @@ use modelfmt_core::source::{BoxSource, FileSource, folder_of};
 
 use crate::open::OpenOptions;
 
-/// The files beside a model that may be read for what it does not say itself. This is the one place where they are opened, so that whatever was
-/// demanded of the model is demanded of them too.
+/// The files beside a model that may be read for information that the model lacks. They are opened only here, so that a pin or
+/// signature for the model also applies to them.
 #[derive(Clone, Debug)]
 pub enum Sidecars {
-    /// None: it was not opened by its path.
+    /// No files: the model was not opened by its path.
     Nothing,
-    /// Those of this folder.
+    /// The files in this folder.
     Folder(PathBuf),
-    /// Those of this folder, if the signature of the folder covers them.
+    /// The files in this folder that the signature of the folder covers.
     #[cfg(feature = "sign")]
     Signed(PathBuf, Arc<modelfmt_oms::SignedFiles>),
-    /// None of this folder: the model must be what a pin or a signature says, which does not cover them.
+    /// No file in this folder: the model has a pin or a signature, which does not cover them.
     Untrusted(PathBuf),
 }
 
 impl Sidecars {
-    /// For a model whose file, or whose index, is `file`.
+    /// The files beside a model whose file or index is `file`.
     pub(crate) fn of(options: &OpenOptions, file: &Path) -> Self {
         let folder = folder_of(file).to_owned();
         #[cfg(feature = "sign")]
@@ -35,10 +35,10 @@ impl Sidecars {
         if options.binds_content() { Self::Untrusted(folder) } else { Self::Folder(folder) }
     }
 
-    /// The file of that name, if it is a regular file and may be read.
+    /// Opens the file with that name, if it is a regular file and may be read.
     ///
     /// # Errors
-    /// If it cannot be opened.
+    /// If the file cannot be opened.
     pub fn open(&self, name: &str) -> io::Result<Option<BoxSource>> {
         let path = match self {
             Self::Nothing | Self::Untrusted(_) => return Ok(None),
@@ -48,7 +48,7 @@ impl Sidecars {
             #[cfg(feature = "sign")]
             Self::Signed(..) => return Ok(None),
         };
-        // A pipe or a device of that name is not read.
+        // A pipe or a device with that name is not read.
         if !is_file(&path) {
             return Ok(None);
         }
@@ -60,7 +60,7 @@ impl Sidecars {
         Ok(Some(Box::new(source)))
     }
 
-    /// Whether there is a file of that name that is not read, because what was demanded of the model says nothing about it.
+    /// Whether there is a file with that name that is ignored, because the pin or signature of the model does not cover it.
     pub fn ignores(&self, name: &str) -> bool {
         match self {
             Self::Nothing | Self::Folder(_) => false,

@@ -1,7 +1,7 @@
 //! Signatures beside files and folders: OpenSSF Model Signing.
 //!
 //! [`DetachedSignature::find`] looks for the signature of a model. [`signed_files`] verifies it, for
-//! [`OpenOptions::signed_files`](crate::OpenOptions::signed_files). The crate [`modelfmt_oms`] signs.
+//! [`OpenOptions::signed_files`](crate::OpenOptions::signed_files). The crate [`modelfmt_oms`] makes signatures.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,15 +28,15 @@ use modelfmt_rules::wording::Note;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DetachedSignature {
-    /// Its file.
+    /// The signature file.
     pub path: PathBuf,
-    /// What it covers: the file, or the folder with all that is in it.
+    /// What the signature covers: a file, or a folder with everything in it.
     pub of: PathBuf,
     /// The id of the key that the signature names. Without a trusted key it is only a claim.
     pub key_id: Option<String>,
-    /// Whether a key that the caller trusts made it, and every file is what was signed. `None` if no key was named.
+    /// Whether the signature is by a trusted key, and every file matches what was signed. `None` if the caller named no key.
     pub is_trusted: Option<bool>,
-    /// Why it cannot be read, or is not valid.
+    /// Why the signature cannot be read or is not valid.
     pub problem: Option<String>,
 }
 
@@ -53,12 +53,12 @@ impl Serialize for DetachedSignature {
 }
 
 impl DetachedSignature {
-    /// Looks for the signature that covers the model at a path: beside its file (`FILE.sig`), or in its folder (`FOLDER/model.sig`). Nothing is
-    /// verified: what it says is only a claim. [`signed_files`] verifies.
+    /// Looks for the signature that covers the model at a path: beside its file (`FILE.sig`), or in its folder
+    /// (`FOLDER/model.sig`). Nothing is verified: the content of the signature is only a claim. [`signed_files`] verifies it.
     #[must_use]
     pub fn find(model: impl AsRef<Path>) -> Option<Self> {
         let model = model.as_ref();
-        // The signature of an index covers none of the files that it names.
+        // The signature of an index does not cover the files that it names.
         let is_set = || {
             probe(model)
                 .is_ok_and(|found| found.format.is_some_and(Format::is_set) || !found.files.is_empty())
@@ -80,8 +80,8 @@ impl DetachedSignature {
 }
 
 impl Model {
-    /// The signature beside it. If it was opened through [`signed_files`](OpenOptions::signed_files), that is trusted; else it is what
-    /// [`DetachedSignature::find`] finds.
+    /// The signature beside the model. If the model was opened with [`signed_files`](OpenOptions::signed_files), the signature is
+    /// trusted; otherwise it is the result of [`DetachedSignature::find`].
     #[must_use]
     pub fn detached_signature(&self) -> Option<DetachedSignature> {
         let Some(signed) = &self.signed else { return DetachedSignature::find(self.on_disk.as_ref()?) };
@@ -95,11 +95,12 @@ impl Model {
     }
 }
 
-/// Verifies the signature beside a model, [where it is](DetachedSignature::find), and hashes every file that it covers. Open the model through the result
-/// ([`OpenOptions::signed_files`]): what is read then is what was hashed here. It can be used for every model of a signed folder.
+/// Verifies the signature beside a model, [at the same places](DetachedSignature::find), and hashes every file that it covers. Open
+/// the model with the result ([`OpenOptions::signed_files`]): its reads then return only bytes that match these hashes. The result
+/// can be used for every model in a signed folder.
 ///
 /// # Errors
-/// [`Error::Signature`] if there is no signature, it is by none of the keys, or a file is not what was signed.
+/// [`Error::Signature`] if there is no signature, it is by none of the keys, or a file does not match what was signed.
 pub fn signed_files(
     model: impl AsRef<Path>,
     keys: &[PublicKey],
@@ -122,7 +123,7 @@ pub fn signed_files(
     }
 }
 
-/// Notes about the signatures beside a file that has just been changed, and in its folder.
+/// Notes about the signatures beside a file that was just changed, and in its folder.
 pub(crate) fn of_before(file: &Path) -> impl Iterator<Item = Note> {
     let signatures = [(file_signature_path(file), "the file"), (folder_signature_path(file), "the folder")];
     signatures.into_iter().filter(|(path, _)| path.is_file()).map(|(path, what)| {
@@ -134,9 +135,9 @@ pub(crate) fn of_before(file: &Path) -> impl Iterator<Item = Note> {
 }
 
 impl OpenOptions {
-    /// Verifies a file or a folder, which must have a signature by one of `keys`: `FILE.sig`, `FOLDER/model.sig` (OpenSSF Model
-    /// Signing). The report has the checks `signature` and `digests`. A folder is checked only by its signature, and so is a file that is not a
-    /// model. The index of a set is refused, because the signature of that one file covers no other.
+    /// Verifies a file or a folder, which must have a signature by one of `keys`: `FILE.sig` or `FOLDER/model.sig` (OpenSSF Model
+    /// Signing). The report has the checks `signature` and `digests`. For a folder, and for a file that is not a model, only the
+    /// signature is checked. The index of a set is refused, because its signature does not cover the other files.
     #[must_use]
     pub fn verify_signed(
         &self,
@@ -152,7 +153,7 @@ impl OpenOptions {
             report.report.add("signature", vec![OF_SETS.to_owned()], "");
             return report;
         }
-        // What the signature covers is then read as it was hashed.
+        // Reads of the covered files must then match the hashes.
         let (verified, opening) = match modelfmt_oms::verify_to_read(path, keys, options, work) {
             Ok((verified, Some(files))) => (Ok(verified), self.clone().signed_files(Arc::new(files))),
             Ok((verified, None)) => (Ok(verified), self.clone()),
@@ -200,7 +201,7 @@ mod tests {
         sign(of, &key(), &SignOptions::new(), &Execution::default()).unwrap().path
     }
 
-    /// A safetensors file with one tensor of this byte, 100,000 times.
+    /// A safetensors file with one tensor: this byte, 100,000 times.
     fn file(byte: u8) -> Vec<u8> {
         let header = br#"{"w":{"dtype":"U8","shape":[100000],"data_offsets":[0,100000]}}"#;
         [&(header.len() as u64).to_le_bytes()[..], header, &[byte; 100_000]].concat()
@@ -218,19 +219,19 @@ mod tests {
             let model = open().unwrap();
             assert_eq!(model.detached_signature().unwrap().is_trusted, Some(true));
             assert_eq!(model.tensor("w").unwrap().bytes(), [1; 100_000]);
-            // Written into while it is open.
+            // The file is overwritten while it is open.
             fs::write(&path, file(2)).unwrap();
             let error = model.tensor("w").unwrap_err();
             assert_eq!(error.code(), "damaged");
             assert!(error.without_path(&path).contains("signs: the file is damaged, was changed"), "{error}");
-            // Exchanged between the hash and the opening.
+            // The file is replaced between hashing and opening.
             fs::remove_file(&path).unwrap();
             fs::write(&path, file(2)).unwrap();
             assert!(open().is_err_and(|error| error.code() == "damaged"));
             fs::write(&path, [file(1), file(1)].concat()).unwrap();
             assert!(open().unwrap_err().to_string().contains("it was changed while it was read"));
             assert_eq!(files_of(&path).unwrap_err().code(), "signature");
-            // Without the keys it is only a claim.
+            // Without the keys, the signature is only a claim.
             assert_eq!(DetachedSignature::find(&path).unwrap().is_trusted, None);
             fs::remove_file(signature).unwrap();
             assert!(files_of(&path).unwrap_err().to_string().contains("there is no signature beside it"));
@@ -257,7 +258,7 @@ mod tests {
         let open = |path: &Path| OpenOptions::new().signed_files(Arc::clone(&files)).open(path);
         for path in [&*index, place.path()] {
             let model = open(path);
-            // The folder has another model in it.
+            // The folder contains another model.
             let Ok(model) = model else { continue };
             assert_eq!(model.tensor("w").unwrap().bytes(), [1; 100_000]);
         }
@@ -275,7 +276,7 @@ mod tests {
             );
         }
         fs::write(&shard, file(1)).unwrap();
-        // An index of the same length that leads to a file that the signer left out.
+        // An index of the same length names a file that the signer left out.
         fs::write(&index, text("scratch.safetens0")).unwrap();
         assert!(open(&index).is_err_and(|error| error.code() == "damaged"));
         assert!(

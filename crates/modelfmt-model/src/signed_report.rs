@@ -1,4 +1,4 @@
-//! Signatures in reports (OpenSSF Model Signing): the result of any of them, and that of a file which has no path.
+//! Signatures in reports (OpenSSF Model Signing): adds the result of a signature, and verifies a file that has no path.
 
 use std::sync::Arc;
 
@@ -12,16 +12,17 @@ use crate::formats::Format;
 use crate::open::OpenOptions;
 use crate::verify::FileReport;
 
-/// The most names of files that a line says.
+/// The most file names in a line.
 const NAMES: usize = 5;
 
-/// Why the signature of an index is refused.
+/// The reason why the signature of an index is refused.
 pub(crate) const OF_SETS: &str =
     "it names other files, which its own signature does not cover; sign its folder, and verify that";
 
 impl OpenOptions {
-    /// Verifies the file `source`, which must have a signature by one of `keys`: `signature` holds the bytes of `FILE.sig`. Beside what
-    /// [`verify_source`](Self::verify_source) reports, the report has the checks `signature` and `digests`. The index of a set is refused.
+    /// Verifies the file `source`, which must have a signature by one of `keys`; `signature` has the bytes of `FILE.sig`. In
+    /// addition to the checks of [`verify_source`](Self::verify_source), the report has `signature` and `digests`. The index of a
+    /// set is refused.
     #[must_use]
     pub fn verify_source_signed(
         &self,
@@ -76,7 +77,7 @@ pub(crate) fn add(report: &mut Report, verified: modelfmt_oms::Result<Verified>)
     }
 }
 
-/// The first names, and how many more there are.
+/// The first names, and the number of the others.
 fn some(names: &[String]) -> String {
     let first: Vec<_> = names.iter().take(NAMES).map(|name| format!("{name:?}")).collect();
     let more = names.len().saturating_sub(NAMES);

@@ -1,4 +1,4 @@
-//! Reads files through what was signed (OpenSSF Model Signing).
+//! Checks every read of a file against the signed hashes (OpenSSF Model Signing).
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,8 @@ use modelfmt_oms::SignedFiles;
 
 use crate::open::OpenOptions;
 
-/// The file `index`, opened as `source`, and the files beside it, as the options say that they were signed.
+/// Wraps `source`, which is the file `index`, and the files beside it, so that they are checked against the signed hashes. Without
+/// signed files in the options, both are returned unchanged.
 pub(crate) fn checked(
     options: &OpenOptions,
     index: &Path,
@@ -24,7 +25,7 @@ pub(crate) fn checked(
     Ok((Box::new(source), files))
 }
 
-/// The files of a set, each as it was signed.
+/// The files of a set, each checked against its signed hashes.
 struct SignedSet {
     files: SharedFiles,
     folder: PathBuf,

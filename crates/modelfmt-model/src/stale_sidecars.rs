@@ -1,10 +1,10 @@
-//! What beside a file is about what it was before it changed.
+//! Files beside a changed file that still describe its old content.
 
 use std::path::Path;
 
 use modelfmt_rules::wording::Note;
 
-/// Notes about the outboard and the signature of a file that has just been changed, if it has them.
+/// Notes about the outboard and the signatures of a file that was just changed, if it has them.
 pub fn notes(file: &Path) -> Vec<Note> {
     let outboard = crate::outboard::of_before(file).into_iter();
     #[cfg(feature = "sign")]

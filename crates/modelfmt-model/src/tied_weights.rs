@@ -1,7 +1,7 @@
-//! Tensors over the same bytes (tied weights): their values are read once, whatever is made of them.
+//! Tensors over the same bytes (tied weights): their values are read only once.
 //!
-//! A small file can list many tensors over the same bytes, or over bytes that overlap in part. The first are legal, and reading each
-//! by itself would take work in proportion to a product; the others are damage, and reading them all is refused beyond
+//! A small file can list many tensors over the same bytes, or over bytes that overlap in part. The former are legal, but reading
+//! each by itself could take far more work than the size of the file. The latter are damage, and reading them is refused beyond
 //! [`MAX_TIMES`] the size of the file.
 
 use std::collections::HashMap;
@@ -11,13 +11,13 @@ use modelfmt_core::{AnyError, DType, Encoding};
 use crate::error::Result;
 use crate::model::Model;
 
-/// How many times its size what is read of a file, or written because of ties, may be.
+/// The most bytes that may be read of a file, or written because of ties, as a multiple of its size.
 pub const MAX_TIMES: u64 = 16;
 
-/// What makes the values of two tensors the same.
+/// The location and type of values. Tensors with equal extents have the same values.
 #[derive(PartialEq, Eq, Hash)]
 struct Extent {
-    /// The number of the file of a set.
+    /// The number of the file in a set.
     file: Option<usize>,
     offset: u64,
     stored_nbytes: u64,
@@ -25,20 +25,20 @@ struct Extent {
     dtype: DType,
 }
 
-/// Tensors of a model, those over the same bytes together.
+/// Tensors of a model, grouped by the bytes that they are over.
 pub struct Ties {
     /// The first tensor of each group, by its position in the model.
     pub firsts: Vec<usize>,
-    /// The bytes that each group takes in the file.
+    /// The length in bytes of each group in the file.
     stored: Vec<u64>,
-    /// The group of each tensor that was asked for, in their order.
+    /// The group of each given tensor, in the given order.
     pub groups: Vec<usize>,
-    /// For each file of a set, where the last of these tensors ends in it.
+    /// For each file of a set, the end of the last of these tensors in it.
     ends: Vec<u64>,
 }
 
 impl Ties {
-    /// Groups the tensors at these positions. Those without data are each their own.
+    /// Groups the tensors at these positions. Each tensor without data is a group of its own.
     ///
     /// # Errors
     /// If a file of a set is missing or broken.
@@ -49,7 +49,7 @@ impl Ties {
             let location = model.location(position)?;
             let next = ties.firsts.len();
             let info = model.container().info(position);
-            // Several tensors can be made of the same bytes, each in its own way.
+            // Decoded tensors over the same bytes can have different values.
             let is_made = matches!(location.encoding, Encoding::Deflate | Encoding::Strided);
             let group = match (location.offset, info.filter(|info| info.has_data && !is_made)) {
                 (Some(offset), Some(info)) => {
@@ -75,12 +75,12 @@ impl Ties {
         Ok(ties)
     }
 
-    /// How many tensors are over the bytes of one before them.
+    /// The number of tensors that are over the bytes of an earlier one.
     pub fn tied(&self) -> usize {
         self.groups.len() - self.firsts.len()
     }
 
-    /// How many tensors each group has.
+    /// The number of tensors in each group.
     pub fn sizes(&self) -> Vec<usize> {
         let mut sizes = vec![0; self.firsts.len()];
         for &group in &self.groups {
@@ -89,12 +89,12 @@ impl Ties {
         sizes
     }
 
-    /// The bytes that a group takes in the file.
+    /// The length in bytes of a group in the file.
     pub fn stored(&self, group: usize) -> u64 {
         self.stored.get(group).copied().unwrap_or(0)
     }
 
-    /// The bytes that there are. What the index of a set says about the sizes of its files can be anything.
+    /// The size of the model in bytes, limited by where its tensors end: the index of a set can state any size for its files.
     pub fn size(&self, model: &Model) -> u64 {
         let size = model.container().file_size();
         match &*self.ends {
@@ -103,16 +103,16 @@ impl Ties {
         }
     }
 
-    /// Refuses groups that lie over each other so often that reading each once would take a multiple of the file.
+    /// Fails if groups overlap so often that reading each once would take a multiple of the size of the file.
     ///
     /// # Errors
-    /// [`AnyError::Limit`] if they do.
+    /// [`AnyError::Limit`] if so.
     pub fn check_reading(&self, model: &Model) -> Result<()> {
         check_reading(self.stored.iter().copied(), self.size(model), model)
     }
 }
 
-/// Refuses to read more than [`MAX_TIMES`] the bytes that there are.
+/// Fails if the reads are more than [`MAX_TIMES`] the size.
 pub fn check_reading(read: impl Iterator<Item = u64>, size: u64, model: &Model) -> Result<()> {
     let (found, max) = (read.fold(0, u64::saturating_add), size.saturating_mul(MAX_TIMES));
     if found <= max {

@@ -1,10 +1,10 @@
-//! Files that no edit is changing.
+//! Files that are not being edited.
 
 use std::io;
 
 use modelfmt_core::source::{FileSource, Files, Folder};
 
-/// The files of a set, but none that is being edited.
+/// The files of a set. Opening one that is being edited fails.
 pub(crate) struct UneditedFiles(pub(crate) Folder);
 
 impl Files for UneditedFiles {

@@ -1,4 +1,4 @@
-//! What a file that is no model looks like, so that an error can say what to do about it.
+//! Recognizes files that are not models, so that an error can say what to do.
 
 use std::io;
 use std::sync::LazyLock;
@@ -7,19 +7,19 @@ use modelfmt_core::Source;
 
 use crate::formats::Format;
 
-/// What a file is that [`Format::detect`](crate::Format::detect) does not know.
+/// What a file is that [`Format::detect`](crate::Format::detect) does not recognize.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unrecognized {
     /// What it looks like, and what to do.
     pub(crate) hint: &'static str,
-    /// Whether it holds a model, or stands for one.
+    /// Whether it is a model, or the index of one.
     pub(crate) is_model: bool,
 }
 
-/// The first bytes that say so.
+/// The number of first bytes that are looked at.
 pub(crate) const LOOKED_AT: u64 = 512;
 
-/// What a source of no known format looks like.
+/// Finds out what a source of an unknown format looks like.
 ///
 /// # Errors
 /// If the source cannot be read.
@@ -43,17 +43,17 @@ static UNKNOWN: LazyLock<String> = LazyLock::new(|| {
 });
 const WEB_PAGE: &str =
     "it is a web page: the download failed, or its address is that of a page about the file";
-// Ways out, in two lines each (docs/COOKBOOK.md#from-onnx-tensorflow-keras-or-orbax). None of them runs code of the file.
+// Two lines of Python for each (docs/COOKBOOK.md#from-onnx-tensorflow-keras-or-orbax). None of them runs code of the file.
 const HDF5: &str = r#"it is HDF5, as Keras writes; two lines of Python write arrays that modelfmt reads: `import h5py, numpy; arrays = {}; h5py.File("model.h5").visititems(lambda name, x: arrays.update({name: x[()]}) if hasattr(x, "shape") else None)` and `numpy.savez("model.npz", **arrays)`"#;
 const KERAS: &str = "it is a zip archive of Keras; `unzip model.keras model.weights.h5` takes the weights out, and what modelfmt says of that file goes on";
 const TFLITE: &str = "it is a TensorFlow Lite model, which modelfmt does not read; `python -m tf2onnx.convert --tflite model.tflite --output model.onnx` makes ONNX of it, and what modelfmt says of that file goes on";
 const ONNX: &str = r#"it is an ONNX model, which modelfmt does not read; two lines of Python write arrays that it reads: `import numpy, onnx, onnx.numpy_helper` and `numpy.savez("model.npz", **{t.name: onnx.numpy_helper.to_array(t) for t in onnx.load("model.onnx").graph.initializer})`"#;
-/// A SavedModel of TensorFlow, by its file or by its folder.
+/// The hint for a SavedModel of TensorFlow, found by its file or by its folder.
 pub(crate) const SAVED_MODEL: &str = r#"it is a SavedModel of TensorFlow, which modelfmt does not read; two lines of Python write arrays that it reads: `import numpy, tensorflow; r = tensorflow.train.load_checkpoint("FOLDER/variables/variables")` and `numpy.savez("model.npz", **{n: r.get_tensor(n) for n in r.get_variable_to_shape_map()})`"#;
 const GRAPH: &str = r#"it is a graph of TensorFlow, which modelfmt does not read; two lines of Python write its constants as arrays that it reads: `import numpy, tensorflow as tf; g = tf.compat.v1.GraphDef.FromString(open("model.pb", "rb").read())` and `numpy.savez("model.npz", **{n.name: tf.make_ndarray(n.attr["value"].tensor) for n in g.node if n.op == "Const"})`"#;
 const OLD_GGML: &str = "it is a ggml file from before GGUF; llama.cpp has a script that makes GGUF of it";
 
-/// How files begin, in lower case, as what they are compared with.
+/// Beginnings of files, in lower case, because the file's bytes are compared in lower case.
 const STARTS: &[(&[u8], Unrecognized)] = &[
     (
         b"version https://git-lfs",
@@ -75,7 +75,7 @@ const STARTS: &[(&[u8], Unrecognized)] = &[
     (b"7z\xbc\xaf\x27\x1c", other("it is a 7z archive; unpack it first")),
 ];
 
-/// How texts begin, in lower case, after white space.
+/// Beginnings of texts after white space, in lower case.
 const TEXTS: &[(&[u8], Unrecognized)] = &[
     (b"<!doctype html", other(WEB_PAGE)),
     (b"<html", other(WEB_PAGE)),
@@ -85,7 +85,7 @@ const TEXTS: &[(&[u8], Unrecognized)] = &[
     (b"{", other("it is JSON, but not the index of a set of files")),
 ];
 
-/// What a file that begins with these bytes looks like.
+/// Finds out what a file with these first bytes looks like.
 pub(crate) fn from_first_bytes(first: &[u8]) -> Unrecognized {
     let lower = first.to_ascii_lowercase();
     if let Some(&(_, unrecognized)) = STARTS.iter().find(|(start, _)| lower.starts_with(start)) {
@@ -102,7 +102,7 @@ pub(crate) fn from_first_bytes(first: &[u8]) -> Unrecognized {
         [_, _, _, _, b'T', b'F', b'L', b'3', ..] => model(TFLITE),
         [0x08, version @ 1..=32, rest @ ..] => of_versioned(*version, rest),
         [0x0a, rest @ ..] if is_graph(rest) => model(GRAPH),
-        // A header of less than 100 MB, which is the most that a safetensors file has, and JSON after its length.
+        // A header of less than 100 MB, the limit of safetensors, and JSON after its length.
         [_, _, _, 0..=5, 0, 0, 0, 0, b'{', b'"', ..] => model(
             "it begins as safetensors do, but its header would be longer than the file: it is cut short; if you downloaded it, download it again",
         ),
@@ -117,18 +117,19 @@ pub(crate) fn from_first_bytes(first: &[u8]) -> Unrecognized {
 const CORE_ML: &str =
     "it is a CoreML model, which modelfmt does not read; look for the model that it was converted from";
 
-/// Protocol buffers whose field 1 is a version: ONNX (its ModelProto), CoreML (its Model) and TensorFlow (its SavedModel). `rest` is what follows.
+/// Protocol buffers whose field 1 is a version: ONNX (its ModelProto), CoreML (its Model) and TensorFlow (its SavedModel). `rest`
+/// follows the version.
 fn of_versioned(version: u8, rest: &[u8]) -> Unrecognized {
-    // Of ONNX, field 2 is text, of the others a message; 7 is the graph, and 8 the sets of operators.
+    // In ONNX, field 2 is text, in the others a message; 7 is the graph, and 8 the operator sets.
     let inside = match rest {
         [0x12, rest @ ..] => after_varint(rest),
         [0x3a | 0x42, ..] => return model(ONNX),
         _ => return other(&UNKNOWN),
     };
     match inside {
-        // A list of inputs or outputs, of functions, and metadata: what CoreML has to describe a model.
+        // CoreML describes a model by lists of inputs, outputs and functions, and by metadata.
         [0x0a, message @ ..] => match after_varint(message) {
-            // In TensorFlow, what the graph is about: its operators, tags and version, behind which the graph comes.
+            // TensorFlow has the graph's operators, tags and version before the graph.
             [0x12 | 0x1a | 0x22 | 0x2a | 0x32, ..] if version == 1 => model(SAVED_MODEL),
             _ => model(CORE_ML),
         },
@@ -138,7 +139,8 @@ fn of_versioned(version: u8, rest: &[u8]) -> Unrecognized {
     }
 }
 
-/// Whether a message, behind its first tag, begins as a graph of TensorFlow (GraphDef): with a node, which has a name and an operator.
+/// Whether a message begins like a graph of TensorFlow (GraphDef), with a node that has a name and an operator. `rest` follows the
+/// first tag.
 fn is_graph(rest: &[u8]) -> bool {
     let text = |bytes: &[u8]| -> Option<(usize, bool)> {
         let (&len, text) = bytes.split_first()?;
@@ -151,13 +153,13 @@ fn is_graph(rest: &[u8]) -> bool {
     matches!(name.get(len..), Some([0x12, operator @ ..]) if text(operator).is_some_and(|(_, is_plain)| is_plain))
 }
 
-/// What is behind a number of seven bits a byte.
+/// The bytes after a varint, a number with seven bits in each byte.
 fn after_varint(bytes: &[u8]) -> &[u8] {
     let len = bytes.iter().take(9).take_while(|byte| **byte >= 0x80).count();
     bytes.get(len + 1..).unwrap_or_default()
 }
 
-/// The first name in a zip archive says what wrote it.
+/// Finds out what wrote a zip archive, by the first name in it.
 fn of_zip(first: &[u8]) -> Unrecognized {
     let name = first.get(30..).unwrap_or_default();
     let len = first.get(26..28).and_then(|len| len.try_into().ok()).map_or(0, u16::from_le_bytes);
@@ -200,11 +202,11 @@ mod tests {
             (b"\x08\x07\x12\0\x1a\0:\x10", true, "an ONNX"),
             (b"\x08\x07:\xc5\x02\n", true, "an ONNX"),
             (b"\x08\x0aB\x04\n\0\x10\x11", true, "an ONNX"),
-            // An input named "image" with its type; functions alone; in version 1 too.
+            // An input named "image" with its type; functions alone; also in version 1.
             (b"\x08\x04\x12\xd2\x02\n\x14\n\x05image\x1a\x0b", true, "a CoreML"),
             (b"\x08\x01\x12\x32\n\x14\n\x05image\x1a\x0b", true, "a CoreML"),
             (b"\x08\x09\x12\x32\xa2\x01\x10\n\x04main", true, "a CoreML"),
-            // The operators of a SavedModel; its tags and version, where operators were left out; a graph without either.
+            // The operators of a SavedModel; its tags and version, if operators were left out; a graph without either.
             (
                 b"\x08\x01\x12\x9b\xe9\x04\n\x9b\x20\x12\xd3\x1f\n:\n\x03Add\x12",
                 true,

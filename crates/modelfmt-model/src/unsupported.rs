@@ -1,4 +1,4 @@
-//! What does not fit a target, and what helps.
+//! Items that a target cannot hold, and what helps.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,56 +13,56 @@ use modelfmt_rules::wording::{FieldNames, Remedy, Words};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unsupported {
-    /// What kind of thing it is.
+    /// The kind of the item.
     pub subject: Subject,
-    /// Its name, if it has one; of something chosen, the type or preset that was asked for.
+    /// The name of the item, if it has one; for a choice, the dtype or preset that was requested.
     pub name: Option<String>,
-    /// Why it does not fit; shared, because a file may have a million keys with the same reason.
+    /// Why it does not fit. The text is shared, because a file may have a million keys with the same reason.
     pub why: Arc<str>,
-    /// What would resolve it, if anything would.
+    /// The remedy, if there is one.
     pub remedy: Option<Remedy>,
 }
 
-/// A kind of thing that a target cannot hold.
+/// A kind of item that a target cannot hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Subject {
-    /// A part of the source: `tensor`, `metadata key`, `chunk`.
+    /// A part of the source, such as `tensor`, `metadata key` or `chunk`.
     Part(&'static str),
-    /// Something that was chosen and that the target lacks.
+    /// A choice that the target does not support.
     Choice(Choice),
 }
 
 impl Unsupported {
-    /// A choice that the target lacks.
+    /// Makes an item for a choice that the target does not support.
     pub fn choice(choice: Choice, what: impl fmt::Display, why: String, remedy: Option<Remedy>) -> Self {
         Self { subject: Subject::Choice(choice), name: Some(what.to_string()), why: why.into(), remedy }
     }
 
-    /// A tensor that does not fit.
+    /// Makes an item for a tensor that does not fit.
     pub fn tensor(name: &str, why: impl Into<Arc<str>>, remedy: Option<Remedy>) -> Self {
         Self { subject: Subject::Part("tensor"), name: Some(name.to_owned()), why: why.into(), remedy }
     }
 
-    /// Tensors that share their bytes.
+    /// Makes an item for tensors that share their bytes.
     pub fn ties(why: String) -> Self {
         let subject = Subject::Part("tensors over the same bytes");
         Self { subject, name: None, why: why.into(), remedy: Some(Remedy::AllowTies) }
     }
 
-    /// Metadata that does not fit and can be dropped.
+    /// Makes an item for metadata that does not fit and can be dropped.
     pub fn loss(kind: &'static str, name: &str, why: impl Into<Arc<str>>) -> Self {
         let (name, why) = (Some(name.to_owned()), why.into());
         Self { subject: Subject::Part(kind), name, why, remedy: Some(Remedy::Lossy) }
     }
 
-    /// The same, with what would help.
+    /// The same item with this remedy.
     #[must_use]
     pub fn with_remedy(self, remedy: Remedy) -> Self {
         Self { remedy: Some(remedy), ..self }
     }
 
-    /// What it is, with its name: `tensor "w"`.
+    /// The kind and the name of the item, such as `tensor "w"`.
     #[must_use]
     pub fn what(&self) -> String {
         self.what_in(&FieldNames)
@@ -77,7 +77,7 @@ impl Unsupported {
         }
     }
 
-    /// The item in a line, in the words of a program.
+    /// The item in one line, in the words of a program.
     #[must_use]
     pub fn in_words(&self, words: &dyn Words) -> String {
         format!("{}: {}{}", self.what_in(words), self.why, self.help(words))
@@ -113,10 +113,10 @@ impl fmt::Display for Unsupported {
 
 /// Items of one kind with the same reason and the same remedy.
 ///
-/// It prints in one line: `40 tensors: gguf's q4_k is not in mag (dequantize to f32): "a", "b", "c" and 37 more`.
+/// It prints as one line, such as `40 tensors: gguf's q4_k is not in mag (dequantize to f32): "a", "b", "c" and 37 more`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnsupportedGroup<'a> {
-    /// At least one.
+    /// The items, at least one.
     unsupported: Vec<&'a Unsupported>,
 }
 
@@ -127,13 +127,13 @@ impl<'a> UnsupportedGroup<'a> {
         &self.unsupported
     }
 
-    /// The group in a line, in the words of a program.
+    /// The group in one line, in the words of a program.
     #[must_use]
     pub fn in_words(&self, words: &dyn Words) -> String {
         self.line(words, |item| item.help(words))
     }
 
-    /// The group in a line, for items that were dropped: nothing is left to resolve.
+    /// The group in one line without the remedy, for items that were dropped.
     #[must_use]
     pub fn without_remedy(&self) -> String {
         self.line(&FieldNames, |_| String::new())
@@ -158,14 +158,14 @@ impl fmt::Display for UnsupportedGroup<'_> {
     }
 }
 
-/// Prints the first names and how many more there are.
+/// Displays the first names and the number of the others.
 pub struct Examples<'a> {
     shown: Vec<&'a str>,
     more: usize,
 }
 
 impl<'a> Examples<'a> {
-    /// Of these names.
+    /// Takes the first of these names.
     pub fn of(names: impl IntoIterator<Item = &'a str>) -> Self {
         const SHOWN: usize = 3;
         let mut names = names.into_iter();

@@ -1,4 +1,4 @@
-//! The values of a tensor in pieces, so that memory does not depend on its size.
+//! Reads the values of a tensor in pieces, so that memory does not depend on its size.
 
 use std::io;
 use std::ops::Range;
@@ -18,9 +18,10 @@ pub struct Pieces<'a> {
     info: TensorInfo<'a>,
     piece: u64,
     at: u64,
-    /// The elements before the piece that was read last.
+    /// The number of elements before the last piece.
     before: u64,
-    /// Where elements are decoded that are not in proportion to the bytes: how many at once, and the first of the next piece.
+    /// For a tensor whose elements are not in proportion to its bytes: the number of elements to decode at once, and the first
+    /// element of the next piece.
     uneven: Option<(u64, u64)>,
     buffer: AlignedBuf,
 }
@@ -35,7 +36,7 @@ impl<'a> Pieces<'a> {
         Ok(Self { model, position, info, piece, at: 0, before: 0, uneven: None, buffer })
     }
 
-    /// The same, in pieces of at most `elements`, which two tensors of different dtypes can share.
+    /// The same, in pieces of at most `elements` elements, so that tensors of two dtypes can be read in step.
     pub fn of_elements(model: &'a Model, position: usize, elements: u64) -> Result<Self> {
         let mut pieces = Self::new(model, position)?;
         if pieces.info.dtype.is_quantized() && !is_even(&pieces.info) {
@@ -69,7 +70,7 @@ impl<'a> Pieces<'a> {
         Ok(Some(&self.buffer))
     }
 
-    /// The elements in the pieces so far.
+    /// The number of elements in the pieces so far.
     fn elements_read(&self) -> u64 {
         elements_in(self.info.dtype, self.at).min(self.info.elements())
     }
@@ -85,17 +86,17 @@ impl<'a> Pieces<'a> {
         self.numbers().map(Some)
     }
 
-    /// Whether bytes and elements are not in proportion, so that only [`next_numbers`](Self::next_numbers) gives the values.
+    /// Whether elements are not in proportion to the bytes, so that only [`next_numbers`](Self::next_numbers) returns the values.
     pub const fn is_uneven(&self) -> bool {
         self.uneven.is_some()
     }
 
-    /// The bytes of the piece that was read last.
+    /// The bytes of the last piece.
     pub fn bytes(&self) -> &[u8] {
         &self.buffer
     }
 
-    /// The piece that was read last as numbers.
+    /// The last piece as numbers.
     pub fn numbers(&self) -> Result<Numbers> {
         let (dtype, bytes) = (self.info.dtype, self.bytes());
         let integers = integers(dtype, bytes);
@@ -110,7 +111,7 @@ impl<'a> Pieces<'a> {
         })
     }
 
-    /// The next of the elements that are not in proportion to the bytes.
+    /// Decodes the next elements of a tensor whose elements are not in proportion to its bytes.
     fn next_decoded(&mut self, elements: u64, first: u64, work: &Execution<'_>) -> Result<Option<Numbers>> {
         let count = elements.min(self.info.elements() - first);
         let size = usize::try_from(count).unwrap_or(0); // a piece is short
@@ -131,11 +132,11 @@ impl<'a> Pieces<'a> {
     }
 }
 
-/// Numbers of a piece.
+/// The numbers of a piece.
 pub struct Numbers {
-    /// The numbers, unless they are among the integers.
+    /// The numbers, unless they are in `integers`.
     pub floats: Vec<f64>,
-    /// The integers of 64 bits, because f64 cannot hold every one; empty for other types.
+    /// Integers of 64 bits, because f64 cannot hold each of them; empty for other dtypes.
     pub integers: Vec<i128>,
 }
 
@@ -148,7 +149,7 @@ fn integers(dtype: DType, bytes: &[u8]) -> Vec<i128> {
     }
 }
 
-/// Whole elements or blocks as numbers, at most `left`: the last byte of packed integers need not be full.
+/// Decodes whole elements or blocks to at most `left` numbers: the last byte of packed integers may be only partly used.
 fn numbers(dtype: DType, bytes: &[u8], left: u64) -> Result<Vec<f64>, ggml_quant::QuantError> {
     let shape = [elements_in(dtype, bytes.len() as u64).min(left)];
     match TensorInfo::new("", dtype, &shape) {
@@ -157,18 +158,18 @@ fn numbers(dtype: DType, bytes: &[u8], left: u64) -> Result<Vec<f64>, ggml_quant
     }
 }
 
-/// The elements that whole blocks of this type hold.
+/// The number of elements in this many bytes of whole blocks.
 fn elements_in(dtype: DType, nbytes: u64) -> u64 {
     dtype.block().map_or(0, |block| nbytes / u64::from(block.nbytes) * u64::from(block.elements))
 }
 
-/// Whether elements of this type are numbers or booleans, so that they can be cast.
+/// Whether elements of this dtype are numbers or booleans, so that they can be cast.
 pub const fn is_number(dtype: DType) -> bool {
     use modelfmt_core::Kind;
     matches!(dtype.kind(), Kind::Bool | Kind::Int | Kind::UInt | Kind::Float)
 }
 
-/// Whether values of this type can be read as numbers.
+/// Whether values of this dtype can be read as numbers.
 pub const fn is_numeric(dtype: DType) -> bool {
     use modelfmt_core::Kind;
     match dtype.kind() {
@@ -178,12 +179,12 @@ pub const fn is_numeric(dtype: DType) -> bool {
     }
 }
 
-/// The type in which [`read_elements`] gives elements: `f32` for those that are decoded.
+/// The dtype of the elements that [`read_elements`] returns: `f32` for decoded ones.
 pub const fn read_as(dtype: DType) -> DType {
     if dtype.is_quantized() || SmallType::from_dtype(dtype).is_some() { DType::F32 } else { dtype }
 }
 
-/// Fills a buffer with a tensor's values from a byte on.
+/// A function that fills a buffer with a tensor's bytes from an offset on.
 pub(crate) type ReadBytes<'a> = &'a dyn Fn(u64, &mut [u8]) -> Result<()>;
 
 /// Fills `out` with a tensor's elements from `first` on, little-endian; blocks and small types are decoded to `f32`.
@@ -192,7 +193,7 @@ pub fn read_elements(model: &Model, position: usize, first: u64, out: &mut [u8])
     elements_of(model, &info, first, out, &|at, bytes| model.read_into(position, at, bytes))
 }
 
-/// The same of values that `read` gives: of a tensor of the model, or of a part of one.
+/// The same for bytes that `read` supplies: for a tensor of the model, or for a part of one.
 pub fn elements_of(
     model: &Model,
     info: &TensorInfo<'_>,
@@ -210,7 +211,7 @@ pub fn elements_of(
     Ok(())
 }
 
-/// A tensor's elements as numbers. The range lies within it.
+/// Reads a tensor's elements as numbers. The range lies within the tensor.
 pub fn elements_as_f64(model: &Model, position: usize, range: Range<u64>) -> Result<Vec<f64>> {
     let dtype = model.container().info(position).map_or(DType::U8, |info| read_as(info.dtype));
     let count = range.end - range.start;
@@ -225,14 +226,14 @@ pub fn elements_as_f64(model: &Model, position: usize, range: Range<u64>) -> Res
     numbers(dtype, &bytes, count).map_err(|error| failed(io::ErrorKind::InvalidData, error.to_string()))
 }
 
-/// Fills `out` with a tensor's elements as they are stored, from `first` on, which begins a block.
+/// Fills `out` with a tensor's elements as they are stored, from the element `first` on, which begins a block.
 pub fn read_stored(model: &Model, position: usize, first: u64, out: &mut [u8]) -> Result<()> {
     let block = model.container().info(position).and_then(|info| info.dtype.block());
     let offset = block.map_or(first, |block| first / u64::from(block.elements) * u64::from(block.nbytes));
     model.read_into(position, offset, out)
 }
 
-/// Decodes the elements of a tensor from `first` on: of blocks, or of a small type.
+/// Decodes the elements of a tensor of blocks or of a small type, from `first` on.
 fn decode_floats(
     model: &Model,
     info: &TensorInfo<'_>,

@@ -1,7 +1,7 @@
-//! Verification of files, those that cannot be opened included.
+//! Verifies files, including files that cannot be opened.
 //!
-//! [`verify()`] checks every checksum, every hash and every rule of the format, and its [`FileReport`] lists what was checked and found. A file that
-//! cannot be opened gets a report that says why.
+//! [`verify()`] checks every checksum, every hash and every rule of the format. Its [`FileReport`] lists the checks and the
+//! findings. For a file that cannot be opened, the report says why.
 //!
 //! ```
 //! use modelfmt::verify::{Status, verify};
@@ -26,7 +26,7 @@ use crate::model::Model;
 use crate::open::OpenOptions;
 use crate::pin::Pin;
 
-/// What verification found in one file: the object that `modelfmt verify --json` prints.
+/// The result of verifying one file: the object that `modelfmt verify --json` prints.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FileReport {
@@ -36,20 +36,21 @@ pub struct FileReport {
     pub format: Option<Format>,
     /// The pin that it was checked against. Without a pin, the file was only checked against itself.
     pub pin: Option<Pin>,
-    /// What was checked and found.
+    /// The checks and the findings.
     pub report: Report,
-    /// What opening has found and passed over, which is no fault of the file: see [`Model::warnings`].
+    /// Warnings about what opening has ignored, which are no faults of the file: see [`Model::warnings`].
     pub warnings: Vec<String>,
 }
 
-/// Verifies a file, or a set by its index. A file that cannot even be opened gives a report that says why.
+/// Verifies a file, or a set by its index. If it cannot be opened, the report says why.
 #[must_use]
 #[cfg(not(target_arch = "wasm32"))]
 pub fn verify(path: impl AsRef<Path>, level: VerifyLevel, work: &Execution<'_>) -> FileReport {
     OpenOptions::new().verify(path, level, work)
 }
 
-/// Verifies a source with the default options; `name` stands for it in the report. The index of a set needs `files`, which opens the others.
+/// Verifies a source with the default options. The report names it `name`. The index of a set needs `files`, which opens the other
+/// files.
 #[must_use]
 pub fn verify_source(
     name: &str,
@@ -61,9 +62,10 @@ pub fn verify_source(
     OpenOptions::new().verify_source(name, source, files, level, work)
 }
 
-/// A checksum that a reader would refuse is one of the findings.
+/// For verification, a wrong checksum is a finding, while opening would refuse the file.
 impl OpenOptions {
-    /// Verifies a file, or a set by its index, with these options, such as a [pin](Self::pin). A file that cannot be opened gives a report that says why.
+    /// Verifies a file, or a set by its index, with these options, such as a [pin](Self::pin). If it cannot be opened, the report
+    /// says why.
     #[must_use]
     #[cfg(not(target_arch = "wasm32"))]
     pub fn verify(&self, path: impl AsRef<Path>, level: VerifyLevel, work: &Execution<'_>) -> FileReport {
@@ -73,7 +75,8 @@ impl OpenOptions {
         self.reported(path, &opened, detect, level, work)
     }
 
-    /// Verifies a source with these options; `name` stands for it in the report. The index of a set needs `files`, which opens the others.
+    /// Verifies a source with these options. The report names it `name`. The index of a set needs `files`, which opens the other
+    /// files.
     #[must_use]
     pub fn verify_source(
         &self,
@@ -89,7 +92,7 @@ impl OpenOptions {
         options.reported(Path::new(name), &opened, || format, level, work)
     }
 
-    /// The report on a file that could not even be opened, with the error that says why.
+    /// The report for a file that could not be opened, with the error that says why.
     #[must_use]
     pub fn unreadable(&self, path: impl AsRef<Path>, error: &Error, level: VerifyLevel) -> FileReport {
         let path = path.as_ref();
@@ -115,7 +118,7 @@ impl OpenOptions {
 }
 
 impl FileReport {
-    /// Whether nothing was found.
+    /// Whether there are no findings.
     #[must_use]
     pub fn is_ok(&self) -> bool {
         self.report.is_ok()
@@ -137,13 +140,13 @@ impl Serialize for FileReport {
 }
 
 impl Model {
-    /// Checks the file and reports every finding, on all cores.
+    /// Checks the model on all cores, and reports every finding.
     #[must_use]
     pub fn verify(&self, level: VerifyLevel) -> Report {
         self.verify_with(level, &Execution::default())
     }
 
-    /// Checks the model on as many threads as `work` says, which is told of the progress and can stop it.
+    /// Checks the model on as many threads as `work` says, and reports progress to `work`, which can stop it.
     #[must_use]
     pub fn verify_with(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {
         let mut report = self.container().verify(level, work);

@@ -1,13 +1,13 @@
-//! Which of several models are parts of another one.
+//! Finds which of several models are parts of another one.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// A model: where it is, and its files if it is a set, as they are called beside it.
+/// A model: its path, and for a set the paths of its files, relative to its folder.
 pub(crate) type Place<'a> = (Option<&'a Path>, Vec<String>);
 
-/// Of each model whether it is one by itself, and not a file of a set that is among them: people name the files of a split by a pattern,
-/// and any file of a split GGUF stands for the whole.
+/// For each model, whether it is not a file of a set among the models. Users often name the files of a split by a pattern, and any
+/// file of a split GGUF stands for the whole split.
 pub(crate) fn are_whole(models: &[Place<'_>]) -> Vec<bool> {
     let mut set_of = HashMap::<PathBuf, usize>::new();
     for (number, (path, files)) in models.iter().enumerate() {

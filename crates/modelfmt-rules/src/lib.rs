@@ -1,5 +1,5 @@
-//! What is asked of a conversion, an edit or a list: options, patterns of names, rules of types, presets, and the words that name them.
-//! It reads no file.
+//! What a caller asks of a conversion, an edit or a listing: options, patterns of tensor names, rules for dtypes, quantization
+//! presets, and the wording of errors about them. This crate reads no file.
 //!
 //! ```
 //! use modelfmt_rules::globs::Globs;

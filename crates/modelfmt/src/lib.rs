@@ -1,7 +1,8 @@
 //! One library for the files that hold the weights of neural networks: AERO, MAG, OINF, APR, APR2, safetensors and GGUF.
 //!
-//! A [`Model`] is an open file of any format, which is detected by its content. The functions behind the program `modelfmt` are here too:
-//! [`verify()`], [`Conversion`], [`edit()`], and those of the modules [`mod@inspect`], [`show`], [`check`], [`extract`] and [`diff`].
+//! A [`Model`] is an open file of any format, which is detected by its content. The functions behind the program `modelfmt` are
+//! here, too: [`verify()`], [`Conversion`], [`edit()`], and those of the modules [`mod@inspect`], [`show`], [`check`], [`extract`]
+//! and [`diff`].
 //!
 //! ```text
 //!      path, bytes, or a Source of your own
@@ -19,13 +20,14 @@
 //!    inspect   show   extract   diff   convert ──▶ any format but APR1
 //! ```
 //!
-//! If you need something that only one format has, use its own reader ([`Model::as_aero`] and its siblings, or [`Model::reader`]) and its own crate,
-//! which is re-exported ([`aero`] and its siblings). If you need only one format, depend on its crate; the names are the same.
+//! If you need a feature of one format, use the format's own reader ([`Model::as_aero`] and its siblings, or [`Model::reader`]) and
+//! its own crate, which is re-exported ([`aero`] and its siblings). If you need only one format, depend on its crate; the names are
+//! the same.
 //!
 //! # Reading
 //!
-//! Opening reads and checks the whole index, but no values. One tensor is one read. A set of files is opened by
-//! its index.
+//! Opening reads and checks the whole index, but no values. Reading a tensor is one read of the file. Open a set of files by its
+//! index.
 //!
 //! ```
 //! # let path = "../../testdata/reference/one-shard.aero";
@@ -103,8 +105,8 @@
 //!
 //! # Verifying
 //!
-//! Opening refuses anything that would make a tensor unreadable. Verification checks every checksum, every hash and every
-//! rule of the format; [`verify()`] also reports on files that cannot be opened.
+//! Opening fails if a tensor would be unreadable. Verification checks every checksum, every hash and every rule of the format;
+//! [`verify()`] also reports on files that cannot be opened.
 //!
 //! ```
 //! # let path = "../../testdata/reference/one-shard.aero";
@@ -159,14 +161,13 @@
 //!
 //! # Untrusted files
 //!
-//! No file makes this crate panic, and none makes it allocate more than a small multiple of the bytes that exist;
-//! you can lower [`Limits`] further ([`OpenOptions::limits`]). An error names the file and says which record, which byte
-//! and which rule.
+//! No file makes this crate panic, or allocate more than a small multiple of the bytes that exist. You can lower [`Limits`] further
+//! ([`OpenOptions::limits`]). An error names the file, the record, the byte and the rule.
 //!
 //! # Features
 //!
-//! All are on by default, except `direct`, `sign` and `seal`. A feature only adds things: it never changes a result or a byte. Without features the
-//! crate builds everywhere, also for `wasm32-unknown-unknown`.
+//! All features are on by default, except `direct`, `sign` and `seal`. A feature only adds things: it never changes a result or a
+//! byte. Without features the crate builds for every target, including `wasm32-unknown-unknown`.
 //!
 //! | feature | adds | pulls in |
 //! | --- | --- | --- |
@@ -233,7 +234,7 @@ pub use modelfmt_model::{
 #[doc(inline)]
 pub use modelfmt_rules::wording;
 
-// The crates below this one: what all formats share, and each format by itself.
+// Re-exported crates: what all formats share, and each format.
 pub use ggml_quant::{self, to_f32};
 pub use {modelfmt_core, modelfmt_write};
 
@@ -246,7 +247,7 @@ pub use apr;
 #[cfg(all(feature = "apr2", not(feature = "seal")))]
 #[doc(no_inline)]
 pub use apr2;
-// The same names, and what signs and encrypts.
+// `apr2_seal` has the same names, and code that signs and encrypts.
 #[cfg(feature = "seal")]
 #[doc(no_inline)]
 pub use apr2_seal as apr2;

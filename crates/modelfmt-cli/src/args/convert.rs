@@ -129,14 +129,14 @@ pub(crate) struct ConvertOptionArgs {
 }
 
 impl ConvertOptionArgs {
-    /// Has the options open IN that do where something is sealed, in place of those that are for OUT.
+    /// Makes the keys of --old-passphrase-file and --old-key-file open IN, instead of those that are for OUT.
     pub(crate) fn open_in(&mut self) {
         self.open.unlock.passphrase_file = std::mem::take(&mut self.sealing.old_passphrase_file);
         self.open.unlock.key_file = std::mem::take(&mut self.sealing.old_key_file);
     }
 }
 
-/// An argument with the help of its option.
+/// Adds the help of the option from the table to an argument.
 fn with_help(arg: Arg) -> Arg {
     let is_this = |flag: &str| flag.strip_prefix("--").is_some_and(|flag| arg.get_long() == Some(flag));
     match OPTIONS.iter().find(|option| is_this(option.flag)) {
@@ -145,7 +145,7 @@ fn with_help(arg: Arg) -> Arg {
     }
 }
 
-/// The help of options that open IN, unless they are for OUT.
+/// Changes the help of the options that open IN, unless they are for OUT.
 fn for_out_if_sealed(arg: Arg) -> Arg {
     if arg.get_id() != "passphrase_file" && arg.get_id() != "key_file" {
         return arg;
@@ -154,7 +154,7 @@ fn for_out_if_sealed(arg: Arg) -> Arg {
     arg.help(format!("{help}. With --seal, one that will open OUT"))
 }
 
-/// The help of options that are for OUT.
+/// Changes the help of the options that are for OUT.
 pub(super) fn for_out(arg: Arg) -> Arg {
     let what = match arg.get_id().as_str() {
         "passphrase_file" => "passphrase",

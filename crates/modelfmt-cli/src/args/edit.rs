@@ -57,7 +57,7 @@ pub(crate) struct Edit {
     pub(crate) dry_run: bool,
 }
 
-/// K ends at the first `=`.
+/// Parses `K=V`, where K ends at the first `=`.
 fn pair(text: &str) -> Result<(String, String), &'static str> {
     let (key, value) = text.split_once('=').ok_or("give K=V, a key and its value")?;
     Ok((key.to_owned(), value.to_owned()))

@@ -1,5 +1,5 @@
-//! The command line, defined once: parsing, help, completions and the man page all come from here. One module holds the arguments
-//! of one command.
+//! The definition of the command line: parsing, help, completions and the man page all come from here. Each module has the
+//! arguments of one command.
 
 mod check;
 mod completions;
@@ -104,7 +104,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Whether it was asked to print JSON, in which errors are said then too.
+    /// Whether the command prints JSON; then errors are JSON, too.
     pub(crate) const fn prints_json(&self) -> bool {
         match self {
             Self::Inspect(args) => args.json,

@@ -27,13 +27,13 @@ pub(crate) struct OpenArgs {
     pub(crate) signers: SignerArgs,
     #[command(flatten)]
     pub(crate) unlock: UnlockArgs,
-    /// Whether keys may be given for a file that is not encrypted, because others are
+    /// Whether keys are allowed for a file that is not encrypted, because another file may need them
     #[arg(skip)]
     pub(crate) allow_unencrypted: bool,
 }
 
 impl OpenArgs {
-    /// The keys that must have signed, for a signature beside the file; what only a sealed file has is refused.
+    /// The keys of which one must have made the signature beside a file. Fails for options that only sealed files support.
     pub(crate) fn keys_beside(&self) -> Result<Vec<PublicKey>> {
         if self.signers.threshold.is_some() || self.signers.min_revision.is_some() {
             let why = "a signature beside a file is by one key and has no revision; only sealed APR2 files have more";
@@ -42,7 +42,7 @@ impl OpenArgs {
         self.public_keys()
     }
 
-    /// Whether one of the keys can have made a signature beside a file or in a folder.
+    /// Whether one of the keys can make a signature beside a file or in a folder.
     pub(crate) fn has_key_beside(&self) -> Result<bool> {
         Ok(self.public_keys()?.iter().any(|key| key.key_type().is_nist()))
     }
@@ -52,7 +52,7 @@ impl OpenArgs {
         self.signers.key.iter().map(|path| read(path.as_path())).collect()
     }
 
-    /// The same, for a file whose signature has been looked at elsewhere.
+    /// The same options, for a file whose signature was verified before.
     pub(crate) fn without_signers(&self) -> Self {
         Self { signers: SignerArgs::default(), ..self.clone() }
     }

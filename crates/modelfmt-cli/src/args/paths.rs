@@ -1,4 +1,4 @@
-//! `IN… OUT`: what is read, and where it goes.
+//! The arguments `IN… OUT`: the models to read and the file to write.
 
 use std::path::PathBuf;
 
@@ -7,18 +7,18 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueHint,
 
 use crate::formats;
 
-/// The models to read, and the file to write. Options may stand between them, so they are one argument: of two, clap would take every path after an
-/// option for the second.
+/// The models to read, and the file to write. Options may come between them, so they are one clap argument: with two, clap would
+/// take every path after an option as part of the second.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct InOut {
-    /// At least one.
+    /// The models to read, at least one.
     pub(crate) inputs: Vec<PathBuf>,
     pub(crate) output: PathBuf,
 }
 
 const ID: &str = "paths";
 
-/// What the help says, for clap would say `<IN> <OUT>...`.
+/// The usage line of the help, because clap would write `<IN> <OUT>...`.
 pub(super) const USAGE: &str = "modelfmt convert [OPTIONS] <IN>... <OUT>";
 
 fn argument() -> Arg {

@@ -1,4 +1,4 @@
-//! `--cast`, `--dequantize` and `--quantize`: one list, in the order of the command line.
+//! `--cast`, `--dequantize` and `--quantize`, as one list in the order of the command line.
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use modelfmt::convert::TypeRule;
@@ -6,7 +6,7 @@ use modelfmt::wording::ParseError;
 
 use crate::flags::Flags;
 
-/// The rules of types, in their order.
+/// The type rules, in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RuleArgs(pub(crate) Vec<TypeRule>);
 
@@ -23,7 +23,7 @@ struct RuleOptions {
 
 const IDS: [&str; 3] = ["cast", "dequantize", "quantize"];
 
-/// Errors name the options of the program.
+/// A parser whose errors name the options of the program.
 fn parser(
     parse: fn(&str) -> Result<TypeRule, ParseError>,
 ) -> impl Fn(&str) -> Result<TypeRule, String> + Clone + Send + Sync + 'static {

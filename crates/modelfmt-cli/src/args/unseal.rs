@@ -25,7 +25,7 @@ pub(crate) struct Unseal {
     pub(crate) how: ConvertOptionArgs,
 }
 
-/// Hides the options that say who can open OUT.
+/// Hides the options that choose who can open OUT.
 fn without_sealing(arg: Arg) -> Arg {
     const SEALING: [&str; 5] =
         ["to_recipient", "key_id", "hide_index", "old_passphrase_file", "old_key_file"];

@@ -1,7 +1,7 @@
-//! `modelfmt convert -r`: every model below a folder, into another folder.
+//! `modelfmt convert -r`: converts every model below a folder into another folder.
 //!
-//! A hidden list in that folder says what was done, with the files that were made of each model. An output is listed when it has appeared,
-//! and it appears when all of its values have been read and are what their own file says of them.
+//! A hidden list in the output folder records what was done, with the output files of each model. An output is listed after it has
+//! appeared, and it appears after all of its values were read and checked.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::progress::Progress;
 use crate::walk::{Found, walk};
 use crate::{stop, streams};
 
-/// The list of what was done.
+/// The name of the hidden list.
 const LIST: &str = ".modelfmt-convert.jsonl";
 
 pub(super) fn run(args: &Convert, target: Format, options: &ConvertOptions, quiet: bool) -> Result {
@@ -55,9 +55,9 @@ struct Batch<'a> {
     options: &'a ConvertOptions,
     folder: &'a Path,
     quiet: bool,
-    /// What was done before, by the path of a model below its folder.
+    /// What earlier runs have done, by the path of a model below its folder.
     done: DoneList,
-    /// By the path of an output, of which model it was made in this run.
+    /// The model that each output was made from in this run, by the path of the output.
     outputs: HashMap<PathBuf, PathBuf>,
     converted: usize,
     skipped: usize,
@@ -89,7 +89,8 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Converts a model, and goes on where that fails; wrong usage would be as wrong for the next.
+    /// Converts a model. A failure is printed, and the next model follows. Only wrong usage, which would fail for every model, and
+    /// a failure of standard output end the run.
     fn one(&mut self, input: &Path) -> Result {
         if is_below(input, &self.args.paths.output) {
             return Ok(()); // what an earlier run has made
@@ -150,11 +151,11 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// What is converted, and how: the files of the model, and all options but whether a file may be replaced.
+    /// The job of a model, for the list: its files, and all options except whether a file may be replaced.
     fn job(&self, model: &Model) -> Object {
         let mut options = self.options.clone();
         options.output.overwrite = Overwrite::Refuse;
-        // Options show no secret, so that a new passphrase in the same file shows only in the file's time.
+        // The options do not show secrets, so a new passphrase in the same file shows only in the modification time of the file.
         let inputs =
             json::to_string(&done::states(options.output.inputs.iter().cloned())).unwrap_or_default();
         done::job(&format!("{} {options:?} {inputs}", self.target), model.input_paths())
@@ -194,10 +195,10 @@ const fn plural(count: usize) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
 
-/// Where an output is written.
+/// The place of an output.
 struct Place {
     path: PathBuf,
-    /// In a dry run a folder that is not there yet has another in its place.
+    /// In a dry run, a temporary folder that replaces a folder that does not exist yet.
     _folder: Option<tempfile::TempDir>,
 }
 
@@ -222,7 +223,7 @@ fn is_below(path: &Path, folder: &Path) -> bool {
     real(path).zip(real(folder)).is_some_and(|(path, folder)| path.starts_with(folder))
 }
 
-/// The output of a model: below the folder as the model is below its own, with its stem and the ending of the format.
+/// The output path of a model: below `folder` like the model below its own folder, with its stem and the extension of the format.
 fn output(folder: &Path, relative: &Path, target: Format) -> PathBuf {
     let name = relative.file_name().unwrap_or_default().to_string_lossy();
     folder.join(relative).with_file_name(format!("{}{}", stem(&name), ending(target)))
@@ -234,7 +235,7 @@ fn ending(target: Format) -> &'static str {
     target.extension().or_else(alike).unwrap_or_default()
 }
 
-/// A name without the ending of its format, and without the numbers of a split of GGUF.
+/// A file name without the extension of its format, and without the numbers of a GGUF split.
 fn stem(name: &str) -> &str {
     let endings = Format::ALL.iter().filter_map(|format| name.strip_suffix(format.extension()?));
     let known = endings.min_by_key(|stem| stem.len());

@@ -46,7 +46,7 @@ fn check(path: &Path, args: &Check, quiet: bool) -> Result<CheckReport> {
     Ok(bar.run(|work| modelfmt::check::check(&model, work))?)
 }
 
-/// Prints, unless the reader has gone: the exit status covers all files even then.
+/// Prints, and ignores that the reader of standard output has gone: the exit status covers all files even then.
 fn print(write: impl FnOnce(&mut dyn Write) -> Result) -> Result {
     let printed = super::print(write);
     if is_reader_gone(&printed) { Ok(()) } else { printed }
@@ -57,7 +57,7 @@ fn json(report: &CheckReport, out: &mut dyn Write) -> Result {
     Ok(writeln!(out)?)
 }
 
-/// A line for the file, and one for each tensor of which something was found.
+/// Writes a line for the file, and one for each tensor with findings.
 fn text(report: &CheckReport, out: &mut dyn Write) -> Result {
     let path = report.path.display().to_string();
     write!(out, "{} {}", verdict(report.is_ok()), Printable(&path))?;
@@ -96,7 +96,7 @@ fn text(report: &CheckReport, out: &mut dyn Write) -> Result {
 
 type Kind = (&'static str, fn(&TensorFindings) -> bool);
 
-/// What tensors are counted by, in the line of their file.
+/// The kinds of findings by which tensors are counted in the line of their file.
 const KINDS: [Kind; 5] = [
     ("with NaN", |tensor| tensor.nan > 0),
     ("with infinities", |tensor| tensor.inf > 0),
@@ -126,7 +126,7 @@ fn findings(tensor: &TensorFindings) -> String {
     parts.join(", ")
 }
 
-/// A name that is visible if it is empty.
+/// A name, in quotation marks if it is empty.
 fn name(name: &str) -> String {
     if name.is_empty() { "\"\"".to_owned() } else { Printable(name).to_string() }
 }

@@ -12,7 +12,7 @@ pub(crate) fn run(args: &Completions) -> Result {
     super::print(|out| Ok(out.write_all(&script)?))
 }
 
-/// One page for all commands.
+/// Prints one page for all commands.
 pub(crate) fn man() -> Result {
     let mut program = Cli::command();
     program.build();
@@ -31,7 +31,7 @@ pub(crate) fn man() -> Result {
     super::print(|out| Ok(out.write_all(&text)?))
 }
 
-/// A command's section of the page: what would be a page of its own, a level deeper.
+/// The section of the page for a command, which would be a page of its own otherwise, one level deeper.
 fn section(command: Command) -> Result<Vec<u8>> {
     let heading = format!(".SH \"{}\"\n", command.get_bin_name().unwrap_or_default().to_uppercase());
     let page = Man::new(command);
@@ -44,7 +44,7 @@ fn section(command: Command) -> Result<Vec<u8>> {
     Ok((heading + &text).into_bytes())
 }
 
-/// Examples and exit status, with their line ends.
+/// Examples and exit status, with their line breaks.
 fn extra(page: &Man) -> Result<Vec<u8>> {
     let mut text = Vec::new();
     page.render_extra_section(&mut text)?;

@@ -26,7 +26,7 @@ pub(crate) fn run(args: Convert, quiet: bool) -> Result {
     run_if(args, quiet, |_| Ok(()))
 }
 
-/// Converts a model that is encrypted.
+/// Converts a model that must be encrypted.
 pub(super) fn run_of_sealed(args: Convert, quiet: bool) -> Result {
     run_if(args, quiet, |model| {
         if model.is_encrypted() {
@@ -39,7 +39,7 @@ pub(super) fn run_of_sealed(args: Convert, quiet: bool) -> Result {
     })
 }
 
-/// Converts a model that is as it must be.
+/// Converts a model that passes the check `expect`.
 fn run_if(mut args: Convert, quiet: bool, expect: impl FnOnce(&Model) -> Result) -> Result {
     let begun = Instant::now();
     #[cfg(feature = "remote")]
@@ -85,7 +85,7 @@ fn run_if(mut args: Convert, quiet: bool, expect: impl FnOnce(&Model) -> Result)
     if args.how.json { done.print_json() } else { done.say(quiet) }
 }
 
-/// The URL that is to be written to, if it is one.
+/// The URL of the output, if it is one.
 #[cfg(feature = "remote")]
 fn bucket(args: &Convert) -> Result<Option<modelfmt_remote::Location>> {
     let Some(place) = crate::remote::location(&args.paths.output)? else { return Ok(None) };
@@ -102,7 +102,7 @@ fn bucket(args: &Convert) -> Result<Option<modelfmt_remote::Location>> {
     Ok(Some(place))
 }
 
-/// Opens the models, several as one.
+/// Opens the models, and merges several into one.
 fn open(args: &Convert, options: &ConvertOptions) -> Result<Model> {
     if args.paths.inputs.iter().filter(|input| streams::is_dash(input)).count() > 1 {
         return Err(Failure::Usage("-: given twice, and standard input is read once".to_owned()));
@@ -111,7 +111,7 @@ fn open(args: &Convert, options: &ConvertOptions) -> Result<Model> {
         let why = "is what one file must be, and there are several; convert a pinned one alone first";
         return Err(Failure::Usage(format!("--pin {pin}: {why}")));
     }
-    // A key opens those that are encrypted; for one file it says that this must be.
+    // With several models, a key opens those that are encrypted; with one, the model must be encrypted.
     let is_merged = args.paths.inputs.len() > 1;
     let open = OpenArgs { allow_unencrypted: is_merged, ..args.how.open.clone() };
     let models =
@@ -216,7 +216,7 @@ pub(super) fn metadata(path: &Path) -> Result<modelfmt::Object> {
         if file.metadata()?.len() > MAX_LEN {
             return Ok(true);
         }
-        // A pipe or a device does not say how long it is.
+        // A pipe or a device has no known length.
         Ok(file.take(MAX_LEN + 1).read_to_end(&mut text)? as u64 > MAX_LEN)
     });
     if read.map_err(|source| Failure::Job(modelfmt::Error::Open { path: path.to_owned(), source }))? {
@@ -227,7 +227,7 @@ pub(super) fn metadata(path: &Path) -> Result<modelfmt::Object> {
     json::parse_object(&text).map_err(|error| Failure::Input(format!("{shown}: not a JSON object: {error}")))
 }
 
-/// `NAME=N`
+/// Parses `NAME=N`.
 fn sizevars(args: &[String]) -> Result<Vec<(String, u64)>> {
     let mut sizevars: Vec<(String, u64)> = Vec::with_capacity(args.len());
     for text in args {
@@ -246,7 +246,7 @@ fn sizevar(text: &str) -> Result<(String, u64)> {
     Ok((name.to_owned(), value.parse().map_err(|_| wrong())?))
 }
 
-/// `NAME:DTYPE[DIMS]`
+/// Parses `NAME:DTYPE[DIMS]`.
 fn declared(text: &str) -> Result<Declared> {
     let wrong = || {
         Failure::Usage(format!("--declare {text}: give a name, a type and dimensions, such as y:i16[4,4]"))
@@ -261,7 +261,7 @@ fn declared(text: &str) -> Result<Declared> {
     parse().ok_or_else(wrong)
 }
 
-/// 32 hex digits, with or without hyphens.
+/// Parses 32 hex digits, with or without hyphens.
 fn uuid(text: &str) -> Result<[u8; 16]> {
     let wrong = || Failure::Usage(format!("--uuid {text}: give 32 hex digits"));
     let digits: String = text.chars().filter(|&c| c != '-').collect();

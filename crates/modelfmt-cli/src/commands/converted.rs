@@ -1,4 +1,4 @@
-//! A conversion, and what `modelfmt convert` says of it.
+//! Runs a conversion, and prints what `modelfmt convert` says about it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::json::escaped;
 use crate::streams;
 use crate::units::{count, size};
 
-/// Converts, or rehearses it.
+/// Converts the model, or only rehearses the conversion.
 pub(super) fn convert(
     output: &Path,
     is_dry: bool,
@@ -37,7 +37,7 @@ pub(super) fn convert(
     })
 }
 
-/// What to say of the model, and of formats that tools of today read in another version than the one that is written.
+/// Notes about the model, and about formats of which today's tools read another version than the one that is written.
 pub(super) fn notes(args: &Convert, target: Format, model: &Model, converted: &Converted) -> Vec<String> {
     let mut notes = model.notes();
     let is_sealed = args.seal || !args.how.sealing.sign.is_empty(); // other formats have no room for that
@@ -52,7 +52,7 @@ pub(super) fn notes(args: &Convert, target: Format, model: &Model, converted: &C
     notes
 }
 
-/// What to ask for if magnetron is to read a `.mag` file.
+/// The note that says how to write a `.mag` file that magnetron reads.
 const MAG_1: &str = "this is MAG 1, the document's version; magnetron 0.2 reads what --to mag@0.3 writes";
 
 /// A conversion that was done, or rehearsed.
@@ -76,7 +76,8 @@ impl Done<'_> {
         self.converted.files.iter().map(|file| file.nbytes).fold(0, u64::saturating_add)
     }
 
-    /// Notes, warnings and what was written, for people. The user asked what would be written, so this is the output.
+    /// Prints notes, warnings and what was written as text. In a dry run, what would be written goes to standard output, because
+    /// the user asked for it.
     pub(super) fn say(&self, quiet: bool) -> Result {
         let Converted { dropped, tensors, .. } = self.converted;
         for note in self.notes().filter(|_| !quiet) {
@@ -100,7 +101,7 @@ impl Done<'_> {
         Ok(())
     }
 
-    /// How many tensors became each type: ` (3 became f16, 2 q8_0)`.
+    /// The number of tensors that got each dtype, such as ` (3 became f16, 2 q8_0)`.
     fn became(&self, verb: &str) -> String {
         let mut counts = BTreeMap::<DType, u64>::new();
         for changed in &self.converted.changed {
@@ -114,7 +115,7 @@ impl Done<'_> {
         if types.is_empty() { String::new() } else { format!(" ({})", types.join(", ")) }
     }
 
-    /// What would be written, and the tensors that would become another type.
+    /// Prints what would be written, and the tensors whose dtype would change.
     fn say_dry(&self, what: &str) -> Result {
         let tensors = super::tensors(self.converted.tensors);
         let became = self.became("would become");
@@ -128,7 +129,7 @@ impl Done<'_> {
         })
     }
 
-    /// All of it as one object, for programs.
+    /// Prints everything as one JSON object.
     pub(super) fn print_json(&self) -> Result {
         let Converted { format, tensors, clipped, dropped, files, changed, .. } = self.converted;
         let clipped = clipped.iter().map(|clipped| Value::from(clipped.to_string()));
@@ -161,17 +162,17 @@ impl Done<'_> {
     }
 }
 
-/// Names what was written: a file, or the index of a set and the files beside it, if they are few.
+/// Names what was written: a file, or the index of a set with the files beside it, if they are few.
 fn written(output: &Path, converted: &Converted) -> String {
     const FEW: usize = 4;
     if streams::is_dash(output) {
         return "to standard output".to_owned();
     }
-    // The manifest of an APR2 has the name that was asked for, whatever its ending; of safetensors it gets one of its own.
+    // The manifest of an APR2 set has the requested name with any extension; the index of safetensors gets its own.
     let is_index = |file: &&WrittenFile| {
         output.file_name().is_some_and(|name| name == file.path.as_str()) || file.path.ends_with(".json")
     };
-    // The first file of a split says how many files there are.
+    // The name of the first file of a split contains the number of files.
     let first =
         converted.files.first().filter(|_| converted.format.properties().set_naming == SetNaming::Numbered);
     let index = first.or_else(|| converted.files.iter().find(is_index));

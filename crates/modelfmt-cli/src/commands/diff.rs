@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Diff, quiet: bool) -> Result {
         }
         text(&diff, &options, out)
     });
-    // The answer is the exit status too, which `| head` must not change.
+    // The exit status is an answer, too, which `| head` must not change.
     if !is_reader_gone(&printed) {
         printed?;
     }
@@ -125,7 +125,7 @@ fn how(changed: &Changed) -> String {
     }
     if let Some(norms) = changed.norms {
         let rmse = norms.rmse.map(|rmse| format!("rmse {}", digits(rmse)));
-        // The interesting part is its distance from 1.
+        // Eight decimals, because its distance from 1 is what matters.
         let cosine = norms.cosine.map(|cosine| format!("cosine {cosine:.8}"));
         let rel_norm = norms.rel_norm.map(|rel_norm| format!("rel_norm {}", digits(rel_norm)));
         let norms: Vec<String> = [rmse, cosine, rel_norm].into_iter().flatten().collect();
@@ -134,7 +134,7 @@ fn how(changed: &Changed) -> String {
     parts.join("; ")
 }
 
-/// Four significant digits, with an exponent only where there is one.
+/// Writes four significant digits, with an exponent only if it is not 0.
 fn digits(number: f64) -> String {
     let text = format!("{number:.3e}");
     text.strip_suffix("e0").map_or(text.clone(), str::to_owned)

@@ -1,7 +1,7 @@
-//! Lists of what was done with the models of a folder, so that it is not done again.
+//! Lists of the models of a folder that are done, so that they are not done again.
 //!
-//! A line is a JSON object: the model (`input`), how (`options`), and size and time of change of each file (`files`). If all of that is unchanged,
-//! the model is skipped.
+//! A line is a JSON object: the model (`input`), the kind of work and its options (`options`), and size and modification time of
+//! each file (`files`). If all of these are unchanged, the model is skipped.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -18,12 +18,12 @@ use crate::failure::{Failure, Result};
 #[derive(Debug)]
 pub(super) struct DoneList {
     path: PathBuf,
-    /// By the name of a model, the last line about it.
+    /// The last line about each model, by its name.
     entries: HashMap<String, Value>,
 }
 
 impl DoneList {
-    /// The list in that file; there need not be one. A line that cannot be read says nothing, and its model is done again.
+    /// Reads the list in a file, which need not exist. A line that cannot be read is ignored, and its model is done again.
     pub(super) fn read(path: PathBuf) -> Self {
         const MAX_LEN: u64 = 256 << 20;
         let mut text = String::new();
@@ -36,12 +36,12 @@ impl DoneList {
         Self { path, entries: lines.filter_map(entry).collect() }
     }
 
-    /// One that says nothing so far.
+    /// Makes an empty list.
     pub(super) fn unread(path: PathBuf) -> Self {
         Self { path, entries: HashMap::new() }
     }
 
-    /// What was done with a model, if it was done in this way and its files are as they were.
+    /// The entry of a model, if it was done in this way and its files are unchanged.
     pub(super) fn find(&self, input: &str, job: &Object) -> Option<&Value> {
         let entry = self.entries.get(input)?;
         let is_same = entry.get("options") == job.get("options") && entry.get("files") == job.get("files");
@@ -58,13 +58,13 @@ impl DoneList {
     }
 }
 
-/// What was done: in a way that this text describes, with these files.
+/// The job of a model: the work that `how` describes, with these files.
 pub(super) fn job(how: &str, files: impl Iterator<Item = PathBuf>) -> Object {
     let how = blake3::hash(format!("{} {how}", env!("CARGO_PKG_VERSION")).as_bytes());
     Object::from_iter([("options", Value::from(how.to_hex().to_string())), ("files", states(files))])
 }
 
-/// Path, size and time of change of files; null for one that has none.
+/// Path, size and modification time of files; null for a file whose state is unknown.
 pub(super) fn states(paths: impl Iterator<Item = PathBuf>) -> Value {
     let state = |path: PathBuf| -> Option<Object> {
         let metadata = path.metadata().ok()?;

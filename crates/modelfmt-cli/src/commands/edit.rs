@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Edit, quiet: bool) -> Result {
     Ok(())
 }
 
-/// Says what an edit would do, or fails as it would.
+/// Prints what an edit would do, or fails as it would.
 fn rehearse(edit: modelfmt::edit::Edit, output: Option<&Path>, overwrite: Overwrite, quiet: bool) -> Result {
     let path = edit.path().display().to_string();
     let bar = Progress::new("checking", edit.nbytes(), quiet || edit.method() == EditMethod::InPlace);
@@ -71,7 +71,8 @@ fn rehearse(edit: modelfmt::edit::Edit, output: Option<&Path>, overwrite: Overwr
     Ok(())
 }
 
-/// Who signs: inside an APR2 file, which the options say, otherwise a key for a signature beside the file.
+/// Reads the signing keys. For an APR2 file, they go into the options; for another file, returns the key for the signature beside
+/// it.
 fn signers(args: &Edit, options: &mut EditOptions) -> Result<Option<PrivateKey>> {
     if args.sign.is_empty() {
         return Ok(None);
@@ -91,7 +92,7 @@ fn signers(args: &Edit, options: &mut EditOptions) -> Result<Option<PrivateKey>>
     sign::key_of_changed(&args.file, &args.sign).map(Some)
 }
 
-/// Puts back what an edit has left that was interrupted.
+/// Undoes an interrupted edit.
 fn undo(args: &Edit, quiet: bool) -> Result {
     let path = args.file.display().to_string();
     let recovered = if args.dry_run { Recovered::Nothing } else { modelfmt::edit::recover(&args.file)? };
@@ -138,7 +139,7 @@ fn say_notes<'a>(notes: impl IntoIterator<Item = &'a Note>) {
     }
 }
 
-/// `: 3 renamed`
+/// Text such as `, 3 renamed`; empty for 0.
 fn changes(number: usize, what: &str) -> String {
     if number == 0 { String::new() } else { format!(", {} {what}", count(number as u64)) }
 }

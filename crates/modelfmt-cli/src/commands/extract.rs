@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Extract, quiet: bool) -> Result {
     Ok(())
 }
 
-/// What is written.
+/// The kind of output.
 enum Target {
     Pipe,
     One(ExtractAs),
@@ -78,7 +78,7 @@ impl Target {
     }
 }
 
-/// The name of the tensor, for an output that takes one only.
+/// The name of the tensor, for an output that takes only one.
 fn one<'a>(model: &'a Model, picks: &[Pick], output: &str) -> Result<&'a str> {
     match picks {
         [pick] => Ok(model.container().info(pick.position).map_or("", |info| info.name)),

@@ -1,4 +1,4 @@
-//! One module for each command: arguments in, a call of the library, text or JSON out.
+//! One module for each command. It takes the arguments, calls the library, and prints text or JSON.
 
 mod batch;
 pub(crate) mod check;
@@ -29,7 +29,7 @@ use modelfmt::wording::Printable;
 use crate::failure::{Result, say};
 use crate::units::{count, seconds, size};
 
-/// Prints through a buffer, and says when standard output takes no more.
+/// Prints through a buffer. Fails if standard output fails.
 fn print(write: impl FnOnce(&mut dyn Write) -> Result) -> Result {
     let mut out = BufWriter::new(anstream::AutoStream::auto(io::stdout().lock()));
     write(&mut out)?;
@@ -37,30 +37,31 @@ fn print(write: impl FnOnce(&mut dyn Write) -> Result) -> Result {
     Ok(())
 }
 
-/// The word that a file's line begins with.
+/// The first word of the line of a file.
 fn verdict(is_ok: bool) -> String {
     let (word, color) = if is_ok { ("ok", AnsiColor::Green) } else { ("FAILED", AnsiColor::Red) };
     let style = Style::new().fg_color(Some(color.into())).bold();
     format!("{style}{word}{style:#}")
 }
 
-/// `1 file`, `2 other files`
+/// Text such as `1 file` or `2 other files`.
 fn files(number: usize, which: &str) -> String {
     format!("{number} {which}file{}", if number == 1 { "" } else { "s" })
 }
 
-/// `6 tensors`
+/// Text such as `6 tensors`.
 fn tensors(number: usize) -> String {
     format!("{} tensor{}", count(number as u64), if number == 1 { "" } else { "s" })
 }
 
-/// The line of a command that did something: what was written, how much, and how long that took.
+/// Prints the line of a command that wrote something: what, how much, and how long that took.
 fn say_written(what: &str, tensors: &str, nbytes: u64, begun: Instant) {
     let (what, nbytes, time) = (Printable(what), size(nbytes), seconds(begun.elapsed()));
     say(format_args!("wrote {what}: {tensors}, {nbytes} in {time}"));
 }
 
-/// The bytes of all tensors, for progress bars. Tensors that are declared only can claim any number.
+/// The total length in bytes of all tensors, for progress bars. Tensors that are only declared do not count, because they can claim
+/// any size.
 fn nbytes(model: &Model) -> u64 {
     let tensors = model.tensors().filter(|tensor| tensor.has_data);
     tensors.fold(0, |sum, tensor| sum.saturating_add(tensor.nbytes))

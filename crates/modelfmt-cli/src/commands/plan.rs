@@ -25,7 +25,7 @@ pub(crate) fn run(args: &Plan) -> Result {
     })
 }
 
-/// A line for each request, and one for all.
+/// Writes a line for each request, and one with the totals.
 fn text(plan: &ReadPlan, out: &mut dyn Write) -> Result {
     for Request { file, range } in plan.requests() {
         write!(out, "{}+{}", range.start, range.end - range.start)?;

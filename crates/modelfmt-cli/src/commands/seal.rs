@@ -1,4 +1,4 @@
-//! `modelfmt seal`: a conversion into an encrypted APR2 file, and who can open one.
+//! `modelfmt seal`: converts a model into an encrypted APR2 file, or changes who can open one.
 
 use std::time::Instant;
 
@@ -28,12 +28,12 @@ pub(crate) fn run(args: Seal, quiet: bool) -> Result {
     convert::run(Convert { paths, to, recursive: false, seal: true, how }, quiet)
 }
 
-/// Whether a file of a format is called as an APR2 file is.
+/// Whether a format is APR2, by its property.
 fn is_apr(format: Format) -> bool {
     format.properties().embedded_signatures
 }
 
-/// Writes other slots into a sealed file.
+/// Writes new key slots into a sealed file.
 fn rekey(args: Seal, quiet: bool) -> Result {
     let begun = Instant::now();
     let Seal { files, mut how, .. } = args;

@@ -12,7 +12,7 @@ use crate::progress::Progress;
 use crate::streams;
 use crate::width::width;
 
-/// Characters of a line with a bar, where nothing is known of its width.
+/// The width of a line with a bar, in characters, if the real width is unknown.
 const LINE: usize = 80;
 
 pub(crate) fn run(args: &Show) -> Result {
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &Show) -> Result {
     options.stats_only = args.stats;
     let is_seen = std::io::stdout().is_terminal() && !model.format().properties().prescribed_output;
     options.bars = (args.bars || is_seen).then(|| width().unwrap_or(LINE));
-    // Without a bar, which would stand among what is printed; a signal is heard all the same.
+    // There is no progress bar, because it would mix with the output; signals still work.
     let quiet = true;
     Progress::new("reading", 0, quiet).run(|work| {
         super::print(|out| {

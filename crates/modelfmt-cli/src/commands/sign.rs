@@ -1,4 +1,4 @@
-//! `modelfmt sign`: what is detected in the file decides which kind of signature it gets.
+//! `modelfmt sign`: the detected format decides which kind of signature a file gets.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Sign, quiet: bool) -> Result {
     }
 }
 
-/// What a file is; nothing for a folder.
+/// The format of a file; `None` for a folder.
 fn format(args: &Sign) -> Result<Option<Format>> {
     if args.model.is_dir() {
         return Ok(None);
@@ -47,7 +47,7 @@ fn format(args: &Sign) -> Result<Option<Format>> {
     Ok(modelfmt::folder::probe(&args.model).map_err(unread)?.format)
 }
 
-/// A signature in the file itself.
+/// Signs inside the file.
 fn inside(args: &Sign, quiet: bool) -> Result {
     let begun = Instant::now();
     if args.trust_mtime || args.allow_symlinks || !args.ignore.is_empty() {
@@ -66,7 +66,7 @@ fn inside(args: &Sign, quiet: bool) -> Result {
     Ok(())
 }
 
-/// The line of a command that changed what stands behind the tensors of a file.
+/// Prints the notes and the line of a command that changed signatures or keys in a file.
 pub(super) fn say_changed(changed: &Resealed, what: &str, begun: Instant) {
     for note in &changed.notes {
         say(format_args!("note: {}", Printable(&note.in_words(&Flags))));
@@ -79,7 +79,7 @@ pub(super) fn say_changed(changed: &Resealed, what: &str, begun: Instant) {
     say(format_args!("{what} {}: {nbytes} written in {time}", Printable(&path)));
 }
 
-/// A signature in a file of its own: OpenSSF Model Signing.
+/// Writes a signature file beside the model: OpenSSF Model Signing.
 fn beside(args: &Sign, quiet: bool) -> Result {
     let UnlockArgs { identity, passphrase_file, key_file } = &args.unlock;
     let is_for_apr2 = identity.iter().chain(passphrase_file).chain(key_file).count() > 0;
@@ -100,7 +100,7 @@ fn beside(args: &Sign, quiet: bool) -> Result {
 
 const ONE_KEY: &str = "a signature beside a file is by one key; for more, sign copies of their own";
 
-/// The key that signs a file that is about to be changed, beside it.
+/// Reads the key for the signature beside a file that is about to change.
 pub(super) fn key_of_changed(model: &Path, keys: &[PathBuf]) -> Result<PrivateKey> {
     let [key] = keys else { return Err(Failure::Usage(format!("--sign: {ONE_KEY}"))) };
     if model.is_dir() {
@@ -113,7 +113,7 @@ pub(super) fn key_of_changed(model: &Path, keys: &[PathBuf]) -> Result<PrivateKe
     key_beside(key)
 }
 
-/// A key that can sign beside a file.
+/// Reads a key that can make signatures beside a file.
 fn key_beside(path: &Path) -> Result<PrivateKey> {
     let key = PrivateKey::read(path).map_err(|error| keys::failed(&error))?;
     if key.key_type().is_nist() {

@@ -1,4 +1,4 @@
-//! `modelfmt unseal`: a conversion of an encrypted model into the clear.
+//! `modelfmt unseal`: converts an encrypted model into an unencrypted one.
 
 use super::convert;
 use crate::args::{Convert, InOut, Unseal};

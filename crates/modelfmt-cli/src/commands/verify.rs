@@ -21,13 +21,14 @@ pub(crate) fn run(args: &Verify, quiet: bool) -> Result {
     if args.open.pin.is_some() && (args.files.len() > 1 || args.recursive) {
         return Err(Failure::Usage("--pin: it is of one file; name no other, and no -r".to_owned()));
     }
-    // What is in a signed folder is covered by that signature. Where no key can have made one, each file must be signed itself.
+    // The signature of a folder covers the files in it. If none of the keys can sign a folder, each file must have its own
+    // signature.
     let has_folder_key = args.recursive && args.open.has_key_beside()?;
     let of_models = if has_folder_key { args.open.without_signers() } else { args.open.clone() };
     let (mut tally, mut others) = (Tally::default(), 0);
     let done = args.resume.clone().map(DoneList::read);
     for path in &args.files {
-        // A signature covers its folder whole: what is in it is checked by that first.
+        // The signature of a folder is verified first; it covers everything in the folder.
         let is_folder = path.is_dir();
         if !args.recursive || !is_folder || has_folder_key {
             verify(path, args, &args.open, quiet, &mut tally)?;
@@ -66,14 +67,14 @@ pub(crate) fn run(args: &Verify, quiet: bool) -> Result {
     }
 }
 
-/// What became of the files.
+/// The numbers of files by result.
 #[derive(Default)]
 struct Tally {
     verified: usize,
     failed: usize,
-    /// What could not even be looked at.
+    /// Files and folders that could not be read.
     unread: usize,
-    /// What was ok before, and is as it was then.
+    /// Models that were ok before and have not changed since.
     skipped: usize,
 }
 
@@ -87,7 +88,7 @@ fn resume(
     open: &OpenArgs,
 ) -> Result {
     let Some(done) = done else { return verify(path, args, open, quiet, tally) };
-    // A list that is given in one folder holds in another.
+    // Paths in the list are absolute, so that it is valid in every working folder.
     let key = std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).to_string_lossy().into_owned();
     let files = Model::open(path).map(|model| model.input_paths().collect::<Vec<_>>());
     let files = files.unwrap_or_default().into_iter().map(|file| std::path::absolute(&file).unwrap_or(file));
@@ -127,7 +128,7 @@ fn verify(path: &Path, args: &Verify, open: &OpenArgs, quiet: bool, tally: &mut 
     print(|out| if args.json { json(&report, out) } else { text(&report, out) })
 }
 
-/// The last line: among the results if they are text.
+/// Prints the last line; to standard output if the results are text.
 fn summary(tally: &Tally, more: &str, is_json: bool, quiet: bool) -> Result {
     let Tally { verified, failed, unread, skipped } = *tally;
     let done = if skipped == 0 { String::new() } else { format!(", {skipped} ok before") };
@@ -144,7 +145,7 @@ fn summary(tally: &Tally, more: &str, is_json: bool, quiet: bool) -> Result {
     }
 }
 
-/// Prints, unless the reader has gone: the exit status covers all files even then.
+/// Prints, and ignores that the reader of standard output has gone: the exit status covers all files even then.
 fn print(write: impl FnOnce(&mut dyn Write) -> Result) -> Result {
     let printed = super::print(write);
     if is_reader_gone(&printed) { Ok(()) } else { printed }
@@ -155,14 +156,14 @@ fn json(report: &FileReport, out: &mut dyn Write) -> Result {
     Ok(writeln!(out)?)
 }
 
-/// A line for the file, and one for each finding and for each check that could not look at everything.
+/// Writes a line for the file, and one for each finding and for each check that could not cover everything.
 fn text(report: &FileReport, out: &mut dyn Write) -> Result {
     let path = report.path.display().to_string();
     write!(out, "{} {}", verdict(report.is_ok()), Printable(&path))?;
     match report.format {
         Some(format) => write!(out, " ({}", format.name())?,
         None if report.path.is_dir() => write!(out, " (folder")?,
-        // Of what is not there, there is no more to say than the error does.
+        // For a missing file, the error says everything.
         None if !report.is_ok() && !report.path.exists() => return errors(report, out),
         None => write!(out, " (unknown format")?,
     }
@@ -174,7 +175,7 @@ fn text(report: &FileReport, out: &mut dyn Write) -> Result {
     write!(out, ")")?;
     errors(report, out)?;
     for check in &report.report.checks {
-        // Encrypted content that was not checked must not pass for good.
+        // Encrypted content that was not checked must not look intact.
         let is_unopened = check.name == "encryption"
             && check.status == Status::Absent
             && check.detail != "the file is not encrypted";
@@ -186,7 +187,7 @@ fn text(report: &FileReport, out: &mut dyn Write) -> Result {
     Ok(())
 }
 
-/// The end of the line, and a line for each finding.
+/// Writes the end of the line, and a line for each finding.
 fn errors(report: &FileReport, out: &mut dyn Write) -> Result {
     writeln!(out)?;
     for error in &report.report.errors {

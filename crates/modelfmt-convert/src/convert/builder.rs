@@ -1,4 +1,4 @@
-//! Says what to convert, into what, and how.
+//! The builder of a conversion.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -16,10 +16,10 @@ use modelfmt_rules::options::rules::{Quantization, TypeRule};
 use modelfmt_rules::options::{AeroOptions, Apr2Options, ConvertOptions, MagOptions, OinfOptions};
 use modelfmt_rules::wording::Choice;
 
-/// A conversion of a model: what is written, where, and how.
+/// A conversion of a model: what to write, where, and with which options.
 ///
-/// Nothing is read or written before [`write`](Self::write), [`write_to_sink`](Self::write_to_sink) or another method at the end of the chain.
-/// Options can be given one by one, or all of them as [`ConvertOptions`].
+/// Nothing is read or written before you call [`write`](Self::write), [`write_to_sink`](Self::write_to_sink) or another method at
+/// the end of the chain. You can set options one by one, or all of them as [`ConvertOptions`].
 ///
 /// ```
 /// use modelfmt::{Conversion, DType, Format, Model, View};
@@ -43,7 +43,7 @@ pub struct Conversion<'a> {
 }
 
 impl<'a> Conversion<'a> {
-    /// Converts a model into the file `out`, or into the set whose index it is, in the format that the ending of its name asks for.
+    /// Converts a model into the file `out`, or into a set whose index is `out`. The extension of its name chooses the format;
     /// [`to`](Self::to) chooses another.
     pub fn new(model: &'a Model, out: impl AsRef<Path>) -> Self {
         Self { out: Some(out.as_ref().to_owned()), ..Self::of(model, None) }
@@ -65,13 +65,14 @@ impl<'a> Conversion<'a> {
         }
     }
 
-    /// The format to write, and perhaps its version. APR2, safetensors and GGUF become sets with [`shard_size`](Self::shard_size).
+    /// Sets the format to write, and optionally its version. With [`shard_size`](Self::shard_size), APR2, safetensors and GGUF are
+    /// written as sets.
     pub fn to(mut self, target: impl Into<Target>) -> Self {
         self.target = Some(target.into());
         self
     }
 
-    /// All options at once, instead of those that were given before.
+    /// Sets all options at once. This replaces options that were set before.
     pub fn options(mut self, options: &'a ConvertOptions) -> Self {
         self.options = Cow::Borrowed(options);
         self
@@ -83,13 +84,13 @@ impl<'a> Conversion<'a> {
         self
     }
 
-    /// On how many threads, and with which progress callback. By default on up to 8 threads, without a callback.
+    /// Sets the number of threads and the progress callback. The default is up to 8 threads, without a callback.
     pub const fn execution(mut self, execution: &Execution<'a>) -> Self {
         self.execution = *execution;
         self
     }
 
-    /// Writes only tensors whose names match this glob, or one that was given before.
+    /// Writes only tensors whose names match this glob, or one from an earlier call.
     pub fn include(self, glob: impl Into<String>) -> Self {
         self.with(|options| options.tensors.include.push(glob.into()))
     }
@@ -99,17 +100,17 @@ impl<'a> Conversion<'a> {
         self.with(|options| options.tensors.exclude.push(glob.into()))
     }
 
-    /// Gives tensors other names.
+    /// Renames tensors.
     pub fn rename(self, rule: RenameRule) -> Self {
         self.with(|options| options.tensors.rename.push(rule))
     }
 
-    /// Casts all floats to a type.
+    /// Casts all floats to a dtype.
     pub fn cast(self, to: DType) -> Self {
         self.rule(TypeRule::cast(to))
     }
 
-    /// Quantizes the tensors that can be, to a type of blocks or by a preset.
+    /// Quantizes all tensors that can be quantized, to a block dtype or by a preset.
     pub fn quantize(self, to: impl Into<Quantization>) -> Self {
         self.rule(TypeRule::quantize(to))
     }
@@ -119,17 +120,17 @@ impl<'a> Conversion<'a> {
         self.rule(TypeRule::dequantize(to))
     }
 
-    /// Adds a rule of types. For each tensor the last rule that matches it decides.
+    /// Adds a type rule. For each tensor the last rule that matches it decides.
     pub fn rule(self, rule: TypeRule) -> Self {
         self.with(|options| options.types.rules.push(rule))
     }
 
-    /// Changes types that the target lacks into larger ones that hold every value.
+    /// Changes dtypes that the target lacks to larger ones that hold every value.
     pub fn widen(self) -> Self {
         self.with(|options| options.types.widen = true)
     }
 
-    /// Metadata whose top-level keys replace those of the target's.
+    /// Sets metadata: each top-level key replaces the same key of the target's metadata.
     pub fn metadata(self, metadata: Object) -> Self {
         self.with(|options| options.metadata.set = Some(metadata))
     }
@@ -139,37 +140,37 @@ impl<'a> Conversion<'a> {
         self.with(|options| options.metadata.lossy = true)
     }
 
-    /// Makes JSON text of metadata that the target holds only as text.
+    /// Writes metadata as JSON text where the target holds only text.
     pub fn stringify(self) -> Self {
         self.with(|options| options.metadata.stringify = true)
     }
 
-    /// The largest size of a file in bytes, and of a weight shard in AERO.
+    /// Sets the maximum size in bytes of a file, or of a weight shard in AERO.
     pub fn shard_size(self, nbytes: u64) -> Self {
         self.with(|options| options.output.shard_size = Some(nbytes))
     }
 
-    /// Replaces files that exist. Without it, they are an error.
+    /// Replaces existing files. Without this option, an existing file is an error.
     pub fn replace(self) -> Self {
         self.with(|options| options.output.overwrite = Overwrite::Replace)
     }
 
-    /// What only AERO has.
+    /// Sets the options for AERO alone.
     pub fn aero(self, aero: AeroOptions) -> Self {
         self.with(|options| options.aero = aero)
     }
 
-    /// What only APR2 has.
+    /// Sets the options for APR2 alone.
     pub fn apr2(self, apr2: Apr2Options) -> Self {
         self.with(|options| options.apr2 = apr2)
     }
 
-    /// What only MAG has.
+    /// Sets the options for MAG alone.
     pub fn mag(self, mag: MagOptions) -> Self {
         self.with(|options| options.mag = mag)
     }
 
-    /// What only OINF has.
+    /// Sets the options for OINF alone.
     pub fn oinf(self, oinf: OinfOptions) -> Self {
         self.with(|options| options.oinf = oinf)
     }
@@ -180,24 +181,24 @@ impl<'a> Conversion<'a> {
         self.model
     }
 
-    /// The options that were given.
+    /// The options that were set.
     #[must_use]
     pub fn chosen(&self) -> &ConvertOptions {
         &self.options
     }
 
-    /// The execution that was given.
+    /// The execution that was set.
     #[must_use]
     pub const fn chosen_execution(&self) -> Execution<'a> {
         self.execution
     }
 
-    /// Chooses tensors, their types and the metadata, and checks everything; writes nothing. The plan says what would be written, and writes it,
-    /// also in parts by several processes.
+    /// Selects tensors, their dtypes and the metadata, and checks everything. Nothing is written. The plan describes the output and
+    /// can write it, also in parts by several processes.
     ///
     /// # Errors
-    /// [`Error::Usage`] for options that make no sense for the target, or if nothing says which format to write; [`Error::Unsupported`] for what
-    /// the target cannot hold; [`Error::NotEnabled`] for a target that this build cannot write.
+    /// [`Error::Usage`] for options that are invalid for the target, or if no format to write is known; [`Error::Unsupported`] for
+    /// what the target cannot hold; [`Error::NotEnabled`] for a target that this build cannot write.
     pub fn plan(self) -> Result<ConversionPlan<'a>> {
         let format = self.format()?;
         let mut options = self.options;
@@ -219,20 +220,20 @@ impl<'a> Conversion<'a> {
         })
     }
 
-    /// Writes the file or the set. Files appear when they are complete; on any error nothing is left behind. Memory does not depend on the
-    /// model's size. No file of the input is replaced, under whatever name.
+    /// Writes the file or the set. Files appear when they are complete; after an error nothing is left behind. Memory does not
+    /// depend on the size of the model. Input files are never replaced, under whatever name.
     ///
     /// # Errors
-    /// Those of [`plan`](Self::plan); [`Error::Usage`] without a path ([`to_format`](Self::to_format)); [`Error::Values`] for values that cannot be
-    /// converted, [`Error::Exists`] and others for what cannot be read or written.
+    /// Those of [`plan`](Self::plan); [`Error::Usage`] without a path ([`to_format`](Self::to_format)); [`Error::Values`] for
+    /// values that cannot be converted; [`Error::Exists`] and others if a file cannot be read or written.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn write(self) -> Result<Converted> {
         let (out, execution) = (self.path()?, self.execution);
         self.plan()?.write(out, &execution)
     }
 
-    /// Does all that [`write`](Self::write) does, and writes nothing: values are read, checked and converted, so that it fails where
-    /// that would fail, unless the disk is at fault.
+    /// Does everything that [`write`](Self::write) does, but writes nothing. Values are read, checked and converted, so it fails
+    /// where `write` would fail, except for faults of the disk.
     ///
     /// # Errors
     /// Those of [`write`](Self::write).
@@ -251,17 +252,17 @@ impl<'a> Conversion<'a> {
     /// Writes into a sink, for targets that are one file.
     ///
     /// # Errors
-    /// Those of [`plan`](Self::plan); if the model cannot be read, or the sink refuses bytes. What has been written by then is for the sink's owner
-    /// to discard.
+    /// Those of [`plan`](Self::plan); if the model cannot be read, or the sink fails. The caller then discards what was written to
+    /// the sink.
     pub fn write_to_sink(self, sink: &dyn Sink) -> Result<Converted> {
         let execution = self.execution;
         self.plan()?.write_to_sink(sink, &execution)
     }
 
-    /// Writes a set into files of your own; `name` is that of its index.
+    /// Writes a set into files of your own. `name` is the name of its index.
     ///
     /// # Errors
-    /// Those of [`plan`](Self::plan); if the model cannot be read, or a file not be written.
+    /// Those of [`plan`](Self::plan); if the model cannot be read, or a file cannot be written.
     pub fn write_to_files(self, name: &str, files: &impl NewFiles) -> Result<Converted> {
         let execution = self.execution;
         self.plan()?.write_to_files(name, files, &execution)

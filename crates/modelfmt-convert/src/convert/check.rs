@@ -1,4 +1,4 @@
-//! Refuses what no file could change: options that the target does not understand, and values that no option takes.
+//! Checks options without looking at a file: the target must support them, and their values must be valid.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use modelfmt_rules::options::rules::{Quantization, TYPES, TypeChange, TypeRule, 
 use modelfmt_rules::wording::Choice;
 use modelfmt_rules::wording::Remedy;
 
-/// Refuses what no file could change: options that the target does not understand, and values that no option takes.
+/// Fails for options that the target does not support, and for values that are never valid.
 pub(super) fn check(options: &ConvertOptions, target: Format) -> Result<()> {
     if let Some(choice) = options.chosen().find(|choice| !target.takes(*choice)) {
         let is_for: Vec<Format> = Format::ALL.iter().copied().filter(|format| format.takes(choice)).collect();
@@ -43,7 +43,7 @@ pub(super) fn check(options: &ConvertOptions, target: Format) -> Result<()> {
     Ok(())
 }
 
-/// Refuses types that values cannot be changed to, and scales that nothing asks for.
+/// Fails for dtypes that values cannot have, and for scales that no rule needs.
 pub(super) fn check_values(options: &ConvertOptions) -> Result<()> {
     let dequantizes = |rule: &TypeRule| matches!(rule.change, TypeChange::Dequantize(_));
     if !options.types.scales.is_empty() && !options.types.rules.iter().any(dequantizes) {
@@ -55,7 +55,7 @@ pub(super) fn check_values(options: &ConvertOptions) -> Result<()> {
     options.types.rules.iter().try_for_each(check_rule)
 }
 
-/// Refuses a type that a rule cannot give.
+/// Fails for a dtype that a rule cannot produce.
 fn check_rule(rule: &TypeRule) -> Result<()> {
     let is_ggml = |dtype: DType| dtype.ggml_type().is_some() && ggml_quant::can_encode(dtype);
     let why = match rule.change {
@@ -90,7 +90,7 @@ impl<T: fmt::Display> fmt::Display for List<'_, T> {
     }
 }
 
-/// What helps where a cast to a type of blocks is asked for, or blocks of a type of numbers.
+/// The remedy for a cast to a block dtype, or for a quantization to a dtype of numbers.
 fn other_way(rule: &TypeRule) -> Option<Remedy> {
     match rule.change {
         TypeChange::Cast(dtype) if ggml_quant::can_encode(dtype) && dtype.ggml_type().is_some() => {

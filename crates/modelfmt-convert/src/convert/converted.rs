@@ -1,4 +1,4 @@
-//! What a conversion says of itself.
+//! The result of a conversion.
 
 use modelfmt_core::DType;
 
@@ -17,24 +17,24 @@ use modelfmt_rules::wording::{Note, Words};
 pub struct Converted {
     /// The format that was written.
     pub format: Format,
-    /// The number of tensors that were written, also those that are only declared.
+    /// The number of tensors that were written, including those that are only declared.
     pub tensors: usize,
-    /// What was chosen, and what became of types and values: for standard error.
+    /// Notes for standard error about what was selected and how types and values changed.
     pub notes: Vec<Note>,
-    /// What is perhaps not what was meant.
+    /// Warnings about results that you may not want.
     pub warnings: Vec<Warning>,
-    /// The tensors that became another type.
+    /// The tensors whose dtype changed.
     pub changed: Vec<TypeChanged>,
-    /// Tensors some of whose values became infinite or the end of the range of the type that they were cast to, or many of whose values became 0.
+    /// Tensors that lost values in a cast: some became infinite or the end of the range of the dtype, or many became 0.
     pub clipped: Vec<Clipped>,
-    /// Metadata that the target cannot hold, and that [`MetadataOptions::lossy`] allowed to drop.
+    /// Metadata that the target cannot hold and that was dropped because of [`MetadataOptions::lossy`].
     pub dropped: Vec<Unsupported>,
-    /// The files, in the order in which they were begun.
+    /// The output files, in the order in which they were created.
     pub files: Vec<WrittenFile>,
 }
 
 impl Converted {
-    /// What to warn of, a line each: [`warnings`](Self::warnings), and the sums of [`clipped`](Self::clipped).
+    /// One line for each of the [`warnings`](Self::warnings), and lines that sum up [`clipped`](Self::clipped).
     #[must_use]
     pub fn warning_lines(&self, words: &dyn Words) -> Vec<String> {
         let warnings = self.warnings.iter().map(|warning| warning.in_words(words));
@@ -42,14 +42,14 @@ impl Converted {
     }
 }
 
-/// A tensor that became another type.
+/// A tensor whose dtype changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TypeChanged {
-    /// Its new name.
+    /// The name of the tensor in the output.
     pub tensor: String,
-    /// The type that it had.
+    /// The dtype in the source.
     pub from: DType,
-    /// The type that it has now.
+    /// The dtype in the output.
     pub to: DType,
 }

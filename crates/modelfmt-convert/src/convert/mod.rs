@@ -1,5 +1,5 @@
-//! Converts a model to another format: tensors bit for bit, or in another type if you ask for it; metadata as far as the
-//! target can hold it; and nothing is lost silently.
+//! Converts a model to another format: tensors bit for bit, or in another dtype if you ask for it, and metadata as far as the
+//! target can hold it. Nothing is lost silently.
 //!
 //! ```no_run
 //! use modelfmt::{Conversion, DType, Model};
@@ -10,56 +10,58 @@
 //! # Ok::<(), modelfmt::Error>(())
 //! ```
 //!
-//! What does not fit is an [`Error::Unsupported`] that lists every item and the option that would resolve it. [`Format::capabilities`] says what each
-//! format holds.
+//! If something does not fit, the error is an [`Error::Unsupported`] that lists every item and the option that would resolve it.
+//! [`Format::capabilities`] says what each format can hold.
 //!
 //! # Rules of types
 //!
-//! [`TypeOptions::rules`] is one ordered list. For each tensor the last rule that matches it decides, whatever it does, so general rules go first:
-//! `quantize q4_k`, then `cast *embed*=f16`. Rules look at the types in the source, and never at what another rule makes.
+//! [`TypeOptions::rules`] is one ordered list. For each tensor the last rule that matches it decides, so general rules go first:
+//! `quantize q4_k`, then `cast *embed*=f16`. Rules look at the dtypes in the source, and never at the result of another rule.
 //!
-//! A rule without a glob is for what it can act on: a cast for floats, `dequantize` for blocks and for weights with scales, `quantize` for floats of rank 2
-//! and more whose rows are whole blocks, a preset for the tensors that it gives a type. A rule with a glob is for the tensors whose names match, and is
-//! refused where it cannot act on one of them: a cast on blocks, `quantize` on a vector. Only `dequantize` leaves floats that it names as they are.
-//! It is an error if a rule matches no tensor or finds nothing to act on ([`Error::NoMatch`], [`Error::IdleRule`]), and a
+//! A rule without a glob matches the tensors that it can change: a cast matches floats, `dequantize` matches blocks and weights
+//! with scales, `quantize` matches floats of rank 2 and more whose rows are whole blocks, and a preset matches the tensors for
+//! which it chooses a dtype. A rule with a glob matches the tensors whose names match the glob, and is refused if it cannot change
+//! one of them, such as a cast of blocks or `quantize` of a vector. Only `dequantize` leaves floats with matching names as they
+//! are. It is an error if a rule matches no tensor or finds nothing to change ([`Error::NoMatch`], [`Error::IdleRule`]), and a
 //! [`Warning`] if later rules decide each of its tensors.
 //!
 //! # Casts
 //!
-//! `cast` takes floats, and integers and booleans only where a rule names them. `quantize` to f32, f16 or bf16 is a cast too.
-//! It rounds a number once, to the nearest, where the target is a float; toward zero where it is an integer. What is
-//! beyond the range of a float becomes an infinity, of an integer its end; [`Converted::clipped`] has the tensors with such values, and those of whose values
-//! more than 1 % became 0. Small
+//! `cast` changes floats; it changes integers and booleans only if the glob of a rule matches their names. `quantize` to f32, f16
+//! or bf16 is a cast, too. A number is rounded once: to the nearest if the target is a float, toward zero if it is an integer. A
+//! number beyond the range of a float becomes an infinity; beyond the range of an integer it becomes the end of the range.
+//! [`Converted::clipped`] lists the tensors with such values, and those with more than 1 % of their values changed to 0. Small
 //! floats without infinities have a NaN or their largest number instead, as [`SmallType`](modelfmt_core::SmallType) says. A NaN
-//! cannot become an integer, a boolean or a float of 6 or 4 bits: that is an error which names tensor and element. Booleans are 0 and 1, and
-//! everything but zero becomes true.
+//! cannot become an integer, a boolean or a float of 6 or 4 bits; this is an error that names the tensor and the element. Booleans
+//! are 0 and 1, and every number but zero becomes true.
 //!
 //! # Scales
 //!
-//! Checkpoints in small floats (FP8, MXFP4) have weights whose numbers count only with the scales in another tensor: one scale for
-//! the whole weight, one for each row, or one for each block of it. `dequantize` multiplies them in f32, rounds the product to the
-//! type that is asked for, and leaves the scales out. A cast of such a weight is refused, because its values would change; a rule without a glob that casts
-//! or quantizes is not for it where another one dequantizes it.
+//! Checkpoints in small floats (FP8, MXFP4) have weights whose numbers need the scales in another tensor: one scale for the whole
+//! weight, one for each row, or one for each block. `dequantize` multiplies numbers and scales in f32, rounds the product to the
+//! requested dtype, and leaves the scales out. A cast of such a weight is refused, because its values would change. A rule without
+//! a glob that casts or quantizes does not match a weight that another rule dequantizes.
 //!
-//! The scales of `a.weight` are `a.weight_scale_inv`, `a.weight_scale`, `a.scale_weight`, `a.qscale_weight` or `a.scale`, those of
-//! another name are it with `_scale_inv` or `_scale`; [`TypeOptions::scales`] says others. Blocks are as large as
-//! `weight_block_size` of the metadata or of a config.json beside the file says. Without, a dimension is cut into blocks of 128 where
-//! these are as many as it has scales, else into as many equal blocks. What fits neither is refused, and so is a weight without
-//! known scales.
+//! The scales of `a.weight` are `a.weight_scale_inv`, `a.weight_scale`, `a.scale_weight`, `a.qscale_weight` or `a.scale`. For a
+//! weight with another kind of name, `_scale_inv` or `_scale` is appended to the name. [`TypeOptions::scales`] adds other names.
+//! The block size is `weight_block_size` of the metadata or of a config.json beside the file. Without it, a dimension is divided
+//! into blocks of 128 if that gives the number of scales, else into as many equal blocks. If neither fits, the weight is refused,
+//! and so is a weight without known scales.
 //!
-//! Scales and zero points that a file has beside the values of a tensor (OINF 2) stay with it where the target can hold them: in
-//! OINF 2, and under the reserved key of formats with JSON. Elsewhere they are a loss that is listed. `dequantize` makes
-//! scale × (number − zero point) of each number in f64, and rounds it once to the type that is asked for. A wider type keeps the
-//! numbers and so the scales; any other cast of such a tensor is refused.
+//! Scales and zero points that the file itself has for a tensor (OINF 2) are kept if the target can hold them: in OINF 2, and under
+//! the reserved key of formats with JSON. In other formats they are listed as a loss. `dequantize` computes scale × (number − zero
+//! point) of each number in f64, and rounds it once to the requested dtype. Widening the dtype keeps the numbers, and so the
+//! scales; any other cast of such a tensor is refused.
 //!
 //! # Presets
 //!
-//! `quantize` with a [`Preset`] gives each tensor the type that llama.cpp gives it without an importance matrix: more bits for the output, for some
-//! layers and for sensitive tensors, another type if rows are not whole blocks of 256, and f16 if they are not whole blocks of 32 either. Norms,
-//! vectors, positions and small tensors stay as they are. Tensors are recognised by GGUF's names and by those of Hugging Face. A matrix of another
-//! name gets the type that most get, and a model without any known name is refused. The tensors say how many layers and experts there are. The
-//! architecture (from the source, else from a config.json beside the file) may be missing, because only few architectures have rules of their own.
-//! `docs/PRESETS.md` of the repository has all rules.
+//! `quantize` with a [`Preset`] gives each tensor the dtype that llama.cpp gives it without an importance matrix: more bits for the
+//! output, for some layers and for sensitive tensors, another dtype if rows are not whole blocks of 256, and f16 if they are not
+//! whole blocks of 32 either. Norms, vectors, positions and small tensors stay as they are. Tensors are recognized by GGUF's names
+//! and by those of Hugging Face. A matrix with another name gets the dtype of most tensors, and a model without any known name is
+//! refused. The tensors show how many layers and experts there are. The architecture (from the source, else from a config.json
+//! beside the file) may be missing, because only few architectures have rules of their own. `docs/PRESETS.md` of the repository has
+//! all rules.
 
 mod builder;
 mod check;
@@ -131,13 +133,13 @@ use tensors::Chooser;
 use tensors::tied::Tied;
 use values::Values;
 
-/// A conversion that is ready, from [`Conversion::plan`]: everything is chosen and checked, and nothing is written yet.
+/// A conversion that is ready to write, from [`Conversion::plan`]. Everything is selected and checked, and nothing is written yet.
 pub struct ConversionPlan<'a> {
     model: &'a Model,
     target: Format,
     options: Cow<'a, ConvertOptions>,
     tensors: Tensors,
-    /// By the number of a tensor, that of the one whose bytes it shares in the target too.
+    /// For tensors that share bytes in the target, too: the number of the tensor, and that of the tensor whose bytes it shares.
     tied: BTreeMap<usize, usize>,
     metadata: modelfmt_model::job::metadata::Metadata,
     notes: Vec<Note>,
@@ -152,7 +154,7 @@ impl std::fmt::Debug for ConversionPlan<'_> {
 }
 
 impl<'a> ConversionPlan<'a> {
-    /// Chooses tensors, their types and the metadata.
+    /// Selects tensors, their dtypes and the metadata.
     fn new(model: &'a Model, target: Format, options: Cow<'a, ConvertOptions>) -> Result<Self> {
         let path = || model.path().to_owned();
         let target = target.sharded().filter(|_| options.output.shard_size.is_some()).unwrap_or(target);
@@ -217,7 +219,7 @@ impl<'a> ConversionPlan<'a> {
         Ok(made)
     }
 
-    /// Says which tensors no file of the size that was asked for can hold.
+    /// A note about tensors that are larger than the maximum size of a file.
     fn larger_than_shards(&self) -> Option<Note> {
         let most = self.options.output.shard_size?;
         let count = self.job().specs().filter(|spec| nbytes_of(spec) > most).count();
@@ -231,40 +233,40 @@ impl<'a> ConversionPlan<'a> {
         Some(Note::of(&[Choice::ShardSize], why))
     }
 
-    /// The format that is written: with a shard size the set of the format that was asked for.
+    /// The format that is written. With a shard size, it is the sharded form of the requested format.
     #[must_use]
     pub const fn target(&self) -> Format {
         self.target
     }
 
-    /// The bytes of all tensors as they will be written, uncompressed: what a progress bar counts to. Those that tensors share are
-    /// counted once where the target can keep that.
+    /// The total length in bytes of all tensors in the output, uncompressed: the total for a progress bar. Bytes that tensors share
+    /// are counted once if the target can share them.
     #[must_use]
     pub fn nbytes(&self) -> u64 {
         let own = self.job().specs().enumerate().filter(|(number, _)| !self.tied.contains_key(number));
         own.map(|(_, spec)| nbytes_of(&spec)).fold(0, u64::saturating_add)
     }
 
-    /// The tensors that become another type.
+    /// The tensors whose dtype changes.
     pub fn changed(&self) -> impl Iterator<Item = TypeChanged> {
         let changed = self.tensors.items.iter().filter(|item| item.from != item.to);
         changed.map(|item| TypeChanged { tensor: self.name(item).to_owned(), from: item.from, to: item.to })
     }
 
-    /// What is perhaps not what was meant, as far as that is known before values are read.
+    /// Warnings about results that you may not want, as far as they are known before values are read.
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 
-    /// The name under which a tensor is written.
+    /// The name of a tensor in the output.
     fn name(&self, item: &Item) -> &str {
         self.tensors.name(Some(self.model.opened()), item)
     }
 
-    /// Writes the file `out`, or the set whose index it is. No file of the input is replaced, under whatever name, and none of another
-    /// set in the same folder. Where an index is replaced, files of the old set that are not part of the new one are removed
-    /// afterwards.
+    /// Writes the file `out`, or the set whose index is `out`. Input files are never replaced, under whatever name, and neither are
+    /// files of another set in the same folder. If an index is replaced, files of the old set that are not part of the new one are
+    /// removed afterwards.
     ///
     /// # Errors
     /// If the target cannot hold the model, or it cannot be read or written.
@@ -295,8 +297,9 @@ impl<'a> ConversionPlan<'a> {
         Ok(converted)
     }
 
-    /// Does all that [`write`](Self::write) does, and writes nothing: values are read, checked and converted, so that it fails where
-    /// that would fail, unless the disk is at fault. It says which files there would be, and how long; not what would be removed.
+    /// Does everything that [`write`](Self::write) does, but writes nothing. Values are read, checked and converted, so it fails
+    /// where `write` would fail, except for faults of the disk. The result lists the files and their lengths, but not the files
+    /// that would be removed.
     ///
     /// # Errors
     /// If the target cannot hold the model, or it cannot be read or written.
@@ -320,7 +323,7 @@ impl<'a> ConversionPlan<'a> {
         }
     }
 
-    /// Where an output goes, if it may.
+    /// Finds the place of the output. Fails if it may not be written there.
     #[cfg(not(target_arch = "wasm32"))]
     fn place(&self, out: &Path) -> Result<Place> {
         let mut out = out.to_owned();
@@ -338,7 +341,7 @@ impl<'a> ConversionPlan<'a> {
         Ok(Place { out, name, guard })
     }
 
-    /// Finds the tensors that share their bytes with an equal one, if that is asked for.
+    /// Finds tensors with equal values that can share their bytes, if the options ask for it.
     fn find_equal(&mut self, work: &Execution<'_>) -> Result<()> {
         if !self.options.aero.dedupe || !self.target.properties().shared_values {
             return Ok(());
@@ -358,7 +361,7 @@ impl<'a> ConversionPlan<'a> {
         Ok(())
     }
 
-    /// Writes a target that is one file into a sink.
+    /// Writes a single-file target into a sink.
     ///
     /// # Errors
     /// If the target cannot hold the model, or it cannot be read or written.
@@ -379,12 +382,12 @@ impl<'a> ConversionPlan<'a> {
         self.write_one(Path::new(&name), sink, work)
     }
 
-    /// Writes a target that is several files. `name` is that of its index; of a split of GGUF it is the stem of its files, with or
-    /// without the ending.
+    /// Writes a target of several files. `name` is the name of the index; for a split GGUF it is the stem of its files, with or
+    /// without the extension.
     ///
     /// # Errors
-    /// If the target cannot hold the model, or it cannot be read or written; [`Error::Usage`] for a target that is one file, or a name that its
-    /// index cannot have.
+    /// If the target cannot hold the model, or it cannot be read or written; [`Error::Usage`] for a single-file target, or a name
+    /// that its index cannot have.
     pub fn write_to_files(
         mut self,
         name: &str,
@@ -399,11 +402,11 @@ impl<'a> ConversionPlan<'a> {
         self.write_to_folder(Path::new(""), &name, files, work)
     }
 
-    /// Does all that [`write_to_files`](Self::write_to_files) does, and writes nothing, as [`dry_run`](Self::dry_run): `files` is only
-    /// asked what could be created.
+    /// Does everything that [`write_to_files`](Self::write_to_files) does, but writes nothing, like [`dry_run`](Self::dry_run).
+    /// `files` is only asked which files could be created.
     ///
     /// # Errors
-    /// If the target cannot hold the model, or it cannot be read; [`Error::Usage`] for a target that is one file.
+    /// If the target cannot hold the model, or it cannot be read; [`Error::Usage`] for a single-file target.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn dry_run_to_files(
         self,
@@ -414,11 +417,10 @@ impl<'a> ConversionPlan<'a> {
         self.write_to_files(name, &output::dry_run::Rehearsed(files), work)
     }
 
-    /// The name of the file that stands for a set, made of the name that is asked for: of its index, or of the first file of a split of
-    /// GGUF.
+    /// The name of the file that stands for a set, made from the requested name: the index, or the first file of a split GGUF.
     ///
     /// # Errors
-    /// [`Error::Usage`] for a name that it cannot have.
+    /// [`Error::Usage`] for a name that this file cannot have.
     pub fn index_name(&self, name: &str) -> Result<String> {
         let name = output::index_name(self.target, name)?;
         self.first_file(Path::new(&name), name.clone())
@@ -468,7 +470,7 @@ impl<'a> ConversionPlan<'a> {
         Ok(converted)
     }
 
-    /// Names the source or the target in an error of a writer.
+    /// Adds the path of the source or of the target to an error of a writer.
     fn failed(&self, values: &Values<'_>, path: &Path, error: JobError) -> Error {
         if let Some(error) = values.failure() {
             return error;
@@ -486,7 +488,7 @@ impl<'a> ConversionPlan<'a> {
         Values::new(self.model, &self.tensors, !self.options.no_verify)
     }
 
-    /// What was done. What was dropped is for the caller to put in: it may be as much as the metadata.
+    /// The result of the conversion. The caller adds `dropped`, which may be as large as the metadata.
     fn done(&self, values: &Values<'_>, files: Vec<WrittenFile>) -> Converted {
         let items = &self.tensors.items;
         Converted {
@@ -501,7 +503,7 @@ impl<'a> ConversionPlan<'a> {
         }
     }
 
-    /// What the writer of the target needs to know.
+    /// The input of the target's writer.
     fn job(&self) -> Job<'_> {
         Job {
             source: Some(self.model.opened()),
@@ -513,7 +515,7 @@ impl<'a> ConversionPlan<'a> {
     }
 }
 
-/// The bytes of the values of a tensor as it is written.
+/// The length in bytes of the values of a tensor in the output.
 fn nbytes_of(spec: &TensorSpec<'_>) -> u64 {
     match spec.dtype.nbytes(&spec.shape) {
         _ if !spec.has_data => 0,
@@ -522,12 +524,12 @@ fn nbytes_of(spec: &TensorSpec<'_>) -> u64 {
     }
 }
 
-/// Where an output goes.
+/// The place of an output.
 #[cfg(not(target_arch = "wasm32"))]
 struct Place {
-    /// The file, or the one that stands for a set.
+    /// The file, or the file that stands for a set.
     out: std::path::PathBuf,
-    /// The name of that one, if the target is a set.
+    /// The name of that file, if the target is a set.
     name: Option<String>,
     guard: Guard,
 }
@@ -540,22 +542,23 @@ fn cannot_write(out: &Path, source: std::io::Error) -> Error {
     }
 }
 
-/// Several models as one, for a conversion with these options: as [`Model::merged`], but two of them may have tensors of the same name if
-/// [`include`](TensorOptions::include) or [`exclude`](TensorOptions::exclude) leaves that name out.
+/// Merges several models into one for a conversion with these options, like [`Model::merged`]. Two of them may have a tensor with
+/// the same name if [`include`](TensorOptions::include) or [`exclude`](TensorOptions::exclude) leaves that name out.
 ///
 /// # Errors
-/// [`Error::NameTwice`] if two have a tensor of the same name; [`Error::Usage`] without any model, or for a pattern that is malformed.
+/// [`Error::NameTwice`] if two models have a tensor with the same name; [`Error::Usage`] without any model, or for a malformed
+/// pattern.
 pub fn merged(models: impl IntoIterator<Item = Model>, options: &ConvertOptions) -> Result<Model> {
     let mut filter = tensors::filter::Filter::new(options)?;
     Model::joined(models, &mut |name| filter.would_take(name))
 }
 
-/// Whether a model is a checkpoint, in which any value may stand beside tensors.
+/// Whether a model is a checkpoint, which can contain any values besides tensors.
 fn is_from_pickle(model: &Model) -> bool {
     model.format().properties().contents == Contents::Checkpoint
 }
 
-/// What is in a checkpoint beside its tensors becomes text where the target holds only text: nobody has chosen it as metadata.
+/// Writes other values of a checkpoint as text if the target holds only text: nobody has chosen them as metadata.
 fn from_pickle<'a>(model: &Model, options: Cow<'a, ConvertOptions>) -> Cow<'a, ConvertOptions> {
     if !is_from_pickle(model) {
         return options;

@@ -1,4 +1,4 @@
-//! A conversion of a model into its own format: unless the caller chooses otherwise, it is stored as the source is.
+//! A conversion of a model into its own format keeps the layout of the source, unless the caller chooses otherwise.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use modelfmt_rules::options::ConvertOptions;
 use modelfmt_rules::wording::Choice;
 use modelfmt_rules::wording::Note;
 
-/// How a model is stored, in the options that would store it so; `None` for a target of another format.
+/// The options that would store a model as it is stored now; `None` for a target of another format.
 fn stored(model: &Model, target: Format) -> Option<ConvertOptions> {
     if model.is_merged() || model.format().unsharded() != target.unsharded() {
         return None;
@@ -24,8 +24,8 @@ fn stored(model: &Model, target: Format) -> Option<ConvertOptions> {
     Some(stored)
 }
 
-/// The options, with the source's alignment, compression and kind of checksum if they leave these open. A property that is new in each file (the
-/// UUID), or that has to be asked for (a version, hashes, the size of shards), is not taken over.
+/// The options, with the source's alignment, compression and kind of checksum where they are not set. Properties that are new in
+/// each file (the UUID), or that have to be requested (a version, hashes, the size of shards), are not taken from the source.
 pub(super) fn completed<'a>(
     model: &Model,
     target: Format,
@@ -44,7 +44,7 @@ pub(super) fn completed<'a>(
     options
 }
 
-/// Hashes in the source that the target will not have, because nobody asked for them.
+/// Notes about hashes in the source that the target will not have, because the options do not request them.
 pub(super) fn notes(model: &Model, target: Format, options: &ConvertOptions) -> Vec<Note> {
     let mut notes = Vec::new();
     if let Some(stored) = stored(model, target) {

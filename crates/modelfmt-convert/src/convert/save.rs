@@ -1,4 +1,4 @@
-//! Tensors that are in memory, or whose values somebody supplies, become a file of any format.
+//! Writes tensors that are in memory, or whose values the caller supplies, to a file of any format.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -25,10 +25,10 @@ use modelfmt_rules::options::rules::TypeRule;
 use modelfmt_rules::options::{ConvertOptions, Declared};
 use modelfmt_rules::wording::Choice;
 
-/// Writes tensors that are in memory to a new file, in the format that the ending of its name asks for.
+/// Writes tensors that are in memory to a new file, in the format of the extension of its name.
 ///
-/// The file appears when it is complete. A file that exists is not replaced. What the format asks for and `metadata` does not
-/// have is filled in as a [`Conversion`](crate::Conversion) does: a name after the file, `unknown` for the architecture.
+/// The file appears when it is complete. An existing file is not replaced. Required keys that `metadata` does not have are filled
+/// in as by a [`Conversion`](crate::Conversion): the name from the file name, `unknown` for the architecture.
 ///
 /// ```
 /// use modelfmt::{Model, Object, View};
@@ -42,7 +42,7 @@ use modelfmt_rules::wording::Choice;
 /// ```
 ///
 /// # Errors
-/// [`Error::Usage`] if no format that is written has this ending; as [`save_as`].
+/// [`Error::Usage`] if no format that can be written has this extension; those of [`save_as`].
 pub fn save<'a>(
     path: impl AsRef<Path>,
     tensors: impl IntoIterator<Item = (impl Into<Cow<'a, str>>, View<'a>)>,
@@ -60,12 +60,12 @@ pub fn save<'a>(
     }
 }
 
-/// Writes tensors that are in memory to a new file, in a format of your choice; of a set, `path` is that of its index.
+/// Writes tensors that are in memory to a new file, in a format of your choice. For a set, `path` is the path of its index.
 ///
 /// # Errors
-/// [`Error::Usage`] for a format that is only read, [`Error::NotEnabled`] for one that is switched off, [`Error::Unsupported`]
-/// for metadata that the format cannot hold, [`Error::Refused`] for tensors that it cannot hold, [`Error::Exists`],
-/// [`Error::Write`].
+/// [`Error::Usage`] for a format that is only read; [`Error::NotEnabled`] for a format that is not enabled; [`Error::Unsupported`]
+/// for metadata that the format cannot hold; [`Error::Refused`] for tensors that it cannot hold; [`Error::Exists`] and
+/// [`Error::Write`] if the file cannot be written.
 pub fn save_as<'a>(
     format: Format,
     path: impl AsRef<Path>,
@@ -78,8 +78,8 @@ pub fn save_as<'a>(
         .write(&views, &Execution::default())
 }
 
-/// Tensors whose values you supply, with metadata, checked against a format. Nothing is written yet. What
-/// [`save_as`] does for tensors that are in memory, with a choice of layout and of what happens to a file that exists.
+/// Tensors whose values you supply, with metadata, checked against a format. Nothing is written yet. Like [`save_as`], but you can
+/// set the layout, and what happens to an existing file.
 ///
 /// ```
 /// use modelfmt::convert::Saving;
@@ -112,11 +112,12 @@ impl std::fmt::Debug for Saving<'_> {
 }
 
 impl<'p> Saving<'p> {
-    /// Checks what is to be written. With [`OutputOptions::shard_size`](super::OutputOptions::shard_size), APR2 and safetensors become sets. Options that change values or choose
-    /// among tensors are only for models that are read, and are refused here.
+    /// Checks tensors and metadata. With [`OutputOptions::shard_size`](super::OutputOptions::shard_size), APR2 and safetensors are
+    /// written as sets. Options that change values or select tensors are for models that are read, and are refused here.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if the format cannot hold it; [`Error::Usage`] for options that the format does not take.
+    /// [`Error::Unsupported`] if the format cannot hold the tensors or the metadata; [`Error::Usage`] for options that the format
+    /// does not support.
     pub fn new<'a>(
         format: Format,
         path: &'p Path,
@@ -152,19 +153,19 @@ impl<'p> Saving<'p> {
         Ok(Self { format, path, tensors, metadata, options })
     }
 
-    /// The format that is written: with a shard size the set of the format that was asked for.
+    /// The format that is written. With a shard size, it is the sharded form of the requested format.
     #[must_use]
     pub const fn target(&self) -> Format {
         self.format
     }
 
-    /// The options that it was made with.
+    /// The options.
     #[must_use]
     pub const fn options(&self) -> &ConvertOptions {
         self.options
     }
 
-    /// The bytes of all tensors.
+    /// The total length in bytes of all tensors.
     #[must_use]
     pub fn nbytes(&self) -> u64 {
         let tied = BTreeMap::new();
@@ -176,10 +177,12 @@ impl<'p> Saving<'p> {
         Job { source: None, tensors, metadata, options, tied }
     }
 
-    /// Writes the file, or the set whose index it is. `data` has the values of the tensors, in the order of their descriptions.
+    /// Writes the file, or the set whose index it is. `data` supplies the values of the tensors, in the order of their
+    /// descriptions.
     ///
     /// # Errors
-    /// [`Error::Refused`] for tensors that the format cannot hold, [`Error::Exists`], [`Error::Write`].
+    /// [`Error::Refused`] for tensors that the format cannot hold; [`Error::Exists`] and [`Error::Write`] if a file cannot be
+    /// written.
     pub fn write(&self, data: &dyn TensorData, work: &Execution<'_>) -> Result<()> {
         let index = output::file_name(self.format, self.path)?;
         let index = index.map(|name| self.first_file(name)).transpose()?;
@@ -203,10 +206,10 @@ impl<'p> Saving<'p> {
         }
     }
 
-    /// Writes a target that is one file into a sink.
+    /// Writes a single-file target into a sink.
     ///
     /// # Errors
-    /// If a value cannot be read, or the sink refuses bytes; [`Error::Usage`] for a target that is several files.
+    /// If a value cannot be read, or the sink fails; [`Error::Usage`] for a target of several files.
     pub fn write_to_sink(&self, data: &dyn TensorData, sink: &dyn Sink, work: &Execution<'_>) -> Result<()> {
         match write::writer(self.format) {
             Some(Write::File(write)) => {
@@ -221,11 +224,12 @@ impl<'p> Saving<'p> {
         }
     }
 
-    /// Writes a target that is several files, and says which. `name` is that of its index, or what that is made of, as for
+    /// Writes a target of several files, and returns them. `name` is the name of the index, or what it is made from, as in
     /// [`ConversionPlan::write_to_files`](super::ConversionPlan::write_to_files).
     ///
     /// # Errors
-    /// If a value cannot be read, or a file not be written; [`Error::Usage`] for a target that is one file, or a name that its index cannot have.
+    /// If a value cannot be read, or a file cannot be written; [`Error::Usage`] for a single-file target, or a name that its index
+    /// cannot have.
     pub fn write_to_files(
         &self,
         data: &dyn TensorData,
@@ -239,10 +243,10 @@ impl<'p> Saving<'p> {
         self.write_set(data, &self.index_name(name)?, files, work)
     }
 
-    /// The name of the file that stands for a set, as [`ConversionPlan::index_name`](super::ConversionPlan::index_name).
+    /// The name of the file that stands for a set: see [`ConversionPlan::index_name`](super::ConversionPlan::index_name).
     ///
     /// # Errors
-    /// [`Error::Usage`] for a name that it cannot have.
+    /// [`Error::Usage`] for a name that this file cannot have.
     pub fn index_name(&self, name: &str) -> Result<String> {
         self.first_file(output::index_name(self.format, name)?)
     }
@@ -281,7 +285,7 @@ impl<'p> Saving<'p> {
     }
 }
 
-/// What is chosen that makes no sense for tensors that are given as they are to be.
+/// An option that is set and invalid for supplied tensors, because it selects or changes tensors.
 fn of_a_model(options: &ConvertOptions) -> Option<Choice> {
     let choices = [
         (Choice::Include, options.tensors.include.is_empty()),
@@ -294,7 +298,7 @@ fn of_a_model(options: &ConvertOptions) -> Option<Choice> {
     rule.or_else(|| choices.into_iter().find(|(_, is_empty)| !is_empty).map(|(choice, _)| choice))
 }
 
-/// Every tensor as it is described.
+/// The given tensors, without any change.
 fn described<'a>(specs: impl IntoIterator<Item = TensorSpec<'a>>) -> Tensors {
     let mut tensors = Tensors::default();
     for (number, spec) in specs.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Tensors that are each written by itself, as they are or in another type.
+//! Converts tensors that are written one by one, unchanged or in another dtype.
 
 use std::collections::BTreeMap;
 
@@ -22,21 +22,21 @@ use modelfmt_rules::options::{ConvertOptions, ScaleRule};
 use modelfmt_rules::wording::Choice;
 use modelfmt_rules::wording::{Note, Remedy};
 
-/// What becomes of a tensor that is written by itself.
+/// A tensor that is written by itself.
 pub(crate) struct Single {
     /// The tensor alone.
     pub(crate) tensors: Tensors,
-    /// The type that it gets.
+    /// The dtype in the output.
     pub(crate) dtype: DType,
     pub(crate) notes: Vec<Note>,
 }
 
-/// Chooses what becomes of tensors that are written by themselves, by the rules of `cast` and `dequantize`, which need no name here.
+/// Converts tensors that are written by themselves, by the rules of `cast` and `dequantize`, which need no glob here.
 pub(crate) struct Singles<'a> {
     model: &'a Model,
     cast: Option<DType>,
     decoded: Option<DType>,
-    /// What is known of scales; asked for only where types change.
+    /// What is known about scales; `None` if no dtype changes.
     scales: Option<KnownScales<'a>>,
 }
 
@@ -60,7 +60,8 @@ impl<'a> Singles<'a> {
         Ok(Self { model, cast, decoded, scales })
     }
 
-    /// What becomes of a tensor; what cannot be done is said inside. Among several, a cast is for floats and blocks alone.
+    /// Converts the tensor at a position. The inner result says why it cannot be converted. With several tensors, only floats and
+    /// blocks are cast.
     pub(crate) fn of(
         &mut self,
         position: usize,
@@ -85,13 +86,13 @@ impl<'a> Singles<'a> {
         if let Ok(single) = single.as_mut().map_err(|_| ())
             && is_one_of_several
         {
-            // That some are not quantized is as it should be.
+            // With several tensors, it is normal that some are not quantized.
             single.notes.retain(|note| note.choices != [Choice::Dequantize]);
         }
         Ok(single)
     }
 
-    /// Refuses a rule that was for none of the tensors.
+    /// Fails if a scale rule has matched none of the tensors.
     ///
     /// # Errors
     /// [`Error::NoMatch`](modelfmt_model::Error::NoMatch)
@@ -108,7 +109,7 @@ impl<'a> KnownScales<'a> {
         Ok(Self { of_tensors, beside: Scales::new(model, rules)?, rules })
     }
 
-    /// What is known of the scales of a tensor.
+    /// What is known about the scales of a tensor.
     fn of(&mut self, position: usize, info: &TensorInfo<'_>) -> Scaled {
         let asks = is_weight(info.dtype) || !self.rules.is_empty();
         let beside = if asks { self.beside.of(info) } else { Scaled::No };

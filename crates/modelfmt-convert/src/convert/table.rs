@@ -1,7 +1,8 @@
-//! The table of the options of a conversion: what each is called, what it takes, and what it does.
+//! The table of conversion options: their names, their values and their help.
 //!
-//! The help of the program comes from it, and so do the names of options in the program's errors. Tests compare it with [`ConvertOptions`](crate::convert::ConvertOptions), with the
-//! program's arguments, with the keywords of the Python package, and with the options of the page.
+//! The help of the program and the names of options in its errors come from this table. Tests compare it with
+//! [`ConvertOptions`](crate::convert::ConvertOptions), with the arguments of the program, with the keywords of the Python package,
+//! and with the options of the page.
 
 use modelfmt_model::formats::Format;
 use modelfmt_rules::wording::Choice;
@@ -10,28 +11,29 @@ use modelfmt_rules::wording::Choice;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct OptionInfo {
-    /// The field of [`ConvertOptions`](crate::convert::ConvertOptions) that has it, such as `aero`; empty for a field of the struct itself.
+    /// The field of [`ConvertOptions`](crate::convert::ConvertOptions) that contains the option, such as `aero`; empty for a field
+    /// of the struct itself.
     pub group: &'static str,
-    /// Its field there. Casts, quantizations and their inverse are all in `rules`.
+    /// The field of the option. The rules that cast, quantize and dequantize are all in `rules`.
     pub name: &'static str,
-    /// What it is called in the program.
+    /// The flag of the program.
     pub flag: &'static str,
-    /// What it is called in Python and JavaScript.
+    /// The keyword in Python and JavaScript.
     pub keyword: &'static str,
-    /// What the program takes for it.
+    /// The values that the program takes for the flag.
     pub takes: Takes,
-    /// What errors and notes call it, if they name it.
+    /// The choice by which errors and notes name the option, if they do.
     pub choice: Option<Choice>,
-    /// Whether the page and the npm package have it.
+    /// Whether the page and the npm package have the option.
     pub in_page: bool,
-    /// What it does, in the words of the program's help.
+    /// What the option does: the text of the program's help.
     pub help: &'static str,
 }
 
-/// What an option takes, as the program's help names it.
+/// The values that an option takes, with their name in the program's help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
-    /// Nothing: it is given or not.
+    /// No value: the flag is given or not.
     Nothing,
     /// One value.
     One(&'static str),
@@ -60,13 +62,13 @@ impl OptionInfo {
         Self { in_page: true, ..self }
     }
 
-    /// The option that errors call so.
+    /// The option that errors name by this choice.
     #[must_use]
     pub fn of_choice(choice: Choice) -> Option<&'static Self> {
         OPTIONS.iter().find(|option| option.choice == Some(choice))
     }
 
-    /// The formats that can be written with it.
+    /// The formats that can be written with the option.
     pub fn formats(&self) -> impl Iterator<Item = Format> {
         let choice = self.choice.filter(|choice| Format::ALL.iter().any(|format| format.takes(*choice)));
         let takes = move |format: &Format| choice.is_none_or(|choice| format.takes(choice));
@@ -74,8 +76,8 @@ impl OptionInfo {
     }
 }
 
-/// The options of a conversion. Who signs and who can decrypt (`ConvertOptions::apr2.seal`) is not one option but a set of keys, the version belongs
-/// to the [`Target`](modelfmt_model::Target), and `inputs` are no choice of a user.
+/// The options of a conversion. Some have no entry: `ConvertOptions::apr2.seal` (who signs and who can decrypt) is a set of keys,
+/// not one option; the version is part of the [`Target`](modelfmt_model::Target); and `inputs` is not a choice of the user.
 pub const OPTIONS: &[OptionInfo] = &[
     OptionInfo::new("tensors", "include", Takes::Many("GLOB"), "Only tensors whose names match, such as 'layers.*'; may be repeated")
         .flag("--include")

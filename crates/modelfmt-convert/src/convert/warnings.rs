@@ -1,4 +1,4 @@
-//! What a conversion warns of: it is done, and is perhaps not what was meant.
+//! Warnings of a conversion: it succeeds, but perhaps not as intended.
 
 use std::fmt;
 
@@ -10,30 +10,30 @@ use modelfmt_model::formats::capabilities::Metadata as Kind;
 use modelfmt_rules::options::rules::TypeRule;
 use modelfmt_rules::wording::{FieldNames, Words};
 
-/// Something that a conversion does and that is perhaps not what was meant.
+/// Something that a conversion does and that you may not want.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Warning {
-    /// A rule of types has no effect, because later ones decide what becomes of each of its tensors.
+    /// A type rule has no effect, because later rules decide each of its tensors.
     Overridden {
         /// The rule.
         rule: TypeRule,
-        /// How many tensors it is for.
+        /// The number of tensors that it matches.
         tensors: u64,
         /// All rules in an order in which each has an effect, if there is one.
         order: Option<Vec<TypeRule>>,
     },
     /// A GGUF file that llama.cpp does not load.
     NotForLlama {
-        /// Whether it says which architecture the model has.
+        /// Whether the file says the architecture of the model.
         has_architecture: bool,
-        /// A tensor that has Hugging Face's name and not llama.cpp's, if there is one.
+        /// A tensor with Hugging Face's name instead of llama.cpp's, if there is one.
         name: Option<String>,
     },
 }
 
 impl Warning {
-    /// Whether llama.cpp will not load what is written, which came from no GGUF file.
+    /// The warning if llama.cpp will not load the output, unless the source is a GGUF file.
     pub(super) fn of_gguf<'n>(
         source: Format,
         target: Format,
@@ -49,7 +49,7 @@ impl Warning {
         (!has_architecture || name.is_some()).then_some(Self::NotForLlama { has_architecture, name })
     }
 
-    /// The warning in a line, in the words of a program.
+    /// The warning in one line, in the words of a program.
     #[must_use]
     pub fn in_words(&self, words: &dyn Words) -> String {
         match self {

@@ -1,4 +1,4 @@
-//! A folder with a file for each tensor.
+//! Extracts tensors to a folder with a file for each tensor.
 
 use std::fs;
 use std::path::Path;
@@ -13,8 +13,8 @@ use crate::convert::output::guard::Guard;
 use modelfmt_model::error::{Error, Result};
 use modelfmt_rules::wording::Note;
 
-/// Writes each tensor to a file in `folder`, which is created if it is not there. The files appear when all are complete; if
-/// something is wrong, none do.
+/// Writes each tensor to a file in `folder`, which is created if it does not exist. The files appear when all are complete; after
+/// an error, none appear.
 pub(super) fn write(
     prepared: &Prepared<'_>,
     folder: &Path,
@@ -29,13 +29,14 @@ pub(super) fn write(
     };
     let written = write_files(prepared, folder, kind, options, work);
     if is_new && written.is_err() {
-        // Nothing is in it; if another process has put something there, it stays.
+        // The folder is empty. If another process has put something into it, this fails and the folder stays.
         let _ = fs::remove_dir(folder);
     }
     written
 }
 
-/// So many files are each waited for until they are on the disk. More are waited for together, and whatever else is on its way there.
+/// Up to this number of files, each file is flushed by itself. More files are flushed together, along with everything else that is
+/// on its way to the disk.
 const FEW: usize = 16;
 
 fn write_files(
@@ -61,7 +62,7 @@ fn write_files(
         let failed = not_written(&folder.join(name));
         let mut file = files.create(name).map_err(&failed)?;
         prepared.write(number, &values, (&file, 0), work, (|_: &[u8]| (), drop))?;
-        // It is closed, so that there may be more of them than a process may have open.
+        // The file is closed, because there may be more files than a process may have open.
         file.finish().map_err(&failed)?;
         done.push(file);
     }
@@ -75,7 +76,7 @@ fn write_files(
     Ok(extracted)
 }
 
-/// Says which names were too long for a file.
+/// A note about names that are too long for a file.
 fn shortened(prepared: &Prepared<'_>, file_names: &[String], kind: ExtractAs) -> Option<Note> {
     let names = prepared.entries.iter().map(|entry| entry.name).zip(file_names);
     let mut shortened = names.filter(|(name, _)| names::is_shortened(name, kind.ending()));
@@ -90,7 +91,7 @@ fn shortened(prepared: &Prepared<'_>, file_names: &[String], kind: ExtractAs) ->
     Some(Note::from(text + &more))
 }
 
-/// Lets all files appear. Where one cannot, those before it go again, unless they took the place of others.
+/// Lets all files appear. If one cannot, those before it are removed, unless they may have replaced existing files.
 fn appear<O: Output>(
     done: Vec<O>,
     file_names: &[String],

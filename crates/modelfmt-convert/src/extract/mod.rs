@@ -1,4 +1,4 @@
-//! Tensors into files of their own: `.npy`, `.npz`, or their bytes, as they are or in another type.
+//! Extracts tensors to files of their own: `.npy`, `.npz`, or their bytes, unchanged or in another dtype.
 
 mod folder;
 mod names;
@@ -29,11 +29,11 @@ use modelfmt_model::tied_weights::{Ties, check_reading};
 use modelfmt_rules::wording::Note;
 use prepared::Prepared;
 
-/// What a tensor is extracted to.
+/// The file format for one tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ExtractAs {
-    /// numpy's file format, version 1.0, for the types that numpy has.
+    /// numpy's file format, version 1.0, for the dtypes that numpy has.
     #[cfg(feature = "npy")]
     Npy,
     /// The values alone: little-endian, row-major, decompressed.
@@ -41,7 +41,7 @@ pub enum ExtractAs {
 }
 
 impl ExtractAs {
-    /// What a file name asks for: `.npy` or `.bin`.
+    /// The kind for a file name with the extension `.npy` or `.bin`.
     #[must_use]
     pub fn for_output(name: &str) -> Option<Self> {
         match name.rsplit_once('.')?.1 {
@@ -52,7 +52,7 @@ impl ExtractAs {
         }
     }
 
-    /// The ending of its files.
+    /// The extension of its files.
     const fn ending(self) -> &'static str {
         match self {
             #[cfg(feature = "npy")]
@@ -62,11 +62,11 @@ impl ExtractAs {
     }
 }
 
-/// What several tensors are extracted to.
+/// The output format for several tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ExtractAllAs {
-    /// A folder with a file for each, named after it; what a file name cannot have is percent-encoded.
+    /// A folder with a file for each tensor, named after it. Characters that a file name cannot have are percent-encoded.
     Folder(ExtractAs),
     /// numpy's archive of arrays: a zip without compression.
     #[cfg(feature = "npy")]
@@ -77,7 +77,7 @@ pub enum ExtractAllAs {
 }
 
 impl ExtractAllAs {
-    /// What a file name asks for: `.npz`, `.safetensors`, or, with a slash at the end, a folder of `.npy` files.
+    /// The kind for a file name: `.npz`, `.safetensors`, or, with a slash at the end, a folder of `.npy` files.
     #[must_use]
     pub fn for_output(name: &str) -> Option<Self> {
         match name.rsplit_once('.') {
@@ -96,17 +96,18 @@ impl ExtractAllAs {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ExtractOptions {
-    /// The type that it gets, whatever numbers it holds; blocks are decoded first. "Casts" on the page of [`convert`](mod@crate::convert) says what
-    /// that does to values. With [several tensors](extract_all), only floats and blocks are cast.
+    /// The dtype to cast to, for numbers of any dtype; blocks are decoded first. "Casts" on the page of
+    /// [`convert`](mod@crate::convert) says what that does to values. With [several tensors](extract_all), only floats and blocks
+    /// are cast.
     pub cast: Option<DType>,
     /// Decodes quantized blocks to f32, f16 or bf16, and applies the scales of a weight in small floats, and scales and zero points
-    /// that its file has for it, as [`TypeRule::dequantize`] does.
+    /// that the file has for it, like [`TypeRule::dequantize`].
     pub dequantize: Option<DType>,
     /// Which tensor holds the scales, if the names do not say so.
     pub scales: Vec<ScaleRule>,
     /// Whether a file that exists is replaced.
     pub overwrite: Overwrite,
-    /// Takes values as they are, without checking them by the hashes and checksums of their own file.
+    /// Copies values without checking them against the hashes and checksums of the source file.
     pub no_verify: bool,
 }
 
@@ -114,23 +115,24 @@ pub struct ExtractOptions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Extracted {
-    /// How many tensors were written.
+    /// The number of tensors that were written.
     pub tensors: usize,
-    /// The size of what was written, in bytes.
+    /// The size of the output in bytes.
     pub nbytes: u64,
-    /// What was not checked, and what became of values: for standard error.
+    /// Notes for standard error about what was not checked and how values changed.
     pub notes: Vec<Note>,
-    /// That values are beyond the range of the type which they were cast to, and became its end or an infinity.
+    /// A warning if values were beyond the range of the dtype that they were cast to, and became its end or an infinity.
     pub clipped: Option<String>,
 }
 
-/// Writes one tensor to `path`, in pieces. The file appears when it is complete, and only if the values are what the hashes
-/// and checksums of their own file say about them.
+/// Writes one tensor to `path`, in pieces. The file appears when it is complete, and only if the values match the hashes and
+/// checksums in the source file.
 ///
 /// # Errors
-/// [`Error::NoSuchTensor`]; [`Error::NotExtractable`] if it has no data, numpy has no such type, or it cannot be cast or
-/// dequantized; [`Error::Usage`] for a type that values cannot have; [`Error::Values`] for values that cannot be converted;
-/// [`Error::Exists`] and [`Error::Write`] if it cannot be written; [`Error::Damaged`]; [`Error::File`] if it cannot be read.
+/// [`Error::NoSuchTensor`]; [`Error::NotExtractable`] if the tensor has no data, numpy lacks its dtype, or it cannot be cast or
+/// dequantized; [`Error::Usage`] for a dtype that values cannot have; [`Error::Values`] for values that cannot be converted;
+/// [`Error::Exists`] and [`Error::Write`] if the file cannot be written; [`Error::Damaged`]; [`Error::File`] if the tensor cannot
+/// be read.
 pub fn extract(
     model: &Model,
     name: &str,
@@ -150,7 +152,7 @@ pub fn extract(
 /// Writes one tensor into a sink.
 ///
 /// # Errors
-/// If there is no such tensor, or it cannot be read or written; what has been written by then is for the sink's owner to discard.
+/// If there is no such tensor, or it cannot be read or written. The caller then discards what was written to the sink.
 pub fn extract_to_sink(
     model: &Model,
     name: &str,
@@ -162,8 +164,9 @@ pub fn extract_to_sink(
     Prepared::new(model, &[model.find(name)?], kind, options)?.write_first(sink, options, work)
 }
 
-/// Writes several tensors, each given by its name or, where no tensor has that name, by a pattern as [`Globs`](modelfmt_model::model::Globs) are. All
-/// of the output appears when it is complete, or nothing does. Tensors without data that a pattern matches are left out, with a note.
+/// Writes several tensors, each given by its name or, if no tensor has that name, by a pattern as in
+/// [`Globs`](modelfmt_model::model::Globs). The whole output appears when it is complete, or nothing does. Tensors without data
+/// that a pattern matches are left out, with a note.
 ///
 /// ```
 /// use modelfmt::{Execution, Model, View};
@@ -183,7 +186,7 @@ pub fn extract_to_sink(
 ///
 /// # Errors
 /// If there is no such tensor, or it cannot be read or written; [`Error::NothingSelected`] if no name matches a pattern;
-/// [`Error::Unsupported`] if safetensors cannot hold a type.
+/// [`Error::Unsupported`] if safetensors cannot hold a dtype.
 pub fn extract_all<N: AsRef<str>>(
     model: &Model,
     names: &[N],
@@ -214,7 +217,7 @@ pub fn extract_all<N: AsRef<str>>(
     Ok(extracted)
 }
 
-/// The tensors of these names and patterns, each once.
+/// The positions of the tensors that match these names and patterns, each once.
 fn chosen<N: AsRef<str>>(model: &Model, names: &[N]) -> Result<(Vec<usize>, Vec<Note>)> {
     model.expect_tensors()?;
     let has_data = |position: usize| model.info(position).map(|info| info.has_data);
@@ -226,7 +229,7 @@ fn chosen<N: AsRef<str>>(model: &Model, names: &[N]) -> Result<(Vec<usize>, Vec<
             .iter()
             .any(|&position| model.info(position).is_ok_and(|info| info.name == name.as_ref()));
         for position in matching {
-            // One that is named is refused below, by its name.
+            // A tensor without data that is given by name is refused later, with its name.
             if is_name || has_data(position)? {
                 positions.push(position);
             } else {
@@ -240,7 +243,7 @@ fn chosen<N: AsRef<str>>(model: &Model, names: &[N]) -> Result<(Vec<usize>, Vec<
         let names: Vec<String> = names.iter().map(|name| format!("{:?}", name.as_ref())).collect();
         return Err(model.nothing_selected(&[], Some(names.join(" or "))));
     }
-    // Tensors over the same bytes are each written.
+    // Each of the tensors over the same bytes is written.
     let ties = Ties::of(model, positions.iter().copied())?;
     check_reading(ties.groups.iter().map(|&group| ties.stored(group)), ties.size(model), model)?;
     let s = if without_data == 1 { "" } else { "s" };

@@ -1,20 +1,20 @@
-//! Names of tensors as names of files.
+//! Makes file names from the names of tensors.
 
 use std::fmt::Write as _;
 
-/// The bytes of the longest name that file systems take.
+/// The maximum length in bytes of a name in a file system.
 const LONGEST: usize = 255;
 
-/// The name of a tensor as one of a file, without folders, on any system: what a file name cannot have is percent-encoded, and so is
-/// the percent sign, so that no two tensors share a file. Of a name that would be too long there is the beginning, and behind `%-`,
-/// which no other name has, half of the BLAKE3 hash of the tensor's name.
+/// The file name for a tensor, without folders, valid on any system. Characters that a file name cannot have are percent-encoded,
+/// and so is the percent sign, so that no two tensors share a file. A name that would be too long is cut, and ends in `%-`, which
+/// is in no other name, and half of the BLAKE3 hash of the tensor's name.
 pub(super) fn file_name(name: &str, ending: &str) -> String {
     let mut file = encoded_whole(name);
     if file.len() + ending.len() > LONGEST {
         let hash = blake3::hash(name.as_bytes()).to_hex();
         let tail = format!("%-{}", hash.get(..32).unwrap_or_default());
         file.truncate(file.floor_char_boundary(LONGEST - tail.len() - ending.len()));
-        // No half of what stands for a byte.
+        // Do not cut through the encoding of a byte.
         if let Some(at) = file.rfind('%').filter(|at| at + 3 > file.len()) {
             file.truncate(at);
         }
@@ -26,7 +26,7 @@ pub(super) fn file_name(name: &str, ending: &str) -> String {
 
 /// Whether [`file_name`] keeps only the beginning of a name.
 pub(super) fn is_shortened(name: &str, ending: &str) -> bool {
-    // Encoding makes three bytes of one at most.
+    // Encoding turns one byte into at most three.
     name.len() + ending.len() > LONGEST / 3 && encoded_whole(name).len() + ending.len() > LONGEST
 }
 
@@ -34,8 +34,8 @@ fn encoded_whole(name: &str) -> String {
     encoded(name, |c| c.is_control() || r#"/\:*?"<>|%"#.contains(c))
 }
 
-/// The name of a tensor as one in an archive: as it is, for numpy finds an array by it, unless it would lead out of the folder that
-/// an archive is unpacked to, or could be taken for the encoding of such a name.
+/// The name of a tensor in an archive: unchanged, because numpy finds an array by it, unless it would lead out of the folder that
+/// an archive is unpacked to, or looks like the encoding of such a name.
 #[cfg(feature = "npy")]
 pub(super) fn member_name(name: &str, ending: &str) -> String {
     let is_drive = name.as_bytes().get(1) == Some(&b':');

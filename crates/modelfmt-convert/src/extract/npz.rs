@@ -1,4 +1,4 @@
-//! numpy's archive of arrays: a zip of `.npy` files, stored as they are.
+//! numpy's archive of arrays: a zip of `.npy` files without compression.
 
 use modelfmt_core::Execution;
 use modelfmt_core::author::Crc;
@@ -9,7 +9,7 @@ use super::zip::{Archive, Member};
 use super::{ExtractOptions, Extracted, names};
 use modelfmt_model::error::{Error, Result};
 
-/// An archive whose every offset is known.
+/// An archive whose offsets are all known.
 pub(super) struct Npz<'a> {
     prepared: Prepared<'a>,
     archive: Archive,

@@ -1,4 +1,4 @@
-//! Tensors that can be extracted: everything is chosen and checked, and nothing is written.
+//! Tensors that are ready to be extracted: everything is selected and checked, and nothing is written.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use modelfmt_model::job::tensors::Tensors;
 use modelfmt_model::model::Model;
 use modelfmt_rules::wording::{Note, Remedy};
 
-/// The tensors, and what they become.
+/// The tensors and their converted form.
 pub(super) struct Prepared<'a> {
     pub(super) model: &'a Model,
     pub(super) entries: Vec<Entry<'a>>,
@@ -25,14 +25,14 @@ pub(super) struct Prepared<'a> {
 /// A tensor.
 pub(super) struct Entry<'a> {
     pub(super) name: &'a str,
-    /// What is before the values.
+    /// The bytes before the values.
     pub(super) header: Vec<u8>,
-    /// The bytes of the values.
+    /// The length of the values in bytes.
     nbytes: u64,
 }
 
 impl Entry<'_> {
-    /// The bytes of header and values.
+    /// The length of header and values in bytes.
     pub(super) fn len(&self) -> u64 {
         self.nbytes.saturating_add(self.header.len() as u64)
     }
@@ -97,7 +97,7 @@ impl<'a> Prepared<'a> {
                 npy::header(code, info.shape).map_err(|error| refused(error.to_string(), None))?
             }
         };
-        // Rows that are filled up to whole blocks have a length that dtype and shape do not say.
+        // Dtype and shape do not show the length of rows that are padded to whole blocks.
         let own =
             if single.dtype == info.dtype { Some(info.nbytes) } else { single.dtype.nbytes(info.shape) };
         self.entries.push(Entry { name: info.name, header, nbytes: own.unwrap_or_default() });
@@ -121,7 +121,8 @@ impl<'a> Prepared<'a> {
         Values::new(self.model, &self.tensors, !options.no_verify)
     }
 
-    /// Writes a tensor from `begin` on, and gives what `look` says about its header, and of each piece of its values, to `take` in order.
+    /// Writes a tensor from the offset `begin` on. Calls `look` for its header and for each piece of its values, and `take` with
+    /// the results in order.
     pub(super) fn write<T: Send>(
         &self,
         number: usize,
@@ -163,7 +164,7 @@ impl<'a> Prepared<'a> {
         Ok(self.extracted(&values, nbytes))
     }
 
-    /// What was done, once all is written and found good.
+    /// The result, after everything is written and checked.
     pub(super) fn extracted(&self, values: &Values<'_>, nbytes: u64) -> Extracted {
         let clipped = values.clipped(|number| self.entries.get(number).map_or("", |entry| entry.name));
         Extracted {

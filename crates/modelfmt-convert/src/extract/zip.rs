@@ -1,12 +1,12 @@
-//! Zip archives of members that are stored as they are, with the 64-bit records where a size or an offset needs them (PKWARE's
-//! APPNOTE.TXT, 4.3 and 4.5.3). The sizes are known before, so every offset is, and members are written on several threads;
-//! crates that write zip take one stream of bytes.
+//! Zip archives without compression, with the 64-bit records if a size or an offset needs them (PKWARE's APPNOTE.TXT, 4.3 and
+//! 4.5.3). The sizes are known in advance, so every offset is known, and members are written on several threads. Existing zip
+//! crates write a single stream of bytes.
 
-/// A member: its size is known, and its CRC once it is written.
+/// A member. Its size is known in advance, its CRC after it is written.
 pub(super) struct Member {
     name: String,
     len: u64,
-    /// Where its header begins.
+    /// The offset of its header.
     at: u64,
     crc: u32,
 }
@@ -20,7 +20,7 @@ impl Member {
         LOCAL_LEN + self.name.len() as u64 + if self.is_long() { LOCAL_LONG } else { 0 }
     }
 
-    /// Whether its size has 64 bits.
+    /// Whether its size needs 64 bits.
     const fn is_long(&self) -> bool {
         self.len >= SHORT
     }
@@ -29,22 +29,22 @@ impl Member {
 /// The members of an archive, one after the other.
 pub(super) struct Archive {
     members: Vec<Member>,
-    /// Where the last of them ends.
+    /// The end of the last member.
     end: u64,
 }
 
-/// What a field of 32 bits says whose number is elsewhere.
+/// The value of a 32-bit field whose number is in a 64-bit record.
 const SHORT: u64 = 0xffff_ffff;
 const LOCAL_LEN: u64 = 30;
-/// A record with two sizes of 64 bits.
+/// The length of a record with two 64-bit sizes.
 const LOCAL_LONG: u64 = 20;
-/// The name is UTF-8.
+/// The flag for names in UTF-8.
 const UTF8: u16 = 1 << 11;
-/// 1 January 1980, the first day that there is, so that the same tensors make the same bytes.
+/// 1 January 1980, the earliest date, so that the same tensors give the same bytes.
 const DATE: u16 = 0x21;
 
 impl Archive {
-    /// Fixes every offset.
+    /// Computes every offset.
     ///
     /// # Errors
     /// The name of a member that the format cannot hold, and why.
@@ -61,12 +61,12 @@ impl Archive {
         Ok(Self { members, end })
     }
 
-    /// Where the bytes of a member begin.
+    /// The offset of the bytes of a member.
     pub(super) fn offset(&self, number: usize) -> u64 {
         self.members.get(number).map_or(self.end, |member| member.at.saturating_add(member.header_len()))
     }
 
-    /// The header of a member whose CRC is known, and where it goes.
+    /// The header of a member after its CRC is known, and its offset.
     pub(super) fn header(&mut self, number: usize, crc: u32) -> (u64, Vec<u8>) {
         let Some(member) = self.members.get_mut(number) else { return (self.end, Vec::new()) };
         member.crc = crc;
@@ -83,7 +83,7 @@ impl Archive {
         (member.at, out)
     }
 
-    /// The list of all members, and where it goes.
+    /// The directory of all members, and its offset.
     pub(super) fn directory(&self) -> (u64, Vec<u8>) {
         let mut out = Vec::new();
         for member in &self.members {
@@ -110,7 +110,7 @@ impl Archive {
         (self.end, out)
     }
 
-    /// What comes after the list.
+    /// Adds the records after the directory.
     fn ending(&self, out: &mut Vec<u8>) {
         let (len, count) = (out.len() as u64, self.members.len() as u64);
         if self.end >= SHORT || len >= SHORT || count >= 0xffff {
@@ -132,20 +132,20 @@ impl Archive {
     }
 }
 
-/// Made on Unix, so that the permissions count.
+/// The version of the writer: made on Unix, so that the permissions count.
 const UNIX: u16 = 3 << 8;
 
-/// What a reader has to know: zip 2.0, or 4.5 for numbers of 64 bits.
+/// The version that a reader needs: zip 2.0, or 4.5 for 64-bit numbers.
 const fn version(is_long: bool) -> u16 {
     if is_long { 45 } else { 20 }
 }
 
-/// A number of 32 bits, or what stands for one that is elsewhere.
+/// A 32-bit number, or the placeholder for a number in a 64-bit record.
 fn low(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// A length that was found to fit.
+/// A length that was checked to fit.
 fn length(len: usize) -> u16 {
     u16::try_from(len).unwrap_or(u16::MAX)
 }
@@ -169,7 +169,7 @@ mod tests {
 
     use super::*;
 
-    /// Writes an archive of zeros, sparse, and gives what Python's zipfile says about it.
+    /// Writes an archive of zeros as a sparse file, and returns what Python's zipfile says about it.
     #[cfg(target_os = "linux")]
     fn seen_by_python(members: Vec<Member>, script: &str) -> String {
         let file = tempfile::NamedTempFile::new().unwrap();

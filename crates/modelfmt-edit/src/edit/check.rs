@@ -1,4 +1,4 @@
-//! Reads the file that is about to be written, as any reader would.
+//! Reads the file that is about to be written like any reader.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,14 +12,14 @@ use modelfmt_model::error::{Error, Result};
 use modelfmt_model::formats::entry::Opened;
 use modelfmt_model::model::Model;
 
-/// The file that there would be.
+/// Opens the file as it would be after the edit.
 pub(super) fn preview(path: &Path, old: Arc<FileSource>, new: &NewFile) -> Result<Model> {
     let source = Preview::new(new.clone(), old);
     modelfmt_model::OpenOptions::new().open_source(&path.to_string_lossy(), Box::new(source), None)
 }
 
-/// Opens the file that there would be. One in which a tensor would not be what it was is refused: under its name, with its dtype and shape,
-/// and over the same bytes.
+/// Opens the file as it would be after the edit, and fails if a tensor would change: it must have its name, its dtype and shape,
+/// and the same bytes.
 pub(super) fn same_values(
     model: &Model,
     (path, old): (&Path, Arc<FileSource>),
@@ -38,7 +38,7 @@ pub(super) fn same_values(
 
 const OTHERS: &str = "it would not hold the same tensors after that";
 
-/// Why a file would not have the same tensors.
+/// Checks that the file would have the same tensors.
 pub(super) fn is_same(
     before: &dyn Opened,
     after: &dyn Opened,
@@ -57,7 +57,7 @@ pub(super) fn is_same(
             let same = (info.dtype, info.shape, info.has_data) == (other.dtype, other.shape, other.has_data);
             let (old, moved) = match (before.location(position), after.location(found)) {
                 (Ok(old), Ok(moved)) => (old, moved),
-                // The file that lists the tensors of a set has no values.
+                // The index file of a set has no values.
                 (Err(_), Err(_)) => return Some(same),
                 _ => return None,
             };
@@ -65,7 +65,7 @@ pub(super) fn is_same(
                 (Some(old), Some(at)) => info.nbytes == 0 || new.origin(at) == Some(old),
                 (old, at) => old == at,
             };
-            // A checked tensor is raw, and the file is perhaps not signed any more.
+            // The encodings `checked` and `raw` count as the same: an edit may remove the signatures.
             let is_stored =
                 (old.stored_nbytes, old.encoding.name()) == (moved.stored_nbytes, moved.encoding.name());
             Some(is_kept && same && is_stored)

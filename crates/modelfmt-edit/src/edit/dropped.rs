@@ -1,4 +1,4 @@
-//! Edits that write all values again: those that remove tensors, and those of a model of several files into a new one. The edited model
+//! Edits that rewrite all values: edits that remove tensors, and edits of a model of several files into a new one. The edited model
 //! is converted into its own format.
 
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use modelfmt_rules::globs::escaped;
 use modelfmt_rules::wording::Choice;
 use modelfmt_rules::wording::Note;
 
-/// A file or set that was written again.
+/// A file or set that was rewritten.
 pub(super) struct Written {
     /// The file; for a set, its index.
     path: PathBuf,
@@ -55,7 +55,7 @@ impl Edit {
         let file = AtomicFile::create(resolved, overwrite).map_err(failed)?;
         let converted = conversion.write_to_sink(&file, work)?;
         drop(model);
-        // Nobody edits the file while another takes its place.
+        // The lock keeps others from editing the file while it is replaced.
         let _lock = match is_same {
             true => Some(hold(&self.path, before).map_err(|source| unchanged(&self.path, source))?),
             false if *before != version(&self.path)? => {
@@ -71,7 +71,7 @@ impl Edit {
         Ok(Written { path: out.to_owned(), nbytes, notes })
     }
 
-    /// Does the same, and writes nothing.
+    /// Does the same without writing anything.
     pub(super) fn rehearse_without(
         &self,
         new: &NewFile,
@@ -86,14 +86,14 @@ impl Edit {
         Ok(Written::of(path, converted))
     }
 
-    /// What is converted: the file with all other changes. And how it is.
+    /// The model to convert, which is the file with all other changes, and the options of the conversion.
     fn source(&self, new: &NewFile, work: &Execution<'_>) -> Result<(Model, ConvertOptions)> {
         let model = check::preview(&self.path, opened(&self.path)?, new)?;
         let options = self.options(&model, work)?;
         Ok((model, options))
     }
 
-    /// Lets `write` write the set that there would be under another name, without the tensors that are removed.
+    /// Calls `write` to write the changed set under another name, without the tensors that are removed.
     pub(super) fn write_set(
         &self,
         edit: &SetEdit,
@@ -116,8 +116,8 @@ impl Edit {
         Ok(Written::of(path, write(conversion)?))
     }
 
-    /// A conversion into the same format that leaves out the tensors that are removed, and keeps everything else. If it is to be signed, the
-    /// edited model is verified first.
+    /// The options of a conversion into the same format that leaves out the removed tensors and keeps everything else. If the
+    /// output will be signed, the edited model is verified first.
     fn options(&self, model: &Model, work: &Execution<'_>) -> Result<ConvertOptions> {
         let exclude = self.drop.iter().map(|name| escaped(name)).collect();
         let mut options = ConvertOptions::default();
@@ -131,11 +131,11 @@ impl Edit {
         Ok(options)
     }
 
-    /// The result, once the model has been written again.
+    /// The result, after the model was rewritten.
     pub(super) fn rewritten(mut self, written: Written) -> Edited {
         let Written { path, nbytes, mut notes } = written;
-        // The caller did not ask the conversion to exclude anything; `dropped` says how many tensors are gone. What becomes of signatures then
-        // is in the notes of the plan.
+        // The caller did not ask the conversion to exclude anything; `dropped` says how many tensors are gone. The notes of the
+        // plan describe what happens to signatures.
         let is_known = |choice: &Choice| match choice {
             Choice::Exclude => true,
             Choice::Sign => !self.drop.is_empty(),

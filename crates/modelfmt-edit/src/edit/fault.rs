@@ -1,4 +1,4 @@
-//! The errors of edits, and the files that these are made for.
+//! The errors of edits, and the files that they concern.
 
 use std::cell::Cell;
 use std::io;
@@ -12,7 +12,7 @@ use modelfmt_write::edit::Overtaken;
 use modelfmt_model::error::{Error, Result};
 use modelfmt_model::formats::change::EditFault;
 
-/// What a format says of the file at `path`.
+/// Turns the error of a format into one for the file at `path`.
 pub(crate) fn failed(path: &Path, fault: impl Into<EditFault>) -> Error {
     let path = path.to_owned();
     match fault.into() {
@@ -26,7 +26,7 @@ pub(crate) fn failed(path: &Path, fault: impl Into<EditFault>) -> Error {
     }
 }
 
-/// Why the file at `path` could not be changed.
+/// The error for a file at `path` that could not be changed.
 pub(crate) fn unchanged(path: &Path, source: io::Error) -> Error {
     match Overtaken::of(&source) {
         Some(Overtaken { path, .. }) => Error::Overtaken { path: path.clone() },
@@ -34,7 +34,7 @@ pub(crate) fn unchanged(path: &Path, source: io::Error) -> Error {
     }
 }
 
-/// The files that an edit was prepared for.
+/// The versions of the files that an edit was prepared for.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Versions(Vec<(PathBuf, FileVersion)>);
 
@@ -43,7 +43,8 @@ impl Versions {
         self.0.push((path, version));
     }
 
-    /// What was to be found out before anything is written. If it failed, and a file is another one by now, that is why.
+    /// Passes on a result that was found before anything is written. If it is an error, and a file has changed meanwhile, returns
+    /// that as the cause.
     pub(super) fn unless_overtaken<T>(&self, result: Result<T>) -> Result<T> {
         result.map_err(|error| {
             if error.is_usage() || matches!(error, Error::Interrupted { .. } | Error::Exists { .. }) {
@@ -56,7 +57,7 @@ impl Versions {
     }
 }
 
-/// Writes something for the edit of the file at `path`, and stops when the caller wants that.
+/// Calls `write` for an edit of the file at `path`, and stops if the progress callback says so.
 pub(super) fn interruptible<T>(
     path: &Path,
     work: &Execution<'_>,
@@ -74,13 +75,13 @@ pub(super) fn interruptible<T>(
     })
 }
 
-/// The file as it is, to be read by several at once.
+/// Opens the file as it is, for several readers.
 pub(crate) fn opened(path: &Path) -> Result<Arc<FileSource>> {
     let source = FileSource::open(path).map_err(|source| Error::Open { path: path.to_owned(), source })?;
     Ok(Arc::new(source))
 }
 
-/// The version of a file that an edit is prepared for: asked before the file is read.
+/// The version of a file that an edit is prepared for. Call this before reading the file.
 pub(crate) fn version(path: &Path) -> Result<FileVersion> {
     FileVersion::of(path).map_err(|source| Error::Open { path: path.to_owned(), source })
 }

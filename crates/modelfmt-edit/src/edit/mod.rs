@@ -1,16 +1,16 @@
 //! Changes the metadata of a file and the names of its tensors, without touching the values.
 //!
-//! [`Edit::new`] works everything out and checks it, and writes nothing. [`Edit::write`] changes the file:
+//! [`Edit::new`] plans and checks the whole edit without writing anything. [`Edit::write`] changes the file:
 //!
 //! - in place, if the values can stay where they are. A change that takes more than one write of a page is guarded by a journal beside the file,
 //!   `NAME.modelfmt-undo`: an edit that is interrupted is undone by the next one, and until then the file is not opened ([`Error::Interrupted`]).
 //! - by a new file otherwise. The system copies the values into it, and it takes the place of the old one when it is complete.
 //!
-//! In a model of several files, the index and all affected files change together, or none does: a journal beside the index says what they are to
-//! become, and the next edit completes one that was interrupted.
+//! In a model of several files, the index and all affected files change together, or none does. A journal beside the index has
+//! their new content, and the next edit completes one that was interrupted.
 //!
-//! Whatever happens, the file is the old one or the new one. Its own checksums and hashes are right afterwards. If values were damaged before, the
-//! checksums still say so.
+//! Even after a crash, the file is the old one or the new one. Its checksums and hashes are right afterwards. If values were
+//! damaged before, the checksums still show it.
 //!
 //! ```
 //! use modelfmt::edit::{EditOptions, NewValue};
@@ -65,30 +65,32 @@ use modelfmt_rules::wording::Note;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct EditOptions {
-    /// Metadata whose top-level keys replace those of the file, as [`MetadataOptions::set`](modelfmt_convert::convert::MetadataOptions::set).
+    /// Metadata to set: each top-level key replaces the same key of the file, as in
+    /// [`MetadataOptions::set`](modelfmt_convert::convert::MetadataOptions::set).
     pub metadata: Option<Object>,
     /// Keys of the metadata and their values. They take precedence over `metadata`, and the last value of a key counts.
     pub set: Vec<(String, NewValue)>,
-    /// Keys of the metadata to remove, or [patterns](modelfmt_model::model::Globs) of keys. What is a key of the file itself is no pattern.
+    /// Keys of the metadata to remove, or [patterns](modelfmt_model::model::Globs) of keys. A text that is a key of the file is
+    /// never a pattern.
     pub unset: Vec<String>,
     /// New names of tensors; the last rule that matches a tensor counts.
     pub rename: Vec<RenameRule>,
-    /// Patterns for the names of tensors to remove. Then the file is written again, its values are checked against its hashes and checksums, and all
-    /// of these are made again.
+    /// Patterns for the names of tensors to remove. The file is then rewritten: values are checked against its hashes and
+    /// checksums, and new ones are written.
     pub drop: Vec<String>,
-    /// Who signs the changed file or set, an APR2, inside. Old signatures are removed, because they do not cover the change. All of it is verified
-    /// first, because a signature vouches for the whole content.
+    /// The keys that sign the changed APR2 file or set. Old signatures are removed, because they do not cover the change. The whole
+    /// model is verified first, because a signature vouches for all of its content.
     #[cfg(feature = "seal")]
     #[cfg_attr(docsrs, doc(cfg(feature = "seal")))]
     pub sign: Vec<modelfmt_model::apr2::seal::SigningKey>,
-    /// The revision that they sign; without one, the revision stays as it is.
+    /// The revision to sign; by default the revision stays as it is.
     #[cfg(feature = "seal")]
     #[cfg_attr(docsrs, doc(cfg(feature = "seal")))]
     pub revision: Option<u64>,
 }
 
 impl EditOptions {
-    /// Whether nothing is to be changed. A signature is not a change: [`seal::sign`](crate::seal::sign) signs a file as it is.
+    /// Whether the options change nothing. A signature is not a change: [`seal::sign`](crate::seal::sign) signs a file as it is.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let Self { metadata, set, unset, rename, drop, .. } = self;
@@ -108,14 +110,14 @@ pub enum EditMethod {
     Unchanged,
     /// In place; no value moves.
     InPlace,
-    /// By a new file, into which the system copies the values.
+    /// By a new file; the system copies the values into it.
     NewFile,
-    /// By a new file, into which the values are read and written.
+    /// By a new file; the values are read and written.
     Written,
 }
 
 impl EditMethod {
-    /// How `old` becomes `new`.
+    /// The method by which `old` becomes `new`.
     pub(crate) fn of(new: &NewFile, old: &impl Source) -> std::io::Result<Self> {
         Ok(match new.patches(old)? {
             Some(patches) if patches.is_empty() && new.len() == old.len() => Self::Unchanged,
@@ -129,36 +131,37 @@ impl EditMethod {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Edited {
-    /// The file that was written, or changed.
+    /// The file that was written or changed.
     pub path: PathBuf,
     /// How it was changed.
     pub method: EditMethod,
     /// Its length in bytes.
     pub nbytes: u64,
-    /// The number of bytes that were written, without values that were only copied.
+    /// The number of bytes that were written, not counting values that were only copied.
     pub changed_nbytes: u64,
     /// The number of metadata keys that were set.
     pub set: usize,
     /// The number of keys that were removed.
     pub unset: usize,
-    /// The number of tensors that have another name.
+    /// The number of tensors that were renamed.
     pub renamed: usize,
     /// The number of tensors that were removed.
     pub dropped: usize,
-    /// Anything else to tell the user, for standard error.
+    /// Notes for the user, for standard error.
     pub notes: Vec<Note>,
 }
 
-/// Changes the metadata and the names of the tensors of a model. An edit of it that was interrupted is first undone, or completed if it was one of
-/// several files.
+/// Changes the metadata and the names of the tensors of a model. If its last edit was interrupted, that is first undone, or
+/// completed if it was an edit of several files.
 ///
 /// # Errors
-/// If the file cannot be opened or changed so, or the format cannot hold it; [`Error::Write`] if it cannot be written.
+/// If the file cannot be opened or changed in this way, or the format cannot hold the change; [`Error::Write`] if it cannot be
+/// written.
 pub fn edit(path: impl AsRef<Path>, options: &EditOptions, work: &Execution<'_>) -> Result<Edited> {
     Edit::after_recovery(path, options)?.write(work)
 }
 
-/// [`recover`], with a note of what was done.
+/// Calls [`recover`], and returns a note about what was done.
 pub(crate) fn recovered(path: &Path) -> Result<Option<Note>> {
     let done = match recover(path)? {
         Recovered::Nothing => return Ok(None),
@@ -169,38 +172,38 @@ pub(crate) fn recovered(path: &Path) -> Result<Option<Note>> {
     Ok(Some(format!("an edit that was interrupted {done}").into()))
 }
 
-/// Undoes an edit that was interrupted, or completes it if it was one of several files, and says which of that was done.
+/// Undoes an interrupted edit, or completes it if it was an edit of several files, and says which of these was done.
 ///
 /// # Errors
-/// [`Error::Write`] if that cannot be done.
+/// [`Error::Write`] if this fails.
 pub fn recover(path: impl AsRef<Path>) -> Result<Recovered> {
     let path = path.as_ref();
     let recovered = modelfmt_write::edit::recover(path);
     recovered.map_err(|source| Error::Write { path: path.to_owned(), source })
 }
 
-/// An edit that is ready: everything is checked, and nothing is written yet.
+/// An edit that is ready to write: everything is checked, and nothing is written yet.
 #[derive(Debug)]
 pub struct Edit {
     path: PathBuf,
     format: Format,
     target: Target,
     method: EditMethod,
-    /// Tensors that are removed, by the names that they would have.
+    /// The tensors that are removed, by their names after renaming.
     drop: Vec<String>,
     set: usize,
     unset: usize,
     renamed: usize,
     signing: Option<Signing>,
     notes: Vec<Note>,
-    /// The files that are edited, as they were when it was prepared.
+    /// The versions of the files when the edit was prepared.
     versions: Versions,
 }
 
-/// What the file or set becomes.
+/// The new content of the file or set.
 #[derive(Debug)]
 enum Target {
-    /// A file, and the version of it that this was prepared for.
+    /// A file, and the version of it that the edit was prepared for.
     File(NewFile, FileVersion),
     Set(Box<SetEdit>),
 }
@@ -224,14 +227,14 @@ impl Edit {
         &self.path
     }
 
-    /// The bytes that a progress bar counts to.
+    /// The total for a progress bar, in bytes.
     #[must_use]
     pub fn nbytes(&self) -> u64 {
-        // What is signed is verified and hashed first.
+        // Before it is signed, the model is verified and hashed.
         self.len().saturating_mul(if self.signing.is_some() { 3 } else { 1 })
     }
 
-    /// The length of what is edited, before its signatures.
+    /// The length of the edited files in bytes, without new signatures.
     fn len(&self) -> u64 {
         match &self.target {
             Target::File(new, _) => new.len(),
@@ -239,7 +242,7 @@ impl Edit {
         }
     }
 
-    /// The number of tensors that get another name.
+    /// The number of tensors that will be renamed.
     #[must_use]
     pub const fn renamed(&self) -> usize {
         self.renamed
@@ -251,12 +254,13 @@ impl Edit {
         self.drop.len()
     }
 
-    /// Refuses what [`write`](Self::write), or [`write_to`](Self::write_to) an output, would refuse before it reads anything.
-    /// [`dry_run`](Self::dry_run) does more.
+    /// Fails if [`write`](Self::write), or [`write_to`](Self::write_to) with an output, would fail before it reads anything.
+    /// [`dry_run`](Self::dry_run) checks more.
     ///
     /// # Errors
-    /// [`Error::NotEditable`] if tensors are to be removed from a model of several files without an output; [`Error::Usage`] for an output
-    /// that is the file itself, [`Error::Exists`] for one that may not be replaced, [`Error::Write`] for one in no folder.
+    /// [`Error::NotEditable`] if tensors of a model of several files would be removed without an output; [`Error::Usage`] for an
+    /// output that is the file itself, [`Error::Exists`] for one that may not be replaced, [`Error::Write`] for one whose folder
+    /// does not exist.
     pub fn check(&self, out: Option<&Path>, overwrite: Overwrite) -> Result<()> {
         let Some(out) = out else {
             return match &self.target {
@@ -284,8 +288,9 @@ impl Edit {
     /// Changes the file.
     ///
     /// # Errors
-    /// Those of [`check`](Self::check); [`Error::Write`] if it cannot be written, or another process is changing it; [`Error::Overtaken`] if it is no longer the
-    /// file that the edit was prepared for. If tensors are removed, also those of a [`Conversion`](modelfmt_convert::Conversion).
+    /// Those of [`check`](Self::check); [`Error::Write`] if the file cannot be written, or another process is changing it;
+    /// [`Error::Overtaken`] if the file was changed after the edit was prepared. If tensors are removed, also those of a
+    /// [`Conversion`](modelfmt_convert::Conversion).
     pub fn write(self, work: &Execution<'_>) -> Result<Edited> {
         self.check(None, Overwrite::Replace)?;
         let path = self.path.clone();
@@ -308,12 +313,12 @@ impl Edit {
         Ok(self.done(path, changed))
     }
 
-    /// Does all that [`write`](Self::write), or [`write_to`](Self::write_to) an output, does, and writes nothing: what is to be signed is verified, and
-    /// values that would be written again are read and checked. So it fails where that would fail, unless the disk is at fault. In the result
-    /// `changed_nbytes` is 0.
+    /// Does everything that [`write`](Self::write), or [`write_to`](Self::write_to) with an output, does, but writes nothing. A
+    /// model that would be signed is verified, and values that would be rewritten are read and checked. So it fails where these
+    /// would fail, except for faults of the disk. In the result `changed_nbytes` is 0.
     ///
     /// # Errors
-    /// If the file cannot be changed so, or `out` not be written.
+    /// If the file cannot be changed in this way, or `out` cannot be written.
     pub fn dry_run(self, out: Option<&Path>, overwrite: Overwrite, work: &Execution<'_>) -> Result<Edited> {
         self.check(out, overwrite)?;
         let versions = self.versions.clone();
@@ -358,11 +363,11 @@ impl Edit {
         }
     }
 
-    /// Writes the changed file to `out`, and leaves the old one alone. Of a model of several files a new set is written, whose files are
-    /// named after `out` and about as large as the old ones.
+    /// Writes the changed file to `out` and keeps the old one. For a model of several files, this writes a new set whose files are
+    /// named after `out` and are about as large as the old ones.
     ///
     /// # Errors
-    /// If the file cannot be changed so, is no longer the file that the edit was prepared for, or cannot be written.
+    /// If the file cannot be changed in this way, was changed after the edit was prepared, or cannot be written.
     pub fn write_to(
         mut self,
         out: impl AsRef<Path>,
@@ -419,7 +424,8 @@ impl Edit {
         }
     }
 
-    /// The files of a set as they will be, signed if that was asked for. If only the index changes, the signatures are added afterwards.
+    /// The files of a set as they will be, signed if the options ask for it. If only the index changes, the signatures are added
+    /// afterwards.
     fn changes(&self, edit: &SetEdit, work: &Execution<'_>) -> Result<Vec<FileChange>> {
         let changes = edit.changes(&self.path, work, |shards, text| match &self.signing {
             Some(signing) if !shards.is_empty() => signing.sign_set(&self.path, shards, &text, work),
@@ -428,7 +434,7 @@ impl Edit {
         self.versions.unless_overtaken(changes)
     }
 
-    /// The file as it will be, signed if that was asked for.
+    /// The file as it will be, signed if the options ask for it.
     fn signed(&self, new: &NewFile, work: &Execution<'_>) -> Result<NewFile> {
         match &self.signing {
             Some(signing) => self.versions.unless_overtaken(signing.sign_file(&self.path, new, work)),
@@ -436,7 +442,7 @@ impl Edit {
         }
     }
 
-    /// The result, once the file has been written.
+    /// The result, after the file was written.
     fn done(self, path: PathBuf, changed_nbytes: u64) -> Edited {
         let nbytes = match &self.target {
             Target::File(..) if self.signing.is_some() => {
@@ -456,7 +462,7 @@ impl Edit {
         self.result(path, (nbytes, changed_nbytes), notes)
     }
 
-    /// The result; `notes` come after those of the plan.
+    /// The result, with `notes` after the notes of the plan.
     fn result(self, path: PathBuf, (nbytes, changed_nbytes): (u64, u64), notes: Vec<Note>) -> Edited {
         Edited {
             path,
@@ -479,7 +485,7 @@ fn file_of(text: Vec<u8>) -> NewFile {
     file
 }
 
-/// What a link leads to: in a cache of downloads a file whose name is the hash of what it was.
+/// A note if the path is a link: in a cache of downloads it leads to a file that is named after the hash of its content.
 fn through_link(path: &Path) -> Option<Note> {
     std::fs::symlink_metadata(path).ok().filter(std::fs::Metadata::is_symlink)?;
     let target = std::fs::canonicalize(path).ok()?;

@@ -1,4 +1,4 @@
-//! Works out what an edit changes.
+//! Plans an edit.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -24,11 +24,11 @@ use modelfmt_rules::wording::Choice;
 use modelfmt_rules::wording::Note;
 
 impl Edit {
-    /// Undoes an edit of the model that was interrupted, or completes it if it was one of several files, and then works out the new one. The
+    /// Undoes an interrupted edit of the model, or completes it if it was an edit of several files, and then plans the new one. The
     /// notes say what was done.
     ///
     /// # Errors
-    /// If what was interrupted cannot be undone or completed; if the file cannot be opened or changed so.
+    /// If the interrupted edit cannot be undone or completed; if the file cannot be opened or changed in this way.
     pub fn after_recovery(path: impl AsRef<Path>, options: &EditOptions) -> Result<Self> {
         let path = file_at(path.as_ref())?;
         let note = super::recovered(&path)?;
@@ -37,13 +37,15 @@ impl Edit {
         Ok(edit)
     }
 
-    /// Works out how the model at `path` will change: a file, or several by their index or folder. Nothing is written.
+    /// Plans an edit of the model at `path`: a file, or several files by their index or folder. Nothing is written.
     ///
     /// # Errors
-    /// Those of [`Model::open`] if the file cannot be opened, with [`Error::Interrupted`] for one whose last edit was interrupted. [`Error::Overtaken`] if a file is changed meanwhile. [`Error::NotEditable`] for an encrypted file, a file that an index lists, a format that
-    /// is only read, signatures in another format than APR2, and a change after which the tensors would not be what they were.
-    /// [`Error::NoMatch`] and [`Error::SameName`] for the names of tensors, [`Error::NoSuchKey`] for a key to remove that is not there,
-    /// [`Error::Usage`] for options that contradict each other, [`Error::Refused`] for metadata and names that do not fit the format.
+    /// Those of [`Model::open`] if the file cannot be opened, with [`Error::Interrupted`] if its last edit was interrupted.
+    /// [`Error::Overtaken`] if a file is changed meanwhile. [`Error::NotEditable`] for an encrypted file, a file that an index
+    /// lists, a format that is only read, signatures in another format than APR2, and a change that would alter the tensors.
+    /// [`Error::NoMatch`] and [`Error::SameName`] for the names of tensors, [`Error::NoSuchKey`] for a key to remove that does not
+    /// exist, [`Error::Usage`] for options that contradict each other, [`Error::Refused`] for metadata and names that do not fit
+    /// the format.
     pub fn new(path: impl AsRef<Path>, options: &EditOptions) -> Result<Self> {
         let path = file_at(path.as_ref())?;
         if let Some(journal) = modelfmt_write::edit::interrupted_by(&path) {
@@ -52,9 +54,10 @@ impl Edit {
         Self::at(path, options)
     }
 
-    /// The edit of a file beside which there is no journal.
+    /// Plans the edit of a file that has no journal beside it.
     fn at(path: PathBuf, options: &EditOptions) -> Result<Self> {
-        // One file is opened, and all that follows is about that: another may have its path by the time it is written.
+        // The file is opened once, and everything below is about this version: another file may have its path by the time it is
+        // written.
         let old = opened(&path)?;
         let mut versions = Versions::default();
         versions.add(path.clone(), old.version().clone());
@@ -63,7 +66,7 @@ impl Edit {
         Ok(Self { versions, ..edit })
     }
 
-    /// What becomes of the file that is open; `versions` get its other files.
+    /// Plans the edit of the open file, and adds its other files to `versions`.
     fn planned(
         path: PathBuf,
         old: Arc<FileSource>,
@@ -125,31 +128,32 @@ impl Edit {
     }
 }
 
-/// The file that stands for a model: in a folder, its index or its one file.
+/// The file that stands for a model; for a folder, its index or its only model file.
 fn file_at(path: &Path) -> Result<PathBuf> {
     if path.is_dir() { modelfmt_model::folder::model_in(path) } else { Ok(path.to_owned()) }
 }
 
-/// In how many folders, that of the file and those above it, an index may be that the edit of one file would make wrong.
+/// The number of folders, from the folder of the file upward, in which to search for an index that an edit of this file would make
+/// wrong.
 fn folders_of_index(format: Format, options: &EditOptions) -> usize {
     let sets = Format::ALL.iter().filter_map(|format| format.driver()?.edit_set.as_ref());
     let Some(set) = sets.into_iter().find(|set| set.file == format && set.index.is_some()) else { return 0 };
-    // An index that states nothing of the bytes of its files repeats only the names of the tensors. But beside the file it has the metadata of the
-    // model, which are what is meant.
+    // An index without digests of its files only repeats the names of tensors, so it stays right. But an index beside the file has
+    // the metadata of the model, which the caller means to edit.
     let keeps_tensors = options.rename.is_empty() && options.drop.is_empty();
     if set.digest.is_none() && keeps_tensors { 1 } else { FOLDERS_OF_INDEX }
 }
 
-/// Why an encrypted file is not edited.
+/// Why an encrypted file cannot be edited.
 const ENCRYPTED: &str = "it is encrypted: the key of each tensor depends on its name, and nothing is encrypted twice with one key; \
                          seal it into a new file, with the names and metadata that it is to have";
 
-/// Whether a file, or the first of a set, says that it is encrypted.
+/// Whether a file, or the first file of a set, is encrypted.
 fn is_encrypted(model: &Model) -> bool {
     model.sealing().is_encrypted
 }
 
-/// What becomes of a file.
+/// Plans the edit of a single file.
 fn one(
     model: &Model,
     (path, old): (&Path, Arc<FileSource>),
@@ -168,7 +172,7 @@ fn one(
     Ok((Target::File(new, old.version().clone()), method))
 }
 
-/// What becomes of a set.
+/// Plans the edit of a set.
 fn several(
     model: &Model,
     (path, before): (&Path, FileVersion),
@@ -189,7 +193,7 @@ fn several(
     Ok((Target::Set(Box::new(edit)), method))
 }
 
-/// What edits a file of a format.
+/// The editor of a format.
 fn editor(path: &Path, format: Format) -> Result<EditFile> {
     let editor = format.driver().and_then(|driver| driver.edit);
     editor.ok_or_else(|| {
@@ -232,7 +236,7 @@ impl Dropped {
         self.positions.binary_search(&position).is_ok()
     }
 
-    /// The names that the tensors would have.
+    /// The names of the removed tensors after renaming.
     fn names(&self, model: &Model, names: &BTreeMap<usize, String>) -> Vec<String> {
         let name = |position: &usize| match names.get(position) {
             Some(name) => Some(name.clone()),
@@ -242,7 +246,7 @@ impl Dropped {
     }
 }
 
-/// New names by position.
+/// The new names of tensors, by position.
 fn names(model: &Model, options: &EditOptions, drop: &Dropped) -> Result<BTreeMap<usize, String>> {
     let tensors = model.tensors().enumerate().map(|(position, info)| (position, info.name));
     let staying = tensors.clone().filter(|(position, _)| !drop.has(*position));
@@ -250,7 +254,7 @@ fn names(model: &Model, options: &EditOptions, drop: &Dropped) -> Result<BTreeMa
     let mut names = Renamed::of(&options.rename, &staying)
         .map_err(|fault| Error::rename(model.path(), fault))?
         .into_names();
-    // A tensor that is removed is still there for a moment, and must not be in the way of a new name.
+    // A tensor that is removed is still there until the file is rewritten, and must not have a name that another one gets.
     let taken: HashSet<String> = names.values().cloned().collect();
     let known: HashSet<&str> = tensors.clone().map(|(_, name)| name).collect();
     let mut number = 0u64;

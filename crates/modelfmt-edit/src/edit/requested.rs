@@ -1,4 +1,4 @@
-//! The metadata that the caller gives to an edit.
+//! The changes to metadata that the caller requests.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -12,17 +12,17 @@ use modelfmt_model::formats::change::{Change, NewValue};
 use modelfmt_model::model::Model;
 use modelfmt_rules::globs::Globs;
 
-/// The metadata that are given.
+/// The requested changes to metadata.
 #[derive(Clone, Debug)]
 pub(super) struct RequestedMetadata {
     pub(super) set: Vec<(String, NewValue)>,
     pub(super) unset: Vec<String>,
-    /// How many keys the caller removes.
+    /// The number of keys that the caller removes.
     pub(super) removed: usize,
 }
 
 impl RequestedMetadata {
-    /// The metadata of the options, and what follows from them for the metadata that a conversion left to be restored.
+    /// The changes in the options, and the changes to the reserved key that follow from them.
     pub(super) fn new(model: &Model, options: &EditOptions, names: &BTreeMap<usize, String>) -> Result<Self> {
         let metadata = options.metadata.iter().flatten();
         let metadata = metadata.map(|(key, value)| (key.to_owned(), NewValue::Value(value.clone())));
@@ -35,7 +35,7 @@ impl RequestedMetadata {
         Ok(given)
     }
 
-    /// Applies the edit to the metadata that a conversion left to be restored.
+    /// Updates the reserved key of a conversion to match the edit.
     fn follow(&mut self, model: &Model, names: &BTreeMap<usize, String>) -> Result<()> {
         let edited: Vec<&str> =
             self.set.iter().map(|(key, _)| key).chain(&self.unset).map(String::as_str).collect();
@@ -61,19 +61,19 @@ impl RequestedMetadata {
         Ok(())
     }
 
-    /// Whether there are none.
+    /// Whether there are no changes.
     pub(super) const fn is_empty(&self) -> bool {
         self.set.is_empty() && self.unset.is_empty()
     }
 
-    /// The change of a file.
+    /// The change of one file.
     pub(super) fn change<'a>(&'a self, names: &'a BTreeMap<usize, String>) -> Change<'a> {
         let set = self.set.iter().map(|(key, value)| (key.as_str(), value));
         Change::new(set, self.unset.iter().map(String::as_str), names)
     }
 }
 
-/// The keys that are removed: those that are given, and those that match a pattern that is not a key itself.
+/// The keys to remove: the given ones, and those that match a pattern that is not a key itself.
 fn unset(model: &Model, given: &[String]) -> Result<Vec<String>> {
     if !given.iter().any(|key| key.contains(['*', '?', '[', '{'])) {
         return Ok(given.to_vec());
@@ -83,7 +83,7 @@ fn unset(model: &Model, given: &[String]) -> Result<Vec<String>> {
     for key in given {
         let before = keys.len();
         let pattern = Globs::new([key.as_str()]).ok().filter(|_| own.get(key).is_none());
-        // What a conversion left to be restored is not the caller's.
+        // The reserved key of a conversion is not removed by a pattern.
         let matching = |known: &&str| {
             *known != reserved::KEY && pattern.as_ref().is_some_and(|pattern| pattern.is_match(known))
         };
@@ -97,7 +97,7 @@ fn unset(model: &Model, given: &[String]) -> Result<Vec<String>> {
     Ok(keys)
 }
 
-/// The metadata of a model, as far as keys and values can be given for them.
+/// The metadata of a model, as far as its keys and values can be edited.
 pub(super) fn json_of(model: &Model) -> Result<Object> {
     let own = model.container().metadata();
     let own = own.map_err(|error| Error::file(model.path().to_owned(), error))?;

@@ -22,28 +22,28 @@ use modelfmt_model::model::Model;
 use modelfmt_model::open::OpenOptions;
 use modelfmt_rules::wording::Note;
 
-/// What becomes of the files of a set.
+/// The changes to the files of a set.
 #[derive(Clone, Debug)]
 pub(super) struct SetEdit {
-    /// The file beside which the journal stands.
+    /// The path of the index; the journal is beside it.
     index: PathBuf,
-    /// Those that change, by their paths, without the index.
+    /// The files that change, by their paths, without the index.
     files: Vec<FileChange>,
     listing: Option<Listing>,
-    /// Whether all bytes that are kept keep their places.
+    /// Whether all kept bytes keep their places.
     pub(super) is_in_place: bool,
-    /// What else there is to say, in words.
+    /// Notes for the user.
     pub(super) notes: Vec<String>,
     /// The files that change and are links.
     links: Vec<String>,
 }
 
-/// The index of a set, and what changes in it.
+/// The index of a set, and the changes to it.
 #[derive(Clone, Debug)]
 struct Listing {
     name: String,
     text: Vec<u8>,
-    /// The version that has this text.
+    /// The version of the file that has this text.
     version: FileVersion,
     set: Vec<(String, NewValue)>,
     unset: Vec<String>,
@@ -64,8 +64,8 @@ impl Listing {
 }
 
 impl SetEdit {
-    /// Works out what becomes of the files of a set; `names` are new names of tensors, by position. If the set is signed, before
-    /// or after, all its files change with the first.
+    /// Plans the changes to the files of a set; `names` are new names of tensors, by position. If the set is signed, before or
+    /// after the edit, all its files change if one does.
     pub(super) fn new(
         model: &Model,
         (path, version): (&Path, FileVersion),
@@ -129,7 +129,7 @@ impl SetEdit {
         Ok(edit)
     }
 
-    /// The set as it would be, before any of its files is written; its index states the digests of the new files.
+    /// Opens the set as it will be, before any of its files is written. Its index states the digests of the new files.
     pub(super) fn preview(&self, path: &Path, work: &Execution<'_>) -> Result<Model> {
         let unread = |source| Error::Write { path: path.to_owned(), source };
         let listing = self.listing.iter().map(|listing| (&listing.name, &listing.version));
@@ -146,13 +146,13 @@ impl SetEdit {
         self.previewed(&listed).map_err(|fault| fault.at(path))
     }
 
-    /// The files that change with their lengths; digests are not known yet.
+    /// The files that change, with their new lengths. Their digests are not known yet.
     fn lengths(&self) -> HashMap<String, IndexedFiles> {
         let listed = |new: &NewFile| IndexedFiles { nbytes: new.len(), digests: None };
         self.files.iter().map(|file| (file.name.clone(), listed(&file.new))).collect()
     }
 
-    /// What became of links, once the files have been written.
+    /// Notes about links that were replaced by files, after the files were written.
     pub(super) fn of_links(&self) -> impl Iterator<Item = Note> {
         let folder = folder_of(&self.index);
         let gone = self.links.iter().filter(|name| !folder.join(name).is_symlink());
@@ -167,18 +167,18 @@ impl SetEdit {
         !self.files.is_empty()
     }
 
-    /// Whether the file of that name changes.
+    /// Whether the file with that name changes.
     #[cfg_attr(not(feature = "seal"), allow(dead_code, reason = "only signatures are looked for by file"))]
     pub(super) fn changes_file(&self, name: &str) -> bool {
         self.files.iter().any(|file| file.name == name)
     }
 
-    /// The number of bytes of the files that change.
+    /// The total length in bytes of the files that change.
     pub(super) fn nbytes(&self) -> u64 {
         self.files.iter().map(|file| file.new.len()).sum()
     }
 
-    /// The same, once they have been written.
+    /// The same, after they were written.
     pub(super) fn written_nbytes(&self) -> u64 {
         let folder = folder_of(&self.index);
         let len = |file: &FileChange| {
@@ -194,7 +194,7 @@ impl SetEdit {
         self.files.is_empty() && self.listing.as_ref().is_none_or(is_index)
     }
 
-    /// The set as it would be, with an index that states this about the files.
+    /// Opens the set as it would be, with an index that states these lengths and digests.
     fn previewed(&self, listed: &HashMap<String, IndexedFiles>) -> Result<Model, CheckFault> {
         let news = self.files.iter().map(|file| (file.name.clone(), file.new.clone()));
         let mut news: HashMap<String, NewFile> = news.collect();
@@ -213,7 +213,7 @@ impl SetEdit {
         after.and_then(|after| after.open_all().map(|()| after)).map_err(|error| why(&error))
     }
 
-    /// Reads the set as it would be: it must have the same tensors in the same files, under their new names.
+    /// Checks that the set would have the same tensors in the same files, under their new names.
     fn check(&self, model: &Model, names: &BTreeMap<usize, String>) -> Result<(), CheckFault> {
         let after = self.previewed(&self.lengths())?;
         let is_same = |(position, info): (usize, modelfmt_core::TensorInfo<'_>)| {
@@ -235,8 +235,8 @@ impl SetEdit {
         }
     }
 
-    /// The files as they will be, the index last; it states their digests. `sign` gets the other files and the text of the index, and says what
-    /// becomes of it.
+    /// The files as they will be, with the index last, which states their digests. `sign` gets the other files and the text of the
+    /// index, and returns the new index.
     pub(super) fn changes(
         &self,
         path: &Path,
@@ -254,12 +254,12 @@ impl SetEdit {
         Ok(files)
     }
 
-    /// Makes these changes, all of them or none, and returns the number of bytes that were written.
+    /// Makes all of these changes or none, and returns the number of bytes that were written.
     pub(super) fn write(&self, path: &Path, changes: &[FileChange], work: &Execution<'_>) -> Result<u64> {
         interruptible(path, work, |go_on| modelfmt_write::edit::change_several(&self.index, changes, go_on))
     }
 
-    /// What the index is to state of the files that change.
+    /// The lengths and digests of the changed files that the index will state.
     fn digests(
         &self,
         listing: &Listing,
@@ -293,7 +293,7 @@ impl CheckFault {
     }
 }
 
-/// The files that there would be.
+/// The files of a set as they would be after the edit.
 struct Previewed {
     folder: Folder,
     news: HashMap<String, NewFile>,
@@ -328,7 +328,7 @@ impl File<'_> {
         opened.map(OpenAny::into_reader).map_err(|error| Error::file(self.path.clone(), error))
     }
 
-    /// What becomes of it, whether its values keep their places, and notes; `None` if nothing does.
+    /// The new file, whether its values keep their places, and notes; `None` if it does not change.
     fn edited(
         &self,
         edit: EditFile,
@@ -363,7 +363,7 @@ impl File<'_> {
         Ok(Some((new, method == EditMethod::InPlace, notes)))
     }
 
-    /// The metadata that a file other than the first gets: only the keys that it has already.
+    /// The metadata changes for a file other than the first: only keys that it already has.
     fn known(&self, opened: &dyn Opened, given: &RequestedMetadata) -> Result<RequestedMetadata> {
         let metadata = opened.metadata().map_err(|error| Error::file(self.path.clone(), error))?;
         let keys = self.set.file.keys_of(&metadata);

@@ -1,4 +1,4 @@
-//! Signatures inside a file or set that is edited. Old ones do not cover the change; new ones can be made.
+//! The signatures of a file or set that is edited. Old ones do not cover the change; new ones can be made.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -19,7 +19,7 @@ use modelfmt_model::open::OpenOptions;
 use modelfmt_rules::wording::Choice;
 use modelfmt_rules::wording::Note;
 
-/// Who signs the changed file. The module `unsigned` has the same functions for builds without signatures.
+/// The keys that sign the changed file. The module `unsigned` has the same functions for builds without signatures.
 #[derive(Clone, Debug)]
 pub(super) struct Signing {
     keys: Vec<SigningKey>,
@@ -27,7 +27,7 @@ pub(super) struct Signing {
 }
 
 impl Signing {
-    /// What the options ask for. The revision stays unless another is asked for.
+    /// The keys in the options. The revision stays unless the options have another.
     pub(super) fn new(model: &Model, options: &EditOptions) -> Result<Option<Self>> {
         if options.sign.is_empty() {
             return match options.revision {
@@ -54,12 +54,12 @@ impl Signing {
         Signers { keys: &self.keys, revision: self.revision }
     }
 
-    /// Refuses to sign a model that is not intact.
+    /// Fails for a model that is not intact and must not be signed.
     pub(super) fn expect_intact(&self, path: &Path, work: &Execution<'_>) -> Result<()> {
         expect_intact(&Model::open(path)?, work)
     }
 
-    /// Signs what a conversion writes. A signature vouches for the whole content, so the model at `path` is verified first.
+    /// Has a conversion sign its output. A signature vouches for the whole content, so the model at `path` is verified first.
     pub(super) fn sign_output(
         &self,
         path: &Path,
@@ -71,21 +71,21 @@ impl Signing {
         Ok(())
     }
 
-    /// The file as it will be, with its signatures. It is verified first.
+    /// The file as it will be, with its signatures. The present file is verified first.
     pub(super) fn sign_file(&self, path: &Path, new: &NewFile, work: &Execution<'_>) -> Result<NewFile> {
         self.expect_intact(path, work)?;
         let signed = self.by().file(&preview(path, new)?, work);
         Ok(signed.map_err(|error| failed(path, error))?.after(new))
     }
 
-    /// Signs a set of which only the manifest changes. Signatures that are there stay.
+    /// Signs a set of which only the manifest changes. Existing signatures are kept.
     pub(super) fn add_to_set(&self, path: &Path, work: &Execution<'_>) -> Result<u64> {
         let Self { keys, revision } = self;
         Ok(crate::edit::sealing::sign(path, keys, *revision, &OpenOptions::new(), work)?.changed_nbytes)
     }
 
-    /// Signs the shards as they will be, all of them; the manifest whose text is `text`, with the signatures of the set. The set at `path` is
-    /// verified first.
+    /// Signs all shards as they will be, and returns the manifest with the signatures of the set, made from `text`. The set at
+    /// `path` is verified first.
     pub(super) fn sign_set(
         &self,
         path: &Path,
@@ -111,7 +111,8 @@ impl Signing {
     }
 }
 
-/// What becomes of the shards that an edit leaves alone, if the set is or will be signed: they lose their signatures, which are of another set.
+/// The change to shards that an edit leaves alone, if the set is or will be signed: they lose their signatures, which belong to
+/// another set.
 pub(super) fn others(model: &Model, signing: Option<&Signing>) -> Option<fn(&Path) -> Result<NewFile>> {
     let is_signed = model.as_apr2_sharded().is_some_and(|set| set.index().statement().is_some());
     (is_signed || signing.is_some()).then_some(without_signatures)
@@ -123,13 +124,13 @@ fn without_signatures(path: &Path) -> Result<NewFile> {
     reader.index().without_signatures(reader.source()).map_err(|error| failed(path, error))
 }
 
-/// A file as it will be.
+/// Opens a file as it will be after the edit.
 fn preview(path: &Path, new: &NewFile) -> Result<modelfmt_model::apr2::Reader<BoxSource>> {
     let preview: BoxSource = Box::new(Preview::new(new.clone(), opened(path)?));
     modelfmt_model::apr2::Reader::from_source(preview).map_err(|error| failed(path, error))
 }
 
-/// What becomes of the signatures of a model that changes.
+/// A note about the signatures of a model that changes.
 pub(super) fn note(
     model: &Model,
     target: &Target,
@@ -163,7 +164,8 @@ pub(super) fn note(
     })
 }
 
-/// The keys of the signatures that are removed, each once; `None` is one of an unknown type. Shards of a set can have signatures without it.
+/// The keys of the signatures that are removed, each once; `None` stands for a signature of an unknown type. Shards can have
+/// signatures even if the set has none.
 fn removed(model: &Model, target: &Target, is_rewritten: bool) -> Vec<Option<[u8; 32]>> {
     let mut all = Vec::new();
     match (model.as_apr2_sharded(), target) {

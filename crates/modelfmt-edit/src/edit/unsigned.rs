@@ -1,5 +1,5 @@
-//! What [`signing`](super::signing) is in a build without the feature `seal`: nobody can sign, and no signature is seen. A file that
-//! says that it is signed is refused by its format.
+//! Replaces [`signing`](super::signing) in a build without the feature `seal`: nothing can be signed, and signatures are not read.
+//! The format itself refuses a file that is signed.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use modelfmt_model::error::Result;
 use modelfmt_model::model::Model;
 use modelfmt_rules::wording::Note;
 
-/// Nobody.
+/// There are no signers.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Signing {}
 

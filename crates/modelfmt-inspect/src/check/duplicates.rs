@@ -1,4 +1,4 @@
-//! Tensors that are the same as others.
+//! Finds tensors that are equal to others.
 
 use std::collections::HashMap;
 
@@ -9,10 +9,10 @@ use modelfmt_model::error::Result;
 use modelfmt_model::model::Model;
 use modelfmt_model::tied_weights::Ties;
 
-/// What tensors that are the same have in common, and a number that tells their bytes.
+/// What equal tensors have in common: dtype, shape, and a value that identifies their bytes.
 type Key<'a, T> = (DType, &'a [u64], T);
 
-/// The tensors that are the same as an earlier one, and which that is, by their positions.
+/// The tensors that are equal to an earlier one, with that one, by their positions.
 pub(super) fn duplicates(
     model: &Model,
     positions: &[usize],
@@ -34,7 +34,7 @@ pub(super) fn duplicates(
             }
         }
     }
-    // Tensors over the same bytes are the same; of others with one fingerprint the hashes say so.
+    // Tensors over the same bytes are equal; for others with equal fingerprints, the hashes decide.
     let mut doubtful: Vec<usize> = alike.into_values().filter(|groups| groups.len() > 1).flatten().collect();
     doubtful.sort_unstable();
     doubtful.dedup();
@@ -56,10 +56,10 @@ pub(super) fn duplicates(
     Ok(same)
 }
 
-/// What tells the bytes of a tensor.
+/// What identifies the bytes of a tensor.
 #[derive(PartialEq, Eq, Hash)]
 enum Bytes {
-    /// The number of the tensors over the same bytes.
+    /// The number of the group of tensors over the same bytes.
     Group(usize),
     Hash([u8; 32]),
 }

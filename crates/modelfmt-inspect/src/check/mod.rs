@@ -1,5 +1,5 @@
-//! What is wrong with values at first sight: NaN, infinities, tensors that are all zero or constant, tensors that are the same as
-//! others, and an index that disagrees with its files.
+//! Finds suspicious values: NaN, infinities, tensors that are all zero or constant, tensors that are equal to others, and an index
+//! that disagrees with its files.
 
 mod duplicates;
 mod report;
@@ -15,12 +15,13 @@ use modelfmt_model::tied_weights::Ties;
 pub use report::{CheckReport, PickleFindings, TensorFindings};
 use scan::Found;
 
-/// Looks at every value of a model once, on as many cores as `work` says, and says which tensors hold NaN or infinities, are all zero,
-/// are constant, or are the same as one before them; of a set also where its index and its files disagree. Blocks are decoded.
+/// Reads every value of a model once, on as many cores as `work` says, and reports the tensors that contain NaN or infinities, are
+/// all zero, are constant, or are equal to an earlier one; for a set also where its index and its files disagree. Blocks are
+/// decoded.
 ///
-/// Tensors of one element are looked at for NaN and infinities only; those without elements or data are counted. Two tensors are the same if dtype, shape and bytes
-/// are; this is found by a fingerprint of each, and proved by the BLAKE3 hashes of those whose fingerprints are the same.
-/// Hashes and checksums of the file are not looked at: [`Model::verify`] does that.
+/// Tensors of one element are checked only for NaN and infinities; tensors without elements or data are only counted. Two tensors
+/// are equal if their dtype, shape and bytes are; a fingerprint of each finds candidates, and BLAKE3 hashes of these prove it.
+/// Hashes and checksums in the file are not checked: [`Model::verify`] does that.
 ///
 /// ```
 /// use modelfmt::{Execution, Model, View};
@@ -38,8 +39,8 @@ use scan::Found;
 /// ```
 ///
 /// # Errors
-/// If the format has no list of tensors, values cannot be read, or the progress callback stops the work. A set whose files are
-/// missing is no error, but a finding.
+/// If the format has no list of tensors, values cannot be read, or the progress callback stops the work. Missing files of a set are
+/// a finding, not an error.
 pub fn check(model: &Model, work: &Execution<'_>) -> Result<CheckReport> {
     model.expect_tensors()?;
     let mut report = CheckReport::new(model.path());
@@ -50,7 +51,7 @@ pub fn check(model: &Model, work: &Execution<'_>) -> Result<CheckReport> {
         match model.info(position) {
             Ok(info) if info.has_data && info.elements() > 0 => positions.push(position),
             Ok(_) => report.without_values += 1,
-            // What is not there is said once, by the set itself.
+            // A missing file is reported once, for the whole set.
             Err(error) if report.disagreements.is_empty() => {
                 report.disagreements.push(with_causes(&error));
             }
@@ -71,7 +72,7 @@ pub fn check(model: &Model, work: &Execution<'_>) -> Result<CheckReport> {
     Ok(report)
 }
 
-/// What the pickles of a checkpoint name; of a set, those of the files that can be opened.
+/// What the pickles of a checkpoint name; for a set, of all files that can be opened.
 #[cfg(feature = "pytorch")]
 fn pickle(model: &Model) -> Option<PickleFindings> {
     use modelfmt_pytorch::Index;
@@ -103,13 +104,13 @@ fn pickle(model: &Model) -> Option<PickleFindings> {
     Some(found)
 }
 
-/// No format that is read has a pickle.
+/// No enabled format has pickles.
 #[cfg(not(feature = "pytorch"))]
 const fn pickle(_: &Model) -> Option<PickleFindings> {
     None
 }
 
-/// Where the index of a set and its files disagree.
+/// The disagreements between the index of a set and its files.
 fn disagreements(model: &Model, work: &Execution<'_>) -> Vec<String> {
     if !model.format().is_set() {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! What was found: the object that `modelfmt check --json` prints.
+//! The report of a check: the object that `modelfmt check --json` prints.
 
 use std::path::{Path, PathBuf};
 
@@ -7,59 +7,59 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::scan::{Found, has_numbers};
 
-/// What a check of a model found: the object that `modelfmt check --json` prints.
+/// The findings of a check: the object that `modelfmt check --json` prints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckReport {
-    /// The model.
+    /// The path of the model.
     pub path: PathBuf,
     /// The tensors with findings, in the model's order.
     pub tensors: Vec<TensorFindings>,
     /// Where an index and its files disagree, or why the model could not be read.
     pub disagreements: Vec<String>,
-    /// Which tensors could only be compared with others, and why.
+    /// Tensors that could only be compared with others, and why.
     pub unread: Vec<String>,
-    /// How many tensors have values that were looked at; `None` if the model could not be read.
+    /// The number of tensors whose values were checked; `None` if the model could not be read.
     pub looked_at: Option<usize>,
-    /// How many tensors have none: a dimension of them is 0, or they are only declared.
+    /// The number of tensors without values: a dimension is 0, or they are only declared.
     pub without_values: usize,
     /// What a checkpoint of PyTorch names; `None` for other formats.
     pub pickle: Option<PickleFindings>,
 }
 
-/// What the pickles of a checkpoint name. Nothing of it is ever run here.
+/// What the pickles of a checkpoint name. No code in them is ever run here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PickleFindings {
-    /// Every class and function that they name, `module.name`, sorted.
+    /// Every class and function that they name, as `module.name`, sorted.
     pub globals: Vec<String>,
-    /// Those that do more than build plain values and tensors: what is named or called, and where.
+    /// The ones that do more than build plain values and tensors: what is named or called, and where.
     pub unknown: Vec<String>,
 }
 
 impl PickleFindings {
-    /// Whether code of the file's choice runs where it is loaded by `torch.load(weights_only=False)` or by `pickle`.
+    /// Whether loading the file with `torch.load(weights_only=False)` or `pickle` runs code that the file chooses.
     #[must_use]
     pub const fn runs_code(&self) -> bool {
         !self.unknown.is_empty()
     }
 }
 
-/// The findings about a tensor.
+/// The findings for one tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TensorFindings {
-    /// Its name.
+    /// The name of the tensor.
     pub name: String,
-    /// How many values are NaN.
+    /// The number of values that are NaN.
     pub nan: u64,
-    /// How many values are infinite.
+    /// The number of values that are infinite.
     pub inf: u64,
-    /// Whether all are zero.
+    /// Whether all values are zero.
     pub is_zero: bool,
-    /// Whether all are the same number, zero included.
+    /// Whether all values are the same number, including zero.
     pub is_constant: bool,
-    /// The first tensor of the model with the same dtype, shape and bytes, if that is another.
+    /// The first tensor of the model with the same dtype, shape and bytes, if it is not this one.
     pub same_as: Option<String>,
 }
 
@@ -70,13 +70,14 @@ impl CheckReport {
         Self { path, tensors, disagreements, unread, looked_at: None, without_values: 0, pickle: None }
     }
 
-    /// A report on a model that cannot be opened or read.
+    /// The report for a model that cannot be opened or read.
     #[must_use]
     pub fn unreadable(path: impl AsRef<Path>, reason: String) -> Self {
         Self { disagreements: vec![reason], ..Self::new(path.as_ref()) }
     }
 
-    /// Whether no tensor holds NaN or an infinity, index and files agree, and no pickle would run code. Zero, constant and duplicate tensors do not count as faults.
+    /// Whether no tensor contains NaN or an infinity, index and files agree, and no pickle would run code. Tensors that are zero,
+    /// constant or duplicates do not count as faults.
     #[must_use]
     pub fn is_ok(&self) -> bool {
         let runs_code = self.pickle.as_ref().is_some_and(PickleFindings::runs_code);
@@ -94,7 +95,7 @@ impl CheckReport {
             let (name, dtype) = (Shortened(info.name), info.dtype);
             self.unread.push(format!("tensor {name:?}: {dtype} values cannot be read as numbers"));
         }
-        // A number alone is constant, and like many others: no finding.
+        // A tensor of one number is always constant, and often equal to another one, so that is no finding.
         let is_several = info.elements() > 1;
         let findings = TensorFindings {
             name: info.name.to_owned(),

@@ -1,5 +1,5 @@
-//! The pass over all values. Its pieces are shared out over the threads, whatever tensor they are of, so that one large tensor
-//! takes as many cores as many small ones.
+//! The pass over all values. The threads share the pieces of all tensors, so that one large tensor uses as many cores as many small
+//! ones.
 
 use modelfmt_core::{AlignedBuf, AnyError, DType, Execution, author::PIECE};
 use tensor_stats::Scan;
@@ -8,11 +8,11 @@ use modelfmt_model::error::Result;
 use modelfmt_model::model::Model;
 use modelfmt_model::values::{is_numeric, read_elements, read_stored};
 
-/// What the pass found of a tensor.
+/// The result of the pass for one tensor.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Found {
     pub(super) values: Scan,
-    /// A number that two tensors with the same bytes share, and others hardly ever.
+    /// A hash that is equal for tensors with equal bytes, and hardly ever for others.
     pub(super) fingerprint: u64,
 }
 
@@ -45,7 +45,7 @@ pub(super) fn scan(model: &Model, positions: &[usize], work: &Execution<'_>) -> 
     Ok(all)
 }
 
-/// Whether values can be looked at one by one.
+/// Whether values can be checked one by one.
 pub(super) const fn has_numbers(dtype: DType) -> bool {
     is_numeric(dtype) || matches!(dtype, DType::C64)
 }
@@ -53,16 +53,16 @@ pub(super) const fn has_numbers(dtype: DType) -> bool {
 /// The pieces of a tensor.
 struct Job {
     position: usize,
-    /// The number of its first piece among those of all tensors.
+    /// The number of its first piece among the pieces of all tensors.
     first: u64,
-    /// Its type, or that of what is read of it: `f32` for blocks, bytes for what has no numbers.
+    /// The dtype in which the tensor is read: its own, `f32` for blocks, or bytes for values that are not numbers.
     dtype: DType,
     is_numeric: bool,
     is_decoded: bool,
     elements: u64,
-    /// Elements of a piece: bytes without a rest, whatever the type.
+    /// The number of elements in a piece; they are whole bytes in every dtype.
     per_piece: u64,
-    /// What the progress is told, for each piece: the bytes of blocks are fewer than those that they are decoded to.
+    /// The stored length in bytes, which progress counts: blocks are shorter than their decoded values.
     nbytes: u64,
 }
 
@@ -109,13 +109,13 @@ impl Job {
         found
     }
 
-    /// The bytes of the file that so many elements are counted as.
+    /// The number of stored bytes that this many elements count as.
     fn share(&self, elements: u64) -> u64 {
         let share = u128::from(self.nbytes) * u128::from(elements) / u128::from(self.elements.max(1));
         u64::try_from(share).unwrap_or(u64::MAX)
     }
 
-    /// The bytes of a piece without a copy, where the file is in memory.
+    /// The bytes of a piece without a copy, if the file is in memory.
     fn borrowed<'a>(&self, model: &'a Model, first: u64, len: u64) -> Option<&'a [u8]> {
         let begin = self.dtype.nbytes(&[first]).filter(|_| !self.is_decoded)?;
         Some(model.borrow(self.position, begin..begin.checked_add(len)?)?.1)
@@ -154,8 +154,8 @@ const fn mixed(state: u64, word: u64) -> u64 {
     (state ^ word).wrapping_mul(FACTOR).rotate_left(29)
 }
 
-/// A number that depends on every byte, and on the order of the parts, but not on the order of the rows in one: whether bytes are the
-/// same is for their hashes to say. This takes a small part of the time of reading the bytes.
+/// A hash that depends on every byte and on the order of the parts, but not on the order of the rows in a part. BLAKE3 hashes
+/// decide whether bytes are equal. This takes a small part of the time of reading the bytes.
 fn fingerprint(bytes: &[u8]) -> u64 {
     const LANES: usize = 32;
     const PART: usize = 32 << 10;
@@ -193,7 +193,7 @@ mod tests {
             other[at] ^= 1;
             assert!(fingerprint(&other) != whole && seen.insert(fingerprint(&bytes[..at])), "{at}");
         }
-        // The order of parts counts.
+        // The order of parts changes the fingerprint.
         let [one, two] = [1u8, 2].map(|byte| vec![byte; 32 << 10]);
         assert_ne!(fingerprint(&[&one[..], &two].concat()), fingerprint(&[&two[..], &one].concat()));
     }

@@ -1,4 +1,4 @@
-//! The values of two tensors, compared in one pass.
+//! Compares the values of two tensors in one pass.
 
 use modelfmt_core::{DType, Execution, TensorInfo};
 
@@ -7,7 +7,7 @@ use modelfmt_model::error::Result;
 use modelfmt_model::model::Model;
 use modelfmt_model::values::{Numbers, Pieces, is_numeric};
 
-/// How the values of two tensors differ, if they do, and their norms if those are asked for.
+/// How the values of two tensors differ, if they do, and their norms if the options ask for them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Compared {
     pub(super) values: Option<ValueDiff>,
@@ -16,7 +16,7 @@ pub(super) struct Compared {
 
 type Side<'a> = (&'a Model, usize);
 
-/// Elements that are compared at once: a multiple of every block.
+/// The number of elements that are compared at once: a multiple of every block size.
 const ELEMENTS: u64 = 1 << 19;
 
 /// Compares two tensors by their positions.
@@ -45,12 +45,12 @@ pub(super) fn compare(
     Ok(compared.result(&of_a, is_same_type, options))
 }
 
-/// What was found in the pieces so far.
+/// The results of the pieces so far.
 struct Sums {
     is_same_bytes: bool,
     max_abs: f64,
     max_rel: f64,
-    /// The sums of the squares of a, of b and of their differences, and of the products.
+    /// The sums of the squares of a, of b and of a − b; `products` is the sum of the products.
     squares: [f64; 3],
     products: f64,
 }
@@ -69,7 +69,7 @@ fn numbers(
     let mut left = Pieces::of_elements(a.0, a.1, ELEMENTS)?;
     let mut right = Pieces::of_elements(b.0, b.1, ELEMENTS)?;
     if can_be_same && !left.is_uneven() && !right.is_uneven() {
-        // Piece by piece, and only what differs is looked at number by number.
+        // Pieces are compared as bytes, and only pieces that differ number by number.
         while left.next(work)?.is_some() && right.next(&quiet)?.is_some() {
             let is_same = left.bytes() == right.bytes();
             sums.is_same_bytes &= is_same;
@@ -81,7 +81,7 @@ fn numbers(
         }
         return Ok(sums);
     }
-    // Other types, or blocks that are not in proportion to their elements.
+    // The dtypes differ, or elements are not in proportion to bytes.
     sums.is_same_bytes = can_be_same && same_bytes(a, b, &quiet)?;
     if sums.is_same_bytes && !options.norms {
         return Ok(sums);
@@ -106,7 +106,7 @@ impl Sums {
             self.max_abs = self.max_abs.max(abs);
             self.max_rel = self.max_rel.max(rel);
             if norms {
-                // A difference of large integers is exact in `abs`; one with a NaN is none.
+                // `abs` has the exact difference of large integers; a difference from a NaN is a NaN.
                 let apart = if a.is_finite() && b.is_finite() { abs } else { f64::NAN };
                 let [of_a, of_b, of_both] = &mut self.squares;
                 (*of_a, *of_b) = (a.mul_add(a, *of_a), b.mul_add(b, *of_b));
@@ -116,23 +116,24 @@ impl Sums {
         }
     }
 
-    /// Numbers that are the same in both.
+    /// Adds numbers that are equal in both.
     fn add_same(&mut self, x: &Numbers) {
         let squares = x.floats.iter().fold(0.0, |sum, x| x * x + sum);
         let [of_a, of_b, of_both] = &mut self.squares;
         (*of_a, *of_b) = (*of_a + squares, *of_b + squares);
-        // Not a number is no distance of nothing.
+        // The distance of a NaN or an infinity from itself is a NaN, not 0.
         *of_both += if squares.is_finite() { 0.0 } else { f64::NAN };
         self.products += squares;
     }
 
     fn result(&self, info: &TensorInfo<'_>, is_same_type: bool, options: &DiffOptions) -> Compared {
         let (max_abs, max_rel) = (Some(self.max_abs), Some(self.max_rel));
-        // Another type with the same numbers is a change of type only; other bits of the same numbers (-0, NaN) are a change.
+        // The same numbers in another dtype are a change of dtype only; in the same dtype, other bits for the same numbers (-0,
+        // NaN) are a change.
         let is_same = self.is_same_bytes || (!is_same_type && self.max_abs == 0.0);
         let values = match (is_same, options.tolerance) {
             (true, _) => None,
-            // By how much booleans differ says nothing.
+            // The size of the difference between booleans means nothing.
             (false, _) if is_same_type && info.dtype == DType::Bool => Some(ValueDiff::default()),
             (false, Some(tolerance)) if self.max_abs <= tolerance => None,
             (false, _) => Some(ValueDiff { max_abs, max_rel }),
@@ -148,7 +149,7 @@ impl Sums {
         }
         let (norm_a, norm_b, apart) = (of_a.sqrt(), of_b.sqrt(), of_both.sqrt());
         let is_zero = norm_a == 0.0 || norm_b == 0.0;
-        // 0 / 0 is no distance; x / 0 is infinite.
+        // 0 / 0 counts as 0; x / 0 is infinite.
         let rel_norm = if apart == 0.0 { 0.0 } else { apart / norm_a };
         Norms {
             rmse: Some((of_both / count as f64).sqrt()),
@@ -170,7 +171,7 @@ fn same_bytes(a: Side<'_>, b: Side<'_>, work: &Execution<'_>) -> Result<bool> {
     }
 }
 
-/// The integer that a float is, where different integers of 64 bits have the same float: from 2^53 on.
+/// The integer value of a float from 2^53 on, where different 64-bit integers become the same float.
 #[expect(clippy::cast_possible_truncation, reason = "in this range every float is an integer below 2^127")]
 fn integer(x: f64) -> Option<i128> {
     const FIRST: f64 = (1u64 << 53) as f64;
@@ -178,7 +179,7 @@ fn integer(x: f64) -> Option<i128> {
     (FIRST..END).contains(&x.abs()).then_some(x as i128)
 }
 
-/// The absolute difference, and that relative to the larger magnitude.
+/// The absolute difference, and the difference relative to the larger magnitude.
 fn difference(x: f64, y: f64) -> (f64, f64) {
     if x == y || (x.is_nan() && y.is_nan()) {
         return (0.0, 0.0);

@@ -1,4 +1,4 @@
-//! What differs between two models: tensors missing, renamed, reshaped, retyped or changed, and metadata.
+//! Compares two models: tensors that are missing, renamed, reshaped, retyped or changed, and metadata.
 
 mod compare;
 
@@ -15,30 +15,30 @@ use modelfmt_model::error::Result;
 use modelfmt_model::model::Model;
 use modelfmt_model::tied_weights::{Ties, check_reading};
 
-/// What is compared, and what counts as a difference.
+/// The options of a comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct DiffOptions {
-    /// Also the norms of what changed ([`Changed::norms`]); the tensors that changed most come first.
+    /// Also computes the norms of changed tensors ([`Changed::norms`]) and lists the tensors that changed most first.
     pub norms: bool,
-    /// Values that differ by no more than this count as the same. A NaN against a number is never that near; bits that differ
-    /// and mean the same numbers always are.
+    /// Values that differ by no more than this count as equal. A NaN and a number are never equal; different bits for the same
+    /// number always are.
     pub tolerance: Option<f64>,
-    /// Metadata is not compared.
+    /// Does not compare metadata.
     pub ignore_metadata: bool,
 }
 
-/// What differs between two models: the object that `modelfmt diff --json` prints.
+/// The differences between two models: the object that `modelfmt diff --json` prints.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Diff {
-    /// Tensors that only the first has, and that are not [renamed](Self::renamed).
+    /// Tensors that only the first model has, and that are not [renamed](Self::renamed).
     pub only_in_a: Vec<String>,
-    /// Tensors that only the second has, and that are not [renamed](Self::renamed).
+    /// Tensors that only the second model has, and that are not [renamed](Self::renamed).
     pub only_in_b: Vec<String>,
     /// Tensors with the same dtype, shape and bytes under another name.
     pub renamed: Vec<Renamed>,
-    /// Tensors of both that are not the same.
+    /// Tensors of both models that differ.
     pub changed: Vec<Changed>,
     /// Metadata keys with different values.
     pub metadata: Vec<MetadataDiff>,
@@ -49,7 +49,7 @@ pub struct Diff {
 pub struct Renamed {
     /// Its name in the first model.
     pub a: String,
-    /// Its name in the second.
+    /// Its name in the second model.
     pub b: String,
 }
 
@@ -57,20 +57,20 @@ pub struct Renamed {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Changed {
-    /// Its name.
+    /// The name of the tensor.
     pub name: String,
-    /// Whether its type changed.
+    /// The dtypes in both models, if they differ.
     pub dtype: Option<(DType, DType)>,
-    /// Whether its dimensions changed.
+    /// The shapes in both models, if they differ.
     pub shape: Option<(Vec<u64>, Vec<u64>)>,
-    /// How its values changed, if they did.
+    /// How the values differ, if they do.
     pub values: Option<ValueDiff>,
-    /// Norms of its values, if they were [asked for](DiffOptions::norms).
+    /// The norms of the values, if they were [asked for](DiffOptions::norms).
     pub norms: Option<Norms>,
 }
 
-/// How far the values of two tensors, as vectors a and b, are from each other. Each is `None` if the values are not numbers, not as many in both, or
-/// there are none; NaN where a value is NaN or infinite.
+/// The distance between the values of two tensors, as vectors a and b. Each norm is `None` if the values are not numbers, if both
+/// tensors do not have the same number of them, or if there are none; it is NaN if a value is NaN or infinite.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Norms {
@@ -86,8 +86,8 @@ pub struct Norms {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ValueDiff {
-    /// The largest absolute difference; infinite where a number meets a NaN or an infinity. `None` if the values are not
-    /// numbers, or not as many in both.
+    /// The largest absolute difference; infinite between a number and a NaN or an infinity. `None` if the values are not numbers,
+    /// or both tensors do not have the same number of them.
     pub max_abs: Option<f64>,
     /// The largest difference relative to the larger magnitude of the two.
     pub max_rel: Option<f64>,
@@ -101,20 +101,19 @@ impl Diff {
     }
 }
 
-/// Compares two models: tensors by name, then by bytes; metadata by key, as [`flat_metadata`] gives it. Order and
-/// layout do not count, nor does what a
-/// conversion adds because its target asks for it: a model and what it was converted to are the same.
+/// Compares two models: tensors by name, then by bytes; metadata by the keys of [`flat_metadata`]. Order and layout do not count,
+/// and neither do keys that a conversion adds because its target requires them: a model and its lossless conversion are equal.
 ///
 /// # Errors
-/// If either cannot be read, or the progress callback stops the work.
+/// If a model cannot be read, or the progress callback stops the work.
 pub fn diff(a: &Model, b: &Model, work: &Execution<'_>) -> Result<Diff> {
     diff_with(a, b, &DiffOptions::default(), work)
 }
 
-/// Compares two models, with options. Tensors that are in both are read once, in pieces, so memory does not depend on their size.
+/// Compares two models with options. Tensors that are in both are read once, in pieces, so memory does not depend on their size.
 ///
 /// # Errors
-/// If a tensor cannot be read.
+/// If a model cannot be read, or the progress callback stops the work.
 pub fn diff_with(a: &Model, b: &Model, options: &DiffOptions, work: &Execution<'_>) -> Result<Diff> {
     a.expect_tensors()?;
     b.expect_tensors()?;
@@ -140,7 +139,7 @@ pub fn diff_with(a: &Model, b: &Model, options: &DiffOptions, work: &Execution<'
     Ok(diff)
 }
 
-/// The pairs of tensors that differ. If both sides are tied to the sides of another pair, values are compared once.
+/// The pairs of tensors that differ. If both tensors of a pair are tied to those of another pair, their values are compared once.
 fn all_changed(
     a: &Model,
     b: &Model,
@@ -187,7 +186,7 @@ fn renamed(
         let info = model.container().info(position)?;
         info.has_data.then(|| (info.dtype, info.shape.to_vec()))
     };
-    // Only tensors with a counterpart of the same dtype and shape are worth hashing.
+    // Only tensors with a counterpart of the same dtype and shape are hashed.
     let kinds = |model, positions: &[usize]| -> HashSet<_> {
         positions.iter().filter_map(|&position| kind(model, position)).collect()
     };
@@ -260,7 +259,7 @@ impl Serialize for Renamed {
 }
 
 impl Changed {
-    /// What changed: `dtype`, `shape`, `values`.
+    /// The names of what changed: `dtype`, `shape`, `values`.
     pub fn what(&self) -> impl Iterator<Item = &'static str> {
         let parts = [
             ("dtype", self.dtype.is_some()),

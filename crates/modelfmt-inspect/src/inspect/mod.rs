@@ -1,4 +1,4 @@
-//! What is in a file: the object that `modelfmt inspect --json` prints.
+//! The content of a file: the object that `modelfmt inspect --json` prints.
 //!
 //! ```
 //! use modelfmt::inspect::{InspectOptions, inspect};
@@ -27,7 +27,7 @@ use modelfmt_rules::wording::Choice;
 pub use totals::{Sums, Totals};
 pub use tree::TreeNode;
 
-/// What is inspected.
+/// The options of an inspection.
 #[derive(Clone, Debug, Default)]
 pub struct InspectOptions {
     hash: bool,
@@ -36,65 +36,65 @@ pub struct InspectOptions {
     extent: Extent,
 }
 
-/// In which order tensors are listed; equal ones stay in the order of the file.
+/// The order in which tensors are listed. Tensors that compare equal stay in file order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Sort {
     /// By name.
     Name,
-    /// By the bytes of their values, the largest first.
+    /// By the length of their values in bytes, the largest first.
     Size,
-    /// By type, in the order of [`DType::ALL`](modelfmt_core::DType::ALL).
+    /// By dtype, in the order of [`DType::ALL`](modelfmt_core::DType::ALL).
     DType,
 }
 
-/// What the JSON has.
+/// The parts of the JSON output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Extent {
     #[default]
     Tensors,
-    /// Also the groups of tensors.
+    /// Everything, and the groups of tensors.
     Tree,
-    /// Sums in place of tensors, metadata and details.
+    /// Sums instead of tensors, metadata and details.
     Summary,
 }
 
 impl InspectOptions {
-    /// Everything, without hashes.
+    /// Makes options that list everything except hashes.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Also the BLAKE3 hash of each tensor's values, which reads them all.
+    /// Also computes the BLAKE3 hash of each tensor's values, which reads them all.
     #[must_use]
     pub const fn hash(mut self, hash: bool) -> Self {
         self.hash = hash;
         self
     }
 
-    /// Only tensors whose names match.
+    /// Lists only tensors whose names match.
     #[must_use]
     pub fn tensors(mut self, globs: Globs) -> Self {
         self.tensors = Some(globs);
         self
     }
 
-    /// The tensors in another order than that of the file.
+    /// Sorts the tensors instead of listing them in file order.
     #[must_use]
     pub const fn sort(mut self, by: Sort) -> Self {
         self.sort = Some(by);
         self
     }
 
-    /// Serialized with the groups of tensors that [`Inspection::tree`] gives.
+    /// Serializes also the groups of tensors from [`Inspection::tree`].
     #[must_use]
     pub const fn tree(mut self) -> Self {
         self.extent = Extent::Tree;
         self
     }
 
-    /// Serialized with the sums that [`Inspection::totals`] gives, and without tensors, metadata and details.
+    /// Serializes the sums from [`Inspection::totals`] instead of tensors, metadata and details.
     #[must_use]
     pub const fn summary(mut self) -> Self {
         self.extent = Extent::Summary;
@@ -110,13 +110,13 @@ pub struct Inspection<'a> {
     pub model: &'a Model,
     /// The format's own metadata.
     pub metadata: Value,
-    /// The tensors that were asked for, in file order or sorted as requested.
+    /// The selected tensors, in file order or sorted as requested.
     pub tensors: Vec<InspectedTensor<'a>>,
-    /// What only this format has.
+    /// Features of this format alone.
     pub details: Value,
     /// The pins of the file: see [`Model::pins`].
     pub pins: Vec<Pin>,
-    /// The signature beside it, which the caller has looked for: see [`Model::detached_signature`].
+    /// The signature beside the model, if the caller has looked for it: see [`Model::detached_signature`].
     #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
     pub signature: Option<modelfmt_model::signed::DetachedSignature>,
     hash: bool,
@@ -124,26 +124,27 @@ pub struct Inspection<'a> {
 }
 
 impl<'a> Inspection<'a> {
-    /// Sums over the tensors that were asked for.
+    /// Sums over the selected tensors.
     #[must_use]
     pub fn totals(&self) -> Totals {
         Totals::of(self.tensors.iter().map(|tensor| tensor.info))
     }
 
-    /// The tensors that were asked for by the parts of their names, which end at a dot or a slash: each group before what is in it.
+    /// The selected tensors, grouped by the parts of their names, which end at a dot or a slash. Each group comes before its
+    /// members.
     #[must_use]
     pub fn tree(&self) -> Vec<TreeNode<'a>> {
         tree::tree(self.tensors.iter().map(|tensor| tensor.info))
     }
 }
 
-/// A tensor, where it lies, and its hash if it was asked for.
+/// A tensor with its location, and its hash if it was requested.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct InspectedTensor<'a> {
-    /// What it is.
+    /// The name, dtype and shape of the tensor.
     pub info: TensorInfo<'a>,
-    /// Where its values lie.
+    /// The location of its values.
     pub location: Location,
     /// BLAKE3-256 of its values, uncompressed.
     pub blake3: Option<blake3::Hash>,
@@ -151,11 +152,11 @@ pub struct InspectedTensor<'a> {
     pub quant: Option<Result<Quant, String>>,
 }
 
-/// Lists what is in the file.
+/// Lists the content of a file.
 ///
 /// # Errors
-/// [`Error::NothingSelected`](modelfmt_model::Error::NothingSelected); if the metadata does not decode, a file of a set is
-/// missing, or, with hashes, values cannot be read.
+/// [`Error::NothingSelected`](modelfmt_model::Error::NothingSelected) if no name matches; if the metadata does not decode, a file
+/// of a set is missing, or, with hashes, values cannot be read.
 pub fn inspect<'m>(
     model: &'m Model,
     options: &InspectOptions,
@@ -257,7 +258,7 @@ impl Serialize for Row<'_> {
         row.serialize_entry("nbytes", &info.nbytes)?;
         row.serialize_entry("has_data", &info.has_data)?;
         row.serialize_entry("file", &location.file)?;
-        // Where values have to be made, what is there is not theirs alone.
+        // Compressed or strided values do not lie contiguously at an offset.
         let is_made = matches!(location.encoding, Encoding::Deflate | Encoding::Strided);
         row.serialize_entry("offset", &location.offset.filter(|_| !is_made))?;
         row.serialize_entry("stored_nbytes", &location.stored_nbytes)?;

@@ -1,4 +1,4 @@
-//! Sums over tensors, by type.
+//! Sums over tensors, by dtype.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Sums {
-    /// How many tensors there are.
+    /// The number of tensors.
     pub tensors: u64,
-    /// Their elements.
+    /// The number of their elements.
     pub elements: u64,
-    /// The bytes of their values, as dtypes and shapes imply.
+    /// The length of their values in bytes, from dtypes and shapes.
     pub nbytes: u64,
 }
 
@@ -25,13 +25,13 @@ impl Sums {
     }
 }
 
-/// Sums over all tensors and over those of each type.
+/// Sums over all tensors and over the tensors of each dtype.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Totals {
-    /// Over all.
+    /// Sums over all tensors.
     pub all: Sums,
-    /// Over those of each type that there is, in the order of the types.
+    /// Sums over the tensors of each dtype that occurs, in the order of the dtypes.
     pub by_dtype: BTreeMap<DType, Sums>,
 }
 
@@ -69,7 +69,7 @@ impl Serialize for ByDType<'_> {
     }
 }
 
-/// Sums with a name, and a depth where there is one.
+/// Sums with the key and the value of their name, and the depth if there is one.
 pub(super) struct Row<'a>(
     pub(super) &'static str,
     pub(super) &'a str,

@@ -1,4 +1,4 @@
-//! Tensors by the parts of their names.
+//! Groups tensors by the parts of their names.
 
 use std::collections::HashMap;
 
@@ -13,22 +13,23 @@ use super::totals::{Row, Sums};
 pub struct TreeNode<'a> {
     /// The common prefix, with the `.` or `/` at its end; or the name of the tensor.
     pub prefix: &'a str,
-    /// The part of it that the enclosing group does not have.
+    /// The part of `prefix` after the prefix of the enclosing group.
     pub label: &'a str,
-    /// How many groups it is in.
+    /// The number of groups around it.
     pub depth: usize,
-    /// Over its tensors.
+    /// Sums over its tensors.
     pub sums: Sums,
-    /// The tensor, by its place among those that were inspected; `None` for a group.
+    /// The position of the tensor among those that were inspected; `None` for a group.
     pub tensor: Option<usize>,
 }
 
-/// Groups within groups that are made; what is left of a name stays whole. Names are what a file says, and can have any number of parts.
+/// The maximum depth of groups. Below it, the rest of a name is not split: names come from the file and can have any number of
+/// parts.
 const MAX_DEPTH: usize = 16;
 
-/// A group or a tensor while the tree is made.
+/// A group or a tensor while the tree is built.
 struct Node<'a> {
-    /// The name of a tensor in it, and where the part of it ends that is common to all.
+    /// The name of a tensor in the group, and the end of the prefix in it that all tensors share.
     name: &'a str,
     end: usize,
     sums: Sums,
@@ -36,8 +37,8 @@ struct Node<'a> {
     children: Vec<usize>,
 }
 
-/// The groups and their tensors, each group before what is in it, in the order in which the tensors are given. A group that has
-/// but one member is one with it.
+/// The groups and their tensors, each group before its members, in the order of the given tensors. A group with only one member is
+/// merged with it.
 pub(super) fn tree<'a>(tensors: impl Iterator<Item = TensorInfo<'a>>) -> Vec<TreeNode<'a>> {
     let root = Node { name: "", end: 0, sums: Sums::default(), tensor: None, children: Vec::new() };
     let mut nodes = vec![root];
@@ -132,7 +133,7 @@ mod tests {
             shown(&names),
             ["embed.weight 3", "model.layers. 9", "-1. 6", "--w 3", "--b 3", "-0/w 3", "head 3"]
         );
-        // A name may be the beginning of others, end in a dot, or be the same.
+        // A name may be a prefix of others, end in a dot, or occur twice.
         assert_eq!(shown(&["a", "a.", "a..b", "a", ""]), ["a 3", "a. 3", "a..b 3", "a 3", " 3"]);
         assert!(shown(&[]).is_empty());
     }

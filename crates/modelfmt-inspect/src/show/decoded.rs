@@ -1,4 +1,4 @@
-//! Elements out of blocks that are taken in part.
+//! Reads single elements out of blocks.
 
 use modelfmt_core::plan::Runs;
 
@@ -6,20 +6,20 @@ use modelfmt_model::error::Result;
 use modelfmt_model::model::Model;
 use modelfmt_model::values::read_elements;
 
-/// The bytes of an element in f32.
+/// The length of an f32 in bytes.
 const F32: u64 = 4;
 
-/// Elements that are decoded at once, so that memory does not depend on how many are wanted.
+/// The number of elements that are decoded at once, so that memory is bounded.
 const AT_ONCE: u64 = 1 << 18;
 
-/// Elements between two that are wanted, up to which they are decoded together: no block has more.
+/// Wanted elements with gaps of up to this many elements between them are decoded together. No block has more elements.
 const GAP: u64 = 256;
 
-/// Fills `out` with the elements of a tensor at `runs`, which count its bytes as if all of it were f32.
+/// Fills `out` with the elements of a tensor at `runs`, which are byte ranges as if the whole tensor were f32.
 pub(super) fn read(model: &Model, position: usize, runs: &Runs, out: &mut [u8]) -> Result<()> {
     let joined = runs.clone().joined(GAP * F32);
     let mut together = joined.iter();
-    // What is decoded: from which byte on, and the bytes.
+    // The decoded window: its first byte and its bytes.
     let (mut stretch, mut begin, mut window) = (0..0, 0, Vec::new());
     let mut rest = out;
     for run in runs.iter() {

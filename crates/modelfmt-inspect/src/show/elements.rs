@@ -10,8 +10,7 @@ use modelfmt_model::error::Result;
 use modelfmt_model::model::Model;
 use modelfmt_model::values::{elements_as_f64, is_numeric};
 
-/// Elements of the tensor at a position as numbers, in the order of its values; blocks are decoded. Integers beyond 2^53 are
-/// rounded.
+/// Elements of the tensor at a position as numbers, in file order; blocks are decoded. Integers beyond 2^53 are rounded.
 ///
 /// ```
 /// # let path = "../../testdata/reference/one-shard.aero";
@@ -22,23 +21,24 @@ use modelfmt_model::values::{elements_as_f64, is_numeric};
 /// ```
 ///
 /// # Errors
-/// [`Error::File`](modelfmt_model::Error::File) if there are no such elements, they are no numbers, or they cannot be read or decoded.
+/// [`Error::File`](modelfmt_model::Error::File) if there are no such elements, they are not numbers, or they cannot be read or
+/// decoded.
 pub fn numbers(model: &Model, position: usize, range: Range<u64>) -> Result<Vec<f64>> {
     numeric(model, position, &range)?;
     elements_as_f64(model, position, range)
 }
 
-/// Elements of the tensor at a position as text, as [`show()`](crate::show::show()) prints them: booleans as words, integers in full,
-/// floats in six digits.
+/// Elements of the tensor at a position as text, in the format of [`show()`](crate::show::show()): booleans as words, integers in
+/// full, floats with six digits.
 ///
 /// # Errors
-/// If there is no such tensor or range, its type has no numbers, or it cannot be read.
+/// If there is no such tensor or range, its dtype has no numbers, or it cannot be read.
 pub fn texts(model: &Model, position: usize, range: Range<u64>) -> Result<Vec<String>> {
     numeric(model, position, &range)?;
     elements(model, position, range)
 }
 
-/// The tensor, if it has these elements as numbers.
+/// The description of the tensor, if it has these elements and they are numbers.
 fn numeric<'m>(model: &'m Model, position: usize, range: &Range<u64>) -> Result<TensorInfo<'m>> {
     let info = model.info(position)?;
     if !info.has_data {
@@ -54,7 +54,7 @@ fn numeric<'m>(model: &'m Model, position: usize, range: &Range<u64>) -> Result<
             format!("values of {} cannot be read as numbers", info.dtype),
         );
     }
-    // The text of each takes some tens of bytes.
+    // The text of each element takes some tens of bytes.
     let is_small = |count: u64| count.checked_mul(64).is_some_and(|size| usize::try_from(size).is_ok());
     if !is_small(range.end.saturating_sub(range.start)) {
         return wrong(io::ErrorKind::OutOfMemory, "they are more than memory has".to_owned());

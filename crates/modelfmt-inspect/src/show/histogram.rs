@@ -1,4 +1,4 @@
-//! Histograms as text, with bars where there is room for them.
+//! Writes histograms as text, with bars if there is room for them.
 
 use std::io::{self, Write};
 
@@ -6,7 +6,7 @@ use tensor_stats::Histogram;
 
 use modelfmt_model::format_g::G6;
 
-/// The text: as the verifier of OINF prints it, or with bars in lines of so many characters.
+/// Writes a histogram like the verifier of OINF, or with bars in lines of this many characters.
 pub(super) fn histogram(histogram: &Histogram, bars: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
     let lines = match histogram {
         Histogram::Bins { edges, counts } => {
@@ -37,7 +37,7 @@ pub(super) fn histogram(histogram: &Histogram, bars: Option<usize>, out: &mut dy
     }
 }
 
-/// A line for each, with a bar after it; the longest takes what is left of the line.
+/// Writes a line with a bar for each count; the longest bar fills the rest of its line.
 fn with_bars(lines: &[(String, u64)], width: usize, out: &mut dyn Write) -> io::Result<()> {
     const LONGEST: usize = 50;
     const PARTS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
@@ -47,7 +47,7 @@ fn with_bars(lines: &[(String, u64)], width: usize, out: &mut dyn Write) -> io::
     let most = u128::from(lines.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1));
     for (text, (_, count)) in texts.iter().zip(lines) {
         let eighths = u128::from(*count) * room * 8 / most;
-        // What is there is seen.
+        // A count above 0 always has a visible bar.
         let eighths = usize::try_from(eighths).unwrap_or(0).max(usize::from(*count > 0 && room > 0));
         let part =
             PARTS.get(eighths % 8).filter(|_| eighths % 8 > 0).map_or_else(String::new, char::to_string);

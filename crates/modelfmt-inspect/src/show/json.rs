@@ -9,10 +9,10 @@ use super::values::Values;
 use modelfmt_model::error::Result;
 use modelfmt_model::values::is_numeric;
 
-/// So many values of a part are all listed.
+/// A part with at most this many values is listed in full.
 const MOST: u64 = 10_000;
 
-/// The object of a tensor: `values` are those that are shown of it, and `stats` makes their statistics.
+/// The object for a tensor: `values` are the values to show, and `stats` computes their statistics.
 pub(super) fn object(
     info: &TensorInfo<'_>,
     values: &Values<'_>,
@@ -48,7 +48,7 @@ pub(super) fn object(
 }
 
 fn of_stats(stats: &Stats) -> Value {
-    // Without a finite value there is no smallest one.
+    // Without finite values there is no minimum.
     let number = |number: f64| if stats.count == 0 { Value::Null } else { Value::from(number) };
     let (min, max) = match stats.exact {
         Some((min, max)) => (Value::from(min), Value::from(max)),

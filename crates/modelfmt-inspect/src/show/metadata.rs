@@ -8,7 +8,7 @@ use modelfmt_model::format_g::G6;
 use modelfmt_model::model::Model;
 use modelfmt_rules::wording::Printable;
 
-/// `NAME := VALUE`, which only OINF has.
+/// Writes size variables, which only OINF has, as `NAME := VALUE`.
 pub(super) fn sizevars(model: &Model, sections: &mut Sections<'_>) -> Result<()> {
     let sizevars = model.sizevars();
     if sizevars.is_empty() {
@@ -21,7 +21,7 @@ pub(super) fn sizevars(model: &Model, sections: &mut Sections<'_>) -> Result<()>
     Ok(())
 }
 
-/// `key: type = value`.
+/// Writes metadata as `key: type = value`.
 pub(super) fn metadata(model: &Model, sections: &mut Sections<'_>) -> Result<()> {
     let metadata = model.metadata()?;
     let Some(Value::Object(entries)) = model.format().keys_of(&metadata) else { return Ok(()) };
@@ -36,7 +36,7 @@ pub(super) fn metadata(model: &Model, sections: &mut Sections<'_>) -> Result<()>
     Ok(())
 }
 
-/// OINF's own types, from the tree that its reader gives.
+/// Text for a value with OINF's own types, from the tree of its reader.
 fn typed(value: &Value) -> String {
     let kind = value.get("type").and_then(Value::as_str).unwrap_or("?");
     let inner = value.get("value").unwrap_or(&Value::Null);
@@ -76,7 +76,7 @@ fn array(values: &List, shape: &[u64]) -> String {
     format!("{{\n{lines}{}}}", if first > rows { "...\n" } else { "" })
 }
 
-/// `width` values from `start` on, or those that there are; of more than ten the first and the last five.
+/// `width` values from `start` on, or as many as there are. Of more than ten, the first and the last five.
 fn row(values: &List, start: usize, width: usize) -> String {
     let len = width.min(values.len().saturating_sub(start));
     let part = |from: usize, count: usize| {
@@ -91,7 +91,7 @@ fn scalar(value: &Value) -> String {
     match value {
         Value::Bool(value) => value.to_string(),
         Value::Float(value) => G6(*value).to_string(),
-        // What JSON cannot hold as a number, the tree spells out.
+        // The tree has these floats as text, because JSON has no numbers for them.
         Value::String(text) if matches!(text.as_str(), "NaN" | "Infinity" | "-Infinity") => {
             text.replace("Infinity", "inf").to_lowercase()
         }
@@ -100,7 +100,7 @@ fn scalar(value: &Value) -> String {
     }
 }
 
-/// Values of formats whose metadata is JSON, or numbers.
+/// Text for a value of formats whose metadata is JSON or numbers.
 fn plain(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
@@ -123,10 +123,10 @@ fn compact(value: &Value) -> String {
     Printable(&json::to_string(value).unwrap_or_else(|_| "…".to_owned())).to_string()
 }
 
-/// Characters of a value that are shown; longer ones end in an ellipsis.
+/// The maximum number of characters of a value; longer values end in an ellipsis.
 const MAX: usize = 160;
 
-/// The beginning of a list or an object. Its whole text can be many times as long as the file.
+/// The beginning of the text of a list or an object. The whole text can be many times as long as the file.
 fn shortened(value: &Value) -> String {
     Printable(&json::start(value, MAX + 1)).cut(MAX)
 }

@@ -1,5 +1,5 @@
-//! Tensors as text: values, statistics and histogram, as the verifier of OINF prints them (OINF 1, "Verifier Output
-//! Examples"; CLI, `show`).
+//! Prints tensors as text: values, statistics and histogram, like the verifier of OINF (OINF 1, "Verifier Output Examples"; CLI,
+//! `show`).
 //!
 //! ```
 //! use modelfmt::show::show_tensors;
@@ -38,33 +38,33 @@ use modelfmt_model::values::is_numeric;
 use modelfmt_rules::wording::Printable;
 use values::{Part, Values};
 
-/// What to show of tensors.
+/// The options for showing tensors.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ShowOptions {
-    /// Which part of each tensor; its statistics are those of the part. Little else of the tensor is read; memory does not depend on
-    /// how large the part is. Where it cuts blocks, these are decoded.
+    /// The part of each tensor to show; statistics are those of the part. Little else of the tensor is read, and memory does not
+    /// depend on the size of the part. Blocks that the part cuts are decoded.
     pub slice: Option<Slice>,
-    /// Statistics alone, without values and histogram.
+    /// Shows only statistics, without values and histogram.
     pub stats_only: bool,
-    /// Histograms have bars, in lines of so many characters.
+    /// Draws bars in histograms, in lines of this many characters.
     pub bars: Option<usize>,
 }
 
 /// Prints a whole model: size variables, metadata and tensors, in file order.
 ///
 /// # Errors
-/// If the model cannot be read, or `out` takes no more ([`Error::Output`]).
+/// If the model cannot be read; [`Error::Output`] if `out` fails.
 pub fn show(model: &Model, out: &mut dyn Write, work: &Execution<'_>) -> Result<()> {
     show_with::<&str>(model, &[], &ShowOptions::default(), out, work)
 }
 
-/// Prints some tensors of a model, each given by its name or, where no tensor has that name, by a pattern as [`Globs`](modelfmt_model::model::Globs) are.
-/// They come in the order in which they are given here, and each once.
+/// Prints some tensors of a model, each given by its name or, if no tensor has that name, by a pattern as in
+/// [`Globs`](modelfmt_model::model::Globs). The tensors are printed in the given order, each once.
 ///
 /// # Errors
-/// If the model cannot be read, or `out` takes no more; before anything is printed [`Error::NoSuchTensor`], [`Error::NothingSelected`], and [`Error::Usage`] for a
-/// malformed pattern.
+/// If the model cannot be read, or `out` fails; before anything is printed [`Error::NoSuchTensor`], [`Error::NothingSelected`], and
+/// [`Error::Usage`] for a malformed pattern.
 pub fn show_tensors(
     model: &Model,
     names: &[impl AsRef<str>],
@@ -76,12 +76,12 @@ pub fn show_tensors(
     show_positions(model, positions, &ShowOptions::default(), &mut sections, work)
 }
 
-/// Prints some tensors of a model, or all if `names` is empty, with options. A whole model begins with its size variables and metadata, unless only
-/// statistics or a part are asked for.
+/// Prints some tensors of a model, or all if `names` is empty, with options. A whole model begins with its size variables and
+/// metadata, unless the options ask for statistics or a part only.
 ///
 /// # Errors
-/// [`Error::NoSuchTensor`]; [`Error::NothingSelected`]; [`Error::Usage`] for a pattern that is malformed; [`Error::File`] for a slice that
-/// does not fit a tensor, or what cannot be read; whatever `out` refuses.
+/// [`Error::NoSuchTensor`]; [`Error::NothingSelected`]; [`Error::Usage`] for a malformed pattern; [`Error::File`] for a slice that
+/// does not fit a tensor, or if the model cannot be read; [`Error::Output`] if `out` fails.
 pub fn show_with<N: AsRef<str>>(
     model: &Model,
     names: &[N],
@@ -102,10 +102,11 @@ pub fn show_with<N: AsRef<str>>(
     show_positions(model, (0..model.tensor_count()).collect(), options, &mut sections, work)
 }
 
-/// What [`show_with`] prints of tensors, as the object that `modelfmt show --json` prints.
+/// The tensors that [`show_with`] prints, as the object that `modelfmt show --json` prints.
 ///
 /// # Errors
-/// [`Error::NoSuchTensor`]; [`Error::NothingSelected`]; [`Error::Usage`] for a pattern that is malformed; [`Error::File`] for what cannot be read.
+/// [`Error::NoSuchTensor`]; [`Error::NothingSelected`]; [`Error::Usage`] for a malformed pattern; [`Error::File`] if the model
+/// cannot be read.
 pub fn show_object<N: AsRef<str>>(
     model: &Model,
     names: &[N],
@@ -140,7 +141,7 @@ pub fn show_object<N: AsRef<str>>(
     Ok(Object::from_iter([("path", Value::from(path.as_str())), ("format", format), ("tensors", tensors)]))
 }
 
-/// The tensors of these names and patterns, each once.
+/// The positions of the tensors that match these names and patterns, each once.
 fn positions(model: &Model, names: &[impl AsRef<str>]) -> Result<Vec<usize>> {
     let mut positions = Vec::new();
     for name in names {
@@ -151,7 +152,7 @@ fn positions(model: &Model, names: &[impl AsRef<str>]) -> Result<Vec<usize>> {
     Ok(positions)
 }
 
-/// The part that is shown of a tensor, if it is not all of it.
+/// The part of a tensor to show, if it is not the whole tensor.
 fn part_of(model: &Model, position: usize, options: &ShowOptions) -> Result<Option<Part>> {
     let has_data = model.info(position)?.has_data;
     let slice = options.slice.as_ref().filter(|_| has_data);
@@ -172,9 +173,9 @@ fn show_positions(
     Ok(())
 }
 
-/// The statistics of tensors over the same bytes, which are made once.
+/// The statistics of tensors over the same bytes, which are computed once.
 struct Known {
-    /// The group of each tensor that others are tied to, by its position.
+    /// The group of each tensor that shares its bytes, by position.
     groups: HashMap<usize, usize>,
     stats: HashMap<usize, Stats>,
 }
@@ -207,20 +208,20 @@ impl Known {
     }
 }
 
-/// Statistics of a tensor's values; blocks are decoded first.
+/// The statistics of a tensor's values; blocks are decoded first.
 ///
 /// # Errors
-/// If there are no such values, they cannot be read or decoded, or the progress callback stops the work.
+/// If the tensor does not exist or has no numbers, its values cannot be read or decoded, or the progress callback stops the work.
 pub fn stats(model: &Model, position: usize, work: &Execution<'_>) -> Result<Stats> {
     Values::new(model, position, None)?.stats(work)
 }
 
-/// Some elements of a tensor as text: booleans as words, integers in full, floats in six digits.
+/// Some elements of a tensor as text: booleans as words, integers in full, floats with six digits.
 pub(crate) fn elements(model: &Model, position: usize, range: Range<u64>) -> Result<Vec<String>> {
     preview::elements(&Values::new(model, position, None)?, range)
 }
 
-/// Blocks of lines with an empty line between them.
+/// Writes sections of lines with an empty line between them.
 struct Sections<'a> {
     out: &'a mut dyn Write,
     begun: bool,
@@ -256,7 +257,7 @@ fn show_tensor(
     }
     let stats = || known.stats(model, position, &values, part.is_some(), work);
     show_numbers(&name, &values, options, out, stats)?;
-    // Scales and zero points, which make values of the numbers above.
+    // The scales and zero points that turn the numbers above into values.
     match model.quant(position) {
         Ok(None) => Ok(()),
         Ok(Some(quant)) => writeln!(out, "- quant: {quant}").map_err(output),
@@ -273,7 +274,8 @@ fn show_numbers(
 ) -> Result<()> {
     let (info, dtype) = (&values.info, values.info.dtype);
     if !info.has_data || info.elements() == 0 {
-        // OINF's tool says the first of every tensor without elements. A slice takes them of a tensor that has some.
+        // OINF's tool writes "uninitialized" for every tensor without elements. "no values" is for an empty slice of a tensor that
+        // has elements.
         let why = if values.is_part() && info.has_data { "no values" } else { "uninitialized" };
         return writeln!(out, "{name}: {dtype}{} -- {why}", dims(info)).map_err(output);
     }
@@ -336,7 +338,7 @@ mod tests {
         assert!(show(&model, &mut Vec::new(), &Execution::default()).is_ok());
     }
 
-    /// A slice reads the bytes that it takes, and no others of the tensor.
+    /// A slice reads its own bytes, and no others of the tensor.
     #[test]
     fn a_slice_reads_its_ranges_only() {
         let folder = tempfile::tempdir().unwrap();

@@ -10,11 +10,11 @@ use modelfmt_model::error::Result;
 use modelfmt_model::format_g::G6;
 use modelfmt_model::values::read_as;
 
-/// Up to this many elements are all printed.
+/// A tensor with at most this many elements is printed in full.
 const ALL: u64 = 10;
-/// If there are more, this many from each end.
+/// Of a larger tensor, this many elements from each end are printed.
 const END: u64 = 5;
-/// At most this many rows of a tensor of rank 2 and more.
+/// The maximum number of rows of a tensor of rank 2 and more.
 const ROWS: u64 = 5;
 
 /// The preview of a tensor: one row, or several in braces.
@@ -48,18 +48,18 @@ fn row(values: &Values<'_>, range: Range<u64>) -> Result<String> {
     Ok(format!("{{ {} }}", texts.join(", ")))
 }
 
-/// Some elements as text: booleans as words, integers in full, floats in six digits.
+/// Some elements as text: booleans as words, integers in full, floats with six digits.
 pub(super) fn elements(values: &Values<'_>, range: Range<u64>) -> Result<Vec<String>> {
     let dtype = read_as(values.info.dtype);
     let count = [range.end - range.start];
     let size = u64::from(dtype.size().unwrap_or(1));
-    // At most ten elements, or as many as JSON lists.
+    // These are at most ten elements, or as many as JSON lists.
     let mut bytes = vec![0; usize::try_from(count[0] * size).unwrap_or_default()];
     values.read_elements(range.start, &mut bytes)?;
     text(dtype, &count, &bytes).map_err(|error| values.invalid(range.start * size, count[0] * size, error))
 }
 
-/// The first and the last elements as they are; all of them, and none, if they are few.
+/// The first and the last elements as exact values; for few elements, all of them and an empty list.
 pub(super) fn exact_ends(values: &Values<'_>) -> Result<(Vec<Value>, Vec<Value>)> {
     let total = values.info.elements();
     match total {
@@ -68,7 +68,7 @@ pub(super) fn exact_ends(values: &Values<'_>) -> Result<(Vec<Value>, Vec<Value>)
     }
 }
 
-/// All elements as they are, if they are no more than `most`.
+/// All elements as exact values, if there are at most `most`.
 pub(super) fn all_of_few(values: &Values<'_>, most: u64) -> Result<Option<Vec<Value>>> {
     match values.info.elements() {
         total if total > most => Ok(None),

@@ -1,5 +1,4 @@
-//! The values of a tensor that are shown, or of a part of it. They are read when they are wanted, so that memory does not depend on
-//! how many they are.
+//! Reads the values of a tensor, or of a part of it, when they are needed, so that memory does not depend on their number.
 
 use std::io;
 
@@ -13,16 +12,16 @@ use modelfmt_model::values::{elements_of, is_numeric, read_as};
 
 use super::decoded;
 
-/// Values of a tensor.
+/// The values of a tensor or of a part of it.
 pub(super) struct Values<'a> {
     model: &'a Model,
     position: usize,
-    /// What they are: of a part, its shape and size.
+    /// The description of the values; for a part, with its shape and size.
     pub(super) info: TensorInfo<'a>,
     part: Option<&'a Part>,
 }
 
-/// A part of this many bytes is read once, and kept: its values are wanted several times.
+/// A part of at most this many bytes is read once and kept, because its values are needed several times.
 const KEPT: u64 = 4 << 20;
 
 /// A part of a tensor.
@@ -34,16 +33,16 @@ pub(super) struct Part {
     taken: Taken,
 }
 
-/// What is taken of a tensor.
+/// What a part takes from a tensor.
 enum Taken {
-    /// These of its bytes; those of a short part are kept.
+    /// These bytes; those of a short part are kept.
     Stored { runs: Runs, kept: Option<Vec<u8>> },
-    /// These of its elements in f32, because they are parts of blocks; those of a short part are kept.
+    /// These elements in f32, because they are parts of blocks; those of a short part are kept.
     Decoded { runs: Runs, kept: Option<Vec<u8>> },
 }
 
 impl Part {
-    /// Which part it is; a short one is read, and little more than it takes.
+    /// Finds the part of the tensor that a slice takes. A short part is read at once, with few other bytes.
     pub(super) fn new(model: &Model, position: usize, slice: &Slice) -> Result<Self> {
         Self::with_kept(model, position, slice, KEPT)
     }
@@ -79,7 +78,7 @@ impl Part {
         Ok(part)
     }
 
-    /// Fills `out` with its bytes from there on: as they are stored, or of elements in f32.
+    /// Fills `out` with the bytes of the part from the offset `at` on: as they are stored, or of elements in f32.
     fn read(&self, model: &Model, position: usize, at: u64, out: &mut [u8]) -> Result<()> {
         let (Taken::Stored { runs, kept } | Taken::Decoded { runs, kept }) = &self.taken;
         let len = out.len() as u64;
@@ -109,21 +108,21 @@ impl Part {
     }
 }
 
-/// The bytes of an element in f32.
+/// The length of an f32 in bytes.
 const F32: u64 = 4;
 
-/// Whether elements of this type are shown in f32.
+/// Whether elements of this dtype are shown as f32.
 fn is_decoded(dtype: DType) -> bool {
     is_numeric(dtype) && read_as(dtype) == DType::F32 && dtype != DType::F32
 }
 
-/// A tensor as it is when its elements are decoded.
+/// The description of a tensor after decoding its elements.
 fn in_f32<'a>(info: &TensorInfo<'a>) -> TensorInfo<'a> {
     let nbytes = info.elements().saturating_mul(F32);
     TensorInfo::with_nbytes(info.name, DType::F32, info.shape, nbytes, info.has_data)
 }
 
-/// The bytes that so many elements take in their blocks, as far as they fill them.
+/// The length in bytes of this many elements in their blocks; the last block may be incomplete.
 fn stored_nbytes(dtype: DType, elements: u64) -> u64 {
     let (per_block, nbytes) = dtype.block().map_or((1, 0), |block| (block.elements, block.nbytes));
     u64::try_from((u128::from(elements) * u128::from(nbytes)).div_ceil(u128::from(per_block)))
@@ -141,28 +140,28 @@ impl<'a> Values<'a> {
         Ok(Self { model, position, info, part })
     }
 
-    /// Whether they are of a part of the tensor.
+    /// Whether the values are a part of the tensor.
     pub(super) const fn is_part(&self) -> bool {
         self.part.is_some()
     }
 
-    /// Whether they are elements of blocks that are taken in part, which are there in f32 only.
+    /// Whether the values are parts of blocks, which are available only as f32.
     fn is_decoded(&self) -> bool {
         self.part.is_some_and(|part| matches!(part.taken, Taken::Decoded { .. }))
     }
 
-    /// Fills `out` with elements from `first` on, as [`read_as`](modelfmt_model::values::read_as) says.
+    /// Fills `out` with elements from `first` on, in the dtype of [`read_as`](modelfmt_model::values::read_as).
     pub(super) fn read_elements(&self, first: u64, out: &mut [u8]) -> Result<()> {
         if self.is_decoded() {
             return self.read(first.saturating_mul(F32), out);
         }
         let whole = self.model.info(self.position)?;
-        // Where rows are filled up, only the whole tensor can be taken; its own shape says how.
+        // If rows are padded, only the whole tensor can be taken; its own shape shows the padding.
         let info = if whole.nbytes == self.info.nbytes { &whole } else { &self.info };
         elements_of(self.model, info, first, out, &|at, bytes| self.read(at, bytes))
     }
 
-    /// Fills `out` with bytes as they are stored, or of what is decoded, from there on.
+    /// Fills `out` with stored or decoded bytes from the offset `at` on.
     fn read(&self, at: u64, out: &mut [u8]) -> Result<()> {
         match self.part {
             Some(part) => part.read(self.model, self.position, at, out),
@@ -170,7 +169,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Their statistics; blocks are decoded first.
+    /// The statistics of the values; blocks are decoded first.
     pub(super) fn stats(&self, work: &Execution<'_>) -> Result<Stats> {
         let stored = self.info.dtype;
         let in_f32 = stored.is_quantized() || self.is_decoded();
@@ -220,7 +219,7 @@ fn invalid(
 mod tests {
     use super::*;
 
-    /// The text of a part does not depend on whether it is kept: of each type, packed ones and blocks too.
+    /// The text of a part does not depend on whether it is kept, for every dtype, including packed ones and blocks.
     #[test]
     fn a_part_is_the_same_read_at_once_or_piece_by_piece() {
         let mut compared = 0;

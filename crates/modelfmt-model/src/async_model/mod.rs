@@ -1,4 +1,4 @@
-//! A model of any format whose bytes have to be waited for.
+//! A model of any format, read asynchronously.
 
 mod proved;
 
@@ -30,11 +30,11 @@ use crate::open::OpenOptions;
 use crate::pin::Pin;
 use crate::unrecognized::{self, Unrecognized};
 
-/// A model of any format whose bytes have to be waited for: in a bucket, on a web server, behind a store of your own.
+/// A model of any format, read asynchronously: from a bucket, a web server, or a store of your own.
 ///
-/// It detects the format by the content and has the methods of [`Model`](crate::Model) as `async` functions, run by the same code. Any executor
-/// drives it. Its files come from `modelfmt_remote::SiblingFiles`, or from your own [`FetchFiles`]. For what only one format has, use the `AsyncReader` or
-/// `AsyncSetReader` of its crate.
+/// The format is detected by the content. The methods are those of [`Model`](crate::Model) as `async` functions, run by the same
+/// code on any executor. The files come from `modelfmt_remote::SiblingFiles`, or from your own [`FetchFiles`]. For features of one
+/// format alone, use the `AsyncReader` or `AsyncSetReader` of its crate.
 ///
 /// ```
 /// # fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -61,9 +61,9 @@ use crate::unrecognized::{self, Unrecognized};
 /// ```
 pub struct AsyncModel<F: FetchFiles> {
     name: String,
-    /// What it must be, if it was opened so.
+    /// The pin, if the model was opened with one.
     pin: Option<Pin>,
-    /// The length of the index, if it is a set that has one.
+    /// The length of the index file, for a set that has one.
     index_len: Option<u64>,
     reader: AsyncReader<OpenAny<Proved<F>>>,
 }
@@ -75,11 +75,12 @@ impl<F: FetchFiles> fmt::Debug for AsyncModel<F> {
 }
 
 impl OpenOptions {
-    /// Opens the model whose file, or whose index, is called `name` among `files`. For a split GGUF, any of its files will do. The format is detected
-    /// by the content. A file that may be the index of a set is read twice: to detect it, and to open it.
+    /// Opens the model whose file or index is called `name` among `files`. For a split GGUF, `name` may be any of its files. The
+    /// format is detected by the content. A file that may be the index of a set is read twice: to detect the format, and to open
+    /// the set.
     ///
     /// # Errors
-    /// If it cannot be read, is of no known format, or breaks a rule of its format; if it is not what the [pin](Self::pin) says, and
+    /// If the file cannot be read, has no known format, breaks a rule of its format, or does not match the [pin](Self::pin);
     /// [`Error::Unpinnable`] for the pin of a seal.
     pub async fn open_async<F: FetchFiles>(&self, files: F, name: &str) -> Result<AsyncModel<F>> {
         let path = || PathBuf::from(name);
@@ -159,18 +160,18 @@ impl<F: FetchFiles> AsyncModel<F> {
     /// Opens a model with the default options: see [`OpenOptions::open_async`].
     ///
     /// # Errors
-    /// If it cannot be read, is of no known format, or breaks a rule of its format.
+    /// If the file cannot be read, has no known format, or breaks a rule of its format.
     pub async fn open(files: F, name: &str) -> Result<Self> {
         OpenOptions::new().open_async(files, name).await
     }
 
-    /// The name by which it was opened.
+    /// The name by which the model was opened.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its format.
+    /// The format of the model.
     #[must_use]
     pub fn format(&self) -> Format {
         self.reader.format()
@@ -182,19 +183,19 @@ impl<F: FetchFiles> AsyncModel<F> {
         self.reader.version_text()
     }
 
-    /// Its pin, if it was [opened with one](OpenOptions::pin): everything that is read is checked against it.
+    /// The pin, if the model was [opened with one](OpenOptions::pin). Everything that is read is checked against it.
     #[must_use]
     pub const fn pin(&self) -> Option<Pin> {
         self.pin
     }
 
-    /// The size in bytes; for a set, the size of all its files together. A file of a set that cannot be opened counts nothing, unless the index
-    /// states its size.
+    /// The size in bytes; for a set, the size of all its files together. A file of a set that cannot be opened counts as empty,
+    /// unless the index states its size.
     pub async fn file_size(&self) -> u64 {
         self.reader.file_size().await
     }
 
-    /// The files of a set beside its index, as the index names them; none of a single file.
+    /// The paths of the files of a set without its index, as the index names them; empty for a single file.
     #[must_use]
     pub fn file_paths(&self) -> Vec<String> {
         self.reader.file_paths()
@@ -221,16 +222,16 @@ impl<F: FetchFiles> AsyncModel<F> {
     /// A tensor without its values. If the index of a set has only its name, this opens its file.
     ///
     /// # Errors
-    /// [`Error::NoSuchTensor`]; [`Error::File`] if there is none at that position, or its file is missing or broken.
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if there is no tensor at that position, or its file is missing or broken.
     pub async fn info(&self, key: impl TensorKey) -> Result<TensorInfo<'_>> {
         let position = self.position(key)?;
         self.named(self.reader.info(position).await)
     }
 
-    /// Where a tensor's values are. A set may have to open one of its files to know.
+    /// The location of a tensor's values in its file. For a set, this may have to open one of its files.
     ///
     /// # Errors
-    /// [`Error::NoSuchTensor`]; [`Error::File`] if there is none at that position, or its file is missing or broken.
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if there is no tensor at that position, or its file is missing or broken.
     pub async fn location(&self, key: impl TensorKey) -> Result<Location> {
         let position = self.position(key)?;
         self.named(self.reader.location(position).await)
@@ -247,7 +248,7 @@ impl<F: FetchFiles> AsyncModel<F> {
         Ok(())
     }
 
-    /// The position of the tensor of that name.
+    /// The position of the tensor with that name.
     ///
     /// # Errors
     /// [`Error::NoSuchTensor`].
@@ -255,10 +256,11 @@ impl<F: FetchFiles> AsyncModel<F> {
         self.position(name)
     }
 
-    /// A tensor with its values. A tensor is named by its name, or by its position in the order of the file.
+    /// A tensor with its values. The key is the tensor's name, or its position in file order.
     ///
     /// # Errors
-    /// [`Error::NoSuchTensor`]; [`Error::File`] if there is none at that position, it has no data, or cannot be read or decompressed.
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if there is no tensor at that position, it has no data, or cannot be read or
+    /// decompressed.
     pub async fn tensor(&self, key: impl TensorKey) -> Result<TensorView<'_>> {
         let position = self.position(key)?;
         self.named(self.reader.tensor(position).await)
@@ -273,7 +275,7 @@ impl<F: FetchFiles> AsyncModel<F> {
         self.named(self.reader.read_range(position, range).await)
     }
 
-    /// A part of a tensor, with little of the rest of it.
+    /// A part of a tensor. Reads little besides the part.
     ///
     /// # Errors
     /// [`Error::NoSuchTensor`]; [`Error::File`] if the slice does not fit the tensor, or it cannot be read or decompressed.
@@ -282,7 +284,7 @@ impl<F: FetchFiles> AsyncModel<F> {
         self.named(self.reader.slice(position, slice).await)
     }
 
-    /// Fills `out` with a tensor's values from byte `offset` on, in memory of your own.
+    /// Fills `out`, a buffer of your own, with a tensor's values from byte `offset` on.
     ///
     /// # Errors
     /// [`Error::NoSuchTensor`]; [`Error::File`] if it has fewer bytes, or cannot be read or decompressed.
@@ -291,18 +293,18 @@ impl<F: FetchFiles> AsyncModel<F> {
         self.named(self.reader.read_into(position, offset, out).await)
     }
 
-    /// The same reads, checked by what the file says about its bytes.
+    /// The same reads, each checked against the digests in the file.
     #[must_use]
     pub const fn checked(&self) -> AsyncCheckedModel<'_, F> {
         AsyncCheckedModel(self)
     }
 
-    /// Fills buffers of your own with tensors or parts of them, in the order of `picks`, with several requests under way at once: as many as
-    /// [`LoadOptions::in_flight`] allows. Each buffer is as long as the values. Of `work`, it uses the progress.
+    /// Fills buffers of your own with tensors or parts of them, in the order of `picks`, with up to [`LoadOptions::in_flight`]
+    /// requests under way at once. Each buffer has to be as long as its values. Of `work`, only the progress callback is used.
     ///
     /// # Errors
-    /// [`Error::NoSuchTensor`]; [`Error::File`] for a buffer of another length, if a tensor cannot be read or decompressed, or its values are not what
-    /// the file says.
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if a buffer has another length, a tensor cannot be read or decompressed, or its
+    /// values do not match the digests that are checked.
     pub async fn load_into(
         &self,
         picks: &[Pick],
@@ -319,10 +321,10 @@ impl<F: FetchFiles> AsyncModel<F> {
         })
     }
 
-    /// The metadata as one object of keys, without what says how the file is built.
+    /// The metadata as one flat object, without the keys that describe the layout of the file.
     ///
     /// # Errors
-    /// [`Error::File`] if it cannot be read or does not decode.
+    /// [`Error::File`] if the metadata cannot be read or does not decode.
     pub async fn flat_metadata(&self) -> Result<Object> {
         self.named(self.reader.flat_metadata().await)
     }
@@ -330,15 +332,15 @@ impl<F: FetchFiles> AsyncModel<F> {
     /// The metadata of the format, as the tree that `inspect --json` prints.
     ///
     /// # Errors
-    /// [`Error::File`] if it cannot be read or does not decode.
+    /// [`Error::File`] if the metadata cannot be read or does not decode.
     pub async fn metadata(&self) -> Result<Value> {
         self.named(self.reader.metadata().await)
     }
 
-    /// What only this format has (chunks, size variables, checksum, flags, files), as `inspect --json` prints it.
+    /// Features of this format alone (chunks, size variables, checksum, flags, files), as `inspect --json` prints them.
     ///
     /// # Errors
-    /// [`Error::File`] if it cannot be read.
+    /// [`Error::File`] if they cannot be read.
     pub async fn details(&self) -> Result<Value> {
         let mut details = self.named(self.reader.details().await)?;
         if let Some(len) = self.index_len {
@@ -347,17 +349,17 @@ impl<F: FetchFiles> AsyncModel<F> {
         Ok(details.into())
     }
 
-    /// Checks the model; of a set, all of its files.
+    /// Checks the model; for a set, all of its files.
     pub async fn verify(&self, level: VerifyLevel) -> Report {
         self.reader.verify(level).await
     }
 
-    /// Checks the model, and tells `work` of the progress; `work` can stop it.
+    /// Checks the model and reports progress to `work`, which can stop it.
     pub async fn verify_with(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {
         self.reader.verify_with(level, work).await
     }
 
-    /// The position of a tensor, which is named or has that position.
+    /// The position of a tensor from its name or position.
     fn position(&self, key: impl TensorKey) -> Result<usize> {
         let found = key.position(|name| self.reader.find(name));
         found.map_err(|name| {
@@ -366,13 +368,14 @@ impl<F: FetchFiles> AsyncModel<F> {
         })
     }
 
-    /// Names the model in an error.
+    /// Adds the name of the model to an error.
     fn named<T>(&self, result: std::result::Result<T, AnyError>) -> Result<T> {
         result.map_err(|error| Error::file(PathBuf::from(&self.name), self.reader.named(error)))
     }
 }
 
-/// The reads of an [`AsyncModel`], each checked by the smallest digest that the file has of the values: as [`CheckedModel`](crate::model::CheckedModel).
+/// The reads of an [`AsyncModel`], each checked against the smallest digest in the file that covers the values, like those of
+/// [`CheckedModel`](crate::model::CheckedModel).
 pub struct AsyncCheckedModel<'a, F: FetchFiles>(&'a AsyncModel<F>);
 
 impl<F: FetchFiles> Clone for AsyncCheckedModel<'_, F> {
@@ -393,7 +396,7 @@ impl<'a, F: FetchFiles> AsyncCheckedModel<'a, F> {
     /// A tensor with its values.
     ///
     /// # Errors
-    /// [`Error::NoSuchTensor`]; [`Error::File`] if the bytes are not what the file says, or it says nothing of them.
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if the bytes do not match the digest, or the file has none for them.
     pub async fn tensor(self, key: impl TensorKey) -> Result<TensorView<'a>> {
         let position = self.0.position(key)?;
         self.0.named(self.0.reader.checked().tensor(position).await)
@@ -402,16 +405,18 @@ impl<'a, F: FetchFiles> AsyncCheckedModel<'a, F> {
     /// A range of the bytes of a tensor's values.
     ///
     /// # Errors
-    /// [`Error::NoSuchTensor`]; [`Error::File`] if it has fewer bytes, if the bytes are not what the file says, or it says nothing of them.
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if the tensor has fewer bytes, the bytes do not match the digest, or the file has
+    /// none for them.
     pub async fn read_range(self, key: impl TensorKey, range: Range<u64>) -> Result<Bytes<'a>> {
         let position = self.0.position(key)?;
         self.0.named(self.0.reader.checked().read_range(position, range).await)
     }
 
-    /// A part of a tensor; where its file has digests of pages, checked by those of the pages that the slice touches.
+    /// A part of a tensor. If the file has digests of pages, the pages that the slice touches are checked.
     ///
     /// # Errors
-    /// [`Error::NoSuchTensor`]; [`Error::File`] if the slice does not fit it, if the bytes are not what the file says, or it says nothing of them.
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if the slice does not fit the tensor, the bytes do not match the digest, or the
+    /// file has none for them.
     pub async fn slice(self, key: impl TensorKey, slice: &Slice) -> Result<TensorSlice<'a>> {
         let position = self.0.position(key)?;
         self.0.named(self.0.reader.checked().slice(position, slice).await)

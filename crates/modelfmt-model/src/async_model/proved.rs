@@ -1,4 +1,4 @@
-//! Files that have to be waited for, one of which may have to be what a hash says.
+//! Asynchronous files whose bytes are checked against a hash.
 
 use std::io;
 use std::ops::Range;
@@ -8,8 +8,8 @@ use modelfmt_core::proof::{AsyncVerifiedSource, HashProof, OutboardProof};
 use modelfmt_core::source::FileId;
 use modelfmt_core::{Bytes, Execution, Fetch, FetchFiles};
 
-/// Files. The one called `name` must have the hash, if there is one; each read of it is checked. So is each read of the files of a set whose
-/// index has proved what they are.
+/// Files of a model. If there is a hash, each read of the file called `name` is checked against it. If the index of a set has been
+/// proved, each read of its other files is checked against the hashes in the index.
 pub(super) struct Proved<F> {
     files: F,
     name: String,
@@ -18,7 +18,7 @@ pub(super) struct Proved<F> {
     listed: Option<aero::FileProofs>,
 }
 
-/// A file, and what proves its bytes.
+/// A file and the proof of its bytes.
 pub(super) enum ProvedFile<S> {
     Plain(S),
     ByOutboard(AsyncVerifiedSource<S, OutboardProof<S>>),
@@ -27,7 +27,7 @@ pub(super) enum ProvedFile<S> {
     ByHead(AsyncVerifiedSource<S, aero::HeadProof>),
 }
 
-/// The outboard is there and cannot be read.
+/// The outboard exists, but cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{outboard} cannot be read")]
 struct Unread {
@@ -46,7 +46,7 @@ impl<F: FetchFiles> Proved<F> {
         }
     }
 
-    /// The same files, those of a set by what its proved index says of them.
+    /// The same files, with those of a set checked against the hashes in its proved index.
     #[cfg(feature = "aero")]
     pub(super) fn by_index(self, listed: aero::FileProofs) -> Self {
         Self { listed: Some(listed), ..self }
@@ -60,7 +60,7 @@ impl<F: FetchFiles> FetchFiles for Proved<F> {
         let file = self.files.fetch_file(path).await?;
         #[cfg(feature = "aero")]
         if let Some(listed) = self.listed.as_ref().filter(|_| path != self.name) {
-            // The index names its files from the folder that it is in.
+            // The paths in the index are relative to the folder of the index.
             let folder = self.name.rfind('/').and_then(|at| self.name.get(..=at)).unwrap_or_default();
             let proof = listed.of(path.strip_prefix(folder).unwrap_or(path), file.size())?;
             return Ok(ProvedFile::ByHash(AsyncVerifiedSource::new(file, proof)));
@@ -153,7 +153,7 @@ mod tests {
 
     use super::*;
 
-    /// One file; every other fails with a cause of its own.
+    /// Files of which only one exists; opening any other fails with a cause of its own.
     struct One;
 
     impl FetchFiles for One {

@@ -1,4 +1,4 @@
-//! AERO and AEROSET: a JSON object as metadata, and a manifest that is made again.
+//! AERO and AEROSET: a JSON object as metadata, and a manifest that is made anew.
 
 use super::Format;
 use super::capabilities::{
@@ -135,7 +135,7 @@ mod on {
     /// Opens a set by its index.
     pub(super) fn open_set(mut opened: ToOpen<'_>) -> Result<OpenAny<SharedFiles>, AnyError> {
         if opened.options.pin.is_some() {
-            // The index is read through its proof, and proves the other files.
+            // The index is read through its proof; its hashes prove the other files.
             let options = own_options::<Index>(opened.options);
             let proofs = now(FileProofs::read(&opened.source, options.settings().limits_ref()))?;
             opened.files = shared_files(VerifiedFiles::new(proofs, opened.files));
@@ -143,18 +143,18 @@ mod on {
         OpenAny::open_now(Format::AeroSet, opened)
     }
 
-    /// The reader of a source that is an AERO file.
+    /// The reader of an AERO file, if the source is one.
     fn file(source: &dyn Opened) -> Option<&Reader<BoxSource>> {
         reader_of(source)
     }
 
-    /// What fixes all of a file.
+    /// The pin that fixes all bytes of a file.
     pub(super) fn pin(opened: &dyn Opened) -> Result<Option<Pin>, AnyError> {
         let Some(reader) = file(opened) else { return Ok(None) };
         Ok(reader.pin()?.map(Pin::Aero))
     }
 
-    /// The reader of a source that is an AEROSET.
+    /// The reader of an AEROSET, if the source is one.
     fn set(source: &dyn Opened) -> Option<&SetReader<SharedFiles>> {
         reader_of(source)
     }
@@ -186,7 +186,7 @@ mod on {
         }
     );
 
-    /// The plan of a set whose index has that name.
+    /// The plan of a set whose index has this name.
     pub(super) fn plan_set(job: &Job<'_>, name: &str) -> Result<Box<dyn set_plan::SetPlan>, JobError> {
         let mut options = carry(job, options(job))?;
         if let Some(nbytes) = job.options.output.shard_size {
@@ -198,21 +198,21 @@ mod on {
         Ok(Box::new(SetPlan::new(name, job.specs(), &job.metadata.keys, &options)?))
     }
 
-    /// The index of a source that is AERO too.
+    /// The index of an AERO file or set, if the source is one.
     fn index_of(source: &dyn Opened) -> Option<&Index> {
         let index = file(source).map(|reader| &**reader.index());
         index.or_else(|| set(source).and_then(|set| set.index().tensors()).map(|index| &**index))
     }
 
-    /// The `quant_params` of a tensor that say more than a ggml type.
+    /// The `quant_params` of a tensor, if they say more than a ggml type.
     fn own_params(index: &Index, position: usize, dtype: DType) -> Option<Object> {
         let Some(Value::Object(params)) = index.quant_params(position) else { return None };
         let is_usual = dtype.is_quantized() && params.len() == 1 && params.contains_key("ggml_type");
         (!is_usual).then_some(params)
     }
 
-    /// Carries what only AERO can hold, about tensors, in the index and in chunks of other kinds. If several sources have the same thing, the
-    /// earliest counts.
+    /// Copies what only AERO can hold, in the descriptions of tensors, in the index and in chunks of other kinds. If several
+    /// sources have the same part, the first one counts.
     fn carry(job: &Job<'_>, mut options: WriteOptions) -> Result<WriteOptions, JobError> {
         let sources: Vec<_> = readers(job.source).collect();
         for item in &job.tensors.items {
@@ -271,7 +271,7 @@ mod on {
             .page_hashes(asked.aero.page_hashes)
             .tensor_hashes(asked.aero.tensor_hashes)
             .reserve(asked.output.reserve.unwrap_or_default())
-            // For a model that came from APR2, where `architecture` is an object.
+            // The architecture is given for models from APR2, where the key is an object.
             .model(&job.metadata.name, &job.metadata.architecture);
         if let Some(uuid) = asked.aero.uuid {
             options = options.uuid(uuid);
@@ -282,20 +282,20 @@ mod on {
         options
     }
 
-    /// The key by which readers would turn the shapes round.
+    /// The key that makes readers reverse shapes.
     pub(super) fn unreadable(keys: &Object) -> Vec<(String, String)> {
         let why = "says that shapes are in ggml's order, and they are written in the usual order";
         aero::is_from_gguf(keys).then(|| ("source_format".to_owned(), why.to_owned())).into_iter().collect()
     }
 
-    /// Chunks that are made again.
+    /// Chunks that a writer makes anew.
     const KNOWN: [FourCC; 6] =
         [FourCC::IHSH, FourCC::MJSN, FourCC::MMSG, FourCC::PHSH, FourCC::TIDX, FourCC::WTSH];
 
-    /// The keys of a manifest that are made again.
+    /// The keys of a manifest that a writer makes anew.
     const MANIFEST: [&str; 5] = ["format", "model", "chunks", "shards", "quant_descriptors"];
 
-    /// MJSN is the metadata. The manifest is made again, and what it has of its own goes into AERO again.
+    /// The metadata of the chunk MJSN. The manifest is made anew; its other keys are kept for an AERO target.
     pub(super) fn said(source: &dyn Opened) -> Result<Said, AnyError> {
         let mut said = Said::default();
         let mut parts = source.metadata()?.into_object();
@@ -323,8 +323,8 @@ mod on {
         Ok(said)
     }
 
-    /// Name and architecture of a manifest, or of the index of a set, where the keys do not say them. What it says otherwise is
-    /// lost, because it is made again of the keys.
+    /// Takes name and architecture from a manifest, or from the index of a set, if the keys do not have them. Other members are
+    /// lost, because the manifest is made anew from the keys.
     fn take_names(said: &mut Said, kind: &'static str, model: &Object) {
         for (inner, value) in model {
             let key = match inner {
@@ -347,7 +347,7 @@ mod on {
         }
     }
 
-    /// What only AERO can hold of an AERO source, and what is lost whatever the target.
+    /// Lists the parts of an AERO source that only AERO can hold, and those that are lost with any target.
     fn losses(
         source: &dyn Opened,
         own: &mut Vec<Unsupported>,
@@ -396,7 +396,7 @@ mod on {
             if tensor.dtype != DType::Packed {
                 others.for_each(|key| lose(format!("\"quant_params\" with {key:?}")));
             }
-            // Without parameters of its own, a tensor is described by the manifest, which is made again.
+            // A tensor without parameters of its own is described by the manifest, which is made anew.
             let described = entry.is_some_and(|entry| entry.quant_id.is_some());
             if tensor.dtype == DType::Packed && described && params.is_none() {
                 let why = "the manifest describes its codec, which is not known and cannot be carried";
@@ -406,8 +406,8 @@ mod on {
         Ok(())
     }
 
-    /// The chunks of other kinds with their positions, and why they are not carried, if so: they are in memory while a file
-    /// is written.
+    /// The chunks of other kinds with their positions. If a chunk is not carried, the third member says why: chunks are in memory
+    /// while a file is written.
     fn own_chunks(index: &Index) -> impl Iterator<Item = (usize, Chunk<'_>, Option<&'static str>)> {
         const MAX_LEN: u64 = 64 << 20;
         let mut len = 0u64;
@@ -445,7 +445,7 @@ mod on {
         if let Some(global) = index.get_mut("global_tidx").and_then(Value::as_object_mut) {
             edit.restate(global, KEYS)?;
         }
-        // The model's own words are repeated here.
+        // `model` repeats two keys of the metadata.
         if let Some(model) = index.get_mut("model").and_then(Value::as_object_mut) {
             for (key, own) in [("model_name", "name"), ("architecture", "architecture")] {
                 let new = edit.change.given(key).map(NewValue::to_value);
@@ -464,7 +464,7 @@ mod on {
         Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// What becomes of a file with other metadata and names.
+    /// The file after an edit of its metadata and names.
     pub(super) fn edit(opened: &dyn Opened, change: &Change<'_>) -> Result<NewFile, EditFault> {
         let Some(reader) = reader_of::<Reader<BoxSource>>(opened) else { return Err(EditFault::unopened()) };
         let before = reader.metadata()?;
@@ -472,7 +472,7 @@ mod on {
         Ok(reader.index().edit(reader.source(), change.names, metadata.as_ref())?)
     }
 
-    /// What makes a conversion of a file into its own format alike.
+    /// Sets the options with which a conversion to AERO keeps the properties of the source.
     pub(super) fn same(opened: &dyn Opened, options: &mut ConvertOptions) {
         let Some(reader) = file(opened) else { return };
         let index = reader.index();

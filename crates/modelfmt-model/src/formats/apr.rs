@@ -1,4 +1,4 @@
-//! APR as aprender writes it: a JSON object as metadata, an index that is sorted by name.
+//! APR as aprender writes it: a JSON object as metadata, and an index sorted by name.
 
 use modelfmt_core::DType::{self, AprQ4, AprQ8, BF16, F16, F32, F64, I8, I32, I64, Q4K, Q6K, U8};
 
@@ -71,8 +71,8 @@ pub(super) static APRN: Entry = Entry {
 const NUMBERS: &[DType] = &[I8, U8, I32, I64, F16, BF16, F32, F64];
 const BLOCKS: &[DType] = &[Q4K, Q6K, AprQ4, AprQ8];
 
-/// Today's magic; or that of aprender 0.20 to 0.24, which is APR2's too, over a header whose metadata begins at byte 64 and not
-/// at 32.
+/// Whether a file begins with today's magic, or with that of aprender 0.20 to 0.24. The latter is APR2's magic, too, but the
+/// metadata begins at byte 64 instead of 32.
 pub(super) fn is_header(first: &[u8]) -> bool {
     let metadata_offset = first.get(12..).and_then(|rest| rest.first_chunk()).copied();
     first.starts_with(b"APR\0")
@@ -103,7 +103,7 @@ mod on {
         Ok(plan.and_then(|plan| plan.write(data, sink, work))?)
     }
 
-    /// A file keeps the flags that say what is in it; one that is made of several has those of all.
+    /// The output keeps the flags that say what is in the file; a merged model has the flags of all sources.
     fn options(job: &Job<'_>) -> WriteOptions {
         let sources =
             readers(job.source).filter_map(|(_, source)| reader_of::<apr::Reader<BoxSource>>(source));
@@ -111,13 +111,13 @@ mod on {
         WriteOptions::new().flags(flags).reserve(job.options.output.reserve.unwrap_or_default())
     }
 
-    /// The keys with which aprender's tools would read nothing of the metadata.
+    /// Keys that would keep aprender's tools from reading any of the metadata.
     pub(super) fn unreadable(keys: &Object) -> Vec<(String, String)> {
         let metadata = Metadata::from(keys.clone());
         metadata.unreadable_keys().map(|(key, fault)| (key.to_owned(), fault.to_string())).collect()
     }
 
-    /// What becomes of a file with other metadata and names.
+    /// The file after an edit of its metadata and names.
     pub(super) fn edit(opened: &dyn Opened, change: &Change<'_>) -> Result<NewFile, EditFault> {
         let Some(reader) = reader_of::<apr::Reader<BoxSource>>(opened) else {
             return Err(EditFault::unopened());

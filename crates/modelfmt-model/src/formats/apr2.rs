@@ -140,8 +140,8 @@ mod on {
         Ok(plan.write(data, sink, work)?)
     }
 
-    /// The metadata is that of the first shard. The others repeat what every file of the format needs; what one says beyond
-    /// that is lost.
+    /// The metadata of the first shard. The other shards repeat what every file of the format needs; any other keys of theirs are
+    /// lost.
     pub(super) fn said_of_set(opened: &dyn Opened) -> Result<Said, AnyError> {
         let mut said = Said::keys_of(opened)?;
         let Some(set) = reader_of::<apr2::SetReader<SharedFiles>>(opened) else { return Ok(said) };
@@ -167,7 +167,7 @@ mod on {
         }
     );
 
-    /// A set that is sealed. Its parts share a key that is made while it is written, so it has none that can be written alone.
+    /// A sealed set. Its parts share a key that is made while the set is written, so no part can be written alone.
     #[cfg(feature = "seal")]
     struct Sealed {
         plan: SetPlan,
@@ -214,7 +214,7 @@ mod on {
         }
     }
 
-    /// The plan of a set whose index has that name.
+    /// The plan of a set whose index has this name.
     pub(super) fn plan_set(job: &Job<'_>, name: &str) -> Result<Box<dyn set_plan::SetPlan>, JobError> {
         let options = options(job);
         let options = match job.options.output.shard_size {
@@ -242,7 +242,7 @@ mod on {
             Some(Compression::Lz4) => apr2::Compression::Lz4,
             Some(Compression::None) | None => apr2::Compression::None,
         };
-        // A file that was made to be streamed stays one, also as a part of another.
+        // The streaming flag of a source is kept, also in a merged model.
         let mut sources =
             readers(job.source).filter_map(|(_, source)| reader_of::<apr2::Reader<BoxSource>>(source));
         let streaming = sources.any(|reader| reader.index().flags().contains(Flags::STREAMING));
@@ -266,7 +266,7 @@ mod on {
             if cfg!(not(feature = "seal")) {
                 return Err(unchangeable("it is signed"));
             }
-            // It signs what the files were.
+            // The seal signs the files before the edit.
             manifest.remove("seal");
         }
         if let Some(map) = manifest.get_mut("tensor_shard_map").and_then(Value::as_object_mut) {
@@ -280,12 +280,12 @@ mod on {
         Ok(())
     }
 
-    /// The CRC of a whole shard depends on its length alone.
+    /// The CRC of a whole shard, which depends on its length alone.
     fn shard_crc(shard: &dyn Source, _: &Execution<'_>) -> std::io::Result<String> {
         Ok(format!("{:08x}", apr2::shard_crc(shard.len())))
     }
 
-    /// What becomes of a file with other metadata and names.
+    /// The file after an edit of its metadata and names.
     pub(super) fn edit(opened: &dyn Opened, change: &Change<'_>) -> Result<NewFile, EditFault> {
         let Some(reader) = reader_of::<apr2::Reader<BoxSource>>(opened) else {
             return Err(EditFault::unopened());
@@ -295,7 +295,7 @@ mod on {
         Ok(index.edit(reader.source(), change.names, metadata.as_ref())?)
     }
 
-    /// The statement of a sealed file or set.
+    /// The pin of a sealed file or set: its statement.
     pub(super) fn pin(opened: &dyn Opened) -> Result<Option<Pin>, AnyError> {
         #[cfg(feature = "seal")]
         {
@@ -311,7 +311,8 @@ mod on {
         }
     }
 
-    /// Whether a file, or the first of a set, is encrypted, and whether it is signed; a set is signed as one.
+    /// Whether a file, or the first shard of a set, is encrypted, and whether the file or the set is signed. A set is signed as a
+    /// whole.
     pub(super) fn sealing(opened: &dyn Opened) -> Sealing {
         let file = reader_of::<apr2::Reader<BoxSource>>(opened).map(|reader| reader.index());
         let set = reader_of::<apr2::SetReader<SharedFiles>>(opened);
@@ -329,7 +330,7 @@ mod on {
         Sealing { is_encrypted: index.flags().contains(Flags::ENCRYPTED), is_signed }
     }
 
-    /// What makes a conversion into its own format alike; of a set, by its first shard.
+    /// Sets the options with which a conversion to APR2 keeps the properties of the source; for a set, those of its first shard.
     pub(super) fn same(opened: &dyn Opened, options: &mut ConvertOptions) {
         let of_file = reader_of::<apr2::Reader<BoxSource>>(opened).map(|reader| reader.index().flags());
         let of_set = || {

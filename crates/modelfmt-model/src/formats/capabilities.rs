@@ -1,4 +1,4 @@
-//! What a format can hold. Each entry of the list of formats says it of one; checks, messages and documents come from it.
+//! What a format can hold. Each entry of the list of formats has its capabilities; checks, messages and documents come from them.
 
 use std::borrow::Cow;
 
@@ -13,60 +13,60 @@ use super::Format;
 pub struct Capabilities {
     /// The format.
     pub format: Format,
-    /// Dtypes of numbers and booleans that it has.
+    /// The dtypes of numbers and booleans.
     pub numbers: &'static [DType],
-    /// The block types of ggml that it has.
+    /// The block types of ggml.
     pub blocks: Blocks,
-    /// Whether it has complex numbers.
+    /// Whether tensors can have complex numbers.
     pub complex: bool,
-    /// Whether it has tensors of an unknown codec.
+    /// Whether tensors can have an unknown codec.
     pub packed: bool,
-    /// The smallest rank; below 1 there are scalars. Where it is 1, a scalar becomes a tensor of shape `[1]`.
+    /// The smallest rank: 0 if there are scalars. If it is 1, a scalar is written with the shape `[1]`.
     pub min_rank: usize,
     /// The largest rank.
     pub max_rank: usize,
-    /// Which names tensors can have.
+    /// The names that tensors can have.
     pub names: Names,
     /// Whether a tensor can be declared without values.
     pub declared: bool,
-    /// Whether a tensor can have scales and zero points beside its values, as [`Quant`](crate::model::Quant) has them.
+    /// Whether a tensor can have scales and zero points, like a [`Quant`](crate::model::Quant).
     pub quants: bool,
-    /// What metadata it holds.
+    /// The metadata that the format holds.
     pub metadata: Metadata,
-    /// Whether it is written.
+    /// Whether the format can be written.
     pub access: Access,
-    /// What sets it apart from other formats.
+    /// Other properties of the format.
     pub properties: Properties,
 }
 
-/// What sets a format apart from others: code asks for these, and not for the name of a format.
+/// Properties of a format. Code asks for these properties, not for the name of a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Properties {
-    /// What files of it usually hold.
+    /// What files of the format usually contain.
     pub contents: Contents,
-    /// Which keys its JSON metadata have to have, if it has such metadata.
+    /// The keys that its JSON metadata requires, if it has such metadata.
     pub schema: Option<MetadataSchema>,
-    /// Whether signatures, and slots for those who can decrypt, are inside its files.
+    /// Whether files can contain signatures, and slots for those who can decrypt them.
     pub embedded_signatures: bool,
-    /// What proves a file of it, besides the hash of the whole file.
+    /// A kind of pin for files of this format, besides the hash of the whole file.
     pub pin: Option<PinKind>,
-    /// Whether several tensors of a file can have the same bytes.
+    /// Whether several tensors of a file can share their bytes.
     pub shared_values: bool,
     /// Whether tensors are sorted by name in a file.
     pub sorted: bool,
-    /// Which alignments of tensors can be chosen.
+    /// The alignments of tensors that can be chosen.
     pub alignments: Alignments,
     /// How the files of a set are named.
     pub set_naming: SetNaming,
-    /// The version that tools of today read, if the version that is written by default is newer.
+    /// The version that today's tools read, if the default version for writing is newer.
     pub version_of_today: Option<&'static str>,
-    /// Whether its document says how tensors are printed.
+    /// Whether the document of the format says how tensors are printed.
     pub prescribed_output: bool,
 }
 
 impl Properties {
-    /// Those of a format that is like most others.
+    /// The properties of most formats.
     pub(crate) const NONE: Self = Self {
         contents: Contents::Model,
         schema: None,
@@ -81,7 +81,7 @@ impl Properties {
     };
 }
 
-/// What the files of a format usually hold.
+/// What the files of a format usually contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contents {
     /// A model.
@@ -92,7 +92,7 @@ pub enum Contents {
     Arrays,
 }
 
-/// The keys that JSON metadata have to have.
+/// The keys that JSON metadata requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetadataSchema {
     /// `model_name` and `architecture`, which a manifest beside the metadata repeats.
@@ -103,12 +103,12 @@ pub enum MetadataSchema {
     Apr2,
 }
 
-/// What proves a file, besides the hash of the whole.
+/// What a pin proves a file by, besides the hash of the whole file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PinKind {
-    /// The hash of its head ([`Pin::Aero`](crate::Pin::Aero)).
+    /// The hash of its head: [`Pin::Aero`](crate::Pin::Aero).
     Head,
-    /// What its signers sign ([`Pin::Seal`](crate::Pin::Seal)).
+    /// The statement that its signers sign: [`Pin::Seal`](crate::Pin::Seal).
     Statement,
 }
 
@@ -126,31 +126,31 @@ pub enum Alignments {
 /// How the files of a set are named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetNaming {
-    /// The index has the name that is asked for.
+    /// The index has the name that the caller gives.
     AsAsked,
-    /// The name of the index has this ending, by which other tools look for it; files by themselves have the second.
+    /// The name of the index has the first ending, which other tools look for. A single file has the second ending.
     Ending(&'static str, &'static str),
-    /// There is no index: each file says in its name which of how many it is.
+    /// There is no index. The name of each file has its number and the count of files.
     Numbered,
 }
 
 /// Whether a format can be written as well as read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// It is.
+    /// It can.
     ReadWrite,
-    /// It is only read. What to write instead, if anything.
+    /// It can only be read. The text says what to write instead, if there is such a format.
     ReadOnly(Option<&'static str>),
-    /// Its metadata is read, but its tensors are not, for this reason.
+    /// Its metadata can be read, but not its tensors, for this reason.
     NoTensors(&'static str),
 }
 
-/// The block types that a format has.
+/// The block types that a format can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocks {
     /// None.
     None,
-    /// These.
+    /// These types.
     Some(&'static [DType]),
     /// Every type of ggml.
     All,
@@ -161,7 +161,7 @@ pub enum Blocks {
 pub enum Names {
     /// Any text.
     Any,
-    /// Any text but this.
+    /// Any text except this one.
     AnyBut(&'static str),
     /// 1 to 65,535 bytes of UTF-8.
     UpTo65535Bytes,
@@ -176,13 +176,13 @@ pub enum Names {
 /// The metadata that a format holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metadata {
-    /// A JSON object, and so everything.
+    /// A JSON object, which can hold everything.
     Json,
-    /// Values of any kind by key, also floats that are no numbers in JSON.
+    /// Values of any kind by key, including floats that JSON lacks.
     Object,
     /// Integers and floats by key.
     Numbers,
-    /// Typed values and size variables; keys and strings of `A-Z a-z 0-9 . _ -`.
+    /// Typed values and size variables; keys and strings consist of `A-Z a-z 0-9 . _ -`.
     Typed,
     /// Strings by key.
     Strings,
@@ -211,15 +211,15 @@ impl Capabilities {
         }
     }
 
-    /// The bytes that a quantized tensor takes in a file of the format; `None` if the shape is not one of whole blocks.
+    /// The length in bytes of a quantized tensor in a file of the format; `None` if the shape does not consist of whole blocks.
     pub fn nbytes(&self, dtype: DType, shape: &[u64]) -> Option<u64> {
         match (self.format, dtype, shape, dtype.block()) {
-            // Each row is filled up to whole blocks.
+            // Each row is padded to whole blocks.
             (Format::Apr, DType::Q4K, &[rows, columns], Some(block)) => {
                 let blocks = columns.div_ceil(block.elements.into()).checked_mul(rows)?;
                 blocks.checked_mul(block.nbytes.into())
             }
-            // ggml reads whole blocks in each row.
+            // Each row must have whole blocks, because ggml reads rows by blocks.
             (Format::Gguf | Format::GgufSharded, _, &[.., row], Some(block))
                 if !row.is_multiple_of(block.elements.into()) =>
             {
@@ -229,7 +229,7 @@ impl Capabilities {
         }
     }
 
-    /// The first type that the format has and that holds every value of `dtype`.
+    /// The first dtype that the format has and that holds every value of `dtype`.
     #[must_use]
     pub fn widened(&self, dtype: DType) -> Option<DType> {
         const INTEGERS: &[DType] = &[I8, U8, I16, U16, I32, U32, I64, U64];
@@ -246,7 +246,7 @@ impl Capabilities {
         order.iter().copied().find(|&wide| self.has(wide) && holds_every_value(wide, dtype))
     }
 
-    /// Why the format cannot have a tensor of that name, if it cannot.
+    /// Why the format cannot hold a tensor with that name; `None` if it can.
     #[must_use]
     pub fn name_fault(&self, name: &str) -> Option<Cow<'static, str>> {
         match self.names {
@@ -260,14 +260,14 @@ impl Capabilities {
             Names::UpTo63Bytes => {
                 (name.len() > 63).then(|| format!("names of {} have at most 63 bytes", self.format).into())
             }
-            // The name is shown beside it: without the character, names with different ones are one line.
+            // The message does not show the character, so that it is the same for all such names; each is shown beside it.
             Names::Plain => plain_fault(name)
                 .map(|_| "names of oinf have one or more of A-Z a-z 0-9 . _ -, and no others".into()),
         }
     }
 }
 
-/// Why a text is not one of OINF, if it is not (OINF 1, "Strings").
+/// Why a text is not a valid string of OINF; `None` if it is (OINF 1, "Strings").
 pub fn plain_fault(text: &str) -> Option<String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     if text.is_empty() {
@@ -277,7 +277,7 @@ pub fn plain_fault(text: &str) -> Option<String> {
     Some(format!("texts of oinf have only A-Z a-z 0-9 . _ -, and this has {other:?}"))
 }
 
-/// Whether every value of `narrow` is one of `wide` too.
+/// Whether `wide` can hold every value of `narrow`.
 pub fn holds_every_value(wide: DType, narrow: DType) -> bool {
     let bits =
         |dtype: DType| SmallType::from_dtype(dtype).map_or(dtype.size().unwrap_or(0) * 8, SmallType::bits);
@@ -287,7 +287,7 @@ pub fn holds_every_value(wide: DType, narrow: DType) -> bool {
         (Kind::Int, Kind::UInt) => bits(wide) > bits(narrow),
         (Kind::Float, Kind::Float) => match (wide, narrow) {
             (BF16, F16) | (F16, BF16 | DType::F8E8M0) => false,
-            // Floats of 8 bits and fewer do not hold each other.
+            // Floats of at most 8 bits cannot hold each other's values.
             _ => wide == narrow || bits(wide) >= bits(narrow).max(16),
         },
         _ => false,

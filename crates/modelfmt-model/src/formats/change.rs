@@ -1,4 +1,4 @@
-//! What an edit changes in a file, in the terms of all formats.
+//! What an edit changes in a file of any format.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -10,9 +10,9 @@ use modelfmt_write::edit::EditError;
 /// A new value for a key.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NewValue {
-    /// Text that someone has typed: JSON if it is that, else a string. In a format that holds only text it is taken as it is.
+    /// Text that a user typed: JSON if it is valid JSON, else a string. In a format that holds only text it is always a string.
     Text(String),
-    /// The value itself.
+    /// A value.
     Value(Value),
 }
 
@@ -35,28 +35,28 @@ impl NewValue {
     }
 }
 
-/// What an edit changes in one file.
+/// The changes of an edit to one file.
 #[derive(Clone, Debug)]
 #[allow(dead_code, reason = "without files to edit, or with no format switched on, not all of it is used")]
 pub struct Change<'a> {
     /// Keys of the metadata and their new values, each once.
     set: Vec<(&'a str, &'a NewValue)>,
-    /// Where a key is there.
+    /// The position of each key in `set`.
     places: HashMap<&'a str, usize>,
     /// Keys that are removed.
     unset: HashSet<&'a str>,
-    /// New names, by position.
+    /// New names of tensors, by position.
     pub(crate) names: &'a BTreeMap<usize, String>,
 }
 
 /// Why a file cannot be edited.
 #[derive(Debug)]
 pub enum EditFault {
-    /// It cannot be read.
+    /// The file cannot be read.
     Read(AnyError),
-    /// What is asked for does not fit.
+    /// The result cannot be written in the format.
     Write(AnyWriteError),
-    /// A key that is to be removed is not there; these are.
+    /// A key to remove does not exist; the list has the keys that do.
     NoKey(String, Vec<String>),
 }
 
@@ -78,12 +78,12 @@ impl<F: Fault> From<EditError<F>> for EditFault {
 
 #[allow(dead_code, reason = "with few formats switched on not all of it is used")]
 impl EditFault {
-    /// The file is not open as one of its format.
+    /// The error for a file that is not open as one of its format.
     pub(crate) fn unopened() -> Self {
         Self::unfit("the file", "", "it is not open as a file of its format".to_owned())
     }
 
-    /// What is asked for does not fit, for that reason.
+    /// The error for a change that does not fit, for this reason.
     pub(crate) fn unfit(what: &'static str, name: &str, why: String) -> Self {
         let part = if name.is_empty() { Part::new(what) } else { Part::named(what, name) };
         let error: modelfmt_write::WriteError<CommonFault> =
@@ -94,7 +94,8 @@ impl EditFault {
 
 #[allow(dead_code, reason = "without files to edit, or with few formats switched on, not all of it is used")]
 impl<'a> Change<'a> {
-    /// Keys with their new values, of which the last one counts for each, keys to remove, and new names by position.
+    /// Makes a change from keys with their new values (the last value counts for each key), keys to remove, and new names by
+    /// position.
     pub fn new(
         given: impl IntoIterator<Item = (&'a str, &'a NewValue)>,
         unset: impl IntoIterator<Item = &'a str>,
@@ -111,17 +112,17 @@ impl<'a> Change<'a> {
         Self { set, places, unset: unset.into_iter().collect(), names }
     }
 
-    /// Whether there are other metadata.
+    /// Whether the metadata changes.
     pub(crate) fn has_metadata(&self) -> bool {
         !self.set.is_empty() || !self.unset.is_empty()
     }
 
-    /// The value that a key gets.
+    /// The new value of a key.
     pub(crate) fn given(&self, key: &str) -> Option<&'a NewValue> {
         self.places.get(key).and_then(|place| self.set.get(*place)).map(|(_, value)| *value)
     }
 
-    /// The keys that get a value and are not among those that the file has, in their order.
+    /// The keys with a new value that the file does not have yet, in the order in which they were given.
     pub(crate) fn added(&self, has: impl Fn(&str) -> bool) -> impl Iterator<Item = (&'a str, &'a NewValue)> {
         self.set.iter().copied().filter(move |(key, _)| !has(key))
     }
@@ -131,7 +132,7 @@ impl<'a> Change<'a> {
         self.unset.contains(key) && !self.places.contains_key(key)
     }
 
-    /// Refuses a key that is to be removed and is not there.
+    /// Fails if a key to remove does not exist.
     pub(crate) fn check_unset<'k>(
         &self,
         keys: impl Iterator<Item = &'k str> + Clone,
@@ -146,7 +147,7 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// The metadata of a file with what changes, by `value`; `None` if nothing does.
+    /// The metadata of a file after the change; `None` if it does not change. `value` converts new values.
     pub(crate) fn apply(
         &self,
         before: &Object,

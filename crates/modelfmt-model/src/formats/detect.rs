@@ -1,4 +1,4 @@
-//! Which format a file has. Its content decides, never its name.
+//! Detects the format of a file. Its content decides, never its name.
 
 use std::fmt;
 use std::io;
@@ -44,7 +44,7 @@ impl Format {
         self.entry().is_set
     }
 
-    /// The form of this format whose files have a largest size, if there is one.
+    /// The sharded form of this format, whose files have a maximum size, if there is one.
     #[must_use]
     pub const fn sharded(self) -> Option<Self> {
         self.entry().sharded
@@ -56,13 +56,14 @@ impl Format {
         &self.entry().capabilities
     }
 
-    /// The extension of its files, dot included, if it has one of its own.
+    /// The extension of its files, including the dot, if it has its own.
     #[must_use]
     pub const fn extension(self) -> Option<&'static str> {
         self.entry().ending
     }
 
-    /// The format that today's tools read under the same extension, if it is another one; the extension alone selects this one.
+    /// The format that today's tools expect under the same extension, if it is not this one. The extension alone selects this
+    /// format.
     #[must_use]
     pub const fn read_today(self) -> Option<Self> {
         match self {
@@ -85,19 +86,19 @@ impl Format {
         fits.max_by_key(|(len, _)| *len).map(|(_, format)| format)
     }
 
-    /// Whether a writer of the format understands what is chosen.
+    /// Whether the writer of the format supports a choice.
     pub fn takes(self, choice: Choice) -> bool {
         self.entry().choices.contains(&choice)
     }
 
-    /// The first bytes that [`Format::from_first_bytes`] looks at.
+    /// The number of first bytes that [`Format::from_first_bytes`] looks at.
     pub const PROBE_LEN: u64 = 20;
 
-    /// Tells the format from the first bytes of a file of `file_len` bytes; [`PROBE_LEN`](Self::PROBE_LEN) of them are enough for all but
-    /// the JSON of sets, which is told by its keys: see [`detect`](Self::detect).
+    /// Detects the format from the first bytes of a file of `file_len` bytes. [`PROBE_LEN`](Self::PROBE_LEN) bytes are enough for
+    /// all formats but the JSON index of a set, which is detected by its keys: see [`detect`](Self::detect).
     #[must_use]
     pub fn from_first_bytes(first: &[u8], file_len: u64) -> Option<Self> {
-        // Exact magics first, in a fixed order; what has no magic comes last and by proof.
+        // Exact magics come first, in a fixed order. Formats without a magic come last and need other evidence.
         let has_magic = |format: &Self| match format.entry().detection {
             Detection::Magic(magic) => first.starts_with(magic),
             Detection::Header(is_header) => is_header(first),
@@ -111,7 +112,7 @@ impl Format {
         all().find(has_magic).or_else(|| all().find(is_told))
     }
 
-    /// Detects the format of a source; `None` if it is none of these.
+    /// Detects the format of a source; `None` if it has no known format.
     ///
     /// # Errors
     /// If the source cannot be read.
@@ -134,8 +135,8 @@ impl Format {
         Ok(now_or_never(super::zip::told(first, source)).transpose()?.flatten())
     }
 
-    /// Detects the format of a source that has to be waited for. What may be the index of a set, and is not longer
-    /// than `max_index`, is fetched whole.
+    /// Detects the format of an asynchronous source. A source that may be the index of a set, and is not longer than `max_index`,
+    /// is fetched whole.
     #[allow(dead_code, reason = "with no format switched on nothing is opened")]
     pub(crate) async fn detect_async(source: &impl Fetch, max_index: u64) -> io::Result<Option<Self>> {
         let len = source.size();
@@ -153,12 +154,12 @@ impl Format {
     }
 }
 
-/// Whether a file that begins so may be the index of a set: that is told by its keys, which may be anywhere in it.
+/// Whether a file with these first bytes may be the index of a set. Only its keys can decide, and they may be anywhere in the file.
 fn may_be_index(first: &[u8], len: u64) -> bool {
     first.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{') && len <= MAX_INDEX_JSON
 }
 
-/// No index JSON of a set is longer than this.
+/// The maximum length of the index JSON of a set, in bytes.
 pub(crate) const MAX_INDEX_JSON: u64 = 1 << 30;
 
 impl fmt::Display for Format {
@@ -175,7 +176,7 @@ impl FromStr for Format {
     }
 }
 
-/// The error of a name that no format has.
+/// The error for a name that no format has.
 fn unknown(name: &str) -> ParseError {
     let mut why = format!("no format is named {name:?}; there are");
     for (number, format) in Format::ALL.iter().enumerate() {

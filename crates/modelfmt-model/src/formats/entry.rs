@@ -1,4 +1,4 @@
-//! What an entry of the list of formats says.
+//! The entries of the list of formats.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -24,91 +24,90 @@ use crate::quant::Quant;
 use modelfmt_rules::options::ConvertOptions;
 use modelfmt_rules::wording::Choice;
 
-/// A format, or the form of a model of many files.
+/// A format, or the form of a model in many files.
 pub(crate) struct Entry {
-    /// What the program prints and takes.
+    /// The name that the program prints and takes.
     pub(crate) name: &'static str,
-    /// The cargo feature that it needs.
+    /// The cargo feature that the format needs.
     pub(crate) feature: &'static str,
     pub(crate) detection: Detection,
-    /// The ending of the names of its files; it asks for the format when a model is written.
+    /// The extension of its files. For an output file, it selects the format.
     pub(crate) ending: Option<&'static str>,
-    /// What is written instead where the size of a file is capped.
+    /// The format to write instead if the size of a file is limited.
     pub(crate) sharded: Option<Format>,
-    /// Whether a model consists of several files.
+    /// Whether a model of this format consists of several files.
     pub(crate) is_set: bool,
-    /// The versions that are written, if they have names. The first is written unless another is asked for.
+    /// The versions that can be written, if they have names. The first is the default.
     pub(crate) versions: &'static [Version],
     pub(crate) capabilities: Capabilities,
-    /// What can be chosen for it, of what not every target understands.
+    /// The choices that its writer supports, of those that not every target supports.
     pub(crate) choices: &'static [Choice],
-    /// None if the feature is off.
+    /// `None` if the feature is off.
     pub(crate) driver: Option<Driver>,
 }
 
-/// A version of a format that is written.
+/// A version of a format that can be written.
 pub(crate) struct Version {
-    /// How it is asked for; the first is how it is printed.
+    /// The names that select the version; the first one is printed.
     pub(crate) names: &'static [&'static str],
-    /// What it can hold, if that is not what the version of the document can.
+    /// What the version can hold, if that differs from the version of the document.
     pub(crate) capabilities: Option<&'static Capabilities>,
-    /// What it can hold with [`OinfOptions::allow_extended_types`], if that is more.
+    /// What the version can hold with [`OinfOptions::allow_extended_types`], if that is more.
     pub(crate) extended: Option<&'static Capabilities>,
 }
 
 impl Version {
-    /// One that can hold what the entry says.
+    /// A version with the capabilities of the entry.
     pub(crate) const fn only(names: &'static [&'static str]) -> Self {
         Self { names, capabilities: None, extended: None }
     }
 }
 
-/// What tells a file of the format from others.
+/// How a file of the format is detected.
 pub(crate) enum Detection {
-    /// Its first bytes.
+    /// By its first bytes.
     Magic(&'static [u8]),
-    /// Its magic and what is beside it, where that is not the format's alone.
+    /// By its magic and the rest of its header, if other formats have the same magic.
     Header(fn(&[u8]) -> bool),
-    /// What its first bytes and its length say, where it has no magic.
+    /// By its first bytes and its length, if it has no magic.
     FirstBytes(fn(&[u8], u64) -> bool),
-    /// The keys of its index, a JSON object.
+    /// By the keys of its index, a JSON object.
     Index(IndexJson),
-    /// Nothing before it is opened as a file of another format, which then turns out to be one of several.
+    /// Only by opening: a file of another format turns out to be one of several.
     Opening,
 }
 
-/// The JSON object that lists the files of a set.
+/// How the JSON index of a set is recognized, and where it lists the files.
 pub(crate) struct IndexJson {
-    /// The keys that it has.
+    /// The keys that the index has.
     pub(crate) keys: &'static [&'static str],
-    /// The name that it has under `format`, if that tells it.
+    /// The name under `format`, if it is needed to recognize the index.
     pub(crate) name: Option<&'static str>,
-    /// The keys under which it names its files, and the key of the name where they are objects.
+    /// The keys under which the index names its files. If a file is an object, the second member is the key of its name.
     pub(crate) files: &'static [(&'static str, Option<&'static str>)],
-    /// How the files are called, where the keys are also those of another format; any, if there are none.
+    /// The extensions of the files, if another format has the same keys; empty if any file name is allowed.
     pub(crate) endings: &'static [&'static str],
 }
 
-/// How it is read and written.
+/// The functions that read, write and edit a format.
 pub struct Driver {
-    /// How it is opened where that takes more than its [file or set](OpenAny::open_now).
+    /// Opens a file or set, if that takes more than [`OpenAny::open_now`].
     pub(crate) open: Option<OpenFn>,
-    /// How it is written.
+    /// How the format is written.
     pub write: Write,
-    /// The name of the file that stands for a set, made of the name without an ending, where only the whole set tells it.
+    /// Makes the name of the file that stands for a set from the stem, if the name depends on the whole set.
     pub first_file: Option<FirstFile>,
-    /// What a model of the format says besides its tensors, where that is more than keys and values.
+    /// Reads the metadata of a model, if it is more than keys and values.
     pub(crate) said: Option<SaidOf>,
-    /// The plain value of what a file stores, for formats whose values JSON does not have bit for bit.
+    /// Makes the plain value of a stored value, for formats whose values JSON cannot hold bit for bit.
     pub plain: Option<PlainOf>,
-    /// The form in which it takes a value of metadata, for formats with types of their own; else why it cannot.
+    /// Converts a metadata value to the form of the format, for formats with value types of their own; else says why it cannot.
     pub value: Option<OwnValue>,
-    /// Scales and zero points that are beside a tensor's values.
+    /// Reads the scales and zero points of a tensor.
     pub(crate) quant: Option<QuantOf>,
-    /// Whether the index of a set has cryptographic hashes of its other files, and `open` sees to it that they hold where the
-    /// index is pinned.
+    /// Whether the index of a set has cryptographic hashes of its other files, and `open` checks them if the index is pinned.
     pub(crate) proves_files: bool,
-    /// What a file of the format can be pinned by, beside the hash of the whole.
+    /// The pin of a file, besides the hash of the whole file.
     pub(crate) pin: Option<PinOf>,
     /// The size variables, for a format that has them.
     pub(crate) sizevars: Option<SizevarsOf>,
@@ -116,21 +115,21 @@ pub struct Driver {
     pub(crate) sealing: Option<SealingOf>,
     /// Keys that a file must not contain, with the reason for each.
     pub unreadable: Option<Unreadable>,
-    /// What becomes of a file with other metadata and names.
+    /// Makes the file after an edit of its metadata and names.
     #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no files to edit"))]
     pub edit: Option<EditFile>,
-    /// What to say of the metadata of an edited file beside the file before: which keys have another type.
+    /// Notes about an edited file compared with the file before: the keys whose values have another type.
     #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no files to edit"))]
     pub retyped: Option<Retyped>,
-    /// What [`edit`](Self::edit) is for a file, for a set.
+    /// How a set is edited, as [`edit`](Self::edit) edits a file.
     #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no files to edit"))]
     pub edit_set: Option<EditSet>,
-    /// What a conversion of a model into its own format has to be asked for, so that it is of the same version and has the same hashes.
+    /// Sets the options of a conversion to the same format, so that the output has the same version and the same hashes.
     pub same: Option<Same>,
 }
 
 impl Driver {
-    /// For a format which is only read.
+    /// The driver of a format that is only read.
     #[allow(dead_code, reason = "with no format switched on there is none")]
     pub(crate) const READS: Self = Self {
         open: None,
@@ -154,54 +153,54 @@ impl Driver {
 
 type OpenFn = fn(ToOpen<'_>) -> Result<OpenAny<SharedFiles>, AnyError>;
 
-/// How a set is edited: each of its files by the editor of their format, its index by this.
+/// How a set is edited: each file by the editor of its format, the index by this.
 #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no files to edit"))]
 pub struct EditSet {
-    /// The format of its files.
+    /// The format of the files.
     pub file: Format,
-    /// Whether the first of them has the metadata of the model; else the index has.
+    /// Whether the first file has the metadata of the model; otherwise the index has it.
     pub first_has_metadata: bool,
-    /// What becomes of the index, where it is a file by itself.
+    /// Changes the index, if it is a file of its own.
     pub index: Option<EditIndex>,
-    /// What the index states of the bytes of a file, as it states it.
+    /// Makes the digest of a file that the index states.
     pub digest: Option<DigestOf>,
 }
 
 /// Makes the digest of a file, as text.
 pub type DigestOf = fn(&dyn Source, &Execution<'_>) -> io::Result<String>;
 
-/// The plain value of what is stored, if it can be one.
+/// Makes the plain value of a stored value, if it has one.
 pub(crate) type PlainOf = fn(&Value) -> Option<Value>;
 
-/// The name of the first file of a set.
+/// Makes the name of the first file of a set.
 type FirstFile = fn(&Job<'_>, stem: &str) -> Result<String, JobError>;
 
-/// The form of a value under a key in a version that can hold this, or why there is none.
+/// Converts a value under a key for a version with these capabilities, or says why it cannot.
 type OwnValue = fn(&Capabilities, &str, Value) -> Result<Value, String>;
 
-/// Scales and zero points of the tensor at a position, if it has them.
+/// Reads the scales and zero points of the tensor at a position, if it has them.
 type QuantOf = fn(&dyn Opened, usize) -> Result<Option<Quant>, AnyError>;
 
-/// The pin of a file, as far as its index says it.
+/// Reads the pin of a file from its index, if the index has it.
 type PinOf = fn(&dyn Opened) -> Result<Option<Pin>, AnyError>;
 
-/// Size variables and their values.
+/// Reads the size variables and their values.
 type SizevarsOf = fn(&dyn Opened) -> Object;
 
-/// Whether a file or a set is encrypted and signed.
+/// Reads whether a file or a set is encrypted and signed.
 type SealingOf = fn(&dyn Opened) -> Sealing;
 
-/// What a file has inside beside the model: encryption and signatures.
+/// Whether a file is encrypted, and whether it contains signatures.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sealing {
-    /// Whether its values are encrypted.
+    /// Whether the values are encrypted.
     pub is_encrypted: bool,
-    /// Whether it has signatures.
+    /// Whether the file contains signatures.
     #[cfg_attr(not(feature = "seal"), allow(dead_code, reason = "without it no signature is read"))]
     pub is_signed: bool,
 }
 
-/// The file with other metadata and names, all values at hand; see [`Change`].
+/// Makes the file after an edit, from an open file whose values can be read; see [`Change`].
 pub type EditFile = fn(&dyn Opened, &Change<'_>) -> Result<NewFile, EditFault>;
 
 type Retyped = fn(&dyn Opened, &dyn Opened) -> Vec<String>;
@@ -210,13 +209,13 @@ type Same = fn(&dyn Opened, &mut ConvertOptions);
 
 type Unreadable = fn(&Object) -> Vec<(String, String)>;
 
-/// Why a model is not written.
+/// Why a model cannot be written.
 #[derive(Debug)]
 pub enum JobError {
-    /// Its source cannot be read.
+    /// The source cannot be read.
     #[allow(dead_code, reason = "with few formats switched on nobody reads while writing")]
     Read(AnyError),
-    /// Its target cannot be written.
+    /// The target cannot be written.
     Write(AnyWriteError),
 }
 
@@ -232,21 +231,21 @@ impl<F: Fault> From<WriteError<F>> for JobError {
     }
 }
 
-/// How it is written.
+/// How a format is written.
 #[allow(dead_code, reason = "with few formats switched on not every way is used")]
 pub enum Write {
     /// Not at all.
     Never,
     /// As one file.
     File(WriteFile),
-    /// As several, whose index has a name.
+    /// As several files, with the name of the index.
     Set(PlanSet),
 }
 
 type WriteFile = fn(&Job<'_>, &dyn TensorData, &dyn Sink, &Execution<'_>) -> Result<(), JobError>;
 type PlanSet = fn(&Job<'_>, &str) -> Result<Box<dyn SetPlan>, JobError>;
 
-/// The driver, if its feature is on: what there is beyond reading.
+/// The driver, if its feature is on: the given fields over [`Driver::READS`].
 macro_rules! driver {
     ($feature:literal $(, $field:ident: $value:expr)*) => {{
         #[cfg(feature = $feature)]
@@ -259,29 +258,29 @@ macro_rules! driver {
 }
 pub(super) use driver;
 
-/// What is to be written, all of it chosen and in the terms of the target.
+/// Everything that a writer needs: tensors and metadata in the form of the target, and options.
 #[derive(Clone, Copy)]
 #[allow(dead_code, reason = "with few formats switched on not all of it is used")]
 pub struct Job<'a> {
-    /// The reader of the source, if there is one, for what only a target of the same format can hold.
+    /// The reader of the source, if there is one: a target of the same format takes more from it.
     pub source: Option<&'a dyn Opened>,
     /// The tensors, in their order.
     pub tensors: &'a Tensors,
     /// The metadata, in the terms of the target.
     pub metadata: &'a Metadata,
-    /// What the caller chose.
+    /// The caller's options.
     pub options: &'a ConvertOptions,
-    /// By the number of a tensor, that of the one whose bytes it shares in the target too.
+    /// For tensors that share bytes in the target, too: the number of the tensor, and that of the tensor whose bytes it shares.
     pub tied: &'a BTreeMap<usize, usize>,
 }
 
 impl<'a> Job<'a> {
-    /// The descriptions of what is written, in order.
+    /// The descriptions of the tensors to write, in order.
     pub fn specs(self) -> impl Iterator<Item = TensorSpec<'a>> {
         self.tensors.items.iter().filter_map(move |item| self.tensors.spec(self.source, item))
     }
 
-    /// The name of the tensor of that number.
+    /// The name of the tensor with that number in the output.
     #[allow(dead_code, reason = "with few formats switched on nobody asks")]
     pub(crate) fn name(self, number: usize) -> Option<&'a str> {
         self.tensors.items.get(number).map(|item| self.tensors.name(self.source, item))

@@ -23,7 +23,7 @@ pub(super) static GGUF: Entry = Entry {
 pub(super) static GGUF_SHARDED: Entry = Entry {
     name: "gguf-sharded",
     feature: "gguf",
-    // A file of a split begins as any other does, and its metadata says that it is one.
+    // A file of a split begins like any other; only its metadata says that it is part of a split.
     detection: Detection::Opening,
     ending: None,
     sharded: None,
@@ -74,7 +74,7 @@ mod on {
     use crate::formats::said::{Said, ValueTypes, text};
     use crate::formats::set_plan::{self, set_plan};
 
-    /// The keys, and what their plain values do not tell: types, bits and order.
+    /// The keys, and what their plain values do not show: types, bits and order.
     pub(super) fn said(opened: &dyn Opened) -> Result<Said, AnyError> {
         let mut said = Said::keys_of(opened)?;
         let file = reader_of::<Reader<BoxSource>>(opened).map(|reader| reader.metadata()).transpose()?;
@@ -84,7 +84,7 @@ mod on {
         for key in metadata.into_iter().flat_map(Metadata::replaced_text) {
             said.lose(key, "has text that is not UTF-8, where U+FFFD replaces invalid bytes");
         }
-        // What the files of a split say beyond the first, whose metadata is the model's.
+        // Keys of later files of a split are lost; the metadata of the model is that of the first.
         for (number, key) in set.into_iter().flat_map(|set| set.index().strangers()) {
             let why = format!(
                 "file {number} of the split says it, and the metadata of the model is that of the first"
@@ -92,7 +92,7 @@ mod on {
             said.lose(key, why);
         }
         let mut types = metadata.map(types).unwrap_or_default();
-        // Room in that file, and nothing that the model says.
+        // This key is only padding in the file.
         said.keys.remove(PADDING);
         types.types.remove(PADDING);
         types.keys.retain(|key| key != PADDING);
@@ -104,13 +104,13 @@ mod on {
 
     fn types(metadata: &Metadata) -> ValueTypes {
         let modelfmt_gguf::Hints { types, stored } = metadata.hints();
-        // Containers sort them, or put some of them aside.
+        // The order is kept because containers sort keys, or move some of them.
         let says_more = metadata.len() > 1 || metadata.keys().any(|key| !key.is_ascii());
         let keys = if says_more { metadata.keys().map(str::to_owned).collect() } else { Vec::new() };
         ValueTypes { types, stored, keys }
     }
 
-    /// The plain value of what is stored bit for bit.
+    /// The plain value of a value that is stored bit for bit.
     pub(super) fn plain(stored: &Value) -> Option<Value> {
         let tree = Object::from_iter([("stored", stored.clone())]);
         let mut metadata = Metadata::new();
@@ -139,14 +139,14 @@ mod on {
         last: |plan| plan.head().tensors
     );
 
-    /// The plan of a split whose first file has that name.
+    /// The plan of a split whose first file has this name.
     pub(super) fn plan_set(job: &Job<'_>, first: &str) -> Result<Box<dyn set_plan::SetPlan>, JobError> {
         let split = modelfmt_gguf::SplitName::parse(first).map(|name| name.stem);
         let stem = split.unwrap_or_else(|| first.strip_suffix(".gguf").unwrap_or(first));
         Ok(Box::new(plan(job, stem)?))
     }
 
-    /// The name of the first file, which says how many there are.
+    /// The name of the first file, which contains the number of files.
     pub(super) fn first_file(job: &Job<'_>, stem: &str) -> Result<String, JobError> {
         let plan = plan(job, stem)?;
         Ok(plan.shards().next().map_or(stem, |(name, _)| name).to_owned())
@@ -161,7 +161,7 @@ mod on {
     }
 
     fn options(job: &Job<'_>) -> WriteOptions {
-        // Which keys may be other than ASCII has been decided by where they come from.
+        // Keys that are not ASCII were checked before, by their origin.
         let options = WriteOptions::new().utf8_keys(true);
         match job.options.output.align {
             Some(align) => options.alignment(align),
@@ -183,7 +183,7 @@ mod on {
         Ok(metadata)
     }
 
-    /// The value, if GGUF can hold it under that key; else why not.
+    /// The value, if GGUF can hold it under that key; else why it cannot.
     pub(super) fn value(target: &Capabilities, key: &str, tree: Value) -> Result<Value, String> {
         let is_split = target.format == Format::GgufSharded;
         if is_split && matches!(key, "split.no" | "split.count" | "split.tensors.count") {
@@ -208,7 +208,7 @@ mod on {
     pub(super) const EDIT_SET: EditSet =
         EditSet { file: Format::Gguf, first_has_metadata: true, index: None, digest: None };
 
-    /// What becomes of a file with other metadata and names.
+    /// The file after an edit of its metadata and names.
     pub(super) fn edit(opened: &dyn Opened, change: &Change<'_>) -> Result<NewFile, EditFault> {
         let Some(reader) = reader_of::<Reader<BoxSource>>(opened) else { return Err(EditFault::unopened()) };
         let index = reader.index();
@@ -237,7 +237,7 @@ mod on {
         Ok(index.edit(reader.source(), change.names, Some(&after))?)
     }
 
-    /// Keys whose values have another type afterwards, in words: readers mostly ask for one type only.
+    /// Notes about keys whose values have another type after the edit. Most readers expect one type only.
     pub(super) fn retyped(before: &dyn Opened, after: &dyn Opened) -> Vec<String> {
         let reader = reader_of::<Reader<BoxSource>>;
         let Some((before, after)) = reader(before).zip(reader(after)) else { return Vec::new() };
@@ -254,7 +254,7 @@ mod on {
         changed.collect()
     }
 
-    /// Adds a value in the type that its key had, if that holds it, else in the first that does.
+    /// Adds a value with the old type of its key, if that can hold it, else with the first type that can.
     fn push_new(
         metadata: &mut Metadata,
         key: &str,

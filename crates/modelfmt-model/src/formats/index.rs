@@ -13,7 +13,7 @@ use serde_json::de::Read;
 use super::Format;
 use super::entry::{Detection, IndexJson};
 
-/// The format of the set whose index a source holds, if it is one. It is read in pieces, and nothing of it is kept.
+/// The format of the set whose index a source holds, if it is one. The source is read in pieces, and nothing of it is kept.
 ///
 /// # Errors
 /// If the source cannot be read.
@@ -32,14 +32,14 @@ pub(super) fn detect(source: &(impl Source + ?Sized)) -> io::Result<Option<Forma
 
 const PIECE: usize = 64 << 10;
 
-/// A source from its beginning to its end.
+/// Reads a source from its beginning to its end.
 pub struct InOrder<'s, S: ?Sized> {
     source: &'s S,
     at: u64,
 }
 
 impl<'s, S: Source + ?Sized> InOrder<'s, S> {
-    /// Read in pieces.
+    /// Makes a reader that reads in pieces.
     pub(crate) fn new(source: &'s S) -> BufReader<Self> {
         BufReader::with_capacity(PIECE, Self { source, at: 0 })
     }
@@ -57,25 +57,25 @@ impl<S: Source + ?Sized> io::Read for InOrder<'_, S> {
     }
 }
 
-/// The top level of a JSON object, as far as it matters to an index. Memory depends on the names of files in it, if they are
-/// wanted, and not on its length.
+/// What a JSON object says at top level, as far as an index needs it. Memory depends on the file names in it, if they are wanted,
+/// and not on its length.
 #[derive(Debug, Default)]
 pub struct Walk {
-    /// The keys that tell an index.
+    /// The keys that were found, of those that identify an index.
     keys: BTreeSet<&'static str>,
-    /// What `format` says its name is, of the names that tell an index.
+    /// The names under `format` that were found, of those that identify an index.
     names: BTreeSet<&'static str>,
-    /// How files are called that it lists, of the endings that tell an index.
+    /// The extensions of listed files that were found, of those that identify an index.
     endings: BTreeSet<&'static str>,
-    /// Whether the names of files are wanted.
+    /// Whether file names are collected.
     lists: bool,
-    /// The names under each key that lists files.
+    /// The file names under each key that lists files.
     files: BTreeMap<&'static str, HashSet<String>>,
 }
 
 impl Walk {
-    /// Walks through a JSON object, lists the files that it names, and says whether it is one as a whole. What is before a fault
-    /// is kept.
+    /// Reads a JSON object and collects the files that it names. The second member says whether it is a complete JSON object; what
+    /// comes before a fault is kept.
     pub fn through(reader: impl io::Read) -> (Self, bool) {
         let mut walk = Self { lists: true, ..Self::default() };
         let is_whole = walk.object(Deserializer::from_reader(reader)).is_ok();
@@ -86,7 +86,7 @@ impl Walk {
         json.deserialize_map(self).and_then(|()| json.end())
     }
 
-    /// The format that it is an index of.
+    /// The format of the set whose index this is.
     fn detected(&self) -> Option<(Format, &'static IndexJson)> {
         let is_told = |index: &IndexJson| {
             index.keys.iter().all(|key| self.keys.contains(key))
@@ -94,27 +94,26 @@ impl Walk {
                 && (index.endings.is_empty()
                     || index.endings.iter().any(|ending| self.endings.contains(ending)))
         };
-        // One that says more counts before one that has the same keys.
+        // Of two formats with the same keys, the one that also needs extensions takes precedence.
         let told = || indexes().filter(|(_, index)| is_told(index));
         told().find(|(_, index)| !index.endings.is_empty()).or_else(|| told().next())
     }
 
-    /// The format that it is an index of, and the files that this format lists there: a file that no reader of the index opens is a
-    /// model of its own.
+    /// The format of the set, and the files that this format lists. A file that no reader of the index opens is a model of its own.
     pub(crate) fn into_index(mut self) -> Option<(Format, HashSet<String>)> {
         let (format, index) = self.detected()?;
         let files = index.files.iter().filter_map(|(key, _)| self.files.remove(key));
         Some((format, files.flatten().collect()))
     }
 
-    /// The files that it names in the way of any format.
+    /// The files that it names under the keys of any format.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn into_files(self) -> impl Iterator<Item = String> {
         self.files.into_values().flatten()
     }
 }
 
-/// The ending of a file's name, if it tells an index.
+/// The extension of a file name, if it identifies an index.
 fn known_ending(name: &str) -> Option<&'static str> {
     let all = indexes().flat_map(|(_, index)| index.endings);
     all.copied().find(|ending| name.ends_with(ending))
@@ -165,7 +164,7 @@ impl<'de> Visitor<'de> for &mut Walk {
     }
 }
 
-/// All text in a value but the keys; of objects only what is under one key, if that is given.
+/// Passes all strings in a value to `take`, without keys; from objects only the value under `of`, if that is given.
 struct Texts<'a> {
     take: &'a mut dyn FnMut(&str),
     of: Option<&'static str>,

@@ -34,7 +34,7 @@ pub(super) static MAG: Entry = Entry {
     driver: driver!("mag", write: super::entry::Write::File(on::write), said: Some(on::said), edit: Some(on::edit), same: Some(on::same)),
 };
 
-/// The versions that are written.
+/// The versions that can be written.
 const VERSIONS: &[Version] =
     &[Version::only(&["1"]), Version { names: V0_3, capabilities: Some(&CAPABILITIES_0_3), extended: None }];
 
@@ -100,7 +100,7 @@ mod on {
         Ok(plan.and_then(|plan| plan.write(data, sink, work))?)
     }
 
-    /// MAG 0.3 has an object of JSON; the metadata of the others is numbers, which no other format has alone.
+    /// MAG 0.3 has a JSON object. The metadata of other versions is numbers, which is the metadata of no other format.
     pub(super) fn said(opened: &dyn Opened) -> Result<Said, AnyError> {
         let reader = reader_of::<mag::Reader<BoxSource>>(opened);
         if reader.is_some_and(|reader| reader.index().manifest().is_some()) {
@@ -118,7 +118,7 @@ mod on {
         Ok(Said { native: Some(keys), ..Said::default() })
     }
 
-    /// What the manifest says beside metadata and tensors; of a source that has one, the same.
+    /// The members of the manifest besides metadata and tensors, taken from the first source that has one.
     fn manifest(job: &Job<'_>) -> ManifestOptions {
         let options = ManifestOptions::new();
         let mut sources =
@@ -129,7 +129,7 @@ mod on {
         }
     }
 
-    /// What becomes of a file with other metadata and names.
+    /// The file after an edit of its metadata and names.
     pub(super) fn edit(opened: &dyn Opened, change: &Change<'_>) -> Result<NewFile, EditFault> {
         let Some(reader) = reader_of::<mag::Reader<BoxSource>>(opened) else {
             return Err(EditFault::unopened());
@@ -139,7 +139,7 @@ mod on {
         Ok(index.edit(reader.source(), change.names, metadata.as_ref())?)
     }
 
-    /// What makes a conversion of a file into its own format alike.
+    /// Sets the options with which a conversion to MAG keeps the properties of the source.
     pub(super) fn same(opened: &dyn Opened, options: &mut ConvertOptions) {
         let Some(reader) = reader_of::<mag::Reader<BoxSource>>(opened) else { return };
         match reader.index().version() {

@@ -14,12 +14,12 @@ use modelfmt_core::{
 use super::Format;
 use super::entry::{Opened, reader_of};
 
-/// The tensors of several models, those of one after those of the other.
+/// The tensors of several models, one model after the other.
 #[derive(Default)]
 pub(crate) struct Merged {
     members: Vec<Member>,
     names: NameTable,
-    /// For each tensor that is left out and whose name another has too: how many names come before it. Its own is not among them.
+    /// For each tensor that has no entry in `names`, because its name is taken and it is left out: the number of names before it.
     unnamed: Vec<usize>,
     tensor_count: usize,
     file_count: usize,
@@ -29,29 +29,30 @@ pub(crate) struct Merged {
 struct Member {
     opened: Arc<dyn Opened>,
     format: Format,
-    /// What names it in errors: its path.
+    /// The path of the model, which errors name.
     name: String,
-    /// The position of its first tensor among those of all.
+    /// The position of its first tensor among all tensors.
     first: usize,
-    /// The number of its first file among those of all.
+    /// The number of its first file among all files.
     first_file: usize,
 }
 
-/// Names that tensors of two models have.
+/// Names that two models have in common.
 pub(crate) struct DuplicateName {
-    /// The first of them.
+    /// The first such name.
     pub(crate) name: String,
     /// The number of the model that had it already.
     pub(crate) member: usize,
-    /// How many other names there are.
+    /// The number of other such names.
     pub(crate) others: usize,
 }
 
 impl Merged {
-    /// Adds a model all of whose tensors can be listed. With a name that another has and that is taken, all is lost.
+    /// Adds a model all of whose tensors can be listed. Returns the first name that is taken already and that `takes` accepts; then
+    /// the merged model cannot be used.
     ///
     /// # Errors
-    /// [`AnyError::Limit`] for more names than there can be.
+    /// [`AnyError::Limit`] if the names are too long altogether.
     pub(crate) fn push(
         &mut self,
         opened: Arc<dyn Opened>,
@@ -100,7 +101,8 @@ impl Merged {
         found.ok_or_else(|| AnyError::no_such_position(position))
     }
 
-    /// Members without tensors begin where the next one does, and are before it.
+    /// The number of the member that has a position. A member without tensors has the first position of the next member and comes
+    /// before it.
     fn number_of(&self, position: usize) -> Option<usize> {
         self.members.partition_point(|member| member.first <= position).checked_sub(1)
     }
@@ -112,7 +114,7 @@ impl Merged {
         Ok((member, file.saturating_sub(member.first_file)))
     }
 
-    /// Asks the model that has a tensor, and names it in an error.
+    /// Asks the member that has a tensor, and names it in an error.
     fn ask<'m, T>(
         &'m self,
         position: usize,
@@ -227,7 +229,7 @@ impl Container for Merged {
         Ok(claims)
     }
 
-    /// The keys of the first model, and those that only a later one has.
+    /// The keys of the first model, and keys that only a later one has.
     fn metadata(&self) -> Result<Value, AnyError> {
         self.object(|container| container.metadata()).map(Value::Object)
     }
@@ -265,7 +267,7 @@ impl Container for Merged {
 }
 
 impl Member {
-    /// Says in which model an error occurred.
+    /// Adds the path of the model to an error.
     fn named(&self, error: AnyError) -> AnyError {
         error.in_source(Some(self.name.as_str().into()))
     }
@@ -277,7 +279,7 @@ impl Member {
     }
 }
 
-/// The readers of a source, each with the position of its first tensor: its own, or of a source of several models theirs.
+/// The readers of a source, each with the position of its first tensor: one reader, or those of all merged models.
 #[allow(dead_code, reason = "with few formats switched on nobody asks")]
 pub(crate) fn readers(source: Option<&dyn Opened>) -> impl Iterator<Item = (usize, &dyn Opened)> {
     let merged = reader_of::<Merged>(source);

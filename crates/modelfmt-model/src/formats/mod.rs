@@ -1,8 +1,8 @@
-//! A format is a value: what it is called, how it is detected, what it can hold, how it is opened and written. Everything
-//! else asks these entries.
+//! A format is a value: its name, how it is detected, what it can hold, how it is opened and written. All other code asks these
+//! entries.
 //!
-//! Adding a format is a file in this folder and its line in the list below: from the list comes how it is opened, whether its files are waited
-//! for or not.
+//! To add a format, add a file to this folder and a line to the list below. The list defines how the format is opened, both
+//! synchronously and asynchronously.
 
 mod aero;
 mod apr;
@@ -45,8 +45,8 @@ use self::open_any::{File, Set};
 pub(crate) use self::opened::own_options;
 pub use self::versions::Target;
 
-/// The list: each format, its entry, the feature that switches it on, and the index of its files or sets. `$take` is given all of it, behind
-/// what it is told besides.
+/// The list: each format, its entry, the feature that enables it, and the index type of its files or sets. It is passed to the
+/// macro `$take`, after the other given tokens in brackets.
 macro_rules! all_formats {
     ($take:ident $($told:tt)*) => {
         $take! {
@@ -90,7 +90,7 @@ macro_rules! all_formats {
 }
 use all_formats;
 
-/// From the list come [`Format`], [`Format::ALL`], and the entry of each.
+/// Defines [`Format`], [`Format::ALL`] and the entry of each format from the list.
 macro_rules! define_format {
     ([] $($(#[$doc:meta])* $format:ident = $entry:path, $feature:literal: $shape:ident<$index:ty>;)*) => {
         /// A file format, or the form of a model of many files. All are always listed, whatever features are on.
@@ -115,29 +115,29 @@ macro_rules! define_format {
 all_formats!(define_format);
 
 impl Format {
-    /// The versions that are written. The first is written unless another is asked for.
+    /// The versions that can be written. The first is the default.
     pub(crate) const fn versions(self) -> &'static [entry::Version] {
         self.entry().versions
     }
 
-    /// How it is read and written, if this build can do that.
+    /// The functions that read and write the format, if it is enabled in this build.
     pub const fn driver(self) -> Option<&'static entry::Driver> {
         self.entry().driver.as_ref()
     }
 
-    /// What sets it apart from other formats.
+    /// The properties of the format.
     #[must_use]
     pub const fn properties(self) -> &'static Properties {
         &self.capabilities().properties
     }
 
-    /// The format of one file of which this is the form in several files; itself, if there is none.
+    /// The single-file format whose sharded form this is; itself, if there is none.
     #[must_use]
     pub fn unsharded(self) -> Self {
         Self::ALL.iter().copied().find(|one| one.sharded() == Some(self)).unwrap_or(self)
     }
 
-    /// The keys and values of a model in the metadata that its reader gives. AERO has a manifest beside them.
+    /// The keys and values of a model, from the metadata of its reader. AERO has a manifest beside them.
     pub fn keys_of(self, metadata: &Value) -> Option<&Value> {
         match self {
             Self::Aero | Self::AeroSet => metadata.get("json"),

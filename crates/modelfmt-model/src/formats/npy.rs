@@ -61,7 +61,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     properties: Properties { contents: Contents::Arrays, ..Properties::NONE },
 };
 
-/// An archive whose first member is an array.
+/// Whether a file is an archive whose first member is an array.
 fn is_archive(first: &[u8]) -> bool {
     super::zip::first_name(first).is_some_and(|name| name.ends_with(b".npy"))
 }

@@ -23,7 +23,7 @@ pub(super) static OINF: Entry = Entry {
     driver: driver!("oinf", write: super::entry::Write::File(on::write), said: Some(on::said), value: Some(on::value), quant: Some(on::quant), sizevars: Some(on::sizevars), edit: Some(on::edit), same: Some(on::same)),
 };
 
-/// The versions that are written.
+/// The versions that can be written.
 const VERSIONS: &[Version] = &[
     Version { names: &["1"], capabilities: None, extended: Some(&EXTENDED) },
     Version { names: V2, capabilities: Some(&CAPABILITIES_2), extended: None },
@@ -56,7 +56,7 @@ const fn of_version(numbers: &'static [DType], quants: bool) -> Capabilities {
 /// Value types 1 to 12 of the document.
 const NUMBERS: &[DType] = &[Bool, I8, U8, I16, U16, I32, U32, I64, U64, F16, F32, F64];
 
-/// Those, and 16 to 25.
+/// Value types 1 to 12, and 16 to 25.
 const ALL_NUMBERS: &[DType] = &[
     Bool, I8, U8, I16, U16, I32, U32, I64, U64, F16, F32, F64, BF16, F8E5M2, I4, I2, I1, U4, U2, U1, T2, T1,
 ];
@@ -97,7 +97,7 @@ mod on {
         Ok(plan.and_then(|plan| plan.write(data, sink, work))?)
     }
 
-    /// Values of types that only OINF has, with every bit.
+    /// The metadata, whose value types only OINF has, bit for bit.
     pub(super) fn said(opened: &dyn Opened) -> Result<Said, AnyError> {
         let native = reader_of::<oinf::Reader<BoxSource>>(opened).map(|reader| {
             reader.index().metadata().map(|(key, value)| (key, value.to_value_exact())).collect()
@@ -124,14 +124,14 @@ mod on {
         reader.map(|reader| reader.index().sizevars().iter().collect()).unwrap_or_default()
     }
 
-    /// The quant payload of a tensor.
+    /// The scales and zero points of a tensor: its quant payload.
     pub(super) fn quant(opened: &dyn Opened, position: usize) -> Result<Option<Quant>, AnyError> {
         let Some(reader) = reader_of::<oinf::Reader<BoxSource>>(opened) else { return Ok(None) };
         let quant = reader.quant(position)?;
         Ok(quant.map(|oinf::Quant { axis, scales, zero_points, .. }| Quant { axis, scales, zero_points }))
     }
 
-    /// The value, if that version of OINF can hold it under that key; else why not.
+    /// The value, if that version of OINF can hold it under that key; else why it cannot.
     pub(super) fn value(version: &Capabilities, key: &str, value: Value) -> Result<Value, String> {
         if let Some(why) = plain_fault(key) {
             return Err(why);
@@ -149,7 +149,7 @@ mod on {
         }
     }
 
-    /// What becomes of a file with other metadata and names.
+    /// The file after an edit of its metadata and names.
     pub(super) fn edit(opened: &dyn Opened, change: &Change<'_>) -> Result<NewFile, EditFault> {
         let Some(reader) = reader_of::<oinf::Reader<BoxSource>>(opened) else {
             return Err(EditFault::unopened());
@@ -172,7 +172,7 @@ mod on {
         Ok(index.edit(reader.source(), change.names, Some(&metadata))?)
     }
 
-    /// A value in the type that its key had, if that holds it, else in its own.
+    /// A value with the old type of its key, if that can hold it, else with its own type.
     fn new_value(key: &str, given: &Value, before: Option<&str>) -> Result<MetaValue<'static>, EditFault> {
         let typed =
             before.map(|name| Object::from_iter([("type", Value::from(name)), ("value", given.clone())]));
@@ -185,7 +185,7 @@ mod on {
         Ok(value.into_owned())
     }
 
-    /// What makes a conversion of a file into its own format alike.
+    /// Sets the options with which a conversion to OINF keeps the properties of the source.
     pub(super) fn same(opened: &dyn Opened, options: &mut ConvertOptions) {
         let Some(reader) = reader_of::<oinf::Reader<BoxSource>>(opened) else { return };
         options.oinf.allow_extended_types = true;

@@ -1,4 +1,4 @@
-//! An open model of any format, a file or a set, over files of any kind.
+//! An open model of any format, a file or a set, with files of any kind.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -28,10 +28,10 @@ pub(crate) type File<I, F> = OpenFile<I, <F as FetchFiles>::File>;
 #[allow(dead_code, reason = "with no format switched on there is none")]
 pub(crate) type Set<M, F> = OpenSet<M, F>;
 
-/// A file or a set, as the list has them.
+/// A file or a set, as the list of formats names it.
 #[allow(dead_code, reason = "with no format switched on nothing is opened")]
 trait Open<F: FetchFiles>: Sized {
-    /// Opens the file or set whose file, or index, is called `name` among `files`, and is open already.
+    /// Opens the file or set whose file or index is called `name` among `files`. `file` is this file, already open.
     async fn open(file: F::File, files: F, name: &str, options: &OpenOptions) -> Result<Self, AnyError>;
 }
 
@@ -47,7 +47,7 @@ impl<M: ShardMap, F: FetchFiles> Open<F> for OpenSet<M, F> {
     }
 }
 
-/// From the list comes a variant for each format that is switched on, and how each is opened.
+/// Defines a variant for each enabled format of the list, and how each is opened.
 macro_rules! define_open_any {
     ([] $($(#[$doc:meta])* $format:ident = $entry:path, $feature:literal: $shape:ident<$index:ty>;)*) => {
         /// An open model. All its reads are those of the format's own file or set.
@@ -61,14 +61,14 @@ macro_rules! define_open_any {
                 #[cfg(feature = $feature)]
                 $format($shape<$index, F>),
             )*
-            /// With no format switched on, there would be no `F`.
+            /// Uses `F` if no format is enabled.
             #[allow(dead_code, reason = "it cannot be made")]
             Never(Infallible, PhantomData<F>),
         }
 
         #[allow(unused_variables, reason = "with no format switched on there is nothing to open")]
         impl<F: FetchFiles> OpenAny<F> {
-            /// Opens a file, or a set by its index, as what the list says that it is.
+            /// Opens a file, or a set by its index, as the list says for the format.
             async fn open_listed(
                 format: Format,
                 file: F::File,
@@ -89,7 +89,7 @@ macro_rules! define_open_any {
                 }
             }
 
-            /// Its format.
+            /// The format of the model.
             pub(crate) const fn format(&self) -> Format {
                 match self {
                     $(
@@ -118,8 +118,8 @@ macro_rules! define_open_any {
 all_formats!(define_open_any);
 
 impl<F: FetchFiles> OpenAny<F> {
-    /// Opens the model whose file, or whose index, is called `name` among `files`, and is open already. For a file of a split GGUF, the split is
-    /// opened.
+    /// Opens the model whose file or index is called `name` among `files`; `file` is this file, already open. If it is part of a
+    /// split GGUF, the whole split is opened.
     pub(crate) async fn open(
         format: Format,
         file: F::File,
@@ -137,7 +137,7 @@ impl<F: FetchFiles> OpenAny<F> {
         Self::open_listed(format, file, files, name, options).await
     }
 
-    /// Opens a GGUF file; if it is one of a split, the split.
+    /// Opens a GGUF file, or the whole split that it is part of.
     #[cfg(feature = "gguf")]
     async fn open_gguf(file: F::File, files: F, name: &str, options: &OpenOptions) -> Result<Self, AnyError> {
         use modelfmt_gguf::{Index, SetIndex};
@@ -154,13 +154,13 @@ impl<F: FetchFiles> OpenAny<F> {
 }
 
 impl OpenAny<SharedFiles> {
-    /// The same, where nothing is waited for.
+    /// Like [`open`](Self::open), with files that are read synchronously.
     pub(crate) fn open_now(format: Format, to_open: ToOpen<'_>) -> Result<Self, AnyError> {
         let ToOpen { source, name, files, options } = to_open;
         now(Self::open(format, source, files, &name, options))
     }
 
-    /// Opens one file by itself, whatever it is a part of.
+    /// Opens one file by itself, even if it is part of a set.
     #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no files to edit"))]
     pub fn open_alone(format: Format, to_open: ToOpen<'_>) -> Result<Self, AnyError> {
         let ToOpen { source, name, files, options } = to_open;
@@ -168,7 +168,7 @@ impl OpenAny<SharedFiles> {
     }
 }
 
-/// A format whose models have no parts of which one could be the model.
+/// The error for a root in a format whose models have no parts.
 #[allow(dead_code, reason = "with no format switched on nothing is opened")]
 fn without_roots(format: Format, name: &str) -> AnyError {
     let why = format!(
@@ -177,7 +177,7 @@ fn without_roots(format: Format, name: &str) -> AnyError {
     AnyError::Open { path: name.to_owned(), source: io::Error::new(io::ErrorKind::Unsupported, why) }
 }
 
-/// The same for each variant.
+/// Evaluates the same expression for each variant.
 macro_rules! each {
     ($any:expr, $opened:ident => $do:expr) => {
         all_formats!(each_of $any, $opened => $do)

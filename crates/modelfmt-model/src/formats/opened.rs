@@ -1,4 +1,4 @@
-//! What there is to open, and what comes of it.
+//! The input and the result of opening a model.
 
 use std::any::Any;
 use std::io;
@@ -15,36 +15,36 @@ pub trait Opened: Container + Any + Send + Sync {}
 
 impl<R: Container + Any + Send + Sync> Opened for R {}
 
-/// The reader itself, if it is of that type.
+/// The reader as its own type, if it has that type.
 pub fn reader_of<'o, R: Any>(opened: impl Into<Option<&'o dyn Opened>>) -> Option<&'o R> {
     (opened.into()? as &dyn Any).downcast_ref()
 }
 
-/// What there is to open.
+/// A file to open.
 #[allow(dead_code, reason = "with no format switched on nothing is opened")]
 pub struct ToOpen<'a> {
-    /// Its bytes.
+    /// The bytes of the file.
     pub source: BoxSource,
-    /// The name of its file, without the folder.
+    /// The name of the file, without the folder.
     pub name: String,
-    /// The files beside it, which a set has.
+    /// The files beside it, for a set.
     pub files: SharedFiles,
-    /// How it is opened.
+    /// The caller's options.
     pub options: &'a OpenOptions,
 }
 
-/// A format that this build does not read.
+/// The error for a format that this build does not read.
 #[allow(dead_code, reason = "with all formats switched on there is none")]
 pub(crate) fn not_enabled(format: Format, name: &str) -> AnyError {
     let source = io::Error::new(io::ErrorKind::Unsupported, format!("this build does not read {format}"));
     AnyError::Open { path: name.to_owned(), source }
 }
 
-/// The options of a format's own reader; its own default limits, unless the caller has chosen others.
+/// The options of a format's own reader, with its own default limits unless the caller has set others.
 pub(crate) fn own_options<I: FileIndex>(options: &OpenOptions) -> modelfmt_core::OpenOptions<I> {
     let limits = options.limits.clone().unwrap_or_else(I::default_limits);
     let own = OpenSettings::new(limits).ignore_checksum(options.ignore_checksum);
-    // Only PyTorch's reader takes it; with other formats, a model with a root is not opened.
+    // Only PyTorch's reader supports a root; a model of another format is refused with one.
     #[cfg(feature = "pytorch")]
     if let Some(root) = &options.root {
         return own.with_extension(std::sync::Arc::new(modelfmt_pytorch::Root(root.clone()))).into();

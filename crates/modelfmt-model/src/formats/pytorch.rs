@@ -1,4 +1,4 @@
-//! Checkpoints of PyTorch, one file or several: read only, and nothing in them is run.
+//! Checkpoints of PyTorch, one file or several. They are only read, and no code in them is run.
 
 use modelfmt_core::DType;
 
@@ -72,12 +72,12 @@ const CAPABILITIES: Capabilities = Capabilities {
     properties: Properties { contents: Contents::Checkpoint, ..Properties::NONE },
 };
 
-/// The number that the first pickle of the older stream makes, after the opcode and its length.
+/// The magic number in the first pickle of the older stream, with its opcode and its length.
 const MAGIC: &[u8] = b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
-/// The same, as protocols 0 and 1 write it.
+/// The same number, as protocols 0 and 1 write it.
 const MAGIC_AS_TEXT: &[u8] = b"L119547037146038801333356L\n.";
 
-/// An archive whose first member is one of a checkpoint, or the older stream.
+/// Whether a file is an archive whose first member belongs to a checkpoint, or the older stream.
 fn is_checkpoint(first: &[u8]) -> bool {
     if let Some(name) = super::zip::first_name(first) {
         let end =
@@ -99,7 +99,7 @@ fn is_checkpoint(first: &[u8]) -> bool {
         [0x80, 0..=5, rest @ ..] => rest,
         rest => rest,
     };
-    // Of some protocols, the first bytes that are looked at end in it.
+    // With some protocols, the probed bytes end within the magic.
     let begins = |magic: &[u8]| rest.starts_with(magic) || (rest.len() >= 8 && magic.starts_with(rest));
     begins(MAGIC) || begins(MAGIC_AS_TEXT)
 }

@@ -46,7 +46,7 @@ pub(super) static SAFETENSORS_SHARDED: Entry = Entry {
     driver: driver!("safetensors", write: super::entry::Write::Set(on::plan_set), said: Some(on::said), edit_set: Some(on::EDIT_SET)),
 };
 
-/// Every type of numbers but packed integers.
+/// Every dtype of numbers except packed integers.
 const NUMBERS: &[DType] = &[
     DType::Bool,
     DType::I8,
@@ -130,7 +130,7 @@ mod on {
         }
     );
 
-    /// The plan of a set whose index has that name.
+    /// The plan of a set whose index has this name.
     pub(super) fn plan_set(job: &Job<'_>, name: &str) -> Result<Box<dyn set_plan::SetPlan>, JobError> {
         let options = options(job).file_metadata(job.metadata.files.clone());
         let options = match job.options.output.shard_size {
@@ -141,7 +141,7 @@ mod on {
         Ok(Box::new(SetPlan::new(stem, job.specs(), metadata(job), &options)?))
     }
 
-    /// The index's metadata, with what the files say beyond it. `total_size` counts bytes of that layout and is not carried.
+    /// The metadata of the index, and keys that only the files have. `total_size` describes that layout and is not carried.
     pub(super) fn said(opened: &dyn Opened) -> Result<Said, AnyError> {
         let mut said = Said::keys_of(opened)?;
         let Some(set) = reader_of::<SetReader<SharedFiles>>(opened) else { return Ok(said) };
@@ -153,7 +153,7 @@ mod on {
         for (number, file) in set.index().files().iter().enumerate() {
             let shard = set.shard(number)?;
             for (key, value) in shard.index().metadata().into_iter().flatten() {
-                // The first says it; what a later one says differently is a loss.
+                // The value in the first file counts; a different value in a later file is a loss.
                 match said.keys.get(key) {
                     None => {
                         said.keys.insert(key, value.clone());
@@ -172,12 +172,12 @@ mod on {
         WriteOptions::new().reserve(job.options.output.reserve.unwrap_or_default())
     }
 
-    /// No `__metadata__` rather than an empty one.
+    /// The metadata of the output; `None` instead of an empty `__metadata__`.
     fn metadata<'c>(job: &'c Job<'_>) -> Option<&'c Object> {
         Some(&job.metadata.keys).filter(|keys| !keys.is_empty())
     }
 
-    /// The strings of the metadata stand in the files too, where their writer has put them.
+    /// The files also contain the strings of the metadata, if their writer put them there.
     pub(super) const EDIT_SET: EditSet = EditSet {
         file: Format::Safetensors,
         first_has_metadata: false,
@@ -197,7 +197,7 @@ mod on {
         Ok(())
     }
 
-    /// What becomes of a file with other metadata and names.
+    /// The file after an edit of its metadata and names.
     pub(super) fn edit(opened: &dyn Opened, change: &Change<'_>) -> Result<NewFile, EditFault> {
         let Some(reader) = reader_of::<modelfmt_safetensors::Reader<BoxSource>>(opened) else {
             return Err(EditFault::unopened());

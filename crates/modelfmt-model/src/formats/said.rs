@@ -1,4 +1,4 @@
-//! What a model says besides its tensors, in terms that all formats share.
+//! The content of a model besides its tensors, in terms that all formats share.
 
 use modelfmt_core::AnyError;
 use modelfmt_core::value::{Object, Value};
@@ -6,57 +6,57 @@ use modelfmt_core::value::{Object, Value};
 use super::opened::Opened;
 use crate::unsupported::Unsupported;
 
-/// Tells what a model says.
+/// Reads the content of a model besides its tensors.
 pub(crate) type SaidOf = fn(&dyn Opened) -> Result<Said, AnyError>;
 
-/// What a model says besides its tensors.
+/// The content of a model besides its tensors.
 #[derive(Debug, Default)]
 pub struct Said {
-    /// The keys of its metadata and their plain values.
+    /// The keys of the metadata and their plain values.
     pub keys: Object,
-    /// The metadata in place of `keys`, with every bit, where only its own format has such kinds of values.
+    /// The metadata bit for bit, instead of `keys`, if only its own format has such value types.
     pub native: Option<Object>,
-    /// The name of the model, where it is not said by a key that all formats know.
+    /// The name of the model, if it is not under a key that all formats share.
     pub name: Option<String>,
-    /// Its architecture, in the same way.
+    /// The architecture of the model, if it is not under such a key.
     pub architecture: Option<String>,
-    /// The keys that the files of a set have and its index does not; of other models `None`.
+    /// For a set, the keys that its files have and its index does not; `None` for other models.
     pub files: Option<Vec<String>>,
-    /// What plain values do not tell, where the format has types of its own for them.
+    /// What plain values do not show, if the format has value types of its own.
     pub types: Option<ValueTypes>,
-    /// Whether shapes were in ggml's order, and have been turned.
+    /// Whether shapes were in ggml's order, and have been reversed.
     pub is_turned: bool,
-    /// What the manifest of a file says beyond what is made again.
+    /// Members of the manifest that are not made anew.
     pub manifest: Object,
-    /// What only a file of the same format can hold.
+    /// Parts that only a file of the same format can hold.
     pub own: Vec<Unsupported>,
-    /// What only a set of the same format can hold.
+    /// Parts that only a set of the same format can hold.
     pub own_set: Vec<Unsupported>,
-    /// What no target can hold.
+    /// Parts that no target can hold.
     pub losses: Vec<Unsupported>,
 }
 
-/// What plain values do not tell.
+/// What plain values do not show of typed metadata.
 #[derive(Debug, Default)]
 pub struct ValueTypes {
-    /// The types of values that would get others, by key.
+    /// The types of values that would get another type, by key.
     pub types: Object,
-    /// Values that JSON does not have bit for bit, as they are in the file, by key.
+    /// Values that JSON cannot hold bit for bit, as they are in the file, by key.
     pub stored: Object,
     /// The keys in their order, if there are several.
     pub keys: Vec<String>,
 }
 
 impl Said {
-    /// What a model says whose metadata is keys and values, and nothing else.
+    /// The content of a model whose metadata is keys and values and nothing else.
     ///
     /// # Errors
-    /// If it does not decode, or a file of a set is missing.
+    /// If the metadata does not decode, or a file of a set is missing.
     pub(crate) fn keys_of(opened: &dyn Opened) -> Result<Self, AnyError> {
         Ok(Self { keys: opened.flat_metadata()?, ..Self::default() })
     }
 
-    /// What a loss calls a key of the index of a set.
+    /// The kind of loss of a key in the index of a set.
     #[allow(dead_code, reason = "formats with such an index use it")]
     pub(crate) const INDEX_KEY: &str = "key of the set's index";
 

@@ -1,4 +1,4 @@
-//! What an edit changes in the index of a set.
+//! The changes of an edit to the index of a set.
 
 use std::collections::HashMap;
 
@@ -7,32 +7,32 @@ use modelfmt_core::{CommonFault, Part};
 
 use super::change::{Change, EditFault};
 
-/// Changes the index of a set.
+/// A function that changes the index of a set.
 pub type EditIndex = fn(&mut Object, &IndexChange<'_>) -> Result<(), EditFault>;
 
-/// What changes in the index of a set.
+/// The changes to the index of a set.
 pub struct IndexChange<'a> {
-    /// What changes in the model.
+    /// The changes to the model.
     pub change: &'a Change<'a>,
     /// New names by old ones.
     pub names: &'a HashMap<String, String>,
     /// The files that change, by their paths.
     pub files: &'a HashMap<String, IndexedFiles>,
-    /// The metadata of the model before.
+    /// The metadata of the model before the edit.
     pub before: &'a Object,
 }
 
 /// A file that changes.
 #[derive(Clone, Debug, Default)]
 pub struct IndexedFiles {
-    /// Its length afterwards.
+    /// Its new length in bytes.
     pub nbytes: u64,
-    /// Its digest before and after, once they are known.
+    /// Its digest before and after the edit, once they are known.
     pub digests: Option<(String, String)>,
 }
 
 impl IndexChange<'_> {
-    /// Gives the keys of an object the new names of tensors.
+    /// Replaces the keys of an object, names of tensors, by the new names.
     pub(crate) fn rename(&self, object: &mut Object) {
         if !self.names.is_empty() {
             let name = |key: &str| self.names.get(key).cloned().unwrap_or_else(|| key.to_owned());
@@ -40,7 +40,7 @@ impl IndexChange<'_> {
         }
     }
 
-    /// Puts length and digest of the file that an object is about into it, which has them under these keys.
+    /// Updates the length and digest in an object that describes a file. The array has the keys of path, length and digest.
     pub(crate) fn restate(
         &self,
         object: &mut Object,
@@ -51,7 +51,7 @@ impl IndexChange<'_> {
         object.insert(nbytes, listed.nbytes);
         let stated = object.get(digest).and_then(Value::as_str).map(str::to_ascii_lowercase);
         let (Some(stated), Some((before, after))) = (stated, &listed.digests) else { return Ok(()) };
-        // One that was no digest is replaced: `verify` has found that.
+        // Text that is not a digest is replaced; `verify` reports it.
         if stated.len() == before.len() && stated != *before {
             let why = format!(
                 "its {digest} is not the one that the index states: it is damaged; nothing was written"
@@ -63,7 +63,7 @@ impl IndexChange<'_> {
     }
 }
 
-/// The text of an index with what changes, laid out as it was: with a line for each entry, or in one.
+/// The text of an index after an edit, in its old layout: one line for each entry, or one line in all.
 pub fn edited(
     text: &[u8],
     edit: impl FnOnce(&mut Object) -> Result<(), EditFault>,
@@ -83,7 +83,7 @@ pub fn edited(
     Ok(out)
 }
 
-/// The list of an index with what changes in each of its objects.
+/// The list of an index after an edit of each of its objects.
 pub(crate) fn each(
     list: Option<&Value>,
     mut edit: impl FnMut(&mut Object) -> Result<(), EditFault>,
@@ -96,7 +96,7 @@ pub(crate) fn each(
     entries.map(entry).collect::<Result<Vec<Value>, _>>().map(|entries| entries.into_iter().collect())
 }
 
-/// Refuses an index that is what it is for a reason.
+/// The error for an index that must not change, for this reason.
 pub(crate) fn unchangeable(what: &'static str) -> EditFault {
     let part = Part::new("index");
     let fault = CommonFault::Unchangeable(what);

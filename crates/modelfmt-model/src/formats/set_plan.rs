@@ -1,13 +1,13 @@
-//! What is planned of a set, whatever its format.
+//! The plan of a set of any format.
 
 use std::ops::Range;
 
 use modelfmt_core::Execution;
 use modelfmt_write::{AnyNewFiles, AnyWriteError, SetPart, TensorData, WrittenPart};
 
-/// A set that is about to be written, all at once or in parts.
+/// A set to write, as a whole or part by part.
 pub trait SetPlan: Send + Sync {
-    /// The file that appears last.
+    /// The name of the file that appears last.
     fn index_name(&self) -> String;
 
     /// The files that can be written by themselves.
@@ -18,7 +18,7 @@ pub trait SetPlan: Send + Sync {
         0..0
     }
 
-    /// Writes all of it.
+    /// Writes the whole set.
     ///
     /// # Errors
     /// If the values cannot be read, or a file cannot be written.
@@ -41,7 +41,7 @@ pub trait SetPlan: Send + Sync {
         work: &Execution<'_>,
     ) -> Result<WrittenPart, AnyWriteError>;
 
-    /// Writes what is left when all parts are there.
+    /// Writes the rest of the set after all parts are written.
     fn finish(
         &self,
         parts: &[WrittenPart],
@@ -51,7 +51,7 @@ pub trait SetPlan: Send + Sync {
     ) -> Result<(), AnyWriteError>;
 }
 
-/// The plan of a format crate as a [`SetPlan`], with its own way to finish.
+/// Implements [`SetPlan`] for the plan of a format crate, with its own way to finish.
 #[allow(unused_macros, reason = "with few formats switched on there is no set")]
 macro_rules! set_plan {
     ($plan:ty, $index_name:expr, $finish:expr $(, last: $last:expr)?) => {

@@ -1,4 +1,4 @@
-//! The versions of formats that are written: `mag@0.3`, where `mag` alone is the version of the format's document.
+//! The versions of formats that can be written, such as `mag@0.3`; `mag` alone is the version of the format's document.
 
 use std::str::FromStr;
 
@@ -10,7 +10,8 @@ use super::entry::Version;
 use modelfmt_rules::wording::ParseError;
 
 impl Format {
-    /// What a version can hold; without a version, that of the document. `None` if it is not written.
+    /// What a version can hold; without a version, what the version of the document can hold. `None` if the version cannot be
+    /// written.
     #[must_use]
     pub fn capabilities_of(self, version: Option<&str>) -> Option<&'static Capabilities> {
         let Some(name) = version else { return Some(self.capabilities()) };
@@ -18,7 +19,7 @@ impl Format {
         Some(version.capabilities.unwrap_or(self.capabilities()))
     }
 
-    /// The same with or without `OinfOptions::allow_extended_types`.
+    /// What a version can hold with or without `OinfOptions::allow_extended_types`.
     pub fn capabilities_with(self, version: Option<&str>, extended: bool) -> Option<&'static Capabilities> {
         let plain = self.capabilities_of(version)?;
         let is_meant = |own: &&Version| version.is_none_or(|name| own.names.contains(&name));
@@ -26,14 +27,14 @@ impl Format {
         Some(more.filter(|_| extended).unwrap_or(plain))
     }
 
-    /// The first version, as it is asked for, that has tensors of a dtype.
+    /// The first version that can hold tensors of a dtype, as text such as `mag@0.3`.
     pub fn version_with(self, dtype: DType) -> Option<String> {
         let has = |own: &&Version| own.capabilities.unwrap_or(self.capabilities()).has(dtype);
         let name = self.versions().iter().find(has)?.names.first()?;
         Some(format!("{self}@{name}"))
     }
 
-    /// The error of a version that is not written: one for which [`capabilities_of`](Self::capabilities_of) gives nothing.
+    /// The error for a version that cannot be written, for which [`capabilities_of`](Self::capabilities_of) returns `None`.
     pub fn unwritten(self, version: Option<&str>) -> ParseError {
         let names = self.versions().iter().filter_map(|own| own.names.first());
         let names: Vec<String> = names.map(|name| format!("{self}@{name}")).collect();

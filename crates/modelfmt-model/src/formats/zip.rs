@@ -1,4 +1,4 @@
-//! Zip archives, which hold models of several formats: the names of their members tell which.
+//! Zip archives, which hold models of several formats. The names of their members show the format.
 
 use std::io;
 
@@ -6,14 +6,15 @@ use modelfmt_core::Fetch;
 
 use super::Format;
 
-/// The name of the first member of an archive that begins so, as far as it is there.
+/// The name of the first member of an archive with these first bytes, as far as it is in them.
 pub(super) fn first_name(first: &[u8]) -> Option<&[u8]> {
     let rest = first.strip_prefix(b"PK\x03\x04")?;
     let len = rest.get(22..24).and_then(|len| len.try_into().ok()).map(u16::from_le_bytes)?;
     rest.get(26..)?.get(..usize::from(len))
 }
 
-/// The format of an archive whose first member does not tell it: that of the names in its directory. `None` if it is none, or no archive.
+/// The format of an archive whose first member does not show it, from the names in its directory. `None` if no format fits, or it
+/// is not an archive.
 ///
 /// # Errors
 /// If the source cannot be read.
@@ -44,7 +45,7 @@ pub(super) async fn told(first: &[u8], source: &(impl Fetch + ?Sized)) -> io::Re
     })
 }
 
-/// A build that reads neither knows them by their first member, to say so.
+/// A build that reads neither format recognizes archives by their first member, for its error.
 #[cfg(not(any(feature = "numpy", feature = "pytorch")))]
 pub(super) async fn told(first: &[u8], source: &(impl Fetch + ?Sized)) -> io::Result<Option<Format>> {
     const NAMED: u64 = 96;

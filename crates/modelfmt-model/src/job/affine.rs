@@ -7,12 +7,12 @@ use crate::quant::Quant;
 pub struct Affine {
     scales: Vec<f32>,
     zero_points: Vec<i32>,
-    /// How many elements with the same scale follow each other.
+    /// The number of consecutive elements with the same scale.
     stride: u64,
 }
 
 impl Affine {
-    /// The scales and zero points of a tensor of that shape, which they must fit.
+    /// Makes the scales and zero points of a tensor with this shape, which they must fit.
     pub fn new(quant: Quant, shape: &[u64]) -> Self {
         let Quant { axis, scales, zero_points } = quant;
         let inner = axis.and_then(|axis| shape.get(usize::try_from(axis).ok()?.checked_add(1)?..));
@@ -20,9 +20,9 @@ impl Affine {
         Self { scales, zero_points: zero_points.unwrap_or_default(), stride: stride.max(1) }
     }
 
-    /// Makes values of numbers, which are the tensor's elements from `first` on.
+    /// Replaces numbers, the tensor's elements from `first` on, by their values.
     pub fn apply(&self, first: u64, numbers: &mut [f64]) {
-        // The channel of an element is its number / stride % channels.
+        // The channel of an element is its index / stride % channels.
         let channels = (self.scales.len() as u64).max(1);
         let (mut at, mut rest) = (first, numbers);
         while !rest.is_empty() {
@@ -42,7 +42,7 @@ impl Affine {
 mod tests {
     use super::*;
 
-    /// Every element by the formula, in pieces of any length.
+    /// Compares every element with the formula, in pieces of any length.
     #[test]
     fn every_element_has_the_scale_of_its_channel() {
         for (shape, axis) in [

@@ -1,25 +1,27 @@
-//! The metadata of a target, as its writer takes it.
+//! The metadata of a target, in the form that its writer takes.
 
 use modelfmt_core::value::Object;
 
 use crate::unsupported::Unsupported;
 
-/// Metadata as a target takes it.
+/// Metadata in the form of a target.
 #[derive(Debug, Default)]
 pub struct Metadata {
-    /// Keys and values: any JSON; for MAG numbers, for safetensors strings, for OINF what its crate reads.
+    /// Keys and values: numbers for MAG, strings for safetensors, the value types of its crate for OINF, any JSON for other
+    /// formats.
     pub keys: Object,
-    /// OINF: size variables.
+    /// The size variables of OINF.
     pub sizevars: Object,
-    /// Sharded safetensors: strings of the files that the index does not have.
+    /// For sharded safetensors, the strings in the files that the index does not have.
     pub files: Object,
-    /// AERO: what the source's manifest says beyond what is made again.
+    /// For AERO, the members of the source's manifest that are not made anew.
     pub manifest: Object,
-    /// What the target cannot hold.
+    /// Parts that the target cannot hold.
     pub losses: Vec<Unsupported>,
-    /// What was chosen for the user.
+    /// Notes about what was chosen for the user.
     pub notes: Vec<String>,
-    /// The name of the model. AERO's manifest has texts for name and architecture even if MJSN has something else under such a key.
+    /// The name of the model. AERO's manifest has name and architecture as text even if MJSN has another kind of value under such a
+    /// key.
     pub name: String,
     /// The architecture of the model.
     pub architecture: String,

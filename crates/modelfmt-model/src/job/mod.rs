@@ -1,4 +1,4 @@
-//! What is to be written: the tensors that were chosen, and metadata as the target takes it.
+//! The input of a writer: the selected tensors, and metadata in the form of the target.
 
 pub mod affine;
 pub mod metadata;

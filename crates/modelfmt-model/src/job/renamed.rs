@@ -4,33 +4,33 @@ use std::collections::HashMap;
 
 use modelfmt_rules::options::rename::RenameRule;
 
-/// Why rules do not rename the tensors of a model.
+/// Why rules cannot rename the tensors of a model.
 #[derive(Debug)]
 pub enum RenameFault {
-    /// This rule is for no tensor.
+    /// This rule matches no tensor.
     NoMatch(String),
     /// Two tensors would have one name.
     SameName {
         /// That name.
         name: String,
-        /// What one of them is called in the model.
+        /// The name of one of them in the model.
         first: String,
-        /// What the other is called there.
+        /// The name of the other in the model.
         second: String,
     },
 }
 
-/// The tensors of a model that get another name.
+/// The tensors of a model that get a new name.
 #[derive(Clone, Debug, Default)]
 pub struct Renamed(HashMap<usize, String>);
 
 #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no files to edit"))]
 impl Renamed {
-    /// Applies rules to tensors, each with its position and its name in the file. Each rule looks at these names, and of several that are for a
-    /// tensor the last one counts, so that two tensors can change names with each other.
+    /// Applies rules to tensors, each with its position and its name in the file. All rules match these names, and the last rule
+    /// that matches a tensor counts, so that two tensors can swap their names.
     ///
     /// # Errors
-    /// If a rule is for no tensor, or two tensors would have one name.
+    /// If a rule matches no tensor, or two tensors would have one name.
     pub fn of(rules: &[RenameRule], names: &[(usize, &str)]) -> Result<Self, RenameFault> {
         if rules.is_empty() {
             return Ok(Self::default());
@@ -61,7 +61,7 @@ impl Renamed {
         self.0.get(&position).map(String::as_str)
     }
 
-    /// The number of tensors that get another name.
+    /// The number of tensors that get a new name.
     pub fn count(&self) -> usize {
         self.0.len()
     }
@@ -72,7 +72,7 @@ impl Renamed {
         self.0.into_iter().collect()
     }
 
-    /// Refuses one name for two tensors.
+    /// Fails if two tensors would have one name.
     fn check(&self, names: &[(usize, &str)]) -> Result<(), RenameFault> {
         if self.0.is_empty() {
             return Ok(());
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
     use crate::error::Error;
 
-    /// The names after these rules.
+    /// The names after applying these rules.
     fn renamed(rules: &[&str], names: &[&str]) -> Result<Vec<String>, String> {
         let rules: Vec<RenameRule> = rules.iter().map(|rule| rule.parse().unwrap()).collect();
         let taken: Vec<_> = names.iter().copied().enumerate().take(8).collect();

@@ -1,33 +1,33 @@
-//! Weights whose numbers count only with scales, which are another tensor: which element has which scale.
+//! Quantized weights with scales in another tensor: finds the scale of each element.
 
 use modelfmt_core::{DType, DisplayShape};
 
-/// The edge of blocks where nothing says another: that of the checkpoints which began with it, and of most since.
+/// The block size if the model does not state one. Most checkpoints with scales of blocks use it.
 const USUAL_BLOCK: u64 = 128;
 
 /// The scales of a weight.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Scaling {
-    /// The tensor that holds them.
+    /// The position of the tensor with the scales.
     pub position: usize,
     /// The type of the scales.
     pub dtype: DType,
-    /// The dimensions of the weight, slowest first; those of one element are left out. None are left where there is one scale.
+    /// The dimensions of the weight, slowest first, without those of length 1. Empty if there is one scale.
     dims: Vec<Dim>,
 }
 
-/// A dimension of a weight, which is cut into blocks that have a scale each.
+/// A dimension of a weight, divided into blocks with one scale each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Dim {
     len: u64,
-    /// Elements in a block; the last may have fewer.
+    /// The number of elements in a block; the last block may have fewer.
     block: u64,
     scales: u64,
 }
 
 impl Scaling {
-    /// Says which elements of a weight the scales are for, from both shapes and from the block that the model states, if it does.
-    /// An error says why that is not clear.
+    /// Finds which elements of a weight each scale is for, from both shapes and from the block size that the model states, if it
+    /// does. The error says why that is not clear.
     pub fn new(
         position: usize,
         dtype: DType,
@@ -46,7 +46,7 @@ impl Scaling {
             )
         };
         let aligned = aligned(weight, scales).ok_or_else(|| unclear(""))?;
-        // The stated block is that of the last dimensions; those before are stacked matrices.
+        // The stated block size is for the last dimensions; dimensions before them stack matrices.
         let stated = stated.filter(|_| !is_by_row(weight, &aligned));
         let first_stated = weight.len().saturating_sub(stated.map_or(0, <[u64]>::len));
         let mut dims = Vec::new();
@@ -63,14 +63,14 @@ impl Scaling {
         Ok(Self { position, dtype, dims })
     }
 
-    /// Whether a scale is for a block, and not for a row, a column or everything: then it matters how large blocks are.
+    /// Whether a scale is for a block, and not for a row, a column or the whole tensor. Only then does the block size matter.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn is_in_blocks(&self) -> bool {
         self.dims.iter().any(|dim| dim.scales != 1 && dim.scales != dim.len)
     }
 
-    /// Multiplies `values`, which are the weight's elements from `first` on, by their scales. `read` gives so many scales from one
-    /// on; it is asked for at most as many as there are values.
+    /// Multiplies `values`, the weight's elements from `first` on, by their scales. `read(first, count)` reads `count` scales; it
+    /// is asked for at most as many scales as there are values.
     pub fn apply<E>(
         &self,
         first: u64,
@@ -86,7 +86,7 @@ impl Scaling {
         while !rest.is_empty() {
             let (row, column) = (at / columns.len, at % columns.len);
             let left = columns.len - column;
-            // Rows of one matrix: their scales follow each other.
+            // The scales of the rows of one matrix are consecutive.
             let together = rows.last().map_or(1, |dim| dim.len - row % dim.len);
             let whole_rows = (rest.len() as u64 / columns.len).min(together);
             let count = if column > 0 || whole_rows == 0 { left } else { whole_rows * columns.len };
@@ -113,15 +113,15 @@ impl Scaling {
     }
 }
 
-/// The dimensions of scales, one for each of the weight's. Left-out dimensions at the end are 1, so that `[rows]` are scales of
-/// rows; and blocks may have a dimension of one element each, as in `[rows, 1, columns, 1]`.
+/// The shape of the scales, with one dimension for each of the weight's. Missing dimensions at the end are 1, so that `[rows]` has
+/// the scales of rows. A dimension of 1 may follow each dimension of blocks, as in `[rows, 1, columns, 1]`.
 fn aligned(weight: &[u64], scales: &[u64]) -> Option<Vec<u64>> {
     let mut aligned = scales.to_vec();
     if scales.len() == 2 * weight.len() && scales.as_chunks::<2>().0.iter().all(|pair| pair[1] == 1) {
         aligned = scales.iter().copied().step_by(2).collect();
     }
     let missing = weight.len().checked_sub(aligned.len())?;
-    // Fewer dimensions are those of whole rows or matrices, not of blocks.
+    // With fewer dimensions, the scales are for whole rows or matrices, not for blocks.
     if missing > 0 && !weight.starts_with(&aligned) {
         return None;
     }
@@ -129,12 +129,12 @@ fn aligned(weight: &[u64], scales: &[u64]) -> Option<Vec<u64>> {
     Some(aligned)
 }
 
-/// Whether each dimension has one scale for all or one for each.
+/// Whether each dimension has one scale in all, or one for each index.
 fn is_by_row(weight: &[u64], scales: &[u64]) -> bool {
     weight.iter().zip(scales).all(|(len, scales)| *scales == 1 || scales == len)
 }
 
-/// The elements of a block.
+/// The number of elements in a block, if blocks of that size give this number of scales.
 fn block(len: u64, scales: u64, stated: Option<u64>) -> Option<u64> {
     let covers = |&block: &u64| block > 0 && len.div_ceil(block) == scales;
     match stated {
@@ -147,7 +147,7 @@ fn block(len: u64, scales: u64, stated: Option<u64>) -> Option<u64> {
     }
 }
 
-/// The row of scales of a row of the weight.
+/// The row of scales for a row of the weight.
 fn scale_row(dims: &[Dim], mut row: u64) -> u64 {
     let (mut index, mut stride) = (0, 1);
     for dim in dims.iter().rev() {
@@ -157,7 +157,7 @@ fn scale_row(dims: &[Dim], mut row: u64) -> u64 {
     index
 }
 
-/// Multiplies a part of a row that begins at `column`, whose first scale is that of this column.
+/// Multiplies a part of a row that begins at `column`. The first scale is the one for this column.
 fn multiply_row(values: &mut [f32], column: u64, block: u64, scales: &[f32]) {
     let head = size(block - column % block).min(values.len());
     let (head, rest) = values.split_at_mut(head);
@@ -170,7 +170,7 @@ fn multiply(values: &mut [f32], scale: f32) {
     values.iter_mut().for_each(|value| *value *= scale);
 }
 
-/// For counts within a piece, and for blocks, which may be larger.
+/// Converts a count within a piece, or a block size, to `usize`. A larger block size saturates.
 fn size(n: u64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }
@@ -183,7 +183,7 @@ mod tests {
         Scaling::new(0, DType::F32, weight, scales, stated)
     }
 
-    /// Checks every element by the formula: its scale is that of the block which each of its indices is in.
+    /// Checks every element against the formula: its scale is that of the block that contains its indices.
     fn check(weight: &[u64], scales: &[u64], blocks: &[u64], stated: Option<&[u64]>) {
         let scaling = scaling(weight, scales, stated).unwrap();
         let count = weight.iter().product::<u64>();
@@ -212,7 +212,7 @@ mod tests {
                 scaling.apply(first, &mut values, read).unwrap();
                 let found = (first..).zip(&values).find(|&(at, value)| expected(at) != *value);
                 assert_eq!(found, None, "{weight:?} {scales:?} in pieces of {piece}");
-                // Short pieces are slow in large weights.
+                // Skips elements for short pieces, which are slow in large weights.
                 first += if piece < 64 { len + count / 50 } else { len };
             }
         }
@@ -273,7 +273,7 @@ mod tests {
         );
         // Scales of rows need no block.
         assert!(scaling(&[576, 256], &[576, 1], Some(&[128, 128])).is_ok());
-        // Nothing to scale.
+        // A weight without elements has nothing to scale.
         assert!(scaling(&[0, 256], &[0, 2], None).is_ok());
     }
 }

@@ -1,4 +1,4 @@
-//! The tensors that were chosen to be written.
+//! The tensors that are selected for writing.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,9 @@ use modelfmt_rules::options::Declared;
 pub enum Origin {
     /// The tensor of the model at this position.
     Model(usize),
-    /// The declared tensor of this number, which has no values.
+    /// The declared tensor with this number, which has no values.
     Declared(usize),
-    /// The tensor of this number that is in memory, among those that are declared.
+    /// The tensor in memory with this number, in the same list as the declared tensors.
     #[cfg(not(target_arch = "wasm32"))]
     Given(usize),
 }
@@ -26,65 +26,65 @@ pub enum Origin {
 /// A tensor that is written.
 #[derive(Clone, Copy, Debug)]
 pub struct Item {
-    /// Where it is from.
+    /// Where the tensor comes from.
     pub origin: Origin,
-    /// The type that it has.
+    /// The dtype in the source.
     pub from: DType,
-    /// The type that it gets.
+    /// The dtype in the output.
     pub to: DType,
-    /// What becomes of its shape.
+    /// How the shape changes.
     pub shape: Shape,
-    /// The number of what makes values of its numbers, among the scalings of [`Tensors`].
+    /// The index in [`Tensors::scalings`] of the scales that make values of its numbers.
     pub scaling: Option<usize>,
 }
 
 impl Item {
-    /// Whether its values are written as they are.
+    /// Whether the values are copied unchanged.
     pub fn is_copied(&self) -> bool {
         self.from == self.to && self.scaling.is_none()
     }
 }
 
-/// What makes values of the numbers of a tensor that is dequantized.
+/// The scales of a tensor that is dequantized.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ScaledBy {
-    /// Another tensor.
+    /// Scales in another tensor.
     Tensor(Scaling),
-    /// What its file has beside them.
+    /// Scales and zero points that the file has for this tensor.
     Quant(Affine),
 }
 
-/// What becomes of a shape.
+/// How the shape of a tensor changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// It stays.
+    /// The shape stays the same.
     Same,
     /// A scalar that is written as `[1]`.
     One,
-    /// A `[1]` that was a scalar, and is one again.
+    /// A `[1]` that was a scalar originally, and becomes one again.
     Scalar,
 }
 
-/// The tensors that are written, and those that the target's metadata lists because it cannot declare them.
+/// The tensors that are written, and those that only the target's metadata lists because the format cannot declare them.
 #[derive(Default)]
 pub struct Tensors {
     /// The tensors with values, in the order in which they are written.
     pub items: Vec<Item>,
     /// The tensors of the model that are written under another name.
     pub renamed: Renamed,
-    /// The tensors that [`Origin::Declared`] and `Origin::Given` number.
+    /// The tensors that [`Origin::Declared`] and `Origin::Given` refer to.
     pub declared: Vec<Declared>,
-    /// Tensors without values, by their place among all, that travel in the reserved key.
+    /// Tensors without values that the reserved key lists, each with its position among all tensors.
     pub listed: Vec<(u64, Declared)>,
     /// Names of scalars that are written as `[1]`.
     pub scalars: Vec<String>,
-    /// The scales that [`Item::scaling`] numbers.
+    /// The scales that [`Item::scaling`] refers to.
     pub scalings: Vec<ScaledBy>,
-    /// ScaledBy and zero points that stay beside the values, by the names of their tensors.
+    /// Scales and zero points that are not applied to the values, by the names of their tensors.
     pub quants: Vec<(String, Quant)>,
-    /// Where the target sorts: by their order here, the positions that the tensors will have; none if they are sorted.
+    /// If the target sorts tensors: the position in the target of each tensor, in the order here. Empty if they are sorted already.
     pub order: Vec<u64>,
-    /// The elements that are written as blocks of each type.
+    /// The number of elements that are written as blocks, by block dtype.
     pub blocks: BTreeMap<DType, u64>,
 }
 
@@ -117,7 +117,7 @@ impl Tensors {
         };
         let mut spec = TensorSpec::new(name, item.to, shape);
         spec.has_data = has_data;
-        // Rows that are filled up to whole blocks have a length that dtype and shape do not say.
+        // Dtype and shape do not show the length of rows that are padded to whole blocks.
         let is_own = item.to == DType::Packed || (item.from == item.to && item.to.nbytes(shape).is_none());
         spec.packed_nbytes = if is_own { nbytes } else { 0 };
         Some(spec)

@@ -1,4 +1,4 @@
-//! Several models as one.
+//! Merges several models into one.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::sidecars::Sidecars;
 use modelfmt_rules::wording::Choice;
 
 impl Model {
-    /// Several models as one: the tensors of each follow those of the one before. It has the path and the format of the
-    /// first; its metadata are theirs, and where several have a key, those of the first of them. A
-    /// `Conversion` makes one file of it, and takes no such choice silently. Files of a set that is among the models are left out, so that all
-    /// files of a split can be given.
+    /// Merges several models into one, with the tensors of one model after the other. The result has the path and the format of the
+    /// first model, and the metadata of all; if several models have a key, the first value counts. A `Conversion` writes the result
+    /// as one file, and never resolves such a conflict silently. Files that belong to a set among the models are left out, so that
+    /// you can pass all files of a split.
     ///
     /// ```no_run
     /// # use modelfmt::{Conversion, Model};
@@ -28,13 +28,13 @@ impl Model {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NameTwice`] if two have a tensor of the same name; [`Error::Usage`] without any model; [`Error::File`] if a file of a
-    /// set is missing or broken.
+    /// [`Error::NameTwice`] if two models have a tensor with the same name; [`Error::Usage`] without any model; [`Error::File`] if
+    /// a file of a set is missing or broken.
     pub fn merged(models: impl IntoIterator<Item = Self>) -> Result<Self> {
         Self::joined(models, &mut |_| true)
     }
 
-    /// Several models as one, of which two may have tensors of the same name if `takes` leaves that name out.
+    /// Merges several models into one. Two models may have a tensor with the same name if `takes` returns false for that name.
     pub fn joined(
         models: impl IntoIterator<Item = Self>,
         takes: &mut dyn FnMut(&str) -> bool,

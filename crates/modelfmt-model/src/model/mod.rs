@@ -1,7 +1,7 @@
 //! An open model, and what its methods take and return.
 //!
-//! [`Model`] is one type over all formats. [`CheckedModel`] has the same reads, each checked by the digests of the file. [`Globs`] choose tensors
-//! by their names, and a [`Quant`] is the scales and zero points that a file has beside a tensor's values.
+//! [`Model`] is one type for all formats. [`CheckedModel`] has the same reads, each checked against the digests in the file.
+//! [`Globs`] select tensors by their names, and a [`Quant`] is the scales and zero points that a file has for a tensor.
 
 mod joined;
 mod pin;
@@ -40,11 +40,12 @@ pub use modelfmt_rules::globs::Globs;
 use modelfmt_rules::wording::Choice;
 
 impl OpenOptions {
-    /// Opens a file of any format with positioned reads, or a set by its index. For a folder, the one index or model file in it is opened.
+    /// Opens a file of any format with positioned reads, or a set by its index. For a folder, opens the one index or model file in
+    /// it.
     ///
     /// # Errors
-    /// If it cannot be read, is of no known format, or breaks a rule of its format; [`Error::NoModel`] for a folder with none or
-    /// several.
+    /// If the file cannot be read, has no known format, or breaks a rule of its format; [`Error::NoModel`] for a folder with no
+    /// model or several.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Model> {
         let path = path.as_ref();
@@ -62,7 +63,7 @@ impl OpenOptions {
         Ok(Model { folder_note, ..self.open_file(path, index, source)? })
     }
 
-    /// Opens `source`, which is the file `index`; `path` stands for it in errors.
+    /// Opens `source`, which is the file `index`. Errors name `path`.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn open_file(&self, path: &Path, index: PathBuf, source: BoxSource) -> Result<Model> {
         let files = shared_files(crate::unedited::UneditedFiles(Folder::containing(&index)));
@@ -72,11 +73,10 @@ impl OpenOptions {
         Ok(Model { on_disk: Some(index), sidecars, ..model })
     }
 
-    /// Opens a source of any format. `name` stands for the file in errors. The index of a set needs `files`, which
-    /// opens the others.
+    /// Opens a source of any format. Errors name it `name`. The index of a set needs `files`, which opens the other files.
     ///
     /// # Errors
-    /// If it cannot be read, is of no known format, or breaks a rule of its format.
+    /// If the source cannot be read, has no known format, or breaks a rule of its format.
     pub fn open_source(&self, name: &str, source: BoxSource, files: Option<SharedFiles>) -> Result<Model> {
         let outboard = match &files {
             Some(files) if self.has_hash() => pinned::outboard_among(files, name)?,
@@ -85,7 +85,7 @@ impl OpenOptions {
         self.open_as(PathBuf::from(name), Path::new(name), source, files, outboard)
     }
 
-    /// Whether an outboard would be of use.
+    /// Whether an outboard would be useful: the pin is the hash of the whole file.
     const fn has_hash(&self) -> bool {
         matches!(self.pin, Some(Pin::B3(_)))
     }
@@ -138,7 +138,7 @@ impl OpenOptions {
             None => OpenAny::open_now(format, to_open),
         };
         let opened = opened.map_err(|error| Error::file(index.to_owned(), error))?;
-        // That it is one of a split is known only now.
+        // Only now is it known whether the file is part of a split.
         let format = opened.format();
         let opened = opened.into_reader();
         is_pinnable(format)?;
@@ -162,29 +162,29 @@ impl OpenOptions {
 
 /// An open model of any format.
 ///
-/// Tensors are numbered from 0 in the file's own order. What is peculiar to a format is reached through its own
-/// reader, such as [`as_mag`](Self::as_mag). Clones share the open files.
+/// A tensor has a position, counted from 0 in file order. Features of one format are in its own reader, such as
+/// [`as_mag`](Self::as_mag). Clones share the open files.
 #[derive(Clone)]
 pub struct Model {
     path: PathBuf,
     format: Format,
-    /// What it must be, if it was opened so.
+    /// The pin, if the model was opened with one.
     pinned: Option<Pinned>,
-    /// For a set, the index that was opened and its name.
+    /// For a set, the name of the index and its source.
     pub(crate) index_file: Option<(String, Arc<BoxSource>)>,
-    /// The file that was opened by its path: the model, or its index.
+    /// The file that was opened by path: the model, or its index.
     #[cfg(not(target_arch = "wasm32"))]
     pub(crate) on_disk: Option<PathBuf>,
-    /// The files beside it that count.
+    /// The files beside the model that are read too.
     #[cfg(not(target_arch = "wasm32"))]
     sidecars: Sidecars,
-    /// What it is read through, if it was opened so.
+    /// The signed files that the model is read through, if it was opened with them.
     #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
     pub(crate) signed: Option<Arc<modelfmt_oms::SignedFiles>>,
     opened: Arc<dyn Opened>,
-    /// The models that it was made of, each with the position of its first tensor; none of one model.
+    /// The models that were merged into this one, each with the position of its first tensor; empty if it was not merged.
     members: Vec<(usize, Model)>,
-    /// What was passed over in the folder that it stands for.
+    /// A note about models of the folder that are ignored, if a folder was opened.
     folder_note: Option<String>,
 }
 
@@ -225,7 +225,7 @@ impl<'a> IntoIterator for &'a Model {
     type Item = TensorInfo<'a>;
     type IntoIter = Tensors<'a>;
 
-    /// The tensors in file order; of a set, only those whose files are present.
+    /// The tensors in file order; for a set, only those whose files are present.
     fn into_iter(self) -> Tensors<'a> {
         self.tensors()
     }
@@ -241,16 +241,16 @@ impl Model {
     /// Opens a file of any format with positioned reads, or a set by its index.
     ///
     /// # Errors
-    /// If it cannot be read, is of no known format, or breaks a rule of its format.
+    /// If the file cannot be read, has no known format, or breaks a rule of its format.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         OpenOptions::new().open(path)
     }
 
-    /// Opens a source of any format that is one file; `name` stands for it in errors.
+    /// Opens a source of any single-file format. Errors name it `name`.
     ///
     /// # Errors
-    /// If it cannot be read, is of no known format, or breaks a rule of its format.
+    /// If the source cannot be read, has no known format, or breaks a rule of its format.
     pub fn from_source(
         name: &str,
         source: impl modelfmt_core::Source + Send + Sync + 'static,
@@ -258,13 +258,13 @@ impl Model {
         OpenOptions::new().open_source(name, Box::new(source), None)
     }
 
-    /// The models that it was [made of](Self::merged); itself, if of one.
+    /// The models that were [merged](Self::merged) into this one, or only this one.
     pub fn members(&self) -> impl Iterator<Item = &Self> {
         let own = self.members.is_empty().then_some(self);
         own.into_iter().chain(self.members.iter().map(|(_, model)| model))
     }
 
-    /// Whether it was made of several.
+    /// Whether the model was merged from several.
     pub fn is_merged(&self) -> bool {
         !self.members.is_empty()
     }
@@ -284,7 +284,7 @@ impl Model {
         &self.path
     }
 
-    /// The paths of all files that the model is made of, if it was opened by its path; none otherwise.
+    /// The paths of all files of the model, if it was opened by its path; otherwise empty.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn input_paths(&self) -> impl Iterator<Item = PathBuf> {
         self.members().flat_map(|model| {
@@ -297,7 +297,7 @@ impl Model {
         })
     }
 
-    /// The files beside it that count.
+    /// The files beside the model that are read too.
     #[cfg(not(target_arch = "wasm32"))]
     pub const fn sidecars(&self) -> &Sidecars {
         &self.sidecars
@@ -309,8 +309,8 @@ impl Model {
         self.format
     }
 
-    /// Its pin, if it was [opened with one](OpenOptions::pin): everything that is read is checked against it. Without one, reads that say so in their
-    /// names are checked by what the file itself says about its bytes.
+    /// The pin, if the model was [opened with one](OpenOptions::pin). Everything that is read is checked against it. Without a pin,
+    /// only the reads of [`checked`](Self::checked) are checked, against the digests in the file.
     #[must_use]
     pub fn pin(&self) -> Option<Pin> {
         self.pinned.as_ref().map(|pinned| pinned.pin)
@@ -320,13 +320,13 @@ impl Model {
         self.pinned.as_ref()
     }
 
-    /// The reader of its format, through the trait that all of them implement.
+    /// The reader of the format, through the trait that all readers implement.
     #[must_use]
     pub fn container(&self) -> &(dyn Container + Send + Sync) {
         &*self.opened
     }
 
-    /// The reader of its format, which tells its type.
+    /// The reader of the format, which can be downcast to its own type.
     pub fn opened(&self) -> &dyn Opened {
         &*self.opened
     }
@@ -337,13 +337,13 @@ impl Model {
         sizevars.map(|sizevars| sizevars(self.opened())).unwrap_or_default()
     }
 
-    /// Whether the file, or the first of a set, is encrypted and signed. Of several models, ask each.
+    /// Whether the file, or the first file of a set, is encrypted and signed. For a merged model, ask each of its members.
     pub fn sealing(&self) -> Sealing {
         let sealing = self.format.driver().and_then(|driver| driver.sealing);
         sealing.map(|sealing| sealing(self.opened())).unwrap_or_default()
     }
 
-    /// The reader of the format, if it has that type: for formats without a method of their own here.
+    /// The reader of the format, if it has the type `R`: for formats that have no method of their own here.
     ///
     /// ```
     /// # #[cfg(feature = "mag")] {
@@ -361,8 +361,8 @@ impl Model {
         reader_of(&*self.opened)
     }
 
-    /// Bytes of a tensor's values without a copy, if the file is in memory and holds them in this form, and where they
-    /// begin in it.
+    /// Bytes of a tensor's values without a copy, if the file is in memory and stores them uncompressed, and their offset in the
+    /// file.
     pub fn borrow(&self, position: usize, range: Range<u64>) -> Option<(u64, &[u8])> {
         let file = self.opened.as_slice()?;
         let location = self.container().location(position).ok()?;
@@ -373,13 +373,13 @@ impl Model {
         Some((part.offset(), bytes))
     }
 
-    /// The tensors in file order; of a set, only those whose files are present: see [`open_all`](Self::open_all).
+    /// The tensors in file order; for a set, only those whose files are present: see [`open_all`](Self::open_all).
     #[must_use]
     pub fn tensors(&self) -> Tensors<'_> {
         Tensors { container: self.container(), positions: 0..self.tensor_count() }
     }
 
-    /// Refuses a model whose tensors cannot be listed, so that it is not taken for one that has none.
+    /// Fails for a model whose tensors cannot be listed, so that it does not look like a model without tensors.
     pub fn expect_tensors(&self) -> Result<()> {
         match self.format().capabilities().access {
             Access::NoTensors(why) => Err(Error::NoTensors { path: self.path.clone(), why }),
@@ -393,8 +393,8 @@ impl Model {
         Ok(())
     }
 
-    /// Makes sure that every tensor can be listed. The index of a sharded model names tensors and no more: what they are
-    /// is in the shards, which are opened when they are wanted, and one that is missing is found only then.
+    /// Makes sure that every tensor can be listed. The index of a sharded model may have only the names of tensors. Their
+    /// descriptions are in the shards, which are opened when they are needed, so a missing shard is found only then.
     ///
     /// # Errors
     /// [`Error::File`] for the first tensor whose file is missing or broken.
@@ -412,7 +412,7 @@ impl Model {
         self.container().tensor_count()
     }
 
-    /// The position of the tensor of that name.
+    /// The position of the tensor with that name.
     ///
     /// # Errors
     /// [`Error::NoSuchTensor`], which names the most similar one.
@@ -425,7 +425,7 @@ impl Model {
     }
 
     fn nearest(&self, name: &str) -> Option<String> {
-        // Beyond these the search would take longer than it helps: names may be chosen to have it take long.
+        // The limits keep the search fast, also with names that were chosen to slow it down.
         const MAX_NAMES: usize = 20_000;
         const MAX_LEN: usize = 256;
         const MAX_STEPS: usize = 1 << 25; // the product of two lengths for each pair
@@ -446,7 +446,7 @@ impl Model {
         (distance * 2 <= longest).then(|| nearest.to_owned())
     }
 
-    /// The position of a tensor, which is named or has that position.
+    /// The position of a tensor from its name or position.
     pub(crate) fn position(&self, key: impl TensorKey) -> Result<usize> {
         match key.position(|name| self.container().find(name)) {
             Ok(position) => Ok(position),
@@ -454,30 +454,31 @@ impl Model {
         }
     }
 
-    /// A tensor with its values: borrowed where they are in memory, else read; decompressed. A tensor is named by its name, or by its
-    /// position in the order of the file.
+    /// A tensor with its values, decompressed: borrowed if they are in memory, else read. The key is the tensor's name, or its
+    /// position in file order.
     ///
     /// # Errors
-    /// [`Error::NoSuchTensor`]; [`Error::File`] if there is none at that position, it has no data, or cannot be read or decompressed.
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if there is no tensor at that position, it has no data, or cannot be read or
+    /// decompressed.
     pub fn tensor(&self, key: impl TensorKey) -> Result<TensorView<'_>> {
         let position = self.position(key)?;
         self.container().tensor(position, Reading::PLAIN).map_err(|error| self.failed(error))
     }
 
-    /// A range of the bytes of a tensor's values, without the rest of them: borrowed if they are in memory, else read. If the tensor is compressed,
-    /// the blocks that hold the range are read and decompressed.
+    /// A range of the bytes of a tensor's values, without the rest: borrowed if they are in memory, else read. If the tensor is
+    /// compressed, the blocks that contain the range are read and decompressed.
     ///
     /// # Errors
-    /// [`Error::NoSuchTensor`]; [`Error::File`] if it has fewer bytes, has no data, or cannot be read or decompressed.
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if the tensor has fewer bytes, has no data, or cannot be read or decompressed.
     pub fn read_range(&self, key: impl TensorKey, range: Range<u64>) -> Result<Bytes<'_>> {
         let position = self.position(key)?;
         let bytes = self.container().values(position, Which::Range(range), Reading::PLAIN);
         bytes.map_err(|error| self.failed(error))
     }
 
-    /// A part of a tensor by its positions in each dimension, without the rest of it: borrowed if its values are in memory one after the other, else
-    /// read. Pieces that are near to each other are read at once. If the tensor is compressed, the blocks that hold some of the part are read and
-    /// decompressed.
+    /// A part of a tensor, selected by a slice of each dimension: borrowed if its values are contiguous in memory, else read.
+    /// Pieces that are near each other are read at once. If the tensor is compressed, the blocks that contain parts of the slice
+    /// are read and decompressed.
     ///
     /// ```
     /// use modelfmt::modelfmt_core::plan::Slice;
@@ -496,13 +497,14 @@ impl Model {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoSuchTensor`]; [`Error::File`] if the slice does not fit it, it has no data, or cannot be read or decompressed.
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if the slice does not fit the tensor, it has no data, or cannot be read or
+    /// decompressed.
     pub fn slice(&self, key: impl TensorKey, slice: &Slice) -> Result<TensorSlice<'_>> {
         let position = self.position(key)?;
         self.container().slice(position, slice, Reading::PLAIN).map_err(|error| self.failed(error))
     }
 
-    /// The same reads, checked by what the file says about its bytes: see [`CheckedModel`].
+    /// The same reads, each checked against the digests in the file: see [`CheckedModel`].
     #[must_use]
     pub const fn checked(&self) -> CheckedModel<'_> {
         CheckedModel(self)
@@ -511,16 +513,16 @@ impl Model {
     /// Fills `out` with a tensor's values from byte `offset` on.
     ///
     /// # Errors
-    /// [`Error::NoSuchTensor`]; [`Error::File`] if it has fewer bytes, has no data, or cannot be read or decompressed.
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if the tensor has fewer bytes, has no data, or cannot be read or decompressed.
     pub fn read_into(&self, key: impl TensorKey, offset: u64, out: &mut [u8]) -> Result<()> {
         let position = self.position(key)?;
         self.container().values_into(position, offset, out, None).map_err(|error| self.failed(error))
     }
 
-    /// Where a tensor's values lie.
+    /// The location of a tensor's values in its file.
     ///
     /// # Errors
-    /// [`Error::File`] if there is no such tensor, or the file of a set that has it is missing or broken.
+    /// [`Error::File`] if there is no such tensor, or its file in a set is missing or broken.
     pub fn location(&self, position: usize) -> Result<Location> {
         self.container().location(position).map_err(|error| self.failed(error))
     }
@@ -528,15 +530,15 @@ impl Model {
     /// The format's own metadata, as the tree that `inspect --json` prints.
     ///
     /// # Errors
-    /// [`Error::File`] if it does not decode.
+    /// [`Error::File`] if the metadata does not decode.
     pub fn metadata(&self) -> Result<Value> {
         self.container().metadata().map_err(|error| self.failed(error))
     }
 
-    /// What only this format has, as `inspect --json` prints it under `details`.
+    /// Features of this format alone, as `inspect --json` prints them under `details`.
     ///
     /// # Errors
-    /// [`Error::File`] if it cannot be read or does not decode.
+    /// [`Error::File`] if they cannot be read or do not decode.
     pub fn details(&self) -> Result<Value> {
         let mut details = self.container().details().map_err(|error| self.failed(error))?;
         if let (Some((name, index)), Value::Object(details)) = (&self.index_file, &mut details) {
@@ -545,7 +547,7 @@ impl Model {
         Ok(details)
     }
 
-    /// What opening has found and passed over, such as parts of a pickle that are not known. Of a set of checkpoints, all files are opened for it.
+    /// Warnings about what opening has ignored, such as unknown parts of a pickle. For a set of checkpoints, this opens all files.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         #[cfg(feature = "pytorch")]
@@ -557,8 +559,8 @@ impl Model {
         self.container().warnings()
     }
 
-    /// What may be of use to know about the model, such as that several parts of a checkpoint hold tensors (see [`OpenOptions::root`]), or
-    /// which models of its folder do not count beside it.
+    /// Notes about the model, such as that several parts of a checkpoint contain tensors (see [`OpenOptions::root`]), or which
+    /// models of its folder are ignored.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let mut notes: Vec<String> = self.folder_note.iter().cloned().collect();
@@ -568,7 +570,8 @@ impl Model {
         notes
     }
 
-    /// The tensor at a position. If a set cannot describe it, the error says which file is missing or broken.
+    /// The description of the tensor at a position. If a set cannot describe it, the error names the file that is missing or
+    /// broken.
     pub fn info(&self, position: usize) -> Result<TensorInfo<'_>> {
         if let Some(info) = self.container().info(position) {
             return Ok(info);
@@ -577,34 +580,34 @@ impl Model {
         Err(self.failed(modelfmt_core::AnyError::no_such_position(position)))
     }
 
-    /// No tensor is left of those that it has.
+    /// The error if a selection leaves no tensor.
     pub fn nothing_selected(&self, choices: &[Choice], pattern: Option<String>) -> Error {
         let (path, tensors) = (self.path.clone(), self.tensor_count());
         Error::NothingSelected { path, choices: choices.to_vec(), pattern, tensors }
     }
 
-    /// What it says besides its tensors, as its format tells it.
+    /// The content of the model besides its tensors.
     ///
     /// # Errors
-    /// If its metadata does not decode, or a file of a set is missing.
+    /// If the metadata does not decode, or a file of a set is missing.
     pub fn said(&self) -> Result<Said> {
         let said = self.format.driver().and_then(|driver| driver.said).unwrap_or(Said::keys_of);
         said(self.opened()).map_err(|error| self.failed(error))
     }
 
-    /// An error of its format, with the file that it is of.
+    /// An error of the format's reader, with the path of its file.
     pub fn failed(&self, error: impl Into<modelfmt_core::AnyError>) -> Error {
         let error = error.into();
         Error::file(self.path_of(&error), error)
     }
 
-    /// The file that an error is of: of a model that was made of several, the one that it names.
+    /// The file that an error concerns; for a merged model, the file that the error names.
     pub(crate) fn path_of(&self, error: &modelfmt_core::AnyError) -> PathBuf {
         error.path().filter(|_| self.is_merged()).map_or_else(|| self.path.clone(), PathBuf::from)
     }
 }
 
-/// Puts the index of a set before its files. The reader of a set does not know what the index is called that it was made of.
+/// Adds the index of a set to its files in `details`, at the front. The reader of a set does not know the file name of its index.
 pub(crate) fn list_index(details: &mut Object, name: &str, len: u64) {
     if let Some(Value::Array(files)) = details.get_mut("files") {
         files.push_front(Object::from_iter([("path", Value::from(name)), ("size", Value::from(len))]));
@@ -612,7 +615,7 @@ pub(crate) fn list_index(details: &mut Object, name: &str, len: u64) {
 }
 
 impl Model {
-    /// Scales and zero points of the tensor at a position, if the file has them beside its values. Reads them.
+    /// Reads the scales and zero points of the tensor at a position, if the file has them.
     ///
     /// # Errors
     /// [`Error::File`] if they cannot be read, or break a rule of the format.
@@ -623,18 +626,18 @@ impl Model {
     }
 }
 
-/// The reads of a [`Model`], each checked by the smallest digest that the file has of the values: of the tensor, of its pages, of a section or of
-/// the whole file. What that covers beside the values is read too.
+/// The reads of a [`Model`], each checked against the smallest digest in the file that covers the values: of the tensor, of its
+/// pages, of a section or of the whole file. Everything that the digest covers is read.
 #[derive(Clone, Copy, Debug)]
 pub struct CheckedModel<'a>(&'a Model);
 
 impl<'a> CheckedModel<'a> {
-    /// A tensor with its values, as [`Model::tensor`] gives them.
+    /// A tensor with its values, like [`Model::tensor`].
     ///
     /// # Errors
-    /// [`Error::NoSuchTensor`]; [`Error::File`] if the bytes cannot be read, or are not what the file says, and with
-    /// [`AnyError::NoHash`](modelfmt_core::AnyError::NoHash) if it says nothing of them, or only in a digest of so many more
-    /// bytes that [`verify`](Model::verify) is the better way.
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if the bytes cannot be read or do not match the digest, and with
+    /// [`AnyError::NoHash`](modelfmt_core::AnyError::NoHash) if the file has no digest of them, or only one that covers so many
+    /// more bytes that [`verify`](Model::verify) is the better way.
     pub fn tensor(self, key: impl TensorKey) -> Result<TensorView<'a>> {
         let position = self.0.position(key)?;
         self.0.container().tensor(position, Reading::CHECKED).map_err(|error| self.0.failed(error))
@@ -643,7 +646,8 @@ impl<'a> CheckedModel<'a> {
     /// A range of the bytes of a tensor's values. If the file has digests of pages, only the pages that the range touches are read.
     ///
     /// # Errors
-    /// [`Error::NoSuchTensor`]; [`Error::File`] if it has fewer bytes, if the bytes are not what the file says, or it says nothing of them.
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if the tensor has fewer bytes, the bytes do not match the digest, or the file has
+    /// none for them.
     pub fn read_range(self, key: impl TensorKey, range: Range<u64>) -> Result<Bytes<'a>> {
         let position = self.0.position(key)?;
         let bytes = self.0.container().values(position, Which::Range(range), Reading::CHECKED);
@@ -653,7 +657,8 @@ impl<'a> CheckedModel<'a> {
     /// A part of a tensor, by a slice of each dimension. If the file has digests of pages, only the pages that the slice touches are read.
     ///
     /// # Errors
-    /// [`Error::NoSuchTensor`]; [`Error::File`] if the slice does not fit it, if the bytes are not what the file says, or it says nothing of them.
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if the slice does not fit the tensor, the bytes do not match the digest, or the
+    /// file has none for them.
     pub fn slice(self, key: impl TensorKey, slice: &Slice) -> Result<TensorSlice<'a>> {
         let position = self.0.position(key)?;
         self.0.container().slice(position, slice, Reading::CHECKED).map_err(|error| self.0.failed(error))

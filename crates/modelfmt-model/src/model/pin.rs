@@ -1,4 +1,4 @@
-//! What a model is pinned by, and what a report says about that.
+//! The pins of a model, and what a report says about them.
 
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::Source as _;
@@ -12,9 +12,9 @@ use crate::model::pinned::outboard_of;
 use crate::pin::Pin;
 
 impl Model {
-    /// What the file can be pinned by, as far as that is known without reading values: what it was opened with; the hash of an AERO's
-    /// bytes before its payloads; the hash that an outboard beside the file is of. The last two are what is there, and
-    /// prove nothing until they come from somewhere that is trusted.
+    /// The pins of the file, as far as they are known without reading values: the pin that it was opened with; the pin of its
+    /// format, such as the hash of an AERO file's bytes before its payloads; the hash of the outboard beside the file. The last two
+    /// come from the files themselves, and prove nothing until you compare them with a trusted source.
     ///
     /// # Errors
     /// If the bytes cannot be read.
@@ -33,7 +33,7 @@ impl Model {
         Ok(pins)
     }
 
-    /// The hash that the outboard of this file is of, if it has one with parents.
+    /// The BLAKE3 that the outboard of this file belongs to, if there is an outboard that is not empty.
     #[cfg(not(target_arch = "wasm32"))]
     fn hash_of_outboard(&self) -> Option<[u8; 32]> {
         let file = self.input_paths().next().filter(|_| !self.format().is_set())?;
@@ -52,8 +52,8 @@ impl Model {
 }
 
 impl Model {
-    /// Adds to a report what the pin says about the file. At full level every byte of it is read once more, whatever the format
-    /// looks at.
+    /// Adds the result for the pin to a report. At full level every byte of the file is read once more, even those that the format
+    /// does not use.
     pub(crate) fn report_pin(&self, report: &mut Report, work: &Execution<'_>) {
         let Some(pinned) = self.pinned() else { return };
         let (name, by) = match &pinned.outboard {
@@ -71,10 +71,10 @@ impl Model {
     }
 }
 
-/// Reads the whole file through its proof, and says what is not right.
+/// Reads the whole file through its proof, and returns the faults.
 fn every_byte(model: &Model, work: &Execution<'_>) -> Vec<String> {
     const PIECE: u64 = modelfmt_core::author::PIECE;
-    /// Findings that are listed; each is of a group or more.
+    /// The most findings that are listed; each covers at least one group.
     const MOST: usize = 100;
     let (container, len) = (model.container(), model.container().file_size());
     let one = |buffer: &mut Vec<u8>, number: u64| -> Result<Option<String>, ()> {
@@ -82,7 +82,7 @@ fn every_byte(model: &Model, work: &Execution<'_>) -> Vec<String> {
         let size = usize::try_from(PIECE.min(len - at)).unwrap_or(0);
         buffer.resize(size, 0);
         let found = container.read_file(0, at, buffer).err().map(|error| with_causes(&error));
-        // The format's own checks count the bytes.
+        // The format's own checks count the bytes as progress.
         if work.advance(0).is_break() { Err(()) } else { Ok(found) }
     };
     let mut findings = Vec::new();

@@ -1,4 +1,4 @@
-//! Opens files by a pin, which proves every byte before it is returned.
+//! Opens files with a pin, against which every byte is checked before it is returned.
 
 use std::io;
 use std::path::Path;
@@ -14,10 +14,10 @@ use crate::formats::Format;
 use crate::formats::capabilities::PinKind;
 use crate::pin::Pin;
 
-/// What follows the name of a file in that of its outboard.
+/// The extension that the outboard of a file adds to its name.
 pub(crate) const ENDING: &str = ".obao4";
 
-/// A pin, and by what the file was checked.
+/// A pin, and the outboard that the file was checked with.
 #[derive(Clone, Debug)]
 pub(crate) struct Pinned {
     pub(crate) pin: Pin,
@@ -25,7 +25,7 @@ pub(crate) struct Pinned {
     pub(crate) outboard: Option<String>,
 }
 
-/// The outboard of a file of this machine, if it has one.
+/// Opens the outboard of a file on disk, if it has one.
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) fn outboard_of(file: &Path) -> Result<Option<BoxSource>> {
     let path = path_of_outboard(file);
@@ -36,7 +36,7 @@ pub(crate) fn outboard_of(file: &Path) -> Result<Option<BoxSource>> {
     }
 }
 
-/// Where the outboard of a file is.
+/// The path of the outboard of a file.
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) fn path_of_outboard(file: &Path) -> std::path::PathBuf {
     let mut path = file.as_os_str().to_owned();
@@ -44,9 +44,9 @@ pub(crate) fn path_of_outboard(file: &Path) -> std::path::PathBuf {
     path.into()
 }
 
-/// The outboard of a file that has others beside it, if it is one of them.
+/// Opens the outboard of a file among the files beside it, if there is one.
 pub(crate) fn outboard_among(files: &SharedFiles, name: &str) -> Result<Option<BoxSource>> {
-    // A URL is named whole.
+    // For a URL, `name` is the whole URL.
     let name = format!("{}{ENDING}", name.rsplit('/').next().unwrap_or(name));
     match files.open(&name) {
         Ok(source) => Ok(Some(source)),
@@ -55,7 +55,7 @@ pub(crate) fn outboard_among(files: &SharedFiles, name: &str) -> Result<Option<B
     }
 }
 
-/// A file that is what the hash says.
+/// Wraps a source so that it is checked against a hash.
 pub(crate) fn by_hash(
     path: &Path,
     source: BoxSource,
@@ -72,7 +72,7 @@ pub(crate) fn by_hash(
     Ok((Box::new(VerifiedSource::new(source, proof)), Pinned { pin, outboard: Some(name) }))
 }
 
-/// An error of a source that has not been told from others yet.
+/// The error of a source whose format is not known yet.
 pub(crate) fn unproved(path: &Path, source: io::Error) -> Error {
     match ProofError::within(&source) {
         Some(_) => Error::file(path.to_owned(), AnyError::Io { at: 0, len: Format::PROBE_LEN, source }),
@@ -80,7 +80,7 @@ pub(crate) fn unproved(path: &Path, source: io::Error) -> Error {
     }
 }
 
-/// Whether a pin can be one of a file of that format.
+/// Fails if files of this format cannot have such a pin.
 pub(crate) fn check(path: &Path, format: Format, pin: Pin) -> Result<()> {
     let why = match pin {
         Pin::Aero(_) if format.properties().pin != Some(PinKind::Head) => {

@@ -12,11 +12,11 @@ use modelfmt_core::author::Shortened;
 use self::pattern::Pattern;
 use crate::wording::ParseError;
 
-/// Steps of all patterns together: what each character of a name may cost.
+/// The most steps that all patterns together may have. One character of a name costs up to one visit of each step.
 const MAX_STEPS: usize = 1 << 18;
 
-/// Patterns of tensor names, as a shell has them: `*`, `?`, `[a-z]`, `{a,b}`. `*` and `?` also stand for dots and slashes, `**/` also
-/// for nothing, and a backslash takes the next character as it is.
+/// Patterns of tensor names, as in a shell: `*`, `?`, `[a-z]`, `{a,b}`. `*` and `?` also match dots and slashes, `**/` also matches
+/// nothing, and a backslash makes the next character literal.
 ///
 /// ```
 /// let globs = modelfmt::model::Globs::new(["layers.*.weight", "{embed,head}.*"])?;
@@ -27,17 +27,17 @@ const MAX_STEPS: usize = 1 << 18;
 #[derive(Clone, Debug)]
 pub struct Globs {
     patterns: Vec<String>,
-    /// The numbers of those that are names.
+    /// Patterns without wildcards, each with its positions in `patterns`.
     names: BTreeMap<String, Vec<usize>>,
-    /// The others with their numbers.
+    /// The other patterns, each with its position in `patterns`.
     others: Vec<(usize, Pattern)>,
 }
 
 impl Globs {
-    /// Compiles patterns; without any, no name matches.
+    /// Compiles patterns. An empty list matches no name.
     ///
     /// # Errors
-    /// If a pattern is malformed, or matching them would take too much.
+    /// [`ParseError`] if a pattern is malformed, or if all patterns together have too many steps.
     pub fn new<P: Into<String>>(patterns: impl IntoIterator<Item = P>) -> Result<Self, ParseError> {
         let patterns: Vec<String> = patterns.into_iter().map(Into::into).collect();
         let mut names = BTreeMap::<String, Vec<usize>>::new();
@@ -65,7 +65,7 @@ impl Globs {
         self.names.contains_key(name) || self.others.iter().any(|(_, pattern)| pattern.is_match(name))
     }
 
-    /// The numbers of the patterns that match, ascending.
+    /// The positions of the patterns that match the whole name, ascending.
     pub fn matches(&self, name: &str) -> Vec<usize> {
         let mut found = self.names.get(name).cloned().unwrap_or_default();
         found.extend(
@@ -76,7 +76,7 @@ impl Globs {
     }
 }
 
-/// The patterns, in quotation marks.
+/// Writes the patterns in quotation marks, joined by "or".
 impl fmt::Display for Globs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, pattern) in self.patterns.iter().enumerate() {
@@ -86,7 +86,7 @@ impl fmt::Display for Globs {
     }
 }
 
-/// Whether text has characters that mean something in a pattern.
+/// Whether a text has characters with a special meaning in a pattern.
 pub fn is_glob(text: &str) -> bool {
     text.contains(['*', '?', '[', '{'])
 }
@@ -104,7 +104,7 @@ pub fn escaped(name: &str) -> String {
     pattern
 }
 
-/// Refuses what nobody writes by hand.
+/// Refuses patterns that are longer or more deeply nested than anybody writes by hand.
 fn check(pattern: &str) -> Result<(), &'static str> {
     const MAX_LEN: usize = 16 << 10;
     const MAX_DEPTH: usize = 16;

@@ -1,9 +1,9 @@
-//! One pattern: the steps of a machine that goes through a name once and follows all active to match at the same time. So no pattern
-//! takes more than its own length for each character of a name.
+//! One pattern, compiled to a nondeterministic automaton. Matching reads a name once and follows all active steps at the same time,
+//! so each character of a name costs at most one visit of each step.
 
 use std::mem;
 
-/// What a step takes of a name, and where it goes on. After the last step the name has to end.
+/// What a step consumes of a name, and where matching continues. The name has to end after the last step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
     Char(char),
@@ -16,24 +16,24 @@ enum Step {
     },
     /// `*`
     Many,
-    /// Takes nothing, and goes on at each of these.
+    /// Consumes nothing and continues at each of these steps.
     Fork(Vec<usize>),
-    /// Takes nothing.
+    /// Consumes nothing and continues at this step.
     Jump(usize),
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
     steps: Vec<Step>,
-    /// How every name begins and ends that matches. Most names of a model are refused by these, which takes no memory.
+    /// The literal prefix and suffix of every name that matches. They refuse most names of a model without allocating.
     begin: String,
     end: String,
-    /// Whether there is one `*` and nothing else between them, so that they are all there is to check.
+    /// Whether the pattern is `begin`, one `*` and `end`, so that the prefix and the suffix decide alone.
     is_one_star: bool,
 }
 
 impl Pattern {
-    /// The pattern of a text, or what is wrong with it.
+    /// Compiles a text; the error says what is wrong with it.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut parser =
             Parser { rest: text.chars().peekable(), steps: Vec::new(), groups: Vec::new(), last: None };
@@ -54,7 +54,7 @@ impl Pattern {
             steps.iter().map_while(char_of).collect::<String>()
         };
         let begin = chars(&steps);
-        // No way leads past a step that others lead to only from before it.
+        // A suffix is literal only behind the last target of a fork or jump: every match passes the steps from there on.
         let targets = steps.iter().flat_map(|step| match step {
             Step::Fork(branches) => branches.as_slice(),
             Step::Jump(to) => std::slice::from_ref(to),
@@ -73,13 +73,13 @@ impl Pattern {
         self.steps.len()
     }
 
-    /// The only name that matches, if there is one alone.
+    /// The name that the pattern matches, if it has no wildcards.
     pub(super) fn literal(&self) -> Option<String> {
         let char_of = |step: &Step| if let Step::Char(c) = step { Some(*c) } else { None };
         self.steps.iter().map(char_of).collect()
     }
 
-    /// Whether it matches the whole name.
+    /// Whether the pattern matches the whole name.
     pub(super) fn is_match(&self, name: &str) -> bool {
         let rest = name.strip_prefix(&*self.begin).and_then(|rest| rest.strip_suffix(&*self.end));
         if rest.is_none() || self.is_one_star {
@@ -104,7 +104,7 @@ impl Pattern {
         now.has(self.steps.len())
     }
 
-    /// Adds a step, and those that are reached from it without a character.
+    /// Activates a step, and the steps that are reached from it without consuming a character.
     fn follow(&self, at: usize, active: &mut ActiveSteps) {
         let mut open = mem::take(&mut active.open);
         open.push(at);
@@ -136,13 +136,13 @@ impl Step {
     }
 }
 
-/// The steps at which the next character is taken.
+/// The steps that may consume the next character.
 struct ActiveSteps {
     steps: Vec<usize>,
-    /// For each step the round in which it was added last.
+    /// For each step, the round in which it was last added.
     added: Vec<usize>,
     round: usize,
-    /// Memory for [`Pattern::follow`].
+    /// A stack for [`Pattern::follow`], kept to reuse its memory.
     open: Vec<usize>,
 }
 
@@ -160,7 +160,7 @@ impl ActiveSteps {
         self.added.get(at) == Some(&self.round)
     }
 
-    /// Adds a step; false if it is there.
+    /// Adds a step. Returns false if the step is already active, or does not exist.
     fn add(&mut self, at: usize) -> bool {
         match self.added.get_mut(at) {
             Some(round) if *round != self.round => *round = self.round,
@@ -174,17 +174,17 @@ impl ActiveSteps {
 struct Parser<I: Iterator<Item = char>> {
     rest: std::iter::Peekable<I>,
     steps: Vec<Step>,
-    /// The braces that are open.
+    /// The braces that are open, outermost first.
     groups: Vec<Group>,
     last: Option<char>,
 }
 
-/// Alternatives: a fork, and a jump behind each branch to what follows all of them.
+/// Alternatives in braces: a fork to each branch, and a jump at the end of each branch to what follows the braces.
 struct Group {
     fork: usize,
     branches: Vec<usize>,
     jumps: Vec<usize>,
-    /// Where the present branch begins.
+    /// The first step of the current branch.
     begin: usize,
 }
 
@@ -211,10 +211,10 @@ impl<I: Iterator<Item = char>> Parser<I> {
         Ok(())
     }
 
-    /// One star, or two. `**/` at the beginning or behind a slash is any number of folders, none too.
+    /// Parses the rest of one star or two. `**/` at the beginning or after a slash matches any number of folders, also zero.
     fn stars(&mut self, before: Option<char>) {
         let begin = self.groups.last().map_or(0, |group| group.begin);
-        // Braces without anything in them leave no step, but what follows them is no beginning.
+        // Empty braces leave no step, but what follows them is not at the beginning.
         let is_first = self.steps.len() == begin && before != Some('}');
         let is_at_folder = is_first || before == Some('/');
         if self.rest.next_if_eq(&'*').is_none() || !is_at_folder || self.rest.next_if_eq(&'/').is_none() {
@@ -258,7 +258,7 @@ impl<I: Iterator<Item = char>> Parser<I> {
         self.groups.push(Group { fork, branches: Vec::new(), jumps: Vec::new(), begin: fork + 1 });
     }
 
-    /// Ends a branch of the innermost braces. One without anything in it does not count.
+    /// Ends a branch of the innermost braces. An empty branch does not count.
     fn end_branch(&mut self) {
         let Some(group) = self.groups.last_mut() else { return };
         if self.steps.len() > group.begin {

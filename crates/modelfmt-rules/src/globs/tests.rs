@@ -19,7 +19,7 @@ fn bombs_are_errors() {
         let error = Globs::new([bomb]).unwrap_err().to_string();
         assert!(error.contains(why) && error.len() < 500, "{error}");
     }
-    // Each alone would do.
+    // Each pattern alone would be accepted.
     let many = (0..60).map(|n| format!("{}{n}", "{?,??,???}".repeat(1_500)));
     let error = Globs::new(many).unwrap_err().to_string();
     assert!(error.contains("simpler"), "{error}");
@@ -101,7 +101,7 @@ fn any_name_is_a_pattern_once_it_is_escaped() {
     assert!(globs.is_match(&name) && !globs.is_match("{"));
 }
 
-/// A pattern that would take a machine with backtracking longer than anybody waits.
+/// A pattern on which a backtracking matcher would not finish in useful time.
 #[test]
 fn no_pattern_takes_long() {
     let globs = Globs::new(["{a*,*a}".repeat(2_000), format!("{}b", "*a".repeat(2_000))]).unwrap();
@@ -111,8 +111,9 @@ fn no_pattern_takes_long() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
-    /// What is matched is what `globset` 0.4 matches, but for four things. There `[a-c-e]` is `[a-e]`; `**/` alone, also more than once,
-    /// is `**`; and within braces `**` takes a brace or comma before it with it that is escaped, and `{**/**}` is only what ends in a slash.
+    /// Patterns match what `globset` 0.4 matches, except for four differences of `globset`: `[a-c-e]` is `[a-e]`; `**/` alone, also
+    /// repeated, is `**`; within braces, `**` swallows an escaped brace or comma before it; and `{**/**}` matches only what ends in
+    /// a slash.
     #[test]
     fn patterns_mean_what_they_mean_to_others(
         pattern in r"([ab/]|\*{1,2}/?|\?|\[[!^]?\]?[ab/]?(-[ab/])?\]|[{},\[\]!\-]|\\[*a{]){0,8}",

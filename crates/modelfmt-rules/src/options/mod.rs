@@ -1,4 +1,4 @@
-//! What a caller can ask of a conversion.
+//! The options of a conversion.
 
 pub mod rename;
 pub mod rules;
@@ -16,8 +16,8 @@ use crate::wording::Choice;
 
 /// How a model is converted. The default changes no value, drops nothing, and replaces no file.
 ///
-/// The options are the same as in the program, grouped by subject; what only one format has is in a struct of that format. An option that the
-/// target cannot use is an error, as in the program. `Conversion` has methods for the usual ones.
+/// The options are those of the program, grouped by subject. Options for one format are in a struct of that format. An option that
+/// the target format cannot use is an error, as in the program. `Conversion` has methods for the usual options.
 ///
 /// ```
 /// use modelfmt::convert::ConvertOptions;
@@ -30,147 +30,151 @@ use crate::wording::Choice;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ConvertOptions {
-    /// Which tensors are written, and under which names.
+    /// The tensors to write, and their names.
     pub tensors: TensorOptions,
-    /// What becomes of the types of tensors.
+    /// How the dtypes of tensors change.
     pub types: TypeOptions,
-    /// What becomes of the metadata.
+    /// How the metadata changes.
     pub metadata: MetadataOptions,
-    /// What the files are to be, whatever their format.
+    /// How the output is written, in any format.
     pub output: OutputOptions,
-    /// What only AERO has.
+    /// Options for AERO alone.
     pub aero: AeroOptions,
-    /// What only APR2 has.
+    /// Options for APR2 alone.
     pub apr2: Apr2Options,
-    /// What only MAG has.
+    /// Options for MAG alone.
     pub mag: MagOptions,
-    /// What only OINF has.
+    /// Options for OINF alone.
     pub oinf: OinfOptions,
-    /// Takes values as they are, without checking them by the hashes and checksums of their own file.
+    /// Copies values without checking them against the hashes and checksums of the source file.
     pub no_verify: bool,
 }
 
-/// Which tensors are written, and under which names.
+/// The tensors to write, and their names.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct TensorOptions {
-    /// Only tensors whose names match one of these globs; all, if there are none.
+    /// Writes only tensors whose names match one of these globs. If empty, all tensors are written.
     pub include: Vec<String>,
-    /// No tensor whose name matches one of these globs.
+    /// Leaves out tensors whose names match one of these globs.
     pub exclude: Vec<String>,
-    /// New names for tensors. All other rules go by the names that the model has; of several rules that are for a tensor the last
+    /// New names for tensors. All other rules go by the original names. If several of these rules match a tensor, the last one
     /// counts.
     pub rename: Vec<RenameRule>,
-    /// Writes each of the tensors that share their bytes in the source, however large that makes the output. Without it, a
-    /// conversion that would take more than 16 times the bytes of its source because of them is refused.
+    /// Writes tensors that share their bytes in the source separately, however large that makes the output. Without this option, a
+    /// conversion is refused if shared bytes would make the output more than 16 times as large as the source.
     pub allow_ties: bool,
 }
 
-/// What becomes of the types of tensors.
+/// How the dtypes of tensors change.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct TypeOptions {
-    /// Casts, quantizations and their inverse. For each tensor the last rule that matches it decides, so general rules go first. "Rules of types" on
-    /// the page of `convert` says what they match.
+    /// Rules that cast, quantize or dequantize. For each tensor the last rule that matches it decides, so general rules go first.
+    /// "Rules of types" on the page of `convert` says what they match.
     pub rules: Vec<TypeRule>,
-    /// Which tensors are the scales of weights, if their names do not say so. If several rules match a weight, the last one counts.
+    /// The tensors that are the scales of weights, if their names do not show it. If several rules match a weight, the last one
+    /// counts.
     pub scales: Vec<ScaleRule>,
-    /// Changes a dtype that the target lacks into the first that it has and that holds every value: in the order i8 u8
-    /// i16 u16 i32 u32 i64 u64, or f16 bf16 f32 f64; bool into u8, else i8. Lossless.
+    /// Changes a dtype that the target format lacks to the first one that it has and that holds every value, in the order i8 u8 i16
+    /// u16 i32 u32 i64 u64, or f16 bf16 f32 f64; bool becomes u8, else i8. This is lossless.
     pub widen: bool,
 }
 
-/// What becomes of the metadata.
+/// How the metadata changes.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct MetadataOptions {
-    /// Metadata whose top-level keys replace those of the target's.
+    /// Metadata to set: each top-level key replaces the same key of the target's metadata.
     pub set: Option<Object>,
-    /// Drops metadata that the target cannot hold; `Converted::dropped` lists it.
+    /// Drops metadata that the target format cannot hold; `Converted::dropped` lists it.
     pub lossy: bool,
-    /// Makes JSON text of metadata that the target holds only as text: of what is no string in safetensors, of null, objects and lists
-    /// with members of several types in GGUF. GGUF's own types come back from safetensors.
+    /// Writes metadata as JSON text where the target format holds only text: any value that is not a string in safetensors; null,
+    /// objects and lists with members of several types in GGUF. Converted from safetensors back to GGUF, values of a GGUF file get
+    /// their types again.
     pub stringify: bool,
-    /// AERO and APR2: `model_name`.
+    /// Sets `model_name` of AERO and APR2.
     pub model_name: Option<String>,
-    /// AERO: `architecture`. APR2: the same, also as the text of a JSON object.
+    /// Sets `architecture` of AERO and APR2. For APR2 it may be the text of a JSON object.
     pub architecture: Option<String>,
-    /// AERO and APR2: `model_type`.
+    /// Sets `model_type` of AERO and APR2.
     pub model_type: Option<String>,
 }
 
-/// What the files are to be, whatever their format.
+/// How the output is written, in any format.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct OutputOptions {
-    /// Which version of the target's format, such as `0.3` of MAG; by default the version of its document. `Target` reads both from
-    /// text.
+    /// The version of the target's format, such as `0.3` for MAG. By default it is the version of the format's document. `Target`
+    /// parses format and version together from text.
     pub version: Option<String>,
-    /// In bytes. AERO: cap of a weight shard. AEROSET, APR2, safetensors and GGUF: cap of a file, and the last three become sets by it.
+    /// The size limit in bytes of a weight shard (AERO) or of a file (AEROSET, APR2, safetensors and GGUF). With it, APR2,
+    /// safetensors and GGUF are written as sets.
     pub shard_size: Option<u64>,
-    /// The alignment of tensors in bytes. APR2: 32 or 64; GGUF: a power of two. If not given, that of the source if it is of the same
-    /// format, else 64 and 32.
+    /// The alignment of tensors in bytes: 32 or 64 for APR2, a power of two for GGUF. By default it is that of a source of the same
+    /// format, else 64 for APR2 and 32 for GGUF.
     pub align: Option<u32>,
-    /// Leaves that many bytes free in the header, so that later edits of metadata and names can be made in place; at most
-    /// 1 GiB. Each file of a set has them. OINF has no room.
+    /// Leaves this many bytes free in the header of each file, so that later edits of metadata and names can be made in place; at
+    /// most 1 GiB. OINF has no place for them.
     pub reserve: Option<u64>,
-    /// Also writes the outboard of each file that is written, beside it: see `outboard`.
+    /// Also writes an outboard beside each output file: see `outboard`.
     pub outboard: bool,
-    /// Whether files that exist are replaced.
+    /// Whether existing files are replaced.
     pub overwrite: Overwrite,
-    /// Other files that were read for this conversion. No output replaces them, or the files of the model.
+    /// Other files that were read for this conversion. An output never replaces one of them, nor a file of the source model.
     pub inputs: Vec<PathBuf>,
 }
 
-/// What only AERO has.
+/// Options for AERO alone.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct AeroOptions {
-    /// Tensors with equal values share their bytes. All that may be equal are read once more to find them. For other formats, in
-    /// which nothing can be shared, a note says so.
+    /// Stores tensors with equal values once. Tensors that may be equal are read once more to compare them. A target format in
+    /// which tensors cannot share bytes ignores this option, with a note.
     pub dedupe: bool,
-    /// An IHSH chunk, the hash of header, table of contents and names.
+    /// Writes an IHSH chunk: the hash of header, table of contents and names.
     pub control_hash: bool,
-    /// A PHSH chunk for each shard, with the hashes of its pages of so many bytes ([`PAGE_SIZE`] is usual).
+    /// Writes a PHSH chunk for each shard: the hashes of its pages of this many bytes (usually [`PAGE_SIZE`]).
     pub page_hashes: Option<u64>,
-    /// The hash of each tensor in the index.
+    /// Writes the hash of each tensor into the index.
     pub tensor_hashes: bool,
     /// The file's UUID; random if not given.
     pub uuid: Option<[u8; 16]>,
-    /// The index is not compressed.
+    /// Does not compress the index.
     pub no_zstd: bool,
 }
 
-/// What only APR2 has.
+/// Options for APR2 alone.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Apr2Options {
-    /// Whether tensors are compressed; as in the source, if not given and it is APR2, else they are not.
+    /// Whether tensors are compressed. By default, tensors are compressed as in an APR2 source; from other formats they are not.
     pub compress: Option<Compression>,
-    /// Who signs what is written, and who can open it. It is encrypted if anybody is named who can; a set is signed as one.
+    /// Who signs the output, and who can open it. The output is encrypted if this names anybody who can open it. A set is signed as
+    /// a whole.
     #[cfg(feature = "seal")]
     #[cfg_attr(docsrs, doc(cfg(feature = "seal")))]
     pub seal: Option<apr2_seal::seal::SealOptions>,
 }
 
-/// What only MAG has.
+/// Options for MAG alone.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct MagOptions {
-    /// MAG 1: which checksum; that of the source, if not given and it is MAG 1, else CRC-32.
+    /// The checksum of MAG 1. By default it is that of a MAG 1 source, else CRC-32.
     pub checksum: Option<MagChecksum>,
 }
 
-/// What only OINF has.
+/// Options for OINF alone.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct OinfOptions {
-    /// Size variables to add or to change.
+    /// Size variables to add or change.
     pub sizevars: Vec<(String, u64)>,
     /// Tensors to declare, without data.
     pub declare: Vec<Declared>,
-    /// OINF 1: value types that its document lacks and the published package reads: bf16, f8_e5m2 and packed integers. Version 2
-    /// has them in any case.
+    /// Allows value types in OINF 1 that its document lacks and the published package reads: bf16, f8_e5m2 and packed integers.
+    /// OINF 2 always has them.
     pub allow_extended_types: bool,
 }
 
@@ -182,7 +186,7 @@ pub const PAGE_SIZE: u64 = 4 << 20;
 pub struct Declared {
     /// Its name.
     pub name: String,
-    /// The type that its elements would have.
+    /// The dtype that its elements would have.
     pub dtype: DType,
     /// Its dimensions in elements, slowest first; empty for a scalar.
     pub shape: Vec<u64>,
@@ -191,23 +195,23 @@ pub struct Declared {
 /// How APR2 stores tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
-    /// As they are.
+    /// Without compression.
     None,
-    /// In LZ4 blocks, if that makes a tensor smaller.
+    /// In LZ4 blocks, where that makes a tensor smaller.
     Lz4,
 }
 
 /// The checksum of a MAG file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MagChecksum {
-    /// CRC-32 of header and records, as the document has it.
+    /// CRC-32 of header and records, as the document specifies.
     Crc32,
     /// CRC-32C, as magnetron writes it.
     Crc32c,
 }
 
 impl ConvertOptions {
-    /// What has been chosen, of what not every target understands.
+    /// The options that are set and that not every target format supports.
     pub fn chosen(&self) -> impl Iterator<Item = Choice> {
         let choices = [
             (Choice::Sizevars, !self.oinf.sizevars.is_empty()),
@@ -235,7 +239,7 @@ impl ConvertOptions {
         choices.into_iter().filter(|(_, is_chosen)| *is_chosen).map(|(choice, _)| choice)
     }
 
-    /// The keys of metadata that the user gives.
+    /// The metadata keys that the options set.
     pub fn given_keys(&self) -> impl Iterator<Item = &str> {
         let named = [
             ("model_name", &self.metadata.model_name),
@@ -247,7 +251,8 @@ impl ConvertOptions {
     }
 }
 
-/// `WEIGHT=SCALE`: the tensor with the scales of a weight. A `*` in WEIGHT stands for any text, and one in SCALE for the same.
+/// `WEIGHT=SCALE`: SCALE is the tensor with the scales of WEIGHT. A `*` in WEIGHT matches any text; a `*` in SCALE stands for that
+/// text.
 ///
 /// ```
 /// use modelfmt::convert::ScaleRule;
@@ -258,9 +263,9 @@ impl ConvertOptions {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScaleRule {
-    /// The weight's name.
+    /// The name of the weight, or a pattern with `*`.
     pub weight: String,
-    /// The name of the tensor with its scales.
+    /// The name of the tensor with the scales, or a pattern with `*`.
     pub scale: String,
 }
 

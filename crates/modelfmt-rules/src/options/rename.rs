@@ -2,8 +2,8 @@
 
 use std::str::FromStr;
 
-/// `OLD=NEW`: a tensor that is called OLD is called NEW. A `*` in OLD stands for any text, and the `*` in NEW at the same place
-/// of the row for the same text. Nothing else in a name has a meaning of its own.
+/// `OLD=NEW`: renames the tensor OLD to NEW. Each `*` in OLD matches any text, and the first `*` in NEW stands for the text of the
+/// first `*` in OLD, and so on. No other character is special.
 ///
 /// ```
 /// use modelfmt::convert::RenameRule;
@@ -20,7 +20,7 @@ pub struct RenameRule {
 }
 
 impl RenameRule {
-    /// A rule for the tensors whose names are `old`.
+    /// Makes a rule that renames tensors from `old` to `new`.
     ///
     /// # Errors
     /// If one of the names is empty, or they do not have the same number of `*`.
@@ -36,21 +36,21 @@ impl RenameRule {
         Ok(Self { old, new })
     }
 
-    /// The name, or the pattern of names, that it is for.
+    /// The name or pattern of the tensors that the rule renames.
     #[must_use]
     pub fn old(&self) -> &str {
         &self.old
     }
 
-    /// What they become.
+    /// The new name, or its pattern.
     #[must_use]
     pub fn new_name(&self) -> &str {
         &self.new
     }
 
-    /// The new name of a tensor of that name; `None` if the rule is not for it.
+    /// The new name of the tensor `name`, or `None` if the rule does not match it.
     ///
-    /// Where several texts could stand for the stars, each but the last stands for the shortest.
+    /// If the stars can match in several ways, each star but the last matches the shortest text.
     #[must_use]
     pub fn apply(&self, name: &str) -> Option<String> {
         let Some((head, others)) = self.old.split_once('*') else {
@@ -76,7 +76,7 @@ impl RenameRule {
 impl FromStr for RenameRule {
     type Err = &'static str;
 
-    /// OLD ends at the first `=`; [`RenameRule::new`] takes names that have one.
+    /// Parses `OLD=NEW`, where OLD ends at the first `=`. [`RenameRule::new`] also takes names that contain `=`.
     fn from_str(text: &str) -> Result<Self, &'static str> {
         let (old, new) = text.split_once('=').ok_or("give OLD=NEW, two names of a tensor")?;
         Self::new(old, new)

@@ -1,4 +1,4 @@
-//! What becomes of the types of tensors: one list of rules.
+//! Rules that change the dtypes of tensors.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,9 +10,9 @@ use crate::wording::Choice;
 use crate::wording::ParseError;
 use crate::wording::{FieldNames, Words};
 
-/// A rule of `TypeOptions::rules`: what becomes of the type of the tensors that it matches.
+/// A rule of `TypeOptions::rules`: how the dtype of the tensors that it matches changes.
 ///
-/// As text it is an option of the program without its hyphens, then `[GLOB=]TYPE`.
+/// The text of a rule is an option of the program without its hyphens, then `[GLOB=]TYPE`.
 ///
 /// ```
 /// use modelfmt::DType;
@@ -25,31 +25,31 @@ use crate::wording::{FieldNames, Words};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeRule {
-    /// The names; without it the rule is for all tensors that it can act on.
+    /// The names of the tensors. Without it, the rule applies to all tensors that it can change.
     pub glob: Option<String>,
-    /// What becomes of them.
+    /// What the rule does to them.
     pub change: TypeChange,
 }
 
 /// What a [`TypeRule`] does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TypeChange {
-    /// Numbers become numbers of another type. "Casts" on the page of `convert` says what that does to values.
+    /// Changes numbers to another type. "Casts" on the page of `convert` says what that does to values.
     Cast(DType),
-    /// Blocks are decoded to f32, f16 or bf16. Weights in small floats that have scales beside them are multiplied by these, and the scales are left
-    /// out; scales and zero points of OINF 2 are applied: "Scales" on the page of `convert`.
+    /// Decodes blocks to f32, f16 or bf16. Weights in small floats with scales in another tensor are multiplied by these, and the
+    /// scales are left out; scales and zero points of OINF 2 are applied: see "Scales" on the page of `convert`.
     Dequantize(DType),
-    /// Floats of rank 2 and more become blocks.
+    /// Quantizes floats of rank 2 and more to blocks.
     Quantize(Quantization),
 }
 
-/// What quantized tensors become.
+/// The target of a quantization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Quantization {
-    /// All of them this type, if their rows are whole blocks of it: of 32 for q8_0, q4_0, q4_1, q5_0 and q5_1, of 256 for q4_k, q5_k and q6_k
-    /// (without an importance matrix). With f32, f16 or bf16 the rule is a cast.
+    /// This dtype for every tensor whose rows are whole blocks of it: blocks of 32 for q8_0, q4_0, q4_1, q5_0 and q5_1, of 256 for
+    /// q4_k, q5_k and q6_k (without an importance matrix). With f32, f16 or bf16 the rule is a cast.
     Type(DType),
-    /// Each of them the type that the preset gives it: "Presets" on the page of `convert`.
+    /// The dtype that the preset chooses for each tensor: see "Presets" on the page of `convert`.
     Preset(Preset),
 }
 
@@ -74,38 +74,38 @@ impl fmt::Display for Quantization {
     }
 }
 
-/// The types that there are encoders for, as errors list them.
+/// The block dtypes that have an encoder, as errors list them.
 pub const TYPES: &str = "q8_0 q4_0 q4_1 q5_0 q5_1 q4_k q5_k q6_k";
 
 impl TypeRule {
-    /// Casts all floats.
+    /// Makes a rule that casts all floats.
     #[must_use]
     pub const fn cast(to: DType) -> Self {
         Self { glob: None, change: TypeChange::Cast(to) }
     }
 
-    /// Decodes everything that is quantized.
+    /// Makes a rule that decodes all quantized tensors.
     #[must_use]
     pub const fn dequantize(to: DType) -> Self {
         Self { glob: None, change: TypeChange::Dequantize(to) }
     }
 
-    /// Quantizes everything that can be.
+    /// Makes a rule that quantizes all tensors that can be quantized.
     #[must_use]
     pub fn quantize(to: impl Into<Quantization>) -> Self {
         Self { glob: None, change: TypeChange::Quantize(to.into()) }
     }
 
-    /// The same for the tensors whose names match.
+    /// The same rule, for the tensors alone whose names match `glob`.
     #[must_use]
     pub fn matching(self, glob: impl Into<String>) -> Self {
         Self { glob: Some(glob.into()), ..self }
     }
 
-    /// `[GLOB=]DTYPE`, for a cast.
+    /// Parses `[GLOB=]DTYPE`, a cast.
     ///
     /// # Errors
-    /// [`ParseError`] if there is no such type.
+    /// [`ParseError`] if there is no such dtype.
     pub fn parse_cast(text: &str) -> Result<Self, ParseError> {
         let (glob, dtype) = split(text);
         let change = dtype.parse().map(TypeChange::Cast).map_err(|unknown| match dtype.parse() {
@@ -115,10 +115,10 @@ impl TypeRule {
         Ok(Self { glob, change: change? })
     }
 
-    /// `[GLOB=]f32`, f16 or bf16, to decode.
+    /// Parses `[GLOB=]DTYPE`, a dequantization to f32, f16 or bf16.
     ///
     /// # Errors
-    /// [`ParseError`] if there is no such type.
+    /// [`ParseError`] if there is no such dtype.
     pub fn parse_dequantize(text: &str) -> Result<Self, ParseError> {
         let (glob, dtype) = split(text);
         Ok(Self {
@@ -127,10 +127,10 @@ impl TypeRule {
         })
     }
 
-    /// `[GLOB=]TYPE` or `[GLOB=]PRESET`, to quantize.
+    /// Parses `[GLOB=]TYPE` or `[GLOB=]PRESET`, a quantization.
     ///
     /// # Errors
-    /// [`ParseError`] if there is no such type and no such preset.
+    /// [`ParseError`] if there is no such dtype or preset.
     pub fn parse_quantize(text: &str) -> Result<Self, ParseError> {
         let (glob, to) = split(text);
         let dtype = to.parse().map(Quantization::Type);
@@ -142,7 +142,7 @@ impl TypeRule {
         Ok(Self { glob, change: TypeChange::Quantize(to.map_err(unknown)?) })
     }
 
-    /// Which option it is.
+    /// The option that this rule belongs to.
     #[must_use]
     pub const fn choice(&self) -> Choice {
         match self.change {
@@ -152,7 +152,7 @@ impl TypeRule {
         }
     }
 
-    /// The rule as an option of a program: `--cast '*embed*=f16'`.
+    /// The rule as an option of a program, such as `--cast '*embed*=f16'`.
     #[must_use]
     pub fn in_words(&self, words: &dyn Words) -> String {
         let to = match self.change {
@@ -167,7 +167,7 @@ impl TypeRule {
         }
     }
 
-    /// What it does, where quantizing to floats is a cast.
+    /// What the rule does. Quantizing to f32, f16 or bf16 is a cast.
     pub const fn effective(&self) -> TypeChange {
         match self.change {
             TypeChange::Quantize(Quantization::Type(dtype)) if is_plain(dtype) => TypeChange::Cast(dtype),
@@ -175,7 +175,7 @@ impl TypeRule {
         }
     }
 
-    /// What it makes blocks of, if it makes any.
+    /// The target of the quantization, if the rule quantizes to blocks.
     pub const fn blocks(&self) -> Option<Quantization> {
         match self.effective() {
             TypeChange::Quantize(to) => Some(to),
@@ -184,12 +184,12 @@ impl TypeRule {
     }
 }
 
-/// The floats that `quantize` takes too, as llama.cpp's own tool does.
+/// Whether a dtype is one of the floats that `quantize` also takes, as llama.cpp's own tool does.
 pub const fn is_plain(dtype: DType) -> bool {
     matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
 }
 
-/// `[GLOB=]REST`. A name may have `=` in it; a type has none.
+/// Splits `[GLOB=]REST` at the last `=`: a name may contain `=`, a dtype does not.
 fn split(text: &str) -> (Option<String>, &str) {
     match text.rsplit_once('=') {
         Some((glob, rest)) => (Some(glob.to_owned()), rest),
@@ -222,7 +222,7 @@ fn unknown_dtype(unknown: &UnknownDType) -> ParseError {
     ParseError::new(unknown.to_string())
 }
 
-/// A cast to what is a preset.
+/// The error for a cast to a preset.
 fn preset_for_cast(preset: Preset) -> ParseError {
     let why = format!("{preset} is a preset of blocks, and a cast is for numbers");
     ParseError::new(why).with_instead(Choice::Quantize, preset)

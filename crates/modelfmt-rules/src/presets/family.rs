@@ -1,21 +1,21 @@
 //! Architectures that have rules of their own.
 
-/// What sets an architecture apart.
+/// Architectures that llama.cpp's rules treat differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
     /// LLaMA, Mistral and Mixtral: a model of 80 layers whose heads share keys and values counts as large.
     Llama,
-    /// A model of so many layers counts as large.
+    /// A model with this many layers counts as large.
     LargeAt(u64),
     /// Has rules of its own in several places.
     Falcon,
-    /// Has rules of its own that are not here.
+    /// Has rules of its own that this crate does not implement.
     Glm5Next,
-    /// Every other, and one that the model does not say.
+    /// Every other architecture, and a model that does not say its architecture.
     Other,
 }
 
-/// The names, in lower case, that GGUF (`general.architecture`) and Hugging Face (`model_type`, `architectures`) have.
+/// The names of architectures, in lower case, in GGUF (`general.architecture`) and Hugging Face (`model_type`, `architectures`).
 const FAMILIES: &[(&[&str], Family)] = &[
     (
         &["llama", "mistral", "mixtral", "llamaforcausallm", "mistralforcausallm", "mixtralforcausallm"],

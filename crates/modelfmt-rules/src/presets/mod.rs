@@ -1,7 +1,7 @@
-//! Presets of quantization: which type llama.cpp gives each tensor of a model.
+//! Quantization presets: the dtype that llama.cpp gives each tensor of a model.
 //!
-//! The choice is that of `llama-quantize` without an importance matrix, as llama.cpp has it in `src/llama-quant.cpp` of the
-//! package `llama-cpp-python` 0.3.36. docs/PRESETS.md has the rules as tables.
+//! The rules are those of `llama-quantize` without an importance matrix, from `src/llama-quant.cpp` of llama.cpp in the package
+//! `llama-cpp-python` 0.3.36. docs/PRESETS.md has them as tables.
 
 mod family;
 mod names;
@@ -21,7 +21,7 @@ use rules::Rules;
 
 use crate::wording::ParseError;
 
-/// A choice of types for all tensors of a model, with the name that llama.cpp uses.
+/// A choice of dtypes for all tensors of a model, with the name that llama.cpp uses.
 ///
 /// ```
 /// use modelfmt::convert::Preset;
@@ -55,7 +55,7 @@ pub enum Preset {
 }
 
 impl Preset {
-    /// All of them.
+    /// All presets.
     pub const ALL: &[Self] = &[
         Self::Q4KS,
         Self::Q4KM,
@@ -69,7 +69,7 @@ impl Preset {
         Self::Q8_0,
     ];
 
-    /// Its name. If llama.cpp's name is also the name of a type, the preset has the prefix `mostly_`.
+    /// The name of the preset. If llama.cpp's name is also the name of a dtype, the preset has the prefix `mostly_`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -86,7 +86,7 @@ impl Preset {
         }
     }
 
-    /// The type that most tensors get.
+    /// The dtype that most tensors get.
     #[must_use]
     pub const fn base(self) -> DType {
         match self {
@@ -101,7 +101,7 @@ impl Preset {
         }
     }
 
-    /// The number that llama.cpp has for it (`llama_ftype`), as `general.file_type` of GGUF says it.
+    /// llama.cpp's number of the preset (`llama_ftype`), which GGUF stores in `general.file_type`.
     #[must_use]
     pub const fn file_type(self) -> u32 {
         match self {
@@ -118,9 +118,9 @@ impl Preset {
         }
     }
 
-    /// The types of the tensors that the preset quantizes, by their names; the others are to stay as they are.
+    /// The dtypes of the tensors that the preset quantizes, by name. Tensors that are not in the map stay as they are.
     ///
-    /// `tensors` are the names and shapes of all tensors of the model: which type one gets depends on the others.
+    /// `tensors` are the names and shapes of all tensors of the model: the dtype of one tensor depends on the others.
     pub fn types<'a>(
         self,
         architecture: Option<&str>,
@@ -135,14 +135,14 @@ impl Preset {
         if !tensors.iter().any(|tensor| rules::is_known(&tensor.canonical.name)) {
             return Err(Unknown::Names);
         }
-        // Some rules count the tensors that came before, in the order in which llama.cpp goes through them.
+        // Some rules count the tensors that came before, in llama.cpp's order.
         tensors.sort_by(|a, b| a.canonical.order().cmp(&b.canonical.order()));
         let mut rules = Rules::new(self, family, &tensors);
         Ok(tensors.iter().filter_map(|tensor| Some((tensor.name, rules.dtype(tensor)?))).collect())
     }
 }
 
-/// Whether llama.cpp has another name for a tensor than this one of Hugging Face.
+/// Whether llama.cpp has another name for the tensor with this Hugging Face name.
 pub fn has_other_name(name: &str) -> bool {
     Canonical::of(name).name != name
 }
@@ -154,12 +154,12 @@ struct Tensor<'a> {
     canonical: Canonical<'a>,
 }
 
-/// Why a preset does not say anything of a model.
+/// Why a preset cannot choose dtypes for a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unknown {
     /// No tensor has a name that the rules know.
     Names,
-    /// The architecture has rules of its own that are not here.
+    /// The architecture has rules of its own that this crate does not implement.
     Architecture,
 }
 
@@ -186,7 +186,7 @@ impl FromStr for Preset {
         let text = text.to_ascii_lowercase();
         let is_named = |preset: &&Self| {
             let name = preset.name();
-            // GGUF's own list of file types has the word before each of them.
+            // GGUF's own list of file types has the prefix `mostly_` before each of them.
             name == text || text.strip_prefix("mostly_").is_some_and(|rest| rest == name)
         };
         let unknown = || ParseError::new(format!("no such preset; there are {PRESETS}"));

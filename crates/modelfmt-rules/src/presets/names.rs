@@ -1,4 +1,4 @@
-//! The names that GGUF has for tensors, and those of Hugging Face's checkpoints that mean the same.
+//! GGUF's names of tensors, and the names in Hugging Face's checkpoints that mean the same.
 
 use std::borrow::Cow;
 
@@ -6,11 +6,11 @@ use std::borrow::Cow;
 pub(super) struct Canonical<'a> {
     /// GGUF's name, or the tensor's own where none is known.
     pub(super) name: Cow<'a, str>,
-    /// Which expert of its layer it belongs to, where each has tensors of its own.
+    /// The expert of the layer that the tensor belongs to, if each expert has tensors of its own.
     pub(super) expert: Option<u64>,
 }
 
-/// What is before the names of a whole model.
+/// Prefixes of all tensor names of a model.
 const WRAPPERS: &[&str] = &[
     "model.language_model.",
     "language_model.model.",
@@ -24,10 +24,10 @@ const WRAPPERS: &[&str] = &[
     "distilbert.",
 ];
 
-/// What is before the number of a layer.
+/// Prefixes of the number of a layer.
 const LAYERS: &[&str] = &["layers.", "h.", "blocks.", "encoder.layer.", "transformer.layer.", "layer."];
 
-/// Tensors outside of layers, by what GGUF calls them.
+/// Tensors outside of layers: GGUF's name, then Hugging Face's names.
 const GLOBALS: &[(&str, &[&str])] = &[
     (
         "token_embd",
@@ -47,7 +47,7 @@ const GLOBALS: &[(&str, &[&str])] = &[
     ("token_types", &["embeddings.token_type_embeddings"]),
 ];
 
-/// Tensors of layers, by what GGUF calls them.
+/// Tensors of layers: GGUF's name, then Hugging Face's names.
 const PARTS: &[(&str, &[&str])] = &[
     (
         "attn_q",
@@ -186,22 +186,22 @@ impl<'a> Canonical<'a> {
         if let Some(global) = gguf_name(GLOBALS, inner) {
             return Some(Self { name: format!("{global}.{suffix}").into(), expert: None });
         }
-        // What one model has around its layers is in another the way to them: `transformer.layer.0`, `transformer.h.0`.
+        // Some models have another prefix before their layers: `transformer.layer.0`, `transformer.h.0`.
         let (layer, part) = layer_of(inner).or_else(|| layer_of(stem))?;
         let (part, expert) = without_expert(part);
         let part = gguf_name(PARTS, &part)?;
         Some(Self { name: format!("blk.{layer}.{part}.{suffix}").into(), expert })
     }
 
-    /// The number of its layer.
+    /// The number of the tensor's layer; `None` outside of layers.
     pub(super) fn layer(&self) -> Option<u64> {
         let rest = self.name.strip_prefix("blk.")?;
         let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
-        // A number beyond those that models have is none.
+        // A number above `u32::MAX` does not count as a layer.
         digits.parse::<u32>().ok().map(u64::from)
     }
 
-    /// What llama.cpp sorts tensors by: those outside of layers come first.
+    /// The key by which llama.cpp sorts tensors. Those outside of layers come first.
     pub(super) fn order(&self) -> (Option<u64>, &str) {
         (self.layer(), &self.name)
     }
@@ -211,7 +211,7 @@ fn gguf_name(table: &[(&'static str, &[&str])], name: &str) -> Option<&'static s
     table.iter().find(|(_, known)| known.contains(&name)).map(|&(gguf, _)| gguf)
 }
 
-/// The number of a layer and the rest: `layers.3.mlp.up_proj`.
+/// Splits the number of the layer from the rest of a name, such as `layers.3.mlp.up_proj`.
 fn layer_of(name: &str) -> Option<(u32, &str)> {
     LAYERS.iter().find_map(|layers| {
         let (number, rest) = name.strip_prefix(layers)?.split_once('.')?;
@@ -219,7 +219,7 @@ fn layer_of(name: &str) -> Option<(u32, &str)> {
     })
 }
 
-/// Takes the number of an expert out of the name of its part: `mlp.experts.5.up_proj`.
+/// Takes the number of the expert out of the rest of a name, such as `mlp.experts.5.up_proj`.
 fn without_expert(part: &str) -> (Cow<'_, str>, Option<u64>) {
     const EXPERTS: &str = ".experts.";
     let found = part.split_once(EXPERTS).and_then(|(before, after)| {

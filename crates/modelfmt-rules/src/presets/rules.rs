@@ -1,16 +1,16 @@
-//! Which type a tensor gets, by its name, its shape and what kind of model it is in.
+//! The dtype of a tensor, by its name, its shape and its model.
 
 use modelfmt_core::DType;
 
 use super::family::Family;
 use super::{Preset, Tensor};
 
-/// What a tensor does in a model, as far as the rules care.
+/// What a tensor does in a model, as far as the rules distinguish it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Output,
     TokenEmbedding,
-    /// Values of attention, alone or beside queries and keys.
+    /// Values of attention, alone or in one tensor with queries and keys.
     Values,
     Keys,
     AttentionOutput,
@@ -21,7 +21,7 @@ enum Role {
     Other,
 }
 
-/// Parts of names, and the roles of tensors that have them; the first that is found counts.
+/// Parts of names, and the roles of the tensors with such names. The first match counts.
 const ROLES: &[(&str, Role)] = &[
     ("attn_qkv.weight", Role::Values),
     ("attn_kv_b.weight", Role::Values),
@@ -93,7 +93,7 @@ const LEFT_PARTS: &[&str] = &[
 
 /// Whether a tensor stays as it is.
 fn is_left(name: &str, shape: &[u64]) -> bool {
-    // Dimensions of 1 before the others do not count: a matrix of one row is a vector.
+    // Leading dimensions of 1 do not count: a matrix of one row is a vector.
     let rank = shape.iter().skip_while(|&&dim| dim == 1).count();
     rank < 2
         || !name.ends_with("weight")
@@ -101,7 +101,7 @@ fn is_left(name: &str, shape: &[u64]) -> bool {
         || LEFT_PARTS.iter().any(|part| name.contains(part))
 }
 
-/// The rules, with what they know of the model and count on the way through it.
+/// The rules for one model, with the counts that they keep while they go through its tensors.
 pub(super) struct Rules {
     preset: Preset,
     family: Family,
@@ -109,7 +109,7 @@ pub(super) struct Rules {
     has_output: bool,
     layers: u64,
     experts: u64,
-    /// How many tensors of values there are, and how many were seen.
+    /// The number of tensors with the role [`Role::Values`], and how many of them came already.
     values: u64,
     values_seen: u64,
     downs_seen: u64,
@@ -133,7 +133,7 @@ impl Rules {
         }
     }
 
-    /// The type of the next tensor, in llama.cpp's order; none if it stays as it is.
+    /// The dtype of the next tensor, in llama.cpp's order; `None` if the tensor stays as it is.
     pub(super) fn dtype(&mut self, tensor: &Tensor<'_>) -> Option<DType> {
         let name = &*tensor.canonical.name;
         if is_left(name, tensor.shape) {
@@ -153,7 +153,7 @@ impl Rules {
         Some(that_fits(dtype, columns))
     }
 
-    /// The last matrix has more bits; where there is none, the embeddings take its place.
+    /// The dtype of the output matrix, which has more bits. In a model without one, the embeddings take its place.
     fn output(&self, columns: u64) -> DType {
         let base = self.preset.base();
         if self.family == Family::Falcon || !fits(base, columns) || base == DType::Q8_0 {
@@ -187,7 +187,7 @@ impl Rules {
     fn ffn_down(&mut self, tensor: &Tensor<'_>) -> DType {
         let seen = self.downs_seen;
         self.downs_seen += 1;
-        // The tensors of experts are not one for each layer, so their names say which layer it is.
+        // Experts can have several tensors in one layer, so the layer comes from the name.
         let number = if self.experts > 1 { tensor.canonical.layer().unwrap_or(seen) } else { seen };
         let (is_falcon, layers) = (self.family == Family::Falcon, self.layers);
         let more = has_more_bits(number, layers);
@@ -202,13 +202,13 @@ impl Rules {
     }
 }
 
-/// The first eighth of layers, the last, and every third between them.
+/// Whether a layer is in the first eighth of all layers, in the last eighth, or every third between them.
 fn has_more_bits(number: u64, layers: u64) -> bool {
     let eighth = layers / 8;
     number < eighth || number >= 7 * layers / 8 || (number - eighth) % 3 == 2
 }
 
-/// Whether llama.cpp counts a model among those of 70 billion weights.
+/// Whether llama.cpp treats a model as one with 70 billion weights.
 fn is_large(family: Family, layers: u64, tensors: &[Tensor<'_>]) -> bool {
     let rows = |name: &str| {
         let tensor = tensors.iter().find(|tensor| tensor.canonical.name == name)?;
@@ -221,7 +221,7 @@ fn is_large(family: Family, layers: u64, tensors: &[Tensor<'_>]) -> bool {
     }
 }
 
-/// How many experts the model has, by what one tensor shows of it.
+/// The number of experts in the model, as far as one tensor shows it.
 fn experts(tensor: &Tensor<'_>) -> Option<u64> {
     let name = &*tensor.canonical.name;
     if let Some(number) = tensor.canonical.expert {
@@ -239,7 +239,7 @@ fn fits(dtype: DType, columns: u64) -> bool {
     columns.is_multiple_of(block)
 }
 
-/// The type, or the one in its place for rows that are not whole blocks of it.
+/// The dtype, or its replacement if the rows are not whole blocks of it.
 fn that_fits(dtype: DType, columns: u64) -> DType {
     if fits(dtype, columns) {
         return dtype;

@@ -1,4 +1,4 @@
-//! The choice is llama.cpp's own, by its source; names are those of the package `gguf`.
+//! Presets choose the same dtypes as llama.cpp, according to its source. The names of tensors are those of the package `gguf`.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use modelfmt_core::DType;
 use super::names::Canonical;
 use super::{Preset, Unknown};
 
-/// A model of tensors without values, under GGUF's names.
+/// The tensors of a model without their values, with GGUF's names.
 #[derive(Clone)]
 struct Described {
     architecture: &'static str,
@@ -32,7 +32,7 @@ impl Described {
         self.tensors.push((name.into(), shape.to_vec()));
     }
 
-    /// Calls for each layer with its number and `blk.N.`.
+    /// Calls `layer` for each layer, with its number and its prefix `blk.N.`.
     fn each_layer(&mut self, mut layer: impl FnMut(&mut Self, u64, String)) {
         (0..self.layers).for_each(|number| layer(self, number, format!("blk.{number}.")));
     }
@@ -54,7 +54,7 @@ impl Described {
     }
 }
 
-/// As LLaMA and those who follow it: attention in four parts, feed-forward in three.
+/// A model like LLaMA: attention in four parts, feed-forward in three.
 fn llama(architecture: &'static str, layers: u64, hidden: u64, keys: u64, inner: u64) -> Described {
     let mut model = Described::new(architecture, layers);
     model.push("token_embd.weight", &[32000, hidden]);
@@ -74,7 +74,7 @@ fn llama(architecture: &'static str, layers: u64, hidden: u64, keys: u64, inner:
     model
 }
 
-/// As Mixtral, Qwen and DeepSeek: experts in one tensor, and some of them shared.
+/// A model like Mixtral, Qwen and DeepSeek: the experts in one tensor, and some of them shared.
 fn experts(architecture: &'static str, layers: u64, experts: u64, hidden: u64) -> Described {
     let mut model = llama(architecture, layers, hidden, hidden / 4, 2 * hidden);
     model.experts = experts;
@@ -96,7 +96,7 @@ fn experts(architecture: &'static str, layers: u64, experts: u64, hidden: u64) -
     model
 }
 
-/// As Falcon: queries, keys and values in one tensor.
+/// A model like Falcon: queries, keys and values in one tensor.
 fn falcon(layers: u64, hidden: u64) -> Described {
     let mut model = Described::new("falcon", layers);
     model.push("token_embd.weight", &[65024, hidden]);
@@ -110,7 +110,7 @@ fn falcon(layers: u64, hidden: u64) -> Described {
     model
 }
 
-/// As BERT: no output, positions, rows that are not whole blocks of 256.
+/// A model like BERT: no output matrix, position embeddings, rows that are not whole blocks of 256.
 fn bert(hidden: u64) -> Described {
     let mut model = llama("bert", 6, hidden, hidden, 4 * hidden);
     model.tensors.retain(|(name, _)| name != "output.weight");
@@ -120,7 +120,7 @@ fn bert(hidden: u64) -> Described {
     model
 }
 
-/// Everything at once, in any order, with names that have parts of others in them.
+/// A random mixture of everything, with names that contain parts of other names.
 fn anything(random: &mut u64) -> Described {
     const PARTS: &[&str] = &[
         "attn_q",
@@ -173,7 +173,7 @@ fn anything(random: &mut u64) -> Described {
     if experts > 0 {
         model.push("blk.0.ffn_gate_inp.weight", &[experts, 256]);
     }
-    // The last layer is there, so that the tensors say how many there are.
+    // The last layer is always there, so that the tensors show the number of layers.
     model.push(format!("blk.{}.attn_q.weight", layers - 1), &[64, 256]);
     let mut all: Vec<String> = GLOBALS.iter().map(|&name| name.to_owned()).collect();
     all.retain(|_| below(2) == 0);
@@ -191,7 +191,7 @@ fn anything(random: &mut u64) -> Described {
         let name = all.swap_remove(below(all.len()));
         let columns = COLUMNS[below(COLUMNS.len())];
         let rank = 1 + below(3);
-        // How many experts there are, tensors of that rank say.
+        // The first dimension of these tensors shows the number of experts.
         let first = if name.contains("_exps.weight") || name.contains("ffn_gate_inp.weight") {
             experts.max(1)
         } else {
@@ -276,7 +276,7 @@ fn the_choice_is_that_of_llama_cpp() {
     );
 }
 
-/// Names of Hugging Face, by an architecture that has them in the package `gguf`.
+/// Hugging Face's names, each under an architecture that has them in the package `gguf`.
 const NAMES: &[(&str, &[&str])] = &[
     (
         "LLAMA",
@@ -428,7 +428,7 @@ fn names_of_hugging_face_are_those_of_gguf() {
     for ((_, name), line) in all.zip(answer.lines()) {
         let (_, theirs) = line.split_once(' ').unwrap();
         let ours = Canonical::of(name).name;
-        // The rules have nothing to say of norms, so their names are not in the table.
+        // No rule concerns norms, so their names are not in the table.
         assert!(
             ours == theirs || theirs.contains("norm") && ours == *name,
             "{name}: {ours}, gguf has {theirs}"
@@ -482,7 +482,7 @@ fn presets_are_read_as_people_write_them() {
     for &preset in Preset::ALL {
         assert_eq!(preset.name().parse(), Ok(preset));
         assert_eq!(preset.name().to_uppercase().parse(), Ok(preset));
-        // A type is no preset.
+        // The name of a dtype is not the name of a preset.
         assert!(preset.name().parse::<DType>().is_err());
     }
     assert_eq!("MOSTLY_Q4_K_M".parse(), Ok(Preset::Q4KM));

@@ -1,4 +1,4 @@
-//! What a caller can choose, as data: errors and notes name it, and a program prints its own option for it.
+//! What a caller can choose, as data. Errors and notes name the choice, and a program prints its own option for it.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ pub enum Choice {
     Models,
     /// The format to convert to.
     Target,
-    /// The name of what is written.
+    /// The path or name of the output.
     Output,
     /// The names and patterns for `show_tensors`.
     Names,
@@ -66,17 +66,17 @@ pub enum Choice {
     Outboard,
     /// `OutputOptions::reserve`.
     Reserve,
-    /// Who can open what is written: `Apr2Options::seal`.
+    /// Who can open the output: `Apr2Options::seal`.
     Seal,
-    /// Who signs what is written: `Apr2Options::seal`.
+    /// Who signs the output: `Apr2Options::seal`.
     Sign,
     /// New names of tensors: `RenameRule`.
     Rename,
     /// Metadata that an edit sets: `EditOptions::set`.
     Set,
-    /// Metadata that an edit takes away: `EditOptions::unset`.
+    /// Metadata that an edit removes: `EditOptions::unset`.
     Unset,
-    /// Tensors that an edit takes away: `EditOptions::drop`.
+    /// Tensors that an edit removes: `EditOptions::drop`.
     Drop,
 }
 

@@ -1,7 +1,7 @@
-//! What errors and notes say, as data, for programs that print them in words of their own.
+//! What errors and notes say, as data, for programs that print them in their own words.
 //!
-//! An error names what the caller chose ([`Choice`]) and what would help ([`Remedy`]). `Display` uses the names of this crate's fields and
-//! methods. A program whose users know other names implements [`Words`]:
+//! An error names what the caller chose ([`Choice`]) and what would help ([`Remedy`]). `Display` uses the names of this crate's
+//! fields and methods. A program whose users know other names implements [`Words`]:
 //!
 //! ```
 //! use modelfmt::wording::{Choice, Remedy, Words};
@@ -40,28 +40,28 @@ pub use printable::Printable;
 pub enum Remedy {
     /// Replace the file that exists: `Overwrite::Replace`.
     Overwrite,
-    /// Take values without checking them: `ConvertOptions::no_verify`.
+    /// Copy values without checking them: `ConvertOptions::no_verify`.
     SkipVerification,
     /// Write tensors that share their bytes separately: `TensorOptions::allow_ties`.
     AllowTies,
-    /// Drop it: `MetadataOptions::lossy`.
+    /// Drop metadata that does not fit: `MetadataOptions::lossy`.
     Lossy,
-    /// Make it text: `MetadataOptions::stringify`.
+    /// Write metadata as text: `MetadataOptions::stringify`.
     Stringify,
     /// Leave the tensor out: `TensorOptions::exclude`.
     Exclude,
-    /// Take a wider type: `TypeOptions::widen`.
+    /// Widen to this dtype: `TypeOptions::widen`.
     Widen(DType),
-    /// Cast to a type: `TypeRule::cast`.
+    /// Cast to a dtype: `TypeRule::cast`.
     Cast {
-        /// The type.
+        /// The dtype.
         to: DType,
-        /// Whether the rule has to name the tensor: without a name it takes floats only.
+        /// Whether the rule has to name the tensor. Without a name, a rule casts floats only.
         by_name: bool,
     },
-    /// Decode blocks to a type: `TypeRule::dequantize`.
+    /// Decode blocks to this dtype: `TypeRule::dequantize`.
     Dequantize(DType),
-    /// Quantize to a type, by name or all: `TypeRule::quantize`.
+    /// Quantize to this dtype: `TypeRule::quantize`.
     Quantize(DType),
     /// Say which tensor holds the scales: `TypeOptions::scales`.
     Scales,
@@ -73,23 +73,23 @@ pub enum Remedy {
     Recover,
     /// Give a key or a passphrase that opens the file: `seal::Access::open_with`.
     Unlock,
-    /// Get the file again, whole.
+    /// Fetch the whole file again.
     FetchAgain,
 }
 
-/// How a program calls what can be chosen, and what helps.
+/// A program's own names for choices and remedies.
 ///
-/// `Display` of errors, items and notes speaks of fields and methods of this crate. A program whose users know them by other
-/// names implements this, and asks `Error::in_words` and its siblings for their text.
+/// `Display` of errors, items and notes uses the names of fields and methods. A program whose users know other names implements
+/// this trait and passes it to `Error::in_words` and its siblings.
 pub trait Words {
-    /// What can be chosen.
+    /// The name of a choice.
     fn choice(&self, choice: Choice) -> &str;
 
-    /// What helps.
+    /// The text of a remedy.
     fn remedy(&self, remedy: Remedy) -> String;
 }
 
-/// The names of fields and methods.
+/// The names of fields and methods in Rust.
 pub struct FieldNames;
 
 impl Words for FieldNames {
@@ -121,7 +121,7 @@ impl Words for FieldNames {
 }
 
 impl Remedy {
-    /// What it would do, beside its name.
+    /// The effect of the remedy, as text that follows its name; empty if the name says it all.
     pub fn effect(self) -> String {
         match self {
             Self::Widen(to) => format!(", which makes it {to}"),
@@ -160,27 +160,27 @@ impl fmt::Display for Size {
 /// A note for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// What was chosen that it is about; its text goes on from there.
+    /// The choices that the note is about. Their names come before the text.
     pub choices: Vec<Choice>,
-    /// The rest of its text.
+    /// The text after the names of the choices.
     pub text: String,
-    /// The file that it is about, if that is one beside the model: an outboard, a signature.
+    /// The file that the note is about, if it is not the model itself: an outboard or a signature.
     pub file: Option<PathBuf>,
 }
 
 impl Note {
-    /// A note about what was chosen.
+    /// Makes a note about choices.
     pub fn of(choices: &[Choice], text: impl Into<String>) -> Self {
         Self { choices: choices.to_vec(), ..Self::from(text.into()) }
     }
 
-    /// A note about a file beside the model.
+    /// Makes a note about a file beside the model.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn about(file: PathBuf, text: String) -> Self {
         Self { file: Some(file), ..Self::from(text) }
     }
 
-    /// The text, in the words of a program.
+    /// The whole text of the note, in the words of a program.
     #[must_use]
     pub fn in_words(&self, words: &dyn Words) -> String {
         match &*self.choices {
@@ -202,7 +202,7 @@ impl fmt::Display for Note {
     }
 }
 
-/// `include and exclude`
+/// The names of choices, such as `include and exclude`.
 pub fn joined(choices: &[Choice], words: &dyn Words) -> String {
     choices.iter().map(|choice| words.choice(*choice)).collect::<Vec<_>>().join(" and ")
 }

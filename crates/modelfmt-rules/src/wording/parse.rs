@@ -1,34 +1,33 @@
-//! What is wrong with a text that somebody has written.
+//! The error for a text that cannot be parsed.
 
 use std::fmt;
 
 use super::Choice;
 use super::{FieldNames, Words};
 
-/// A text is not what it is read as: the name of a `Format`, a `Target`, a `Pin`, patterns
-/// (`Globs`), a `TypeRule`, a `Preset` or a
-/// `Receipt`. The message says what would be right.
+/// A text that is not a valid `Format`, `Target`, `Pin`, `Globs`, `TypeRule`, `Preset` or `Receipt`. The message says what would be
+/// valid.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ParseError {
     why: String,
-    /// What would do what was meant: a choice, and what is chosen.
+    /// What the caller probably wanted instead: a choice and its value.
     instead: Option<(Choice, String)>,
 }
 
 modelfmt_core::author::debug_as_sentence!(ParseError);
 
 impl ParseError {
-    /// Text that says no such thing, and why.
+    /// Makes an error that says why the text is invalid.
     pub fn new(why: impl Into<String>) -> Self {
         Self { why: why.into(), instead: None }
     }
 
-    /// The same error, with another choice that would do what was meant.
+    /// The same error, with another choice that would do what the caller wanted.
     pub(crate) fn with_instead(self, choice: Choice, chosen: impl fmt::Display) -> Self {
         Self { instead: Some((choice, chosen.to_string())), ..self }
     }
 
-    /// The error in a line, in the words of a program.
+    /// The error in one line, in the words of a program.
     #[must_use]
     pub fn in_words(&self, words: &dyn Words) -> String {
         match &self.instead {

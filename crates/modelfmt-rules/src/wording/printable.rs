@@ -1,9 +1,9 @@
-//! Text of a file that is fit for a terminal.
+//! Text from a file, made safe for a terminal.
 
 use std::fmt;
 
-/// Displays text from a file. It escapes everything that would move the cursor, change colours, or change the direction of
-/// the text: control characters, and the invisible ones that make text look like other text.
+/// Displays text from a file with characters escaped that would move the cursor, change colours, change the direction of the text
+/// or be invisible.
 #[derive(Clone, Copy, Debug)]
 pub struct Printable<'a>(pub &'a str);
 
@@ -19,7 +19,7 @@ impl fmt::Display for Printable<'_> {
 }
 
 impl Printable<'_> {
-    /// At most `max` characters of it, and an ellipsis if there are more. No more than that is looked at.
+    /// At most `max` characters of the escaped text, then an ellipsis if there are more. Only the start of the text is read.
     #[must_use]
     pub fn cut(&self, max: usize) -> String {
         let start = self.0.char_indices().nth(max.saturating_add(1)).and_then(|(end, _)| self.0.get(..end));
@@ -30,8 +30,8 @@ impl Printable<'_> {
         }
     }
 
-    /// Whether a character is escaped: control characters, line and paragraph separators, and what Unicode calls ignorable
-    /// by default, which is invisible or turns the direction of writing.
+    /// Whether a character is escaped: control characters, line and paragraph separators, and Unicode's default ignorable
+    /// characters, which are invisible or change the direction of the text.
     #[must_use]
     pub fn is_escaped(c: char) -> bool {
         c.is_control()

@@ -12,7 +12,8 @@ use crate::failure::Result;
 use crate::units::count;
 use crate::width;
 
-/// The top level of a tree, a line a key; what is too long for a line gets several, and what is longer still is cut.
+/// Writes the top level of a tree, with a line for each key. A value that is too long for a line gets several lines, and is cut if
+/// it is longer still.
 pub(super) fn tree(title: &str, tree: &Value, out: &mut dyn Write) -> Result {
     let Value::Object(entries) = tree else { return Ok(()) };
     if entries.iter().all(|(_, value)| value.is_null()) {
@@ -31,7 +32,7 @@ pub(super) fn tree(title: &str, tree: &Value, out: &mut dyn Write) -> Result {
     Ok(())
 }
 
-/// A value of the top level: a table if it is a long object or a long list of objects, else one line.
+/// A value at top level: a table if it is a long object or a long list of objects, otherwise one line.
 fn branch(value: &Value, width: usize) -> String {
     const MOST_ROWS: usize = 32;
     const MOST_COLUMNS: usize = 12;
@@ -71,22 +72,22 @@ fn branch(value: &Value, width: usize) -> String {
     if let Some(more) = rows.checked_sub(MOST_ROWS).filter(|&more| more > 0) {
         text.push_str(&format!("\n… and {} more; --json has them", count(more as u64)));
     }
-    // Where a line has no room for so many columns, one line has the beginning.
+    // If the table is too wide, one line shows the beginning.
     let is_narrow = width::width().is_some() && text.lines().any(|line| line.chars().count() > width);
     if is_narrow { leaf(value, width) } else { text }
 }
 
-/// Characters of a cell in a table of objects.
+/// The maximum number of characters of a cell in a table of objects.
 const CELL: usize = 32;
 
-/// A value in such a cell: a list of words without brackets and quotes.
+/// A value in such a cell. A list of words has no brackets and quotes.
 fn cell(value: &Value) -> String {
     let words = value.as_array().and_then(List::texts);
     let start = |words: Vec<&str>| words.get(..words.len().min(CELL + 2)).unwrap_or_default().join(" ");
     words.map_or_else(|| leaf(value, CELL), |words| Printable(&start(words)).cut(CELL))
 }
 
-/// Items that a list may have without a line that is cut saying how many they are.
+/// If a list has more items than this and its line is cut, the line ends in their number.
 const FEW: usize = 8;
 
 /// A value in one line.
@@ -101,7 +102,7 @@ fn leaf(value: &Value, width: usize) -> String {
     }
 }
 
-/// Characters of a value that are shown beside keys of up to `key`: what a line has room for, where that is known.
+/// The number of characters for values beside keys of up to `key` characters: the rest of the line, if its width is known.
 fn value_width(key: usize) -> usize {
     const LEAST: usize = 20;
     const MOST: usize = 200;
@@ -109,7 +110,7 @@ fn value_width(key: usize) -> usize {
     width::width().map_or(MOST, |width| width.saturating_sub(key + INDENT_AND_GAP).max(LEAST))
 }
 
-/// A name that is fit for a line: escaped, cut if it is very long, and visible if it is empty.
+/// A name for a line of output: escaped, cut if it is very long, and in quotation marks if it is empty.
 pub(super) fn name(name: &str) -> String {
     if name.is_empty() { "\"\"".to_owned() } else { Printable(name).cut(LONGEST) }
 }
@@ -117,7 +118,7 @@ pub(super) fn name(name: &str) -> String {
 pub(super) fn table() -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    // Names are there to be copied, so they are never folded.
+    // Names are never folded, so that they can be copied.
     table.set_content_arrangement(ContentArrangement::Disabled);
     table
 }

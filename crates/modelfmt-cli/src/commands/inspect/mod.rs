@@ -20,10 +20,10 @@ use crate::streams;
 use crate::units::{count, size};
 use crate::width::fits;
 
-/// Characters of a name or a shape that are printed: the longest makes every row of its table as wide.
+/// The maximum number of characters of a name or a shape: the longest one sets the width of its column.
 const LONGEST: usize = 200;
 
-/// Tables of more rows than this are printed without looking at all of them first.
+/// A table of more rows than this is printed piece by piece, without measuring all rows first.
 const TABLE_ROWS: usize = 10_000;
 
 pub(crate) fn run(args: &Inspect, quiet: bool) -> Result {
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Inspect, quiet: bool) -> Result {
     inspect(path, args, &options, quiet, "")
 }
 
-/// A file that cannot be inspected does not keep the others from it.
+/// Inspects several files. If one fails, the others are inspected all the same.
 fn several(args: &Inspect, options: &InspectOptions, quiet: bool) -> Result {
     if args.open.pin.is_some() {
         return Err(Failure::Usage("--pin: it is of one file; name no other".to_owned()));
@@ -64,7 +64,7 @@ fn several(args: &Inspect, options: &InspectOptions, quiet: bool) -> Result {
     if failed { Err(Failure::Checked) } else { Ok(()) }
 }
 
-/// `before` is printed before the text.
+/// Inspects a file. `before` is printed before its text.
 fn inspect(path: &Path, args: &Inspect, options: &InspectOptions, quiet: bool, before: &str) -> Result {
     let model = streams::open_signed(path, &args.open, &args.beside.options(), quiet)?;
     let total = if args.hash { super::nbytes(&model) } else { 0 };
@@ -80,7 +80,7 @@ fn inspect(path: &Path, args: &Inspect, options: &InspectOptions, quiet: bool, b
             return text(&inspection, args, out);
         }
         let json = EscapedJson(&mut *out);
-        // Several objects are a line each, for programs that read line by line.
+        // Of several files, each object is one line, for programs that read line by line.
         let written = match args.files.len() {
             1 => serde_json::to_writer_pretty(json, &inspection),
             _ => serde_json::to_writer(json, &inspection),
@@ -103,7 +103,7 @@ fn text(inspection: &Inspection<'_>, args: &Inspect, out: &mut dyn Write) -> Res
     if let Some(signature) = &inspection.signature {
         writeln!(out, "{}", signature::line(signature))?;
     }
-    // For a set, this would be about its first file only.
+    // For a set, these lines would describe only its first file.
     for line in signature::inside(&inspection.details).iter().filter(|_| !format.is_set()) {
         writeln!(out, "{line}")?;
     }

@@ -6,7 +6,7 @@ use modelfmt::wording::Printable;
 
 use super::LONGEST;
 
-/// What is known of it, which without a key is only what it says.
+/// A line about a signature. Without a trusted key, this is only what the signature claims.
 pub(super) fn line(signature: &DetachedSignature) -> String {
     let path = signature.path.display().to_string();
     let key = signature.key_id.as_deref();
@@ -20,7 +20,7 @@ pub(super) fn line(signature: &DetachedSignature) -> String {
     format!("signature  {}: {verdict}", Printable(&path))
 }
 
-/// What a sealed file says inside: who has signed, who can open it, and what it can be pinned by.
+/// Lines about the seal in a file: who has signed it, who can open it, and its pin.
 pub(super) fn inside(details: &Value) -> Vec<String> {
     let Some(statement) = details.get("statement").and_then(Value::as_str) else { return Vec::new() };
     let items = |value: Option<&Value>| -> Vec<Value> {

@@ -1,4 +1,4 @@
-//! The tensors as a table, or as a tree.
+//! Prints the tensors as a table or as a tree.
 
 use std::io::Write;
 
@@ -12,10 +12,11 @@ use crate::failure::Result;
 use crate::units::{count, size};
 use crate::width::{fits, width};
 
-/// The least that a line has room for, however narrow it is.
+/// The minimum number of characters in a line, however narrow the terminal is.
 const NARROW: usize = 24;
 
-/// A line a tensor; where a line has no room for that, one for the name, and as many as it takes for the rest.
+/// Writes a line for each tensor. If a line is too narrow, the name has a line of its own, and the rest has as many lines as it
+/// needs.
 pub(super) fn tensors(tensors: &[InspectedTensor<'_>], out: &mut dyn Write) -> Result {
     if tensors.is_empty() {
         return Ok(());
@@ -28,7 +29,7 @@ pub(super) fn tensors(tensors: &[InspectedTensor<'_>], out: &mut dyn Write) -> R
     Ok(())
 }
 
-/// Rows of which the first cell is a name. The column of this number is aligned to the right.
+/// Writes rows whose first cell is a name. The column with the number `right` is aligned to the right.
 fn rows_as_table(rows: &[Vec<String>], right: usize, out: &mut dyn Write) -> Result {
     let text = as_table(rows, right);
     if fits(&text) {
@@ -46,7 +47,7 @@ fn as_table(rows: &[Vec<String>], right: usize) -> String {
     table.trim_fmt()
 }
 
-/// A row whose name has a line of its own.
+/// Writes a row with a line of its own for the name.
 fn wrapped(row: &[String], out: &mut dyn Write) -> Result {
     let Some((name, rest)) = row.split_first() else { return Ok(()) };
     let indent = name.len() - name.trim_start().len();
@@ -57,7 +58,7 @@ fn wrapped(row: &[String], out: &mut dyn Write) -> Result {
     Ok(())
 }
 
-/// Cells one beside the other, on as few lines as have room for them behind the indent.
+/// Joins cells to as few lines as possible, for the width that is left after the indent.
 fn lines(cells: &[String], indent: usize) -> Vec<String> {
     let room = width().map_or(usize::MAX, |width| width.saturating_sub(indent).max(NARROW));
     let mut lines: Vec<String> = Vec::new();
@@ -73,7 +74,7 @@ fn lines(cells: &[String], indent: usize) -> Vec<String> {
     lines
 }
 
-/// The groups of tensors with their sums, and the tensors in them.
+/// Writes the groups of tensors with their sums, and the tensors in them.
 pub(super) fn tree(inspection: &Inspection<'_>, out: &mut dyn Write) -> Result {
     let branches = inspection.tree();
     if branches.is_empty() {
@@ -106,8 +107,8 @@ pub(super) fn tree(inspection: &Inspection<'_>, out: &mut dyn Write) -> Result {
     Ok(())
 }
 
-/// A row on one line of this width, its last cells at the right end of it, sizes in so many characters; on two lines where one has no room
-/// for it.
+/// Writes a row on one line of this width, with its last cells at the right end and sizes in a column of `sizes` characters. If it
+/// does not fit, it has two lines.
 fn one_line(row: &[String], (width, sizes): (usize, usize), out: &mut dyn Write) -> Result {
     let [label, what, size] = row else { return Ok(()) };
     let rest = format!("{what}  {size:>sizes$}");

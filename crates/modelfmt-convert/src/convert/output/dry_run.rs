@@ -1,10 +1,10 @@
-//! The files of a dry run, which are checked and not written.
+//! The files of a dry run, which are checked but not written.
 
 use std::io;
 
 use modelfmt_write::{Discard, NewFiles};
 
-/// Refuses the files that others would refuse, and keeps nothing of those that it makes.
+/// Fails to create a file if the inner `NewFiles` would fail, and discards what is written.
 pub(crate) struct Rehearsed<N>(pub(crate) N);
 
 impl<N: NewFiles> NewFiles for Rehearsed<N> {

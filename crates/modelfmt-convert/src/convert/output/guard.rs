@@ -1,4 +1,4 @@
-//! Refuses outputs that would replace files of the input or of another set, and removes what is left of a set that was replaced.
+//! Refuses outputs that would replace input files or files of another set, and removes leftover files of a replaced set.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,21 +18,21 @@ use modelfmt_model::formats::Format;
 #[cfg(feature = "gguf")]
 use modelfmt_model::formats::capabilities::SetNaming;
 
-/// The folder of an output, with what is in it (docs/formats/conversion.md#outputs).
+/// The folder of an output, with the files in it (docs/formats/conversion.md#outputs).
 pub(crate) struct Guard {
     folder: PathBuf,
     /// The output, or its index.
     out: PathBuf,
     overwrite: Overwrite,
     inputs: InputFiles,
-    /// What an index names that is where the output will be.
+    /// The files that the index to be replaced names.
     old: BTreeSet<String>,
-    /// The other indexes of the folder, and the files of each; asked for only if something would be replaced.
+    /// The other indexes of the folder, each with its files. Read only if a file would be replaced.
     others: OnceLock<Vec<(PathBuf, InputFiles)>>,
 }
 
 impl Guard {
-    /// Looks at what is where `out` will be.
+    /// Looks for a set whose index is `out`.
     pub(crate) fn new(out: &Path, overwrite: Overwrite, inputs: InputFiles) -> Self {
         let mut old = BTreeSet::new();
         if overwrite == Overwrite::Replace {
@@ -44,10 +44,10 @@ impl Guard {
         Self { folder, out, overwrite, inputs, old, others: OnceLock::new() }
     }
 
-    /// Looks also for what the target takes the place of under other names: the split of GGUF into another number of files.
+    /// Also finds files that the target replaces under other names: a GGUF split into another number of files.
     ///
     /// # Errors
-    /// [`Error::Exists`] for a file of one, if it may not be replaced.
+    /// [`Error::Exists`] for such a file, if it may not be replaced.
     #[cfg_attr(
         not(feature = "gguf"),
         expect(unused_mut, unused_variables, reason = "nothing else is named so")
@@ -63,32 +63,32 @@ impl Guard {
         Ok(self)
     }
 
-    /// Begins an output that is one file.
+    /// Creates a single-file output.
     ///
     /// # Errors
-    /// If it cannot be created, or something would be lost.
+    /// If it cannot be created, or another file would be lost.
     pub(crate) fn create(&self) -> io::Result<AtomicFile> {
         self.check(&self.out)?;
         AtomicFile::create_protecting(&self.out, self.overwrite, &self.inputs)
     }
 
-    /// Refuses what [`create`](Self::create) would refuse of an output that is one file.
+    /// Fails if [`create`](Self::create) would fail for a single-file output.
     ///
     /// # Errors
-    /// As there, except for what only creating it shows.
+    /// Those of [`create`](Self::create), except for errors that occur only while a file is created.
     pub(crate) fn check_target(&self) -> io::Result<()> {
         self.check(&self.out)?;
         AtomicFile::check_target(&self.out, self.overwrite, &self.inputs)
     }
 
-    /// The files of an output that is a set.
+    /// New files for an output that is a set.
     pub(crate) fn files(&self) -> Guarded<'_> {
         let files = NewFolder::new(&self.folder, self.overwrite).protecting(self.inputs.clone());
         Guarded { guard: self, files }
     }
 
     fn check(&self, path: &Path) -> io::Result<()> {
-        // What exists without being allowed to be replaced, and files of the input, are refused where a file is created.
+        // Creating a file fails for existing files that may not be replaced, and for input files.
         if self.overwrite == Overwrite::Refuse
             || fs::symlink_metadata(path).is_err()
             || self.inputs.contains(path)
@@ -101,7 +101,7 @@ impl Guard {
         Err(io::Error::new(io::ErrorKind::InvalidInput, text))
     }
 
-    /// Another index that names a file.
+    /// Another index that names a file as its own.
     fn other_with(&self, path: &Path) -> Option<PathBuf> {
         #[cfg(feature = "gguf")]
         {
@@ -121,7 +121,7 @@ impl Guard {
     fn others(&self) -> Vec<(PathBuf, InputFiles)> {
         let own = InputFiles::new([&self.out]);
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        // The index of a set that a killed writer was about to complete is none yet.
+        // The leftover index of a killed writer does not count as an index.
         let is_other = |path: &PathBuf| !own.contains(path) && !is_leftover(path);
         let indexes = entries.map(|entry| entry.path()).filter(is_other);
         let listed = indexes.map(|index| {
@@ -131,8 +131,8 @@ impl Guard {
         listed.filter(|(_, files)| !files.is_empty()).collect()
     }
 
-    /// Removes the files of the set that has been replaced and that no longer belong to anything; says which. What an
-    /// index names can be anything, so only names go that a writer gives to the files of this very set.
+    /// Removes files of the replaced set that no longer belong to any set, and returns notes about them. An index can name any
+    /// file, so only files with names that a writer gives to files of this set are removed.
     pub(crate) fn remove_stale(&self, written: &[WrittenFile]) -> Vec<String> {
         let _appearing = modelfmt_write::commit_guard();
         let new = InputFiles::new(
@@ -159,9 +159,9 @@ impl Guard {
     }
 }
 
-/// The files beside an index that belong to its set alone: those that it names, as far as a writer gives such names to files of this very set.
-/// Where another set takes its place, those that the new one does not have are left over. `text` is that of the index, of which at most
-/// [`Limits::index_len`](modelfmt_core::Limits) bytes are read; a split of GGUF has no index, and none is named.
+/// The files beside an index that belong to its set alone: files that the index names, if a writer gives such names to files of
+/// this set. If another set replaces it, these files are left over unless the new set has them. `text` is the text of the index, of
+/// which at most [`Limits::index_len`](modelfmt_core::Limits) bytes are read. A split GGUF has no index, so the result is empty.
 ///
 /// # Errors
 /// If the text cannot be read.
@@ -170,8 +170,8 @@ pub fn files_of_index(name: &str, text: impl io::BufRead) -> io::Result<Vec<Stri
     Ok(named.into_iter().filter(|file| is_part_of(name, file)).collect())
 }
 
-/// Whether a writer gives that name to a file of the set whose index is `index`. AEROSETs of other writers do not name
-/// their files after the index.
+/// Whether a writer gives the name `file` to a file of the set whose index is `index`. Other writers of AEROSETs do not name their
+/// files after the index.
 fn is_part_of(index: &str, file: &str) -> bool {
     const ENDINGS: [&str; 4] = [".aeroset.json", ".safetensors.index.json", ".json", ".apr"];
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -198,25 +198,25 @@ fn is_part_of(index: &str, file: &str) -> bool {
     is_aero(file) || stems.any(|stem| !stem.is_empty() && after(stem) == Some(true))
 }
 
-/// New files of a folder in which nothing else is lost.
+/// New files of a folder that do not replace files of another set.
 pub(crate) struct Guarded<'a> {
     guard: &'a Guard,
     files: NewFolder,
 }
 
 impl Guarded<'_> {
-    /// For many small files: [`NewFolder::flushed_together`].
+    /// Flushes many small files together: see [`NewFolder::flushed_together`].
     pub(crate) fn flushed_together(mut self) -> Self {
         self.files = self.files.flushed_together();
         self
     }
 
-    /// Waits until the bytes of all files are on the disk: [`NewFolder::flush`].
+    /// Waits until the bytes of all files are on disk: see [`NewFolder::flush`].
     pub(crate) fn flush(&self) -> io::Result<()> {
         self.files.flush()
     }
 
-    /// Waits until the names of all files are on the disk: [`NewFolder::flush_names`].
+    /// Waits until the names of all files are on disk: see [`NewFolder::flush_names`].
     pub(crate) fn flush_names(&self) -> io::Result<()> {
         self.files.flush_names()
     }

@@ -1,4 +1,4 @@
-//! Which files the index of a set names, whatever the format, and without a tree of it in memory.
+//! Reads which files the index of a set of any format names, without a tree of it in memory.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -10,14 +10,14 @@ use modelfmt_core::source::check_relative;
 
 use modelfmt_model::formats::Walk;
 
-/// The files that the index at `path` names, relative to its folder; none if it is no index.
+/// The files that the index at `path` names, relative to its folder; empty if it is not an index.
 pub(super) fn files_of(path: &Path) -> BTreeSet<String> {
     read(path).unwrap_or_default()
 }
 
 fn read(path: &Path) -> io::Result<BTreeSet<String>> {
     let metadata = path.metadata()?;
-    // What is larger, no reader takes for an index.
+    // No reader accepts a larger file as an index.
     if !metadata.is_file() || metadata.len() > Limits::default().index_len {
         return Ok(BTreeSet::new());
     }
@@ -30,7 +30,7 @@ pub(super) fn named_by(mut text: impl BufRead, len: u64) -> io::Result<BTreeSet<
     if !is_object {
         return Ok(BTreeSet::new());
     }
-    // What is before a fault is still named: a broken index is somebody's too.
+    // Files that are named before a fault still count: a broken index belongs to somebody, too.
     let (walk, _) = Walk::through(text.take(len));
     let named = walk.into_files().filter(|name| check_relative(name).is_ok());
     Ok(named

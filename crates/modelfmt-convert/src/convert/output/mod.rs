@@ -25,13 +25,13 @@ use modelfmt_rules::wording::Choice;
 /// A file that was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenFile {
-    /// Its name, without its folder.
+    /// The name of the file, without its folder.
     pub path: String,
     /// Its size in bytes.
     pub nbytes: u64,
 }
 
-/// A sink whose length is known at the end.
+/// A sink that records the length of what is written.
 pub(super) struct Counted<S> {
     sink: S,
     len: Arc<AtomicU64>,
@@ -58,14 +58,14 @@ impl<S: Sink> Sink for Counted<S> {
     }
 }
 
-/// Says whether all values are what their source says about them. What is written may appear only then.
+/// Checks that all values match the digests in their source. Output may appear only after that.
 type Finish<'a> = &'a (dyn Fn() -> Result<(), BoxError> + Sync);
 
-/// A file of a set, which appears only if all values of the set are good.
+/// A file of a set, which appears only if all values of the set pass the check.
 pub(super) struct Guarded<'a, O> {
     file: Counted<O>,
     finish: Finish<'a>,
-    /// Whether it is the index, which is finished when all other files are.
+    /// Whether this is the index, which is finished after all other files.
     is_index: bool,
 }
 
@@ -85,7 +85,7 @@ impl<O: Sink> Sink for Guarded<'_, O> {
     }
 }
 
-/// Whatever changes a name waits for the check. It reads nothing the second time.
+/// Every call that changes a file name waits for the check, which reads nothing the second time.
 impl<O: Output> Output for Guarded<'_, O> {
     fn read_back(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         self.file.sink.read_back(offset, out)
@@ -109,7 +109,7 @@ impl<O: Output> Output for Guarded<'_, O> {
     }
 }
 
-/// New files whose names and lengths are known at the end.
+/// New files, with a record of their names and lengths.
 pub(super) struct Recorded<'a, N> {
     files: &'a N,
     index_name: &'a str,
@@ -157,7 +157,7 @@ impl<'a, N: NewFiles> Recorded<'a, N> {
     }
 }
 
-/// The name of a set's index, of the path that was asked for; `None` if the target is one file.
+/// The name of a set's index for the requested path; `None` if the target is a single file.
 #[cfg(not(target_arch = "wasm32"))]
 pub(super) fn file_name(target: Format, out: &Path) -> Result<Option<String>> {
     if !target.is_set() {
@@ -172,10 +172,10 @@ pub(super) fn file_name(target: Format, out: &Path) -> Result<Option<String>> {
     index_name(target, name.to_str().ok_or_else(|| invalid(text))?).map(Some)
 }
 
-/// The name of a set's index, made of the name that was asked for.
+/// The name of a set's index, made from the requested name.
 pub(super) fn index_name(target: Format, name: &str) -> Result<String> {
     match target.properties().set_naming {
-        // The name by which other tools look for it.
+        // Other tools look for this name.
         SetNaming::Ending(ending, of_file) => {
             let stem = name.strip_suffix(ending).or_else(|| name.strip_suffix(of_file));
             let stem = stem.filter(|stem| !stem.is_empty()).ok_or_else(|| {
@@ -185,7 +185,7 @@ pub(super) fn index_name(target: Format, name: &str) -> Result<String> {
             })?;
             Ok(format!("{stem}{ending}"))
         }
-        // Only all of them tell how many files there are, which their names say: this is their stem.
+        // The names of the files contain their count, which is known only after planning all of them. This is their stem.
         #[cfg(feature = "gguf")]
         SetNaming::Numbered => {
             let stem = modelfmt_gguf::SplitName::parse(name).map(|name| name.stem);
@@ -202,10 +202,10 @@ pub(super) fn index_name(target: Format, name: &str) -> Result<String> {
     }
 }
 
-/// The same error with the file's folder, where it names a file.
+/// The same error with the folder of the file, if it names a file.
 pub(super) fn within(folder: &Path, error: AnyWriteError) -> AnyWriteError {
     match error {
-        // A file that could be created says its whole path.
+        // An error of a file that could be created already has its whole path.
         AnyWriteError::Write { path, source } if !Path::new(&path).starts_with(folder) => {
             AnyWriteError::Write { path: folder.join(path).display().to_string(), source }
         }
@@ -226,7 +226,7 @@ mod tests {
                 other => other.to_string(),
             }
         };
-        // What cannot be created has the name that it was to have, what cannot be written to that of the file.
+        // The error of a file that cannot be created has the requested name; that of a file that cannot be written has its path.
         for folder in ["out", ".", "/out"] {
             let whole = Path::new(folder).join("part-000.aero").display().to_string();
             assert_eq!((named(folder, "part-000.aero"), named(folder, &whole)), (whole.clone(), whole));

@@ -1,4 +1,4 @@
-//! The files of a split of GGUF: it has no index, and their names say which they are.
+//! The files of a split GGUF. It has no index; the names of the files show which they are.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use modelfmt_gguf::SplitName;
 
-/// The names of the files that belong to the split whose first file is at that path; none if it is not called so.
+/// The names of the files of the split whose first file is at that path; empty if the path does not have the name of a first file.
 pub(super) fn files_of(first: &Path) -> BTreeSet<String> {
     let name = first.file_name().and_then(|name| name.to_str());
     match name.and_then(SplitName::parse) {
@@ -16,7 +16,7 @@ pub(super) fn files_of(first: &Path) -> BTreeSet<String> {
     }
 }
 
-/// The names of the files of all splits whose stem is that of the set which will be at that path, whatever their number.
+/// The names of the files of all splits with the stem of the set that will be at that path, whatever their count.
 pub(super) fn files_of_stem(first: &Path) -> BTreeSet<String> {
     match first.file_name().and_then(|name| name.to_str()) {
         Some(name) => files(first, |file| file.stem == stem(name)),
@@ -24,13 +24,13 @@ pub(super) fn files_of_stem(first: &Path) -> BTreeSet<String> {
     }
 }
 
-/// The stem of the file that stands for a set: of `m-00001-of-00003.gguf` and of `m.gguf` it is `m`.
+/// The stem of the file that stands for a set: `m` for `m-00001-of-00003.gguf` and for `m.gguf`.
 fn stem(name: &str) -> &str {
     let split = SplitName::parse(name).map(|name| name.stem);
     split.unwrap_or_else(|| name.strip_suffix(".gguf").unwrap_or(name))
 }
 
-/// The files beside a path whose names are as asked, and that are GGUF.
+/// The GGUF files beside a path whose names match.
 fn files(beside: &Path, is_asked: impl Fn(&SplitName<'_>) -> bool) -> BTreeSet<String> {
     let entries = fs::read_dir(modelfmt_core::source::folder_of(beside)).into_iter().flatten().flatten();
     let files = entries.filter_map(|entry| {
@@ -41,21 +41,21 @@ fn files(beside: &Path, is_asked: impl Fn(&SplitName<'_>) -> bool) -> BTreeSet<S
     files.collect()
 }
 
-/// The first file of the split that a path belongs to, if there is one and the path is not it.
+/// The first file of the split that a path belongs to, if it exists and the path is another file of the split.
 pub(super) fn first_of(path: &Path) -> Option<PathBuf> {
     let name = SplitName::parse(path.file_name()?.to_str()?).filter(|name| name.number > 1)?;
     let first = path.with_file_name(name.sibling(0));
     is_gguf(&first).then_some(first)
 }
 
-/// Whether a file is one of a split of the stem of the file that stands for a set.
+/// Whether a file has the name of a part of a split with the stem of `first`.
 pub(super) fn is_part_of(first: &str, file: &str) -> bool {
     SplitName::parse(file).is_some_and(|file| file.stem == stem(first))
 }
 
 fn is_gguf(path: &Path) -> bool {
     let mut magic = [0; 4];
-    // A pipe is not opened: that would wait for somebody who writes.
+    // A pipe is not opened, because that would wait for a writer.
     let is_file = path.metadata().is_ok_and(|metadata| metadata.is_file());
     is_file && File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok() && magic == *b"GGUF"
 }

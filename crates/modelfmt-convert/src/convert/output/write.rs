@@ -12,7 +12,7 @@ use modelfmt_model::formats::entry::{Job, JobError, Write};
 use modelfmt_model::formats::set_plan::SetPlan;
 use modelfmt_rules::wording::Choice;
 
-/// Writes a model of one file.
+/// Writes a single-file model.
 pub(crate) fn file(
     conversion: &ConversionPlan<'_>,
     data: &dyn TensorData,
@@ -25,7 +25,7 @@ pub(crate) fn file(
     }
 }
 
-/// Writes a model of several files, whose index has that name.
+/// Writes a model of several files. `name` is the name of the index.
 pub(crate) fn set(
     conversion: &ConversionPlan<'_>,
     data: &dyn TensorData,
@@ -41,7 +41,7 @@ pub(crate) fn set(
     }
 }
 
-/// What is planned of a model of several files.
+/// Plans a model of several files.
 pub(crate) fn plan(conversion: &ConversionPlan<'_>, name: &str) -> Result<Box<dyn SetPlan>, JobError> {
     match writer(conversion.target) {
         Some(Write::Set(plan)) => plan(&conversion.job(), name),
@@ -49,8 +49,8 @@ pub(crate) fn plan(conversion: &ConversionPlan<'_>, name: &str) -> Result<Box<dy
     }
 }
 
-/// The name of the file that opens a set, made from the name that [`index_name`](super::index_name) returned. For a split of GGUF that is its
-/// first file.
+/// The name of the file that opens a set, made from the name that [`index_name`](super::index_name) returned. For a split GGUF this
+/// is its first file.
 pub(crate) fn first_file(job: &Job<'_>, target: Format, name: String) -> Result<String, JobError> {
     match target.driver().and_then(|driver| driver.first_file) {
         Some(first_file) => first_file(job, &name),
@@ -58,13 +58,13 @@ pub(crate) fn first_file(job: &Job<'_>, target: Format, name: String) -> Result<
     }
 }
 
-/// That a format is only read.
+/// The error for a format that is only read.
 pub(crate) fn never(format: Format, instead: Option<&str>) -> Error {
     let instead = instead.map_or_else(String::new, |text| format!("; {text}"));
     Error::usage(Choice::Target, format!("{format} is read and never written{instead}"))
 }
 
-/// Names the target in an error of a writer.
+/// Adds the path of the target to an error of a writer.
 pub(crate) fn failed(path: &Path, error: AnyWriteError) -> Error {
     match error {
         AnyWriteError::Write { path, source } => match source.kind() {
@@ -80,7 +80,7 @@ pub(crate) fn writer(target: Format) -> Option<&'static Write> {
     target.driver().map(|driver| &driver.write)
 }
 
-/// The conversion has refused what is switched off or only read, so this is never seen.
+/// The error for a format without a writer. The conversion has refused such formats before, so it never occurs.
 pub(crate) fn not_here(format: Format) -> JobError {
     let source = std::io::Error::new(std::io::ErrorKind::Unsupported, format!("{format} is not written"));
     JobError::Write(AnyWriteError::Write { path: "the output".to_owned(), source })

@@ -1,4 +1,4 @@
-//! A conversion into a set, in parts that independent workers write.
+//! A conversion into a set whose parts are written by independent workers.
 
 pub(super) mod receipt;
 
@@ -23,8 +23,8 @@ use modelfmt_rules::wording::Choice;
 use modelfmt_rules::wording::Note;
 use receipt::Receipt;
 
-/// A conversion into a set that independent workers write, each some of its parts. The same model, target, options and name give the
-/// same plan in every process, so a worker makes its own; [`id`](Self::id) tells whether two are the same.
+/// A conversion into a set whose parts are written by independent workers. The same model, target, options and name give the same
+/// plan in every process, so each worker makes its own plan; two plans are the same if their [`id`](Self::id) is the same.
 ///
 /// ```no_run
 /// use modelfmt::{Conversion, Execution, Format, Model};
@@ -40,9 +40,10 @@ use receipt::Receipt;
 /// # Ok::<(), modelfmt::Error>(())
 /// ```
 ///
-/// Every worker would write the same bytes for a part, and the set is the same, byte for byte, as one process would write. An AEROSET without an
-/// identity of its own ([`AeroOptions::uuid`](super::AeroOptions::uuid)) gets one made from the plan. A part appears when it is complete. If a
-/// worker is killed, write its part again; if its file exists already, with files that may be replaced. The index appears last.
+/// Every worker writes the same bytes for a part, and the set is the same, byte for byte, as one process would write. An AEROSET
+/// for which no [`AeroOptions::uuid`](super::AeroOptions::uuid) is given gets a UUID made from the plan. A part appears when it is
+/// complete. If a worker is killed, write its part again; if its file exists already, allow files to be replaced. The index appears
+/// last.
 ///
 /// Each worker checks its own tensors against the digests in their file. If a digest covers more than these tensors (a checksum of the whole file),
 /// the worker reads everything that it covers.
@@ -54,15 +55,15 @@ pub struct PartPlan<'a> {
     id: [u8; 32],
 }
 
-/// A file of a set that is planned.
+/// A file of a planned set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Part {
-    /// Its name, in the folder of the index.
+    /// The name of the file, in the folder of the index.
     pub path: String,
-    /// The numbers of its tensors among those that are written.
+    /// The range of its tensors among those that are written.
     pub tensors: Range<usize>,
-    /// The bytes of their values, uncompressed: what a progress bar counts to.
+    /// The length in bytes of their values, uncompressed: the total for a progress bar.
     pub nbytes: u64,
 }
 
@@ -73,10 +74,11 @@ impl std::fmt::Debug for PartPlan<'_> {
 }
 
 impl<'a> ConversionPlan<'a> {
-    /// Plans the set whose index has that name, so that its parts can be written by themselves. Nothing is written.
+    /// Plans the set whose index has that name, so that its parts can be written independently. Nothing is written.
     ///
     /// # Errors
-    /// If the target cannot hold the model, or is one file; [`Error::Usage`] with [`OutputOptions::outboard`](super::OutputOptions::outboard).
+    /// If the target cannot hold the model, or is a single file; [`Error::Usage`] with
+    /// [`OutputOptions::outboard`](super::OutputOptions::outboard).
     pub fn into_parts(mut self, name: &str) -> Result<PartPlan<'a>> {
         if !self.target.is_set() {
             let why = format!("{} is one file, and has no parts; give a shard size", self.target);
@@ -94,7 +96,7 @@ impl<'a> ConversionPlan<'a> {
         let name = self.index_name(name)?;
         let id = self.fingerprint(&name);
         if self.target.takes(Choice::Uuid) && self.options.aero.uuid.is_none() {
-            // Each part has an identity, which must be the same in every worker.
+            // Each part has a UUID, which must be the same in every worker.
             let [uuid @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _] = id;
             self.options.to_mut().aero.uuid = Some(uuid);
         }
@@ -113,7 +115,7 @@ impl<'a> ConversionPlan<'a> {
         Ok(PartPlan { conversion: self, name, plan, parts, id })
     }
 
-    /// Identifies this conversion: everything that its bytes depend on, except the values.
+    /// A hash that identifies this conversion: it covers everything that the output depends on, except the values.
     fn fingerprint(&self, name: &str) -> [u8; 32] {
         let mut options = self.options.clone().into_owned();
         options.output.overwrite = Overwrite::default();
@@ -133,7 +135,7 @@ impl<'a> ConversionPlan<'a> {
 }
 
 impl<'a> PartPlan<'a> {
-    /// Identifies this plan, as 64 hex digits: workers with the same id write parts of the same set.
+    /// Identifies this plan, as 64 hex digits. Workers with the same id write parts of the same set.
     #[must_use]
     pub fn id(&self) -> String {
         blake3::Hash::from_bytes(self.id).to_hex().to_string()
@@ -145,22 +147,22 @@ impl<'a> PartPlan<'a> {
         self.conversion.target
     }
 
-    /// The name of the file that appears last: the index, or the first file of a split of GGUF.
+    /// The name of the file that appears last: the index, or the first file of a split GGUF.
     #[must_use]
     pub fn index_name(&self) -> &str {
         &self.name
     }
 
-    /// The files that can be written by themselves. [`finish`](Self::finish) writes the others.
+    /// The files that can be written independently. [`finish`](Self::finish) writes the others.
     #[must_use]
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// The part of that number.
+    /// The part with that number.
     ///
     /// # Errors
-    /// [`Error::Write`] if there is none.
+    /// [`Error::Write`] if there is no such part.
     pub fn part(&self, number: usize) -> Result<PlannedPart<'_, 'a>> {
         match self.parts.get(number) {
             Some(part) => Ok(PlannedPart { plan: self, part, number }),
@@ -168,7 +170,8 @@ impl<'a> PartPlan<'a> {
         }
     }
 
-    /// New files in a folder, for [`begin`](Self::begin) and all others. No file of the input is replaced, under whatever name.
+    /// New files in a folder, for [`begin`](Self::begin) and the other methods. Input files are never replaced, under whatever
+    /// name.
     #[cfg(not(target_arch = "wasm32"))]
     #[must_use]
     pub fn folder(&self, folder: impl AsRef<std::path::Path>, overwrite: Overwrite) -> NewFolder {
@@ -177,21 +180,21 @@ impl<'a> PartPlan<'a> {
         NewFolder::new(folder.as_ref(), overwrite).protecting(InputFiles::new(inputs))
     }
 
-    /// Checks that the set can be written, before any worker writes, and removes the index of a set that is replaced. Only one process may call this,
-    /// once: files that workers have written before would count as files of something else.
+    /// Checks that the set can be written, before any worker writes, and removes the index of a set that is replaced. Only one
+    /// process may call this, and only once: otherwise files that workers have already written would count as foreign files.
     ///
     /// # Errors
-    /// [`Error::Exists`] for a file that may not be replaced; [`Error::Write`].
+    /// [`Error::Exists`] for a file that may not be replaced; [`Error::Write`] if a file cannot be written.
     pub fn begin(&self, files: &impl NewFiles) -> Result<()> {
         let names = self.parts.iter().map(|part| part.path.as_str());
         begin_parts(files, &self.name, names).map_err(|error: AnyWriteError| self.failed(error))
     }
 
-    /// Writes the remaining files when all parts are there, the index last. `receipts` has one for each part, in any order. The parts themselves are
-    /// not checked; `verify` does that.
+    /// Writes the remaining files after all parts are written, the index last. `receipts` has one receipt for each part, in any
+    /// order. The parts themselves are not checked; `verify` does that.
     ///
     /// # Errors
-    /// [`Error::Write`] if a receipt is missing, or is one of another plan, or a file cannot be written.
+    /// [`Error::Write`] if a receipt is missing or belongs to another plan, or a file cannot be written.
     pub fn finish(
         &self,
         receipts: &[Receipt],
@@ -223,7 +226,7 @@ impl<'a> PartPlan<'a> {
         Ok(converted)
     }
 
-    /// The receipts by the numbers of their parts.
+    /// The receipts in the order of their parts.
     fn sorted<'r>(&self, receipts: &'r [Receipt]) -> Result<Vec<&'r Receipt>> {
         let mut sorted: Vec<Option<&Receipt>> = vec![None; self.parts.len()];
         for receipt in receipts {
@@ -272,16 +275,16 @@ pub struct PlannedPart<'p, 'a> {
 }
 
 impl PlannedPart<'_, '_> {
-    /// What it is.
+    /// The description of the part.
     #[must_use]
     pub const fn as_part(&self) -> &Part {
         self.part
     }
 
-    /// Writes it. It appears when it is complete and its values match the digests in their own file.
+    /// Writes the part. It appears when it is complete and its values match the digests in their own file.
     ///
     /// # Errors
-    /// If the model cannot be read, or the part not be written.
+    /// If the model cannot be read, or the part cannot be written.
     pub fn write(&self, files: &impl NewFiles, work: &Execution<'_>) -> Result<Receipt> {
         let Self { plan, part, number } = *self;
         let values = plan.values(&part.tensors)?;

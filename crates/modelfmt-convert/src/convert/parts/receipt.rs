@@ -1,4 +1,4 @@
-//! What a worker says of the part that it has written.
+//! The receipt for a part that a worker has written.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,8 +10,8 @@ use modelfmt_write::WrittenPart;
 use crate::convert::Clipped;
 use modelfmt_rules::wording::ParseError;
 
-/// What [`PartPlan::finish`](crate::convert::PartPlan::finish) has to know of a part that was written. As text it is a line of JSON, which can
-/// be sent to another process.
+/// What [`PartPlan::finish`](crate::convert::PartPlan::finish) needs to know about a written part. As text it is one line of JSON,
+/// which you can send to another process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
     pub(super) plan: [u8; 32],
@@ -28,7 +28,7 @@ impl Receipt {
         self.number
     }
 
-    /// The bytes of its file.
+    /// The length of its file in bytes.
     #[must_use]
     pub const fn nbytes(&self) -> u64 {
         self.written.nbytes

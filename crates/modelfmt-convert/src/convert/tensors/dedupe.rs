@@ -1,4 +1,4 @@
-//! Tensors with equal values, which share their bytes in the target (docs/formats/conversion.md#equal-tensors).
+//! Finds tensors with equal values, which share their bytes in the target (docs/formats/conversion.md#equal-tensors).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,18 +8,19 @@ use modelfmt_model::error::Result;
 use modelfmt_model::job::tensors::{Item, Origin, Tensors};
 use modelfmt_model::model::Model;
 
-/// What tensors must have in common for the same to be made of equal values.
+/// What tensors must have in common so that equal values give equal output.
 #[derive(PartialEq, Eq, Hash)]
 struct Kind<'a> {
     from: DType,
     to: DType,
     nbytes: u64,
-    /// What is made of values may depend on the shape, unless they are copied.
+    /// Conversion may depend on the shape. `None` if the values are copied.
     shape: Option<&'a [u64]>,
 }
 
-/// Adds the tensors whose values are those of one before them, by the number of each, with the number of the first, and says how many they are
-/// and how many bytes of the source they take. Only tensors of the same kind are read, in pieces, and of each a hash is kept.
+/// Adds to `tied` each tensor whose values equal those of an earlier one, with the number of the first such tensor. Returns how
+/// many there are and how many bytes of the source they take. Only tensors of the same kind are read, in pieces; a hash of each is
+/// kept.
 pub(crate) fn find(
     model: &Model,
     tensors: &Tensors,
@@ -54,7 +55,7 @@ pub(crate) fn find(
             }
         }
     }
-    // One that shares the bytes of another shares those of the first of all.
+    // A tensor that shares the bytes of another one shares those of the first in the group.
     let firsts: Vec<(usize, usize)> =
         tied.iter().filter_map(|(&number, of)| Some((number, *tied.get(of)?))).collect();
     tied.extend(firsts);

@@ -1,4 +1,4 @@
-//! Which tensors are written: patterns of their names.
+//! Selects tensors by patterns of their names.
 
 use modelfmt_model::error::{Error, Result};
 use modelfmt_model::model::Model;
@@ -24,7 +24,7 @@ impl<'a> Patterns<'a> {
         Ok(Self { choice, patterns, globs, matched })
     }
 
-    /// The numbers of the patterns that match, ascending.
+    /// The positions of the patterns that match, ascending.
     fn matches(&mut self, name: &str) -> Vec<usize> {
         if self.patterns.is_empty() {
             return Vec::new();
@@ -36,7 +36,7 @@ impl<'a> Patterns<'a> {
         found
     }
 
-    /// An error for the first pattern that has matched nothing: it is a slip of the pen.
+    /// Fails for the first pattern that has matched nothing: it is probably a typing error.
     fn check(&self, model: &Model) -> Result<()> {
         match self.unmatched().next() {
             None => Ok(()),
@@ -55,11 +55,11 @@ impl<'a> Patterns<'a> {
     }
 }
 
-/// Which names are taken.
+/// Selects names.
 pub(crate) struct Filter<'a> {
     include: Patterns<'a>,
     exclude: Patterns<'a>,
-    /// How many names there were, and how many of them were left out.
+    /// The number of names so far, and how many of them were left out.
     seen: usize,
     left_out: usize,
 }
@@ -76,7 +76,7 @@ impl<'a> Filter<'a> {
         })
     }
 
-    /// Whether a name is taken, without counting it.
+    /// Whether a name is selected. Does not count the name.
     pub(crate) fn would_take(&mut self, name: &str) -> bool {
         let is_included = self.include.patterns.is_empty() || !self.include.matches(name).is_empty();
         let is_excluded = !self.exclude.matches(name).is_empty(); // asked in any case, so that each pattern is known to match
@@ -90,7 +90,7 @@ impl<'a> Filter<'a> {
         takes
     }
 
-    /// Refuses a pattern that includes nothing, and patterns that leave nothing.
+    /// Fails if a pattern of `include` has matched nothing, or if all names were left out.
     pub(super) fn check(&self, model: &Model) -> Result<()> {
         if self.left_out > 0 && self.left_out == self.seen {
             return Err(model.nothing_selected(self.choices(), None));
@@ -98,7 +98,7 @@ impl<'a> Filter<'a> {
         self.include.check(model)
     }
 
-    /// How many tensors are left out, if any are, and which patterns leave out none.
+    /// Notes about the number of tensors that are left out, and about patterns of `exclude` that have matched nothing.
     pub(super) fn notes(&self) -> Vec<Note> {
         let Self { seen, left_out, .. } = self;
         let choices = self.choices();
@@ -112,7 +112,7 @@ impl<'a> Filter<'a> {
         count.into_iter().chain(unmatched).collect()
     }
 
-    /// Those that have patterns.
+    /// The choices that have patterns.
     fn choices(&self) -> &'static [Choice] {
         match (self.include.patterns.is_empty(), self.exclude.patterns.is_empty()) {
             (_, true) => &[Choice::Include],

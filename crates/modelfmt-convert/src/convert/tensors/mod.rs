@@ -1,4 +1,4 @@
-//! Which tensors are written, in which order, and as what.
+//! Selects the tensors to write, their order and their dtypes.
 
 pub(super) mod dedupe;
 pub(crate) mod filter;
@@ -33,7 +33,7 @@ use modelfmt_rules::wording::{Note, Remedy};
 use scales::{Scaled, Scales, is_weight};
 use types::{Candidate, Decision, TypeRules};
 
-/// Chooses tensors for a target.
+/// Selects and converts tensors for a target.
 pub(super) struct Chooser<'a> {
     model: &'a Model,
     target: &'static Capabilities,
@@ -42,27 +42,27 @@ pub(super) struct Chooser<'a> {
     rules: TypeRules<'a>,
     chosen: Tensors,
     unsupported: Vec<Unsupported>,
-    /// What is known of the scales of tensors, by their position; of those that are not here there are none.
+    /// What is known about the scales of tensors, by position. Tensors that are not in the map have no scales.
     scaled: BTreeMap<usize, Scaled>,
-    /// The positions of scales that their weights are multiplied by.
+    /// The positions of tensors that are scales and that weights are multiplied by.
     used_scales: BTreeSet<usize>,
     /// Scales and zero points of tensors without values that the reserved key of the source lists, by their names.
     declared_quants: HashMap<String, Quant>,
-    /// How many tensors become values by their own scales and zero points.
+    /// The number of tensors that are dequantized by their own scales and zero points.
     applied_quants: u64,
-    /// What of the source is lost whatever the target.
+    /// Parts of the source that are lost with any target.
     losses: Vec<Unsupported>,
-    /// What to say of what was taken from a config.json beside the model.
+    /// Notes about what was taken from a config.json beside the model.
     from_beside: BTreeSet<String>,
-    /// The number of tensors so far, also those that are only listed.
+    /// The number of tensors so far, including those that are only listed.
     place: u64,
 }
 
-/// What [`Chooser::choose`] finds.
+/// The result of [`Chooser::choose`].
 pub(super) struct Found {
     pub(crate) tensors: Tensors,
     pub(crate) unsupported: Vec<Unsupported>,
-    /// What is lost unless it may be.
+    /// Losses, which are errors unless the options allow them.
     pub(crate) losses: Vec<Unsupported>,
     pub(crate) notes: Vec<Note>,
     pub(crate) warnings: Vec<Warning>,
@@ -92,7 +92,7 @@ impl<'a> Chooser<'a> {
         })
     }
 
-    /// Goes through the tensors of the model, and those without values that its reserved key lists, in their order.
+    /// Goes through the tensors of the model, and through those without values that its reserved key lists, in their order.
     pub(crate) fn choose(mut self, content: &Content) -> Result<Found> {
         let reserved = content.reserved.as_ref();
         self.check_types();
@@ -137,7 +137,7 @@ impl<'a> Chooser<'a> {
         })
     }
 
-    /// Finds the new names of the tensors that are written, those without values that the reserved key lists among them.
+    /// Finds the new names of the tensors that are written, including those without values that the reserved key lists.
     fn rename(&mut self, reserved: Option<&Reserved>) -> Result<()> {
         if self.options.tensors.rename.is_empty() {
             return Ok(());
@@ -162,12 +162,12 @@ impl<'a> Chooser<'a> {
         Ok(())
     }
 
-    /// The name under which the tensor at a position is written.
+    /// The name of the tensor at a position in the output.
     fn name(&self, position: usize, old: &str) -> String {
         self.chosen.renamed.name(position).unwrap_or(old).to_owned()
     }
 
-    /// Finds the tensors that have scales and zero points beside their values: in the file, or under its reserved key.
+    /// Finds the tensors with scales and zero points that the reserved key lists.
     fn find_quants(&mut self, reserved: Option<&Reserved>) {
         let Some(Reserved { quants, declared, .. }) = reserved else { return };
         let declared: HashMap<&str, &Declared> =
@@ -188,7 +188,7 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    /// Finds the scales of all weights, and which of them are not written because their weights are multiplied by them.
+    /// Finds the scales of all weights, and which scales are not written because their weights are multiplied by them.
     fn find_scales(&mut self) -> Result<()> {
         let model = self.model;
         if self.options.types.scales.is_empty() && !model.tensors().any(|info| is_weight(info.dtype)) {
@@ -224,7 +224,7 @@ impl<'a> Chooser<'a> {
         scales.check()
     }
 
-    /// Asks the presets for the types of all tensors that are written.
+    /// Asks the presets for the dtypes of all tensors that are written.
     fn plan_presets(&mut self, content: &Content) {
         if self.rules.presets().is_empty() {
             return;
@@ -243,8 +243,8 @@ impl<'a> Chooser<'a> {
         self.unsupported.extend(self.rules.presets().plan(architecture, &tensors));
     }
 
-    /// The positions of the model's tensors in the order in which they are written: their own, unless the format sorts them and
-    /// the reserved key says in which order they were before (docs/formats/conversion.md#order).
+    /// The positions of the model's tensors in the order in which they are written: file order, or the original order from the
+    /// reserved key if the source's format sorts tensors (docs/formats/conversion.md#order).
     fn order(&self, stated: &[u64]) -> Vec<usize> {
         let count = self.model.container().tensor_count();
         let mut seen = vec![false; count];
@@ -261,7 +261,7 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    /// For a target that sorts its index: the position that each tensor will have there, if that is not its own.
+    /// For a target that sorts its index: the position of each tensor there. Empty if the tensors are sorted already.
     fn sorted(&self) -> Vec<u64> {
         if !self.target.properties.sorted {
             return Vec::new();
@@ -284,7 +284,7 @@ impl<'a> Chooser<'a> {
         order
     }
 
-    /// Types that were asked for and that the target lacks are said once, not for each tensor.
+    /// Reports requested dtypes that the target lacks once, not for each tensor.
     fn check_types(&mut self) {
         let asked = self.options.types.rules.iter().filter_map(|rule| match rule.change {
             TypeChange::Cast(dtype) | TypeChange::Quantize(Quantization::Type(dtype)) => {
@@ -339,15 +339,15 @@ impl<'a> Chooser<'a> {
         self.push(item, &name, info.shape);
     }
 
-    /// Keeps scales and zero points beside the values of a tensor.
+    /// Keeps scales and zero points of a tensor for the target.
     fn keep_quant(&mut self, name: &str, scaled: Scaled) {
         if let Scaled::Quant(quant) = scaled {
             self.chosen.quants.push((name.to_owned(), quant));
         }
     }
 
-    /// Blocks that are copied must lie as the target has them: in APR each row of a matrix of q4_k is filled up to whole blocks,
-    /// elsewhere none is.
+    /// Checks that copied blocks have the layout of the target: in APR each row of a q4_k matrix is padded to whole blocks, in
+    /// other formats no row is.
     fn check_rows(&mut self, info: &TensorInfo<'_>, to: DType) {
         let is_copied = to == info.dtype && to.is_quantized() && self.target.has(to) && info.has_data;
         if is_copied && self.target.nbytes(to, info.shape) != Some(info.nbytes) {
@@ -373,7 +373,7 @@ impl<'a> Chooser<'a> {
         self.place += 1;
     }
 
-    /// A tensor without values that the reserved key of the source lists.
+    /// Adds a tensor without values that the reserved key of the source lists.
     fn declare(&mut self, declared: &Declared, number: usize) {
         if !self.filter.takes(&declared.name) {
             return;
@@ -391,7 +391,7 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    /// A tensor without values; rules go by its old name. Says whether its scales are applied.
+    /// Adds a tensor without values; rules go by its old name. Returns whether its scales are applied.
     fn declare_new(&mut self, declared: &Declared, name: &str, scaled: &Scaled) -> bool {
         let shape = self.check(&declared.name, &declared.shape, false);
         let candidate = Candidate { name, dtype: declared.dtype, shape: &declared.shape, scaled };
@@ -403,7 +403,7 @@ impl<'a> Chooser<'a> {
         is_decoded
     }
 
-    /// A tensor without values, for a target that cannot declare it.
+    /// Lists a tensor without values for a target that cannot declare it.
     fn list(&mut self, declared: Declared) {
         if self.target.metadata != Metadata::Json {
             let why =
@@ -415,7 +415,7 @@ impl<'a> Chooser<'a> {
         self.place += 1;
     }
 
-    /// Checks name and shape, and says what becomes of the shape.
+    /// Checks name and shape, and returns how the shape changes.
     fn check(&mut self, name: &str, shape: &[u64], was_scalar: bool) -> Shape {
         if let Some(why) = self.target.name_fault(name) {
             self.unsupported.push(Unsupported::tensor(name, why, Some(Remedy::Exclude)));
@@ -434,7 +434,7 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    /// The type that a tensor gets, its own where something is wrong, and whether it is decoded.
+    /// The dtype of a tensor in the output, or its own dtype if there is an error; and whether it is decoded.
     fn dtype(&mut self, tensor: Candidate<'_>, source: Format) -> (DType, bool) {
         let Candidate { name, dtype: from, shape, scaled } = tensor;
         let (to, is_decoded) = match self.rules.decide(tensor) {
@@ -460,10 +460,10 @@ impl<'a> Chooser<'a> {
         (to, is_decoded)
     }
 
-    /// The type of a tensor that no rule changes: its own, or a wider one where the target lacks it.
+    /// The dtype of a tensor that no rule changes: its own, or a wider one if the target lacks it.
     fn unchanged(&mut self, tensor: Candidate<'_>, source: Format) -> Option<DType> {
         let Candidate { name, dtype: from, scaled, .. } = tensor;
-        // Scales and zero points in the file of the tensor are kept with it, and are as good for the same numbers in a wider type.
+        // Scales and zero points in the file of the tensor are kept, and are still right for the same numbers in a wider dtype.
         let is_same = |to: DType| matches!(scaled, Scaled::Quant(_)) && holds_every_value(to, from);
         let known = self.unsupported.len();
         let to = self.fitting(name, from, source);
@@ -476,7 +476,7 @@ impl<'a> Chooser<'a> {
         to
     }
 
-    /// A type that the target has, or a wider one; none where there is nothing but to refuse.
+    /// The dtype itself, or a wider one if the target lacks it; `None` if the tensor has to be refused.
     fn fitting(&mut self, name: &str, dtype: DType, source: Format) -> Option<DType> {
         let widened = self.target.widened(dtype);
         match widened {
@@ -491,12 +491,12 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    /// Which other version of the target has the type.
+    /// Text that names another version of the target that has the dtype.
     fn elsewhere(&self, dtype: DType) -> String {
         self.target.format.version_with(dtype).map_or_else(String::new, |other| format!(", but in {other}"))
     }
 
-    /// What would make a type fit.
+    /// The remedy for a dtype that the target lacks.
     fn remedy(&self, dtype: DType, widened: Option<DType>) -> Option<Remedy> {
         if dtype.is_quantized() {
             return Some(Remedy::Dequantize(DType::F32));
@@ -511,7 +511,7 @@ impl<'a> Chooser<'a> {
         Some(Remedy::Cast { to, by_name: dtype.kind() != Kind::Float })
     }
 
-    /// A usual type of that kind that the target has.
+    /// A common dtype of this kind that the target has.
     fn nearest(&self, kind: Kind) -> Option<DType> {
         let order: &[DType] = match kind {
             Kind::Float => &[DType::F32, DType::F16],
@@ -521,7 +521,7 @@ impl<'a> Chooser<'a> {
     }
 }
 
-/// The type of a tensor after it has been multiplied by its scales, if it is dequantized; else why not.
+/// The dtype of a tensor after it is multiplied by its scales, if it is dequantized; else why it cannot be.
 pub(super) fn scaled_dtype(from: DType, decoded: Option<DType>, scaled: &Scaled) -> Result<DType, String> {
     match (decoded, scaled) {
         (None, _) => Ok(from),

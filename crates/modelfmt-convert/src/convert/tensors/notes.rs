@@ -1,4 +1,4 @@
-//! Notes about the chosen tensors.
+//! Notes about the selected tensors.
 
 use modelfmt_core::DType;
 
@@ -10,7 +10,7 @@ use modelfmt_rules::wording::Choice;
 use modelfmt_rules::wording::Note;
 
 impl Chooser<'_> {
-    /// What was chosen.
+    /// Notes about the selection, the names and the dtypes.
     pub(super) fn notes(&self) -> Vec<Note> {
         let plural = |count: u64| if count == 1 { "tensor" } else { "tensors" };
         let mut notes: Vec<Note> = self.filter.notes();
@@ -62,8 +62,8 @@ impl Chooser<'_> {
         notes
     }
 
-    /// Says which integers stay as they are although tensors beside them are named as their scales: how they are packed, the file
-    /// does not say.
+    /// A note about integers that stay as they are although tensors beside them have the names of their scales: the file does not
+    /// say how they are packed.
     pub(super) fn packed_weights(&self) -> Option<String> {
         let container = self.model.container();
         let has_scales = |name: &str| {

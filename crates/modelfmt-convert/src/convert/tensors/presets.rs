@@ -1,4 +1,4 @@
-//! What presets of quantization choose for the tensors that are written.
+//! The dtypes that quantization presets choose for the tensors that are written.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,12 +11,12 @@ use modelfmt_rules::presets::Preset;
 use modelfmt_rules::wording::Choice;
 use modelfmt_rules::wording::Remedy;
 
-/// The presets that rules name, and the types that they give tensors.
+/// The presets in the rules, and the dtypes that they choose for tensors.
 pub(super) struct Presets<'a> {
-    /// By the names of tensors.
+    /// The dtypes for each preset, by the names of tensors.
     types: BTreeMap<Preset, HashMap<&'a str, DType>>,
     target: &'static Capabilities,
-    /// What they have chosen and the target lacks.
+    /// The dtypes that presets have chosen and that the target lacks.
     lacking: BTreeSet<(Preset, DType)>,
 }
 
@@ -33,7 +33,7 @@ impl<'a> Presets<'a> {
         self.types.is_empty()
     }
 
-    /// Asks for the types of these tensors, and returns why a preset does not say them.
+    /// Asks the presets for the dtypes of these tensors. Returns an item for each preset that cannot choose them.
     pub(super) fn plan(
         &mut self,
         architecture: Option<&str>,
@@ -52,12 +52,12 @@ impl<'a> Presets<'a> {
         unsupported
     }
 
-    /// The type that a preset gives a tensor; none if it stays as it is.
+    /// The dtype that a preset chooses for a tensor; `None` if the tensor stays as it is.
     pub(super) fn dtype(&self, preset: Preset, name: &str) -> Option<DType> {
         self.types.get(&preset)?.get(name).copied()
     }
 
-    /// Notes what was given to a tensor.
+    /// Records the dtype that a tensor gets, if the target lacks it.
     pub(super) fn note(&mut self, change: TypeChange, dtype: DType) {
         if let TypeChange::Quantize(Quantization::Preset(preset)) = change
             && !self.target.has(dtype)
@@ -66,7 +66,7 @@ impl<'a> Presets<'a> {
         }
     }
 
-    /// What was chosen and the target lacks.
+    /// The chosen dtypes that the target lacks.
     pub(super) fn unsupported(&self) -> impl Iterator<Item = Unsupported> {
         self.lacking.iter().map(|(preset, dtype)| {
             let why = format!("{} has no {dtype}, which the preset gives some tensors", self.target.format);

@@ -12,11 +12,11 @@ use modelfmt_model::quant::Quant;
 use modelfmt_rules::options::ScaleRule;
 use modelfmt_rules::wording::Choice;
 
-/// What is appended to the name of a weight: `q_proj.weight_scale_inv`, `gate_up_proj_scale`.
+/// Suffixes of the name of a weight: `q_proj.weight_scale_inv`, `gate_up_proj_scale`.
 const SUFFIXES: [&str; 2] = ["_scale_inv", "_scale"];
-/// What is in place of `.weight`: in checkpoints for ComfyUI, of Mistral, and of DeepSeek's own code.
+/// Replacements of `.weight`: in checkpoints for ComfyUI, of Mistral, and of DeepSeek's own code.
 const IN_PLACE: [&str; 3] = [".scale_weight", ".qscale_weight", ".scale"];
-/// With these beside a weight, its numbers are more than a product with one scale.
+/// Suffixes of tensors that mean that a weight is more than a product of numbers and one scale.
 const MORE: [&str; 3] = ["_scale_2", "_global_scale", "_zero_point"];
 
 /// The name of the scales of a weight, if the rule is for it.
@@ -28,17 +28,17 @@ fn scale_of(rule: &ScaleRule, name: &str) -> Option<String> {
     Some(rule.scale.replacen('*', middle, 1))
 }
 
-/// What is known of the scales of a tensor.
+/// What is known about the scales of a tensor.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum Scaled {
-    /// None: its numbers stand for themselves.
+    /// There are no scales: the numbers are the values.
     #[default]
     No,
-    /// They are another tensor.
+    /// The scales are another tensor.
     By(Scaling),
-    /// Its file has them beside its values.
+    /// The file has scales and zero points for the tensor.
     Quant(Quant),
-    /// There are scales, and why it is not clear what they are for.
+    /// There are scales, but it is not clear how they apply, for this reason.
     Unclear(String),
 }
 
@@ -48,19 +48,19 @@ pub(crate) struct Scales<'a> {
     rules: &'a [ScaleRule],
     /// The rules that have matched a tensor.
     matched: Vec<bool>,
-    /// The block that the model states.
+    /// The block size that the model states.
     block: Option<Vec<u64>>,
-    /// What a config.json beside each model says, where the model does not state it.
+    /// The block sizes in a config.json beside each model, for models that do not state them.
     #[cfg(not(target_arch = "wasm32"))]
     configs: Vec<(&'a Model, ConfigBlocks)>,
 }
 
-/// What a config.json says about blocks.
+/// What a config.json says about the block size.
 #[cfg(not(target_arch = "wasm32"))]
 enum ConfigBlocks {
     States(Vec<u64>),
     Silent,
-    /// It is not read, because what was demanded of the model says nothing about it.
+    /// The file is ignored, because the pin or the signature of the model does not cover it.
     NotCovered,
 }
 
@@ -77,7 +77,7 @@ impl<'a> Scales<'a> {
         })
     }
 
-    /// The block that is stated for the weight at a position.
+    /// The stated block size for the weight at a position.
     #[cfg(not(target_arch = "wasm32"))]
     fn block(&self, position: usize) -> Option<&[u64]> {
         let stated = match self.config(position) {
@@ -99,8 +99,8 @@ impl<'a> Scales<'a> {
         found.map(|(_, config)| config)
     }
 
-    /// What there is to say about the blocks of a weight at a position that is multiplied by its scales: that they are from a config.json, or
-    /// that one was not read.
+    /// A note about the block size of a weight that is multiplied by its scales: that it is from a config.json, or that a
+    /// config.json was ignored.
     pub(crate) fn note(&self, position: usize, scaling: &Scaling) -> Option<String> {
         #[cfg(not(target_arch = "wasm32"))]
         if scaling.is_in_blocks() {
@@ -121,12 +121,12 @@ impl<'a> Scales<'a> {
         None
     }
 
-    /// What is known of the scales of a tensor.
+    /// What is known about the scales of a tensor.
     pub(crate) fn of(&mut self, info: &TensorInfo<'_>) -> Scaled {
         let has_scales = is_weight(info.dtype) && info.has_data;
         let mut given = None;
         for (rule, matched) in self.rules.iter().zip(&mut self.matched) {
-            // A pattern is for the weights among the tensors that it matches.
+            // A pattern applies only to weights.
             if !has_scales && rule.weight.contains('*') {
                 continue;
             }
@@ -148,7 +148,7 @@ impl<'a> Scales<'a> {
         }
     }
 
-    /// An error for the first rule that has matched nothing.
+    /// Fails for the first rule that has matched nothing.
     pub(crate) fn check(&self) -> Result<()> {
         match self.rules.iter().zip(&self.matched).find(|(_, matched)| !**matched) {
             None => Ok(()),
@@ -165,7 +165,7 @@ impl<'a> Scales<'a> {
         found.map(Some).ok_or_else(|| format!("its scales, tensor {:?}, are not there", Shortened(name)))
     }
 
-    /// The tensor beside it that is named as scales are.
+    /// The tensor with one of the usual names for the scales of a weight.
     fn known(&self, name: &str) -> Result<Option<usize>, String> {
         let appended = SUFFIXES.iter().map(|suffix| format!("{name}{suffix}"));
         let stem = name.strip_suffix(".weight");
@@ -206,10 +206,10 @@ impl<'a> Scales<'a> {
     }
 }
 
-/// What a config.json beside a model says.
+/// Reads the block size from a config.json beside a model.
 #[cfg(not(target_arch = "wasm32"))]
 fn config_of(model: &Model) -> (&Model, ConfigBlocks) {
-    // What is wrong with the file is noted where names are taken from it.
+    // A note about a broken file is made where names are read from it.
     let stated = config::read(model, &mut Vec::new()).as_ref().and_then(stated_block);
     let said = match stated {
         Some(block) => ConfigBlocks::States(block),
@@ -219,12 +219,12 @@ fn config_of(model: &Model) -> (&Model, ConfigBlocks) {
     (model, said)
 }
 
-/// Whether tensors of this type are weights that scales may be beside. Powers of two are scales themselves.
+/// Whether tensors of this dtype are weights that can have scales. Powers of two are scales themselves.
 pub(crate) fn is_weight(dtype: DType) -> bool {
     dtype.kind() == Kind::Float && SmallType::from_dtype(dtype).is_some() && dtype != DType::F8E8M0
 }
 
-/// `weight_block_size`, at top level or in the `quantization_config` of Hugging Face; in metadata of strings as the text of JSON.
+/// Reads `weight_block_size`, at top level or in Hugging Face's `quantization_config`; in metadata of strings it is JSON text.
 fn stated_block(metadata: &Value) -> Option<Vec<u64>> {
     const MAX_TEXT: usize = 1 << 20;
     let parsed = |value: &Value| match value.as_str() {

@@ -1,4 +1,4 @@
-//! Tensors of the source that share their bytes, and whether they share them in the target.
+//! Finds tensors of the source that share their bytes, and whether they can share them in the target.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,21 +11,21 @@ use modelfmt_model::formats::Format;
 use modelfmt_model::model::Model;
 use modelfmt_model::tied_weights::{MAX_TIMES, Ties};
 
-/// The tensors of a conversion that share bytes with one before them.
+/// The tensors of a conversion that share bytes with an earlier one.
 pub(crate) struct Tied {
-    /// Those that share them in the target too: by the number of the item, that of the first.
+    /// The tensors that also share bytes in the target: the number of the item, and that of the first item of its group.
     pub(crate) kept: BTreeMap<usize, usize>,
-    /// How many share bytes and are written by themselves.
+    /// The number of tensors that share bytes in the source and are written separately.
     split: usize,
-    /// The bytes that those take in the source which are written, each counted by itself.
+    /// The length in bytes, in the source, of all tensors that are written, each counted separately.
     written: u64,
-    /// The bytes that the source has.
+    /// The size of the source in bytes.
     size: u64,
 }
 
 impl Tied {
-    /// Readers of most formats refuse shared offsets; of AERO they do not. There a tensor keeps the bytes of another if the same is
-    /// made of both (docs/formats/conversion.md#tied-tensors).
+    /// Finds the tied tensors. Readers of most formats refuse shared offsets; readers of AERO do not. In AERO a tensor shares the
+    /// bytes of another one if both are converted in the same way (docs/formats/conversion.md#tied-tensors).
     pub(crate) fn of(model: &Model, tensors: &Tensors, target: Format) -> Result<Self> {
         let mut items = Vec::new();
         for (number, item) in tensors.items.iter().enumerate() {
@@ -39,7 +39,7 @@ impl Tied {
         let (mut kept, mut written) = (BTreeMap::new(), 0u64);
         let mut firsts = HashMap::new();
         for (&(number, item, _, shape), &group) in items.iter().zip(&ties.groups) {
-            // What is made of the values may depend on the shape.
+            // Conversion may depend on the shape.
             let scales = item.scaling.and_then(|number| Some((number, tensors.scalings.get(number)?)));
             let scales = scales.map(|(number, scales)| match scales {
                 ScaledBy::Tensor(scaling) => (None, Some(scaling)),
@@ -57,7 +57,7 @@ impl Tied {
         Ok(Self { kept, split, written, size: ties.size(model) })
     }
 
-    /// A small source that would become a large output by its ties (docs/formats/conversion.md#tied-tensors).
+    /// The item for a small source that would become a large output because of its ties (docs/formats/conversion.md#tied-tensors).
     pub(crate) fn unsupported(&self, options: &ConvertOptions) -> Option<Unsupported> {
         let Self { written, size, .. } = *self;
         (!options.tensors.allow_ties && written > size.saturating_mul(MAX_TIMES)).then(|| {

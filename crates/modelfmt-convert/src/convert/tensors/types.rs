@@ -1,4 +1,4 @@
-//! What the rules of types make of each tensor: the last one that matches it decides.
+//! Applies the type rules to each tensor: the last rule that matches it decides.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use modelfmt_rules::globs::Globs;
 use modelfmt_rules::options::rules::{Quantization, TypeChange, TypeRule};
 use modelfmt_rules::wording::Remedy;
 
-/// A tensor as the rules see it: as it is in the source.
+/// A tensor as the rules see it, as it is in the source.
 #[derive(Clone, Copy)]
 pub(super) struct Candidate<'t> {
     pub(super) name: &'t str,
@@ -26,40 +26,40 @@ pub(super) struct Candidate<'t> {
     pub(super) scaled: &'t Scaled,
 }
 
-/// What becomes of a tensor.
+/// What happens to a tensor.
 pub(super) enum Decision {
     /// No rule changes it.
     Stays,
-    /// It gets this type, and by which kind of rule.
+    /// It gets this dtype, by this kind of rule.
     Becomes(DType, TypeChange),
-    /// A rule is for it that cannot be followed.
+    /// A rule matches it that cannot be applied.
     Refused(Unsupported),
 }
 
-/// What a rule says to a tensor.
+/// What a rule does with a tensor.
 enum Verdict {
-    /// It is for others.
+    /// The rule does not match it.
     Misses,
-    /// It would be for this one, but for the scales without which its numbers mean nothing.
+    /// The rule would match it, but its numbers mean nothing without their scales.
     LacksScales,
-    /// It stays as it is.
+    /// The rule leaves it as it is.
     Leaves,
-    /// It gets this type.
+    /// The rule gives it this dtype.
     Takes(DType),
-    /// The rule names it, and cannot act on it.
+    /// The rule matches its name, but cannot change it.
     Refuses(String, Option<Remedy>),
 }
 
-/// What is known of a rule once all tensors were seen.
+/// What is known about a rule after all tensors were seen.
 #[derive(Clone, Default)]
 struct Tally {
-    /// Its glob has matched a name.
+    /// Whether its glob has matched a name.
     has_matched: bool,
-    /// It has found something to act on.
+    /// Whether it has found a tensor to change.
     has_acted: bool,
-    /// No other rule is for one of its tensors.
+    /// Whether no other rule matches one of its tensors.
     is_alone: bool,
-    /// How many tensors it is for, and of how many it is the last.
+    /// How many tensors it matches, and for how many it is the last rule.
     matches: u64,
     decides: u64,
 }
@@ -67,15 +67,15 @@ struct Tally {
 /// The rules, in their order.
 pub(super) struct TypeRules<'a> {
     rules: &'a [TypeRule],
-    /// The globs of those that have one.
+    /// The globs of the rules that have one.
     globs: Globs,
-    /// Their numbers.
+    /// The number of the rule of each glob.
     named: Vec<usize>,
     presets: Presets<'a>,
     tallies: Vec<Tally>,
-    /// Which rules are for the same tensor, as bits: of each tensor, once. Nothing with more than 64 rules.
+    /// The sets of rules that match one tensor, as bits, each set once. Empty if there are more than 64 rules.
     together: BTreeSet<u64>,
-    /// Floats that are not quantized though a rule is for all that can be.
+    /// Floats that are not quantized although a rule quantizes all tensors that it can.
     left: BTreeMap<Quantization, Vec<String>>,
 }
 
@@ -83,7 +83,7 @@ impl<'a> TypeRules<'a> {
     pub(super) fn new(rules: &'a [TypeRule], target: &'static Capabilities) -> Result<Self> {
         let globs = |rule: &'a TypeRule| rule.glob.as_deref();
         for rule in rules {
-            // One after the other, to know which one is wrong.
+            // Compiles each glob alone, so that the error names the wrong one.
             Globs::new(globs(rule)).map_err(|error| Error::usage(rule.choice(), error.to_string()))?;
         }
         let all = Globs::new(rules.iter().filter_map(globs)).map_err(|error| {
@@ -111,7 +111,7 @@ impl<'a> TypeRules<'a> {
         self.rules.iter().any(|rule| matches!(rule.change, TypeChange::Dequantize(_)))
     }
 
-    /// Whether a tensor is decoded, or multiplied by its scales. Nothing is counted.
+    /// Whether a tensor is decoded, or multiplied by its scales. Does not count it.
     pub(super) fn decodes(&self, tensor: Candidate<'_>) -> bool {
         let verdicts = self.verdicts(tensor, &self.named_for(tensor.name));
         let last = verdicts.into_iter().rfind(|(_, verdict)| !matches!(verdict, Verdict::LacksScales));
@@ -121,7 +121,7 @@ impl<'a> TypeRules<'a> {
         })
     }
 
-    /// What becomes of a tensor that is written.
+    /// Decides what happens to a tensor that is written.
     pub(super) fn decide(&mut self, tensor: Candidate<'_>) -> Decision {
         let by_name = self.named_for(tensor.name);
         for &number in &by_name {
@@ -160,7 +160,7 @@ impl<'a> TypeRules<'a> {
         self.globs.matches(name).into_iter().filter_map(|at| self.named.get(at).copied()).collect()
     }
 
-    /// What the rules say to a tensor, those left out that are for others.
+    /// The verdicts of the rules that match a tensor.
     fn verdicts(&self, tensor: Candidate<'_>, by_name: &[usize]) -> Vec<(usize, Verdict)> {
         let rules = self.rules.iter().enumerate();
         let for_it =
@@ -207,7 +207,7 @@ impl<'a> TypeRules<'a> {
         }
     }
 
-    /// Refuses a glob that no tensor has.
+    /// Fails for a glob that no name has matched.
     pub(super) fn check_names(&self, model: &Model) -> Result<()> {
         let is_unmatched = |(rule, tally): &(&TypeRule, &Tally)| rule.glob.is_some() && !tally.has_matched;
         match self.rules.iter().zip(&self.tallies).find(is_unmatched) {
@@ -220,7 +220,7 @@ impl<'a> TypeRules<'a> {
         }
     }
 
-    /// Refuses a rule that finds nothing to act on. `packed` says what `dequantize` leaves.
+    /// Fails for a rule that changes no tensor. `packed` says which tensors `dequantize` leaves.
     pub(super) fn check_acts(&self, model: &Model, packed: impl FnOnce() -> Option<String>) -> Result<()> {
         match self.rules.iter().zip(&self.tallies).find(|(_, tally)| !tally.has_acted) {
             None => Ok(()),
@@ -237,7 +237,7 @@ impl<'a> TypeRules<'a> {
         }
     }
 
-    /// Why a rule finds nothing to act on.
+    /// Why a rule changes no tensor.
     fn idle(&self, rule: &TypeRule) -> String {
         let is_named = rule.glob.is_some();
         let why = match rule.effective() {
@@ -262,7 +262,7 @@ impl<'a> TypeRules<'a> {
         format!("{why}{twice}")
     }
 
-    /// The rules without any effect, because later ones decide each of their tensors.
+    /// Warnings about rules without any effect, because later rules decide each of their tensors.
     pub(super) fn warnings(&self) -> Vec<Warning> {
         let overridden = |tally: &Tally| tally.matches > 0 && tally.decides == 0;
         if !self.tallies.iter().any(overridden) {
@@ -279,7 +279,7 @@ impl<'a> TypeRules<'a> {
             .collect()
     }
 
-    /// The rules in an order in which each decides a tensor, if there is one: general rules first.
+    /// The rules in an order in which each decides at least one tensor, if there is one: general rules first.
     fn working_order(&self) -> Option<Vec<TypeRule>> {
         let mut order: Vec<usize> = (0..self.rules.len()).collect();
         order.sort_by_key(|number| {
@@ -300,7 +300,7 @@ impl<'a> TypeRules<'a> {
         (works && self.rules.len() <= 64).then(rules)
     }
 
-    /// Which tensors of floats stay as they are although a rule is for all that can be quantized.
+    /// Notes about floats that stay as they are although a rule quantizes all tensors that it can.
     pub(super) fn notes(&self) -> impl Iterator<Item = String> {
         self.left.iter().map(|(to, names)| {
             let names = Examples::of(names.iter().map(String::as_str));
@@ -316,13 +316,13 @@ impl<'a> TypeRules<'a> {
     }
 }
 
-/// Why numbers are not changed that are a tensor's only together with its scales, and what helps.
+/// Why numbers that need scales cannot be changed alone, and the remedy.
 pub(super) fn lacks_scales(dtype: DType) -> (String, Remedy) {
     let why = format!("its {dtype} values mean nothing without the scales beside it");
     (why, Remedy::Dequantize(DType::BF16))
 }
 
-/// The rule as it was given, without its option.
+/// The text of a rule without its option.
 fn text(rule: &TypeRule) -> String {
     let text = rule.to_string();
     let argument = text.split_once(' ').map_or(&*text, |(_, argument)| argument);
@@ -342,7 +342,7 @@ fn cast(rule: &TypeRule, to: DType, tensor: Candidate<'_>) -> Verdict {
             false => Verdict::Misses,
         };
     }
-    // Scales and zero points in the file of the tensor are kept with it, and are as good for the same numbers in a wider type.
+    // Scales and zero points in the file of the tensor are kept, and are still right for the same numbers in a wider dtype.
     let keeps = to == dtype || matches!(scaled, Scaled::Quant(_)) && holds_every_value(to, dtype);
     match scaled {
         Scaled::No => Verdict::Takes(to),
@@ -395,7 +395,7 @@ fn quantize(rule: &TypeRule, to: Quantization, dtype: Option<DType>, tensor: Can
     }
 }
 
-/// Whether a tensor of floats can be of that type: matrices, as ggml's own tools do, whose rows are whole blocks.
+/// Whether a float tensor can have this block dtype. As in ggml's own tools, it must be a matrix whose rows are whole blocks.
 fn has_whole_blocks(blocks: DType, shape: &[u64]) -> bool {
     let row = shape.last().copied().unwrap_or(1);
     let block = blocks.block().map_or(1, |block| u64::from(block.elements));

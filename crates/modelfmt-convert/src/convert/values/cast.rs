@@ -1,11 +1,12 @@
-//! Numbers from one type to another, in pieces of whole elements.
+//! Casts numbers from one dtype to another, in pieces of whole elements.
 //!
-//! - Float to float, integer to float: rounded once, to the nearest, ties to even, as IEEE 754 has it. What is beyond the
-//!   type's range becomes an infinity, or what [`SmallType`] says about a type that has none, and is noted. A NaN stays one, and is refused where
-//!   the type has none.
-//! - Float to integer: toward zero. What is beyond the range becomes its end, and is noted. A NaN is refused.
-//! - Integer to integer: what is beyond the range becomes its end, and is noted.
-//! - Booleans are 0 and 1; everything but zero becomes true.
+//! - Float to float, integer to float: rounded once, to the nearest, ties to even, as in IEEE 754. A number beyond the range
+//! becomes an infinity, or what [`SmallType`] says for a dtype without infinities, and is counted. A NaN stays a NaN, and is
+//! refused if the dtype has none.
+//! - Float to integer: rounded toward zero. A number beyond the range becomes the end of the range, and is counted. A NaN is
+//! refused.
+//! - Integer to integer: a number beyond the range becomes the end of the range, and is counted.
+//! - Booleans are 0 and 1; every number but zero becomes true.
 
 use modelfmt_core::{DType, Kind, SmallType, bf16, f16};
 
@@ -13,19 +14,19 @@ use super::clipped::Lost;
 use modelfmt_model::formats::capabilities::holds_every_value;
 use modelfmt_model::values::is_number;
 
-/// Whether values can be cast to this type. A sign is no rounding of a number.
+/// Whether values can be cast to this dtype. T1 is excluded, because it has only signs, and a sign is not a rounded number.
 pub(crate) fn is_target(dtype: DType) -> bool {
     is_number(dtype) && dtype != DType::T1
 }
 
-/// The element, counted from the first of the piece, is a NaN and the type has none.
+/// The index in the piece of an element that is a NaN, which the dtype lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NotANumber(pub(super) usize);
 
-/// Elements that are cast at once, in buffers on the stack: whole bytes of every type.
+/// The number of elements that are cast at once, in buffers on the stack. They are whole bytes of every dtype.
 const RUN: usize = 256;
 
-/// The bytes that a run takes.
+/// The length of a run in bytes.
 fn run_len(dtype: DType) -> usize {
     match SmallType::from_dtype(dtype) {
         Some(small) => RUN / 8 * small.bits() as usize,
@@ -33,7 +34,7 @@ fn run_len(dtype: DType) -> usize {
     }
 }
 
-/// Casts whole elements; says how many were not kept.
+/// Casts whole elements. Returns how many values were lost.
 pub(super) fn cast(from: DType, to: DType, source: &[u8], out: &mut [u8]) -> Result<Lost, NotANumber> {
     if (from, to) == (DType::BF16, DType::F32) {
         widen_bf16(source, out);
@@ -61,14 +62,14 @@ pub(super) fn cast(from: DType, to: DType, source: &[u8], out: &mut [u8]) -> Res
     Ok(lost)
 }
 
-/// Keeps every bit, also those of a NaN.
+/// Widens bf16 to f32 bit for bit, also for a NaN.
 fn widen_bf16(source: &[u8], out: &mut [u8]) {
     for (out, bits) in out.as_chunks_mut::<4>().0.iter_mut().zip(source.as_chunks::<2>().0) {
         *out = [0, 0, bits[0], bits[1]];
     }
 }
 
-/// By a table of all codes. Says whether there is one for this type.
+/// Casts from a small type by a table of all its codes. Returns false if there is no table for `to`.
 fn widen_small(small: SmallType, to: DType, source: &[u8], out: &mut [u8]) -> bool {
     match to {
         DType::F16 => by_table(small, source, out, |x| f16::from_f32(x).to_le_bytes()),
@@ -140,7 +141,7 @@ macro_rules! write {
 #[expect(clippy::cast_possible_truncation, reason = "rounding to the nearest f32 is what is asked for")]
 fn cast_floats(to: DType, values: &[f64; RUN], out: &mut [u8]) -> Result<Lost, NotANumber> {
     let mut lost = Lost::default();
-    // Without a branch, so that it becomes vectors.
+    // There is no branch, so that the compiler can vectorize this.
     let mut note = |value: f64, is_infinite: bool, is_zero: bool| {
         lost.infinite += u64::from(is_infinite & value.is_finite());
         lost.zero += u64::from(is_zero & (value != 0.0));
@@ -170,12 +171,12 @@ fn cast_floats(to: DType, values: &[f64; RUN], out: &mut [u8]) -> Result<Lost, N
     Ok(lost)
 }
 
-/// Whether the bits of a float of 16 bits are those of 0 or −0.
+/// Whether the bits of a 16-bit float are those of 0 or −0.
 const fn is_zero(bits: u16) -> bool {
     bits << 1 == 0
 }
 
-/// What became of a number that is this code of a small type.
+/// How a number was lost that became this code of a small type.
 fn small_loss(small: SmallType, code: u8, fits: bool, is_zero: bool) -> Lost {
     let number = small.to_f32(code);
     let mut lost = Lost::default();
@@ -202,7 +203,7 @@ fn floats_to_small(small: SmallType, values: &[f64; RUN], out: &mut [u8]) -> Res
 }
 
 fn find_nan(values: &[f64; RUN]) -> Result<(), NotANumber> {
-    // Buffers are filled with zeros beyond the last element, so what is found here is in the piece.
+    // Buffers have zeros beyond the last element, so a NaN is always within the piece.
     values.iter().position(|x| x.is_nan()).map_or(Ok(()), |element| Err(NotANumber(element)))
 }
 
@@ -260,8 +261,8 @@ fn cast_integers(to: DType, values: &[i128; RUN], out: &mut [u8]) -> Lost {
     lost
 }
 
-/// `x` as f32, and where that is not exact, the neighbour toward zero with its last bit set ("rounding to odd"). Rounding
-/// that once more, to 11 or 8 bits, gives what rounding `x` at once would: f32 has more than two bits to spare.
+/// `x` as f32; if that is not exact, the neighbour toward zero with its last bit set ("rounding to odd"). Rounding that again, to
+/// 11 or 8 bits, gives the same as rounding `x` once, because f32 has more than two bits to spare.
 #[expect(clippy::cast_possible_truncation, reason = "corrected below")]
 fn odd_f32(x: f64) -> f32 {
     let nearest = x as f32;
@@ -272,7 +273,7 @@ fn odd_f32(x: f64) -> f32 {
     odd(nearest, back.abs() > x.abs())
 }
 
-/// As [`odd_f32`], of an integer of at most 64 bits and sign.
+/// Like [`odd_f32`], for an integer of at most 64 bits and a sign.
 #[expect(clippy::cast_possible_truncation, reason = "corrected below")]
 fn odd_f32_of(x: i128) -> f32 {
     let nearest = x as f32;
@@ -284,7 +285,7 @@ fn odd_f32_of(x: i128) -> f32 {
 }
 
 fn odd(nearest: f32, is_beyond: bool) -> f32 {
-    // The next float toward zero has the bits before these. Zero is never beyond anything.
+    // The next float toward zero has these bits minus one. If `nearest` is zero, `is_beyond` is false.
     f32::from_bits(nearest.to_bits().saturating_sub(u32::from(is_beyond)) | 1)
 }
 
@@ -297,7 +298,7 @@ mod tests {
         super::cast(from, to, source, out).map(|lost| lost != Lost { zero: lost.zero, ..Lost::default() })
     }
 
-    /// How many values of f32 became 0, infinite, a NaN and an end of the range.
+    /// How many f32 values became 0, infinite, a NaN and an end of the range.
     fn lost(values: &[f32], to: DType) -> [u64; 4] {
         let source: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
         let mut out = vec![0; usize::try_from(to.nbytes(&[values.len() as u64]).unwrap()).unwrap()];
@@ -331,7 +332,7 @@ mod tests {
             let (out, result) = one(DType::F64, DType::F16, &x.to_le_bytes());
             (f16::from_le_bytes([out[0], out[1]]).to_f64(), result.unwrap())
         };
-        // Just above the middle of 1 and the next f16: twice rounded it would be 1.
+        // Just above the middle of 1 and the next f16: rounded twice it would be 1.
         assert_eq!(f16_of(1.0 + 2f64.powi(-11) + 2f64.powi(-40)), (1.0 + 2f64.powi(-10), false));
         assert_eq!(f16_of(1.0 + 2f64.powi(-11)), (1.0, false));
         assert_eq!(f16_of(-(1.0 + 2f64.powi(-11) + 2f64.powi(-40))), (-1.0 - 2f64.powi(-10), false));
@@ -399,7 +400,7 @@ mod tests {
     #[test]
     fn small_numbers_come_back_from_wider_types() {
         for (dtype, small) in small().filter(|&(dtype, _)| is_target(dtype)) {
-            // More than a run, in whole blocks.
+            // More elements than a run, in whole blocks.
             let codes: Vec<u8> = (0..=u8::MAX).cycle().take(520).collect();
             let mut bytes = vec![0; 520 * small.bits() as usize / 8];
             small.pack(&codes, &mut bytes, |&code| code);
@@ -410,7 +411,7 @@ mod tests {
                 }
                 let (mut wider, mut back) = (vec![0; run_len(wide) * 520 / RUN], vec![0xa5; bytes.len()]);
                 assert_eq!(cast(dtype, wide, &bytes, &mut wider), Ok(false), "{dtype} {wide}");
-                // The one code of t2 that is no ternary number.
+                // One code of t2 is not a ternary number.
                 assert_eq!(cast(wide, dtype, &wider, &mut back), Ok(dtype == DType::T2), "{wide} {dtype}");
                 let number = |bytes: &[u8]| {
                     let mut numbers = vec![0.0; 520];
@@ -427,7 +428,7 @@ mod tests {
     #[test]
     fn small_floats_are_rounded_once() {
         let f8_of = |x: f64| one(DType::F64, DType::F8E4M3, &x.to_le_bytes());
-        // Just above the middle of 1 and 1.125: twice rounded it would be 1.
+        // Just above the middle of 1 and 1.125: rounded twice it would be 1.
         assert_eq!(f8_of(1.0625 + 2f64.powi(-40)), (vec![0x39], Ok(false)));
         assert_eq!(f8_of(1.0625), (vec![0x38], Ok(false)));
         assert_eq!(f8_of(1e300), (vec![0x7f], Ok(true)));

@@ -1,4 +1,4 @@
-//! Values that a cast did not keep: those that became 0, infinite or the end of a range.
+//! Values that a cast loses because they become 0, infinite or the end of a range.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,15 +8,15 @@ use modelfmt_core::author::Shortened;
 
 use modelfmt_model::unsupported::Examples;
 
-/// How many values of a piece were not kept.
+/// The number of values of a piece that were lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lost {
-    /// They were not 0, and are.
+    /// Values that were not 0 and became 0.
     pub(crate) zero: u64,
     pub(crate) infinite: u64,
-    /// They were numbers, and the type has a NaN in place of an infinity.
+    /// Numbers that became a NaN, in a dtype that has it instead of an infinity.
     pub(crate) nan: u64,
-    /// They are the smallest or the largest number of the type.
+    /// Numbers that became the smallest or the largest number of the dtype.
     pub(crate) saturated: u64,
 }
 
@@ -29,7 +29,8 @@ impl Lost {
     }
 }
 
-/// The same of a tensor, counted by several threads. A writer that reads a value twice counts it twice, so only shares are true.
+/// The counts of a tensor, added up by several threads. A value that a writer reads twice is counted twice, so only ratios are
+/// exact.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     values: AtomicU64,
@@ -53,7 +54,7 @@ impl Counts {
         add(&self.saturated, lost.saturated);
     }
 
-    /// What is worth a warning.
+    /// The lost values of a tensor, if they deserve a warning.
     pub(super) fn of(&self, tensor: &str, dtype: DType) -> Option<Clipped> {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let clipped = Clipped {
@@ -66,33 +67,33 @@ impl Counts {
             saturated: read(&self.saturated),
         };
         let is_beyond = clipped.infinite > 0 || clipped.nan > 0 || clipped.saturated > 0;
-        // Some small values become 0 in any narrower type.
+        // A cast to any narrower dtype makes some small values 0, so a few of them do not deserve a warning.
         (is_beyond || clipped.is_ruined()).then_some(clipped)
     }
 }
 
-/// A tensor some of whose values were not kept by a cast: they became infinite or the end of the type's range, or many of them 0.
+/// A tensor that lost values in a cast: some became infinite or the end of the range of the dtype, or many became 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Clipped {
-    /// Its name.
+    /// The name of the tensor.
     pub tensor: String,
-    /// The type that it was cast to.
+    /// The dtype that it was cast to.
     pub dtype: DType,
-    /// How many values were cast. A value that is read twice is counted twice, here and below.
+    /// The number of values that were cast. A value that is read twice is counted twice, here and below.
     pub values: u64,
-    /// How many became 0 and were not.
+    /// The number of values that were not 0 and became 0.
     pub zero: u64,
-    /// How many became infinite.
+    /// The number of values that became infinite.
     pub infinite: u64,
-    /// How many numbers became a NaN, in types that have it in place of an infinity.
+    /// The number of values that became a NaN, in a dtype that has it instead of an infinity.
     pub nan: u64,
-    /// How many became the smallest or the largest number of the type.
+    /// The number of values that became the smallest or the largest number of the dtype.
     pub saturated: u64,
 }
 
 impl Clipped {
-    /// Whether more than 1 % of the values were not kept.
+    /// Whether more than 1 % of the values were lost.
     #[must_use]
     pub const fn is_ruined(&self) -> bool {
         let lost =
@@ -100,7 +101,7 @@ impl Clipped {
         lost > self.values / 100 && lost.saturating_mul(100) > self.values
     }
 
-    /// A line for each type that tensors were cast to: the share of values that were not kept, and where it is more than 1 %.
+    /// A line for each dtype that tensors were cast to, with the share of lost values, and where it is more than 1 %.
     #[must_use]
     pub fn lines(clipped: &[Self]) -> Vec<String> {
         let mut dtypes: Vec<DType> = Vec::new();

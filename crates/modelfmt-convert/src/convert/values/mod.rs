@@ -1,4 +1,4 @@
-//! The values of the tensors that are written: those of the source, as they are or in another type, in pieces.
+//! Supplies the values of the tensors that are written: those of the source, unchanged or in another dtype, in pieces.
 
 pub(super) mod cast;
 pub(super) mod clipped;
@@ -20,22 +20,22 @@ use modelfmt_model::job::tensors::{Item, Origin, ScaledBy, Tensors};
 use modelfmt_model::model::Model;
 use modelfmt_model::quantized::{self, Failed};
 
-/// Values of a model, converted while they are read. Memory does not depend on the tensors' size.
+/// Values of a model, converted while they are read. Memory does not depend on the size of the tensors.
 pub(crate) struct Values<'a> {
     source: Checked<'a>,
     items: &'a [Item],
     scalings: &'a [ScaledBy],
-    /// Which values were not kept, of the items that are not copied, by their numbers.
+    /// The counts of lost values, with the numbers of the items that are not copied.
     counts: Vec<(usize, Counts)>,
 }
 
 impl<'a> Values<'a> {
-    /// Checked while they are read, if `verify` says so.
+    /// Prepares to read all tensors. With `verify`, values are checked while they are read.
     pub(crate) fn new(model: &'a Model, tensors: &'a Tensors, verify: bool) -> Result<Self> {
         Self::of(model, tensors, &(0..tensors.items.len()), verify)
     }
 
-    /// As [`new`](Self::new), of tensors of which only some are read.
+    /// Like [`new`](Self::new), if only the tensors in `numbers` are read.
     pub(crate) fn of(
         model: &'a Model,
         tensors: &'a Tensors,
@@ -63,27 +63,28 @@ impl<'a> Values<'a> {
         Ok(Self { source, items, scalings, counts })
     }
 
-    /// What is not checked, and why.
+    /// Notes that say what is not checked, and why.
     pub(crate) fn notes(&self) -> &[String] {
         self.source.notes()
     }
 
-    /// Says whether what was read is what its file says about it. Nothing that was written may appear before.
+    /// Checks that the values match the digests in their file. Output may appear only after that.
     pub(crate) fn finish(&self, work: &Execution<'_>) -> Result<()> {
         self.source.finish(work)
     }
 
-    /// As [`finish`](Self::finish), for a writer that knows nothing of this crate's errors: [`failure`](Self::failure) gives what is wrong.
+    /// Like [`finish`](Self::finish), for a writer that does not know this crate's errors. [`failure`](Self::failure) returns the
+    /// error.
     pub(super) fn finish_and_keep(&self, work: &Execution<'_>) -> Result<(), BoxError> {
         self.source.finish(work).map_err(|error| self.source.keep((usize::MAX, 0), error))
     }
 
-    /// Why values could not be read, where that has ended a writer.
+    /// The error that stopped a writer, if values could not be read.
     pub(crate) fn failure(&self) -> Option<Error> {
         self.source.failure()
     }
 
-    /// The items some of whose values were not kept, by the names that `name` gives their numbers.
+    /// The items that lost values, with the names that `name` returns for their numbers.
     pub(crate) fn clipped<'n>(&self, name: impl Fn(usize) -> &'n str) -> Vec<Clipped> {
         let clipped = self.counts.iter().filter_map(|(number, counts)| {
             let item = self.items.get(*number)?;
@@ -108,7 +109,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Fills `out` with values as their file has them.
+    /// Fills `out` with values as they are in their file.
     fn fill(&self, position: usize, offset: u64, out: &mut [u8]) -> Result<(), BoxError> {
         Ok(self.source.read_into(position, offset, out)?)
     }
@@ -120,7 +121,7 @@ impl<'a> Values<'a> {
         if item.is_copied() {
             return self.fill(position, offset, out);
         }
-        // What is not in proportion to its bytes is decoded first, and then converted as f32.
+        // Elements that are not in proportion to their bytes are decoded first, and then converted from f32.
         let info = self.source.info(position).ok_or(NO_VALUES)?;
         let is_decoded = from.is_quantized() && !quantized::is_even(&info);
         let from = if is_decoded { DType::F32 } else { from };
@@ -132,7 +133,7 @@ impl<'a> Values<'a> {
             let wanted = (skip as u64 + rest.len() as u64).div_ceil(unit.target);
             let groups = wanted.min((RUN / unit.elements).max(1));
             let (source_len, len) = (size(groups * unit.source)?, size(groups * unit.target)?);
-            // The last elements of packed integers need not fill a group; the rest of it is zeros.
+            // The last packed integers may not fill a group; the rest of the group is zeros.
             let first = group * unit.elements;
             scratch.source.clear();
             scratch.source.resize(source_len, 0);
@@ -175,7 +176,7 @@ impl<'a> Values<'a> {
 }
 
 impl Values<'_> {
-    /// Makes f32 of the elements in `scratch`, of which `first` is the first, multiplied by their scales.
+    /// Replaces the elements in `scratch`, which begin at the element `first`, by f32 values multiplied by their scales.
     fn multiply(
         &self,
         scaling: &Scaling,
@@ -209,7 +210,7 @@ impl Values<'_> {
         Ok(floats.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
     }
 
-    /// Fills the source bytes with decoded elements from `first` on; beyond the last there are zeros.
+    /// Fills the source bytes with decoded elements from `first` on, and with zeros beyond the last element.
     fn decode(
         &self,
         info: &TensorInfo<'_>,
@@ -233,7 +234,7 @@ impl Values<'_> {
 
 impl TensorData for Values<'_> {
     fn read(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), BoxError> {
-        // Why the model cannot be read is for the caller of the writer, with the file's name.
+        // The error is kept for the caller of the writer, who adds the path of the file.
         self.converted(tensor, offset, out).map_err(|error| match error.downcast::<Error>() {
             Ok(error) => self.source.keep((tensor, offset), *error),
             Err(other) => other,
@@ -246,10 +247,10 @@ impl TensorData for Values<'_> {
     }
 }
 
-/// Elements that are converted at once.
+/// The number of elements that are converted at once.
 const RUN: u64 = 1 << 16;
 
-/// The smallest number of elements that are whole blocks of both types, and the bytes that they take.
+/// The smallest number of elements that are whole blocks of both dtypes, and their lengths in bytes.
 struct Unit {
     elements: u64,
     source: u64,
@@ -259,7 +260,7 @@ struct Unit {
 impl Unit {
     fn of(from: DType, to: DType) -> Option<Self> {
         let (a, b) = (from.block()?, to.block()?);
-        // Blocks have a power of two of elements, so the larger is a multiple of the smaller.
+        // The number of elements in a block is a power of two, so the larger one is a multiple of the smaller.
         let elements = u64::from(a.elements.max(b.elements));
         let nbytes =
             |block: modelfmt_core::Block| elements / u64::from(block.elements) * u64::from(block.nbytes);
@@ -275,8 +276,8 @@ struct Scratch {
 }
 
 impl Scratch {
-    /// Makes f64 of the elements in `source`, of which `first` is the first, by their scales and zero points. Behind the first
-    /// `there` the tensor has no more elements, and zeros stay zeros.
+    /// Replaces the elements in `source`, which begin at the element `first`, by f64 values, with their scales and zero points
+    /// applied. The tensor ends after `there` elements; the zeros behind them stay zeros.
     fn dequantize(&mut self, affine: &Affine, from: DType, first: u64, there: usize) -> Result<(), Fault> {
         let Self { source, middle, .. } = self;
         middle.clear();
@@ -295,7 +296,7 @@ impl Scratch {
         Ok(())
     }
 
-    /// Converts the whole blocks in `source`; says how many values were not kept. Blocks are not asked: they keep no value as it is.
+    /// Converts the whole blocks in `source`. Returns how many values were lost, except for blocks, which keep no value exactly.
     fn convert(&mut self, from: DType, to: DType, out: &mut [u8]) -> Result<Lost, Fault> {
         let Self { source, middle, floats } = self;
         let from = if from.is_quantized() {
@@ -329,13 +330,13 @@ impl Scratch {
     }
 }
 
-/// The elements that whole blocks of this type hold.
+/// The number of elements in this many bytes of whole blocks.
 fn elements_in(dtype: DType, nbytes: usize) -> usize {
     let count = |n: u32| usize::try_from(n).unwrap_or(1).max(1);
     dtype.block().map_or(0, |block| nbytes / count(block.nbytes) * count(block.elements))
 }
 
-/// Why a run of elements could not be converted; elements are counted from its first.
+/// Why a run of elements could not be converted. Elements are counted from the first one of the run.
 #[derive(Debug)]
 enum Fault {
     NotANumber(NotANumber),
@@ -355,7 +356,7 @@ impl From<QuantError> for Fault {
 }
 
 impl Fault {
-    /// What it says of the tensor, whose elements are counted from its first and are to be of this type.
+    /// The error for the tensor: the run begins at the element `first` and is converted to this dtype.
     fn at(self, first: u64, dtype: DType) -> BoxError {
         let absolute = |element: usize| first.saturating_add(element as u64);
         match self {
@@ -378,6 +379,6 @@ impl Fault {
 const NO_VALUES: &str = "the tensor has no values";
 
 fn size(n: u64) -> Result<usize, &'static str> {
-    // Runs are short; what does not fit here does not exist.
+    // Runs are short, so every length fits into `usize`.
     usize::try_from(n).map_err(|_| NO_VALUES)
 }

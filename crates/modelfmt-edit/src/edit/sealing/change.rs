@@ -15,13 +15,14 @@ use modelfmt_model::apr2::seal::{SealOptions, SigningKey};
 use modelfmt_model::error::{Error, Result};
 use modelfmt_model::open::OpenOptions;
 
-/// Adds signatures inside an APR2 file, or in the manifest of a set, to those that are there. A set that is not sealed gets signatures in its shards
-/// too, and all its files change together, or none does. All of it is verified first, because a signature vouches for the whole content.
-/// `revision` can be chosen as long as nobody has signed. A file that is encrypted and has no signature yet must be open: then `options` have a key.
+/// Adds signatures to an APR2 file, or to the manifest of a set, besides existing ones. A set that is not sealed also gets
+/// signatures in its shards, and all its files change together, or none does. The whole model is verified first, because a
+/// signature vouches for all of its content. You can choose `revision` only if there is no signature yet. An encrypted file without
+/// a signature must be open: then `options` have a key.
 ///
 /// # Errors
-/// [`Error::NotEditable`] for other formats, for a shard, and for a model that does not pass verification; [`Error::Refused`] for files that
-/// cannot be signed; otherwise as [`edit`](fn@crate::edit::edit).
+/// [`Error::NotEditable`] for other formats, for a shard, and for a model that fails verification; [`Error::Refused`] for files
+/// that cannot be signed; otherwise those of [`edit`](fn@crate::edit::edit).
 pub fn sign(
     path: impl AsRef<Path>,
     keys: &[SigningKey],
@@ -47,12 +48,12 @@ pub fn sign(
     write(opened, new)
 }
 
-/// Changes who can open an encrypted file: only those whom `to` names. `options` must have a key that opens it. Its signatures stay valid. All files
-/// of a set change together, or none does. People who could open the file can still read copies of it, and this one too if they kept its key:
-/// to shut somebody out, write the model into a new file.
+/// Changes who can open an encrypted file: afterwards only those whom `to` names. `options` must have a key that opens it. Its
+/// signatures stay valid. All files of a set change together, or none does. People who could open the file before can still read
+/// copies of it, and also this file if they kept its key: to exclude somebody, write the model to a new file.
 ///
 /// # Errors
-/// If the file cannot be opened with the keys, or not be written; if the options ask for what cannot be.
+/// If the file cannot be opened with the keys, or cannot be written; if the options are contradictory.
 pub fn rekey(path: impl AsRef<Path>, to: &SealOptions, options: &OpenOptions) -> Result<Resealed> {
     let opened = Opened::new(path.as_ref(), options)?;
     if opened.model.as_apr2_sharded().is_some() {

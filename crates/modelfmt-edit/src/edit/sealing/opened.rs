@@ -1,4 +1,4 @@
-//! A model whose signatures or keys are about to change, and what came of it.
+//! A model whose signatures or keys are about to change, and the result of the change.
 
 use std::path::{Path, PathBuf};
 
@@ -12,15 +12,15 @@ use modelfmt_model::model::Model;
 use modelfmt_model::open::OpenOptions;
 use modelfmt_rules::wording::Note;
 
-/// What was changed.
+/// The result of a change of signatures or keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Resealed {
     /// The file; for a set, its manifest.
     pub path: PathBuf,
-    /// How: [`EditMethod::Unchanged`] if everything was there already, else [`EditMethod::InPlace`].
+    /// How the file was changed: [`EditMethod::Unchanged`] if everything was there already, else [`EditMethod::InPlace`].
     pub method: EditMethod,
-    /// The bytes that were written.
+    /// The number of bytes that were written.
     pub changed_nbytes: u64,
     /// Notes for the user, for standard error.
     pub notes: Vec<Note>,
@@ -29,7 +29,7 @@ pub struct Resealed {
 /// A model that is about to change.
 pub(super) struct Opened {
     pub(super) path: PathBuf,
-    /// The version of the file that is read.
+    /// The version of the file that was opened.
     pub(super) version: FileVersion,
     pub(super) model: Model,
     pub(super) notes: Vec<Note>,
@@ -52,7 +52,7 @@ impl Opened {
         })
     }
 
-    /// Refuses a shard: its manifest says how long it is, and what it holds.
+    /// Fails for a shard, because its manifest states its length and content.
     pub(super) fn expect_alone(&self) -> Result<()> {
         if !self.reader()?.index().flags().contains(Flags::SHARDED) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Sets: every shard changes, and the manifest with them; all of them or none.
+//! Changes the signatures or keys of a set: every shard and the manifest change together, or none does.
 
 use modelfmt_core::Execution;
 use modelfmt_core::source::{BoxSource, FileVersion, folder_of};
@@ -12,7 +12,7 @@ use modelfmt_model::apr2::seal::SealOptions;
 use modelfmt_model::apr2::{EditError, SetIndex};
 use modelfmt_model::error::{Error, Result};
 
-/// Signs the shards of a set and the set. All of it is verified first.
+/// Signs the shards of a set and the set itself. The whole set is verified first.
 pub(super) fn sign(opened: Opened, by: Signers<'_>, work: &Execution<'_>) -> Result<Resealed> {
     let versions = versions(&opened)?;
     expect_intact(&opened.model, work)?;
@@ -20,7 +20,7 @@ pub(super) fn sign(opened: Opened, by: Signers<'_>, work: &Execution<'_>) -> Res
     change(opened, versions, |shard| by.shard(shard, work), manifest)
 }
 
-/// Writes other slots into each shard.
+/// Writes new key slots into each shard.
 pub(super) fn rekey(opened: Opened, to: &SealOptions) -> Result<Resealed> {
     let versions = versions(&opened)?;
     let to = to.clone().for_set();
@@ -41,7 +41,7 @@ fn versions(opened: &Opened) -> Result<Vec<FileVersion>> {
     names.iter().map(|name| version(&folder.join(name))).collect()
 }
 
-/// Changes all files of a set together. `shard` says what becomes of a shard, and what the manifest is to say of it.
+/// Changes all files of a set together. `shard` makes the new shard and what the manifest states about it.
 fn change<T>(
     opened: Opened,
     versions: Vec<FileVersion>,

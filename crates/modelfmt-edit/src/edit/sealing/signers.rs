@@ -1,4 +1,4 @@
-//! Keys that sign what is about to be written.
+//! Keys that sign files that are about to be written.
 
 use modelfmt_core::source::BoxSource;
 use modelfmt_core::{Execution, Part, VerifyLevel};
@@ -20,18 +20,18 @@ pub(crate) struct Signers<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SignedShard {
     nbytes: u64,
-    /// What the signatures in the shard vouch for.
+    /// The statement that the signatures in the shard sign.
     statement: [u8; 32],
 }
 
 impl Signers<'_> {
-    /// The same for a file that is written from the start.
+    /// The options to sign a file that is written anew.
     pub(crate) fn options(&self) -> SealOptions {
         let options = SealOptions::new().revision(self.revision.unwrap_or_default());
         self.keys.iter().cloned().fold(options, SealOptions::sign)
     }
 
-    /// Signs a file, as it is or as it will be. Verify it first: a signature vouches for its whole content.
+    /// Signs a file, as it is or as it will be after an edit. Verify it first: a signature vouches for its whole content.
     pub(crate) fn file(
         &self,
         file: &modelfmt_model::apr2::Reader<BoxSource>,
@@ -40,7 +40,7 @@ impl Signers<'_> {
         file.index().sign(file.source(), self.keys, self.revision, work)
     }
 
-    /// Signs a shard in the same way, and says what the manifest is to state about it.
+    /// Signs a shard in the same way, and returns what the manifest states about it.
     pub(crate) fn shard(
         &self,
         shard: &modelfmt_model::apr2::Reader<BoxSource>,
@@ -56,7 +56,8 @@ impl Signers<'_> {
         Ok((new, SignedShard { nbytes, statement }))
     }
 
-    /// The manifest of a set, of which `text` is the text, with the signatures of the set; `shards` are all of its shards in their order.
+    /// The manifest of a set with the signatures of the set. `text` is its present text, and `shards` are all of its shards in
+    /// their order.
     pub(crate) fn manifest(
         &self,
         set: &SetIndex,
@@ -68,7 +69,7 @@ impl Signers<'_> {
     }
 }
 
-/// Refuses to sign a model that is not intact.
+/// Fails for a model that is not intact and must not be signed.
 pub(crate) fn expect_intact(model: &Model, work: &Execution<'_>) -> Result<()> {
     match model.verify_with(VerifyLevel::Full, work).errors.first() {
         None => Ok(()),
