@@ -51,7 +51,7 @@ pub fn flat_metadata(model: &Model) -> Result<Object> {
 
 /// The metadata as one flat list, and the sources of the model's names.
 fn flattened_keys(model: &Model) -> Result<(Object, KnownNames)> {
-    let Content { is_native, keys: mut read, reserved, restored, said, config, .. } = Content::read(model)?;
+    let Content { is_native, keys: mut read, reserved, restored, names, config, .. } = Content::read(model)?;
     let mut keys = source::own_keys(model)?;
     if !is_native && read.get(reserved::KEY) != keys.get(reserved::KEY) {
         keys.remove(reserved::KEY); // a conversion wrote it, and `reserved` has what it says; `read` has the model's own
@@ -84,7 +84,7 @@ fn flattened_keys(model: &Model) -> Result<(Object, KnownNames)> {
         }
     }
     let stem = names::stem_of(model).to_owned();
-    Ok((keys, KnownNames { own: said, config, stem }))
+    Ok((keys, KnownNames { own: names, config, stem }))
 }
 
 /// The keys with different values in two models, with both values. A key that only one model has does not count if a conversion of

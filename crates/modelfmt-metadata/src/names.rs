@@ -46,14 +46,14 @@ pub(crate) fn is_filler(key: &str, value: &Value) -> bool {
 }
 
 /// Whether a conversion writes this value under a required key if the model does not have the key.
-pub(crate) fn is_added(key: &str, value: &Value, keys: &Object, said: &KnownNames) -> bool {
+pub(crate) fn is_added(key: &str, value: &Value, keys: &Object, known: &KnownNames) -> bool {
     if is_filler(key, value) {
         return true;
     }
     let Some(text) = value.as_str() else { return false };
     let of_key = |key: &str| keys.get(key).and_then(Value::as_str);
     let is_said = |names: [Option<&str>; 5]| names.contains(&Some(text));
-    let KnownNames { own, config, stem } = said;
+    let KnownNames { own, config, stem } = known;
     match key {
         "model_name" => {
             is_said([own.name.as_deref(), config.name.as_deref(), of_key("general.name"), Some(stem), None])

@@ -13,7 +13,7 @@ use modelfmt_rules::options::{ConvertOptions, MetadataOptions};
 pub(crate) struct RequiredKeys<'a> {
     pub(crate) source: Format,
     /// Names in the source outside of its keys.
-    pub(crate) said: ModelNames,
+    pub(crate) names: ModelNames,
     /// Names in a config.json beside the source, which are the last choice.
     pub(crate) config: ModelNames,
     /// The reason why a value is unknown if neither has it.
@@ -38,7 +38,7 @@ impl RequiredKeys<'_> {
             ("architecture", architecture.as_deref().map(architecture_value)),
             ("model_type", text(model_type)),
         ];
-        let said = self.said(keys, if is_apr || is_apr2 { "architecture" } else { "model_type" });
+        let found = self.architecture(keys, if is_apr || is_apr2 { "architecture" } else { "model_type" });
         for (key, value) in given.into_iter().filter_map(|(key, value)| Some((key, value?))) {
             keys.insert(key, value);
         }
@@ -60,32 +60,32 @@ impl RequiredKeys<'_> {
             changes.set(keys, key, value);
         };
         let is_text = |value: &Value| value.as_str().is_some();
-        let note = match (&said, &self.config.architecture) {
+        let note = match (&found, &self.config.architecture) {
             (Some(_), _) => None,
             (None, Some(_)) => Some(BESIDE),
             (None, None) => Some(self.silent),
         };
-        let said = said.or_else(|| self.config.architecture.clone()).unwrap_or_else(|| UNKNOWN.to_owned());
+        let found = found.or_else(|| self.config.architecture.clone()).unwrap_or_else(|| UNKNOWN.to_owned());
         if is_apr2 {
             let plain = architecture.clone().filter(|text| json::parse_object(text.as_bytes()).is_err());
             let note = note.filter(|_| plain.is_none());
             let is_architecture = |value: &Value| matches!(value, Value::Object(_) | Value::String(_));
             lacks("apr_version", is_text, APR_VERSION.into(), None);
-            lacks("model_type", is_text, plain.unwrap_or(said).into(), note);
+            lacks("model_type", is_text, plain.unwrap_or(found).into(), note);
             lacks("architecture", is_architecture, Object::new().into(), None);
         } else if is_apr {
-            lacks("model_type", is_text, architecture.clone().unwrap_or(said).into(), note);
+            lacks("model_type", is_text, architecture.clone().unwrap_or(found).into(), note);
         } else if known.is_some() {
             let (name, from) = self.name();
             lacks("model_name", |_| true, name.into(), from);
-            lacks("architecture", |_| true, said.into(), note);
+            lacks("architecture", |_| true, found.into(), note);
         }
         changes
     }
 
     /// The model's name, and where it comes from if the source itself does not have it.
     pub(crate) fn name(&self) -> (&str, Option<&'static str>) {
-        match (&self.said.name, &self.config.name) {
+        match (&self.names.name, &self.config.name) {
             (Some(name), _) => (name, None),
             (None, Some(name)) => (name, Some(BESIDE)),
             // Standard input has no name.
@@ -94,21 +94,25 @@ impl RequiredKeys<'_> {
         }
     }
 
-    /// A known name of the architecture: `said.architecture` or the text under `key`. The former takes precedence for GGUF, the
+    /// A known name of the architecture: `names.architecture` or the text under `key`. The former takes precedence for GGUF, the
     /// latter for other formats.
-    fn said(&self, keys: &Object, key: &str) -> Option<String> {
+    fn architecture(&self, keys: &Object, key: &str) -> Option<String> {
         let there = keys.get(key).and_then(Value::as_str).map(str::to_owned);
-        let said = self.said.architecture.clone();
-        if self.source.capabilities().metadata == Kind::TypedLists { said.or(there) } else { there.or(said) }
+        let found = self.names.architecture.clone();
+        if self.source.capabilities().metadata == Kind::TypedLists {
+            found.or(there)
+        } else {
+            there.or(found)
+        }
     }
 
     /// The name of the architecture for AERO's manifest, whose key in the metadata may be an object, and whether it is from a
     /// config.json.
     pub(crate) fn architecture(&self, keys: &Object) -> (String, bool) {
         let there = keys.get("architecture").and_then(Value::as_str).map(str::to_owned);
-        let said = there.or_else(|| self.said(keys, "model_type"));
-        let is_from_config = said.is_none() && self.config.architecture.is_some();
-        let found = said.or_else(|| self.config.architecture.clone()).unwrap_or_else(|| UNKNOWN.to_owned());
+        let found = there.or_else(|| self.architecture(keys, "model_type"));
+        let is_from_config = found.is_none() && self.config.architecture.is_some();
+        let found = found.or_else(|| self.config.architecture.clone()).unwrap_or_else(|| UNKNOWN.to_owned());
         (found, is_from_config)
     }
 }

@@ -8,7 +8,7 @@ use super::non_finite;
 use crate::quants;
 use modelfmt_model::formats::Format;
 use modelfmt_model::formats::capabilities::Metadata as Kind;
-use modelfmt_model::formats::said::ValueTypes;
+use modelfmt_model::formats::common_metadata::ValueTypes;
 use modelfmt_model::quant::Quant;
 use modelfmt_model::unsupported::Unsupported;
 use modelfmt_rules::options::Declared;

@@ -29,7 +29,7 @@ pub struct Content {
     /// Parts that only a set of the same format can hold.
     pub(crate) own_set: Vec<Unsupported>,
     /// The model's name and architecture, from the source outside of `keys`.
-    pub(crate) said: ModelNames,
+    pub(crate) names: ModelNames,
     /// The model's name and architecture, from a config.json beside the source.
     pub(crate) config: ModelNames,
     /// Whether there is a config.json that is ignored, because the pin or the signature that the caller asked for does not cover
@@ -58,7 +58,7 @@ impl Content {
             own: Vec::new(),
             own_set: Vec::new(),
             manifest: Object::new(),
-            said: ModelNames { name: None, architecture: None },
+            names: ModelNames { name: None, architecture: None },
             config: ModelNames { name: None, architecture: None },
             is_config_ignored: false,
             is_turned: false,
@@ -97,18 +97,18 @@ impl Content {
 
     fn read_one(model: &Model) -> Result<Self> {
         let format = model.format();
-        let said = model.said()?;
+        let common = model.common_metadata()?;
         let mut content = Self {
-            is_native: said.native.is_some(),
-            losses: said.losses,
-            own: said.own,
-            own_set: said.own_set,
-            manifest: said.manifest,
-            said: ModelNames { name: said.name, architecture: said.architecture },
-            is_turned: said.is_turned,
-            ..Self::new(format, said.keys)
+            is_native: common.native.is_some(),
+            losses: common.losses,
+            own: common.own,
+            own_set: common.own_set,
+            manifest: common.manifest,
+            names: ModelNames { name: common.name, architecture: common.architecture },
+            is_turned: common.is_turned,
+            ..Self::new(format, common.keys)
         };
-        content.reserved = match (said.native, said.types, said.files) {
+        content.reserved = match (common.native, common.types, common.files) {
             (Some(metadata), _, _) => Some(native(model, metadata)?),
             (None, Some(types), _) => Some(Reserved::with_hints(format, types.into())),
             (None, None, Some(files)) => Some(Reserved { files, ..Reserved::new(format) }),
@@ -145,7 +145,7 @@ impl Content {
     fn own_architecture<'a>(&'a self, options: &'a ConvertOptions) -> Option<&'a str> {
         let key = |key| self.keys.get(key).and_then(Value::as_str);
         let given = options.metadata.architecture.as_deref().or(options.metadata.model_type.as_deref());
-        let stated = given.or(self.said.architecture.as_deref()).filter(|name| *name != UNKNOWN);
+        let stated = given.or(self.names.architecture.as_deref()).filter(|name| *name != UNKNOWN);
         let keys = ["general.architecture", "architecture", "model_type"].into_iter();
         stated.or_else(|| keys.filter_map(key).find(|name| *name != UNKNOWN))
     }
@@ -180,11 +180,11 @@ impl Content {
     fn name_itself(&mut self) {
         let Some(reserved) = &self.reserved else { return };
         let text = |key| reserved.metadata.get(key)?.to_plain().as_str().map(str::to_owned);
-        if self.said.name.is_none() {
-            self.said.name = text("model_name");
+        if self.names.name.is_none() {
+            self.names.name = text("model_name");
         }
-        if self.said.architecture.is_none() {
-            self.said.architecture = text("architecture").or_else(|| text("model_type"));
+        if self.names.architecture.is_none() {
+            self.names.architecture = text("architecture").or_else(|| text("model_type"));
         }
     }
 }

@@ -21,7 +21,7 @@ pub(super) static AERO: Entry = Entry {
         "aero",
         open: Some(on::open),
         write: super::entry::Write::File(on::write),
-        said: Some(on::said),
+        common_metadata: Some(on::common_metadata),
         unreadable: Some(on::unreadable),
         pin: Some(on::pin),
         edit: Some(on::edit), same: Some(on::same)
@@ -51,7 +51,7 @@ pub(super) static AEROSET: Entry = Entry {
         "aero",
         open: Some(on::open_set),
         write: super::entry::Write::Set(on::plan_set),
-        said: Some(on::said),
+        common_metadata: Some(on::common_metadata),
         unreadable: Some(on::unreadable),
         proves_files: true,
         edit_set: Some(on::EDIT_SET)
@@ -109,11 +109,11 @@ mod on {
 
     use crate::formats::Format;
     use crate::formats::change::{Change, EditFault, NewValue};
+    use crate::formats::common_metadata::{CommonMetadata, text};
     use crate::formats::entry::{EditSet, Job, JobError, Opened, ToOpen, reader_of};
     use crate::formats::merged::readers;
     use crate::formats::open_any::OpenAny;
     use crate::formats::own_options;
-    use crate::formats::said::{Said, text};
     use crate::formats::set_index_edit::{IndexChange, each};
     use crate::formats::set_plan::{self, set_plan};
     use crate::job::tensors::Origin;
@@ -296,52 +296,52 @@ mod on {
     const MANIFEST: [&str; 5] = ["format", "model", "chunks", "shards", "quant_descriptors"];
 
     /// The metadata of the chunk MJSN. The manifest is made anew; its other keys are kept for an AERO target.
-    pub(super) fn said(source: &dyn Opened) -> Result<Said, AnyError> {
-        let mut said = Said::default();
+    pub(super) fn common_metadata(source: &dyn Opened) -> Result<CommonMetadata, AnyError> {
+        let mut common = CommonMetadata::default();
         let mut parts = source.metadata()?.into_object();
-        said.keys = parts.remove("json").unwrap_or_default().into_object();
-        said.is_turned = aero::is_from_gguf(&said.keys);
-        said.manifest = parts.remove("manifest").unwrap_or_default().into_object();
-        let model = said.manifest.get("model").and_then(Value::as_object).cloned().unwrap_or_default();
-        take_names(&mut said, "manifest key", &model);
+        common.keys = parts.remove("json").unwrap_or_default().into_object();
+        common.is_turned = aero::is_from_gguf(&common.keys);
+        common.manifest = parts.remove("manifest").unwrap_or_default().into_object();
+        let model = common.manifest.get("model").and_then(Value::as_object).cloned().unwrap_or_default();
+        take_names(&mut common, "manifest key", &model);
         if let Some(set) = set(source) {
-            take_names(&mut said, Said::INDEX_KEY, set.index().model());
+            take_names(&mut common, CommonMetadata::INDEX_KEY, set.index().model());
             let keys =
                 [("base_url", set.index().base_url().is_some()), ("cache", set.index().cache().is_some())];
             for (key, _) in keys.into_iter().filter(|(_, is_there)| *is_there) {
                 let why = "only the index of an AEROSET has it";
-                said.own_set.push(Unsupported::loss(Said::INDEX_KEY, key, why));
+                common.own_set.push(Unsupported::loss(CommonMetadata::INDEX_KEY, key, why));
             }
         }
-        (said.name, said.architecture) = (text(&model, "name"), text(&model, "architecture"));
-        said.manifest.retain(|key, _| !MANIFEST.contains(&key));
-        for key in said.manifest.keys() {
+        (common.name, common.architecture) = (text(&model, "name"), text(&model, "architecture"));
+        common.manifest.retain(|key, _| !MANIFEST.contains(&key));
+        for key in common.manifest.keys() {
             let why = "the manifest of an AERO file has it, and no other format has a manifest";
-            said.own.push(Unsupported::loss("manifest key", key, why));
+            common.own.push(Unsupported::loss("manifest key", key, why));
         }
-        losses(source, &mut said.own, &mut said.losses)?;
-        Ok(said)
+        losses(source, &mut common.own, &mut common.losses)?;
+        Ok(common)
     }
 
     /// Takes name and architecture from a manifest, or from the index of a set, if the keys do not have them. Other members are
     /// lost, because the manifest is made anew from the keys.
-    fn take_names(said: &mut Said, kind: &'static str, model: &Object) {
+    fn take_names(common: &mut CommonMetadata, kind: &'static str, model: &Object) {
         for (inner, value) in model {
             let key = match inner {
                 "name" => "model_name",
                 "architecture" => "architecture",
                 _ => {
                     let why = "it is made again, with name and architecture";
-                    said.losses.push(Unsupported::loss(kind, &format!("model.{inner}"), why));
+                    common.losses.push(Unsupported::loss(kind, &format!("model.{inner}"), why));
                     continue;
                 }
             };
-            match said.keys.get(key) {
-                None => _ = said.keys.insert(key, value.clone()),
+            match common.keys.get(key) {
+                None => _ = common.keys.insert(key, value.clone()),
                 Some(known) if known == value || known.as_str().is_none() => {}
                 Some(_) => {
                     let why = "the JSON metadata says something else, and the manifest is made from that";
-                    said.losses.push(Unsupported::loss(kind, &format!("model.{inner}"), why));
+                    common.losses.push(Unsupported::loss(kind, &format!("model.{inner}"), why));
                 }
             }
         }

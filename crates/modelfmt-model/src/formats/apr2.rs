@@ -40,7 +40,7 @@ pub(super) static APR2_SHARDED: Entry = Entry {
     driver: driver!(
         "apr2",
         write: super::entry::Write::Set(on::plan_set),
-        said: Some(on::said_of_set),
+        common_metadata: Some(on::common_metadata_of_set),
         pin: Some(on::pin),
         sealing: Some(on::sealing),
         same: Some(on::same),
@@ -117,9 +117,9 @@ mod on {
     use crate::apr2::{self, Alignment, Flags, Metadata, Plan, SetPlan, WriteOptions};
     use crate::formats::Format;
     use crate::formats::change::{Change, EditFault, NewValue};
+    use crate::formats::common_metadata::CommonMetadata;
     use crate::formats::entry::{EditSet, Job, JobError, Opened, Sealing, reader_of};
     use crate::formats::merged::readers;
-    use crate::formats::said::Said;
     use crate::formats::set_index_edit::{IndexChange, each, unchangeable};
     use crate::formats::set_plan::{self, set_plan};
     use crate::pin::Pin;
@@ -142,21 +142,21 @@ mod on {
 
     /// The metadata of the first shard. The other shards repeat what every file of the format needs; any other keys of theirs are
     /// lost.
-    pub(super) fn said_of_set(opened: &dyn Opened) -> Result<Said, AnyError> {
-        let mut said = Said::keys_of(opened)?;
-        let Some(set) = reader_of::<apr2::SetReader<SharedFiles>>(opened) else { return Ok(said) };
+    pub(super) fn common_metadata_of_set(opened: &dyn Opened) -> Result<CommonMetadata, AnyError> {
+        let mut common = CommonMetadata::keys_of(opened)?;
+        let Some(set) = reader_of::<apr2::SetReader<SharedFiles>>(opened) else { return Ok(common) };
         for (number, listed) in set.index().shards().enumerate().skip(1) {
             let shard = set.shard(number)?;
             for (key, value) in shard.index().metadata().object() {
-                if said.keys.get(key) != Some(value) {
+                if common.keys.get(key) != Some(value) {
                     let file = listed.path;
                     let why =
                         format!("{file:?} says it, and the metadata of a set is that of its first file");
-                    said.lose(key, why);
+                    common.lose(key, why);
                 }
             }
         }
-        Ok(said)
+        Ok(common)
     }
 
     set_plan!(

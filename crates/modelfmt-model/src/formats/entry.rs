@@ -12,9 +12,9 @@ use modelfmt_write::{AnyWriteError, Sink, TensorData, TensorSpec, WriteError};
 use super::Format;
 use super::capabilities::Capabilities;
 pub(crate) use super::change::{Change, EditFault};
+use super::common_metadata::ReadCommonMetadata;
 use super::open_any::OpenAny;
 pub use super::opened::{Opened, ToOpen, reader_of};
-use super::said::SaidOf;
 use super::set_index_edit::EditIndex;
 use super::set_plan::SetPlan;
 use crate::job::metadata::Metadata;
@@ -98,7 +98,7 @@ pub struct Driver {
     /// Makes the name of the file that stands for a set from the stem, if the name depends on the whole set.
     pub first_file: Option<FirstFile>,
     /// Reads the metadata of a model, if it is more than keys and values.
-    pub(crate) said: Option<SaidOf>,
+    pub(crate) common_metadata: Option<ReadCommonMetadata>,
     /// Makes the plain value of a stored value, for formats whose values JSON cannot hold bit for bit.
     pub plain: Option<PlainOf>,
     /// Converts a metadata value to the form of the format, for formats with value types of their own; else says why it cannot.
@@ -135,7 +135,7 @@ impl Driver {
         open: None,
         write: Write::Never,
         first_file: None,
-        said: None,
+        common_metadata: None,
         plain: None,
         value: None,
         quant: None,

@@ -17,7 +17,7 @@ pub(super) static GGUF: Entry = Entry {
     versions: &[],
     capabilities: CAPABILITIES,
     choices: &[Choice::ShardSize, Choice::Align, Choice::Stringify, Choice::Reserve],
-    driver: driver!("gguf", write: super::entry::Write::File(on::write), said: Some(on::said), plain: Some(on::plain), value: Some(on::value), edit: Some(on::edit), retyped: Some(on::retyped)),
+    driver: driver!("gguf", write: super::entry::Write::File(on::write), common_metadata: Some(on::common_metadata), plain: Some(on::plain), value: Some(on::value), edit: Some(on::edit), retyped: Some(on::retyped)),
 };
 
 pub(super) static GGUF_SHARDED: Entry = Entry {
@@ -35,7 +35,7 @@ pub(super) static GGUF_SHARDED: Entry = Entry {
         ..CAPABILITIES
     },
     choices: &[Choice::ShardSize, Choice::Align, Choice::Stringify, Choice::Reserve],
-    driver: driver!("gguf", write: super::entry::Write::Set(on::plan_set), first_file: Some(on::first_file), said: Some(on::said), plain: Some(on::plain), value: Some(on::value), edit_set: Some(on::EDIT_SET)),
+    driver: driver!("gguf", write: super::entry::Write::Set(on::plan_set), first_file: Some(on::first_file), common_metadata: Some(on::common_metadata), plain: Some(on::plain), value: Some(on::value), edit_set: Some(on::EDIT_SET)),
 };
 
 const CAPABILITIES: Capabilities = Capabilities {
@@ -70,36 +70,36 @@ mod on {
     use crate::formats::Format;
     use crate::formats::capabilities::Capabilities;
     use crate::formats::change::{Change, EditFault, NewValue};
+    use crate::formats::common_metadata::{CommonMetadata, ValueTypes, text};
     use crate::formats::entry::{EditSet, Job, JobError, Opened, reader_of};
-    use crate::formats::said::{Said, ValueTypes, text};
     use crate::formats::set_plan::{self, set_plan};
 
     /// The keys, and what their plain values do not show: types, bits and order.
-    pub(super) fn said(opened: &dyn Opened) -> Result<Said, AnyError> {
-        let mut said = Said::keys_of(opened)?;
+    pub(super) fn common_metadata(opened: &dyn Opened) -> Result<CommonMetadata, AnyError> {
+        let mut common = CommonMetadata::keys_of(opened)?;
         let file = reader_of::<Reader<BoxSource>>(opened).map(|reader| reader.metadata()).transpose()?;
         let set = reader_of::<SetReader<SharedFiles>>(opened);
         let of_set = set.map(|reader| reader.metadata()).transpose()?;
         let metadata = file.or(of_set);
         for key in metadata.into_iter().flat_map(Metadata::replaced_text) {
-            said.lose(key, "has text that is not UTF-8, where U+FFFD replaces invalid bytes");
+            common.lose(key, "has text that is not UTF-8, where U+FFFD replaces invalid bytes");
         }
         // Keys of later files of a split are lost; the metadata of the model is that of the first.
         for (number, key) in set.into_iter().flat_map(|set| set.index().strangers()) {
             let why = format!(
                 "file {number} of the split says it, and the metadata of the model is that of the first"
             );
-            said.lose(key, why);
+            common.lose(key, why);
         }
         let mut types = metadata.map(types).unwrap_or_default();
         // This key is only padding in the file.
-        said.keys.remove(PADDING);
+        common.keys.remove(PADDING);
         types.types.remove(PADDING);
         types.keys.retain(|key| key != PADDING);
-        said.types = Some(types);
-        (said.name, said.architecture) =
-            (text(&said.keys, "general.name"), text(&said.keys, "general.architecture"));
-        Ok(said)
+        common.types = Some(types);
+        (common.name, common.architecture) =
+            (text(&common.keys, "general.name"), text(&common.keys, "general.architecture"));
+        Ok(common)
     }
 
     fn types(metadata: &Metadata) -> ValueTypes {

@@ -31,7 +31,7 @@ pub(super) static MAG: Entry = Entry {
         properties: Properties { version_of_today: Some("0.3"), ..Properties::NONE },
     },
     choices: &[Choice::Checksum, Choice::Reserve],
-    driver: driver!("mag", write: super::entry::Write::File(on::write), said: Some(on::said), edit: Some(on::edit), same: Some(on::same)),
+    driver: driver!("mag", write: super::entry::Write::File(on::write), common_metadata: Some(on::common_metadata), edit: Some(on::edit), same: Some(on::same)),
 };
 
 /// The versions that can be written.
@@ -71,9 +71,9 @@ mod on {
     use modelfmt_write::{Sink, TensorData};
 
     use crate::formats::change::{Change, EditFault, NewValue};
+    use crate::formats::common_metadata::CommonMetadata;
     use crate::formats::entry::{Job, JobError, Opened, reader_of};
     use crate::formats::merged::readers;
-    use crate::formats::said::Said;
     use modelfmt_rules::options::ConvertOptions;
     use modelfmt_rules::options::MagChecksum;
 
@@ -101,10 +101,10 @@ mod on {
     }
 
     /// MAG 0.3 has a JSON object. The metadata of other versions is numbers, which is the metadata of no other format.
-    pub(super) fn said(opened: &dyn Opened) -> Result<Said, AnyError> {
+    pub(super) fn common_metadata(opened: &dyn Opened) -> Result<CommonMetadata, AnyError> {
         let reader = reader_of::<mag::Reader<BoxSource>>(opened);
         if reader.is_some_and(|reader| reader.index().manifest().is_some()) {
-            return Said::keys_of(opened);
+            return CommonMetadata::keys_of(opened);
         }
         let mut keys = opened.metadata()?.into_object();
         for (_, value) in keys.iter_mut() {
@@ -115,7 +115,7 @@ mod on {
                 *value = Value::Object([("type", "f64"), ("bits", &bits)].into_iter().collect());
             }
         }
-        Ok(Said { native: Some(keys), ..Said::default() })
+        Ok(CommonMetadata { native: Some(keys), ..CommonMetadata::default() })
     }
 
     /// The members of the manifest besides metadata and tensors, taken from the first source that has one.

@@ -10,6 +10,7 @@ mod apr2;
 pub mod capabilities;
 #[cfg_attr(target_arch = "wasm32", allow(dead_code, unreachable_pub, reason = "there are no files to edit"))]
 pub mod change;
+pub mod common_metadata;
 mod detect;
 pub mod entry;
 mod gguf;
@@ -22,7 +23,6 @@ pub mod open_any;
 mod opened;
 mod pytorch;
 mod safetensors;
-pub mod said;
 #[cfg_attr(target_arch = "wasm32", allow(dead_code, unreachable_pub, reason = "there are no files to edit"))]
 #[cfg_attr(
     not(all(feature = "aero", feature = "apr2", feature = "safetensors")),

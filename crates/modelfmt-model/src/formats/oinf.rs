@@ -20,7 +20,7 @@ pub(super) static OINF: Entry = Entry {
     versions: VERSIONS,
     capabilities: of_version(NUMBERS, false),
     choices: &[Choice::Sizevars, Choice::Declare, Choice::ExtendedTypes],
-    driver: driver!("oinf", write: super::entry::Write::File(on::write), said: Some(on::said), value: Some(on::value), quant: Some(on::quant), sizevars: Some(on::sizevars), edit: Some(on::edit), same: Some(on::same)),
+    driver: driver!("oinf", write: super::entry::Write::File(on::write), common_metadata: Some(on::common_metadata), value: Some(on::value), quant: Some(on::quant), sizevars: Some(on::sizevars), edit: Some(on::edit), same: Some(on::same)),
 };
 
 /// The versions that can be written.
@@ -73,8 +73,8 @@ mod on {
 
     use crate::formats::capabilities::{Capabilities, plain_fault};
     use crate::formats::change::{Change, EditFault};
+    use crate::formats::common_metadata::CommonMetadata;
     use crate::formats::entry::{Job, JobError, Opened, reader_of};
-    use crate::formats::said::Said;
     use crate::quant::Quant;
     use modelfmt_rules::options::ConvertOptions;
 
@@ -98,11 +98,11 @@ mod on {
     }
 
     /// The metadata, whose value types only OINF has, bit for bit.
-    pub(super) fn said(opened: &dyn Opened) -> Result<Said, AnyError> {
+    pub(super) fn common_metadata(opened: &dyn Opened) -> Result<CommonMetadata, AnyError> {
         let native = reader_of::<oinf::Reader<BoxSource>>(opened).map(|reader| {
             reader.index().metadata().map(|(key, value)| (key, value.to_value_exact())).collect()
         });
-        Ok(Said { native: Some(native.unwrap_or_default()), ..Said::default() })
+        Ok(CommonMetadata { native: Some(native.unwrap_or_default()), ..CommonMetadata::default() })
     }
 
     fn options(job: &Job<'_>) -> WriteOptions {

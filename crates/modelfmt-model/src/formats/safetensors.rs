@@ -43,7 +43,7 @@ pub(super) static SAFETENSORS_SHARDED: Entry = Entry {
         ..CAPABILITIES
     },
     choices: &[Choice::ShardSize, Choice::Reserve],
-    driver: driver!("safetensors", write: super::entry::Write::Set(on::plan_set), said: Some(on::said), edit_set: Some(on::EDIT_SET)),
+    driver: driver!("safetensors", write: super::entry::Write::Set(on::plan_set), common_metadata: Some(on::common_metadata), edit_set: Some(on::EDIT_SET)),
 };
 
 /// Every dtype of numbers except packed integers.
@@ -106,8 +106,8 @@ mod on {
 
     use crate::formats::Format;
     use crate::formats::change::{Change, EditFault, NewValue};
+    use crate::formats::common_metadata::CommonMetadata;
     use crate::formats::entry::{EditSet, Job, JobError, Opened, reader_of};
-    use crate::formats::said::Said;
     use crate::formats::set_index_edit::IndexChange;
     use crate::formats::set_plan::{self, set_plan};
     use crate::unsupported::Unsupported;
@@ -142,30 +142,32 @@ mod on {
     }
 
     /// The metadata of the index, and keys that only the files have. `total_size` describes that layout and is not carried.
-    pub(super) fn said(opened: &dyn Opened) -> Result<Said, AnyError> {
-        let mut said = Said::keys_of(opened)?;
-        let Some(set) = reader_of::<SetReader<SharedFiles>>(opened) else { return Ok(said) };
+    pub(super) fn common_metadata(opened: &dyn Opened) -> Result<CommonMetadata, AnyError> {
+        let mut common = CommonMetadata::keys_of(opened)?;
+        let Some(set) = reader_of::<SetReader<SharedFiles>>(opened) else { return Ok(common) };
         for key in set.index().unknown_keys() {
             let why = "only the metadata of the index is carried over";
-            said.losses.push(Unsupported::loss(Said::INDEX_KEY, key, why));
+            common.losses.push(Unsupported::loss(CommonMetadata::INDEX_KEY, key, why));
         }
         let mut files = Vec::new();
         for (number, file) in set.index().files().iter().enumerate() {
             let shard = set.shard(number)?;
             for (key, value) in shard.index().metadata().into_iter().flatten() {
                 // The value in the first file counts; a different value in a later file is a loss.
-                match said.keys.get(key) {
+                match common.keys.get(key) {
                     None => {
-                        said.keys.insert(key, value.clone());
+                        common.keys.insert(key, value.clone());
                         files.push(key.to_owned());
                     }
                     Some(known) if known == value => {}
-                    Some(_) => said.lose(key, format!("{file:?} says something else than a file before it")),
+                    Some(_) => {
+                        common.lose(key, format!("{file:?} says something else than a file before it"))
+                    }
                 }
             }
         }
-        said.files = Some(files);
-        Ok(said)
+        common.files = Some(files);
+        Ok(common)
     }
 
     fn options(job: &Job<'_>) -> WriteOptions {

@@ -26,9 +26,9 @@ use modelfmt_core::{
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::formats::capabilities::Access;
+use crate::formats::common_metadata::CommonMetadata;
 use crate::formats::entry::{Opened, Sealing, ToOpen, reader_of};
 use crate::formats::open_any::OpenAny;
-use crate::formats::said::Said;
 use crate::model::pinned::Pinned;
 use crate::open::{ALONE, NoFiles, OpenOptions};
 use crate::pin::Pin;
@@ -586,13 +586,14 @@ impl Model {
         Error::NothingSelected { path, choices: choices.to_vec(), pattern, tensors }
     }
 
-    /// The content of the model besides its tensors.
+    /// The metadata of the model in terms that all formats share.
     ///
     /// # Errors
     /// If the metadata does not decode, or a file of a set is missing.
-    pub fn said(&self) -> Result<Said> {
-        let said = self.format.driver().and_then(|driver| driver.said).unwrap_or(Said::keys_of);
-        said(self.opened()).map_err(|error| self.failed(error))
+    pub fn common_metadata(&self) -> Result<CommonMetadata> {
+        let driver = self.format.driver();
+        let read = driver.and_then(|driver| driver.common_metadata).unwrap_or(CommonMetadata::keys_of);
+        read(self.opened()).map_err(|error| self.failed(error))
     }
 
     /// An error of the format's reader, with the path of its file.

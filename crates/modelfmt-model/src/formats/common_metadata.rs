@@ -7,11 +7,11 @@ use super::opened::Opened;
 use crate::unsupported::Unsupported;
 
 /// Reads the content of a model besides its tensors.
-pub(crate) type SaidOf = fn(&dyn Opened) -> Result<Said, AnyError>;
+pub(crate) type ReadCommonMetadata = fn(&dyn Opened) -> Result<CommonMetadata, AnyError>;
 
 /// The content of a model besides its tensors.
 #[derive(Debug, Default)]
-pub struct Said {
+pub struct CommonMetadata {
     /// The keys of the metadata and their plain values.
     pub keys: Object,
     /// The metadata bit for bit, instead of `keys`, if only its own format has such value types.
@@ -47,7 +47,7 @@ pub struct ValueTypes {
     pub keys: Vec<String>,
 }
 
-impl Said {
+impl CommonMetadata {
     /// The content of a model whose metadata is keys and values and nothing else.
     ///
     /// # Errors
