@@ -161,7 +161,7 @@ mod on {
                     }
                     Some(known) if known == value => {}
                     Some(_) => {
-                        common.lose(key, format!("{file:?} says something else than a file before it"))
+                        common.lose(key, format!("{file:?} says something else than a file before it"));
                     }
                 }
             }
