@@ -38,7 +38,8 @@ impl RequiredKeys<'_> {
             ("architecture", architecture.as_deref().map(architecture_value)),
             ("model_type", text(model_type)),
         ];
-        let found = self.architecture(keys, if is_apr || is_apr2 { "architecture" } else { "model_type" });
+        let found =
+            self.own_architecture(keys, if is_apr || is_apr2 { "architecture" } else { "model_type" });
         for (key, value) in given.into_iter().filter_map(|(key, value)| Some((key, value?))) {
             keys.insert(key, value);
         }
@@ -96,7 +97,7 @@ impl RequiredKeys<'_> {
 
     /// A known name of the architecture: `names.architecture` or the text under `key`. The former takes precedence for GGUF, the
     /// latter for other formats.
-    fn architecture(&self, keys: &Object, key: &str) -> Option<String> {
+    fn own_architecture(&self, keys: &Object, key: &str) -> Option<String> {
         let there = keys.get(key).and_then(Value::as_str).map(str::to_owned);
         let found = self.names.architecture.clone();
         if self.source.capabilities().metadata == Kind::TypedLists {
@@ -110,7 +111,7 @@ impl RequiredKeys<'_> {
     /// config.json.
     pub(crate) fn architecture(&self, keys: &Object) -> (String, bool) {
         let there = keys.get("architecture").and_then(Value::as_str).map(str::to_owned);
-        let found = there.or_else(|| self.architecture(keys, "model_type"));
+        let found = there.or_else(|| self.own_architecture(keys, "model_type"));
         let is_from_config = found.is_none() && self.config.architecture.is_some();
         let found = found.or_else(|| self.config.architecture.clone()).unwrap_or_else(|| UNKNOWN.to_owned());
         (found, is_from_config)

@@ -1,10 +1,10 @@
 //! Casts numbers from one dtype to another, in pieces of whole elements.
 //!
 //! - Float to float, integer to float: rounded once, to the nearest, ties to even, as in IEEE 754. A number beyond the range
-//! becomes an infinity, or what [`SmallType`] says for a dtype without infinities, and is counted. A NaN stays a NaN, and is
-//! refused if the dtype has none.
+//!   becomes an infinity, or what [`SmallType`] says for a dtype without infinities, and is counted. A NaN stays a NaN, and is
+//!   refused if the dtype has none.
 //! - Float to integer: rounded toward zero. A number beyond the range becomes the end of the range, and is counted. A NaN is
-//! refused.
+//!   refused.
 //! - Integer to integer: a number beyond the range becomes the end of the range, and is counted.
 //! - Booleans are 0 and 1; every number but zero becomes true.
 
