@@ -1,5 +1,5 @@
-//! How model files are written and changed: descriptions of tensors, their values in pieces, places to write to, and [edits](edit) of files
-//! that are there.
+//! The writing half of the formats: descriptions of tensors, their values in pieces, places to write to, and [edits](edit) of
+//! existing files.
 //!
 //! ```text
 //!  TensorSpec × n: what is to be written
@@ -36,7 +36,7 @@
 //! - `parallel` (default): values are written on more than one thread. Results never depend on it.
 //! - `proof`: [`write_outboard`], which makes what proves any range of a file.
 //! - `syncfs`: on Linux, one flush for many small files.
-//!
+//! `wasm32-unknown-unknown` has no files, only sinks in memory and your own.
 //! For `wasm32-unknown-unknown` there are no files, but sinks in memory and of your own.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
