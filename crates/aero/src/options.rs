@@ -214,7 +214,7 @@ impl WriteOptions {
         Ok(self)
     }
 
-    /// The options for a part of a set. Chunks and keys of the caller's own go into the set's index file instead.
+    /// The options for a part of a set, without the caller's own chunks and keys: the file that lists all tensors has these.
     #[cfg(feature = "set")]
     pub(crate) fn of_part(&self) -> Self {
         let tensors = Arc::clone(&self.extras.tensors);

@@ -145,7 +145,7 @@ impl ShardMap for SetIndex {
         let placed = chunk.ok_or(Fault::MissingShard { shard: entry.shard_id }).and_then(|chunk| {
             let whole = Extent::new(chunk.offset, chunk.length, shard.file_len())?;
             chunk.check_lengths().map_err(|error| Fault::Set(with_causes(&error)))?;
-            // The extent includes the padding after the values.
+            // The padding after the values must be within the chunk too, but only the values are returned.
             Ok(whole.part(entry.data_off, entry.data_len)?.part(0, info.nbytes)?)
         });
         placed.map(Place::Bytes).map_err(|fault| wrong(fault.to_string()))
