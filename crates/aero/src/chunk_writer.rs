@@ -1,4 +1,4 @@
-//! Writes chunks, for callers that add their own: places, hashes and compresses them, and writes header and TOC.
+//! Writes files chunk by chunk, for callers that add their own: places, hashes and compresses chunks, and writes header and TOC.
 
 use modelfmt_core::{Part, author::align_up};
 use modelfmt_write::Sink;
@@ -48,12 +48,12 @@ pub(crate) struct Layout {
     entries: Vec<TocEntry>,
     placed: Vec<bool>,
     strings: Vec<u8>,
-    /// Where the last chunk that has been placed ends.
+    /// The end of the last chunk that has been placed.
     end: u64,
 }
 
 impl Layout {
-    /// Chunks in TOC order, names in the same; a control hash (IHSH) comes first in the file.
+    /// Chunks and their names are in TOC order; a control hash (IHSH) comes first in the file.
     pub(crate) fn new(uuid: [u8; 16], chunks: Vec<NewChunk>) -> Result<Self, WriteError> {
         let unfit = |part, found, max| WriteError::Unsupported {
             part: Part::new(part),
@@ -109,13 +109,13 @@ impl Layout {
         Ok(layout)
     }
 
-    /// The string table's end, rounded up to 16.
+    /// The end of the string table, rounded up to 16.
     pub(crate) fn payloads_start(&self) -> u64 {
         let strings_end = self.strings_at() + self.strings.len() as u64;
         align_up(strings_end, METADATA_ALIGNMENT).unwrap_or(strings_end)
     }
 
-    /// The TOC takes a multiple of 8 bytes, as the specification wants the table to begin.
+    /// The TOC takes a multiple of 8 bytes, so the string table begins at one, as the specification requires.
     fn strings_at(&self) -> u64 {
         Header::LEN + self.toc_len()
     }
@@ -133,7 +133,7 @@ impl Layout {
         self.chunks.get(number).ok_or(WriteError::Unsupported { part, fault: Fault::NoChunk })
     }
 
-    /// Leaves bytes free before what is placed next.
+    /// Leaves bytes free before the next chunk that is placed.
     pub(crate) const fn skip(&mut self, nbytes: u64) {
         self.end = self.end.saturating_add(nbytes);
     }
@@ -200,7 +200,7 @@ impl Layout {
     }
 }
 
-/// A reader could not tell two chunks of one type and name apart.
+/// Refuses two chunks of one type and name, which a reader could not tell apart.
 fn require_unique(chunks: &[NewChunk]) -> Result<(), WriteError> {
     let mut names: Vec<&NewChunk> = chunks.iter().collect();
     names.sort_unstable_by_key(|chunk| (chunk.fourcc, &chunk.name));
@@ -215,7 +215,7 @@ fn require_unique(chunks: &[NewChunk]) -> Result<(), WriteError> {
     }
 }
 
-/// Stored bytes of a chunk with what the TOC says about its content.
+/// The stored bytes of a chunk, with its TOC fields about the content.
 #[derive(Clone, Debug)]
 pub(crate) struct Stored {
     pub(crate) bytes: Vec<u8>,
@@ -234,7 +234,7 @@ impl Stored {
             return Ok(Self { bytes: content, ulen, hash });
         }
         let bytes = compress::compress(&content, level).map_err(|fault| chunk.unfit(fault))?;
-        // What readers refuse by default is not written.
+        // A chunk that readers refuse by default is not written.
         let stored = bytes.len() as u64;
         if ulen > stored.saturating_mul(1024).saturating_add(1 << 20) {
             return Err(chunk.unfit(Fault::Expansion { stored, ulen }));
@@ -243,11 +243,11 @@ impl Stored {
     }
 }
 
-/// Writes an AERO file chunk by chunk: name all chunks first, since the table of contents is before them; then give
-/// each its content; then [`finish`](Self::finish).
+/// Writes an AERO file chunk by chunk. Name all chunks first, because the table of contents comes before them; then
+/// [`put`](Self::put) the content of each; then call [`finish`](Self::finish).
 ///
-/// [`Plan`](crate::Plan) writes whole models, and takes further chunks with
-/// [`WriteOptions::chunk`](crate::WriteOptions::chunk). This is for files that are not models.
+/// [`Plan`](crate::Plan) writes whole models, and adds chunks of your own with
+/// [`WriteOptions::chunk`](crate::WriteOptions::chunk). Use this type for files that are not models.
 ///
 /// ```
 /// use aero::{ChunkFlags, ChunkWriter, FourCC, NewChunk, Reader, ReaderExt as _};
@@ -272,7 +272,7 @@ pub struct ChunkWriter<'s> {
     layout: Layout,
     sealed: Vec<bool>,
     level: i32,
-    /// Where the last byte that has been written ends.
+    /// The end of the last byte that has been written.
     written: u64,
 }
 
@@ -286,8 +286,8 @@ impl<'s> ChunkWriter<'s> {
     /// Starts a file with these chunks, in TOC order. A chunk of type IHSH is filled in by [`finish`](Self::finish).
     ///
     /// # Errors
-    /// [`WriteError::Unsupported`] if there are more chunks or longer names than AERO allows, two of one type and name, or a
-    /// chunk is to be compressed that never is.
+    /// [`WriteError::Unsupported`] if there are more chunks or longer names than AERO allows, two chunks of one type and name, or
+    /// a compressed chunk of a type that is never compressed.
     pub fn new(sink: &'s dyn Sink, uuid: [u8; 16], chunks: Vec<NewChunk>) -> Result<Self, WriteError> {
         Ok(Self::resume(sink, Layout::new(uuid, chunks)?, DEFAULT_LEVEL))
     }
@@ -304,22 +304,21 @@ impl<'s> ChunkWriter<'s> {
         self
     }
 
-    /// Writes the content of a chunk, counted from 0: hashed, compressed if its flags say so, at the next free place.
+    /// Writes the content of a chunk, counted from 0, at the next free place: hashed, and compressed if its flags say so.
     ///
     /// # Errors
-    /// [`WriteError::Unsupported`] if it is too long, cannot be compressed here, or has its place already; [`WriteError::Write`].
+    /// [`WriteError::Unsupported`] if it is too long, cannot be compressed here, or was placed before; [`WriteError::Write`].
     pub fn put(&mut self, chunk: usize, content: impl Into<Vec<u8>>) -> Result<(), WriteError> {
         let stored = Stored::new(self.layout.chunk(chunk)?, content.into(), self.level)?;
         self.layout.place(chunk, stored.bytes.len() as u64, stored.ulen)?;
         self.put_placed(chunk, &stored)
     }
 
-    /// Reserves the next place in the file for an uncompressed chunk of `len` bytes and returns its offset: at a multiple of 64
-    /// for shards and what is mapped, else of 16. The caller writes to the sink itself, then calls
-    /// [`seal`](Self::seal).
+    /// Reserves the next place in the file for an uncompressed chunk of `len` bytes and returns its offset, a multiple of 64 for
+    /// shards and chunks that should be mapped, else of 16. Write its bytes to the sink, then call [`seal`](Self::seal).
     ///
     /// # Errors
-    /// [`WriteError::Unsupported`] if the chunk is to be compressed, too long, or has its place already.
+    /// [`WriteError::Unsupported`] if the chunk is compressed, too long, or was placed before.
     pub fn place(&mut self, chunk: usize, len: u64) -> Result<u64, WriteError> {
         let new = self.layout.chunk(chunk)?;
         if new.flags.is_compressed() {
@@ -328,7 +327,7 @@ impl<'s> ChunkWriter<'s> {
         self.layout.place(chunk, len, len)
     }
 
-    /// States the hash of a chunk whose place was reserved, once its bytes are written.
+    /// Sets the hash of a chunk whose place was reserved, after its bytes are written.
     ///
     /// # Errors
     /// [`WriteError::Unsupported`] if it has no place.
@@ -346,7 +345,7 @@ impl<'s> ChunkWriter<'s> {
         Ok(())
     }
 
-    /// Writes the bytes of a chunk that has its place.
+    /// Writes the bytes of a chunk that has been placed.
     pub(crate) fn put_placed(&mut self, chunk: usize, stored: &Stored) -> Result<(), WriteError> {
         self.write(self.layout.offset(chunk), &stored.bytes)?;
         self.seal(chunk, stored.hash)
@@ -357,7 +356,7 @@ impl<'s> ChunkWriter<'s> {
         self.sink.write_at(offset, bytes).map_err(failed)
     }
 
-    /// Writes the control hash, if there is one, names, TOC and header; returns the length of the file.
+    /// Writes the control hash, if there is one, and names, TOC and header; returns the length of the file.
     ///
     /// # Errors
     /// [`WriteError::Unsupported`] if a chunk has no content yet; [`WriteError::Write`].
@@ -373,7 +372,7 @@ impl<'s> ChunkWriter<'s> {
         }
         let control = self.layout.encode(true);
         self.write(0, &control)?;
-        // An empty chunk at the end may be after the last byte.
+        // An empty chunk at the end may lie after the last byte that was written.
         let end = self.layout.end();
         if end > self.written.max(control.len() as u64) {
             self.write(end.saturating_sub(1), &[0])?;
@@ -382,5 +381,5 @@ impl<'s> ChunkWriter<'s> {
     }
 }
 
-/// The level of zstd unless one is asked for.
+/// The default level of zstd.
 pub(crate) const DEFAULT_LEVEL: i32 = 3;

@@ -1,4 +1,4 @@
-//! The chunks of a file: the table of contents with its names, and the content of a chunk, checked.
+//! The chunks of a file: the table of contents with their names, and their verified content.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::hash_map::RandomState;
@@ -26,9 +26,9 @@ pub struct Chunk<'a> {
     pub flags: ChunkFlags,
     /// Where its payload begins in the file.
     pub offset: u64,
-    /// The bytes that its payload takes there, compressed or not.
+    /// The number of bytes that its payload takes there, compressed or not.
     pub length: u64,
-    /// The bytes of its content, uncompressed.
+    /// The number of bytes of its content, uncompressed.
     pub ulen: u64,
     /// BLAKE3-256 of its content, uncompressed.
     pub blake3: [u8; 32],
@@ -36,13 +36,13 @@ pub struct Chunk<'a> {
 
 impl Chunk<'_> {
     /// Whether it has the name of the control hash (IHSH) but another type. `verify` reports this as damage, because nothing else
-    /// would notice a control hash whose type has changed; and no writer takes it (docs/formats/aero.md#control-hash).
+    /// would notice a control hash whose type has changed. Writers refuse such a chunk (docs/formats/aero.md#control-hash).
     #[must_use]
     pub fn is_misnamed(&self) -> bool {
         self.fourcc.is_misnamed(self.name)
     }
 
-    /// The chunk as errors name it.
+    /// The chunk as a part of the file, for errors.
     pub(crate) fn part(&self) -> Part {
         Part::named(what(self.fourcc), self.name)
     }
@@ -51,12 +51,12 @@ impl Chunk<'_> {
         Error::Malformed { part: self.part(), at: self.offset, fault: fault.into() }
     }
 
-    /// The reason why its content cannot be read, found before any of it is read.
+    /// Checks whether its content can be read, before any of it is read. Returns its length.
     pub(crate) fn check_readable(&self, limits: &Limits) -> Result<usize> {
         self.check_budget(limits, &mut Expansion::default())
     }
 
-    /// As [`check_readable`](Self::check_readable), where other chunks were expanded before.
+    /// Does what [`check_readable`](Self::check_readable) does, after other chunks have used some of the `expansion`.
     pub(crate) fn check_budget(&self, limits: &Limits, expansion: &mut Expansion) -> Result<usize> {
         if self.fourcc != FourCC::WTSH {
             let max = limits.metadata_len.min(MAX_METADATA_ULEN);
@@ -69,7 +69,7 @@ impl Chunk<'_> {
         Ok(Limits::check("the size of a chunk", self.ulen, u64::MAX)?)
     }
 
-    /// The rules for its flags and lengths (docs/formats/aero.md#chunk-lengths).
+    /// Checks its flags and lengths (docs/formats/aero.md#chunk-lengths).
     pub(crate) fn check_lengths(&self) -> Result<()> {
         let compressed = self.flags.is_compressed();
         if compressed && self.fourcc.is_never_compressed() {
@@ -81,7 +81,7 @@ impl Chunk<'_> {
         Ok(())
     }
 
-    /// The content from the stored bytes: decompressed if it is compressed, and with the hash that the TOC says.
+    /// Makes the content from the stored bytes: decompresses it if it is compressed, and checks the hash in the TOC.
     pub(crate) fn content<'b>(&self, stored: Bytes<'b>, limits: &Limits) -> Result<Content<'b>> {
         let ulen = self.check_readable(limits)?;
         let content = if self.flags.is_compressed() {
@@ -95,8 +95,8 @@ impl Chunk<'_> {
         Ok(content)
     }
 
-    /// Whether the TOC has a hash of the content. A published writer leaves that of the first chunk, which is metadata, zero. Zeros
-    /// over weights are a wrong hash: no writer writes them, and otherwise they could hide damage
+    /// Whether the TOC has a hash of the content. A published writer leaves the hash of the first chunk, which is metadata, zero.
+    /// For weights, zeros are a wrong hash: no writer writes them, and otherwise they could hide damage
     /// (docs/formats/aero.md#hash-not-recorded).
     pub(crate) fn has_hash(&self) -> bool {
         self.fourcc == FourCC::WTSH || self.blake3 != [0; 32]
@@ -114,8 +114,8 @@ impl Chunk<'_> {
     }
 }
 
-/// What compressed chunks have claimed so far. Each adds to what may be claimed in proportion to its own bytes; the constant counts
-/// once, or many small chunks of a megabyte each could ask for any amount of work (docs/formats/aero.md#zstandard).
+/// How much compressed chunks have claimed to expand so far. Each may add in proportion to its own bytes. The constant counts
+/// only once; otherwise many small chunks of a megabyte each could ask for any amount of work (docs/formats/aero.md#zstandard).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Expansion {
     stored: u64,
@@ -123,10 +123,10 @@ pub(crate) struct Expansion {
 }
 
 impl Expansion {
-    /// Beyond what is stored times [`Limits::expansion`].
+    /// Bytes that may be claimed beyond the stored ones times [`Limits::expansion`].
     const FREE: u64 = 1 << 20;
 
-    /// The share of one of `count` files of a set, which have the constant together.
+    /// The share of one of `count` files in a set, which share the constant.
     pub(crate) const fn of_one_in(count: u64) -> Self {
         let own = match Self::FREE.checked_div(count) {
             Some(own) => own,
@@ -182,7 +182,7 @@ pub(crate) struct ChunkTable {
     entries: Vec<TocEntry>,
     /// The string table as it is in the file.
     strings: Box<[u8]>,
-    /// Hash of type and name → entry, sorted; the hash is seeded, since names are hostile.
+    /// Hash of type and name → entry, sorted. The hash is seeded, because names may be hostile.
     lookup: Vec<(u64, u32)>,
     hasher: RandomState,
     /// Shard number → entry, sorted.
@@ -191,7 +191,7 @@ pub(crate) struct ChunkTable {
 }
 
 impl ChunkTable {
-    /// Decodes the entries; names are not looked at yet.
+    /// Decodes the entries, without their names.
     pub(crate) fn decode_entries(c: &mut Cursor<'_>, count: u32) -> Result<Vec<TocEntry>> {
         let have = c.remaining() as u64;
         let part = Part::new("TOC").with_field("entry_count");
@@ -203,7 +203,7 @@ impl ChunkTable {
         Ok(entries)
     }
 
-    /// Checks every entry against the string table and the file's length. `toc` and `strings_at` say where they are.
+    /// Checks every entry against the string table and the file's length. `toc` and `strings_at` are the offsets of both.
     pub(crate) fn new(
         entries: Vec<TocEntry>,
         strings: &[u8],
@@ -228,7 +228,7 @@ impl ChunkTable {
             let part = || Part::entry("TOC entry", entry as u64).with_field("name");
             let (offset, len) = (u64::from(record.name_off), u64::from(record.name_len));
             Limits::check("the length of a chunk name", len, limits.name_len)?;
-            // Names may share bytes; many of them over the same ones must not cost more than the bytes that exist.
+            // Names may share bytes; even so, all together must not be longer than the bytes that exist.
             total = total.saturating_add(len);
             Limits::check("the length of all chunk names", total, max)?;
             let at = entry_at(toc, entry).saturating_add(32);
@@ -254,7 +254,7 @@ impl ChunkTable {
         Ok(())
     }
 
-    /// Builds the lookup tables, and refuses twins that make a tensor ambiguous (docs/formats/aero.md#duplicate-chunks).
+    /// Builds the lookup tables, and refuses duplicates that make a tensor ambiguous (docs/formats/aero.md#duplicate-chunks).
     fn find_twins(&mut self, toc: u64) -> Result<()> {
         let mut lookup = Vec::with_capacity(self.entries.len());
         let mut shards = Vec::new();
@@ -283,9 +283,9 @@ impl ChunkTable {
         Ok(())
     }
 
-    /// The chunks whose type and name an earlier one has, in their order.
+    /// The chunks that have the type and name of an earlier one, in order.
     pub(crate) fn twins(&self) -> Vec<usize> {
-        // Equal chunks have equal hashes, and among those the numbers ascend.
+        // Equal chunks have equal hashes, and are sorted by their numbers.
         let same = |a: u32, b: u32| {
             let pair = self.entries.get(a as usize).zip(self.entries.get(b as usize));
             pair.is_some_and(|(a, b)| a.fourcc == b.fourcc && self.name_bytes(a) == self.name_bytes(b))
@@ -316,7 +316,7 @@ impl ChunkTable {
     }
 
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = Chunk<'_>> + DoubleEndedIterator + Clone {
-        // Every position below `len` has a chunk, so the fallback is never seen.
+        // Every position below `len` has a chunk, so the fallback is never used.
         let nothing = Chunk {
             fourcc: FourCC([0; 4]),
             name: "",
@@ -396,7 +396,7 @@ impl ChunkTable {
     }
 }
 
-/// Where a TOC entry is in the file.
+/// The offset of a TOC entry in the file.
 pub(crate) const fn entry_at(toc: u64, entry: usize) -> u64 {
     toc.saturating_add(16).saturating_add(TocEntry::LEN.saturating_mul(entry as u64))
 }
@@ -407,7 +407,7 @@ pub(crate) fn malformed(part: Part, at: u64, fault: impl Into<Fault>) -> Error {
 
 #[cfg(test)]
 std::thread_local! {
-    /// How many entries of a TOC this thread has looked at one after another, and not by a number that it knew.
+    /// How many TOC entries this thread has scanned, without those that it looked up by number.
     static LOOKS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
@@ -450,14 +450,14 @@ mod tests {
         assert!(chunk(own + 1).check_budget(&limits, &mut both).is_err());
     }
 
-    /// A file of so many chunks, half of them manifests, all compressed.
+    /// A file with that many chunks, half of them manifests, all compressed.
     fn many(chunks: usize) -> Vec<u8> {
         use crate::{ChunkWriter, NewChunk};
         let new = |number: usize| {
             let fourcc = if number.is_multiple_of(2) { FourCC::MMSG } else { FourCC(*b"DATA") };
             NewChunk::new(fourcc, format!("{number}")).with_flags(ChunkFlags::COMPRESSED_ZSTD)
         };
-        // A manifest that lists shards, of which the file has none: a reason to look for them.
+        // The manifests list shards that the file does not have: a reason to look for them.
         let shard = Object::from_iter([("shard_id", Value::from(0u64))]);
         let shards: Value = [Value::from(shard)].into_iter().collect();
         let manifest = crate::msgpack::encode(&Object::from_iter([("shards", shards)])).unwrap();
@@ -470,7 +470,7 @@ mod tests {
         file.into_bytes()
     }
 
-    /// The entries of the TOC that opening and verifying look at, and the contexts of zstd that they make.
+    /// How many TOC entries are scanned, and how many zstd contexts are made, when the file is opened and verified.
     fn cost(chunks: usize) -> (u64, u64) {
         let bytes = many(chunks);
         let verify = || {
@@ -484,7 +484,7 @@ mod tests {
             );
             (LOOKS.get() - before.0, compress::MADE.get() - before.1)
         };
-        // On a thread of its own, which has no context yet.
+        // On a new thread, which has no context yet.
         std::thread::scope(|scope| scope.spawn(verify).join().unwrap())
     }
 

@@ -1,5 +1,5 @@
-//! Which hashes cover the values that are read, each tensor by the smallest: its own, else those of pages, else that of
-//! its shard's chunk.
+//! Claims of the hashes that cover the values to be read. Each tensor has the smallest one: its own, else those of pages, else
+//! the one of its shard's chunk.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -14,12 +14,12 @@ use crate::error::{Error, Fault, Hex, Result};
 use crate::index::Index;
 use crate::pages::PageHashes;
 
-/// How often a byte may be hashed for tensors: once for each of two that share it. If more tensors share it, which happens in no good file, the shard
-/// is hashed instead. Otherwise a small file could ask for any amount of hashing.
+/// How often a byte may be hashed for tensors: once for each of two that share it. If more tensors share it, which happens in no
+/// good file, the hash of the shard is checked instead. Otherwise a small file could ask for any amount of hashing.
 const TIMES: usize = 2;
 
-/// What is known of a page takes about this many bytes. Where pages are smaller and most of a shard is read, the hash of the
-/// shard is checked instead: it says the same.
+/// About the number of bytes that a claim takes in memory. If pages are smaller than this and most of a shard is read, the hash
+/// of the shard is checked instead, which proves the same.
 const MIN_PAGE: u64 = 128;
 
 /// A tensor that is going to be read.
@@ -28,15 +28,15 @@ pub(crate) struct Asked {
     pub(crate) position: usize,
     /// The position of its shard's chunk.
     pub(crate) shard: usize,
-    /// Its bytes in the file, with the padding after its values.
+    /// The range in the file of its values and the padding after them.
     pub(crate) extent: Extent,
-    /// The wanted ones among them.
+    /// The part of that range that is wanted.
     pub(crate) read: Extent,
-    /// What the file says about it, and what the index of a set says.
+    /// Its hash in the file, and in the index of a set.
     pub(crate) hashes: [Option<[u8; 32]>; 2],
 }
 
-/// What a hash is of.
+/// What a hash covers.
 #[derive(Clone, Copy, Debug)]
 enum What {
     Tensor { position: usize, shard: usize },
@@ -45,7 +45,7 @@ enum What {
 }
 
 impl Asked {
-    /// The tensor whose bytes are at `extent`, all of them or the wanted part.
+    /// A tensor whose bytes are at `extent`, which is wanted in whole or in part.
     pub(crate) fn new(
         index: &Index,
         wanted: &Wanted,
@@ -69,7 +69,7 @@ impl Asked {
         Ok(Self { position, shard, extent, read, hashes })
     }
 
-    /// Whether pages cover what is read better than a hash of the whole tensor.
+    /// Whether hashes of pages cover the wanted part better than the hash of the whole tensor.
     async fn goes_by_pages<S: Fetch>(&self, index: &Index, source: &S) -> Result<bool> {
         Ok(self.read != self.extent && index.pages_of(source, self.shard).await?.is_some())
     }
@@ -77,7 +77,7 @@ impl Asked {
 
 type Stated = Claim<[u8; 32], What>;
 
-/// Adds the hashes that cover these tensors. `names` is the index that their positions are of.
+/// Adds the hashes that cover these tensors. `names` is the index to which their positions belong.
 pub(crate) async fn claims<S: Fetch>(
     index: &Arc<Index>,
     source: &S,
@@ -115,7 +115,7 @@ pub(crate) async fn claims<S: Fetch>(
         let Some(&(shard, _)) = of_shard.first() else { continue };
         let read = merged(of_shard.iter().map(|(_, extent)| extent.range()).collect());
         let mut found = of_shard_claims(index, source, shard, &read, out).await?;
-        // Most files have one shard, and the hashes of its pages can take a lot: they are not copied then.
+        // Most files have a single shard, and the hashes of its pages can take much memory, so they are not copied.
         if coarse.is_empty() {
             coarse = found;
         } else {
@@ -131,7 +131,7 @@ pub(crate) async fn claims<S: Fetch>(
     }
 }
 
-/// The hashes of the pages that hold these ranges of the file, which lie in a shard, else that of the whole shard.
+/// The hashes of the pages that hold these ranges of a shard, or else the hash of the whole shard.
 async fn of_shard_claims<S: Fetch>(
     index: &Index,
     source: &S,
@@ -168,7 +168,7 @@ async fn of_shard_claims<S: Fetch>(
     Ok(found)
 }
 
-/// The pages that hold bytes of these ranges, which ascend, and how many each holds. There are no more than digests.
+/// The pages that hold bytes of these ascending ranges, and the number of bytes in each. There are at most as many as digests.
 fn touched(pages: &PageHashes, shard_at: u64, read: &[Range<u64>]) -> Vec<(u64, u64)> {
     let size = pages.page_size();
     let mut touched: Vec<(u64, u64)> = Vec::new();
@@ -186,13 +186,13 @@ fn touched(pages: &PageHashes, shard_at: u64, read: &[Range<u64>]) -> Vec<(u64, 
     touched
 }
 
-/// A range of a shard, in the file.
+/// A range of a shard as a range of the file.
 fn in_file(index: &Index, chunk: &Chunk<'_>, offset: u64, len: u64) -> Result<Extent> {
     let extent = Extent::new(chunk.offset.saturating_add(offset), len, index.file_len());
     extent.map_err(|fault| chunk.malformed(fault))
 }
 
-/// The error of bytes that are not what was hashed.
+/// The error for bytes that do not match their hash.
 fn error_of(index: &Index, names: &Index, claim: &Stated, found: [u8; 32]) -> Error {
     let shard_name = |shard| index.chunk(shard).map_or("", |chunk| chunk.name);
     let (part, stated) = match claim.what {
@@ -206,7 +206,7 @@ fn error_of(index: &Index, names: &Index, claim: &Stated, found: [u8; 32]) -> Er
     malformed(part, claim.extent.offset(), fault)
 }
 
-/// A tensor, with what its file says about it.
+/// A tensor, with its hash in the file itself.
 pub(crate) fn asked(index: &Index, wanted: &Wanted) -> Result<Asked> {
     let place = index.place(wanted.position)?;
     let at = place.offset();
@@ -217,7 +217,7 @@ pub(crate) fn asked(index: &Index, wanted: &Wanted) -> Result<Asked> {
     Asked::new(index, wanted, place.shard, extent, [hash, None])
 }
 
-/// Adds the hashes that cover these tensors of a file by itself.
+/// Adds the hashes that cover these tensors of a single file.
 pub(crate) async fn of_tensors<S: Fetch>(
     index: &Arc<Index>,
     source: &S,

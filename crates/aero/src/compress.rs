@@ -1,4 +1,4 @@
-//! zstd: one frame of known length, natively by the C library, on wasm32 by a decoder in Rust.
+//! zstd: a single frame of known length, by the C library natively, and by a decoder in Rust on wasm32.
 
 #[cfg(not(all(feature = "zstd", not(target_arch = "wasm32"))))]
 use crate::error::Fault;
@@ -10,11 +10,11 @@ pub(crate) use native::{compress, decompress};
 #[cfg(all(feature = "zstd", target_arch = "wasm32"))]
 pub(crate) use portable::decompress;
 
-/// RFC 8878, 3.1.1: what a frame begins with; skippable frames begin otherwise.
+/// RFC 8878, 3.1.1: the first bytes of a frame. Skippable frames have others.
 #[cfg(feature = "zstd")]
 const MAGIC: [u8; 4] = 0xFD2F_B528_u32.to_le_bytes();
 
-/// Decompresses one frame, and nothing after it, that yields exactly `ulen` bytes.
+/// Decompresses a single frame, with nothing after it, that yields exactly `ulen` bytes.
 #[cfg(not(feature = "zstd"))]
 pub(crate) fn decompress(_: &[u8], _: usize) -> Result<Vec<u8>, Fault> {
     Err(Fault::NoZstd("is compressed, and this build cannot decompress (the feature `zstd` is off)"))
@@ -39,11 +39,10 @@ mod native {
     /// `ZSTD_error_dstSize_tooSmall`, a number that zstd promises to keep.
     const TOO_SMALL: usize = 0usize.wrapping_sub(70);
 
-    /// Decompresses one frame, and nothing after it, that yields exactly `ulen` bytes.
+    /// Decompresses a single frame, with nothing after it, that yields exactly `ulen` bytes.
     ///
-    /// The output grows in steps: what is allocated next is at most twice what has been seen to come out, so a claimed
-    /// length costs nothing. Decoding into one buffer needs no window beside it, whatever the frame asks for
-    /// (docs/formats/aero.md#zstandard).
+    /// The output grows in steps: each is at most twice what has been decompressed so far, so a claimed length costs nothing.
+    /// Decoding into a single buffer needs no window besides it, whatever the frame asks for (docs/formats/aero.md#zstandard).
     pub(crate) fn decompress(frame: &[u8], ulen: usize) -> Result<Vec<u8>, Fault> {
         let damaged = |code| Fault::Zstd(zstd_safe::get_error_name(code).to_owned());
         if !frame.starts_with(&super::MAGIC) {
@@ -65,7 +64,8 @@ mod native {
     }
 
     std::thread_local! {
-        /// Making a context takes and clears some hundred KiB, far more than most chunks have: each thread makes one.
+        /// Each thread makes one context, because making one takes some hundred KiB and clears them, far more than most chunks
+        /// have.
         static CONTEXT: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
     }
 
@@ -81,7 +81,7 @@ mod native {
         loop {
             let mut out = Vec::new();
             out.try_reserve_exact(room).map_err(|_| Fault::Zstd("out of memory".to_owned()))?;
-            // A vector may have got more room than was asked for.
+            // A vector may have more room than was asked for.
             match context.decompress(&mut out, frame) {
                 Ok(_) if out.len() == ulen => return Ok(out),
                 Ok(_) if out.len() > ulen => return Err(Fault::ZstdLength("more", ulen as u64)),
@@ -113,7 +113,7 @@ pub(crate) mod portable {
     /// that is as large.
     const WINDOW: u64 = 8 << 20;
 
-    /// Decompresses one frame, and nothing after it, that yields exactly `ulen` bytes.
+    /// Decompresses a single frame, with nothing after it, that yields exactly `ulen` bytes.
     pub(crate) fn decompress(frame: &[u8], ulen: usize) -> Result<Vec<u8>, Fault> {
         let damaged = |error: &dyn std::fmt::Display| Fault::Zstd(error.to_string());
         if !frame.starts_with(&super::MAGIC) {
@@ -125,7 +125,7 @@ pub(crate) mod portable {
         let decoder =
             StreamingDecoder::new_with_max_window_size(&mut rest, window).map_err(|e| damaged(&e))?;
         let mut out = Vec::new();
-        // One byte more than expected is enough to know that there are more.
+        // One byte more than expected is enough to see that there are too many.
         let limit = (ulen as u64).saturating_add(1);
         let mut limited = decoder.take(limit);
         limited.read_to_end(&mut out).map_err(|e| damaged(&e))?;
@@ -138,7 +138,7 @@ pub(crate) mod portable {
         }
     }
 
-    /// What zstd checks of a frame's header and ruzstd does not: a reserved bit, and the length that it states.
+    /// Checks what zstd checks of a frame's header and ruzstd does not: a reserved bit, and the stated length.
     fn check_header(frame: &[u8], ulen: u64) -> Result<(), Fault> {
         let short = || Fault::Zstd("it ends in its header".to_owned());
         let (&descriptor, rest) =
@@ -223,13 +223,13 @@ mod tests {
         }
     }
 
-    /// What a reader makes of a frame: the content, if it is the one whose hash the file states.
+    /// The result for a reader: whether the content has the hash that the file states.
     fn outcome(decompress: Decoder, frame: &[u8], content: &[u8]) -> bool {
         decompress(frame, content.len()).is_ok_and(|found| found == content)
     }
 
-    /// The same files are good natively and on wasm32, damaged ones too, except for one thing: ruzstd does not look at the two
-    /// reserved bits of a block's sequences (RFC 8878, 3.1.1.3.2.1). What it decodes then is right anyway.
+    /// Natively and on wasm32 the same files are good, and the same damaged ones are refused, with one exception: ruzstd ignores
+    /// the two reserved bits of a block's sequences (RFC 8878, 3.1.1.3.2.1). It still decodes the right content.
     #[test]
     fn both_decoders_agree_on_damaged_frames() {
         let text: Vec<u8> =

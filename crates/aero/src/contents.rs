@@ -1,4 +1,4 @@
-//! What the chunks of a file hold besides weights: metadata, the manifest, page hashes. Each is read when it is asked for.
+//! The content of chunks other than weights: metadata, the manifest, page hashes. Each is read when it is needed.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -16,13 +16,13 @@ use crate::parser::max_nodes;
 use crate::tidx::metadata_error;
 use crate::wire::FourCC;
 
-/// Bytes of a file.
+/// Reads a range of a file.
 pub(crate) async fn read<S: Fetch>(source: &S, range: Range<u64>) -> Result<Bytes<'_>> {
     let (at, len) = (range.start, range.end.saturating_sub(range.start));
     source.fetch(range).await.map_err(|source| Error::Io { at, len, source })
 }
 
-/// Bytes of a shard.
+/// Reads a range of a shard.
 pub(crate) async fn read_shard<'s, S: Fetch>(
     source: &'s S,
     shard: &Chunk<'_>,
@@ -45,7 +45,7 @@ impl Index {
         chunk.content(read(source, chunk.offset..end).await?, &self.limits)
     }
 
-    /// The MJSN chunk at a position.
+    /// The metadata in the MJSN chunk at a position.
     pub(crate) async fn json_at<S: Fetch>(&self, source: &S, position: usize) -> Result<Object> {
         let decode = |content: &[u8], chunk: &Chunk<'_>| {
             let depth = u32::try_from(self.limits.depth).unwrap_or(u32::MAX);
@@ -55,7 +55,7 @@ impl Index {
         self.tree(source, position, decode).await
     }
 
-    /// The MMSG chunk at a position.
+    /// The manifest in the MMSG chunk at a position.
     pub(crate) async fn manifest_at<S: Fetch>(&self, source: &S, position: usize) -> Result<Object> {
         let decode =
             |content: &[u8], chunk: &Chunk<'_>| msgpack::decode(content, self.limits.depth, max_nodes(chunk));
@@ -93,7 +93,7 @@ impl Index {
         }
     }
 
-    /// `json` and `manifest`, each an object or null.
+    /// The tree with `json` and `manifest`, each an object or null.
     pub(crate) async fn tree_of_both<S: Fetch>(&self, source: &S) -> Result<Object> {
         let (json, manifest) = (self.json(source).await?, self.manifest(source).await?);
         Ok(Object::from_iter([("json", Value::from(json)), ("manifest", Value::from(manifest))]))

@@ -11,7 +11,7 @@ use crate::index::Index;
 use crate::msgpack::{self, Walker, put_array, put_digest, put_map, put_str, put_uint};
 use crate::wire::{FourCC, Header, TocEntry};
 
-/// What an IHSH chunk says.
+/// The content of an IHSH chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ControlHash {
     /// Start and end of each range, in order.
@@ -33,7 +33,8 @@ impl ControlHash {
                 _ => return Ok(None),
             }))
         })?;
-        // The published writer keeps 256 bytes for the value and leaves zeros behind it (docs/formats/aero.md#control-hash).
+        // The published writer reserves 256 bytes for the value and fills the rest with zeros
+        // (docs/formats/aero.md#control-hash).
         if rest.iter().any(|&byte| byte != 0) {
             return Err(msgpack::TRAILING.into());
         }
@@ -48,8 +49,8 @@ impl ControlHash {
         Ok(Self { ranges: ranges.ok_or(Fault::MissingKey("covered_ranges"))?, digest })
     }
 
-    /// How many bytes the ranges have. They lie in the file; together they may not be longer than it either, or a small chunk could
-    /// ask for any amount of hashing.
+    /// The number of bytes in the ranges. The ranges must lie in the file, and together they may not be longer than it: otherwise
+    /// a small chunk could ask for any amount of hashing.
     pub(crate) fn check_ranges(&self, file_len: u64) -> Result<u64, Fault> {
         let mut total = 0u64;
         for &(start, end) in &self.ranges {
@@ -65,8 +66,8 @@ impl ControlHash {
         Ok(total)
     }
 
-    /// Whether the ranges cover each of these regions whole. A digest that leaves out header, TOC or names would pass for a check
-    /// of them (docs/formats/aero.md#control-hash).
+    /// Checks that the ranges cover each of these regions completely. A digest that leaves out header, TOC or names would
+    /// otherwise pass for a check of them (docs/formats/aero.md#control-hash).
     pub(crate) fn check_regions(
         &self,
         regions: impl IntoIterator<Item = (&'static str, u64, u64)>,
@@ -123,7 +124,7 @@ pub(crate) fn regions(index: &Index) -> [(&'static str, u64, u64); 3] {
     [("header", 0, Header::LEN), ("TOC", toc.0, toc.1), ("string table", strings.0, strings.1)]
 }
 
-/// What the IHSH chunk at a position says, and how many bytes it covers.
+/// The content of the IHSH chunk at a position, and how many bytes it covers.
 pub(crate) async fn stated(
     index: &Index,
     source: &impl Fetch,
@@ -139,8 +140,8 @@ pub(crate) async fn stated(
     checked.map_err(|fault| chunk.malformed(fault))
 }
 
-/// How many bytes may be covered after these: those of the file, by all control hashes together, or many small chunks could ask
-/// for any amount of hashing.
+/// How many bytes may still be covered after these. All control hashes together may cover as many as the file has; otherwise many
+/// small chunks could ask for any amount of hashing.
 pub(crate) fn within(left: u64, covered: u64) -> Result<u64, Fault> {
     left.checked_sub(covered).ok_or_else(|| {
         Fault::Control(format!(
@@ -149,7 +150,7 @@ pub(crate) fn within(left: u64, covered: u64) -> Result<u64, Fault> {
     })
 }
 
-/// Whether the bytes are what a control hash says.
+/// Checks the bytes against a control hash.
 pub(crate) async fn check(
     index: &Index,
     source: &impl Fetch,
@@ -166,8 +167,8 @@ pub(crate) async fn check(
     Err(Error::Malformed { part: Part::new("header, TOC and names"), at: 0, fault })
 }
 
-/// Checks every control hash of a file whose values are going to be copied: of what header, TOC and names say, nothing else
-/// may be left in the copy that would show damage.
+/// Checks every control hash of a file whose values will be copied: after the copy, nothing else may show damage in header, TOC
+/// and names.
 pub(crate) async fn check_all(index: &Index, source: &impl Fetch, out: &mut FileClaims<'_>) -> Result<()> {
     let mut left = index.file_len();
     for (position, chunk) in index.chunks().enumerate().filter(|(_, chunk)| chunk.fourcc == FourCC::IHSH) {
@@ -203,7 +204,7 @@ pub(crate) async fn digest(
             ledger.look(place, &bytes);
             place = place.saturating_add(len);
             at = at.saturating_add(len);
-            // The bytes count where the hashes of the chunks go over them.
+            // The bytes are counted as progress when the chunks are hashed.
             if work.advance(0).is_break() {
                 return Err(Error::Cancelled);
             }
@@ -213,7 +214,7 @@ pub(crate) async fn digest(
     Ok(found.first().copied().unwrap_or_default())
 }
 
-/// Zeroes what is in `bytes`, which begin at byte `at` of the file, of the hashes of TOC entries.
+/// Zeroes the hashes of TOC entries within `bytes`, which begin at byte `at` of the file.
 pub(crate) fn zero_hashes(bytes: &mut [u8], at: u64, toc: u64, entries: usize) {
     let first = at.saturating_sub(entry_at(toc, 0)) / TocEntry::LEN;
     let end = at.saturating_add(bytes.len() as u64);

@@ -1,4 +1,4 @@
-//! Changes the metadata and the names of tensors of a file. The values stay as they are.
+//! Changes a file's metadata and the names of its tensors. The values stay as they are.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -18,16 +18,16 @@ use crate::options::unfit_metadata;
 use crate::wire::{ChunkFlags, FourCC, METADATA_ALIGNMENT, TocEntry, WEIGHT_ALIGNMENT};
 
 impl Index {
-    /// What becomes of the file with other names for some tensors, by their positions, and `metadata` as its MJSN if they are given. The values
-    /// stay as they are; every other chunk does too, except for the control hash and what the manifest says about the model's name and
-    /// architecture. All hashes are true again.
+    /// Renames tensors, which are given by position, and makes `metadata` the file's MJSN, if given: returns the new content of
+    /// the file. The values and all other chunks stay as they are, except for the control hash and the model's name and
+    /// architecture in the manifest. All hashes are updated.
     ///
-    /// A chunk keeps its place where those before it leave it. If all shards do, the file can be changed in place.
+    /// A chunk keeps its offset if the chunks before it leave that free. If all shards do, the file can be changed in place.
     ///
     /// # Errors
-    /// [`EditError::Read`] if the file cannot be read, or a chunk that is changed is damaged; [`EditError::Write`] for a name that is there
-    /// twice, for metadata that do not fit, and for a file whose table of contents is after chunks, or which has no MJSN for the
-    /// metadata.
+    /// [`EditError::Read`] if the file cannot be read, or a chunk that is changed is damaged; [`EditError::Write`] for a
+    /// duplicate name, for metadata that do not fit, for a file whose table of contents is after chunks, or for metadata where
+    /// there is no MJSN.
     pub fn edit(
         &self,
         source: &impl Source,
@@ -76,7 +76,7 @@ impl Index {
         self.assemble(source, &mut control, &changed)
     }
 
-    /// A control hash over another file, in the form that `content` has it.
+    /// A control hash over another file, in the form of the old one, `content`.
     fn control_hash(&self, content: &[u8], file: &impl Source) -> Result<Stored, EditError> {
         let malformed =
             |fault| EditError::Read(Error::Malformed { part: Part::new("IHSH chunk"), at: 0, fault });
@@ -95,7 +95,7 @@ impl Index {
         Ok(Stored { ulen: bytes.len() as u64, bytes, hash })
     }
 
-    /// Where the chunks begin; header, table of contents and names are before it.
+    /// The offset at which the chunks begin, after header, table of contents and names.
     fn control_end(&self) -> Result<u64, EditError> {
         let start = self.payloads_start();
         let chunks = self.chunks().filter(|chunk| chunk.length > 0);
@@ -105,7 +105,7 @@ impl Index {
             .ok_or_else(|| unchangeable("its table of contents is not before its chunks"))
     }
 
-    /// The stored form of the chunk at a position with other content.
+    /// The chunk at a position in its stored form, with new content.
     fn stored(&self, position: usize, content: Vec<u8>) -> Result<Stored, WriteError> {
         let chunk = self.chunk(position);
         let chunk = chunk.map_or_else(
@@ -115,8 +115,8 @@ impl Index {
         Stored::new(&chunk, content, DEFAULT_LEVEL)
     }
 
-    /// The manifest with the name and architecture of other metadata, where it says the same as the metadata before; `None` if it
-    /// stays as it is.
+    /// The manifest with the name and architecture of the new metadata, where it has those of the old; `None` if it stays as it
+    /// is.
     fn manifest_for(
         &self,
         source: &impl Source,
@@ -125,7 +125,7 @@ impl Index {
         let Some(position) = self.chunks.first(FourCC::MMSG) else { return Ok(None) };
         let content = now(self.content(source, position))?;
         let mut manifest = now(self.manifest_at(source, position))?;
-        // What a tree does not hold stays as it is.
+        // A manifest that a tree cannot represent completely stays as it is.
         if msgpack::encode(&manifest).ok().as_deref() != Some(&*content) {
             return Ok(None);
         }
@@ -150,7 +150,7 @@ impl Index {
         Ok(Some((position, bytes)))
     }
 
-    /// The file with these chunks; their places, lengths and hashes go into `control`, the bytes before all chunks.
+    /// Assembles the file from these chunks; their offsets, lengths and hashes go into `control`, the bytes before all chunks.
     fn assemble(
         &self,
         source: &impl Source,
@@ -167,7 +167,7 @@ impl Index {
         for place in places {
             file.push(vec![0; usize::try_from(place.zeros).unwrap_or(0)]);
             file.keep(place.gap);
-            // What is not weights can make room for what has grown, in place too.
+            // Chunks other than weights can move to make room for one that has grown, even in place.
             let is_light = self.chunk(place.position).is_some_and(|chunk| chunk.fourcc != FourCC::WTSH);
             let moves = place.offset != place.old.start && is_light && place.length <= room;
             room = if moves { room - place.length } else { room };
@@ -182,7 +182,7 @@ impl Index {
         Ok(file)
     }
 
-    /// Where the chunks go, in the order of the file: each stays at its place if those before it leave that.
+    /// The places of the chunks, in the order of the file. Each keeps its offset if the chunks before it leave that free.
     fn places(&self, start: u64, changed: &BTreeMap<usize, Stored>) -> Vec<Place> {
         let chunks = self.chunks().enumerate();
         let mut order: Vec<_> =
@@ -192,7 +192,7 @@ impl Index {
         for (old, old_len, position) in order {
             let length = changed.get(&position).map_or(old_len, |stored| stored.bytes.len() as u64);
             let (offset, gap) = if at <= old {
-                // What was between the chunks stays there; what is free now is zero.
+                // The bytes between chunks stay; space that becomes free is zeroed.
                 (old, old_end.clamp(at, old)..old)
             } else {
                 (align_up(at, self.alignment(position)).unwrap_or(at), 0..0)
@@ -206,7 +206,7 @@ impl Index {
         places
     }
 
-    /// What a chunk is aligned to that has to move.
+    /// The alignment of a chunk that has to move.
     fn alignment(&self, position: usize) -> u64 {
         let mapped = ChunkFlags::CHUNK_IS_MMAP_CRITICAL;
         let is_mapped = |chunk: Chunk<'_>| chunk.fourcc == FourCC::WTSH || chunk.flags.contains(mapped);
@@ -214,23 +214,23 @@ impl Index {
     }
 }
 
-/// So many bytes of chunks are moved within a file; they are in memory meanwhile.
+/// The most bytes of chunks that are moved within a file; they are in memory meanwhile.
 const MAX_MOVED: u64 = 64 << 20;
 
-/// Where a chunk goes.
+/// The new place of a chunk.
 struct Place {
     position: usize,
     offset: u64,
     length: u64,
-    /// Zeros before it.
+    /// The number of zeros before it.
     zeros: u64,
-    /// Bytes of the old file before it, after these zeros.
+    /// The range of the old file before it, after these zeros.
     gap: Range<u64>,
-    /// Where it was.
+    /// Its old place.
     old: Range<u64>,
 }
 
-/// Puts place and length of a chunk into its entry of the table of contents, and the hash of one that has been changed.
+/// Writes the place and length of a chunk into its entry in the table of contents and, if it has changed, its hash.
 fn put_entry(control: &mut [u8], toc: u64, place: &Place, stored: Option<&Stored>) {
     // AERO 0.1, "TOC Entry": fourcc, flags, offset, length, ulen, …, hash.
     let mut put = |within: u64, bytes: &[u8]| {
@@ -247,7 +247,7 @@ fn put_entry(control: &mut [u8], toc: u64, place: &Place, stored: Option<&Stored
     }
 }
 
-/// The content of a TIDX with other names for some tensors, all else as it is.
+/// The content of a TIDX with new names for some tensors, and otherwise unchanged.
 fn renamed(content: &[u8], names: &BTreeMap<usize, String>) -> Result<Vec<u8>, Fault> {
     let (mut walker, mut out, mut copied) = (Walker::new(content), Vec::with_capacity(content.len()), 0);
     for _ in 0..walker.map()? {

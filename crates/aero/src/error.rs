@@ -1,4 +1,4 @@
-//! What can be wrong with an AERO file or set, or with what is to be written into one.
+//! Errors about AERO files and sets, and about models that are written into them.
 
 use modelfmt_core::DType;
 
@@ -23,7 +23,7 @@ pub enum Fault {
     /// A rule that all formats share.
     #[error(transparent)]
     Common(#[from] modelfmt_core::CommonFault),
-    /// The hash of the head does not fix the rest of the file.
+    /// The hash of the head does not cover the whole file.
     #[error("the file cannot be pinned by its head: {0}; pin it by the hash of the whole file")]
     Unpinnable(&'static str),
     /// The file does not begin with `AERO`.
@@ -43,35 +43,35 @@ pub enum Fault {
     /// `file_flags` is reserved.
     #[error("is {0:#x}; version 0.1 has no file flags")]
     FileFlags(u64),
-    /// The TOC does not have the length that its entries take.
+    /// The TOC's length does not match its number of entries.
     #[error("is {found}, but {entries} entries take {expected} bytes")]
     TocLength {
-        /// What the header says.
+        /// The length in the header.
         found: u64,
         /// The number of entries.
         entries: u32,
         /// 16 + 80 × entries.
         expected: u64,
     },
-    /// A part of the control region lies over another.
+    /// A part of the control region overlaps another.
     #[error("lies over the {0}")]
     Overlaps(&'static str),
-    /// A chunk's name has a NUL.
+    /// A chunk's name contains a NUL.
     #[error("has a NUL inside, which separates names")]
     Nul,
-    /// The same chunk twice, where only one can be meant.
+    /// Two chunks of one type and name, where only one is allowed.
     #[error("there is another {0} chunk of that name, so it is not clear which is meant")]
     DuplicateChunk(FourCC),
-    /// A chunk of another type than the control hash (IHSH) has its name: its type was changed.
+    /// A chunk has the name of the control hash (IHSH) but another type: its type was changed.
     #[error("has the name of the control hash and the type {0}")]
     ControlName(FourCC),
-    /// A second tensor index.
+    /// There is a second tensor index.
     #[error("there is another tensor index (TIDX), so it is not clear which is meant")]
     SecondIndex,
-    /// A chunk that must not be compressed is.
+    /// A chunk is compressed whose type must not be.
     #[error("is compressed, and {0} chunks never are")]
     Compressed(FourCC),
-    /// A plain chunk whose two lengths differ.
+    /// The two lengths of an uncompressed chunk differ.
     #[error("has {stored} bytes, but chunk_ulen is {ulen} and it is not compressed")]
     PlainLength {
         /// `chunk_length`.
@@ -79,7 +79,7 @@ pub enum Fault {
         /// `chunk_ulen`.
         ulen: u64,
     },
-    /// What is to be written compresses so well that readers would not believe it.
+    /// The content compresses so well that readers would refuse it.
     #[error(
         "would expand from {stored} to {ulen} bytes, which readers refuse by default: write it uncompressed"
     )]
@@ -89,35 +89,35 @@ pub enum Fault {
         /// `chunk_ulen`.
         ulen: u64,
     },
-    /// A compressed chunk that does not decompress.
+    /// A compressed chunk cannot be decompressed.
     #[error("does not decompress: {0}")]
     Zstd(String),
-    /// A compressed chunk that does not have the length that the TOC says.
+    /// The decompressed length of a chunk differs from the one in the TOC.
     #[error("decompresses to {0} than the {1} bytes of chunk_ulen")]
     ZstdLength(&'static str, u64),
     /// This build cannot (de)compress.
     #[error("{0}")]
     NoZstd(&'static str),
-    /// The content is not what was hashed.
+    /// The content does not match its hash.
     #[error("has BLAKE3 {found}, but the {stated} says {expected}: the content is damaged")]
     Hash {
-        /// What states the hash.
+        /// The record that states the hash.
         stated: &'static str,
-        /// What the bytes give.
+        /// The hash of the bytes.
         found: Hex,
-        /// What they should give.
+        /// The stated hash.
         expected: Hex,
     },
-    /// A chunk whose hash would have to be checked lies over another.
+    /// A chunk whose hash would have to be checked overlaps another.
     #[error("shares bytes with another chunk, so its hash cannot be checked")]
     SharedBytes,
     /// A `hash_b3` that is not a hash.
     #[error("is not 64 lower-case hex digits")]
     HashText,
-    /// MessagePack that is not what the specification asks for.
+    /// MessagePack that the specification does not allow.
     #[error("{0}")]
     MessagePack(&'static str),
-    /// A key that must be there is not.
+    /// A required key is missing.
     #[error("has no key {0:?}")]
     MissingKey(&'static str),
     /// A dtype code that AERO 0.1 does not have.
@@ -135,10 +135,10 @@ pub enum Fault {
     /// The control hash (IHSH) is not usable.
     #[error("{0}")]
     Control(String),
-    /// No chunk of that kind and name.
+    /// There is no chunk of that type and name.
     #[error("there is no such chunk")]
     NoChunk,
-    /// A path of a set that leads out of it.
+    /// A path of a set leads out of its folder.
     #[error("{path:?}: {fault}")]
     Path {
         /// The path.
@@ -149,12 +149,12 @@ pub enum Fault {
     /// The index of a set breaks a rule of AEROSET.
     #[error("{0}")]
     Set(String),
-    /// A file of a set is not what the set's index says.
+    /// A file of a set does not match the set's index.
     #[error("the file {path:?} of the set: {fault}")]
     File {
         /// The file, as the index names it.
         path: String,
-        /// What is wrong with it.
+        /// The difference.
         fault: String,
     },
     /// AERO has no code for this dtype.
@@ -165,34 +165,34 @@ pub enum Fault {
     /// AERO has no tensors without data.
     #[error("it has no data, and AERO cannot declare a tensor without")]
     Declared,
-    /// MJSN must say what the model is.
+    /// MJSN must name the model.
     #[error("is missing or no string; an AERO model needs model_name and architecture")]
     NoModelKey,
-    /// MJSN must not say that shapes are in ggml's order.
+    /// MJSN must not claim that shapes are in ggml's order.
     #[error(
         "is \"gguf\", which marks files with shapes in ggml's order, and shapes are written in the usual order: leave it out"
     )]
     SourceFormat,
-    /// A file identity is needed and cannot be made here.
+    /// A file identity is needed, but none can be made here.
     #[error(
         "cannot be made here (no source of randomness, or the feature `uuid` is off): give one with WriteOptions::uuid"
     )]
     NoUuid,
-    /// More than the format can hold.
+    /// The model exceeds what the format can hold.
     #[error("is {found}, and AERO 0.1 allows {max}")]
     TooMuch {
-        /// What would be written.
+        /// The number that would be written.
         found: u64,
-        /// The cap.
+        /// The largest one allowed.
         max: u64,
     },
     /// A shard or page size of zero.
     #[error("is 0")]
     Zero,
-    /// The caller of the chunk writer broke its order.
+    /// The methods of the chunk writer were called in a wrong order.
     #[error("{0}")]
     ChunkUse(&'static str),
-    /// A tensor cannot have the bytes of another.
+    /// A tensor cannot share the bytes of another.
     #[error("cannot have the bytes of another tensor: {0}")]
     Tie(&'static str),
 }

@@ -27,7 +27,7 @@ impl FourCC {
         matches!(self, Self::IHSH | Self::PHSH | Self::WTSH)
     }
 
-    /// Whether a chunk of this type and name has the name of the control hash and is none.
+    /// Whether a chunk of this type and name has the name of the control hash, but is none.
     pub(crate) fn is_misnamed(self, name: &str) -> bool {
         matches!(name, "ihsh" | "control.integrity") && self != Self::IHSH
     }

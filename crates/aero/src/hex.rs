@@ -6,7 +6,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The hash of 64 lower-case hex digits (docs/formats/aero.md#tensor-hashes).
+/// Decodes a hash from 64 lower-case hex digits (docs/formats/aero.md#tensor-hashes).
 pub(crate) fn from_hex(text: &[u8]) -> Option<[u8; 32]> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte.saturating_sub(b'0')),

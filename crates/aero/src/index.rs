@@ -1,4 +1,4 @@
-//! What an AERO file holds and where, checked and owned.
+//! The index of an AERO file, checked and owned: its chunks and tensors, and where they are.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::value::{Object, Value};
@@ -38,8 +38,8 @@ impl Index {
         self.file_len
     }
 
-    /// Where payloads can begin: after the string table, at a multiple of 16. The bytes before have all hashes of the file, and
-    /// so their BLAKE3 is what the file can be pinned by. `None` if the header or the TOC are after it.
+    /// The offset from which payloads can begin: after the string table, at a multiple of 16. The bytes before it contain all
+    /// hashes of the file, so the file can be pinned by their BLAKE3. `None` if the header or the TOC are not before it.
     #[must_use]
     pub fn payloads_start(&self) -> Option<u64> {
         self.header.payloads_start(self.file_len)
@@ -86,18 +86,18 @@ impl Index {
         self.tensors.quant_params(position)
     }
 
-    /// What the tensor index says about the tensor at a position under keys that the specification does not have.
+    /// The values in the tensor's index entry under keys that the specification does not define.
     ///
     /// # Errors
-    /// If that does not decode.
+    /// If they do not decode.
     pub fn unknown_keys(&self, position: usize) -> Result<Object> {
         self.tensors.unknown(position).map_err(|text| self.index_fault(text))
     }
 
-    /// What is at the top of the tensor index beside its tensors, which the specification does not have.
+    /// The values at the top of the tensor index under keys that the specification does not define.
     ///
     /// # Errors
-    /// If that does not decode.
+    /// If they do not decode.
     pub fn unknown_top_keys(&self) -> Result<Object> {
         self.tensors.top().map_err(|text| self.index_fault(text))
     }
@@ -113,21 +113,21 @@ impl Index {
     /// this file (as in the index of a set) or cannot be read.
     #[must_use]
     pub fn location(&self, position: usize) -> Option<Location> {
-        // A shard whose chunk_length is not its chunk_ulen opens and is not read, so that a range
-        // may lie within what it claims and outside the file.
+        // A shard whose chunk_length differs from its chunk_ulen opens but cannot be read, so a range may lie within its claimed
+        // length and outside the file.
         let place = self.place(position).ok()?;
         let (offset, stored_nbytes) =
             (place.chunk.offset.checked_add(place.within.offset())?, place.stored.len());
         Some(Location { file: None, offset: Some(offset), stored_nbytes, encoding: Encoding::Raw })
     }
 
-    /// Bytes of heap that the index holds.
+    /// The number of heap bytes that the index holds.
     #[must_use]
     pub fn heap_size(&self) -> usize {
         self.chunks.heap_size().saturating_add(self.tensors.heap_size())
     }
 
-    /// The shard of a tensor with the range of the values in it, if the shard is there and can be read as it is.
+    /// A tensor's shard and the range of its values in it, if the file has the shard and it can be read.
     pub(crate) fn place(&self, position: usize) -> Result<Place<'_>> {
         let found = self.tensors.table.info(position).zip(self.entry(position));
         let (info, entry) = found.ok_or_else(|| Error::NotFound { name: format!("number {position}") })?;
@@ -146,27 +146,27 @@ impl Index {
     }
 }
 
-/// Where a tensor is.
+/// The place of a tensor.
 pub(crate) struct Place<'a> {
     pub(crate) info: TensorInfo<'a>,
     /// The position of its shard's chunk.
     pub(crate) shard: usize,
-    /// That chunk.
+    /// The shard's chunk.
     pub(crate) chunk: Chunk<'a>,
-    /// Its values, within the shard.
+    /// The range of its values in the shard.
     pub(crate) within: Extent,
-    /// The same with the padding after them, which its hash covers too.
+    /// The same range with the padding after the values, which the tensor's hash covers too.
     pub(crate) stored: Extent,
     pub(crate) hash: Result<Option<[u8; 32]>, Fault>,
 }
 
 impl Place<'_> {
-    /// Where its bytes begin in the file.
+    /// The offset of its values in the file.
     pub(crate) const fn offset(&self) -> u64 {
         self.chunk.offset.saturating_add(self.within.offset())
     }
 
-    /// A part of the tensor, within the shard.
+    /// A range of the tensor as a range of the shard.
     pub(crate) fn part(&self, offset: u64, len: u64) -> Result<Extent> {
         self.within.part(offset, len).map_err(|_| Error::out_of_range(&self.info, offset, len))
     }

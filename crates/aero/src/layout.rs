@@ -1,4 +1,4 @@
-//! Plans a file from the descriptions of its tensors: what it will hold and where. Everything is checked, and nothing is written.
+//! Plans a file from the descriptions of its tensors: its content and its layout. Everything is checked, and nothing is written.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -22,18 +22,18 @@ use crate::tidx::{NewEntry, put_head};
 use crate::tied_tensors::Ties;
 use crate::wire::{ChunkFlags, FourCC, MAX_METADATA_ULEN, WEIGHT_ALIGNMENT, can_hold, code_of, shard_name};
 
-/// A file to write. Everything except the values and their hashes is known.
+/// A file to write. Everything but the values and their hashes is known.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Offsets are within the shard.
+    /// The tensors, with offsets within their shards.
     pub(crate) tensors: TensorTable,
     pub(crate) shards: Vec<Shard>,
-    /// The number of the first tensor, for the caller who supplies the values.
+    /// The number of the first tensor in the whole model, by which its values are asked for.
     pub(crate) first_tensor: usize,
     pub(crate) ties: Ties,
-    /// Everything is placed but an index that states hashes.
+    /// The places of all chunks, except for a tensor index that has hashes.
     pub(crate) layout: Layout,
-    /// The payloads that are known, by their chunk.
+    /// The payloads that are known, by chunk.
     pub(crate) payloads: Vec<(usize, Stored)>,
     /// The chunk of the tensor index, if its payload is not known yet.
     pub(crate) hashed_tidx: Option<usize>,
@@ -43,7 +43,7 @@ pub struct Plan {
     pub(crate) page_size: Option<u64>,
     pub(crate) level: i32,
     uuid: [u8; 16],
-    /// Whether the index is compressed.
+    /// Whether the tensor index is compressed.
     compressed: bool,
     /// Whether the shards are in this file.
     pub(crate) holds_shards: bool,
@@ -60,7 +60,7 @@ pub(crate) struct Shard {
     pub(crate) pages: Option<usize>,
 }
 
-/// What a plan is made of, when it is for a part of a set.
+/// The input of a plan for one file of a set.
 pub(crate) struct Parts<'a> {
     pub(crate) tensors: TensorTable,
     pub(crate) shards: Vec<Shard>,
@@ -76,13 +76,13 @@ pub(crate) struct Parts<'a> {
 impl Plan {
     /// Lays out a file: tensors in the order given, `metadata` as its MJSN.
     ///
-    /// `metadata` must have the strings `model_name` and `architecture`, of which the manifest is made, unless
-    /// [`WriteOptions::model`] says what else to put there. ggml's block types become packed tensors that name their `ggml_type`.
+    /// `metadata` must have the strings `model_name` and `architecture`, which the manifest needs, unless [`WriteOptions::model`]
+    /// gives others. ggml's block types become packed tensors with their `ggml_type`.
     ///
     /// # Errors
-    /// [`WriteError::Unsupported`] for what AERO cannot hold: a dtype without a code, a tensor without data, names used twice, more
-    /// metadata than the caps allow; also for a shard or page size of 0, and where an identity or zstd is
-    /// needed that this build cannot make.
+    /// [`WriteError::Unsupported`] for what AERO cannot hold: a dtype without a code, a tensor without data, a duplicate name,
+    /// more metadata than the limits allow; also for a shard or page size of 0, and if an identity or zstd is needed that this
+    /// build cannot make.
     pub fn new<'a>(
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
         metadata: &Object,
@@ -207,7 +207,7 @@ impl Plan {
         self.shards.partition_point(|shard| shard.tensors.end <= position)
     }
 
-    /// The content of the tensor index, with these hashes if there are any.
+    /// Encodes the tensor index, with these hashes, if any.
     pub(crate) fn index_bytes(&self, hashes: Option<&[[u8; 32]]>) -> Vec<u8> {
         let mut out = Vec::new();
         // The table holds at most 2^32 − 1 tensors.
@@ -235,7 +235,7 @@ impl Plan {
         out
     }
 
-    /// That the index will not be too long, before the values are written.
+    /// Checks that the index will not be too long, before the values are written.
     fn check_index_len(&self, chunk: usize) -> Result<(), WriteError> {
         // The key hash_b3 and 64 digits.
         const HASH_LEN: u64 = 1 + 7 + 2 + 64;
@@ -259,8 +259,7 @@ impl Plan {
         self.uuid
     }
 
-    /// The length of the file in bytes; `None` where it depends on how well an index with hashes of the
-    /// values compresses.
+    /// The length of the file in bytes; `None` if it depends on how well an index with hashes of the values compresses.
     #[must_use]
     pub fn file_len(&self) -> Option<u64> {
         match self.hashed_tidx {
@@ -284,7 +283,7 @@ struct ChunkList {
     mmsg: usize,
     tidx: usize,
     shards: Vec<Shard>,
-    /// The first of the caller's own.
+    /// The number of the first chunk of the caller's own.
     first_own: usize,
     /// The metadata chunks for the manifest: role, type, TOC index.
     roles: Vec<(&'static str, &'static str, u64)>,
@@ -341,7 +340,7 @@ pub(crate) fn model_of<'a>(
     Ok((text("model_name", name)?, text("architecture", architecture)?))
 }
 
-/// Keys sorted, no insignificant white space (docs/formats/aero.md#what-we-write).
+/// Metadata as JSON, with sorted keys and no insignificant white space (docs/formats/aero.md#what-we-write).
 fn json_bytes(metadata: &Object) -> Result<Vec<u8>, WriteError> {
     if is_from_gguf(metadata) {
         let part = Part::new("metadata").with_field(SOURCE_FORMAT);
@@ -352,7 +351,7 @@ fn json_bytes(metadata: &Object) -> Result<Vec<u8>, WriteError> {
     Ok(text.into_bytes())
 }
 
-/// Lists tensors, all checked.
+/// Makes a table of the tensors, and checks all of them.
 pub(crate) fn table_of<'a>(
     specs: impl IntoIterator<Item = TensorSpec<'a>>,
 ) -> Result<TensorTable, WriteError> {
@@ -365,7 +364,7 @@ pub(crate) fn table_of<'a>(
         if !can_hold(spec.dtype) {
             return Err(unfit(Fault::NoCode(spec.dtype)));
         }
-        // What readers refuse by default (modelfmt_core::Limits) is not written.
+        // A tensor that readers refuse by default (modelfmt_core::Limits) is not written.
         for (found, max) in [(spec.name.len() as u64, 65_535), (spec.shape.len() as u64, 255)] {
             if found > max {
                 return Err(unfit(Fault::TooMuch { found, max }));
@@ -382,7 +381,8 @@ pub(crate) fn table_of<'a>(
     Ok(tensors)
 }
 
-/// Tensors in order; one that would take the current shard over the cap starts a new one (docs/formats/aero.md#what-we-write).
+/// Divides tensors into shards, in order. A tensor that would exceed the size of the current shard starts a new one
+/// (docs/formats/aero.md#what-we-write).
 #[cfg(feature = "set")]
 pub(crate) fn shards_of(
     tensors: &mut TensorTable,
@@ -392,7 +392,7 @@ pub(crate) fn shards_of(
     tied_shards_of(tensors, &Ties::default(), cap, first_id)
 }
 
-/// As [`shards_of`], with no room for tensors that have the bytes of another.
+/// Does what [`shards_of`] does, without room for tensors that share the bytes of another.
 fn tied_shards_of(
     tensors: &mut TensorTable,
     ties: &Ties,

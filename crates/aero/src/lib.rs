@@ -207,7 +207,7 @@
 //! - `mmap` (default): `modelfmt_core::Mmap`, a source over a memory map; its constructor is `unsafe`.
 //! - `parallel` (default): hashing and writing on more than one core. Results and bytes never depend on it.
 //!
-//! Everything builds for `wasm32-unknown-unknown`, but without files there; offsets stay 64 bits wide.
+//! Everything builds for `wasm32-unknown-unknown`, without access to files there; offsets stay 64 bits wide.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod chunk_writer;
@@ -261,7 +261,7 @@ pub use set::{
 pub use tidx::Entry;
 pub use wire::{ChunkFlags, FourCC, can_hold};
 
-// What every format crate has of modelfmt-core.
+// What every format crate re-exports of modelfmt-core.
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use modelfmt_core::Mmap;
 pub use modelfmt_core::{

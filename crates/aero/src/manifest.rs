@@ -1,14 +1,14 @@
-//! The manifest (MMSG): what of it a reader needs, and how we write it.
+//! The manifest (MMSG): the parts that a reader needs, and how it is written.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::value::{Object, Value};
 
 use crate::msgpack::{self, DEPTH, Walker};
 
-/// The keys that a manifest has.
+/// The keys that the specification defines for a manifest.
 pub(crate) const KEYS: [&str; 5] = ["format", "model", "chunks", "shards", "quant_descriptors"];
 
-/// The keys of the JSON with what a manifest says beyond them and beyond what it says about the file itself.
+/// Adds to the keys of the JSON what a manifest has beyond it, except for what describes only the file itself.
 pub(crate) fn flatten(mut keys: Object, manifest: Object) -> Object {
     for (key, value) in manifest {
         match value {
@@ -20,8 +20,8 @@ pub(crate) fn flatten(mut keys: Object, manifest: Object) -> Object {
     keys
 }
 
-/// Puts name and architecture of a manifest, or of the index of a set, where the JSON of our and other writers has them; what is
-/// said otherwise there is under the prefix.
+/// Adds the model's name and architecture from a manifest or a set's index, under the keys that writers use in the JSON. A
+/// different value gets `prefix`.
 pub(crate) fn put_model(keys: &mut Object, prefix: &str, model: Object) {
     for (inner, value) in model {
         let key = match inner.as_str() {
@@ -34,14 +34,14 @@ pub(crate) fn put_model(keys: &mut Object, prefix: &str, model: Object) {
         };
         match keys.get(key) {
             None => _ = keys.insert(key, value),
-            // A JSON object there says more than a name can.
+            // A JSON object there has more information than a name.
             Some(known) if *known == value || known.as_str().is_none() => {}
             Some(_) => keys.insert_beside(prefix, &inner, value),
         }
     }
 }
 
-/// The `quant_descriptors` of a manifest.
+/// The `quant_descriptors` of a manifest, as far as they are needed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Descriptors {
     /// `quant_id` and `ggml_type`, sorted.
@@ -49,8 +49,8 @@ pub(crate) struct Descriptors {
 }
 
 impl Descriptors {
-    /// Takes them from a manifest; what is not as specified is left out, and its tensors stay packed. No tree is made: a byte of the
-    /// file can be 32 of a tree (docs/formats/aero.md#packed-tensors).
+    /// Decodes them from a manifest. A descriptor that does not match the specification is left out, and its tensors stay packed.
+    /// No tree is made, because a byte of the file could become 32 bytes of a tree (docs/formats/aero.md#packed-tensors).
     pub(crate) fn of(manifest: &[u8]) -> Self {
         let mut ggml: Vec<(u64, u64)> = Vec::new();
         if let Some(mut list) = msgpack::find(Walker::new(manifest), "quant_descriptors") {
@@ -64,13 +64,13 @@ impl Descriptors {
         Self::new(ggml)
     }
 
-    /// Descriptors of ggml's: `quant_id` and `ggml_type` of each.
+    /// Descriptors of ggml's codecs, each with `quant_id` and `ggml_type`.
     pub(crate) fn new(mut ggml: Vec<(u64, u64)>) -> Self {
         ggml.sort_unstable();
         Self { ggml }
     }
 
-    /// `quant_id` and `ggml_type` of the descriptor at which the walker is.
+    /// Decodes `quant_id` and `ggml_type` of the descriptor at the walker's position.
     fn descriptor(at: Walker<'_>, position: u64) -> Option<(u64, u64)> {
         if msgpack::find(at, "codec")?.text().ok()? != b"ggml" {
             return None;
@@ -96,8 +96,8 @@ pub(crate) struct ListedShard {
     pub(crate) tensor_count: u64,
 }
 
-/// The content of MMSG. `chunks` are role, type and TOC index of the metadata chunks, in TOC order;
-/// `quants` the ggml types in the order of their `quant_id`, with their names.
+/// Encodes an MMSG. `chunks` has role, type and TOC index of each metadata chunk, in TOC order; `quants` has the ggml types in
+/// the order of their `quant_id`, with their names.
 pub(crate) fn manifest(
     name: &str,
     architecture: &str,

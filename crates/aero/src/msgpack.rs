@@ -1,7 +1,7 @@
-//! MessagePack by hand, for the parts of a file that are long: the tensor index and page hashes.
+//! MessagePack, decoded by hand for the long parts of a file: the tensor index and page hashes.
 //!
-//! A [`Walker`] borrows from the bytes and allocates nothing, whatever lengths they claim. Small maps (the manifest)
-//! are trees and go through [`decode`].
+//! A [`Walker`] borrows from the bytes and allocates nothing, whatever lengths they claim. Small maps (the manifest) are decoded
+//! into trees by [`decode`].
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::value::{CheckSeed, Object, ParseOptions, Value, ValueSeed};
@@ -9,7 +9,7 @@ use serde::de::DeserializeSeed;
 
 use crate::error::Fault;
 
-/// Why bytes are not the MessagePack that is asked for.
+/// Why bytes are not the MessagePack that is expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Why(&'static str);
 
@@ -20,7 +20,7 @@ impl From<Why> for Fault {
     }
 }
 
-/// Levels that MessagePack may nest.
+/// The most levels that MessagePack may nest.
 pub(crate) const DEPTH: u64 = 127;
 
 pub(crate) const CUT_SHORT: Why = Why("the MessagePack ends in the middle of a value");
@@ -31,9 +31,9 @@ pub(crate) const NOT_UTF8: Why = Why("text is not valid UTF-8");
 /// Reads one value after the other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Walker<'a> {
-    /// What has not been read.
+    /// The bytes that have not been read yet.
     rest: &'a [u8],
-    /// The length of all.
+    /// The length of all bytes.
     len: usize,
 }
 
@@ -42,7 +42,7 @@ impl<'a> Walker<'a> {
         Self { rest: bytes, len: bytes.len() }
     }
 
-    /// Where the next value begins.
+    /// The offset of the next value.
     pub(crate) const fn position(&self) -> usize {
         self.len.saturating_sub(self.rest.len())
     }
@@ -51,12 +51,12 @@ impl<'a> Walker<'a> {
         self.rest.len()
     }
 
-    /// What has been read since `before`, this walker as it was then.
+    /// The bytes that were read since `before`, an earlier copy of this walker.
     pub(crate) fn since(&self, before: Self) -> &'a [u8] {
         before.rest.get(..self.position().saturating_sub(before.position())).unwrap_or_default()
     }
 
-    /// Passes these bytes, if they are the next.
+    /// Skips these bytes, if they come next.
     #[inline]
     pub(crate) fn pass<const N: usize>(&mut self, bytes: &[u8; N]) -> bool {
         match self.rest.split_first_chunk() {
@@ -104,7 +104,7 @@ impl<'a> Walker<'a> {
         Ok(taken)
     }
 
-    /// The number of pairs of the map that begins here.
+    /// Reads the head of a map: returns the number of pairs.
     #[inline]
     pub(crate) fn map(&mut self) -> Result<u32, Why> {
         match self.byte()? {
@@ -115,7 +115,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// The number of members of the list that begins here.
+    /// Reads the head of a list: returns the number of members.
     #[inline]
     pub(crate) fn array(&mut self) -> Result<u32, Why> {
         match self.byte()? {
@@ -126,7 +126,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// The bytes of a text; whether they are UTF-8 is not looked at.
+    /// Reads a text: returns its bytes, which are not checked to be UTF-8.
     #[inline]
     pub(crate) fn text(&mut self) -> Result<&'a [u8], Why> {
         let len = match self.byte()? {
@@ -144,7 +144,7 @@ impl<'a> Walker<'a> {
         std::str::from_utf8(self.text()?).map_err(|_| NOT_UTF8)
     }
 
-    /// The bytes of a `bin`.
+    /// Reads a `bin`: returns its bytes.
     pub(crate) fn bin(&mut self) -> Result<&'a [u8], Why> {
         let len = match self.byte()? {
             0xc4 => self.u8()?,
@@ -155,13 +155,13 @@ impl<'a> Walker<'a> {
         self.take(len)
     }
 
-    /// An integer that is not negative, in whatever width.
+    /// Reads an integer that is not negative, of any width.
     #[inline]
     pub(crate) fn uint(&mut self) -> Result<u64, Why> {
         match self.byte()? {
             tag @ 0..=0x7f => Ok(u64::from(tag)),
             tag => {
-                // By value, so that a walker that nobody else holds can stay in registers.
+                // By value, so that a walker that is not borrowed can stay in registers.
                 let (number, after) = self.wide(tag);
                 *self = after;
                 number
@@ -186,13 +186,13 @@ impl<'a> Walker<'a> {
         (number, self)
     }
 
-    /// Passes a `nil`, if one is here.
+    /// Skips a `nil`, if one comes next.
     #[inline]
     pub(crate) fn nil(&mut self) -> bool {
         self.pass(&[0xc0])
     }
 
-    /// The bytes of one value of any type that nests at most `depth` levels.
+    /// Reads one value of any type that nests at most `depth` levels: returns its bytes.
     #[inline]
     pub(crate) fn value(&mut self, depth: u64) -> Result<&'a [u8], Why> {
         let mut after = *self;
@@ -202,9 +202,9 @@ impl<'a> Walker<'a> {
         skipped.map(|()| value)
     }
 
-    /// Passes one value of any type that nests at most `depth` levels, without recursion.
+    /// Skips one value of any type that nests at most `depth` levels, without recursion.
     pub(crate) fn skip(&mut self, depth: u64) -> Result<(), Why> {
-        // Values that are still to come, for each container that is open.
+        // For each open container, the number of values that are still to come.
         let mut open: Vec<u64> = Vec::new();
         loop {
             let inside = self.skip_head()?;
@@ -227,7 +227,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Passes a scalar, or the head of a container, and returns how many values are in that.
+    /// Skips a scalar or the head of a container, and returns how many values the container has.
     fn skip_head(&mut self) -> Result<u64, Why> {
         let len = match self.byte()? {
             0..=0x7f | 0xc0 | 0xc2 | 0xc3 | 0xe0..=0xff => 0,
@@ -261,8 +261,8 @@ impl<'a> Walker<'a> {
     }
 }
 
-/// Reads a payload that begins with a map, and returns what follows that: `field` reads the value of a key that it knows, and
-/// says whether it had been there before.
+/// Reads a payload that begins with a map, and returns the bytes after the map. `field` reads the value of a key that it knows,
+/// and returns whether it had seen the key before.
 pub(crate) fn fields<'a>(
     payload: &'a [u8],
     mut field: impl FnMut(&[u8], &mut Walker<'a>) -> Result<Option<bool>, Fault>,
@@ -283,7 +283,7 @@ pub(crate) fn fields<'a>(
     Ok(walker.rest)
 }
 
-/// The value under a key of the map that begins here; `None` if this is no map, or it has no such key.
+/// The value under a key of the map that comes next; `None` if it is not a map or has no such key.
 pub(crate) fn find<'a>(mut walker: Walker<'a>, key: &str) -> Option<Walker<'a>> {
     for _ in 0..walker.map().ok()? {
         let found = walker.text().ok()? == key.as_bytes();
@@ -300,7 +300,7 @@ pub(crate) fn decode(bytes: &[u8], depth: u64, nodes: u64) -> Result<Value, Stri
     read(bytes, depth, |options| ValueSeed::new(options.with_max_nodes(nodes)))
 }
 
-/// Says what kind of value it is that [`decode`] would decode, and refuses what that refuses; no tree is made.
+/// Checks a value as [`decode`] does, without making a tree. Returns the kind of the value.
 pub(crate) fn check(bytes: &[u8], depth: u64) -> Result<&'static str, String> {
     read(bytes, depth, CheckSeed::new)
 }
@@ -334,7 +334,7 @@ pub(crate) fn put_array(out: &mut Vec<u8>, len: u32) {
     put_len(out, len, 0x90, 15, [None, Some(0xdc), Some(0xdd)]);
 }
 
-/// Text of at most 2^32 − 1 bytes; what is longer is cut, which callers exclude.
+/// Writes a text, which callers keep shorter than 2^32 bytes; the rest would be cut off.
 pub(crate) fn put_str(out: &mut Vec<u8>, text: &str) {
     put_len(
         out,
@@ -369,7 +369,7 @@ pub(crate) fn put_uint(out: &mut Vec<u8>, number: u64) {
     }
 }
 
-/// The shortest head for a length: in the tag itself up to `fixed`, else after the tag for 8, 16 or 32 bits.
+/// Writes the shortest head for a length: within the tag up to `fixed`, else after the tag in 8, 16 or 32 bits.
 fn put_len(out: &mut Vec<u8>, len: u32, tag: u8, fixed: u8, [tag8, tag16, tag32]: [Option<u8>; 3]) {
     match (u8::try_from(len), u16::try_from(len)) {
         (Ok(short), _) if short <= fixed => out.push(tag | short),

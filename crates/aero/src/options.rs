@@ -1,4 +1,4 @@
-//! How a file is written: what a caller can ask for.
+//! The options for writing a file.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::error::WriteError;
 use crate::msgpack;
 use crate::tidx::{EntryExtra, Pairs};
 
-/// The default cap of a shard.
+/// The default limit on the length of a shard.
 pub const DEFAULT_SHARD_SIZE: u64 = 2 << 30;
 
-/// The shards of a part of a set where nothing else is asked for.
+/// The default number of shards in a part of a set.
 #[cfg(feature = "set")]
 const DEFAULT_SHARDS_PER_PART: u64 = 4;
 
@@ -34,14 +34,14 @@ pub struct WriteOptions {
     pub(crate) zstd: Option<i32>,
     pub(crate) chunks: Vec<(NewChunk, Vec<u8>)>,
     pub(crate) model: Option<(String, String)>,
-    /// By tensor name, as MessagePack.
+    /// By the name of the tensor, as MessagePack.
     pub(crate) quant_params: Arc<BTreeMap<String, Vec<u8>>>,
     pub(crate) extras: Extras,
-    /// By the name of a tensor, that of the one whose bytes it has.
+    /// For each tensor that shares the bytes of another, the name of that one; by name.
     pub(crate) ties: Arc<BTreeMap<String, String>>,
 }
 
-/// What the caller adds to what the specification names.
+/// The caller's additions to the specified keys.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Extras {
     /// By tensor name.
@@ -79,22 +79,22 @@ impl Default for WriteOptions {
 }
 
 impl WriteOptions {
-    /// The defaults: shards of at most 2 GiB, index and manifest compressed at level 3, a random identity, the hashes that
-    /// every file has (one a chunk) and no others.
+    /// The defaults: shards of at most 2 GiB, index and manifest compressed at level 3, a random identity, and only the hashes
+    /// that every file has (one per chunk).
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The cap of a shard in bytes. A single tensor that is larger has a shard of its own.
+    /// The limit on the length of a shard in bytes. A larger tensor gets its own shard.
     #[must_use]
     pub const fn shard_size(mut self, nbytes: u64) -> Self {
         self.shard_size = nbytes;
         self
     }
 
-    /// For a set: the cap of the weights of a part in bytes, and so also of its shards. A single tensor that is larger has a
-    /// part of its own. Without it, only [`shards_per_part`](Self::shards_per_part) ends a part.
+    /// For a set: the limit on the weights in a part in bytes, and thereby on its shards. A larger tensor gets its own part.
+    /// Without this, only [`shards_per_part`](Self::shards_per_part) ends a part.
     #[cfg(feature = "set")]
     #[must_use]
     pub const fn part_size(mut self, nbytes: u64) -> Self {
@@ -110,7 +110,7 @@ impl WriteOptions {
         self
     }
 
-    /// Leaves that many bytes before the first shard of each file, for edits in place ([`Index::edit`](crate::Index::edit)).
+    /// Leaves this many bytes before the first shard of each file, for edits in place ([`Index::edit`](crate::Index::edit)).
     #[must_use]
     pub const fn reserve(mut self, nbytes: u64) -> Self {
         self.reserve = nbytes;
@@ -124,7 +124,7 @@ impl WriteOptions {
         self
     }
 
-    /// Whether to write hashes of the pages of each shard (PHSH), and of how many bytes a page is;
+    /// Whether to write hashes of the pages of each shard (PHSH), and the length of a page in bytes;
     /// [`DEFAULT_PAGE_SIZE`](crate::DEFAULT_PAGE_SIZE) is usual.
     #[must_use]
     pub const fn page_hashes(mut self, page_size: Option<u64>) -> Self {
@@ -147,7 +147,7 @@ impl WriteOptions {
         self
     }
 
-    /// The zstd level of index and manifest; `None` writes them as they are.
+    /// The zstd level of index and manifest; `None` does not compress them.
     #[must_use]
     pub const fn zstd(mut self, level: Option<i32>) -> Self {
         self.zstd = level;
@@ -161,16 +161,16 @@ impl WriteOptions {
         self
     }
 
-    /// Name and architecture for the manifest, if the metadata has no string under `model_name` or `architecture`:
-    /// metadata that comes from another format can have an object there.
+    /// The name and architecture for the manifest, if the metadata has no strings under `model_name` or `architecture`: in
+    /// metadata from another format, these can be objects.
     #[must_use]
     pub fn model(mut self, name: impl Into<String>, architecture: impl Into<String>) -> Self {
         self.model = Some((name.into(), architecture.into()));
         self
     }
 
-    /// The `quant_params` of a tensor: for [`DType::Packed`](crate::DType::Packed), what its codec needs to know. ggml's block types get theirs
-    /// without this; what is given here replaces them, and has to name the same `ggml_type`.
+    /// The `quant_params` of a tensor: for [`DType::Packed`](crate::DType::Packed), what its codec needs to know. ggml's block
+    /// types have some by default; these replace them, and must have the same `ggml_type`.
     ///
     /// # Errors
     /// [`WriteError::Unsupported`] if MessagePack cannot hold them: they nest deeper than 127 levels.
@@ -183,8 +183,7 @@ impl WriteOptions {
         Ok(self)
     }
 
-    /// What the tensor index says about a tensor beyond the specification: its `flags`, which version 0.1 writes as 0, and keys of
-    /// the caller's own.
+    /// Additions to a tensor's index entry: its `flags`, which version 0.1 writes as 0, and keys of your own.
     ///
     /// # Errors
     /// [`WriteError::Unsupported`] if MessagePack cannot hold the values, or a key is one of the specification's.
@@ -200,7 +199,7 @@ impl WriteOptions {
         Ok(self)
     }
 
-    /// Keys of your own at the top of the tensor index, and of the manifest.
+    /// Adds keys of your own at the top of the tensor index, and to the manifest.
     ///
     /// # Errors
     /// [`WriteError::Unsupported`] if MessagePack cannot hold the values, or a key is one of the specification's.
@@ -215,7 +214,7 @@ impl WriteOptions {
         Ok(self)
     }
 
-    /// For a part of a set, whose index has the chunks and keys of the caller's own.
+    /// The options for a part of a set, without the caller's own chunks and keys: the file that lists all tensors has these.
     #[cfg(feature = "set")]
     pub(crate) fn of_part(&self) -> Self {
         let tensors = Arc::clone(&self.extras.tensors);
@@ -226,10 +225,10 @@ impl WriteOptions {
         self.uuid.map_or_else(random_uuid, Ok)
     }
 
-    /// The tensor `tensor` has the bytes of the tensor `of`, which comes before it and is as long. They are stored once: both
-    /// entries of the index say the same shard, offset and length, and only the values of `of` are asked for.
+    /// Makes the tensor `tensor` share the bytes of the tensor `of`, which must come before it and be as long. They are stored
+    /// once: both index entries have the same shard, offset and length, and only the values of `of` are asked for.
     ///
-    /// In a set each tensor is stored separately, whatever is set here: its bytes must be in a file that lists it.
+    /// In a set, this has no effect: the bytes of each tensor must be in a file that lists it.
     #[must_use]
     pub fn tie(mut self, tensor: impl Into<String>, of: impl Into<String>) -> Self {
         Arc::make_mut(&mut self.ties).insert(tensor.into(), of.into());

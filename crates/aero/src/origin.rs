@@ -1,7 +1,7 @@
-//! What a file was converted from, as its MJSN says: files from GGUF say some things otherwise.
+//! The format that a file was converted from, according to its MJSN. Files from GGUF differ in some ways.
 //!
-//! The published converter copies from GGUF: shapes are in ggml's order, a tensor has the padding to GGUF's alignment after its values,
-//! and the descriptors of codecs are in MJSN. `source_format` says so, and only such files are read so.
+//! The published converter copies from GGUF: shapes are in ggml's order, a tensor has the padding to GGUF's alignment after its
+//! values, and the descriptors of codecs are in MJSN. Only files whose `source_format` says so are read this way.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
@@ -11,23 +11,23 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 
 use crate::manifest::Descriptors;
 
-/// The key of MJSN that says what a file was converted from.
+/// The key in MJSN for the format that a file was converted from.
 pub(crate) const SOURCE_FORMAT: &str = "source_format";
 
 /// Its value in files whose shapes are in ggml's order.
 const GGUF: &str = "gguf";
 
-/// The alignment of GGUF: fewer bytes than this are padding.
+/// The alignment of GGUF; padding is shorter than this.
 const ALIGNMENT: u64 = 32;
 
-/// Whether metadata (MJSN) have `source_format` "gguf", by which readers know files whose shapes are in ggml's order. Our writers
-/// store the usual order, and refuse such metadata (docs/formats/aero.md#files-from-gguf).
+/// Whether metadata (MJSN) have `source_format` "gguf", which marks files whose shapes are in ggml's order. Our writers store the
+/// usual order, and refuse such metadata (docs/formats/aero.md#files-from-gguf).
 #[must_use]
 pub fn is_from_gguf(metadata: &Object) -> bool {
     metadata.get(SOURCE_FORMAT).and_then(Value::as_str) == Some(GGUF)
 }
 
-/// What a file was converted from.
+/// The format that a file was converted from.
 #[derive(Debug, Default)]
 pub(crate) struct Origin {
     is_gguf: bool,
@@ -36,7 +36,8 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// Takes it from an MJSN. One that does not decode says nothing. No tree is made: a byte of the file can be 20 of a tree.
+    /// Decodes it from an MJSN. If that does not decode, it is ignored. No tree is made, because a byte of the file could become
+    /// 20 bytes of a tree.
     pub(crate) fn of(text: &[u8]) -> Self {
         let mut found = Found::default();
         match json::parse_seed(text, Look { at: At::Top, found: &mut found }) {
@@ -48,41 +49,41 @@ impl Origin {
         }
     }
 
-    /// The dimensions as everywhere else, slowest first. ggml lists the fastest first.
+    /// Brings dimensions into the usual order, slowest first. ggml lists the fastest first.
     pub(crate) fn turn(&self, dims: &mut [u64]) {
         if self.is_gguf {
             dims.reverse();
         }
     }
 
-    /// Whether bytes after the values are padding: fewer than the alignment, or what is left of the shard, where the GGUF ended
-    /// (docs/formats/aero.md#files-from-gguf).
+    /// Whether the bytes after the values are padding: fewer than the alignment, or the rest of the shard, where the GGUF file
+    /// ended (docs/formats/aero.md#files-from-gguf).
     pub(crate) const fn is_padding(&self, nbytes: u64, is_last: bool) -> bool {
         self.is_gguf && (nbytes < ALIGNMENT || is_last)
     }
 }
 
-/// What has been seen.
+/// What has been decoded so far.
 #[derive(Default)]
 struct Found {
     is_gguf: bool,
-    /// Whether the key was there: twice would not be clear.
+    /// Whether the key occurred, because a second one would be ambiguous.
     has_source: bool,
-    /// `id` and ggml type of each descriptor of ggml's.
+    /// The `id` and ggml type of each of ggml's descriptors.
     ggml: Vec<(u64, u64)>,
-    /// The descriptor that is being read.
+    /// The state of the descriptor that is being read.
     is_ggml: bool,
     id: Option<u64>,
     ggml_type: Option<u64>,
 }
 
-/// Where in MJSN.
+/// A place in MJSN.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum At {
     Top,
     SourceFormat,
     Descriptors,
-    /// One of them, by its position.
+    /// A descriptor, by its position.
     Descriptor(u64),
     Codec,
     Id,
@@ -112,7 +113,7 @@ impl At {
     }
 }
 
-/// Takes what is wanted from the value at a place; a value of another kind than expected says nothing.
+/// Decodes the value at a place; a value of an unexpected kind is ignored.
 struct Look<'a> {
     at: At,
     found: &'a mut Found,

@@ -13,7 +13,7 @@ use crate::msgpack::{self, Walker, put_array, put_digest, put_map, put_str, put_
 /// The default page size.
 pub const DEFAULT_PAGE_SIZE: u64 = 4 << 20;
 
-/// The page hashes of a shard. They were checked to fit the shard.
+/// The page hashes of a shard, which were checked to fit it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageHashes {
     page_size: u64,
@@ -21,12 +21,12 @@ pub struct PageHashes {
 }
 
 impl PageHashes {
-    /// The name of the chunk that holds those of a shard.
+    /// The name of the chunk with the page hashes of a shard.
     pub(crate) fn chunk_name(shard_name: &str) -> String {
         format!("{shard_name}.phsh")
     }
 
-    /// The bytes of a page. The last page may be shorter.
+    /// The length of a page in bytes. The last page may be shorter.
     #[must_use]
     pub const fn page_size(&self) -> u64 {
         self.page_size
@@ -44,14 +44,15 @@ impl PageHashes {
         self.digests.get(usize::try_from(page).ok()?).copied()
     }
 
-    /// A page of the shard. Their number fits the shard, so every page that a tensor touches exists.
+    /// The range of a page in the file. The number of pages fits the shard, so every page that a tensor touches exists.
     pub(crate) fn extent(&self, page: u64, shard: &Chunk<'_>) -> Result<Extent> {
         let start = page.saturating_mul(self.page_size);
         let end = start.saturating_add(self.page_size).min(shard.length);
         Extent::new(start, end.saturating_sub(start), shard.length).map_err(|fault| shard.malformed(fault))
     }
 
-    /// The hashes of `payload`, if they fit the shard that it names and are in the chunk for that shard (docs/formats/aero.md#page-hashes).
+    /// The page hashes in `payload`, if they fit the shard that it names, and `chunk_name` is the right one for that shard
+    /// (docs/formats/aero.md#page-hashes).
     pub(crate) fn new(payload: Payload<'_>, chunk_name: &str, shard: &Chunk<'_>) -> Result<Self, Fault> {
         let Payload { shard_name, page_size, digests } = payload;
         if shard_name != shard.name || chunk_name != Self::chunk_name(shard_name) {
@@ -67,7 +68,7 @@ impl PageHashes {
         Ok(Self { page_size, digests })
     }
 
-    /// The bytes that a payload for so many pages takes.
+    /// The length in bytes of a payload for `pages` pages.
     pub(crate) fn encoded_len(shard_name: &str, page_size: u64, pages: u64) -> u64 {
         let mut head = Vec::new();
         put_payload_head(&mut head, shard_name, page_size, u32::try_from(pages).unwrap_or(u32::MAX));
@@ -93,8 +94,8 @@ fn put_payload_head(out: &mut Vec<u8>, shard_name: &str, page_size: u64, pages: 
     put_array(out, pages);
 }
 
-/// Page hashes that have been read, by the position of the shard's chunk. A file that is read verified
-/// needs the same ones again and again.
+/// Page hashes that have been read, by the position of the shard's chunk: checked reads of a file need the same ones again and
+/// again.
 #[derive(Debug, Default)]
 pub(crate) struct PageCache(Mutex<BTreeMap<usize, Arc<PageHashes>>>);
 
@@ -114,7 +115,7 @@ impl PageCache {
     }
 }
 
-/// A PHSH payload as it is in the file.
+/// A decoded PHSH payload.
 pub(crate) struct Payload<'a> {
     pub(crate) shard_name: &'a str,
     pub(crate) page_size: u64,
@@ -149,7 +150,7 @@ impl<'a> Payload<'a> {
 
 fn list(walker: &mut Walker<'_>) -> Result<Vec<[u8; 32]>, Fault> {
     let count = walker.array()? as usize;
-    // Each takes 34 bytes, so that a claimed count allocates nothing.
+    // Each takes 34 bytes, so a claimed count allocates no more than the bytes allow.
     let mut digests = Vec::with_capacity(count.min(walker.remaining() / 34));
     for number in 0..count {
         let digest = walker.bin()?;

@@ -1,4 +1,4 @@
-//! Bytes → [`Index`], without I/O.
+//! Parses bytes into an [`Index`], without I/O.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -21,16 +21,16 @@ use crate::wire::{FourCC, Header, MAX_ENTRY_COUNT, MAX_STRING_TABLE, TocEntry, T
 /// A string table that begins this close to the end of the TOC is read together with it.
 const NEAR: u64 = 16 << 10;
 
-/// Makes an [`Index`] of the bytes that it asks for; see [`Parser`].
+/// Makes an [`Index`] from the bytes that it asks for; see [`Parser`].
 ///
-/// It asks for the header, for TOC and string table (at once, where they are together), for the metadata (MJSN), which can
-/// say that the tensor index is to be read otherwise, and for the tensor index; for the manifest only if a packed tensor refers
-/// to it. It never asks for a weight.
+/// It asks for the header, for TOC and string table (at once, if they are adjacent), for the metadata (MJSN), which can change
+/// how the tensor index is read, and for the tensor index. It asks for the manifest only if a packed tensor refers to it, and
+/// never for a weight.
 #[derive(Debug)]
 pub struct IndexParser {
     limits: Limits,
     file_len: u64,
-    /// What compressed chunks may claim.
+    /// How much compressed chunks may still expand.
     expansion: Expansion,
     step: Step,
 }
@@ -39,15 +39,15 @@ pub struct IndexParser {
 enum Step {
     /// The header is needed.
     Head,
-    /// The TOC is needed, and the string table if that is near.
+    /// The TOC is needed, and the string table if it is close.
     Toc(Head),
     /// The string table is needed.
     Strings(Head, Toc),
-    /// The metadata are needed, at this position.
+    /// The metadata in the chunk at this position are needed.
     Json(Control, usize),
     /// The tensor index is needed.
     Tidx(Control, usize, Origin),
-    /// The manifest is needed, at this position. The content of the tensor index waits.
+    /// The manifest in the chunk at this position is needed. The content of the tensor index waits for it.
     Manifest(Control, usize, Waiting),
     Done(Control, Box<Tensors>),
     /// An error has been returned.
@@ -61,7 +61,7 @@ pub(crate) struct Head {
     pub(crate) strings: Extent,
 }
 
-/// What waits for the manifest.
+/// The inputs that wait for the manifest.
 #[derive(Debug)]
 struct Waiting {
     /// The content of the tensor index.
@@ -89,13 +89,13 @@ impl IndexParser {
         Self { limits, file_len, expansion: Expansion::of_one_in(1), step: Step::Head }
     }
 
-    /// The same for one of `count` files of a set.
+    /// The same parser for one of `count` files in a set.
     pub(crate) const fn one_in(mut self, count: u64) -> Self {
         self.expansion = Expansion::of_one_in(count);
         self
     }
 
-    /// The bytes that the current step takes. None of them is empty but where there is nothing.
+    /// The bytes that the current step takes. Empty only if the step's part has no bytes.
     fn wanted(&self) -> Option<Range<u64>> {
         let range = match &self.step {
             Step::Head => 0..Header::LEN.min(self.file_len),
@@ -130,7 +130,7 @@ impl IndexParser {
         let mut c = Cursor::new(bytes, 0);
         let header = Header::decode(&mut c)?;
         let part = |field| Part::new("header").with_field(field);
-        // TOC and string table outside the file, over the header or over each other are refused
+        // A TOC or string table outside the file, over the header or over each other is refused
         // (docs/formats/aero.md#header-and-toc).
         let toc = Extent::new(header.toc_offset, header.toc_length, self.file_len)
             .map_err(|fault| malformed(part("toc_offset"), 12, fault))?;
@@ -183,7 +183,7 @@ impl IndexParser {
         if control.chunks.tidx().is_none() {
             return Ok(Step::Done(control, Box::default()));
         }
-        // What cannot be read opens and says nothing; asking for it is an error.
+        // A file with unreadable metadata opens without them; asking for them is an error.
         let readable =
             |&position: &usize| self.budget(&control, &[Some(position)]).is_some_and(|len| len > 0);
         match control.chunks.first(FourCC::MJSN).filter(readable) {
@@ -192,7 +192,7 @@ impl IndexParser {
         }
     }
 
-    /// The uncompressed length of the last of these chunks, where all of them can be read.
+    /// The uncompressed length of the last of these chunks, if all of them can be read.
     fn budget(&self, control: &Control, positions: &[Option<usize>]) -> Option<usize> {
         let mut expansion = self.expansion.clone();
         let chunks = positions.iter().filter_map(|&position| control.chunks.chunk(position?));
@@ -223,7 +223,7 @@ impl IndexParser {
     fn tidx(&self, control: Control, chunk: usize, mut origin: Origin, bytes: &[u8]) -> Result<Step> {
         let Some(chunk) = control.chunks.chunk(chunk) else { return Ok(Step::Failed) };
         let content = chunk.content(stored(&chunk, bytes), &self.limits)?;
-        // Without a manifest there are no descriptors either. A file from GGUF has them in MJSN.
+        // Without a manifest there are no descriptors. A file from GGUF has them in MJSN.
         let manifest = control.chunks.first(FourCC::MMSG);
         let none = manifest.is_none().then(Descriptors::default);
         let own = origin.descriptors.take();
@@ -248,7 +248,7 @@ impl IndexParser {
     }
 
     fn begin_manifest(&self, control: Control, manifest: usize, waiting: Waiting) -> Result<Step> {
-        // Both are there at once.
+        // Both chunks are decompressed and in memory at the same time.
         let chunks = [control.chunks.tidx(), Some(manifest)];
         if self.budget(&control, &chunks).is_some_and(|len| len > 0) {
             return Ok(Step::Manifest(control, manifest, waiting));
@@ -257,7 +257,7 @@ impl IndexParser {
     }
 
     fn manifest(&self, control: Control, chunk: usize, waiting: &Waiting, bytes: &[u8]) -> Result<Step> {
-        // A manifest that does not decode opens; `verify` reports it (docs/formats/aero.md#broken-metadata).
+        // A file with a manifest that does not decode opens; `verify` reports it (docs/formats/aero.md#broken-metadata).
         let descriptors = control.chunks.chunk(chunk).and_then(|chunk| {
             let content = chunk.content(stored(&chunk, bytes), &self.limits).ok()?;
             msgpack::check(&content, self.limits.depth).ok()?;
@@ -290,7 +290,7 @@ impl IndexParser {
     }
 }
 
-/// How many values a tree of metadata may have: a compressed chunk could claim gigabytes of them.
+/// The most values in a tree of metadata: a compressed chunk could claim gigabytes of them.
 pub(crate) const fn max_nodes(chunk: &Chunk<'_>) -> u64 {
     chunk.length.saturating_mul(4).saturating_add(1_000_000)
 }
@@ -324,7 +324,7 @@ impl Parser for IndexParser {
     }
 
     fn finish(mut self) -> Result<Index> {
-        // A step that needs no bytes, such as an empty file or an empty chunk, has not been taken yet.
+        // A step that needs no bytes, such as for an empty file or chunk, has not been taken yet.
         while self.wanted().is_some_and(|range| range.is_empty()) {
             self.take(&[])?;
         }

@@ -1,4 +1,4 @@
-//! Reading a file by the hash of its head: the head has the hashes of all chunks, and these prove the rest.
+//! Reads a file that is pinned by the hash of its head: the head has the hashes of all chunks, and these prove the rest.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::VecDeque;
@@ -23,18 +23,18 @@ use crate::parser::IndexParser;
 use crate::reader::{AsyncReader, OpenOptions, Reader};
 use crate::wire::{FourCC, Header, TocEntry, TocHeader};
 
-/// Hashes of ranges that are kept once all their bytes were read: what is read in order comes back to the same.
+/// How many proofs of ranges are kept: reads in order come back to the same ones.
 const KEPT: usize = 32;
-/// How many groups of each range are distinguished.
+/// The number of groups that each proof distinguishes.
 const GROUPS: u64 = 1 << 12;
-/// Pages and tensors up to this length are proved by their own hash, before that of their shard.
+/// The longest page or tensor that is proved by its own hash rather than by the hash of its shard.
 const LARGEST: u64 = 64 << 20;
 
 /// Proves an AERO file by the BLAKE3 of its head (the bytes before its payloads) and the hashes in the head.
 ///
-/// A range of a shard is proved by the hash of its tensor or its page, whichever is shorter. Without these it is proved by the hash of the whole
-/// shard, and then the first read goes over all of it. Compressed chunks are proved by the code that expands them, because their hash is of their
-/// content. Bytes between chunks are not part of the model, and not proved.
+/// A range of a shard is proved by the hash of its tensor or its page, whichever is shorter. If there are none, it is proved by
+/// the hash of the whole shard, and then the first read goes over all of it. Compressed chunks are proved by the code that
+/// decompresses them, because their hash is of the content. Bytes between chunks are not part of the model and not proved.
 #[derive(Debug)]
 pub struct HeadProof {
     head: Proved,
@@ -42,7 +42,7 @@ pub struct HeadProof {
     regions: Vec<Region>,
     file_len: u64,
     root: Arc<str>,
-    /// Once it is known.
+    /// The index, once it is known.
     index: OnceLock<Arc<Index>>,
     /// The tensors that have a hash, in the order of the file.
     tensors: OnceLock<Vec<(u64, u64, [u8; 32])>>,
@@ -53,14 +53,14 @@ pub struct HeadProof {
 #[derive(Clone, Debug)]
 struct Region {
     range: Range<u64>,
-    /// Its position in the TOC.
+    /// The position of the chunk in the TOC.
     chunk: usize,
     hash: [u8; 32],
     is_compressed: bool,
 }
 
-/// Opens the AERO file that `source` holds if the BLAKE3 of its bytes before its payloads is `hash` (what
-/// [`pin`](crate::ReaderExt::pin) says about a file), and serves no byte of its index and its values that this does not prove.
+/// Opens the AERO file in `source` if the BLAKE3 of the bytes before its payloads is `hash`, as [`pin`](crate::ReaderExt::pin)
+/// returns it. The reader returns no byte of the index and the values that this hash does not prove.
 ///
 /// ```
 /// use aero::{OpenOptions, Reader, ReaderExt, open_pinned};
@@ -80,8 +80,8 @@ struct Region {
 /// ```
 ///
 /// # Errors
-/// If it cannot be read, breaks a rule of the format, or exceeds a limit; if its head has another hash; [`Fault::Unpinnable`] if not all hangs
-/// on it.
+/// If it cannot be read, breaks a rule of the format, or exceeds a limit; if its head has another hash; [`Fault::Unpinnable`] if
+/// the head does not have hashes of everything.
 pub fn open_pinned<S: Source + Sync>(
     source: S,
     hash: [u8; 32],
@@ -100,10 +100,10 @@ pub fn open_pinned<S: Source + Sync>(
     Reader::with_index(index, source)
 }
 
-/// [`open_pinned`] for an asynchronous source.
+/// Opens a pinned file, as [`open_pinned`] does, from an asynchronous source.
 ///
 /// # Errors
-/// If it cannot be read, breaks a rule of the format, or exceeds a limit; if its head has another hash, or not all hangs on it.
+/// The errors of [`open_pinned`].
 pub async fn open_pinned_async<S: Fetch>(
     source: S,
     hash: [u8; 32],
@@ -121,10 +121,10 @@ impl HeadProof {
     /// Reads the head of a file, and checks it.
     ///
     /// # Errors
-    /// If it cannot be read, breaks a rule of the format, or exceeds a limit; if its head has another hash, or not all hangs on it.
+    /// The errors of [`open_pinned`].
     pub async fn new<S: Fetch>(source: &S, hash: [u8; 32], limits: &Limits) -> Result<Self> {
         let file_len = source.size();
-        // Nothing that the header says counts before the hash is right, except for how much there is to be hashed.
+        // Before the hash is checked, nothing in the header is trusted, except for the number of bytes to hash.
         let first = read(source, 0..Header::LEN.min(file_len)).await?;
         let parts = IndexParser::new(file_len, limits.clone()).head(&first)?;
         let unpinnable = |why: &'static str| malformed(Part::new("header"), 0, Fault::Unpinnable(why));
@@ -147,13 +147,13 @@ impl HeadProof {
         let TocHeader { entry_count, .. } = TocHeader::decode(&mut c)?;
         let entries = ChunkTable::decode_entries(&mut c, entry_count)?;
         let regions = regions(&entries, end).map_err(unpinnable)?;
-        // That names and places are good, opening checks.
+        // This checks names and places, as opening does.
         ChunkTable::new(entries, strings, parts.toc.offset(), parts.strings.offset(), file_len, limits)?;
         let (index, tensors, kept) = (OnceLock::new(), OnceLock::new(), Mutex::default());
         Ok(Self { head, regions, file_len, root, index, tensors, kept })
     }
 
-    /// Takes the index of the file, which was read through this: then tensors and pages are proved by their own hashes.
+    /// Takes the index of the file, which was read through this proof. Tensors and pages are then proved by their own hashes.
     pub fn learn(&self, index: &Arc<Index>) {
         self.index.get_or_init(|| Arc::clone(index));
     }
@@ -163,7 +163,7 @@ impl HeadProof {
         self.regions.get(behind).filter(|region| region.range.start <= at)
     }
 
-    /// The bytes between chunks that hold a place.
+    /// The bytes between chunks that contain an offset.
     fn gap(&self, at: u64) -> Range<u64> {
         let behind = self.regions.partition_point(|region| region.range.end <= at);
         let before = behind.checked_sub(1).and_then(|before| self.regions.get(before));
@@ -172,7 +172,7 @@ impl HeadProof {
         start..end
     }
 
-    /// The tensor with a hash of its own whose bytes hold a place.
+    /// The tensor with its own hash whose bytes contain an offset.
     fn tensor(&self, at: u64) -> Option<(Range<u64>, [u8; 32])> {
         let tensors =
             self.tensors.get_or_init(|| self.index.get().map_or_else(Vec::new, |index| hashed(index)));
@@ -181,7 +181,7 @@ impl HeadProof {
         (at < end && end.saturating_sub(start) <= LARGEST).then_some((start..end, hash))
     }
 
-    /// The page that holds a place of a shard.
+    /// The page of a shard that contains an offset.
     async fn page<S: Fetch>(
         &self,
         source: &S,
@@ -189,7 +189,7 @@ impl HeadProof {
         region: &Region,
     ) -> io::Result<Option<(Range<u64>, [u8; 32])>> {
         let Some(index) = self.index.get() else { return Ok(None) };
-        // Their own chunk is not compressed, and its hash is in the head.
+        // The chunk of page hashes is not compressed, and its hash is in the head.
         let pages = index.pages_of(source, region.chunk).await.map_err(io::Error::other)?;
         let Some(pages) = pages.filter(|pages| pages.page_size() <= LARGEST) else { return Ok(None) };
         let number = at.saturating_sub(region.range.start).checked_div(pages.page_size()).unwrap_or_default();
@@ -200,7 +200,7 @@ impl HeadProof {
 
     fn known(&self, at: u64) -> Option<Arc<HashProof>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        // If two ranges hold it, the shorter one is of a tensor or a page.
+        // If two ranges contain it, the shorter one belongs to a tensor or page.
         let holds = |known: &&(usize, &Arc<HashProof>)| known.1.range().contains(&at);
         let len =
             |known: &(usize, &Arc<HashProof>)| known.1.range().end.saturating_sub(known.1.range().start);
@@ -221,7 +221,7 @@ impl HeadProof {
     }
 }
 
-/// Every chunk has to be proved by a hash of its own.
+/// The chunks in the order of the file; an error if a chunk is not proved by a hash of its own.
 fn regions(entries: &[TocEntry], head: u64) -> std::result::Result<Vec<Region>, &'static str> {
     let mut regions = Vec::new();
     for (chunk, entry) in entries.iter().enumerate().filter(|(_, entry)| entry.length > 0) {
@@ -243,7 +243,7 @@ fn regions(entries: &[TocEntry], head: u64) -> std::result::Result<Vec<Region>, 
     Ok(regions)
 }
 
-/// Where tensors with a hash are in the file, and that.
+/// The offset, length and hash of each tensor that has a hash.
 fn hashed(index: &Index) -> Vec<(u64, u64, [u8; 32])> {
     if !index.tensors.has_hashes() {
         return Vec::new();
@@ -281,7 +281,7 @@ impl Proof for HeadProof {
     }
 
     fn has_all_hashes(&self) -> bool {
-        // Of the other chunks each has one, or opening fails.
+        // Every other chunk has one, or opening fails.
         self.regions.iter().all(|region| region.hash != [0; 32])
     }
 

@@ -1,4 +1,4 @@
-//! Opens AERO files: what a reader asks of the format, and the reader with what only AERO has.
+//! Opens AERO files: the implementation of the format for readers, and the methods that only AERO has.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::sync::Arc;
@@ -22,8 +22,8 @@ use crate::wire::FourCC;
 /// How an AERO file is opened.
 pub type OpenOptions = modelfmt_core::OpenOptions<Index>;
 
-/// An open AERO file: its [`Index`] and the source of its bytes. Methods whose names do not end in
-/// `_checked` look at no hash of values.
+/// An open AERO file: its [`Index`] and the source of its bytes. Reads check no hashes of values, except through
+/// [`checked`](Self::checked).
 pub type Reader<S> = modelfmt_core::Reader<OpenFile<Index, S>>;
 
 /// An open AERO file over bytes that arrive later, such as from an object store.
@@ -56,7 +56,7 @@ impl FileIndex for Index {
         self.tensors()
     }
 
-    /// The index of a set lists tensors whose shards are elsewhere: these have no place here.
+    /// The index of a set lists tensors whose shards are in other files: these have no offset here.
     fn location(&self, position: usize) -> Option<Location> {
         let elsewhere = || Location { file: None, offset: None, stored_nbytes: 0, encoding: Encoding::Raw };
         self.location(position).or_else(|| self.tensors().info(position).map(|_| elsewhere()))
@@ -94,7 +94,7 @@ impl FileIndex for Index {
         crate::claims::of_tensors(index, source, wanted, claims).await
     }
 
-    /// The control hashes.
+    /// Checks the control hashes.
     async fn check_index<S: Fetch>(&self, source: &S, claims: &mut FileClaims<'_>) -> Result<()> {
         crate::control::check_all(self, source, claims).await
     }
@@ -112,8 +112,8 @@ impl FileIndex for Index {
         self.tree_of_both(source).await.map(Value::Object)
     }
 
-    /// The JSON; from the manifest name and architecture, if the JSON lacks them, and under `manifest.` what is not said again of
-    /// every file.
+    /// The JSON; the manifest's name and architecture, if the JSON lacks them; and under `manifest.` what else the manifest has
+    /// beyond the description of the file.
     async fn flat_metadata<S: Fetch>(&self, source: &S) -> Result<Object> {
         let (json, manifest) = (self.json(source).await?, self.manifest(source).await?);
         Ok(crate::manifest::flatten(json.unwrap_or_default(), manifest.unwrap_or_default()))
@@ -148,7 +148,7 @@ impl FileIndex for Index {
     }
 }
 
-/// What only AERO has: chunks, the manifest, hashes of pages.
+/// Methods that only AERO has: for chunks, the manifest and hashes of pages.
 pub trait ReaderExt {
     /// The content of a chunk: decompressed if it is compressed, and verified by its BLAKE3.
     ///
@@ -161,11 +161,11 @@ pub trait ReaderExt {
     /// The content of the chunk at a position in TOC order.
     ///
     /// # Errors
-    /// If there is none at that position; if it cannot be read, decompressed, or is not what its checksum says.
+    /// If there is no such chunk; if it cannot be read or decompressed, or does not match its hash.
     fn chunk_at(&self, position: usize) -> Result<Content<'_>>;
 
-    /// The BLAKE3 of the file's bytes before its payloads: header, TOC and names, with the hashes of all chunks. `None` if
-    /// they do not stand before the payloads.
+    /// The BLAKE3 of the file's bytes before its payloads: header, TOC and names, with the hashes of all chunks. `None` if these
+    /// are not before the payloads.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -174,13 +174,14 @@ pub trait ReaderExt {
     /// The manifest (MMSG). `None` if the file has none.
     ///
     /// # Errors
-    /// If it cannot be read, decompressed or decoded, or is not what its checksum says.
+    /// If it cannot be read, decompressed or decoded, or does not match its hash.
     fn manifest(&self) -> Result<Option<Object>>;
 
     /// The page hashes of a shard; `None` if the file has none for it.
     ///
     /// # Errors
-    /// If the chunk cannot be read, or is not what its checksum says; [`Fault::Pages`] and others if they do not fit the shard.
+    /// If the chunk cannot be read, or does not match its hash; [`Fault::Pages`] and others if the page hashes do not fit the
+    /// shard.
     fn page_hashes(&self, shard_id: u64) -> Result<Option<Arc<PageHashes>>>;
 }
 

@@ -1,4 +1,4 @@
-//! Tensors that have the bytes of another one: they are stored once (docs/formats/aero.md#tied-tensors).
+//! Tensors that share the bytes of another: these are stored once (docs/formats/aero.md#tied-tensors).
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::BTreeMap;
@@ -7,12 +7,12 @@ use modelfmt_core::{Part, TensorTable};
 
 use crate::error::{Fault, WriteError};
 
-/// By the position of a tensor, that of the one whose bytes it has.
+/// For each tied tensor, the position of the tensor whose bytes it shares.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ties(BTreeMap<usize, usize>);
 
 impl Ties {
-    /// Finds the tensors of these names.
+    /// Looks up the tensors with these names.
     pub(crate) fn of(tensors: &TensorTable, named: &BTreeMap<String, String>) -> Result<Self, WriteError> {
         let mut ties = BTreeMap::new();
         for (name, of) in named {
@@ -31,7 +31,7 @@ impl Ties {
                 ties.insert(position, home);
             }
         }
-        // One that is tied to one that is tied: what comes before it is resolved already.
+        // For a tensor that is tied to a tied one: earlier tensors are resolved already.
         let positions: Vec<usize> = ties.keys().copied().collect();
         for position in positions {
             let home = ties.get(&position).and_then(|home| ties.get(home)).copied();
@@ -40,7 +40,7 @@ impl Ties {
         Ok(Self(ties))
     }
 
-    /// The position of the tensor whose bytes the one at a position has, if they are not its own.
+    /// The position of the tensor whose bytes the one at a position shares; `None` if it has its own.
     pub(crate) fn home(&self, position: usize) -> Option<usize> {
         self.0.get(&position).copied()
     }

@@ -1,4 +1,4 @@
-//! Checks that opening does not make. The check names are the same as in `modelfmt verify`.
+//! The checks that opening does not make. Their names are the same as in `modelfmt verify`.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use crate::index::Index;
 use crate::pages::{PageHashes, Payload};
 use crate::wire::{FourCC, MAX_CHUNK_NAME, SHARD_ALIGNMENT};
 
-/// The checks of one file.
+/// Checks one file.
 pub(crate) async fn findings<S: Fetch>(
     index: &Index,
     source: &S,
@@ -38,7 +38,7 @@ pub(crate) async fn findings<S: Fetch>(
     v.found
 }
 
-/// What each check has found, and what there was to look at.
+/// The findings of each check, and what each looked at.
 #[derive(Default)]
 pub(crate) struct Findings {
     pub(crate) structure: Vec<String>,
@@ -53,12 +53,12 @@ pub(crate) struct Findings {
     ihsh_count: usize,
     phsh_count: usize,
     has_tensor_hashes: bool,
-    /// Chunks whose hashes the TOC does not have: the first few, and how many there are.
+    /// Chunks without a hash in the TOC: the first few, and how many there are.
     unhashed: (Vec<String>, usize),
 }
 
 impl Findings {
-    /// How many chunks without a hash are named.
+    /// How many chunks without a hash are named in the report.
     const NAMED: usize = 3;
 
     fn of(index: &Index) -> Self {
@@ -73,7 +73,7 @@ impl Findings {
         }
     }
 
-    /// Adds what was found in a file of a set.
+    /// Adds the findings of a file of a set.
     #[cfg(feature = "set")]
     pub(crate) fn merge(&mut self, path: &str, other: Self) {
         let named = |text: String| format!("{path}: {text}");
@@ -99,7 +99,7 @@ impl Findings {
         self.unhashed.1 = self.unhashed.1.saturating_add(unnamed);
     }
 
-    /// Notes a chunk whose hash is not recorded.
+    /// Records a chunk without a hash.
     fn unhashed(&mut self, chunk: String) {
         let (chunks, count) = &mut self.unhashed;
         if chunks.len() < Self::NAMED {
@@ -108,7 +108,8 @@ impl Findings {
         *count = (*count).saturating_add(1);
     }
 
-    /// What `chunk-hashes` looked at. An attacker who changes a chunk can zero its hash, so these chunks do not count as good.
+    /// What `chunk-hashes` looked at. An attacker who changes a chunk can zero its hash, so chunks without a hash do not count as
+    /// good.
     fn looked_at(&self, level: VerifyLevel) -> String {
         let which = if level >= VerifyLevel::Full { "all chunks" } else { "TIDX, MMSG and MJSN" };
         let (chunks, count) = &self.unhashed;
@@ -156,16 +157,16 @@ struct Verifier<'a, S> {
     source: &'a S,
     index: &'a Index,
     found: Findings,
-    /// Whether there is any WTSH.
+    /// Whether the file has any WTSH.
     has_shards: bool,
-    /// Chunks that share bytes with one before them, and that one. Their content is not looked at: a small file could
-    /// list the same bytes a million times.
+    /// Chunks that share bytes with an earlier one, and that one. Their content is not looked at: a small file could list the
+    /// same bytes a million times.
     skipped: BTreeMap<usize, usize>,
     /// Whether the progress callback asked to stop.
     stopped: bool,
 }
 
-/// Chunks that begin inside another that begins before them; two over the same bytes too.
+/// Chunks that begin inside an earlier chunk, or take the same bytes.
 fn chunk_overlaps(index: &Index) -> BTreeMap<usize, usize> {
     let mut order: Vec<(u64, u64, usize)> = index
         .chunks()
@@ -188,7 +189,7 @@ fn chunk_overlaps(index: &Index) -> BTreeMap<usize, usize> {
 }
 
 impl<S: Fetch> Verifier<'_, S> {
-    /// What opens and is wrong anyway. Nothing is read.
+    /// Faults with which a file still opens. Nothing is read.
     fn header(&mut self) {
         self.reserved();
         let toc = self.index.header.toc_offset;
@@ -250,7 +251,7 @@ impl<S: Fetch> Verifier<'_, S> {
         }
     }
 
-    /// A file without any shard is the index of a set; in any other every tensor must be there
+    /// A file without any shard is the index of a set. In any other file, every shard of a tensor must be there
     /// (docs/formats/aero.md#a-file-without-tensors).
     fn missing_shards(&mut self) {
         if !self.has_shards {
@@ -269,7 +270,7 @@ impl<S: Fetch> Verifier<'_, S> {
         self.index.chunks.tidx().and_then(|at| self.index.chunk(at)).map_or(0, |chunk| chunk.offset)
     }
 
-    /// Recomputes every control hash (IHSH) and compares it with what the chunk says.
+    /// Recomputes every control hash (IHSH) and compares it with the stated one.
     async fn control(&mut self, work: &Execution<'_>) -> ControlFlow<()> {
         let mut left = self.index.file_len();
         for (position, chunk) in self.index.chunks().enumerate() {
@@ -286,8 +287,8 @@ impl<S: Fetch> Verifier<'_, S> {
         ControlFlow::Continue(())
     }
 
-    /// `left` is how many bytes may still be covered: those of the file, by all control hashes together, or many small
-    /// chunks could ask for any amount of hashing.
+    /// Checks one control hash. All of them together may cover as many bytes as the file has, of which `left` are left: otherwise
+    /// many small chunks could ask for any amount of hashing.
     async fn control_chunk(
         &self,
         position: usize,
@@ -300,7 +301,8 @@ impl<S: Fetch> Verifier<'_, S> {
         control::check(self.index, self.source, &stated, work).await
     }
 
-    /// Every chunk but shards and IHSH: those that a reader needs at [`VerifyLevel::Control`], all at [`VerifyLevel::Full`].
+    /// Checks every chunk but shards and IHSH: at [`VerifyLevel::Control`] those that a reader needs, at [`VerifyLevel::Full`]
+    /// all.
     async fn metadata(&mut self, level: VerifyLevel, work: &Execution<'_>) -> ControlFlow<()> {
         let mut expansion = Expansion::default();
         for (position, chunk) in self.index.chunks().enumerate() {
@@ -312,7 +314,7 @@ impl<S: Fetch> Verifier<'_, S> {
             if level < at || self.is_skipped(position) || chunk.check_lengths().is_err() {
                 continue; // reported before
             }
-            // A compressed chunk can be a thousand times as long as what is stored of it.
+            // The callback is asked for each chunk: a compressed one can be a thousand times as long as its stored bytes.
             if work.advance(0).is_break() {
                 self.found.chunks.push(Error::Cancelled.to_string());
                 return ControlFlow::Break(());
@@ -343,7 +345,7 @@ impl<S: Fetch> Verifier<'_, S> {
         ControlFlow::Continue(())
     }
 
-    /// A file without shards is the index of a set only if its manifest says so too.
+    /// A file without shards is the index of a set only if its manifest agrees.
     fn listed_shards(&mut self, chunk: &Chunk<'_>, manifest: &modelfmt_core::value::Object) {
         let listed =
             manifest.optional_array("shards").ok().flatten().map_or(0, modelfmt_core::value::List::len);
@@ -353,7 +355,7 @@ impl<S: Fetch> Verifier<'_, S> {
         }
     }
 
-    /// All hashes over each shard, in one pass over it. An error if the work was stopped.
+    /// Computes all hashes over each shard, in one pass over it. An error if the work was stopped.
     async fn shards(&mut self, work: &Execution<'_>) -> Result<(), ()> {
         let pages = self.page_hashes().await;
         let mut tensors: BTreeMap<usize, ShardTensors> =
@@ -435,7 +437,7 @@ impl<S: Fetch> Verifier<'_, S> {
         }
     }
 
-    /// Hashes that are none, and those of tensors without bytes, which no pass over a shard meets.
+    /// Checks hashes that are malformed, and those of tensors without bytes, which no pass over a shard sees.
     fn malformed_hashes(&mut self) {
         let empty = *blake3::hash(&[]).as_bytes();
         for (position, info) in self.index.tensors().iter().enumerate() {
@@ -454,7 +456,7 @@ impl<S: Fetch> Verifier<'_, S> {
         Part::named("tensor", self.index.tensors().info(position).map_or("", |info| info.name))
     }
 
-    /// The page hashes of each shard that has good ones.
+    /// The page hashes of each shard that has valid ones.
     async fn page_hashes(&mut self) -> BTreeMap<usize, Arc<PageHashes>> {
         let mut pages = BTreeMap::new();
         for (position, chunk) in self.index.chunks().enumerate() {
@@ -464,7 +466,7 @@ impl<S: Fetch> Verifier<'_, S> {
             let content = match self.index.content(self.source, position).await {
                 Ok(content) => content,
                 Err(error) => {
-                    // What is wrong with the bytes was reported with the chunks; a source can fail at any time.
+                    // Damage was reported with the chunks; only I/O errors are new, because a source can fail at any time.
                     if error.is_io() {
                         self.found.pages.push(with_causes(&error));
                     }
@@ -494,7 +496,7 @@ impl<S: Fetch> Verifier<'_, S> {
         PageHashes::new(payload, chunk.name, &shard).map(|hashes| (position, hashes))
     }
 
-    /// No hash covers what lies between the chunks; it must be zero, so that no change of the file goes unseen.
+    /// Checks that the bytes between chunks are zero: no hash covers them, and no change of the file may go unseen.
     async fn padding(&mut self, work: &Execution<'_>) {
         let mut covered: Vec<(u64, u64)> = self
             .index
@@ -537,15 +539,15 @@ impl<S: Fetch> Verifier<'_, S> {
 /// The tensors of a shard.
 #[derive(Default)]
 struct ShardTensors {
-    /// Position of the shard's chunk.
+    /// The position of the shard's chunk.
     chunk: usize,
-    /// Spans that share no bytes, ascending, each with the tensors that it is all of.
+    /// Ascending spans that do not overlap, each with the tensors that take exactly these bytes.
     spans: Vec<(Range<u64>, Vec<usize>)>,
-    /// Tensors that share some of their bytes with one before them; they are in no span.
+    /// Tensors that overlap an earlier one in part; they are in no span.
     overlaps: Vec<String>,
 }
 
-/// The tensors that have bytes, by shard. Two over the same bytes (tied weights) are legal, a partial overlap is a
+/// The tensors that have bytes, by shard. Two tensors over the same bytes (tied weights) are legal, a partial overlap is a
 /// finding.
 fn tensors_by_shard(index: &Index) -> Vec<ShardTensors> {
     let mut order: Vec<(usize, (u64, u64), usize)> = Vec::new();

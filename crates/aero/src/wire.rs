@@ -1,4 +1,4 @@
-//! Records as they are in the file: header, TOC entries, codes of dtypes and chunks.
+//! Records as they are in the file: header, TOC entries, and codes of dtypes.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{CommonError, DType, Part, author::Cursor};
@@ -10,16 +10,16 @@ pub use crate::fourcc::FourCC;
 pub(crate) const MAX_ENTRY_COUNT: u64 = 1_000_000;
 /// AERO 0.1, "Limits": the most bytes of a string table.
 pub(crate) const MAX_STRING_TABLE: u64 = 1 << 29;
-/// Bytes of a chunk's name that aerotensor reads. The document has no such limit.
+/// The longest name of a chunk, in bytes, that aerotensor reads. The specification has no such limit.
 pub(crate) const MAX_CHUNK_NAME: u64 = 4_096;
 /// AERO 0.1, "Limits": the most bytes of a metadata chunk, uncompressed.
 pub(crate) const MAX_METADATA_ULEN: u64 = 1 << 31;
 
-/// Metadata payloads that we write start at multiples of this.
+/// The alignment of metadata payloads that we write.
 pub(crate) const METADATA_ALIGNMENT: u64 = 16;
-/// Shards that we write start at multiples of this, and so do the tensors in them (docs/formats/aero.md#alignment).
+/// The alignment of shards that we write, and of the tensors in them (docs/formats/aero.md#alignment).
 pub(crate) const WEIGHT_ALIGNMENT: u64 = 64;
-/// AERO 0.1, "Design goals": what a shard needs.
+/// AERO 0.1, "Design goals": the required alignment of a shard.
 pub(crate) const SHARD_ALIGNMENT: u64 = 16;
 
 /// A chunk's flags. Unknown bits are kept (docs/formats/aero.md#unknown-things).
@@ -98,7 +98,7 @@ impl Header {
         Ok(Self { toc_offset, toc_length, strings_offset, strings_length, uuid, reserved_zero })
     }
 
-    /// Where payloads can begin, in a file of that length whose control region lies before them.
+    /// The offset from which payloads can begin, in a file of that length whose control region is before them.
     pub(crate) fn payloads_start(&self, file_len: u64) -> Option<u64> {
         let end = self.strings_offset.checked_add(self.strings_length)?.checked_next_multiple_of(16)?;
         let toc_end = self.toc_offset.checked_add(self.toc_length)?;
@@ -166,7 +166,7 @@ pub(crate) struct TocEntry {
 
 impl TocEntry {
     pub(crate) const LEN: u64 = 80;
-    /// Where the hash begins; it takes the rest of the entry.
+    /// The offset of the hash in an entry; it takes the rest of the entry.
     pub(crate) const HASH_AT: u64 = 48;
 
     pub(crate) fn decode(c: &mut Cursor<'_>, entry: u64) -> Result<Self, CommonError> {
@@ -197,7 +197,7 @@ impl TocEntry {
     }
 }
 
-/// AERO 0.1, "DType Enum": data of a codec.
+/// AERO 0.1, "DType Enum": the code for data of a codec.
 pub(crate) const PACKED: u64 = 0x8000;
 
 /// AERO 0.1, "DType Enum", in the order of the codes from 0 on.
@@ -247,7 +247,7 @@ pub(crate) fn shard_name(shard: u64) -> String {
     format!("weights.shard{shard}")
 }
 
-/// The shard that a chunk of this name holds; only the one way to write the number counts.
+/// The shard that a chunk of this name holds. Only the canonical form of the number is accepted.
 pub(crate) fn shard_of(name: &str) -> Option<u64> {
     let digits = name.strip_prefix("weights.shard")?;
     let canonical = digits == "0" || !digits.starts_with(['0', '+']);

@@ -12,7 +12,7 @@ use crate::layout::{Plan, Shard};
 use crate::pages::PageHashes;
 use crate::wire::shard_name;
 
-/// What has been written; a set's index states it.
+/// The result of writing a file, for a set's index.
 #[cfg_attr(not(feature = "set"), allow(dead_code))]
 pub(crate) struct Written {
     pub(crate) file_len: u64,
@@ -21,10 +21,10 @@ pub(crate) struct Written {
 }
 
 impl Plan {
-    /// Writes the file, pulling each tensor's values once, in pieces, and hashing them as they pass.
+    /// Writes the file: reads each tensor's values once, in pieces, and hashes them in the same pass.
     ///
-    /// Memory does not depend on the model's size, except for the index and 32 bytes for each page that is hashed: a
-    /// buffer of 4 MiB for each thread.
+    /// Memory use does not depend on the model's size, except for the index and 32 bytes for each page that is hashed. Each
+    /// thread has a buffer of 4 MiB.
     ///
     /// # Errors
     /// [`WriteError::Data`] if values cannot be read, [`WriteError::Write`] if the sink fails, [`WriteError::Cancelled`].
@@ -91,7 +91,7 @@ impl Plan {
         Ok(pass.into())
     }
 
-    /// The tensors of a shard that have bytes of their own, and where in the shard these go.
+    /// The tensors of a shard that have their own bytes, and their ranges in the shard.
     fn spans(&self, shard: &Shard) -> impl Iterator<Item = (usize, Range<u64>)> {
         shard.tensors.clone().filter_map(|position| {
             let (info, start) = (self.tensors.info(position)?, self.tensors.offset(position)?);
@@ -100,8 +100,8 @@ impl Plan {
         })
     }
 
-    /// Adds the hash of every tensor of a shard to those of the shards before it; `found` has those of the tensors that have bytes
-    /// of their own.
+    /// Adds the hash of every tensor of a shard to those of earlier shards; `found` has the hashes of the tensors that have their
+    /// own bytes.
     fn all_hashes(&self, shard: &Shard, found: &[[u8; 32]], all: &mut Vec<[u8; 32]>) {
         let empty = *blake3::hash(&[]).as_bytes();
         let mut found = found.iter();

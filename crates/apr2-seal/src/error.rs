@@ -4,12 +4,12 @@ use modelfmt_core::Part;
 
 pub(crate) use apr2::{EditError, Error, Fault, Result, SealFault, WriteError};
 
-/// The error of a part of a file that breaks a rule.
+/// The error for a part of a file that breaks a rule.
 pub(crate) fn malformed(part: Part, at: u64, fault: impl Into<Fault>) -> Error {
     Error::Malformed { part, at, fault: fault.into() }
 }
 
-/// The error of something that cannot be written.
+/// The error for something that cannot be written.
 pub(crate) fn unfit(part: Part, fault: impl Into<Fault>) -> WriteError {
     WriteError::unsupported(part, fault)
 }

@@ -1,4 +1,4 @@
-//! What a file holds: an index of `modelfmt-apr2`, and the seal around it.
+//! The index of a file: the one of `modelfmt-apr2`, and the seal around it.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use crate::seal::{Seal, Section};
 #[derive(Clone, Debug)]
 pub struct Index {
     pub(crate) plain: apr2::Index,
-    /// What a sealed file says about itself.
+    /// The decoded seal section of a sealed file.
     pub(crate) seal: Option<Arc<Section>>,
-    /// Why a file that says that it is signed cannot be checked.
+    /// Why the signatures of a signed file cannot be checked.
     pub(crate) fault: Option<SealFault>,
 }
 

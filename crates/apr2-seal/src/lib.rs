@@ -1,7 +1,7 @@
 //! Signs and encrypts APR2 model files, and reads, verifies and writes such files: SEAL 1, over the crate `modelfmt-apr2`.
 //!
-//! Readers and options are those of `modelfmt-apr2`, whose names are here too. They open every APR2 and APR1 file, sealed or not.
-//! [`Access`](seal::Access) is what a caller demands of a file, and what it brings to open it.
+//! The readers and options of `modelfmt-apr2` are re-exported here. They open every APR2 and APR1 file, sealed or not.
+//! [`Access`](seal::Access) is what a caller demands of a file, and the keys to open it.
 //!
 //! ```
 //! use apr2_seal::seal::{Access, Identity, SealOptions, SigningKey};
@@ -21,20 +21,21 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A file that is sealed already changes by [`Index::sign`] and [`Index::rekey`], without a look at its tensors.
+//! A file that is sealed already is changed by [`Index::sign`] and [`Index::rekey`], which do not read its tensors.
 //!
 //! # Untrusted files
 //!
-//! What `modelfmt-apr2` promises holds for sealed files too: no panic, and no more memory than a small multiple of the bytes that exist. What a
-//! passphrase may cost is bounded by [`Argon2Caps`](seal::Argon2Caps).
+//! The promises of `modelfmt-apr2` hold for sealed files too: no panic, and no more memory than a small multiple of the bytes
+//! that exist. [`Argon2Caps`](seal::Argon2Caps) limit the cost of a passphrase.
 //!
 //! # Features
 //!
-//! - `aws-lc-rs`: AWS-LC encrypts and decrypts values, faster than RustCrypto does. The bytes are the same. It needs a C compiler;
-//!   on wasm32 it changes nothing.
-//! - `mmap` (default), `parallel` (default): those of `modelfmt-apr2`.
+//! - `aws-lc-rs`: AWS-LC encrypts and decrypts values, faster than RustCrypto does. The bytes are the same. It needs a C
+//!   compiler; on wasm32 it changes nothing.
+//! - `mmap` (default), `parallel` (default): the features of `modelfmt-apr2`.
 //!
-//! On `wasm32-unknown-unknown` a program chooses where randomness is from, by the features of the crate `getrandom`. Only writing needs any.
+//! On `wasm32-unknown-unknown` a program chooses the source of randomness by the features of the crate `getrandom`. Only writing
+//! needs it.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod error;
@@ -51,7 +52,7 @@ pub use reader::{AsyncReader, OpenOptions, Reader};
 pub use sealed::Written;
 pub use set::{AsyncSetReader, SetIndex, SetReader};
 
-// What is the same without a seal.
+// Re-exports that do not depend on the seal.
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use apr2::Mmap;
 #[cfg(not(target_arch = "wasm32"))]

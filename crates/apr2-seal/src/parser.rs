@@ -1,4 +1,5 @@
-//! Bytes to an [`Index`], without I/O. Every part of a sealed file that is signed is gathered, checked, and only then looked into.
+//! Parses the bytes of a file into an [`Index`], without I/O. Each signed part of a sealed file is gathered, checked, and only
+//! then decoded.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -17,7 +18,7 @@ use crate::seal::{
     Access, END_LEN, FrontBytes, Opened, Section, SectionBytes, TRAILER_LEN, Trailer, plain_len,
 };
 
-/// Parts that are nearer to each other than this are asked for together.
+/// Parts with a smaller gap than this between them are requested together.
 const NEAR: u64 = 16 << 10;
 
 /// Parses header, footer, metadata, index and seal section of a file; see [`Parser`].
@@ -27,24 +28,24 @@ pub struct IndexParser {
     limits: Limits,
     access: Arc<Access>,
     state: State,
-    /// The parser of a file that is not sealed, or is read as if it were not. As long as nothing has been read, it says what is wanted first.
+    /// The parser of a file that is not sealed, or is read as if it were not. At first, it also says which bytes are needed.
     plain: author::IndexParser,
-    /// Why a file that only says that it is signed is read without its section.
+    /// Why the section of a file that is only signed cannot be used, so that the file is read without it.
     fault: Option<SealFault>,
 }
 
 #[derive(Debug)]
 enum State {
-    /// Nothing has been read.
+    /// Nothing has been read yet.
     Start,
-    /// What is not sealed.
+    /// A file that is not sealed.
     Plain,
     /// A sealed file.
     Sealed(Box<Gather>),
     Done(Box<Index>),
 }
 
-/// What has been gathered of a sealed file.
+/// The parts of a sealed file that have been gathered.
 #[derive(Debug)]
 struct Gather {
     head: Head,
@@ -54,11 +55,11 @@ struct Gather {
     metadata: Vec<u8>,
     index: Vec<u8>,
     body: Vec<u8>,
-    /// The file's first bytes, if they hold both sections and the end is still to come.
+    /// The file's first bytes, if they hold both sections and the end has not been read yet.
     stash: Vec<u8>,
 }
 
-/// What is gathered next.
+/// The part that is gathered next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// Trailer and footer.
@@ -84,7 +85,7 @@ impl Gather {
         }
     }
 
-    /// The least that the next step has to see, and what is better read together with it.
+    /// The range that the next stage needs, and the end up to which it is better to read at once.
     fn wants(&self, file_len: u64) -> (Range<u64>, u64) {
         let Sections { metadata, index, .. } = self.head.sections;
         let end = file_len.saturating_sub(END_LEN);
@@ -104,12 +105,12 @@ impl Gather {
         }
     }
 
-    /// Where signatures and keys are.
+    /// The range of signatures and keys.
     fn rest(&self) -> Range<u64> {
         self.trailer.map_or(0..0, |trailer| trailer.signatures_at()..trailer.end())
     }
 
-    /// Takes the bytes of a stage after the first; whether they were the last.
+    /// Takes the bytes of a stage after the first. Returns whether it was the last stage.
     fn take(&mut self, bytes: &[u8], limits: &Limits) -> Result<bool> {
         self.stage = match self.stage {
             Stage::Metadata => {
@@ -132,7 +133,7 @@ impl Gather {
     }
 }
 
-/// What a step leads to.
+/// The result of a stage.
 enum Next {
     More,
     /// The file is read without its section. These bytes are its footer.
@@ -141,7 +142,7 @@ enum Next {
 }
 
 impl IndexParser {
-    /// A parser for a file of that length, for a caller that demands something of a sealed file, or brings what opens it.
+    /// A parser for a file of that length. `access` has the caller's demands on a sealed file, and the keys to open it.
     #[must_use]
     pub fn new(file_len: u64, limits: Limits, access: Option<Arc<Access>>) -> Self {
         Self {
@@ -154,7 +155,7 @@ impl IndexParser {
         }
     }
 
-    /// Looks at the header. What is not sealed, or only says so, is read as it is.
+    /// Decodes the header. A file that is not sealed, or only claims to be, is read as it is.
     fn start(&mut self, bytes: &[u8]) -> Result<State> {
         let head = author::begin(bytes, self.file_len, &self.limits)?;
         let flags = head.map_or(Flags::empty(), |head| head.flags);
@@ -172,7 +173,7 @@ impl IndexParser {
         Ok(State::Sealed(Box::new(Gather::new(head, header))))
     }
 
-    /// Notes why the section cannot be used, where the file may be read without it.
+    /// Records why the section cannot be used, or fails if the file must not be read without it.
     fn without_section(&mut self, head: &Head, fault: SealFault, at: u64) -> Result<()> {
         if !self.may_go_without(head) {
             return Err(malformed(Part::new("seal section"), at, fault));
@@ -185,7 +186,8 @@ impl IndexParser {
         !head.flags.contains(Flags::ENCRYPTED) && !self.access.demands()
     }
 
-    /// Steps on through a sealed file for as long as the bytes, which begin at byte `start` of it, hold what the next step wants.
+    /// Goes through the stages of a sealed file as long as the bytes, which begin at byte `start` of it, hold what the next stage
+    /// needs.
     fn advance(&mut self, gather: &mut Gather, bytes: &[u8], start: u64) -> Result<Next> {
         let end = start.saturating_add(bytes.len() as u64);
         loop {
@@ -210,7 +212,8 @@ impl IndexParser {
         }
     }
 
-    /// Trailer and footer, which begin at byte `at`. Without a trailer the file is read as it is, if it may be.
+    /// Decodes trailer and footer, which begin at byte `at`. A file without a trailer is read as if it were not sealed, if that
+    /// is allowed.
     fn end(&mut self, head: &Head, bytes: &[u8], at: u64) -> Result<Option<Trailer>> {
         let (trailer, footer) = bytes.split_at_checked(cut(TRAILER_LEN)).unwrap_or_default();
         let is_encrypted = head.flags.contains(Flags::ENCRYPTED);
@@ -248,7 +251,7 @@ impl IndexParser {
         }
     }
 
-    /// The index, clear or sealed, now that the section has been checked.
+    /// Builds the index, which may be sealed, after the section has been checked.
     fn listed(&self, gather: &Gather, opened: Opened) -> Result<Index> {
         let Opened { section, hidden } = opened;
         let mut head = gather.head;
@@ -286,7 +289,7 @@ impl IndexParser {
         Front { head, metadata, index, sealing, file_len: self.file_len }.parse(&self.limits)
     }
 
-    /// Goes on with what advancing through a sealed file led to. `first` is the file's first bytes, if it is to be read without its section.
+    /// Continues with the result of a stage. `first` has the file's first bytes, in case it is read without its section.
     fn go_on(&mut self, gather: Box<Gather>, next: Next, first: &[u8]) -> Result<()> {
         self.state = match next {
             Next::More => State::Sealed(gather),
@@ -330,7 +333,7 @@ impl Parser for IndexParser {
                         let next = self.advance(&mut gather, bytes, 0)?;
                         let sections = gather.head.sections;
                         if matches!(next, Next::More) {
-                            // An empty one, if the index reaches further.
+                            // Empty if the index reaches beyond the bytes that are here.
                             gather.stash =
                                 bytes.get(..cut(sections.index.end())).unwrap_or_default().to_vec();
                         }
@@ -373,7 +376,7 @@ impl Parser for IndexParser {
     }
 }
 
-/// A length that is cut to what this machine can address; slicing finds out.
+/// A length as a `usize`, at most the largest one; the slice that it is used for then fails.
 fn cut(n: u64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }

@@ -1,4 +1,4 @@
-//! Opens files, sealed or not: what a reader asks of the format.
+//! Opens files, sealed or not: the implementation of the format for readers.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -124,7 +124,7 @@ impl FileIndex for Index {
         FileIndex::metadata_tree(&self.plain, source).await
     }
 
-    /// Flags and alignment; of a sealed file who has signed, and who can open it.
+    /// Flags and alignment; for a sealed file also its signatures and who can open it.
     fn details(&self) -> Object {
         let mut details = self.plain.details();
         if let Some(seal) = self.seal() {

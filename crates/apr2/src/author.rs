@@ -1,7 +1,7 @@
-//! What a crate needs that stores APR2 files in a form of its own over this one, and readers of files do not.
+//! Items for a crate that stores APR2 files in a form of its own, such as sealed ones. Readers of files do not need them.
 //!
-//! The crate `modelfmt-apr2-seal` signs and encrypts. Its index of a file has an [`Index`] inside, and asks this crate for what is the same
-//! with a seal and without:
+//! The crate `modelfmt-apr2-seal` signs and encrypts. Its index of a file contains an [`Index`], and it uses this crate for
+//! everything that does not depend on the seal:
 //!
 //! - Opening: [`begin`] decodes the header, [`Front::parse`] makes an index of the parts that follow when the other crate has gathered them, and
 //!   [`Sealing`] says what of the stored bytes is left. [`parse_manifest`] shows the manifest of a set, and [`add_tensor`] adds to what it lists.
@@ -54,10 +54,11 @@ pub const fn sealing(index: &Index) -> Sealing {
     index.tensors.sealing
 }
 
-/// Reads the JSON text of a manifest. `also` sees it and the number of its shards, before it is known which tensor is in which.
+/// Parses the JSON text of a manifest. `also` gets the text's object and the number of its shards, before the map of tensors is
+/// read.
 ///
 /// # Errors
-/// If the manifest breaks a rule or exceeds a limit; what `also` says.
+/// If the manifest breaks a rule or exceeds a limit; the errors of `also`.
 pub fn parse_manifest(
     text: &[u8],
     limits: &Limits,
@@ -66,7 +67,7 @@ pub fn parse_manifest(
     SetIndex::parse_with(text, limits, also)
 }
 
-/// Adds a tensor to a set, which the shard of that number lists, and the manifest does not.
+/// Adds a tensor to a set that a shard lists and the manifest does not; `shard` is the number of the shard.
 ///
 /// # Errors
 /// If the set has a tensor of that name.
@@ -74,11 +75,11 @@ pub fn add_tensor(set: &mut SetIndex, name: &str, shard: u32) -> Result<(), Comm
     set.found_in(name, shard)
 }
 
-/// What becomes of a file with other names or metadata, signed or not: see [`Index::edit`]. If the file is signed, `unsigned` says where its tensors
-/// end, and which CRC everything up to there has.
+/// Changes names or metadata of a file, signed or not: see [`Index::edit`]. If the file is signed, `unsigned` returns the end of
+/// its tensors, and the CRC of everything before that.
 ///
 /// # Errors
-/// If the format cannot hold the new metadata or names; what `unsigned` says.
+/// If the format cannot hold the new metadata or names; the errors of `unsigned`.
 pub fn edit(
     index: &Index,
     source: &impl Source,
@@ -89,10 +90,11 @@ pub fn edit(
     index.edit_with(source, names, metadata, unsigned)
 }
 
-/// What becomes of a signed file without its seal section. `unsigned` says where its tensors end, and which CRC everything up to there has.
+/// Removes the signatures of a file: returns its content without the seal section. `unsigned` returns the end of its tensors, and
+/// the CRC of everything before that.
 ///
 /// # Errors
-/// If the file cannot be read; what `unsigned` says.
+/// If the file cannot be read; the errors of `unsigned`.
 pub fn without_signatures(
     index: &Index,
     source: &impl Source,

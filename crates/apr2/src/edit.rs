@@ -13,12 +13,12 @@ use crate::metadata::Metadata;
 use crate::wire::{DATA_ALIGNMENT, Entry, FOOTER_LEN, Flags, Footer, HEADER_LEN, Header, INDEX_HEADER_LEN};
 
 impl Index {
-    /// What becomes of the file with other names for some tensors, by their positions, and other metadata if they are given. The values stay as
-    /// they are, and so do their places in the data section.
+    /// Renames tensors, which are given by position, and replaces the metadata, if given: returns the new content of the file.
+    /// The values and their places in the data section stay as they are.
     ///
-    /// The data section keeps its place if metadata and index end before it; spaces after the metadata fill them up. Then the file can
-    /// be changed in place. The CRC of the footer is made of the old one without reading the values: where these are damaged, it still
-    /// does not fit them.
+    /// The data section keeps its offset if metadata and index still fit before it; spaces after the metadata fill the rest. Then
+    /// the file can be changed in place. The CRC of the footer is computed from the old one without reading the values: if these
+    /// are damaged, it still does not match them.
     ///
     /// # Errors
     /// [`EditError::Read`] if the file cannot be read; [`EditError::Write`] for names and metadata that APR2 cannot hold or that are there
@@ -32,7 +32,7 @@ impl Index {
         self.edit_with(source, names, metadata, signed)
     }
 
-    /// The same; `unsigned` says of a file that is signed where its tensors end, and the CRC of everything up to there.
+    /// Edits the file; if it is signed, `unsigned` returns the end of its tensors, and the CRC of everything before that.
     pub(crate) fn edit_with(
         &self,
         source: &impl Source,
@@ -45,7 +45,8 @@ impl Index {
             return Err(unchangeable("it is APR1, which is only read").into());
         }
         if self.flags.contains(Flags::ENCRYPTED) || self.is_encrypted() {
-            // Names are part of the keys of tensors, and nothing is encrypted twice for one key: all of it would be written again.
+            // Names are part of the keys of tensors, and nothing may be encrypted twice with one key, so all tensors would have
+            // to be written again.
             return Err(unchangeable("it is encrypted").into());
         }
         for (position, name) in names {
@@ -69,15 +70,16 @@ impl Index {
         self.rewritten(source, metadata, &entries, unsigned)
     }
 
-    /// What becomes of a file that is signed without its seal section. The values, and their places in the data section, stay as they are.
+    /// Removes the signatures of a file: returns its content without the seal section. The values, and their places in the data
+    /// section, stay as they are.
     ///
     /// # Errors
-    /// If the file cannot be read, or is signed in a way that cannot be taken away.
+    /// If the file cannot be read, or its signatures cannot be removed.
     pub fn without_signatures(&self, source: &impl Source) -> Result<NewFile, EditError> {
         self.without_signatures_with(source, signed)
     }
 
-    /// The same; `unsigned` as in [`edit_with`](Self::edit_with).
+    /// Removes the signatures; `unsigned` is the same as in [`edit_with`](Self::edit_with).
     pub(crate) fn without_signatures_with(
         &self,
         source: &impl Source,
@@ -180,7 +182,7 @@ impl Index {
         read(source, 0..self.sections.data.offset())
     }
 
-    /// Where the data section ends, and the CRC of everything up to there, as the footer states it.
+    /// The end of the data section, and the CRC of everything before it, as the footer states it.
     fn whole(&self, source: &impl Source) -> Result<(u64, u32), EditError> {
         let end = self.sections.data.end();
         let footer = read(source, end..self.file_len)?;
@@ -188,7 +190,7 @@ impl Index {
     }
 }
 
-/// Nothing here knows what stays of a file without its signatures.
+/// Refuses signed files, because this crate does not know where a seal section begins.
 fn signed() -> Result<(u64, u32), EditError> {
     Err(unfit(Part::new("the file"), CommonFault::Unchangeable("it is signed")).into())
 }

@@ -50,7 +50,7 @@ pub enum Fault {
     /// The last bytes are not those of a footer.
     #[error("the footer's magic is {0:02x?}, not `2RPA`: the file is cut short or has been appended to")]
     FooterMagic([u8; 4]),
-    /// The bytes before the footer are not those that it has the CRC of.
+    /// The bytes before the footer do not match its CRC.
     #[error("the file says {stated:#010x}, but its bytes give {found:#010x}")]
     Crc {
         /// What the bytes give.
@@ -76,7 +76,7 @@ pub enum Fault {
     /// A number of dimensions outside 1 to 8.
     #[error("it has {0} dimensions; 1 to 8 are allowed")]
     Rank(u64),
-    /// LZ4 cannot have made so much of so little.
+    /// LZ4 cannot expand so few bytes to so many.
     #[error("says that {stored} stored bytes expand to {raw}, which LZ4 cannot do")]
     Expansion {
         /// The stored size, with block headers.

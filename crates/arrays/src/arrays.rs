@@ -229,10 +229,10 @@ impl Arrays {
         Some(Location { file: None, offset: Some(range.start), stored_nbytes, encoding })
     }
 
-    /// The values of the array at a position, as [`FileIndex::read`](modelfmt_core::author::FileIndex::read) gives them.
+    /// The values of the array at a position, in the form of [`FileIndex::read`](modelfmt_core::author::FileIndex::read).
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`FileIndex::read`](modelfmt_core::author::FileIndex::read).
     pub async fn read<'s, S: Fetch, F: ArrayFault>(
         &self,
         source: &'s S,
@@ -254,7 +254,7 @@ impl Arrays {
     /// Fills `out` with the values of the array at a position from byte `offset` on.
     ///
     /// # Errors
-    /// As [`FileIndex::read_into`](modelfmt_core::author::FileIndex::read_into).
+    /// The errors of [`FileIndex::read_into`](modelfmt_core::author::FileIndex::read_into).
     pub async fn read_into<S: Fetch, F: ArrayFault>(
         &self,
         source: &S,
@@ -363,7 +363,7 @@ struct Array<'a> {
 }
 
 impl Array<'_> {
-    /// Whether its values are in the file as they are read.
+    /// Whether the file stores its values in the form in which they are read.
     fn is_as_it_is(&self) -> bool {
         self.strides.is_none() && self.record.method == Method::Stored && !self.slot.is_big_endian
     }
@@ -385,7 +385,7 @@ impl Array<'_> {
     }
 }
 
-/// Bytes of the numbers that elements consist of, which is what is turned around: a complex number is two.
+/// The size in bytes of the numbers in an element, which are swapped one by one: a complex number consists of two.
 fn number_size(dtype: DType) -> usize {
     match dtype {
         DType::C64 => 4,

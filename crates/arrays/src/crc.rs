@@ -71,7 +71,7 @@ impl Arrays {
         Ok(())
     }
 
-    /// What is wrong with the CRCs of all records, or of some that are chosen by their number, and how many bytes were looked at.
+    /// The faults in the CRCs of all records, or of those chosen by number, and how many bytes were checked.
     pub async fn check_crcs<F: ArrayFault>(
         &self,
         source: &impl Fetch,
@@ -128,7 +128,7 @@ impl Arrays {
     }
 }
 
-/// What a record makes, decoded from its first byte to its last.
+/// The CRC and length of a record's content, decoded from the first byte to the last.
 async fn deflated_content(
     source: &impl Fetch,
     record: &Record,
@@ -150,7 +150,7 @@ async fn deflated_content(
     Ok(InflatedCrc::finish(record.stored_len, run))
 }
 
-/// The error of a record that is not what the file says.
+/// The error for a record whose content does not match the directory.
 fn differs<F: ArrayFault>(arrays: &Arrays, number: usize, record: &Record, found: Content) -> Error<F> {
     let fault = if found.is_whole && found.len == record.len {
         Fault::Crc { found: found.crc, stated: record.crc.unwrap_or(0) }

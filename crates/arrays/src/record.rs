@@ -25,7 +25,7 @@ impl Method {
         }
     }
 
-    /// More bytes than this no deflate stream of that length makes: a symbol of two bits makes 258 bytes at most.
+    /// The most bytes that a deflate stream of that length can expand to: a symbol of two bits makes at most 258 bytes.
     pub(crate) const fn most_of(stored_len: u64) -> u64 {
         stored_len.saturating_mul(1032)
     }
@@ -38,7 +38,7 @@ pub struct Record {
     pub at: u64,
     /// How many bytes they take in the file.
     pub stored_len: u64,
-    /// How many bytes they are.
+    /// How many bytes they have when decompressed.
     pub len: u64,
     /// How they are stored.
     pub method: Method,

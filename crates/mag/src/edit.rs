@@ -15,11 +15,11 @@ use crate::v1;
 use crate::version::Version;
 
 impl Index {
-    /// What becomes of the file with other names for some tensors, by their positions, and other metadata if they are given. The values stay as
-    /// they are; the checksum of version 1 is made again, of the kind that the file has.
+    /// Renames tensors, which are given by position, and replaces the metadata, if given: returns the new content of the file.
+    /// The values stay as they are; the checksum of version 1 is computed again, of the same kind.
     ///
-    /// The values keep their places if the records, or the manifest of version 0.3, end before they begin. Then the file can be changed
-    /// in place.
+    /// The values keep their offsets if the records, or the manifest of version 0.3, still end before them. Then the file can be
+    /// changed in place.
     ///
     /// # Errors
     /// [`EditError::Write`] for names, keys and metadata that the version cannot hold, for a name that is there twice, and for a file of
@@ -75,7 +75,7 @@ impl Index {
         let shift = records.checked_sub(first).map_or(Some(0), |more| align_up(more, v1::wire::ALIGNMENT));
         let shift = shift.unwrap_or(u64::MAX);
         let start = first.saturating_add(shift);
-        // Where a file ends that has no values is not aligned, but a tensor without values has to be.
+        // The end of a file without values is not aligned, but an empty tensor must be.
         let aligned = start.saturating_sub(start % v1::wire::ALIGNMENT);
         let moved = |offset: u64| if offset >= first { offset.saturating_add(shift) } else { aligned };
         let tensors = self.renamed(names, moved)?;

@@ -55,7 +55,8 @@ impl Index {
         self.numbers.as_object()
     }
 
-    /// The same for the caller, of which nothing stays here: it takes several times the memory of the file's bytes.
+    /// A tree of the metadata for the caller, of which the index keeps nothing: it takes several times the memory of the file's
+    /// bytes.
     #[must_use]
     pub fn to_metadata(&self) -> Object {
         #[cfg(feature = "v0_3")]

@@ -47,7 +47,7 @@ impl Manifest {
         self.metadata.get_or_init(|| self.parsed())
     }
 
-    /// The same for the caller, of which nothing stays here.
+    /// A tree of the metadata for the caller, of which the manifest keeps nothing.
     pub(crate) fn to_metadata(&self) -> Object {
         self.metadata.get().cloned().unwrap_or_else(|| self.parsed())
     }

@@ -84,7 +84,7 @@ impl Numbers {
         self.object.get_or_init(|| self.iter().collect())
     }
 
-    /// An object for the caller, of which nothing stays here.
+    /// An object for the caller, of which this keeps nothing.
     pub(crate) fn to_object(&self) -> Object {
         self.object.get().cloned().unwrap_or_else(|| self.iter().collect())
     }

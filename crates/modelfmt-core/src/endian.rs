@@ -1,4 +1,4 @@
-//! Values that a file holds with the most significant byte first, read as everywhere else: little-endian.
+//! Big-endian values of a file, read like all others: as little-endian bytes.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::io;
@@ -8,7 +8,7 @@ use tensor_core::{AlignedBuf, Bytes, DType};
 use crate::extent::Extent;
 use crate::fetch::Fetch;
 
-/// Bytes of the numbers that elements consist of, which is what is swapped: a complex number is two of 4.
+/// The size of the numbers in an element, which are swapped one by one: a complex number consists of two.
 fn number_size(dtype: DType) -> usize {
     match dtype {
         DType::C64 => 4,
@@ -16,7 +16,7 @@ fn number_size(dtype: DType) -> usize {
     }
 }
 
-/// Turns the bytes of each number around, in whole numbers from the first byte on.
+/// Reverses the bytes of each number. The first byte must begin a number.
 pub(crate) fn swap_bytes(dtype: DType, bytes: &mut [u8]) {
     let size = number_size(dtype);
     if size > 1 {
@@ -24,7 +24,7 @@ pub(crate) fn swap_bytes(dtype: DType, bytes: &mut [u8]) {
     }
 }
 
-/// The big-endian values that lie at `extent`, little-endian.
+/// Reads the big-endian values that lie at `extent`, as little-endian bytes.
 ///
 /// # Errors
 /// If they cannot be read.
@@ -45,8 +45,8 @@ pub(crate) async fn fetch_big_endian<'s>(
     Ok(Bytes::Owned(swapped))
 }
 
-/// Fills `out` with a part of the big-endian values that lie at `extent`, from byte `offset` of them on, little-endian. It may
-/// begin and end inside an element.
+/// Fills `out` with a part of the big-endian values that lie at `extent`, from their byte `offset` on, as little-endian bytes.
+/// The part may begin and end inside an element.
 ///
 /// # Errors
 /// If it is not within the extent, or cannot be read.

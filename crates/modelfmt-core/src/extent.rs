@@ -67,15 +67,15 @@ impl Extent {
 /// Two extents that overlap without being the same; see [`overlaps`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overlap {
-    /// Position, in the input, of the extent that begins first.
+    /// Index, in the input, of the extent that begins first.
     pub first: usize,
-    /// Position of the one that begins inside it.
+    /// Index of the extent that begins inside it.
     pub second: usize,
 }
 
-/// Finds extents that overlap in part. The same extent twice (tied weights) is legal, and an empty one overlaps nothing.
+/// Finds extents that overlap in part. Equal extents (tied weights) are legal, and an empty extent overlaps nothing.
 ///
-/// Takes O(n log n). Each extent that begins inside an earlier one is reported once, with the one that reaches furthest.
+/// Takes O(n log n). Each extent that begins inside an earlier one is reported once, with the earlier one that reaches furthest.
 #[must_use]
 pub fn overlaps(extents: &[Extent]) -> Vec<Overlap> {
     let mut order: Vec<usize> =
@@ -100,7 +100,7 @@ pub fn overlaps(extents: &[Extent]) -> Vec<Overlap> {
     found
 }
 
-/// The next multiple of `alignment` at or after `offset`; `None` if it is beyond `u64`. An alignment of 0 counts as 1.
+/// The next multiple of `alignment` at or after `offset`; `None` if it does not fit into `u64`. An alignment of 0 counts as 1.
 #[must_use]
 pub const fn align_up(offset: u64, alignment: u64) -> Option<u64> {
     if alignment == 0 { Some(offset) } else { offset.checked_next_multiple_of(alignment) }

@@ -1,4 +1,4 @@
-//! What a format says about its files, for every reader.
+//! The trait that each format's index implements, and that every reader uses.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::future::{Future, ready};
@@ -21,15 +21,16 @@ use crate::settings::OpenSettings;
 use crate::table::{Encoding, Location, TensorTable};
 use crate::value::{Object, Value};
 
-/// What a format says about one of its files: everything but the values. [`Reader`](crate::Reader) adds a source, and serves the rest.
+/// The index of one file: everything that a format says about it, but the values. [`Reader`](crate::Reader) adds a source, and
+/// does the rest.
 ///
 /// The provided methods fit formats whose values are in the file as they are.
 pub trait FileIndex: Sized {
     /// The rules of the format.
     type Fault: crate::error::Fault;
-    /// What makes the index of bytes.
+    /// The parser that makes the index from bytes.
     type Parser: Parser<Index = Self, Fault = Self::Fault>;
-    /// The format's own metadata, typed: what its writer takes too.
+    /// The format's own metadata type, which its writer takes too.
     type Metadata<'a>
     where
         Self: 'a;
@@ -43,7 +44,7 @@ pub trait FileIndex: Sized {
     /// Parses the index of a file that is in memory, with the default settings. For a file that is read in parts, open a reader.
     ///
     /// # Errors
-    /// The first rule that it breaks; [`Error::Limit`].
+    /// The first rule that the file breaks; [`Error::Limit`].
     fn parse_bytes(bytes: &[u8]) -> Result<Self, Error<Self::Fault>> {
         let settings = OpenSettings::new(Self::default_limits());
         parse_source(Self::parser(bytes.len() as u64, &settings), &bytes)
@@ -52,7 +53,7 @@ pub trait FileIndex: Sized {
     /// A parser for a file of `file_len` bytes.
     fn parser(file_len: u64, settings: &OpenSettings) -> Self::Parser;
 
-    /// The length of the file that this is the index of.
+    /// The length of the indexed file in bytes.
     fn file_len(&self) -> u64;
 
     /// The tensors.
@@ -65,13 +66,13 @@ pub trait FileIndex: Sized {
         Some(Location { encoding, ..location })
     }
 
-    /// Whether values are in the file with their most significant byte first. They are read little-endian anyway.
+    /// Whether the file stores values big-endian. Reads give them little-endian anyway.
     fn is_big_endian(&self) -> bool {
         false
     }
 
-    /// The values of the tensor at a position, decompressed on as many threads as `work` says (without it: as its size
-    /// deserves); borrowed if the source is in memory and holds them in this form.
+    /// The values of the tensor at a position, decompressed on as many threads as `work` says (without `work`, as many as its
+    /// size is worth). Borrowed if the source is in memory and holds them in this form.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::NoData`], [`Error::Io`]; if they do not decompress.
@@ -117,8 +118,7 @@ pub trait FileIndex: Sized {
         }
     }
 
-    /// A range of the bytes of the tensor at a position; borrowed if the source is in memory and they are in it as they
-    /// are.
+    /// A range of the bytes of the tensor at a position. Borrowed if the source is in memory and holds the values in this form.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::NoData`], [`Error::Io`]; [`Error::OutOfRange`] if it has fewer bytes; if they do not decompress.
@@ -150,19 +150,20 @@ pub trait FileIndex: Sized {
         }
     }
 
-    /// The bytes of the file that are read for all values of the tensor at a position; none where opening has read them. `None` if
-    /// there is none there, or it has no data.
+    /// The range of the file that is read for all values of the tensor at a position; empty if opening has read them already.
+    /// `None` if there is no such tensor, or it has no data.
     fn stored_extent(&self, position: usize) -> Option<Range<u64>> {
         let location = self.location(position)?;
         let offset = location.offset?;
         Some(offset..offset.saturating_add(location.stored_nbytes))
     }
 
-    /// The bytes of the file that are read for a range of the values of the tensor at a position, which must have that range. For a compressed tensor
-    /// these are all of its bytes, unless the format finds the blocks.
+    /// The range of the file that is read for a range of the values of the tensor at a position. For a compressed tensor this is
+    /// the whole stored tensor, unless the format can find the blocks.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::NoData`]; if the blocks cannot be found.
+    /// [`Error::NotFound`]; [`Error::NoData`]; [`Error::OutOfRange`] if the tensor has fewer bytes; if the blocks cannot be
+    /// found.
     fn stored_range<S: Fetch>(
         &self,
         source: &S,
@@ -173,10 +174,11 @@ pub trait FileIndex: Sized {
         ready(stored_range(self, position, &values))
     }
 
-    /// Adds what the file states of the bytes that are read for these tensors. Formats without digests of values add nothing.
+    /// Adds the digests in the file that cover the bytes that are read for these tensors. Formats without digests of values add
+    /// nothing.
     ///
     /// # Errors
-    /// If what it states cannot be read.
+    /// If the digests cannot be read.
     fn claims<S: Fetch>(
         index: &Arc<Self>,
         source: &S,
@@ -187,14 +189,13 @@ pub trait FileIndex: Sized {
         ready(Ok(()))
     }
 
-    /// Whether every read of values is checked against what the file states of them before it gives a byte, so that no claim is
-    /// needed for it.
+    /// Whether every read checks its values against the digests in the file before it returns a byte, so that no claim is needed.
     fn checks_reads(&self) -> bool {
         false
     }
 
-    /// Checks what the file states of its own index. It is done once for a job that reads many tensors; what is not checked
-    /// is noted.
+    /// Checks the digests that the file has of its own index. This is done once for a job that reads many tensors; what is not
+    /// checked is noted in `claims`.
     ///
     /// # Errors
     /// If the index is damaged.
@@ -207,7 +208,7 @@ pub trait FileIndex: Sized {
         ready(Ok(()))
     }
 
-    /// What [`Container::version`](crate::Container::version) says.
+    /// The version, as [`Container::version`](crate::Container::version) returns it.
     fn version_text(&self) -> Option<String>;
 
     /// The file's metadata, as the format has it.
@@ -219,13 +220,13 @@ pub trait FileIndex: Sized {
         source: &S,
     ) -> impl Future<Output = Result<Self::Metadata<'a>, Error<Self::Fault>>>;
 
-    /// What [`Container::metadata`](crate::Container::metadata) says.
+    /// The metadata as a tree, as [`Container::metadata`](crate::Container::metadata) returns it.
     ///
     /// # Errors
     /// If it cannot be read or does not decode.
     fn metadata_tree<S: Fetch>(&self, source: &S) -> impl Future<Output = Result<Value, Error<Self::Fault>>>;
 
-    /// What [`Container::flat_metadata`](crate::Container::flat_metadata) says.
+    /// The metadata as a flat list, as [`Container::flat_metadata`](crate::Container::flat_metadata) returns it.
     ///
     /// # Errors
     /// If it cannot be read or does not decode.
@@ -236,10 +237,10 @@ pub trait FileIndex: Sized {
         async move { self.metadata_tree(source).await.map(Value::into_object) }
     }
 
-    /// What [`Container::details`](crate::Container::details) says.
+    /// What only this format has, as [`Container::details`](crate::Container::details) returns it.
     fn details(&self) -> Object;
 
-    /// What [`Container::warnings`](crate::Container::warnings) says.
+    /// Oddities that opening tolerated, as [`Container::warnings`](crate::Container::warnings) returns them.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }
@@ -253,7 +254,7 @@ pub trait FileIndex: Sized {
     ) -> impl Future<Output = Report>;
 }
 
-/// The tensor at a position, and the bytes that it takes in a file where values are as they are.
+/// The tensor at a position, and its extent in a file that stores values as they are.
 fn placed<I: FileIndex>(index: &I, position: usize) -> Result<(TensorInfo<'_>, Extent), Error<I::Fault>> {
     let info = index.tensors().info(position).ok_or_else(|| Error::no_such_position(position))?;
     let offset =

@@ -1,6 +1,6 @@
-//! How model files are read, whatever their format: where bytes come from ([`Source`], [`Files`](source::Files)), how an untrusted file is
-//! taken apart ([`author`], [`Limits`]) and read ([`Reader`]), and what can be said about one ([`Error`], [`Report`]). The crate
-//! `modelfmt-write` is the other half.
+//! The shared half of reading model files: sources of bytes ([`Source`], [`Files`](source::Files)), tools to parse untrusted
+//! files ([`author`], [`Limits`]), the reader of all formats ([`Reader`]), and its results ([`Error`], [`Report`]). The crate
+//! `modelfmt-write` does the same for writing.
 //!
 //! Three crates are re-exported here: `tensor-core` has the types that describe tensors ([`DType`], [`TensorInfo`], [`TensorView`]),
 //! `modelfmt-value` the tree of metadata ([`value`]), and `modelfmt-digest` digests of pieces in any order ([`ledger`]).
@@ -85,13 +85,13 @@
 //!
 //! - `mmap` (default): [`Mmap`], a source over a memory map; its constructor is `unsafe`.
 //! - `parallel` (default): [`Execution`] uses more than one thread. Results never depend on it.
-//! - `serde`: [`value::Value`] and [`Report`] from and to any format of serde.
+//! - `serde`: serializes [`value::Value`] and [`Report`], and deserializes values.
 //! - `json`: [`value::json`], metadata from and to JSON text; enables `serde`.
-//! - `proof`: `proof`, sources that check what they read against a hash that you know.
+//! - `proof`: the module `proof`, sources that check what they read against a hash that you know.
 //! - `direct`: on Linux, [`load`] can bypass the page cache, or let it drop what was read.
 //! - `crc32`: `author::Crc`, the CRC of pieces that come in any order.
 //!
-//! Everything builds for `wasm32-unknown-unknown`, but without files there; offsets stay 64 bits wide. On big-endian
+//! Everything builds for `wasm32-unknown-unknown`, without access to files there; offsets stay 64 bits wide. On big-endian
 //! machines everything works except zero-copy slices of elements wider than a byte, which are an error
 //! ([`TensorError::Endianness`]); copying and decoding swap bytes.
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -3,10 +3,10 @@
 
 use crate::error::{CommonError, Part};
 
-/// Limits on the memory and work that a file may cause. The defaults come from the specifications, or are far above real
-/// models; lower them for small memories, or raises them for a file it trusts.
+/// Limits on the memory and work that a file may cause. The defaults come from the specifications, or are far above real models.
+/// Lower them where memory is scarce, or raise them for a file that you trust.
 ///
-/// Independent of them, nothing is allocated for a count that the file's own bytes could not hold.
+/// Whatever the limits, nothing is allocated for a count that the file's own bytes could not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
@@ -22,7 +22,7 @@ pub struct Limits {
     pub index_len: u64,
     /// Bytes of one piece of metadata, decompressed. Default 2^31.
     pub metadata_len: u64,
-    /// How many times its stored size compressed metadata may have, plus 1 MiB. Default 1024.
+    /// How many times larger than its stored size compressed metadata may become, plus 1 MiB. Default 1024.
     pub expansion: u64,
     /// Levels that JSON and MessagePack may nest. Default 127.
     pub depth: u64,
@@ -55,8 +55,8 @@ impl Limits {
         }
     }
 
-    /// `count` as a `usize`, if that many records of at least `min_len` bytes fit into the `have` bytes that exist from
-    /// byte `at` on. What a count is worth is known before anything is allocated for it.
+    /// `count` as a `usize`, if that many records of at least `min_len` bytes fit into the `have` bytes that exist from byte `at`
+    /// on. Call it before anything is allocated for the count.
     ///
     /// # Errors
     /// [`CommonError::Truncated`] if they do not fit.

@@ -3,7 +3,7 @@
 use crate::error::{CommonError, CommonFault, Part};
 use crate::value::{JsonObject, ParseOptions};
 
-/// Checks the text of the part `metadata`, a JSON object, which is at byte `at` of the file.
+/// Parses the text of the part `metadata`, a JSON object that begins at byte `at` of the file.
 ///
 /// # Errors
 /// [`CommonFault::Metadata`] if it is not JSON, not an object, or beyond the options.

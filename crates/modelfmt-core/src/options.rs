@@ -9,8 +9,8 @@ use crate::file_index::FileIndex;
 use crate::limits::Limits;
 use crate::settings::OpenSettings;
 
-/// How files of a format are opened, and the readers of sets of them: `I` is the format's index, and each format crate has an alias of this
-/// type with its own.
+/// How files of a format, and sets of them, are opened. `I` is the format's index; each format crate has an alias of this type
+/// for its own.
 pub struct OpenOptions<I> {
     settings: OpenSettings,
     index: PhantomData<fn() -> I>,
@@ -41,7 +41,7 @@ impl<I> From<OpenSettings> for OpenOptions<I> {
 }
 
 impl<I: FileIndex> OpenOptions<I> {
-    /// The default limits of the format; checksums that are looked at must match.
+    /// The default limits of the format. A checksum that opening looks at must match.
     #[must_use]
     pub fn new() -> Self {
         OpenSettings::new(I::default_limits()).into()
@@ -53,20 +53,20 @@ impl<I: FileIndex> OpenOptions<I> {
         self.settings.limits(limits).into()
     }
 
-    /// Opens a file even if a checksum that its format looks at on opening does not match, to see what is left of it: the checksum of a MAG
-    /// file, and that of an APR file's header. The other formats have none. `verify` reports it anyway.
+    /// Opens a file even if a checksum that is checked on opening does not match, to see what can be read of it: the checksum of
+    /// a MAG file, or the one of an APR file's header. The other formats have none. `verify` still reports it.
     #[must_use]
     pub fn ignore_checksum(self, ignore: bool) -> Self {
         self.settings.ignore_checksum(ignore).into()
     }
 
-    /// What one format alone takes, such as the keys of a sealed file.
+    /// Adds a setting that only one format knows, such as the keys of a sealed file.
     #[must_use]
     pub fn with_extension<T: Any + Send + Sync>(self, extension: T) -> Self {
         self.settings.with_extension(Arc::new(extension)).into()
     }
 
-    /// The same, as a parser sees it.
+    /// The settings that these options pass to a parser.
     #[must_use]
     pub const fn settings(&self) -> &OpenSettings {
         &self.settings

@@ -7,11 +7,10 @@ use crate::error::{CommonError, Error, Part};
 use crate::fetch::{Fetch, now};
 use crate::source::Source;
 
-/// Turns the bytes of a file into an index without reading anything itself, so that it serves a source, a fuzzer or an
-/// asynchronous loader alike: while [`need`](Self::need) gives a range, [`feed`](Self::feed) its bytes; then
-/// [`finish`](Self::finish).
+/// Turns the bytes of a file into an index without any I/O, so that it serves a source, a fuzzer or an asynchronous loader alike.
+/// As long as [`need`](Self::need) returns a range, pass its bytes to [`feed`](Self::feed); then call [`finish`](Self::finish).
 pub trait Parser: Sized {
-    /// What comes out.
+    /// The index that it makes.
     type Index;
     /// The format's fault.
     type Fault;
@@ -19,7 +18,7 @@ pub trait Parser: Sized {
     /// The bytes that are needed next; `None` when there are enough. Always within the file, and never empty.
     fn need(&self) -> Option<Range<u64>>;
 
-    /// Takes the bytes from the start of the needed range on: at least that range, or more if they are at hand.
+    /// Takes the bytes from the start of the needed range on: at least the whole range, or more if you have them.
     ///
     /// # Errors
     /// If they break a rule of the format.
@@ -28,12 +27,12 @@ pub trait Parser: Sized {
     /// The index, once nothing more is needed.
     ///
     /// # Errors
-    /// If a rule is broken that only the whole shows.
+    /// If the file breaks a rule that can only be checked at the end.
     fn finish(self) -> Result<Self::Index, Error<Self::Fault>>;
 }
 
-/// Drives a parser over a source. What is in memory is fed as it is, without a copy; anything else in the ranges that
-/// the parser asks for.
+/// Drives a parser over a source. A source in memory is fed as a whole, without a copy; any other in the ranges that the parser
+/// asks for.
 ///
 /// # Errors
 /// The errors of the parser, and of the source.
@@ -54,7 +53,7 @@ pub async fn parse_fetched<P: Parser>(
     parser.finish()
 }
 
-/// [`parse_fetched`] over a source that is never waited for.
+/// Drives a parser over a blocking source, as [`parse_fetched`] does over an asynchronous one.
 ///
 /// # Errors
 /// The errors of the parser, and of the source.
@@ -65,7 +64,7 @@ pub fn parse_source<P: Parser>(
     now(parse_fetched(parser, source))
 }
 
-/// Whether a source is as long as the file that an index was made of.
+/// Checks that a source is as long as the file that an index was made from.
 ///
 /// # Errors
 /// [`CommonError::Truncated`] if it is shorter; a longer one is another file and is refused in the same way.

@@ -1,4 +1,4 @@
-//! The files of a set: each is tried once, and its failure remembered; paths that lead to one file share its index.
+//! The files of a set. Each is opened once, and a failure is remembered; several paths to one file share its index.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::BTreeMap;
@@ -13,12 +13,12 @@ type Slot<R, F> = OnceLock<Result<R, Error<F>>>;
 
 /// The readers of a set's files, opened when they are asked for.
 ///
-/// A small index can list many tensors for one damaged file, and many paths (links) to one large file: neither may take work or
-/// memory for each.
+/// A small index can list many tensors in one damaged file, or many paths (links) to one large file. Neither may cost work or
+/// memory more than once.
 pub(crate) struct Parts<R, I, F> {
     slots: Vec<Slot<R, F>>,
     indexes: Mutex<BTreeMap<FileId, Arc<I>>>,
-    /// The number under which a file is counted, for work that is done once for each file.
+    /// The number that each file identity has, for work that is done once for each file.
     numbers: Mutex<BTreeMap<FileId, usize>>,
 }
 
@@ -40,7 +40,7 @@ impl<R, I, F: Clone> Parts<R, I, F> {
         self.slots.len()
     }
 
-    /// The reader of a file; `open` is called if it was not before.
+    /// The reader of a file; calls `open` if the file is not open yet.
     ///
     /// # Errors
     /// The error of `open`, each time; [`Error::NotFound`] if there is no such file.
@@ -52,10 +52,10 @@ impl<R, I, F: Clone> Parts<R, I, F> {
         self.slot(number)?.get_or_init(open).as_ref().map_err(Error::duplicate)
     }
 
-    /// The reader of a file, if the file was opened before.
+    /// The reader of a file, if the file is already open.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// The error that opening the file gave; [`Error::NotFound`] if there is no such file.
     pub(crate) fn known(&self, number: usize) -> Result<Option<&R>, Error<F>> {
         match self.slot(number)?.get() {
             Some(opened) => opened.as_ref().map(Some).map_err(Error::duplicate),
@@ -68,18 +68,18 @@ impl<R, I, F: Clone> Parts<R, I, F> {
         slot.ok_or_else(|| Error::NotFound { name: format!("file number {number}") })
     }
 
-    /// One number for all paths that lead to one file: the number of the first of them that was asked about.
+    /// One number for all paths that lead to one file: the first number that was asked about.
     pub(crate) fn one_number(&self, number: usize, id: Option<FileId>) -> usize {
         let Some(id) = id else { return number };
         *self.numbers.lock().unwrap_or_else(PoisonError::into_inner).entry(id).or_insert(number)
     }
 
-    /// The index of a file that is known from another path to it.
+    /// The index of a file that was opened by another path.
     pub(crate) fn index(&self, id: Option<FileId>) -> Option<Arc<I>> {
         self.indexes.lock().unwrap_or_else(PoisonError::into_inner).get(&id?).map(Arc::clone)
     }
 
-    /// Keeps the index of a file for other paths to it; returns the one that is kept.
+    /// Keeps the index of a file for other paths to it; returns the index that is kept.
     pub(crate) fn keep_index(&self, id: Option<FileId>, index: Arc<I>) -> Arc<I> {
         let Some(id) = id else { return index };
         let mut indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! What a verifier found.
+//! The report of a verifier.
 
 use std::fmt;
 
@@ -34,9 +34,9 @@ impl VerifyLevel {
 /// How a check ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
-    /// It was made and found nothing.
+    /// It was made and has no findings.
     Ok,
-    /// It found something.
+    /// It has findings.
     Failed,
     /// The file has nothing for it to look at.
     Absent,
@@ -77,8 +77,8 @@ pub struct Check {
     pub status: Status,
     /// What was checked, or the first finding.
     pub detail: String,
-    /// Whether it found nothing and could not look at everything, such as content whose hash was never recorded. Then
-    /// `detail` says what it did not look at.
+    /// Whether the check has no findings but could not cover everything, such as content whose hash was never recorded. Then
+    /// `detail` says what it did not cover.
     pub is_partial: bool,
 }
 
@@ -114,7 +114,7 @@ impl Report {
         Self { level, checks: vec![check], errors: vec![reason] }
     }
 
-    /// Adds a check: failed if it has findings, else good. `looked_at` says what was checked, such as "12 chunks".
+    /// Adds a check: failed if it has findings, else passed. `looked_at` says what was checked, such as "12 chunks".
     pub fn add(&mut self, name: &'static str, findings: Vec<String>, looked_at: impl Into<String>) {
         let (status, detail) = match findings.as_slice() {
             [] => (Status::Ok, looked_at.into()),
@@ -125,7 +125,7 @@ impl Report {
         self.errors.extend(findings);
     }
 
-    /// Adds a check as [`add`](Self::add) does, which could not look at everything. `looked_at` says at what it did not.
+    /// Adds a check, as [`add`](Self::add) does, that could not cover everything. `looked_at` says what it did not cover.
     pub fn add_partial(&mut self, name: &'static str, findings: Vec<String>, looked_at: impl Into<String>) {
         self.add(name, findings, looked_at);
         if let Some(check) = self.checks.last_mut() {
@@ -133,33 +133,33 @@ impl Report {
         }
     }
 
-    /// Adds a check that the file has nothing for.
+    /// Adds a check for which the file has nothing to look at.
     pub fn add_absent(&mut self, name: &'static str, why: impl Into<String>) {
         self.checks.push(Check::new(name, Status::Absent, why.into()));
     }
 
-    /// Whether nothing was found.
+    /// Whether there are no findings.
     #[must_use]
     pub fn is_ok(&self) -> bool {
         self.errors.is_empty() && self.checks.iter().all(|check| check.status != Status::Failed)
     }
 
-    /// The check of that name, if it was made.
+    /// The check with that name, if it was made.
     #[must_use]
     pub fn check(&self, name: &str) -> Option<&Check> {
         self.checks.iter().find(|check| check.name == name)
     }
 
-    /// The report if nothing was found, else an error that carries it.
+    /// The report if it has no findings, else an error that carries it.
     ///
     /// # Errors
-    /// [`VerifyError`] if anything was found.
+    /// [`VerifyError`] if there are findings.
     pub fn into_result(self) -> Result<Self, VerifyError> {
         if self.is_ok() { Ok(self) } else { Err(VerifyError(self)) }
     }
 }
 
-/// The error of a report with findings.
+/// A report with findings, as an error.
 #[derive(Clone, PartialEq, Eq)]
 pub struct VerifyError(pub Report);
 

@@ -1,4 +1,4 @@
-//! What tensors there are: names, dtypes and shapes in a few flat vectors, and a name table.
+//! The table of tensors: names, dtypes and shapes in a few flat vectors, and a name table.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -23,11 +23,11 @@ pub enum Encoding {
     Zstd,
     /// In a deflate stream, as zip archives have them.
     Deflate,
-    /// As they are, but not one behind the other in the order of the tensor: every read gathers them.
+    /// As they are, but not contiguous in the order of the tensor: every read gathers them.
     Strided,
-    /// As they are, but the file requires that every read is checked, which the format's own reader does.
+    /// As they are, but every read must be checked, which the format's own reader does.
     Checked,
-    /// Encrypted, perhaps compressed before.
+    /// Encrypted, and perhaps compressed before that.
     Encrypted,
 }
 
@@ -46,7 +46,7 @@ impl Encoding {
         }
     }
 
-    /// Whether the values have to be decompressed, decrypted or gathered, so that they are nowhere in the file as they are.
+    /// Whether the values have to be decompressed, decrypted or gathered, so that no range of the file holds them as they are.
     #[must_use]
     pub const fn is_compressed(self) -> bool {
         matches!(self, Self::Lz4 | Self::Zstd | Self::Deflate | Self::Strided | Self::Encrypted)
@@ -56,31 +56,31 @@ impl Encoding {
 /// Where the values of a tensor lie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
-    /// The file of a set, as its index names it; `None` for the file itself.
+    /// The path of the file in a set, as the index names it; `None` for a single file.
     pub file: Option<String>,
     /// Where they begin in that file; `None` for a tensor without data.
     pub offset: Option<u64>,
-    /// The bytes that they take there.
+    /// The number of bytes that they take there.
     pub stored_nbytes: u64,
     /// How they are stored.
     pub encoding: Encoding,
 }
 
-/// Where the values of a tensor lie, with its file as a number: a [`Location`] without a name.
+/// Where the values of a tensor lie: a [`Location`] with a number instead of the name of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stored {
-    /// The number of the file, as [`Container::read_file`](crate::Container::read_file) has it.
+    /// The number of the file, as in [`Container::read_file`](crate::Container::read_file).
     pub file: usize,
     /// Where they begin in that file; `None` for a tensor without data.
     pub offset: Option<u64>,
-    /// The bytes that they take there.
+    /// The number of bytes that they take there.
     pub nbytes: u64,
     /// How they are stored.
     pub encoding: Encoding,
 }
 
 impl Stored {
-    /// A location in the file of that number.
+    /// A location in the file with that number.
     #[must_use]
     pub const fn of(file: usize, location: &Location) -> Self {
         let &Location { offset, stored_nbytes, encoding, .. } = location;
@@ -106,13 +106,13 @@ pub enum Place {
     Bytes(Extent),
 }
 
-/// No byte of a file can have this offset, so it marks tensors without data.
+/// The offset that marks tensors without data; no byte of a file can have it.
 const NO_DATA: u64 = u64::MAX;
 
-/// A tensor to be listed in a [`TensorTable`].
+/// A tensor to add to a [`TensorTable`].
 #[derive(Clone, Copy, Debug)]
 pub struct NewTensor<'a> {
-    /// Its name, which must be new.
+    /// Its name, which the table must not have yet.
     pub name: &'a str,
     /// The type of its elements.
     pub dtype: DType,
@@ -124,8 +124,8 @@ pub struct NewTensor<'a> {
 
 /// The tensors of a model in their order, found by position or by name.
 ///
-/// Names, dimensions and entries lie in a few flat vectors: about 32 bytes, the name, 8 bytes a dimension and 7 bytes of
-/// hash table for each tensor.
+/// Names, dimensions and entries lie in a few flat vectors. Each tensor takes about 32 bytes, its name, 8 bytes per dimension and
+/// 7 bytes of hash table.
 #[derive(Clone, Debug, Default)]
 pub struct TensorTable {
     entries: Vec<Entry>,
@@ -134,26 +134,26 @@ pub struct TensorTable {
 }
 
 impl TensorTable {
-    /// A table with room for `tensors`, which the caller has bounded by bytes that exist.
+    /// An empty table with room for `tensors`, a number that the caller has checked against the bytes that exist.
     #[must_use]
     pub fn with_capacity(tensors: usize) -> Self {
         let names = NameTable::with_capacity(tensors);
-        // Few have no dimension.
+        // Most tensors have at least one dimension.
         Self { entries: Vec::with_capacity(tensors), names, dims: Vec::with_capacity(tensors) }
     }
 
-    /// Makes room for more `tensors`, which the caller has bounded by bytes that exist.
+    /// Makes room for `tensors` more, a number that the caller has checked against the bytes that exist.
     pub fn reserve(&mut self, tensors: usize) {
         self.entries.reserve(tensors);
         self.names.reserve(tensors);
         self.dims.reserve(tensors);
     }
 
-    /// Lists a tensor with its dimensions and returns its number of bytes.
+    /// Adds a tensor with its dimensions and returns its number of bytes.
     ///
     /// # Errors
-    /// [`CommonFault::Duplicate`], [`CommonFault::TooManyElements`], [`CommonFault::PartialBlock`] or [`CommonFault::TooManyNames`]; the table is as
-    /// it was before.
+    /// [`CommonFault::Duplicate`], [`CommonFault::TooManyElements`], [`CommonFault::PartialBlock`] or
+    /// [`CommonFault::TooManyNames`]; the table is then unchanged.
     #[inline]
     pub fn push(
         &mut self,
@@ -166,10 +166,10 @@ impl TensorTable {
         })
     }
 
-    /// Lists a tensor whose format has a rule of its own for the number of bytes that a shape takes.
+    /// Adds a tensor whose format computes the number of bytes from the shape by its own rule, `nbytes`.
     ///
     /// # Errors
-    /// If the name is there already, the shape is too large, or the table is full; those of `nbytes`.
+    /// If the table has the name already, the shape is too large, or the table is full; the errors of `nbytes`.
     #[expect(
         clippy::inline_always,
         reason = "called for each tensor of an index; opening MAG was 0.75 times as fast without"
@@ -191,10 +191,10 @@ impl TensorTable {
         pushed
     }
 
-    /// The same tensors with other names for some, by their positions, and with other offsets.
+    /// The same tensors, with the names that `names` has for their positions, and with their offsets mapped by `offset`.
     ///
     /// # Errors
-    /// [`CommonFault::Duplicate`] if a name is there twice then; [`CommonFault::TooManyNames`].
+    /// [`CommonFault::Duplicate`] if a name would occur twice; [`CommonFault::TooManyNames`].
     pub fn renamed(
         &self,
         names: &std::collections::BTreeMap<usize, String>,
@@ -234,7 +234,7 @@ impl TensorTable {
         Ok(nbytes)
     }
 
-    /// Gives back memory that was reserved and not used.
+    /// Frees memory that was reserved and not used.
     pub fn shrink_to_fit(&mut self) {
         self.entries.shrink_to_fit();
         self.names.shrink_to_fit();
@@ -253,7 +253,7 @@ impl TensorTable {
         self.entries.is_empty()
     }
 
-    /// The position of the tensor of that name.
+    /// The position of the tensor with that name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<usize> {
         self.names.find(name)
@@ -269,13 +269,13 @@ impl TensorTable {
         Some(TensorInfo::with_nbytes(self.names.name(position)?, entry.dtype, shape, entry.nbytes, has_data))
     }
 
-    /// Where the values of the tensor at a position begin; `None` if there is none there, or it has no data.
+    /// Where the values of the tensor at a position begin; `None` if there is no such tensor, or it has no data.
     #[must_use]
     pub fn offset(&self, position: usize) -> Option<u64> {
         self.entries.get(position).map(|entry| entry.offset).filter(|&offset| offset != NO_DATA)
     }
 
-    /// Where the values of the tensor at a position lie, in a file where they are as they are.
+    /// Where the values of the tensor at a position lie, in a file that stores values as they are.
     #[must_use]
     pub fn location(&self, position: usize) -> Option<Location> {
         let entry = self.entries.get(position)?;
@@ -284,22 +284,22 @@ impl TensorTable {
         Some(Location { file: None, offset, stored_nbytes, encoding: Encoding::Raw })
     }
 
-    /// The bytes that the values of the tensor at a position take, in a file of `file_len` bytes where they are as they
-    /// are; `None` if there is none there, it has no data, or they would not lie within the file.
+    /// The extent of the values of the tensor at a position, in a file of `file_len` bytes that stores values as they are; `None`
+    /// if there is no such tensor, it has no data, or its values would not lie within the file.
     #[must_use]
     pub fn extent(&self, position: usize, file_len: u64) -> Option<Extent> {
         let entry = self.entries.get(position).filter(|entry| entry.offset != NO_DATA)?;
         Extent::new(entry.offset, entry.nbytes, file_len).ok()
     }
 
-    /// Moves the values of the tensor at a position, for planners that lay out after listing.
+    /// Sets the offset of the values of the tensor at a position, for planners that compute the layout after listing.
     pub fn set_offset(&mut self, position: usize, offset: u64) {
         if let Some(entry) = self.entries.get_mut(position) {
             entry.offset = offset;
         }
     }
 
-    /// The tensor of that name.
+    /// The tensor with that name.
     #[must_use]
     pub fn tensor(&self, name: &str) -> Option<TensorInfo<'_>> {
         self.info(self.find(name)?)
@@ -311,7 +311,7 @@ impl TensorTable {
         TableIter { table: self, positions: 0..self.len() }
     }
 
-    /// Bytes of heap that the table holds.
+    /// The number of heap bytes that the table holds.
     #[must_use]
     pub fn heap_size(&self) -> usize {
         self.entries

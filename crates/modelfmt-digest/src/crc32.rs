@@ -21,7 +21,7 @@ impl Crc {
         Self { value: crc32fast::hash(bytes), len: bytes.len() as u64 }
     }
 
-    /// The CRC of these bytes followed by others.
+    /// The CRC of these bytes, followed by those of `next`.
     #[must_use]
     pub fn then(self, next: Self) -> Self {
         if next.len == 0 {
@@ -32,8 +32,8 @@ impl Crc {
         Self { value: hasher.finalize(), len: self.len.saturating_add(next.len) }
     }
 
-    /// The CRC of these bytes and `len` more, where `whole` is that of `self` and the same `len` bytes: the bytes themselves are not needed. If
-    /// `whole` was wrong, the result is wrong too.
+    /// The CRC after these bytes are replaced by those of `by`: `whole` is the CRC of these bytes and `len` more, which are not
+    /// needed themselves. If `whole` was wrong, the result is wrong too.
     #[must_use]
     pub fn replaced(self, whole: u32, len: u64, by: Self) -> u32 {
         // CRCs are linear: what the bytes in front add to that of the whole does not depend on those after.
@@ -41,7 +41,7 @@ impl Crc {
         whole ^ shifted(self) ^ shifted(by)
     }
 
-    /// The CRC of these bytes without the last ones, where `end` is that of those: the bytes that stay are not needed.
+    /// The CRC of these bytes without the last ones, whose CRC is `end`; the bytes themselves are not needed.
     #[must_use]
     pub fn without(self, end: Self) -> Self {
         // So many zero bytes after some others leave their CRC as it is: the polynomial is primitive. So what `end.len` bytes have done to

@@ -7,8 +7,8 @@ use super::cuts::{Cut, Cuts};
 use super::lane::slice;
 use super::{DigestKind, Ledger, Part, Seen};
 
-/// Hashes pieces of a [`Ledger`] that follow each other. What is known of them takes no more memory than what is known of one piece, but for the
-/// digests of the ranges that they hold whole.
+/// Hashes consecutive pieces of a [`Ledger`]. The state takes no more memory than for a single piece, apart from the digests of
+/// the ranges that the pieces contain completely.
 ///
 /// ```
 /// use modelfmt_digest::{Blake3, Ledger, Spans};
@@ -45,8 +45,8 @@ impl<'a, K: DigestKind, const N: usize> Hasher<'a, K, N> {
         self.update_after(bytes, |_| ());
     }
 
-    /// Hashes the bytes that follow, in small steps. Before each step, `before` is called with the place up to which bytes are hashed next: another
-    /// checksum over the same bytes can catch up then, and has them in a near cache.
+    /// Hashes the next bytes, in small steps. Before each step, `before` is called with the end of the bytes that are hashed
+    /// next: another checksum over the same bytes can then catch up, while they are in a near cache.
     pub fn update_after(&mut self, bytes: &[u8], mut before: impl FnMut(u64)) {
         let start = self.at;
         self.at = start.saturating_add(bytes.len() as u64);
@@ -83,7 +83,7 @@ impl<'a, K: DigestKind, const N: usize> Hasher<'a, K, N> {
         K::extend(total, &mut part.run, bytes);
     }
 
-    /// What is known of all of them.
+    /// The results for all of the bytes.
     #[must_use]
     pub fn finish(self) -> Seen<K> {
         let Self { mut seen, open, .. } = self;
@@ -92,7 +92,7 @@ impl<'a, K: DigestKind, const N: usize> Hasher<'a, K, N> {
     }
 }
 
-/// A range that the pieces hold whole is complete here; the others wait for their neighbours.
+/// Finishes a range that the pieces contain completely; other ranges wait for their neighbours.
 fn close<K: DigestKind>(seen: &mut Seen<K>, (total, part): (u64, Part<K::Run>)) {
     if (part.start, part.end) == (0, total) {
         seen.done.push((part.lane, part.number, K::finish(total, part.run)));

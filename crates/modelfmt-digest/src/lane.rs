@@ -1,4 +1,4 @@
-//! Ranges that share no bytes, and how far each has got.
+//! Lanes: ranges that do not overlap, and how much of each has been hashed.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::{BTreeMap, HashMap};
@@ -8,8 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::DigestKind;
 
-/// Runs that may wait for their neighbours. Beyond them, bytes are passed over and read again at the end, so that memory does not
-/// depend on the order in which a hostile file has its values read.
+/// The most runs that may wait for their neighbours. Beyond that, bytes are skipped and read again at the end, so that memory
+/// does not depend on the order in which a hostile file has its values read.
 pub const MAX_RUNS: usize = 1 << 14;
 
 /// Ranges that share no bytes, in ascending order.
@@ -141,7 +141,7 @@ impl<R> State<R> {
         Task::Parts(parts.map(unseen).collect())
     }
 
-    /// The bytes that follow those that have come, with the run of these. There are none while another thread has that run.
+    /// The bytes that follow those hashed so far, and the run of these. `None` while another thread has that run.
     fn next<K: DigestKind<Run = R>>(&mut self, number: usize, range: &Range<u64>) -> Option<Unseen<R>> {
         let seen = self.open.get(&number).and_then(|open| open.taken.get(&0)).copied().unwrap_or(0);
         if range.start > seen || range.end <= seen {
@@ -266,7 +266,7 @@ impl<K: DigestKind, L: Ranges> Lane<K, L> {
         }
     }
 
-    /// Joins a run, of that part of a range, with its neighbours; the digest of the range, if it is complete now.
+    /// Joins a run of a part of a range with its neighbours. Returns the digest of the range, if it is complete now.
     pub fn put(&self, number: usize, part: Range<u64>, run: K::Run) -> Option<K::Digest> {
         let range = self.list.range(number)?;
         let total = range.end.saturating_sub(range.start);
@@ -274,7 +274,7 @@ impl<K: DigestKind, L: Ranges> Lane<K, L> {
         Some(K::finish(total, complete))
     }
 
-    /// What has not been seen.
+    /// The ranges that have not been hashed.
     #[must_use]
     pub fn missing(&self) -> Vec<Range<u64>> {
         let state = self.lock();

@@ -40,11 +40,11 @@ pub const BLOCK: u64 = 256 << 10;
 pub trait DigestKind: 'static {
     /// What it is called: `blake3`, `crc32`.
     const NAME: &'static str;
-    /// Whether nothing is known of bytes before all bytes in front of them have come, as of a SHA-256. Bytes that come too early are passed over.
+    /// Whether bytes can only be hashed after all bytes before them, as in a SHA-256. Bytes that come too early are skipped.
     const IN_ORDER: bool = false;
     /// The digest of a whole range.
     type Digest: Copy + PartialEq + Send + Sync + 'static;
-    /// What is known of neighbouring bytes of a range.
+    /// The intermediate state of consecutive bytes of a range.
     type Run: Send + 'static;
 
     /// No bytes, before byte `at` of a range: before the first, where bytes are taken in order.
@@ -53,7 +53,7 @@ pub trait DigestKind: 'static {
     /// Adds bytes that follow, of a range of `total` bytes.
     fn extend(total: u64, run: &mut Self::Run, bytes: &[u8]);
 
-    /// Joins two runs; the second begins where the first one ends. Nobody calls this where bytes are taken in order.
+    /// Joins two runs; the second begins where the first ends. Never called if bytes are taken in order.
     fn join(total: u64, first: Self::Run, second: Self::Run) -> Self::Run;
 
     /// The digest, once a run has all bytes of the range.
@@ -134,7 +134,7 @@ impl<K: DigestKind, const N: usize> Ledger<K, N> {
     #[must_use]
     pub fn new(lists: [Spans; N]) -> Self {
         const { assert!(!K::IN_ORDER, "pieces come in any order") };
-        // What no piece ever touches is empty.
+        // A range that no piece touches is empty.
         let empty = K::whole(&[]);
         let found = std::array::from_fn(|n| vec![empty; lists.get(n).map_or(0, Ranges::count)]);
         Self { lanes: lists.map(Lane::new), found: Mutex::new(found) }
@@ -193,7 +193,7 @@ impl<K: DigestKind, const N: usize> Ledger<K, N> {
     }
 }
 
-/// What a [`Ledger`] knows of a piece, or of pieces that follow each other. The default is what it knows of no bytes.
+/// The results of a [`Ledger`] for a piece, or for consecutive pieces. The default is the result for no bytes.
 #[derive(Debug)]
 pub struct Seen<K: DigestKind> {
     /// The digests of ranges that the piece has whole: which lane, which range.
@@ -207,7 +207,7 @@ impl<K: DigestKind> Default for Seen<K> {
     }
 }
 
-/// What is known of a range that a piece does not have whole.
+/// The state of a range that a piece contains only in part.
 #[derive(Debug)]
 struct Part<R> {
     lane: usize,

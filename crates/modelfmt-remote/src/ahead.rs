@@ -1,5 +1,5 @@
-//! Reading ahead. Verifying, converting and loading read a file in short pieces, one after the other on a few threads. Each piece would wait for an
-//! answer of its own. So if reads follow each other, the next ranges are requested before they are needed.
+//! Reading ahead. Verifying, converting and loading read a file in short pieces, one after the other, on a few threads. Each
+//! piece would wait for its own answer. So if reads follow each other, the next ranges are requested before they are needed.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use tokio::task::AbortHandle;
 use crate::error::Result;
 use crate::object::Object;
 
-/// The bytes of one request ahead.
+/// The length in bytes of one request ahead.
 const PIECE: u64 = 2 << 20;
 /// The most bytes that are held ahead of the reads.
 const MOST: u64 = 32 << 20;
@@ -22,7 +22,7 @@ const MOST: u64 = 32 << 20;
 const BEGIN: u64 = 2 << 20;
 /// in this many reads.
 const READS: u32 = 4;
-/// A longer read has several requests under way by itself.
+/// A longer read makes several requests at once by itself, so nothing is read ahead for it.
 const SHORT: u64 = 4 << 20;
 /// Reads that follow each other may leave a gap of this many bytes.
 const GAP: u64 = 64 << 10;
@@ -56,18 +56,18 @@ struct Run {
     /// The bytes read in a row.
     nbytes: u64,
     reads: u32,
-    /// How far ranges were requested ahead.
+    /// The end of the ranges that were requested ahead.
     asked: u64,
     pieces: VecDeque<Piece>,
-    /// When it was read last.
+    /// The number of the last read that belonged to it.
     used: u64,
 }
 
-/// A range that was asked for.
+/// A range that was requested ahead.
 #[derive(Debug)]
 struct Piece {
     range: Range<u64>,
-    /// The bytes of it that have not been read.
+    /// How many of its bytes have not been read.
     left: u64,
     coming: Coming,
     task: AbortHandle,
@@ -75,21 +75,21 @@ struct Piece {
 
 impl Drop for Piece {
     fn drop(&mut self) {
-        // A reader that waits for it has the future, and goes on by itself.
+        // A reader that waits for the range has the future too, and continues to drive it.
         self.task.abort();
     }
 }
 
-/// Where the bytes from a place on are.
+/// Where the bytes from an offset on are.
 pub(crate) enum Found {
-    /// On their way, with others: those of this range.
+    /// In this range, which was requested ahead.
     Ahead(Range<u64>, Coming),
-    /// Nowhere yet, up to here.
+    /// Not requested ahead, up to this offset.
     Until(u64),
 }
 
 impl Ahead {
-    /// For a file with this bound on the bytes under way.
+    /// The state for a file; `in_flight` is the limit on bytes that were requested and have not come.
     pub(crate) fn new(in_flight: u64) -> Self {
         let most = MOST.min(in_flight / 2);
         Self { runs: Mutex::default(), piece: PIECE.min(most), most }
@@ -133,14 +133,14 @@ impl Ahead {
         Found::Until(until)
     }
 
-    /// Forgets all of it, after a range that could not be read, so that the next read requests it again.
+    /// Drops all ranges after one of them could not be read, so that the next read requests its bytes again.
     pub(crate) fn forget(&self) {
         self.runs().runs.clear();
     }
 }
 
 impl Runs {
-    /// The run that a read belongs to, as it is with this read.
+    /// The run that a read continues, or a new run. Adds the read to it.
     fn of(&mut self, range: &Range<u64>, late: u64) -> usize {
         self.now += 1;
         let belongs = |run: &Run| {
@@ -167,7 +167,7 @@ impl Runs {
     fn next(&mut self, number: usize, size: u64, limits: &Ahead) -> Option<Range<u64>> {
         let run = self.runs.get(number).filter(|run| run.nbytes >= BEGIN && run.reads >= READS)?;
         let start = run.asked.max(run.end);
-        // No more than was read so far, so at the end at most that much was read in vain.
+        // At most as much as was read so far, so at the end at most that much was requested in vain.
         let until = run.end.saturating_add(run.nbytes.min(limits.most)).min(size);
         let range = start..start.saturating_add(limits.piece).min(until);
         if range.is_empty() || (range.end - range.start < limits.piece && range.end < size) {
@@ -205,7 +205,7 @@ impl Run {
         self.pieces.retain(|piece| piece.range.end.saturating_add(late) > range.end);
     }
 
-    /// The bytes of its pieces, which take memory until all of a piece has been read.
+    /// The bytes of its pieces. A piece takes memory until all of it has been read.
     fn held(&self) -> u64 {
         self.pieces.iter().map(|piece| piece.range.end - piece.range.start).sum()
     }

@@ -1,4 +1,4 @@
-//! The answers of servers to requests for ranges.
+//! The responses of servers to requests for ranges.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -12,33 +12,34 @@ use std::ops::Range;
 
 use crate::error::Fault;
 
-/// The longest part of a server's own word for an error that is kept, in characters.
+/// How much of a server's error code is kept, in characters.
 const MAX_CODE: usize = 64;
 
-/// Which bytes are asked for.
+/// The bytes that a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
-    /// This range; if the length of the file is not known yet, as much of it as there is.
+    /// This range; if the length of the file is not known yet, the part of it that exists.
     Part(Range<u64>),
     /// This many bytes at the end, or the whole file if it is shorter.
     Tail(u64),
 }
 
-/// Identifies one state of a file. Later requests are answered for this state, or not at all.
+/// Identifies one state of a file. Later requests get bytes of this state, or an error.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Version {
     /// The number of bytes.
     pub size: u64,
-    /// What the server calls the content, with its quotes.
+    /// The entity tag that the server gives the content, with its quotes.
     pub etag: Option<String>,
-    /// When it was changed last, as the server writes it.
+    /// When the file was last changed, as the server writes it.
     pub modified: Option<String>,
-    /// The version, of a bucket that keeps several.
+    /// The version id, if the bucket keeps several versions.
     pub id: Option<String>,
 }
 
 impl Version {
-    /// That another answer is of the same state. What names the state has to be in each answer: one that lacks it may be of any state.
+    /// Checks that another response is of the same state. It must have everything that identifies the state: a response that
+    /// lacks some of it may be of any state.
     pub(crate) fn expect(&self, other: &Self) -> Result<(), Fault> {
         let names = [(&self.etag, &other.etag), (&self.id, &other.id), (&self.modified, &other.modified)];
         let name = names.into_iter().find(|(own, _)| own.is_some());
@@ -51,7 +52,7 @@ impl Version {
         }
     }
 
-    /// Whether another answer is of the same state.
+    /// Whether another response is of the same state.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.expect(other).is_ok()
     }
@@ -62,18 +63,19 @@ impl Version {
     }
 }
 
-/// The bytes of an answer, as they come.
+/// The bytes of a response, as they arrive.
 pub(crate) type Pieces = Pin<Box<dyn Stream<Item = Result<Bytes, Fault>> + Send>>;
 
-/// An answer that holds bytes.
+/// A response with bytes of the file.
 pub(crate) struct Answer {
-    /// Which bytes these are. They begin where the request asked.
+    /// The range of the bytes in the file. It begins where the request asked.
     pub(crate) range: Range<u64>,
     pub(crate) version: Version,
     pub(crate) pieces: Pieces,
 }
 
-/// The range of a `Content-Range`, and the length of the file. An answer that says there is no such range has only the length.
+/// The range in a `Content-Range` header, and the length of the file. For a range that the file does not have, the header has
+/// only the length.
 pub(crate) fn content_range(headers: &HeaderMap) -> Result<(Option<Range<u64>>, u64), Fault> {
     let wrong = Fault::Answer("Content-Range is missing or malformed");
     let parse = || {
@@ -98,12 +100,12 @@ pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a 
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-/// The length that the answer claims for its body.
+/// The `Content-Length` of a response.
 pub(crate) fn content_length(headers: &HeaderMap) -> Option<u64> {
     text(headers, &CONTENT_LENGTH).and_then(number)
 }
 
-/// Compressed bytes are not the bytes of the file, whatever their number.
+/// Refuses compressed responses: their bytes are not the bytes of the file, whatever their number.
 pub(crate) fn check_encoding(headers: &HeaderMap) -> Result<(), Fault> {
     match text(headers, &CONTENT_ENCODING).map(str::trim) {
         None | Some("" | "identity") if headers.get_all(CONTENT_ENCODING).iter().count() < 2 => Ok(()),
@@ -111,7 +113,7 @@ pub(crate) fn check_encoding(headers: &HeaderMap) -> Result<(), Fault> {
     }
 }
 
-/// The range of an answer with a part of a file, and the length of the file, if all headers agree about them.
+/// The range of a partial response and the length of the file, if all headers agree about them.
 pub(crate) fn check_partial(headers: &HeaderMap) -> Result<(Range<u64>, u64), Fault> {
     check_encoding(headers)?;
     let (range, size) = content_range(headers)?;
@@ -122,13 +124,13 @@ pub(crate) fn check_partial(headers: &HeaderMap) -> Result<(Range<u64>, u64), Fa
     Ok((range, size))
 }
 
-/// What the headers say of the file's state.
+/// The file's state as the headers describe it.
 pub(crate) fn version(headers: &HeaderMap, size: u64) -> Version {
     let owned = |name| text(headers, name).map(str::to_owned);
     Version { size, etag: owned(&ETAG), modified: owned(&LAST_MODIFIED), id: None }
 }
 
-/// The fault for the status of an error. `body` is the beginning of what came with it.
+/// The fault for a response with an error status. `body` is the beginning of its body.
 pub(crate) fn fault(status: u16, headers: &HeaderMap, body: &[u8]) -> Fault {
     let seconds = text(headers, &RETRY_AFTER).and_then(|value| number(value.trim()));
     let code = code(&String::from_utf8_lossy(body));
@@ -140,8 +142,8 @@ pub(crate) fn fault(status: u16, headers: &HeaderMap, body: &[u8]) -> Fault {
     }
 }
 
-/// The word that a provider has for an error, in parentheses: `<Code>AccessDenied</Code>`. The rest of the body is left out: it may be a page of
-/// HTML, or quote a signature.
+/// A provider's error code from a response body, in parentheses: `<Code>AccessDenied</Code>`. The rest of the body is left out:
+/// it may be a page of HTML, or quote a signature.
 pub(crate) fn code(body: &str) -> Box<str> {
     let word = body.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
     let word = word.map(|(word, _)| word).filter(|word| word.len() <= MAX_CODE);
@@ -201,7 +203,7 @@ mod tests {
             ([a, None, None], [b, None, None], "changed"),
             ([a, None, None], [None, None, None], "unnamed"),
             ([a, None, a], [None, None, a], "unnamed"),
-            // Servers that share the work may have other dates for the same file.
+            // Servers that share the load may have other dates for the same file.
             ([a, None, a], [a, None, b], "same"),
             ([a, a, None], [a, b, None], "changed"),
             ([a, a, None], [a, None, None], "same"),

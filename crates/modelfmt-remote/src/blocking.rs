@@ -1,4 +1,4 @@
-//! Files at URLs for blocking code: a runtime on a thread of its own, and files as [`Source`]s.
+//! Files at URLs for blocking code: a runtime on its own thread, and files as [`Source`]s.
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -24,7 +24,8 @@ use crate::options::Options;
 use crate::store::{self, Traffic};
 use crate::url::Location;
 
-/// Like [`crate::Store`], for blocking code. It has a thread, which ends with the last clone and the last file of it.
+/// Does what [`crate::Store`] does, for blocking code. It starts a thread, which ends when the last clone and the last open file
+/// are dropped.
 ///
 /// ```no_run
 /// use modelfmt_core::Source as _;
@@ -42,7 +43,8 @@ pub struct Store {
     thread: Arc<Thread>,
 }
 
-/// The runtime's thread, which runs until this is dropped. It talks to servers; the waiting thread does everything else with the bytes.
+/// The runtime's thread, which runs until this is dropped. It only talks to servers; the waiting thread does everything else with
+/// the bytes.
 #[derive(Debug)]
 struct Thread {
     handle: Handle,
@@ -56,13 +58,13 @@ impl Thread {
         let (until, dropped) = oneshot::channel::<()>();
         thread::Builder::new().name("modelfmt-remote".to_owned()).spawn(move || {
             let _ = runtime.block_on(dropped);
-            // A name may still be looked up, which cannot be stopped, so this does not wait for it.
+            // A name lookup may still be running and cannot be stopped, so this does not wait for it.
             runtime.shutdown_background();
         })?;
         Ok(Self { handle, _until: until })
     }
 
-    /// Runs a future on the calling thread, which may be one of another runtime.
+    /// Runs a future on the calling thread, which may belong to another runtime.
     fn wait<F: Future>(&self, future: F) -> F::Output {
         let _within = self.handle.enter();
         let unpark = Arc::new(Unpark { thread: thread::current(), is_woken: AtomicBool::new(false) });
@@ -93,7 +95,7 @@ impl Wake for Unpark {
 }
 
 impl Store {
-    /// A store with these options, and its thread. Nothing is asked yet.
+    /// Makes a store with these options, and starts its thread. No request is made yet.
     ///
     /// # Errors
     /// If the system cannot start a thread.
@@ -101,7 +103,7 @@ impl Store {
         Ok(Self { store: store::Store::new(options), thread: Arc::new(Thread::start()?) })
     }
 
-    /// The same store, which asks the server whether what the cache has is still so, or does not ask.
+    /// The same store, with or without asking the server whether what the cache has is still valid.
     #[must_use]
     pub fn revalidating(&self, ask: bool) -> Self {
         Self { store: self.store.revalidating(ask), ..self.clone() }
@@ -113,7 +115,7 @@ impl Store {
         Self { store: self.store.uncached(), ..self.clone() }
     }
 
-    /// Opens a file, as [`crate::Store::open`].
+    /// Opens a file, as [`crate::Store::open`] does.
     ///
     /// # Errors
     /// If there is no such file, or the server cannot be reached.
@@ -123,7 +125,7 @@ impl Store {
         Ok(File { name: place.to_string(), object, ahead, thread: Arc::clone(&self.thread) })
     }
 
-    /// The names of the files in a folder, as [`crate::Store::list`].
+    /// The names of the files in a folder, as [`crate::Store::list`] returns them.
     ///
     /// # Errors
     /// If the folder cannot be listed, or the server not be reached.
@@ -131,7 +133,8 @@ impl Store {
         self.thread.wait(self.store.list(folder))
     }
 
-    /// The files beside a file, such as the files of a set beside its index; the files of a folder.
+    /// The files in the same folder as `place`, such as the files of a set next to its index. If `place` is a folder, the files
+    /// in it.
     #[must_use]
     pub fn beside(&self, place: &Location) -> SharedFiles {
         shared_files(Beside { store: self.clone(), place: place.clone() })
@@ -143,14 +146,14 @@ impl Store {
         &self.store
     }
 
-    /// How many requests there were so far, and how many bytes came.
+    /// The number of requests so far, and of bytes received.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
         self.store.traffic()
     }
 }
 
-/// The files beside a file.
+/// The files in the same folder as a file.
 #[derive(Clone, Debug)]
 struct Beside {
     store: Store,
@@ -166,7 +169,8 @@ impl Files for Beside {
     }
 }
 
-/// An open file. Threads may read it at once. A long range is requested in pieces, several at once. If short reads follow each other, the bytes after
+/// An open file. Several threads may read it at once. A long range is requested in pieces, several at once. If short reads follow
+/// each other, the bytes after them are requested ahead.
 /// them are requested ahead.
 #[derive(Debug)]
 pub struct File {
@@ -177,13 +181,13 @@ pub struct File {
 }
 
 impl File {
-    /// The file, for asynchronous code.
+    /// The same file for asynchronous code.
     #[must_use]
     pub fn object(&self) -> &Arc<Object> {
         &self.object
     }
 
-    /// Fills `out` with bytes that were requested ahead, and requests the rest.
+    /// Fills `out` with bytes that were requested ahead, and requests the others.
     fn fill(&self, mut offset: u64, mut out: &mut [u8]) -> io::Result<()> {
         let end = offset + out.len() as u64;
         self.ahead.note(&self.object, &self.thread.handle, &(offset..end));
@@ -210,7 +214,7 @@ impl File {
     }
 }
 
-/// Fills `out` with what lies behind so many bytes of the chunks; whether there is enough.
+/// Fills `out` with the bytes of the chunks after the first `behind`. Returns whether there are enough.
 fn copy(chunks: &[Chunk], behind: u64, mut out: &mut [u8]) -> bool {
     let mut behind = usize::try_from(behind).unwrap_or(usize::MAX);
     for chunk in chunks {

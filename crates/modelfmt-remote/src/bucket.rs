@@ -1,4 +1,4 @@
-//! An object of a bucket, by requests for ranges through `object_store`.
+//! Objects in buckets, read by ranges through `object_store`.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt as _};
 use crate::answer::{Answer, Ask, Version, code};
 use crate::error::Fault;
 
-/// An object of a bucket. The store behind it does not retry by itself.
+/// An object in a bucket. The store behind it does not retry requests.
 #[derive(Debug)]
 pub(crate) struct BucketObject {
     store: Arc<dyn ObjectStore>,
@@ -22,7 +22,7 @@ impl BucketObject {
         Ok(Self { store, path })
     }
 
-    /// Asks for bytes of the object; of the state `pin`, if there is one.
+    /// Requests bytes of the object; if there is a `pin`, only of that state.
     pub(crate) async fn get(&self, ask: &Ask, pin: Option<&Version>) -> Result<Answer, Fault> {
         let range = match ask {
             Ask::Part(range) => GetRange::Bounded(range.clone()),
@@ -53,7 +53,7 @@ impl BucketObject {
         Ok(Answer { range, version, pieces: Box::pin(pieces) })
     }
 
-    /// An empty object has no range to ask for, and the answer does not say its length either.
+    /// Handles an empty object: it has no range to ask for, and the error response does not have its length.
     async fn empty(&self, pin: Option<&Version>) -> Result<Answer, Fault> {
         if pin.is_some() {
             return Err(Fault::Changed);
@@ -68,7 +68,7 @@ impl BucketObject {
     }
 }
 
-/// The fault for an error of a store. Its text holds whole bodies, of which only the provider's word for the error is
+/// The fault for an error of a store. The error's text has whole response bodies; only the provider's error code is kept.
 /// kept.
 pub(crate) fn fault_of(error: &object_store::Error) -> Fault {
     use object_store::Error as E;

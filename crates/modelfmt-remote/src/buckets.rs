@@ -1,4 +1,4 @@
-//! Buckets by the settings of the environment, as the providers' own tools read them.
+//! Stores of buckets, with the settings in the environment that the providers' own tools read.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -19,17 +19,17 @@ use crate::options::{Environment, Options};
 use crate::profile;
 use crate::url::Service;
 
-/// A bucket that takes objects in parts.
+/// A bucket to which objects can be uploaded in parts.
 pub(crate) trait Writable: ObjectStore + MultipartStore {}
 
 impl<S: ObjectStore + MultipartStore> Writable for S {}
 
-/// A bucket that lists its objects in parts too.
+/// A bucket that can also list its objects in pages.
 pub(crate) trait Listable: Writable + PaginatedListStore {}
 
 impl<S: Writable + PaginatedListStore> Listable for S {}
 
-/// The store of a bucket. It retries a request up to `retries` times by itself.
+/// The store of a bucket. It retries a request up to `retries` times.
 pub(crate) fn store(
     service: Service,
     bucket: &str,
@@ -94,13 +94,13 @@ impl Common {
     }
 }
 
-/// The variables with a prefix, their names as object_store takes them.
+/// The variables with a prefix, under the names by which object_store knows them.
 fn keys<'a>(environment: &'a Environment, prefix: &'a str) -> impl Iterator<Item = (String, &'a str)> {
     let set = environment.with_prefix(prefix).filter(|(_, value)| !value.is_empty());
     set.map(|(name, value)| (name.to_ascii_lowercase(), value))
 }
 
-/// An endpoint without TLS is one that somebody has written into the environment.
+/// HTTP without TLS is allowed, because only an endpoint in the environment can ask for it.
 fn client_options() -> ClientOptions {
     ClientOptions::new().with_allow_http(true)
 }
@@ -113,7 +113,7 @@ fn retry(options: &Options, retries: u32) -> RetryConfig {
             base: 2.0,
         },
         max_retries: usize::try_from(retries).unwrap_or(usize::MAX),
-        // A long object may take longer. If the server is silent, the client gives up before that.
+        // A long object may take longer than usual. If the server is silent, the client gives up earlier.
         retry_timeout: options.stall_timeout.max(Duration::from_secs(180)),
     }
 }
@@ -126,7 +126,7 @@ pub(crate) const fn name(service: Service) -> &'static str {
     }
 }
 
-/// A builder's error, shortened, because its text may quote values that are secret.
+/// The error of a builder, shortened, because its text may quote secret values.
 fn settings(error: &object_store::Error) -> Box<str> {
     match error {
         object_store::Error::UnknownConfigurationKey { key, .. } => format!("{key} is unknown").into(),
@@ -134,7 +134,8 @@ fn settings(error: &object_store::Error) -> Box<str> {
     }
 }
 
-/// Whether the environment has credentials or asks for anonymous access. If not, only an option makes the metadata address be asked.
+/// Checks that the environment has credentials or asks for anonymous access. Otherwise the metadata address would be asked, which
+/// only an option allows.
 fn check_credentials(service: Service, environment: &Environment, asks_instance: bool) -> Result<(), Fault> {
     let any = |names: &[&str]| names.iter().any(|name| environment.var(name).is_some());
     let (skips, is_found, help) = match service {

@@ -1,15 +1,15 @@
-//! The cache on the disk, as one file uses it.
+//! The disk cache from the point of view of one file.
 
 use crate::answer::Version;
 use crate::cache::{CacheKey, DiskCache, Known, Pages};
 use crate::store::{CacheUse, Store};
 use crate::url::Location;
 
-/// A file, as the cache tells it from others.
+/// A file and what identifies it in the cache.
 #[derive(Clone, Debug)]
 pub(crate) struct Cached {
     cache: DiskCache,
-    /// The server, if the URL does not say it, and the parts that distinguish files at one URL.
+    /// The endpoint, if the URL does not contain it, and the parts that distinguish files at one URL.
     server: String,
     url: String,
     asks: bool,
@@ -26,7 +26,7 @@ impl Cached {
             Location::Web(url) => ("-", plain_query(url.query().unwrap_or_default())),
             Location::File(_) => return None,
         };
-        // From the environment only the address of the server, not the credentials.
+        // From the environment, only the server's address counts, not the credentials.
         let is_address =
             |name: &str| ["ENDPOINT", "URL", "ACCOUNT_NAME"].iter().any(|word| name.contains(word));
         let server = options.environment.with_prefix(prefix).filter(|(name, _)| is_address(name));
@@ -38,23 +38,23 @@ impl Cached {
         CacheKey::url(&self.server, &self.url)
     }
 
-    /// What the file was when it was asked for last.
+    /// The state of the file when the server was last asked.
     pub(crate) fn known(&self) -> Option<Version> {
         let Known { etag, len } = self.cache.known(&self.key())?;
         Some(Version { size: len, etag: Some(etag), ..Version::default() })
     }
 
-    /// Whether the server has to be asked if that is still so.
+    /// Whether the server has to be asked if that is still the state.
     pub(crate) const fn asks(&self) -> bool {
         self.asks
     }
 
-    /// Notes that the file has changed.
+    /// Forgets the state, because the file has changed.
     pub(crate) fn forget(&self) {
         self.cache.forget_known(&self.key());
     }
 
-    /// The pages of a state. `None` if it has no name that says which bytes it has.
+    /// The pages of the file in a state; `None` if the state has no strong entity tag.
     pub(crate) fn pages(&self, version: &Version) -> Option<Pages> {
         let known = Known { etag: version.strong()?.to_owned(), len: version.size };
         let pages = Pages::new(&self.cache, &self.server, &self.url, &known)?;
@@ -63,7 +63,7 @@ impl Cached {
     }
 }
 
-/// A query without its signature, which is secret and different each time.
+/// The query string without its signature, which is secret and different each time.
 fn plain_query(query: &str) -> String {
     const SIGNS: [&str; 22] = [
         "signature",

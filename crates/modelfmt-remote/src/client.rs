@@ -1,4 +1,4 @@
-//! One request to one server: no redirect is followed, nothing is tried again.
+//! Single requests to a server: no redirect is followed, nothing is retried.
 
 use std::error::Error as StdError;
 use std::net::IpAddr;
@@ -27,7 +27,7 @@ use crate::resolve::Resolver;
 use crate::sending::Sending;
 use crate::tls;
 
-/// How much of the body of an error is looked at.
+/// How much of the body of an error response is read.
 const ERROR_BODY: u64 = 8 << 10;
 
 type Plain = legacy::Client<HttpConnector<Resolver>, Sending>;
@@ -45,15 +45,15 @@ struct Inner {
     stall_timeout: Duration,
     silence: Mutex<Option<Silence>>,
     plain: Plain,
-    /// Made when it is wanted first: the certificates that the system trusts are read for it.
+    /// Made when it is first needed, because the certificates that the system trusts are read for it.
     tls: OnceLock<Result<Tls, Fault>>,
 }
 
-/// A time in which requests had no answer.
+/// A period in which requests got no answer.
 #[derive(Clone, Copy, Debug)]
 struct Silence {
     since: Instant,
-    /// When the last of them was given up.
+    /// When the last of these requests was given up.
     until: Instant,
 }
 
@@ -66,7 +66,7 @@ impl Client {
         Self(Arc::new(Inner { guard, first_byte, progress, stall_timeout, silence, plain, tls }))
     }
 
-    /// Sends a request and waits for the head of the answer, whatever its status.
+    /// Sends a request and waits for the head of the response, whatever its status.
     pub(crate) async fn send(&self, mut request: Request<HttpRequestBody>) -> Result<Response<Paced>, Fault> {
         let inner = &*self.0;
         check_literal(&inner.guard, &request)?;
@@ -80,7 +80,7 @@ impl Client {
             if let Ok(answer) = tokio::time::timeout(inner.first_byte, &mut answer).await {
                 break answer.map_err(|error| fault_of(&error))?;
             }
-            // A long body may take its time, as long as it leaves.
+            // Sending a long body may take its time, as long as it makes progress.
             let now = sent.load(Ordering::Relaxed);
             if now < before + STEP {
                 return Err(inner.no_answer());
@@ -99,9 +99,10 @@ impl Inner {
         self.silence.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The fault of a request that had no answer in time. A store that writes repeats it, until the server was silent for so long that there is no use.
+    /// The fault of a request that got no answer in time. A store that writes repeats the request, until the server was silent
+    /// for so long that another try is useless.
     fn no_answer(&self) -> Fault {
-        /// Between two tries of one request there are no longer pauses.
+        /// The tries of one request have shorter pauses between them.
         const PAUSE: Duration = Duration::from_secs(60);
         let now = Instant::now();
         let begun = now.checked_sub(self.first_byte).unwrap_or(now);
@@ -138,7 +139,7 @@ fn connector(guard: &Arc<Guard>) -> HttpConnector<Resolver> {
     connector
 }
 
-/// A host that is an address is never looked up, so it is checked here.
+/// Checks a host that is an IP address: it is never looked up, so the resolver cannot check it.
 fn check_literal<B>(guard: &Guard, request: &Request<B>) -> Result<(), Fault> {
     let host = request.uri().host().unwrap_or_default();
     match host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
@@ -147,7 +148,7 @@ fn check_literal<B>(guard: &Guard, request: &Request<B>) -> Result<(), Fault> {
     }
 }
 
-/// What failed, in a few words: the innermost cause says it best.
+/// What failed, in a few words: the text of the innermost cause.
 fn fault_of(error: &legacy::Error) -> Fault {
     if let Some(fault) = Fault::within(error) {
         return fault.clone();
@@ -164,8 +165,8 @@ fn fault_of(error: &legacy::Error) -> Fault {
     }
 }
 
-/// For object stores: a status that is worth a retry, or that a store does not look at, becomes an error that carries how long the server asks to
-/// wait, and no body. What a store trusts without looking is checked here.
+/// The client for object stores. A status that is worth a retry, or that a store does not check, becomes an error without a body,
+/// which has the time that the server asks to wait. What a store trusts without checking is checked here.
 #[async_trait]
 impl HttpService for Client {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
@@ -195,7 +196,7 @@ fn kind(fault: &Fault) -> HttpErrorKind {
     }
 }
 
-/// Gives object stores this client and no other.
+/// Makes object stores use this client and no other.
 #[derive(Debug)]
 pub(crate) struct Connector(pub(crate) Client);
 

@@ -1,4 +1,4 @@
-//! The cryptography that object stores' signatures need, for [`object_store`].
+//! The cryptography that [`object_store`] needs for signatures.
 
 use hmac::{HmacReset, KeyInit as _, Mac as _};
 use object_store::client::{
@@ -6,7 +6,7 @@ use object_store::client::{
 };
 use sha2::{Digest as _, Sha256};
 
-/// SHA-256 and its HMAC everywhere, RSA for Google's service accounts where [`crate::tls`] is.
+/// SHA-256 and HMAC with it everywhere; RSA for Google's service accounts where [`crate::tls`] has it.
 #[derive(Debug)]
 pub(crate) struct Crypto;
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong with which file. It prints in one line, without credentials, query strings and the bodies of servers' errors.
+/// What went wrong with which file. It prints on one line, without credentials, query strings and the bodies of error responses.
 #[derive(Clone, thiserror::Error)]
 #[error("{place}: {fault}")]
 pub struct Error {
@@ -23,27 +23,27 @@ modelfmt_core::author::debug_as_sentence!(Error);
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The text is no address.
+    /// The text is not a valid URL.
     #[error("{0}")]
     Url(&'static str),
     /// There is no such file.
     #[error("there is no such file (the server says {0})")]
     NotFound(u16),
-    /// There is no such bucket, or container of Azure.
+    /// There is no such bucket, or Azure container.
     #[error("there is no bucket of that name")]
     NoBucket,
-    /// It is a folder, and a file is needed.
+    /// The location is a folder, but a file is needed.
     #[error("{0}")]
     Folder(&'static str),
-    /// It is a folder with more files than anybody would look through.
+    /// The folder has more files than are listed.
     #[error("it is a folder with more than {0} files; name one of them")]
     TooManyFiles(usize),
-    /// The server wants credentials, or other ones.
+    /// The server asks for credentials, or for others.
     #[error("the server refuses access ({status}{code}); check the credentials")]
     Denied {
         /// The status: 401 or 403.
         status: u16,
-        /// The server's word for it, in parentheses, if it has one.
+        /// The server's error code in parentheses, if it has one.
         code: Box<str>,
     },
     /// The server answered with an error that is not worth a retry, or answered every try with an error.
@@ -51,7 +51,7 @@ pub enum Fault {
     Status {
         /// The status.
         status: u16,
-        /// The server's word for it, if it has one.
+        /// The server's error code, if it has one.
         code: Box<str>,
         /// How long the server asks to wait.
         retry_after: Option<Duration>,
@@ -59,7 +59,7 @@ pub enum Fault {
     /// The file has changed since it was opened.
     #[error("the file has changed on the server since it was opened; open it again")]
     Changed,
-    /// An answer does not say of which version it is, though the answer that opened the file did.
+    /// A response does not identify its version, although the one that opened the file did.
     #[error(
         "the server's answer has no entity tag or date, though it had when the file was opened; it may be of another version, and is not used"
     )]
@@ -69,7 +69,7 @@ pub enum Fault {
         "the server does not answer requests for ranges; download the file first, or send it through a pipe: curl … | modelfmt inspect -"
     )]
     NoRanges,
-    /// The answer breaks the rules of HTTP.
+    /// The response breaks the rules of HTTP.
     #[error("the server's answer breaks a rule of HTTP: {0}")]
     Answer(&'static str),
     /// The body ended early or broke off.
@@ -78,22 +78,22 @@ pub enum Fault {
     /// There is no connection.
     #[error("no connection to the server: {0}")]
     Connect(Box<str>),
-    /// The name has no address.
+    /// The host name has no address.
     #[error("the server's name has no address: {0}")]
     Name(Box<str>),
-    /// The server said nothing for too long.
+    /// The server did not answer in time.
     #[error("no answer within {} s", .0.as_secs_f32())]
     NoAnswer(Duration),
     /// The bytes came too slowly.
     #[error("less than 4 KiB came within {} s", .0.as_secs_f32())]
     Stalled(Duration),
-    /// The server gave next to nothing for too long, whatever was tried.
+    /// The server sent next to nothing for too long, all tries included.
     #[error(
         "less than 4 KiB came from the server within {} s, all tries included; --stall-timeout gives it more time",
         .0.as_secs_f32()
     )]
     Silent(Duration),
-    /// A redirect leads nowhere, or to a forbidden place.
+    /// A redirect has no target, or a forbidden one.
     #[error("the server redirects {0}")]
     Redirect(&'static str),
     /// There are too many redirects.
@@ -104,15 +104,15 @@ pub enum Fault {
         "the server redirects to {0}, an address of a {1} network, which is refused unless an option allows it"
     )]
     PrivateRedirect(IpAddr, &'static str),
-    /// An address that only this machine's own cloud answers at.
+    /// The address is one that only this machine's own cloud answers at.
     #[error("{0} is an address at which a cloud tells a machine's secrets; it is never read from")]
     Metadata(IpAddr),
-    /// Only the cloud's metadata address could give credentials.
+    /// There are no credentials except those at the cloud's metadata address.
     #[error("there are no credentials for {service}: {help}")]
     NoCredentials {
         /// The provider.
         service: &'static str,
-        /// What helps.
+        /// The advice.
         help: &'static str,
     },
     /// The credentials or the endpoint in the environment cannot be used.
@@ -126,13 +126,13 @@ pub enum Fault {
     /// TLS does not work on this machine.
     #[error("https is not available: {0}")]
     Tls(Box<str>),
-    /// It is more than memory holds.
+    /// The bytes do not fit into memory.
     #[error("cannot allocate {0} bytes")]
     Memory(u64),
-    /// It is a local file.
+    /// The location is a local file.
     #[error("it is a file of this machine; open it by its path")]
     Local,
-    /// It is not an object in a bucket.
+    /// The location is not an object in a bucket.
     #[error("only buckets are written to: s3://, gs:// or az://")]
     NotWritable,
     /// Any other error of a store.
@@ -142,11 +142,11 @@ pub enum Fault {
 
 modelfmt_core::author::debug_as_sentence!(Fault);
 
-/// A file has to be named, whatever there is in the folder.
+/// The fault where a file has to be named, whatever is in the folder.
 pub(crate) const NOT_A_FILE: Fault = Fault::Folder("it is a folder; name a file in it");
 
 impl Error {
-    /// `place` is the file as it may be printed: without secrets.
+    /// An error for the file `place`, which must be printable: without secrets.
     pub(crate) fn new(place: &impl fmt::Display, fault: Fault) -> Self {
         Self { place: place.to_string().into(), fault }
     }
@@ -163,7 +163,7 @@ impl Error {
         &self.place
     }
 
-    /// The error of this crate behind an [`io::Error`] that a reader gives.
+    /// The error of this crate inside an [`io::Error`] that a reader returned.
     #[must_use]
     pub fn within(error: &io::Error) -> Option<&Self> {
         error.get_ref().and_then(|inner| inner.downcast_ref())
@@ -171,7 +171,7 @@ impl Error {
 }
 
 impl Fault {
-    /// Whether another try may help.
+    /// Whether a retry may help.
     pub(crate) const fn is_passing(&self) -> bool {
         match self {
             Self::Status { status, .. } => matches!(status, 408 | 425 | 429 | 500 | 502 | 503 | 504),
@@ -187,7 +187,7 @@ impl Fault {
             if let Some(fault) = error.downcast_ref::<Self>() {
                 return Some(fault);
             }
-            // An `io::Error` says only what lies below the error in it.
+            // The `source` of an `io::Error` skips the error inside it, so that is looked at first.
             let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
             if let Some(fault) = inner.and_then(|inner| inner.downcast_ref::<Self>()) {
                 return Some(fault);

@@ -1,4 +1,4 @@
-//! The files beside a file, for the readers of sets that await.
+//! The files in the same folder as a file, for asynchronous readers of sets.
 
 use std::io;
 
@@ -9,7 +9,8 @@ use crate::object::Object;
 use crate::store::Store;
 use crate::url::Location;
 
-/// The files beside a file, such as the files of a set beside its index. They are requested without the query string of that file's URL.
+/// The files in the same folder as a file, such as the files of a set next to its index. They are requested without the query
+/// string of that file's URL.
 #[derive(Clone, Debug)]
 pub struct SiblingFiles {
     store: Store,
@@ -17,7 +18,7 @@ pub struct SiblingFiles {
 }
 
 impl SiblingFiles {
-    /// The files beside the file at `place`.
+    /// The files in the same folder as `place`.
     #[must_use]
     pub const fn new(store: Store, place: Location) -> Self {
         Self { store, place }

@@ -1,18 +1,18 @@
-//! Which addresses may be read from.
+//! Guards which network addresses may be connected to.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::error::Fault;
 
-/// What kind of network an address belongs to.
+/// The kind of network that an address belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Network {
     Public,
     Private,
     Loopback,
     LinkLocal,
-    /// The addresses where a cloud's machines get their credentials.
+    /// The addresses where machines in a cloud get their credentials.
     Metadata,
 }
 
@@ -105,13 +105,13 @@ fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// What the requests for one file may reach: the host of its URL, wherever that is, and other hosts on a network of the same kind or on the public
-/// one.
+/// The hosts that requests for one file may reach: the host of its URL, wherever that is, and other hosts on the same kind of
+/// network or on a public one.
 #[derive(Debug)]
 pub(crate) struct Guard {
-    /// The host that the user named; without one, every host counts as named.
+    /// The host in the URL; if `None`, every host counts as named there.
     named: Option<String>,
-    /// The kinds of network at which that host was found.
+    /// The kinds of network on which that host was found.
     found: AtomicU8,
     private_redirects: bool,
     metadata: bool,
@@ -129,7 +129,7 @@ impl Guard {
         self
     }
 
-    /// Whether an address at which a host was found may be connected to.
+    /// Checks whether an address of a host may be connected to.
     pub(crate) fn check(&self, host: &str, address: IpAddr) -> Result<(), Fault> {
         let network = Network::of(address);
         if network == Network::Metadata {

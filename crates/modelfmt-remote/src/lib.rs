@@ -1,17 +1,17 @@
 //! Model files in buckets and on web servers, read by ranges.
 //!
-//! A [`Location`] is a URL: `s3://`, `gs://`, `az://`, `http://`, `https://`, `hf://` or `file://`. A [`Store`] holds what
-//! all files share: [`Options`], connections, and how many requests may run at the same time.
+//! A [`Location`] is a URL: `s3://`, `gs://`, `az://`, `http://`, `https://`, `hf://` or `file://`. A [`Store`] has what all
+//! files share: [`Options`], connections, and a limit on simultaneous requests.
 //!
-//! A URL that ends with `/` is that of a folder, as is one of a bucket or a repository alone. [`Store::list`] says which files are in it, where the
-//! server lists them, and with the feature `models`, a folder with one model stands for that model.
+//! A URL that ends with `/` names a folder, and so does one that names only a bucket or a repository. [`Store::list`] returns the
+//! files in it, if the server lists them. With the feature `models`, a folder with exactly one model stands for that model.
 //!
 //! [`Store::open`] returns an [`Object`], which is a `Fetch` for the asynchronous readers of `modelfmt-core` and of the
 //! format crates. [`SiblingFiles`] opens the files of a set. [`blocking`] has the same for blocking code, with `Source`s for
 //! `modelfmt::OpenOptions::open_source`. With the feature `models`, `models` opens and writes whole models.
 //!
-//! A file is pinned to the version that was opened, by the version id or the ETag of the server; if it changes later,
-//! reading it is [`Fault::Changed`]. An interrupted response is resumed at the byte where it stopped.
+//! A file is pinned to the version that was opened, by the server's version id or ETag; if it changes later, reading it returns
+//! [`Fault::Changed`]. An interrupted response is resumed at the byte where it stopped.
 //!
 //! Credentials and endpoints come from the environment, under the names that the providers' own tools read. The metadata
 //! address of a cloud, where a machine can ask for credentials, is used only if [`Options::instance_credentials`] allows it.

@@ -1,4 +1,4 @@
-//! The files of a folder, where the server says what there is.
+//! Lists the files in a folder, if the server can.
 
 use object_store::list::PaginatedListOptions;
 
@@ -10,21 +10,22 @@ use crate::store::Store;
 use crate::url::{Bucket, HfFile, Location};
 use crate::web::Page;
 
-/// How many files of a folder are listed at most.
+/// The most files of a folder that are listed.
 const MOST: usize = 10_000;
-/// How many answers that takes at most.
+/// The most responses that a list may take.
 const PAGES: usize = 100;
-/// The server cannot be asked what there is.
+/// The fault for a server that cannot list files.
 const UNLISTED: Fault = Fault::Folder(
     "it is a folder, and a web server does not say which files are in it; name the file, or the index of a set",
 );
 
 impl Store {
-    /// The names of the files in a folder, in order; those of the folders in it end with `/`. Buckets and Hugging Face list their files, and web
-    /// servers do not.
+    /// The names of the files in a folder, in order; names of subfolders end with `/`. Buckets and Hugging Face can list files,
+    /// web servers cannot.
     ///
     /// # Errors
-    /// [`Fault::Folder`] if the server cannot be asked, [`Fault::TooManyFiles`] if there are more than 10,000; others as [`open`](Self::open) has them.
+    /// [`Fault::Folder`] if the server cannot list files, [`Fault::TooManyFiles`] if there are more than 10,000; the errors of
+    /// [`open`](Self::open).
     pub async fn list(&self, folder: &Location) -> Result<Vec<String>> {
         let folder = folder.as_folder();
         let listed = match &folder {
@@ -90,7 +91,7 @@ impl Store {
     }
 }
 
-/// The name of a file or a folder that Hugging Face lists, whose path is that in the repository.
+/// The name in `folder` of a file or folder that Hugging Face lists by its path in the repository.
 fn name_of(file: &Object, folder: &str) -> Option<String> {
     let name = file.get("path")?.as_str()?.strip_prefix(folder)?.to_owned();
     let is_folder = file.get("type").and_then(Value::as_str) == Some("directory");

@@ -1,4 +1,4 @@
-//! Bodies that have to come at a minimum pace, or else are errors.
+//! Response bodies that must arrive at a minimum speed.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -12,20 +12,20 @@ use tokio::time::Sleep;
 
 use crate::error::Fault;
 
-/// How many bytes have to come for a body to count as coming at all.
+/// How many bytes must arrive for the body to count as making progress.
 pub(crate) const STEP: u64 = 4 << 10;
 
-/// A body of an answer. It ends with [`Fault::Stalled`] if the next bytes take too long, and with [`Fault::Broken`] if the connection breaks off.
-/// Time in which nobody asks for bytes does not count.
+/// The body of a response. It fails with [`Fault::Stalled`] if the next bytes take too long, and with [`Fault::Broken`] if the
+/// connection breaks off. Time in which the reader does not ask for bytes does not count.
 #[derive(Debug)]
 pub(crate) struct Paced {
     inner: Incoming,
     limit: Duration,
-    /// How many more bytes of it are returned; the rest is left out.
+    /// How many more bytes of the body are returned; the rest is dropped.
     left: u64,
-    /// The bytes that came.
+    /// The number of bytes that have arrived.
     done: u64,
-    /// The bytes that came since the wait was last reset.
+    /// The number of bytes that have arrived since the wait was last reset.
     step: u64,
     waited: Duration,
     since: Option<Instant>,

@@ -1,4 +1,4 @@
-//! One file: the bytes that were read when it was opened, and the requests for the rest.
+//! An open file: the bytes that were read when it was opened, and requests for the rest.
 
 use std::fmt;
 use std::future::Future;
@@ -23,20 +23,20 @@ use crate::store::Store;
 use crate::transport::Transport;
 use crate::url::Location;
 
-/// How much of the end is read when the file is opened, if its format has the index there.
+/// How much of the end is read when a file is opened whose format has the index there.
 const TAIL: u64 = 64 << 10;
-/// After this many bytes have come, earlier failures no longer count.
+/// After this many bytes have arrived, earlier failures no longer count.
 const PROGRESS: u64 = 256 << 10;
 
-/// An open file of a bucket or a web server. Its first bytes are kept. The rest is requested when it is needed, always of the version that was
-/// opened.
+/// An open file in a bucket or on a web server. Its first bytes are kept. The rest is requested when it is needed, always of the
+/// version that was opened.
 pub struct Object {
     place: Location,
     store: Store,
     way: Transport,
     version: Version,
     front: AlignedBuf,
-    /// The end of the file, and where it begins.
+    /// The offset of the kept end of the file, and its bytes.
     tail: Option<(u64, AlignedBuf)>,
     cached: Option<(Cached, Pages)>,
     asked_server: bool,
@@ -60,7 +60,8 @@ impl Store {
 }
 
 impl Object {
-    /// Opens a file: asks for its beginning, and for its end at the same time if the name is of a format whose index is there.
+    /// Opens a file: requests its beginning and, if its name is of a format that has the index at the end, its end at the same
+    /// time.
     pub(crate) async fn open(store: Store, place: Location, way: Transport) -> Result<Self> {
         let cached = Cached::new(&store, &place);
         let stall = store.patience();
@@ -84,7 +85,7 @@ impl Object {
         };
         let (version, front, tail) = opened.map_err(|fault| Error::new(&place, fault))?;
         store.note_commit(&place, &way);
-        // The end of another version is not the end of this file.
+        // The end of another version is of no use.
         let tail = tail.filter(|(of, start, _)| version.is_same(of) && *start > front.len() as u64);
         let tail = tail.map(|(_, start, bytes)| (start, bytes));
         let cached = cached.and_then(|cached| Some((cached.pages(&version)?, cached)));
@@ -96,13 +97,13 @@ impl Object {
         Ok(Self { place, store, way, version, front, tail, cached, asked_server: true })
     }
 
-    /// Where it is.
+    /// The URL of the file.
     #[must_use]
     pub const fn location(&self) -> &Location {
         &self.place
     }
 
-    /// The state that is read.
+    /// The version that is read.
     #[must_use]
     pub const fn version(&self) -> &Version {
         &self.version
@@ -114,7 +115,7 @@ impl Object {
         self.asked_server
     }
 
-    /// Bytes that were read when the file was opened.
+    /// The bytes of a range, if they were kept when the file was opened.
     pub(crate) fn at_hand(&self, range: &Range<u64>) -> Option<&[u8]> {
         let within = |from: u64, bytes| {
             let start = usize::try_from(range.start.checked_sub(from)?).ok()?;
@@ -146,7 +147,7 @@ impl Object {
         Ok(())
     }
 
-    /// Fills the part of a range that was kept, and returns the rest and where it begins.
+    /// Fills the parts of a range that were kept, and returns the offset and the buffer of the rest.
     pub(crate) fn fill_ends<'a>(&self, offset: u64, out: &'a mut [u8]) -> (u64, &'a mut [u8]) {
         let known = usize::try_from((self.front.len() as u64).saturating_sub(offset)).unwrap_or(usize::MAX);
         let (head, rest) = out.split_at_mut(known.min(out.len()));
@@ -155,7 +156,7 @@ impl Object {
         }
         let from = offset + head.len() as u64;
         let end = from + rest.len() as u64;
-        // The kept end reaches to the end of the file, and so can cover the end of the range, or all of it.
+        // The kept end reaches to the end of the file, so it can cover the end of the range, or all of it.
         let of_tail = self.tail.as_ref().map_or(end, |(start, _)| (*start).clamp(from, end));
         let Some(bytes) = self.at_hand(&(of_tail..end)) else { return (from, rest) };
         let missing = usize::try_from(of_tail - from).unwrap_or(usize::MAX);
@@ -164,13 +165,13 @@ impl Object {
         (from, rest)
     }
 
-    /// Fills `out`, which is no longer than [`Store::piece`], by one request or as many as it takes.
+    /// Fills `out`, which is no longer than [`Store::piece`], by as many requests as necessary.
     async fn piece(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         let _room = self.store.room(out.len() as u64).await;
         self.pull(offset, out).await.map_err(|fault| Error::new(&self.place, fault))
     }
 
-    /// The bytes of a range that is no longer than [`Store::piece`], as they came.
+    /// The bytes of a range that is no longer than [`Store::piece`], in the chunks that arrived.
     pub(crate) async fn chunks(&self, range: Range<u64>) -> Result<Vec<Chunk>> {
         let failed = |fault| Error::new(&self.place, fault);
         let len = range.end.saturating_sub(range.start);
@@ -192,7 +193,7 @@ impl Object {
         Ok(vec![buffer.into()])
     }
 
-    /// Fills `out` from the cache or from the server. Whole pages are requested then, and kept.
+    /// Fills `out` from the cache, or from the server. From the server, whole pages are requested and kept.
     async fn pull(&self, offset: u64, out: &mut [u8]) -> Result<(), Fault> {
         let Some((cached, pages)) = &self.cached else { return self.fill_from_server(offset, out).await };
         let mut done = 0;
@@ -213,7 +214,8 @@ impl Object {
                 }
             };
             let (end, _locks) = pages.lock(&missing).await;
-            // Somebody else may have fetched it meanwhile. That its file is there says too little: it may be one that cannot be read.
+            // Another thread or process may have fetched the page meanwhile. The page is read, because a page that exists may be
+            // unreadable.
             if let Look::Found(len) = pages.look(at, rest) {
                 done += len;
                 continue;
@@ -238,7 +240,7 @@ impl Object {
         Ok(())
     }
 
-    /// Fills `out` from the server. If the file has changed, the cache forgets what it was.
+    /// Fills `out` from the server. If the file has changed, the cache forgets its state.
     async fn fill_and_note(&self, cached: &Cached, offset: u64, out: &mut [u8]) -> Result<(), Fault> {
         let filled = self.fill_from_server(offset, out).await;
         if matches!(filled, Err(Fault::Changed)) {
@@ -258,7 +260,7 @@ impl Object {
         self.pull_from_server(offset..end, take).await
     }
 
-    /// Gives the bytes of a range to `take`, in order, by as many requests as it takes.
+    /// Passes the bytes of a range to `take`, in order, with as many requests as necessary.
     async fn pull_from_server(
         &self,
         mut range: Range<u64>,
@@ -283,7 +285,7 @@ impl Object {
         Ok(())
     }
 
-    /// One request, whose bytes `take` gets as they come.
+    /// Makes one request, and passes its bytes to `take` as they arrive.
     async fn once(
         &self,
         range: Range<u64>,
@@ -293,14 +295,14 @@ impl Object {
         let answer = self.way.get(&Ask::Part(range), Some(&self.version)).await?;
         let here = answer.range.end.saturating_sub(answer.range.start);
         gather(&self.store, answer, here, take).await?;
-        // A server may send less than was asked for. The rest is requested again, but not for ever.
+        // A server may send less than was asked for. The rest is requested again, but not forever.
         if here < wanted { Err(Fault::Broken(here)) } else { Ok(()) }
     }
 }
 
 const LONGER: Fault = Fault::Answer("the body is longer than the range");
 
-/// Takes the bytes of an answer, which have to be `len`.
+/// Takes the bytes of a response, which must be `len`.
 async fn gather(
     store: &Store,
     mut answer: Answer,
@@ -321,7 +323,7 @@ async fn gather(
 
 type First = (Version, u64, AlignedBuf);
 
-/// The first request for a file, whose version is not known yet: if the answer breaks off, it is requested again from its start.
+/// The first request for a file, whose version is not known yet: if the response breaks off, everything is requested again.
 async fn first(store: &Store, way: &Transport, ask: Ask, stall: &Stall) -> Result<First, Fault> {
     let mut tries = Tries::new(store, stall);
     loop {
@@ -332,14 +334,14 @@ async fn first(store: &Store, way: &Transport, ask: Ask, stall: &Stall) -> Resul
     }
 }
 
-/// The version that a file had at the last request, if it is still the same.
+/// The version that the file had at the last request, if it still has that.
 async fn still(store: &Store, way: &Transport, cached: &Cached, stall: &Stall) -> Option<Version> {
     let known = cached.known().filter(|known| known.size > 0)?;
     if !cached.asks() {
         return Some(known);
     }
     let _turn = store.turn().await;
-    // One byte, which comes only if the version is the same.
+    // Asks for one byte, which the server sends only if the version is the same.
     let asked = async {
         let answer = way.get(&Ask::Part(0..1), Some(&known)).await?;
         let version = answer.version.clone();
@@ -364,7 +366,7 @@ async fn first_once(store: &Store, way: &Transport, ask: &Ask, stall: &Stall) ->
     stall.watch(answered(store, way, ask, stall)).await
 }
 
-/// The answer to one request, with all of its bytes.
+/// The response to one request, with all of its bytes.
 async fn answered(store: &Store, way: &Transport, ask: &Ask, stall: &Stall) -> Result<First, Fault> {
     let answer = way.get(ask, None).await?;
     let (version, range) = (answer.version.clone(), answer.range.clone());
@@ -390,7 +392,7 @@ async fn first_tail(store: &Store, way: &Transport) -> Option<First> {
     first_once(store, way, &Ask::Tail(len), &store.patience()).await.ok()
 }
 
-/// Counts failures, and decides whether to try again.
+/// Counts failures, and decides whether to retry.
 struct Tries<'a> {
     store: &'a Store,
     stall: &'a Stall,
@@ -403,7 +405,7 @@ impl<'a> Tries<'a> {
         Self { store, stall, failures: 0, came: 0 }
     }
 
-    /// Waits, if there is to be another try after `came` bytes.
+    /// Waits before the next try, or returns the fault if there should be none. `came` bytes arrived in the last try.
     async fn failed(&mut self, fault: Fault, came: u64) -> Result<(), Fault> {
         let options = self.store.options();
         self.came += came;
@@ -411,7 +413,7 @@ impl<'a> Tries<'a> {
             (self.came, self.failures) = (0, 0);
         }
         self.failures += 1;
-        // If no server listens, none will soon.
+        // If no server accepts connections, that will not change soon.
         let most = if matches!(fault, Fault::Connect(_)) { options.retries.min(2) } else { options.retries };
         if !fault.is_passing() || self.failures > most {
             return Err(fault);
@@ -426,7 +428,7 @@ impl<'a> Tries<'a> {
         self.stall.pause(wait, fault).await
     }
 
-    /// Twice as long each time, minus a random part, so that clients which failed together do not come back together.
+    /// Doubles with each failure, minus a random part, so that clients that failed together do not come back together.
     fn backoff(&self, first: Duration, longest: Duration) -> Duration {
         let wait = first.saturating_mul(1 << (self.failures - 1).min(16)).min(longest);
         let quarter = u32::try_from(RandomState::new().hash_one(self.failures) % 256).unwrap_or(0);

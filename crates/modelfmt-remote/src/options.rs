@@ -54,43 +54,44 @@ impl Options {
         Self::default()
     }
 
-    /// How long a server may give less than 4 KiB, all tries and the waits between them included: 60 s unless you say otherwise. Then reading is
-    /// [`Fault::Silent`](crate::Fault::Silent).
+    /// How long a server may send less than 4 KiB, including all tries and the waits between them: 60 s by default. After that,
+    /// reading fails with [`Fault::Silent`](crate::Fault::Silent).
     #[must_use]
     pub const fn stall_timeout(mut self, limit: Duration) -> Self {
         self.stall_timeout = limit;
         self
     }
 
-    /// How long a server may take to begin its answer to one try: half of [`stall_timeout`](Self::stall_timeout) unless you say otherwise.
+    /// How long a server may take to begin its response to one try: half of [`stall_timeout`](Self::stall_timeout) by default.
     #[must_use]
     pub const fn first_byte(mut self, limit: Duration) -> Self {
         self.first_byte = Some(limit);
         self
     }
 
-    /// The time within which 4 KiB of the answer to one try have to come: a third of [`stall_timeout`](Self::stall_timeout) unless you say otherwise.
+    /// The time within which 4 KiB of the response to one try must arrive: a third of [`stall_timeout`](Self::stall_timeout) by
+    /// default.
     #[must_use]
     pub const fn progress(mut self, limit: Duration) -> Self {
         self.progress = Some(limit);
         self
     }
 
-    /// How long one try waits for the beginning of an answer, and for 4 KiB of it.
+    /// How long one try waits for the beginning of a response, and for 4 KiB of it.
     pub(crate) fn limits_of_try(&self) -> (Duration, Duration) {
         (self.first_byte.unwrap_or(self.stall_timeout / 2), self.progress.unwrap_or(self.stall_timeout / 3))
     }
 
-    /// How often a request is tried again if it failed for a reason that may pass: 5 times unless you say otherwise, and at most twice if no server
-    /// accepts the connection. If an answer broke off, the next request starts at the byte where it did.
+    /// How often a request is retried if it failed for a reason that may pass: 5 times by default, and at most twice if no server
+    /// accepts the connection. If a response broke off, the next request starts at the byte where it did.
     #[must_use]
     pub const fn retries(mut self, retries: u32) -> Self {
         self.retries = retries;
         self
     }
 
-    /// The wait before the second try, which doubles with each, and the longest wait: 200 ms and 30 s unless you say otherwise. If a server asks for
-    /// a longer wait than that, its answer is returned as the error.
+    /// The wait before the second try, which doubles with each try, and the longest wait: 200 ms and 30 s by default. If a server
+    /// asks for a longer wait than that, its response is returned as the error.
     #[must_use]
     pub const fn waits(mut self, first: Duration, longest: Duration) -> Self {
         self.first_wait = first;
@@ -98,7 +99,7 @@ impl Options {
         self
     }
 
-    /// The most requests at once (16), and the most bytes that have been asked for and have not come (64 MiB).
+    /// The limits on simultaneous requests (16 by default) and on bytes that were requested and have not arrived (64 MiB).
     #[must_use]
     pub const fn at_once(mut self, requests: u16, bytes: u32) -> Self {
         self.requests = if requests == 0 { 1 } else { requests };
@@ -106,45 +107,46 @@ impl Options {
         self
     }
 
-    /// How much of a file the first request asks for: 512 KiB unless you say otherwise.
+    /// How much of a file the first request asks for: 512 KiB by default.
     #[must_use]
     pub const fn front(mut self, bytes: u32) -> Self {
         self.front = if bytes == 0 { 1 } else { bytes };
         self
     }
 
-    /// Follows redirects of servers on public networks to addresses of private ones. Metadata addresses are refused all the same.
+    /// Whether to follow redirects of servers on public networks to private addresses. Metadata addresses are refused in any
+    /// case.
     #[must_use]
     pub const fn private_redirects(mut self, allow: bool) -> Self {
         self.private_redirects = allow;
         self
     }
 
-    /// Asks the metadata address of the cloud that this machine runs in for credentials, if the environment has none.
+    /// Whether to ask the metadata address of the cloud that this machine runs in for credentials, if the environment has none.
     #[must_use]
     pub const fn instance_credentials(mut self, allow: bool) -> Self {
         self.instance_credentials = allow;
         self
     }
 
-    /// Keeps what is read in a cache on the disk, and reads from there what has not changed: a file that was read before is opened by one small
-    /// request. Files without a strong entity tag are not kept.
+    /// Keeps what is read in a disk cache, and reads from there what has not changed: a file that was read before is opened with
+    /// one small request. Files without a strong entity tag are not cached.
     #[must_use]
     pub fn cache(mut self, cache: DiskCache) -> Self {
         self.cache = Some(cache);
         self
     }
 
-    /// Whether a server is asked if a file that is in the cache is still the same; it is unless you say otherwise. If it is not asked, such a file is
-    /// opened without any request, and may be one that the server no longer has. Use this only for files that you check against a hash that you know.
-    /// If the file has changed, the next request for more of it is an error, and the cache forgets the file.
+    /// Whether the server is asked if a cached file is still the same, as it is by default. If not, such a file is opened without
+    /// any request, and may be one that the server no longer has. Use `false` only for files that you check against a hash that
+    /// you know. If the file has changed, the next request for more of it fails, and the cache forgets the file.
     #[must_use]
     pub const fn revalidate(mut self, ask: bool) -> Self {
         self.revalidates = ask;
         self
     }
 
-    /// Where credentials and endpoints are looked up.
+    /// Where credentials and endpoints are looked up: by default, in the environment of this process.
     #[must_use]
     pub fn environment(mut self, environment: Environment) -> Self {
         self.environment = environment;
@@ -152,7 +154,7 @@ impl Options {
     }
 }
 
-/// Variables by their names: those of the process, or of your own making. Values are never printed.
+/// Environment variables: those of the process, or your own. Values are never printed.
 #[derive(Clone)]
 pub struct Environment(Arc<BTreeMap<String, String>>);
 
@@ -171,7 +173,7 @@ impl Environment {
         Self(Arc::new(all.collect()))
     }
 
-    /// The same, with another variable, or another value of it.
+    /// The same variables, with one added or changed.
     #[must_use]
     pub(crate) fn with(&self, name: &str, value: &str) -> Self {
         let mut all = BTreeMap::clone(&self.0);
@@ -185,7 +187,7 @@ impl Environment {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// Whether a variable says yes, as the providers' tools read it.
+    /// Whether a variable means yes, as the providers' tools interpret it.
     #[must_use]
     pub fn is_set(&self, name: &str) -> bool {
         self.var(name)

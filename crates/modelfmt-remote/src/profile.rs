@@ -1,4 +1,4 @@
-//! Credentials and region of a profile, from the files that Amazon's own tools keep.
+//! Credentials and region of a profile, from the configuration files of Amazon's own tools.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use crate::error::Fault;
 use crate::options::Environment;
 
-/// A longer file is not read: no such file is this long.
+/// A longer file is not read, because no real one is this long.
 const MAX_LEN: u64 = 1 << 20;
-/// Keys which say that another program makes the credentials of a profile.
+/// Keys which mean that the credentials of a profile come from elsewhere, such as another program.
 const MADE: [&str; 5] =
     ["credential_process", "sso_session", "sso_start_url", "role_arn", "credential_source"];
-/// Variables, and what a profile calls them.
+/// Environment variables, and the keys for the same values in a profile.
 const KEYS: [(&str, &str); 3] = [
     ("AWS_ACCESS_KEY_ID", "aws_access_key_id"),
     ("AWS_SECRET_ACCESS_KEY", "aws_secret_access_key"),
@@ -68,14 +68,14 @@ pub(crate) fn completed(environment: &Environment) -> Result<Environment, Fault>
 
 type Section = BTreeMap<String, String>;
 
-/// Where a file is: where a variable says, or below `~/.aws`.
+/// The path of a file: from a variable, or below `~/.aws`.
 fn file(environment: &Environment, variable: &str, name: &str) -> Option<PathBuf> {
     let home = || environment.var("HOME").or_else(|| environment.var("USERPROFILE"));
     let named = environment.var(variable).map(PathBuf::from);
     named.or_else(|| Some(Path::new(home()?).join(".aws").join(name)))
 }
 
-/// The keys and values under a heading; none without it, or without the file.
+/// The keys and values under a heading; `None` if there is no such heading or file.
 fn section(file: &Option<PathBuf>, heading: &str) -> Option<Section> {
     let mut text = String::new();
     File::open(file.as_ref()?).ok()?.take(MAX_LEN).read_to_string(&mut text).ok()?;
@@ -89,7 +89,7 @@ fn section(file: &Option<PathBuf>, heading: &str) -> Option<Section> {
             }
             continue;
         }
-        // What is indented belongs to the key before it.
+        // An indented line belongs to the key before it.
         let is_own = is_here && !line.starts_with([' ', '\t', '#', ';']);
         if let (Some(section), Some((key, value))) = (&mut found, line.split_once('=').filter(|_| is_own)) {
             section.insert(key.trim().to_ascii_lowercase(), value.trim().to_owned());

@@ -1,4 +1,4 @@
-//! Names of servers to addresses that the guard lets pass.
+//! Resolves host names to addresses that the guard permits.
 
 use std::future::Future;
 use std::io;
@@ -14,7 +14,7 @@ use tower_service::Service;
 use crate::error::Fault;
 use crate::guard::Guard;
 
-/// Looks names up with the system's resolver, and keeps the addresses that may be connected to. The addresses that were checked are the ones that are
+/// Looks names up with the system's resolver, and keeps the addresses that may be connected to. Exactly the checked addresses are
 /// connected to, so a name that changes its address in between gains nothing.
 #[derive(Clone, Debug)]
 pub(crate) struct Resolver(pub(crate) Arc<Guard>);

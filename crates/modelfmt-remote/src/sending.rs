@@ -1,4 +1,4 @@
-//! Bodies of requests, of which is known how much has left.
+//! Request bodies that count how much of them has been sent.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use object_store::client::{HttpError, HttpRequestBody};
 
-/// How much leaves at once. A connection takes as many of these as it has room for.
+/// How many bytes are passed on at once. A connection takes as many of these as it has room for.
 const FRAME: usize = 64 << 10;
 
-/// A body that counts the bytes that a connection has taken from it.
+/// A request body that counts the bytes that the connection has taken from it.
 #[derive(Debug)]
 pub(crate) struct Sending {
     inner: HttpRequestBody,
-    /// What was taken from `inner` and has not left.
+    /// Bytes that were taken from `inner` and not passed on yet.
     rest: Bytes,
     sent: Arc<AtomicU64>,
 }

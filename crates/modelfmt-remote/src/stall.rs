@@ -1,4 +1,4 @@
-//! How long a server may give nothing, over all tries of a request.
+//! The limit on how long a server may send nothing, over all tries of a request.
 
 use std::future::Future;
 use std::pin::pin;
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use crate::error::Fault;
 use crate::min_speed::STEP;
 
-/// No more than this counts at once: in between, the program may have done other things than wait.
+/// The most time that counts at once: in between, the program may have done other things than wait.
 const TICK: Duration = Duration::from_secs(1);
 
-/// The patience with a server. Each 4 KiB that come renew it.
+/// How long a server is still waited for. Each 4 KiB that arrive reset it.
 #[derive(Debug)]
 pub(crate) struct Stall {
     limit: Duration,
@@ -20,9 +20,9 @@ pub(crate) struct Stall {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The time since the last progress in which the server was waited for.
+    /// The time spent waiting for the server since the last progress.
     waited: Duration,
-    /// The bytes that came since then.
+    /// The number of bytes that have arrived since then.
     came: u64,
 }
 
@@ -35,7 +35,7 @@ impl Stall {
         change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Notes bytes that came.
+    /// Counts bytes that have arrived.
     pub(crate) fn came(&self, len: u64) {
         self.with(|state| {
             state.came = state.came.saturating_add(len);
@@ -45,7 +45,7 @@ impl Stall {
         });
     }
 
-    /// Notes a wait for the server, and returns how much patience is left.
+    /// Counts time spent waiting for the server, and returns how much is left.
     fn waited(&self, time: Duration) -> Duration {
         self.with(|state| {
             state.waited = state.waited.saturating_add(time);
@@ -53,7 +53,7 @@ impl Stall {
         })
     }
 
-    /// Waits for an answer, as long as there is patience.
+    /// Waits for a response, until the limit is reached.
     pub(crate) async fn watch<T>(&self, answer: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
         let mut answer = pin!(answer);
         let mut left = self.waited(Duration::ZERO);
@@ -70,7 +70,7 @@ impl Stall {
         Err(Fault::Silent(self.limit))
     }
 
-    /// Waits before another try after a fault. If the patience does not last for that, this is the end.
+    /// Waits before the next try after a fault. If the limit is reached first, that is the error.
     pub(crate) async fn pause(&self, time: Duration, fault: Fault) -> Result<(), Fault> {
         if !self.waited(time).is_zero() {
             tokio::time::sleep(time).await;

@@ -1,4 +1,4 @@
-//! What all files share: connections, stores of buckets, and how many requests may run at the same time.
+//! What all files share: connections, stores of buckets, and a limit on simultaneous requests.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,7 +21,7 @@ use crate::transport::{PIECE, Transport};
 use crate::url::{Bucket, HfFile, Location, Service, origin};
 use crate::web::Web;
 
-/// Where files are fetched from: buckets and web servers, with what is shared among requests to them. Clones share it too.
+/// A client for buckets and web servers, with everything that requests to them share. Clones share it too.
 ///
 /// Its functions that fetch have to be called within a tokio runtime; [`blocking`](crate::blocking) has one of its own.
 #[derive(Clone)]
@@ -30,39 +30,39 @@ pub struct Store {
     cache: CacheUse,
 }
 
-/// What is asked of the cache.
+/// What is read from the cache.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CacheUse {
     /// Nothing.
     No,
-    /// What the server says is still the same.
+    /// What has not changed on the server, which is asked.
     IfSame,
-    /// What is there.
+    /// Everything that it has.
     Trusting,
 }
 
-/// Stores by provider, name of the bucket, and number of tries.
+/// Stores by provider, name of the bucket, and number of retries.
 type Buckets = BTreeMap<(Service, String, u32), Arc<dyn buckets::Listable>>;
 
 struct Inner {
     options: Options,
     buckets: Mutex<Buckets>,
-    /// The connections to web servers, by the origin that a URL names: what a redirect may lead to depends on it.
+    /// The connections to web servers, by the origin in the URL: the permitted redirects depend on it.
     servers: Mutex<BTreeMap<String, Client>>,
     requests: Semaphore,
-    /// Counts KiB.
+    /// The limit on bytes that were requested and have not arrived, in KiB.
     bytes: Semaphore,
     traffic: (AtomicU64, AtomicU64),
     /// The commit of each revision of a repository, as it was at the first request.
     commits: Mutex<BTreeMap<(String, String), String>>,
 }
 
-/// What was asked for, and what came.
+/// Counts of requests and of received bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// The number of requests for bytes; those that redirects lead to are not counted.
     pub requests: u64,
-    /// The bytes of files that came.
+    /// The bytes of files that have arrived.
     pub bytes: u64,
 }
 
@@ -73,7 +73,7 @@ impl fmt::Debug for Store {
 }
 
 impl Store {
-    /// A store with these options. Nothing is asked yet.
+    /// A store with these options. No request is made yet.
     #[must_use]
     pub fn new(options: Options) -> Self {
         let requests = Semaphore::new(usize::from(options.requests));
@@ -92,13 +92,13 @@ impl Store {
         Self { shared, cache }
     }
 
-    /// The same store, for files whose server is asked, or is not asked, if they are still the same; see [`Options::revalidate`].
+    /// The same store, with or without asking servers whether cached files are still the same; see [`Options::revalidate`].
     #[must_use]
     pub fn revalidating(&self, ask: bool) -> Self {
         Self { cache: if ask { CacheUse::IfSame } else { CacheUse::Trusting }, ..self.clone() }
     }
 
-    /// The same store, for files that are read from their server whatever the cache has, and not kept.
+    /// The same store without the cache: files are read from their server and not kept.
     #[must_use]
     pub fn uncached(&self) -> Self {
         Self { cache: CacheUse::No, ..self.clone() }
@@ -108,32 +108,32 @@ impl Store {
         self.cache
     }
 
-    /// Whether what is read is kept.
+    /// Whether bytes that are read are cached.
     pub(crate) fn caches(&self) -> bool {
         self.options().cache.is_some() && self.cache != CacheUse::No
     }
 
-    /// How files are fetched.
+    /// The options of the store.
     #[must_use]
     pub fn options(&self) -> &Options {
         &self.shared.options
     }
 
-    /// How many requests there were so far, and how many bytes came.
+    /// The number of requests so far, and of bytes received.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
         let (requests, bytes) = &self.shared.traffic;
         Traffic { requests: requests.load(Ordering::Relaxed), bytes: bytes.load(Ordering::Relaxed) }
     }
 
-    /// The way to request the file at a location.
+    /// How to request the file at a location.
     pub(crate) fn way(&self, place: &Location) -> Result<Transport, Fault> {
         if place.is_folder() {
             return Err(NOT_A_FILE);
         }
         match place {
             Location::Bucket(at) => {
-                // Tries are counted above the store: a request of theirs is one of ours.
+                // Retries are counted above the bucket's store, so it makes none itself.
                 let store = self.bucket(at, 0)?;
                 Ok(Transport::Bucket(BucketObject::new(store, &at.key)?))
             }
@@ -143,7 +143,7 @@ impl Store {
         }
     }
 
-    /// What Hugging Face has for a file at an address that depends on its endpoint.
+    /// A request for a file of Hugging Face; `address` makes its URL from the endpoint.
     pub(crate) fn hub(&self, at: &HfFile, address: impl Fn(&HfFile, &Url) -> Url) -> Result<Web, Fault> {
         let environment = &self.options().environment;
         let endpoint = environment.var("HF_ENDPOINT").unwrap_or("https://huggingface.co");
@@ -163,14 +163,14 @@ impl Store {
         Ok(Web::new(self.server(&url), url, token))
     }
 
-    /// The commit that a revision is, if it was asked for before: a branch may move while the files of a set are opened.
+    /// The commit of a revision, if it was requested before: a branch may move while the files of a set are opened.
     fn commit_of(&self, at: &HfFile) -> String {
         let commits = self.shared.commits.lock().unwrap_or_else(PoisonError::into_inner);
         let commit = commits.get(&(at.repository.clone(), at.revision.clone()));
         commit.unwrap_or(&at.revision).clone()
     }
 
-    /// Notes which commit a revision turned out to be.
+    /// Records the commit of a revision, from the server's response.
     pub(crate) fn note_commit(&self, place: &Location, way: &Transport) {
         if let (Location::Hf(at), Transport::Web(web)) = (place, way)
             && let Some(commit) = web.commit()
@@ -188,21 +188,21 @@ impl Store {
         servers.entry(origin(url)).or_insert_with(made).clone()
     }
 
-    /// Waits until there may be another request.
+    /// Waits until another request may begin, and counts it.
     pub(crate) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
         let turn = self.shared.requests.acquire().await.ok();
         self.shared.traffic.0.fetch_add(1, Ordering::Relaxed);
         turn
     }
 
-    /// Waits until this many more bytes may be under way.
+    /// Waits until this many more bytes may be requested.
     pub(crate) async fn room(&self, len: u64) -> Option<SemaphorePermit<'_>> {
         let most = kib(u64::from(self.options().in_flight));
         let wanted = u32::try_from(kib(len).min(most)).unwrap_or(u32::MAX);
         self.shared.bytes.acquire_many(wanted).await.ok()
     }
 
-    /// The patience with a server for one request.
+    /// The limit on waiting for the server, for one request with all its tries.
     pub(crate) fn patience(&self) -> Stall {
         Stall::new(self.options().stall_timeout)
     }
@@ -216,12 +216,12 @@ impl Store {
         usize::try_from(PIECE.min(u64::from(self.options().in_flight))).unwrap_or(usize::MAX).max(1)
     }
 
-    /// The bucket of an object as `object_store` has it, over this crate's connections: to list, to write, to delete. It retries requests that failed
-    /// for a reason that may pass.
+    /// The bucket of an object as an `object_store` over this crate's connections, to list, write and delete objects. It retries
+    /// requests that failed for a reason that may pass.
     ///
     /// # Errors
-    /// [`Fault::NoCredentials`] without credentials in the environment, unless it asks for anonymous
-    /// reading or the options allow those of the instance; [`Fault::Settings`] if they cannot be used.
+    /// [`Fault::NoCredentials`] if the environment has no credentials, unless it asks for anonymous access or the options allow
+    /// the credentials of the instance; [`Fault::Settings`] if the settings cannot be used.
     pub fn object_store(&self, at: &Bucket) -> Result<Arc<dyn ObjectStore>> {
         let store = self.bucket(at, self.shared.options.retries);
         store.map_err(|fault| Error::new(&Location::Bucket(at.clone()), fault))
@@ -231,7 +231,7 @@ impl Store {
         Ok(self.tried(at, retries)?)
     }
 
-    /// The store of a bucket, to write objects in parts.
+    /// The store of a bucket, to upload objects in parts.
     pub(crate) fn writable(&self, at: &Bucket) -> Result<Arc<dyn buckets::Writable>, Fault> {
         Ok(self.tried(at, self.shared.options.retries)?)
     }

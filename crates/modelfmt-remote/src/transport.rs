@@ -5,10 +5,10 @@ use crate::bucket::BucketObject;
 use crate::error::Fault;
 use crate::web::Web;
 
-/// The most bytes of one request; longer ranges are several, at once.
+/// The most bytes of one request; a longer range takes several, made at once.
 pub(crate) const PIECE: u64 = 8 << 20;
 
-/// How a file is asked for.
+/// How a file is requested.
 #[derive(Debug)]
 pub(crate) enum Transport {
     Web(Box<Web>),

@@ -1,4 +1,4 @@
-//! Addresses: what a URL names, and how it is printed without its secrets.
+//! Locations: what a URL names, and how it is printed without its secrets.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,10 +8,10 @@ use url::Url;
 
 use crate::error::Fault;
 
-/// The location of a file, or of a folder, that is given by a URL instead of a local path. A URL that ends with `/` is that of a folder, as is one that
-/// names only a bucket, a server or a repository.
+/// The location of a file or folder that is given by a URL instead of a local path. A URL that ends with `/` names a folder, and
+/// so does one that names only a bucket, a server or a repository.
 ///
-/// `Display` prints no credentials and no query string, which may be one (a presigned URL).
+/// `Display` prints no credentials and no query string, because a query string may be a credential (a presigned URL).
 ///
 /// ```
 /// use modelfmt_remote::Location;
@@ -29,9 +29,9 @@ use crate::error::Fault;
 pub enum Location {
     /// An object in a bucket: `s3://BUCKET/KEY`, `gs://BUCKET/KEY`, `az://CONTAINER/KEY`.
     Bucket(Bucket),
-    /// A file of a web server, with the query string that it was given: `http://…`, `https://…`.
+    /// A file on a web server, with the query string of its URL: `http://…`, `https://…`.
     Web(Url),
-    /// A file of a repository of Hugging Face: `hf://OWNER/REPO/FILE[@REVISION]`.
+    /// A file in a repository of Hugging Face: `hf://OWNER/REPO/FILE[@REVISION]`.
     Hf(HfFile),
     /// A file on this machine: `file:///PATH`.
     File(PathBuf),
@@ -82,43 +82,43 @@ impl Service {
     }
 }
 
-/// A file of a repository of Hugging Face.
+/// A file in a repository of Hugging Face.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HfFile {
     /// `OWNER/REPO`.
     pub repository: String,
     /// The path of the file in the repository.
     pub file: String,
-    /// The branch, tag or commit; `main` unless the URL says another.
+    /// The branch, tag or commit; `main` by default.
     pub revision: String,
 }
 
-/// It has another scheme, or none.
+/// The fault for a URL with another scheme, or none.
 const NO_SCHEME: Fault =
     Fault::Url("it begins with none of s3:// gs:// az:// http:// https:// hf:// file://");
 
-/// It is no URL.
+/// The fault for a malformed URL.
 const MALFORMED: Fault = Fault::Url("it is no valid URL");
 
-/// The key has an empty part, or one of dots.
+/// The fault for a path with an empty component, or with `.` or `..`.
 pub(crate) const BAD_PATH: Fault =
     Fault::Url("its path has an empty part, or one that is . or .., which no object of ours has");
 
-/// The name of the bucket has characters that no bucket's name may have.
+/// The fault for a bucket name that is missing or has invalid characters.
 const BAD_BUCKET: Fault = Fault::Url(
     "the name of the bucket is missing, or has characters that no bucket may have; credentials come from the environment",
 );
 
-/// `hf://` needs two parts.
+/// The fault for an `hf://` URL without owner and repository.
 const BAD_HF: Fault =
     Fault::Url("it is not hf://OWNER/REPO or hf://OWNER/REPO/FILE, with @REVISION or without");
 
-/// A `file:` URL of another machine.
+/// The fault for a `file:` URL of another machine.
 const BAD_FILE: Fault =
     Fault::Url("it is not file:///PATH, and files of other machines cannot be read in this way");
 
 impl Location {
-    /// Whether a text is meant as an address rather than a path: whether it begins with one of the schemes.
+    /// Whether a text is a URL rather than a path: whether it begins with one of the schemes.
     #[must_use]
     pub fn is_url(text: &str) -> bool {
         let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
@@ -127,7 +127,7 @@ impl Location {
         })
     }
 
-    /// Whether it is a folder: its path ends with `/`, or there is none. A path of this machine is not looked at.
+    /// Whether it names a folder: its path is empty or ends with `/`. For a local path, the file system is not asked.
     #[must_use]
     pub fn is_folder(&self) -> bool {
         let is_folder = |path: &str| path.is_empty() || path.ends_with('/');
@@ -139,7 +139,7 @@ impl Location {
         }
     }
 
-    /// The folder of that path, if this is not one already.
+    /// The folder of that path in a bucket or repository. Other locations, and folders, stay as they are.
     #[must_use]
     pub(crate) fn as_folder(&self) -> Self {
         match self {
@@ -150,7 +150,8 @@ impl Location {
         }
     }
 
-    /// The file of that path beside this one, or within this folder. The query string is not passed on: it may be a signature of this file alone.
+    /// The location of a file in the same folder, or within this folder. The query string is dropped, because it may be a
+    /// signature of this file alone.
     #[must_use]
     pub fn sibling(&self, path: &str) -> Self {
         let beside = |whole: &str| match whole.rsplit_once('/') {
@@ -173,7 +174,7 @@ impl Location {
         }
     }
 
-    /// The name of the file: the last part of its path, as [`sibling`](Self::sibling) takes it. That of a folder is empty.
+    /// The name of the file: the last component of its path, as [`sibling`](Self::sibling) takes it; empty for a folder.
     #[must_use]
     pub fn file_name(&self) -> String {
         let last = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
@@ -264,13 +265,13 @@ fn file(text: &str) -> Result<PathBuf, Fault> {
 }
 
 impl HfFile {
-    /// The file at an endpoint, such as `https://huggingface.co`.
+    /// The URL of the file at an endpoint, such as `https://huggingface.co`.
     #[must_use]
     pub fn at(&self, endpoint: &Url) -> Url {
         self.address(endpoint, &[], "resolve")
     }
 
-    /// The list of the files in a folder, at an endpoint.
+    /// The URL of the list of files in a folder, at an endpoint.
     pub(crate) fn tree(&self, endpoint: &Url) -> Url {
         self.address(endpoint, &["api", "models"], "tree")
     }
@@ -281,7 +282,7 @@ impl HfFile {
         if let Ok(mut path) = url.path_segments_mut() {
             path.pop_if_empty();
             path.extend(before).extend(self.repository.split('/')).push(what);
-            // A branch may have slashes, which are part of one name here.
+            // A branch may have slashes; here it is a single component.
             path.push(&self.revision).extend(self.file.split('/').filter(|part| !part.is_empty()));
         }
         url
@@ -320,12 +321,12 @@ impl fmt::Debug for Bucket {
     }
 }
 
-/// Scheme, host and port: what a token may be sent to.
+/// Scheme, host and port: the place that a token may be sent to.
 pub(crate) fn origin(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
-/// A path as people write it: decoded, if it stays the same path and can be printed.
+/// A path as people write it: percent-decoded, if it stays the same path and can be printed.
 fn readable(path: &str) -> String {
     let part = |part: &str| {
         let decoded = percent_decode_str(part).decode_utf8().unwrap_or_default();

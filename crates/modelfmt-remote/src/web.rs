@@ -1,4 +1,5 @@
-//! A file of a web server, by requests for ranges. Redirects are followed here, and each gets only the headers that it may see.
+//! A file on a web server, requested by ranges. Redirects are followed here, and each server gets only the headers that it may
+//! see.
 
 use std::pin::Pin;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -24,37 +25,37 @@ use crate::error::Fault;
 use crate::min_speed::Paced;
 use crate::url::origin;
 
-/// How many redirects are followed for one request.
+/// The most redirects that are followed for one request.
 const MAX_REDIRECTS: usize = 10;
-/// How much of the body of an error is looked at.
+/// How much of the body of an error response is read.
 const ERROR_BODY: usize = 8 << 10;
 
-/// The longest page of a list.
+/// The longest page of a list, in bytes.
 const PAGE: usize = 16 << 20;
 
 /// A page of a list.
 pub(crate) struct Page {
     pub(crate) bytes: Vec<u8>,
-    /// Where the next page is.
+    /// The URL of the next page.
     pub(crate) next: Option<Url>,
 }
 
-/// A file of a web server.
+/// A file on a web server.
 #[derive(Debug)]
 pub(crate) struct Web {
     client: Client,
-    /// The URL as it was given, query string and all.
+    /// The URL as it was given, with its query string.
     url: Url,
-    /// The headers that only the server of that URL gets.
+    /// The `Authorization` header, which only the server of that URL gets.
     token: Option<HeaderValue>,
-    /// Where redirects led: later requests begin there, until that is refused.
+    /// The target of the last redirects: later requests begin there, until it refuses one.
     led: Mutex<Option<Url>>,
-    /// The commit that the server gives for the revision in that URL.
+    /// The commit that the server states for the revision in that URL.
     commit: OnceLock<String>,
 }
 
 impl Web {
-    /// `token` is an `Authorization` header; one in the URL itself comes first.
+    /// A file at a URL. `token` is an `Authorization` header; credentials in the URL itself take precedence.
     pub(crate) fn new(client: Client, mut url: Url, token: Option<HeaderValue>) -> Self {
         let token = credentials(&url).or(token);
         // Neither can fail for a URL that has a host.
@@ -63,12 +64,12 @@ impl Web {
         Self { client, url, token, led: Mutex::default(), commit: OnceLock::new() }
     }
 
-    /// Asks for bytes of the file; of the state `pin`, if there is one.
+    /// Requests bytes of the file; if there is a `pin`, only of that state.
     pub(crate) async fn get(&self, ask: &Ask, pin: Option<&Version>) -> Result<Answer, Fault> {
         let led = self.led.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(url) = led {
             match self.follow(url, ask, pin).await {
-                // A signed address expires, so the server that gave it is asked for another.
+                // A signed URL expires, so the server that redirected to it is asked for a new one.
                 Err(Fault::Denied { .. } | Fault::NotFound(_) | Fault::Status { status: 400, .. }) => {}
                 other => return other,
             }
@@ -76,12 +77,12 @@ impl Web {
         self.follow(self.url.clone(), ask, pin).await
     }
 
-    /// The commit of a file of Hugging Face, if the server has said it.
+    /// The commit of a file of Hugging Face, if the server has stated it.
     pub(crate) fn commit(&self) -> Option<&str> {
         self.commit.get().map(String::as_str)
     }
 
-    /// The whole answer at an address, or at another one of this server where the list goes on.
+    /// The whole response at this URL, or at `next`, the URL on this server where the list continues.
     pub(crate) async fn page(&self, next: Option<Url>) -> Result<Page, Fault> {
         let begin = next.unwrap_or_else(|| self.url.clone());
         let (url, answer) = self.answered(begin, |url| self.get_of(url)).await?;
@@ -111,7 +112,7 @@ impl Web {
         Ok(answer)
     }
 
-    /// The answer to a request, and where redirects have led.
+    /// The response to a request, and the URL that redirects led to.
     async fn answered(
         &self,
         mut url: Url,
@@ -135,7 +136,7 @@ impl Web {
         Err(Fault::TooManyRedirects(MAX_REDIRECTS))
     }
 
-    /// A request with the headers that this server may see.
+    /// A request with the headers that the server of `url` may see.
     fn get_of(&self, url: &Url) -> Builder {
         let request = Request::get(url.as_str()).header(ACCEPT_ENCODING, "identity");
         match self.token.as_ref().filter(|_| origin(url) == origin(&self.url)) {
@@ -161,13 +162,13 @@ impl Web {
     }
 }
 
-/// Where a list goes on: `<URL>; rel="next"`.
+/// The URL where a list continues: `<URL>; rel="next"`.
 fn next_of(link: &str, from: &Url) -> Option<Url> {
     let next = link.split(',').find(|link| link.contains("rel=\"next\""))?;
     from.join(next.split_once('<')?.1.split_once('>')?.0).ok()
 }
 
-/// Name and password of a URL as a header.
+/// The user name and password of a URL as an `Authorization` header.
 fn credentials(url: &Url) -> Option<HeaderValue> {
     if url.username().is_empty() && url.password().is_none() {
         return None;
@@ -180,7 +181,7 @@ fn credentials(url: &Url) -> Option<HeaderValue> {
     Some(value)
 }
 
-/// A commit, by its whole hash.
+/// A commit, as its full hash.
 fn commit(value: &HeaderValue) -> Option<String> {
     let text = value.to_str().ok()?;
     let is_hash = text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -203,7 +204,7 @@ fn redirected(from: &Url, to: Option<&HeaderValue>) -> Result<Url, Fault> {
     }
 }
 
-/// Checks the head of an answer; its body is checked as it comes.
+/// Checks the head of a response; its body is checked as it arrives.
 async fn read(answer: Response<Paced>, ask: &Ask, pin: Option<&Version>) -> Result<Answer, Fault> {
     let (head, body) = answer.into_parts();
     let headers = &head.headers;
@@ -229,7 +230,7 @@ async fn read(answer: Response<Paced>, ask: &Ask, pin: Option<&Version>) -> Resu
     Ok(Answer { range, version, pieces: pieces(body) })
 }
 
-/// An answer with the whole file is good if the whole file was asked for.
+/// A response with the whole file is valid only if the whole file was asked for.
 fn whole(len: Option<u64>, ask: &Ask, pin: Option<&Version>) -> Result<(std::ops::Range<u64>, u64), Fault> {
     let size = len.ok_or(Fault::NoRanges)?;
     if pin.is_some_and(|pin| pin.size != size) {
@@ -241,7 +242,7 @@ fn whole(len: Option<u64>, ask: &Ask, pin: Option<&Version>) -> Result<(std::ops
     }
 }
 
-/// Whether the range of an answer is what was asked for: from its first byte on, and no more than that.
+/// Checks that the range of a response is the one asked for: it begins at the same byte, and is not longer.
 fn check_range(range: &std::ops::Range<u64>, size: u64, ask: &Ask) -> Result<(), Fault> {
     let is_right = match ask {
         Ask::Part(asked) => (range.start == asked.start && range.end <= asked.end) || size == 0,
@@ -250,7 +251,7 @@ fn check_range(range: &std::ops::Range<u64>, size: u64, ask: &Ask) -> Result<(),
     if is_right { Ok(()) } else { Err(Fault::Answer("Content-Range is another range than was asked for")) }
 }
 
-/// The bytes of a body as they come.
+/// The bytes of a body as they arrive.
 fn pieces(body: Paced) -> answer::Pieces {
     Box::pin(stream::try_unfold(body, |mut body| async move {
         loop {
@@ -267,7 +268,7 @@ fn pieces(body: Paced) -> answer::Pieces {
     }))
 }
 
-/// What came of the body of an error, whose pace has a limit too.
+/// The beginning of the body of an error response, as far as it arrives in time.
 async fn beginning(body: Paced) -> Vec<u8> {
     let mut all = Vec::new();
     let mut pieces = pieces(body);

@@ -88,7 +88,7 @@ impl<'de> DeserializeSeed<'de> for ValueSeed {
     }
 }
 
-/// As [`ValueSeed`], for JSON text with numbers that serde_json delivers as others, such as integers beyond 64 bits.
+/// Reads what [`ValueSeed`] reads, for JSON text with numbers that serde_json changes, such as integers beyond 64 bits.
 #[cfg(feature = "json")]
 pub(super) struct ExactSeed {
     pub(super) options: ParseOptions,
@@ -163,7 +163,7 @@ struct State<'a> {
 }
 
 impl State<'_> {
-    /// Counts a number, and says which it is where that is known better.
+    /// Counts a number. Returns its exact value if serde_json has changed it.
     fn number(&self) -> Option<Value> {
         let before = self.numbers.replace(self.numbers.get().saturating_add(1));
         let found = self.known.binary_search_by_key(&before, |known| known.before).ok()?;
@@ -195,7 +195,7 @@ impl<'de> DeserializeSeed<'de> for CheckSeed {
     }
 }
 
-/// What is made of a tree that is read.
+/// What is made from a tree while it is read.
 trait Make {
     type Value;
     type List: Default;

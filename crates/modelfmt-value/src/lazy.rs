@@ -37,7 +37,7 @@ impl JsonObject {
         self.tree.get_or_init(|| self.parsed())
     }
 
-    /// A tree for the caller. What it was made of stays text, so that the tree is not there twice.
+    /// A tree for the caller. Only the text is kept here, so that the tree is not in memory twice.
     #[must_use]
     pub fn to_object(&self) -> Object {
         self.tree.get().cloned().unwrap_or_else(|| self.parsed())
@@ -51,7 +51,7 @@ impl JsonObject {
     }
 
     fn parsed(&self) -> Object {
-        // It has been checked: there is no text that does not parse but none at all.
+        // The text has been checked, so only an empty text does not parse.
         match json::parse_with(self.text.as_bytes(), self.options) {
             Ok(Value::Object(object)) => object,
             _ => Object::new(),

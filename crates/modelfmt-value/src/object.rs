@@ -84,8 +84,8 @@ impl Object {
         Ok(())
     }
 
-    /// Puts `value` under `prefix` and `key`. Where another value is there already, the prefix is repeated until there is none, so
-    /// that nothing is hidden.
+    /// Puts `value` under `prefix` and `key`. If there is another value, the prefix is repeated until the key is free, so that
+    /// nothing is hidden.
     pub fn insert_beside(&mut self, prefix: &str, key: &str, value: impl Into<Value>) {
         let (mut key, value) = (format!("{prefix}{key}"), value.into());
         while self.get(&key).is_some_and(|there| *there != value) {

@@ -1,4 +1,4 @@
-//! New files of a set behind one type, so that a writer can be a value.
+//! Type-erased outputs: new files of a set behind one type, so that a writer can be a value.
 
 use std::io;
 
@@ -15,7 +15,7 @@ pub trait AnyOutput: Sink {
     /// See [`Output::finish`].
     ///
     /// # Errors
-    /// If the system cannot write what is left.
+    /// If the system cannot write the rest.
     fn finish(&mut self) -> io::Result<()>;
 
     /// See [`Output::remove_old`].

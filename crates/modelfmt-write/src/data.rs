@@ -1,4 +1,4 @@
-//! What is to be written: descriptions first, values later and in pieces.
+//! What is written: descriptions first, values later and in pieces.
 
 use modelfmt_core::BoxError;
 use std::borrow::Cow;
@@ -7,7 +7,7 @@ use std::ops::Range;
 use tensor_core::DType;
 use tensor_core::TensorInfo;
 
-/// The description of a tensor to be written.
+/// The description of a tensor to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TensorSpec<'a> {
@@ -17,7 +17,7 @@ pub struct TensorSpec<'a> {
     pub dtype: DType,
     /// Its dimensions in elements, slowest first; empty for a scalar.
     pub shape: Cow<'a, [u64]>,
-    /// Whether it has values. Only OINF can hold a tensor without.
+    /// Whether it has values. Only OINF can hold a tensor without values.
     pub has_data: bool,
     /// The length in bytes of a [`DType::Packed`] tensor; for other types it follows from dtype and shape.
     pub packed_nbytes: u64,
@@ -34,7 +34,7 @@ impl<'a> TensorSpec<'a> {
         Self { has_data: false, ..Self::new(name, dtype, shape) }
     }
 
-    /// A tensor whose bytes belong to a codec that this library does not know.
+    /// A tensor whose bytes are encoded by a codec that this library does not know.
     pub fn packed(name: impl Into<Cow<'a, str>>, shape: impl Into<Cow<'a, [u64]>>, nbytes: u64) -> Self {
         Self { packed_nbytes: nbytes, ..Self::new(name, DType::Packed, shape) }
     }
@@ -49,8 +49,8 @@ impl<'a> From<TensorInfo<'a>> for TensorSpec<'a> {
 
 /// The values of the tensors that are being written.
 ///
-/// Tensors are numbered as their descriptions were given. Writers ask for pieces, from several threads, mostly in
-/// order and mostly once; a piece that is asked for again must be the same again.
+/// Tensors are numbered in the order of their descriptions. Writers ask for pieces from several threads, mostly in order and
+/// mostly once; a piece that is asked for again must have the same bytes again.
 pub trait TensorData: Sync {
     /// Fills `out` with the bytes of a tensor from `offset` on, little-endian and row-major.
     ///
@@ -102,11 +102,11 @@ by_slice! {
     [const N: usize,] [B; N];
 }
 
-/// The values of the tensors of a model from one on, for a file that holds only those.
+/// The values of a model's tensors from one number on, for a file that holds only those.
 pub struct DataFrom<'a> {
     /// The values of the whole model.
     pub data: &'a dyn TensorData,
-    /// The number of the file's first tensor in it.
+    /// The number, in the model, of the file's first tensor.
     pub first: usize,
 }
 

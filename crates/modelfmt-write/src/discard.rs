@@ -4,15 +4,15 @@ use std::io;
 
 use super::sink::{Output, Sink};
 
-/// Takes bytes and keeps none of them, for rehearsals and measurements. Its bytes [read back](Output::read_back) as zeros, so a hash
-/// that is made of them has the length of the real one, and another value.
+/// A sink that discards all bytes, for rehearsals and measurements. They [read back](Output::read_back) as zeros, so a hash made
+/// from them has the right length but the wrong value.
 #[derive(Clone, Debug, Default)]
 pub struct Discard {
     name: Option<String>,
 }
 
 impl Discard {
-    /// One with a name, as [`Sink::name`] gives it.
+    /// A sink with a name, as [`Sink::name`] returns it.
     #[must_use]
     pub fn named(name: impl Into<String>) -> Self {
         Self { name: Some(name.into()) }

@@ -1,4 +1,4 @@
-//! Flushing of a file while more of it is being written.
+//! Flushes a file while more of it is being written.
 
 use std::fs::File;
 use std::io;
@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-/// Bytes that are written between two flushes.
+/// How many bytes are written between two flushes.
 const STEP: u64 = 16 << 20;
 
-/// Sends what has been written to the disk while more is being made, on a thread that only waits for it: a system may
-/// begin with it no sooner than the last flush asks for it, and all of the disk's time would come after all of ours.
+/// Flushes what has been written on a separate thread while more is being written. Otherwise a system may begin to write to the
+/// disk only at the last flush, and the disk's time would come on top of ours.
 #[derive(Debug, Default)]
 pub(super) struct EarlyFlush {
     written: AtomicU64,
@@ -21,25 +21,25 @@ pub(super) struct EarlyFlush {
 struct State {
     /// The flush that was begun last.
     thread: Option<JoinHandle<io::Result<()>>>,
-    /// What the first flush that failed came upon. The system may tell of it only once.
+    /// The error of the first flush that failed. The system may report it only once.
     error: Option<Arc<io::Error>>,
 }
 
 impl EarlyFlush {
-    /// Tells that so many bytes more have been written to `file`.
+    /// Notes that `len` more bytes have been written to `file`.
     pub(super) fn wrote(&self, file: &File, len: u64) {
         let before = self.written.fetch_add(len, Ordering::Relaxed);
-        // Elsewhere a file that is being flushed may not take anything meanwhile.
+        // On other systems, writes to a file may have to wait while it is flushed.
         let is_useful = cfg!(all(feature = "parallel", unix));
         if is_useful && before / STEP < before.saturating_add(len) / STEP {
             self.state().flush(file);
         }
     }
 
-    /// Waits for the flush that is under way.
+    /// Waits for the flush that is running.
     ///
     /// # Errors
-    /// What one of them came upon: then the file may lack any of its bytes, whatever later flushes say.
+    /// The error of any of the flushes. The file may then lack any of its bytes, whatever later flushes return.
     pub(super) fn finish(&self) -> io::Result<()> {
         let mut state = self.state();
         state.join();
@@ -52,7 +52,7 @@ impl EarlyFlush {
 }
 
 impl State {
-    /// Begins a flush, if none is under way and none has failed.
+    /// Begins a flush, unless one is running or has failed.
     fn flush(&mut self, file: &File) {
         if self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
             return;
@@ -61,7 +61,7 @@ impl State {
         if self.error.is_none()
             && let Ok(file) = file.try_clone()
         {
-            // Where there can be no thread, the last flush does it all.
+            // If no thread can be started, the last flush does everything.
             self.thread = Builder::new().spawn(move || file.sync_data()).ok();
         }
     }
@@ -92,7 +92,7 @@ mod tests {
         assert!(early.state().thread.is_none());
     }
 
-    // The null device cannot be flushed, which takes the place of a disk that fails.
+    // The null device cannot be flushed, so it serves as a disk that fails.
     #[cfg(target_os = "linux")]
     #[test]
     fn what_fails_is_told_and_not_forgotten() {

@@ -1,4 +1,4 @@
-//! A file that is open already, to write to.
+//! A sink over a file that is already open.
 
 use std::fs::File;
 use std::io;
@@ -6,8 +6,8 @@ use std::io;
 use super::atomic::write_all_at;
 use super::sink::Sink;
 
-/// An open file, such as a temporary one without a name. Its owner decides what becomes of it;
-/// [`AtomicFile`](super::AtomicFile) is for files that are to appear under a name.
+/// An open file, such as a temporary one without a name. Its owner decides what happens to it; for files that appear under a
+/// name, use [`AtomicFile`](super::AtomicFile).
 #[derive(Debug)]
 pub struct FileSink(pub File);
 

@@ -12,21 +12,21 @@ use modelfmt_core::author::Extent;
 use modelfmt_core::author::PIECE;
 use tensor_core::AlignedBuf;
 
-/// Where the values of a tensor go.
+/// A tensor in the file, and where its values go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// The tensor, as its description was numbered.
+    /// The number of the tensor, in the order of the descriptions.
     pub tensor: usize,
-    /// Its bytes in the file.
+    /// The range of the file that its values take.
     pub extent: Extent,
 }
 
-/// A stretch of a file: tensors in ascending order, and padding between them.
+/// A range of a file that holds tensors in ascending order, and padding between them.
 #[derive(Clone, Copy, Debug)]
 pub struct Region<'a> {
-    /// The bytes of the file that it covers.
+    /// The range of the file.
     pub extent: Extent,
-    /// What the gaps are filled with.
+    /// The byte that fills the gaps.
     pub fill: u8,
     /// The tensors, ascending and without overlap, all within `extent`.
     pub segments: &'a [Segment],
@@ -38,7 +38,7 @@ pub enum FillError {
     /// The values of a tensor could not be read.
     #[error("cannot get the values of tensor {tensor}")]
     Data {
-        /// The tensor, as its description was numbered.
+        /// The number of the tensor, in the order of the descriptions.
         tensor: usize,
         /// Why.
         source: BoxError,
@@ -59,7 +59,7 @@ pub enum FillError {
 tensor_core::debug_as_sentence!(FillError);
 
 impl FillError {
-    /// The error of a format, with the tensor's name from the table that lists what is written.
+    /// The error as one of a format, with the tensor's name from `table`, which lists what is written.
     #[must_use]
     pub fn named<F>(self, table: &TensorTable) -> WriteError<F> {
         match self {
@@ -75,12 +75,12 @@ impl FillError {
 }
 
 impl Region<'_> {
-    /// Pulls every tensor's values once, writes them and the padding between them to `sink`, and gives what `look`
-    /// says about each piece to `take`, in order. Pieces are [`PIECE`] bytes, the last one what is left; `look` is given a piece's
-    /// offset in the file and its bytes, so checksums need no second pass.
+    /// Reads every tensor's values once, writes them and the padding between them to `sink`, and gives the result of `look` for
+    /// each piece to `take`, in order. Pieces are [`PIECE`] bytes long, except the last. `look` gets a piece's offset in the file
+    /// and its bytes, so checksums need no second pass.
     ///
     /// # Errors
-    /// [`FillError`]; what has been written by then is for the sink's owner to discard.
+    /// [`FillError`]. The owner of the sink has to discard what has been written by then.
     pub fn write<T: Send>(
         &self,
         data: &dyn TensorData,
@@ -104,7 +104,7 @@ impl Region<'_> {
         })
     }
 
-    /// The bytes of the file from `offset` on, borrowed if one tensor in memory has them all.
+    /// The bytes of the file from `offset` on; borrowed if a single tensor in memory has all of them.
     fn piece<'b>(
         &self,
         (data, sink): (&'b dyn TensorData, &dyn Sink),

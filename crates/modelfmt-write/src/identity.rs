@@ -1,4 +1,4 @@
-//! Which file a path leads to, whatever it is called.
+//! The identity of files: which paths lead to the same file.
 
 use std::collections::HashSet;
 use std::fs;
@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 #[cfg(unix)]
 type Identity = modelfmt_core::source::FileId;
-// The standard library has no more elsewhere. Hard links stay unknown there.
+// On other systems, the standard library has only canonical paths, which do not tell hard links.
 #[cfg(not(unix))]
 type Identity = std::path::PathBuf;
 
-/// What makes a file the same file under all of its names: hard links, symbolic links, other ways to spell its path.
+/// What identifies a file under all of its names: hard links, symbolic links, other spellings of its path.
 fn identity(path: &Path) -> Option<Identity> {
     #[cfg(unix)]
     {
@@ -23,12 +23,12 @@ fn identity(path: &Path) -> Option<Identity> {
     }
 }
 
-/// The files that are being read while others are written: no output may replace them, under whatever name.
+/// The files that are being read while others are written: no output may replace them, under any name.
 #[derive(Clone, Debug, Default)]
 pub struct InputFiles(Arc<HashSet<Identity>>);
 
 impl InputFiles {
-    /// The files that these paths lead to. A path that leads to no file is left out: nothing can be lost there.
+    /// The files that these paths lead to. A path that leads to no file is left out, because nothing can be lost there.
     pub fn new<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Self {
         Self(Arc::new(paths.into_iter().filter_map(|path| identity(path.as_ref())).collect()))
     }

@@ -1,5 +1,5 @@
-//! How model files are written and changed: descriptions of tensors, their values in pieces, places to write to, and [edits](edit) of files
-//! that are there.
+//! The writing half of the formats: descriptions of tensors, their values in pieces, places to write to, and [edits](edit) of
+//! existing files.
 //!
 //! ```text
 //!  TensorSpec × n: what is to be written
@@ -37,7 +37,7 @@
 //! - `proof`: [`write_outboard`], which makes what proves any range of a file.
 //! - `syncfs`: on Linux, one flush for many small files.
 //!
-//! For `wasm32-unknown-unknown` there are no files, but sinks in memory and of your own.
+//! `wasm32-unknown-unknown` has no files, only sinks in memory and your own.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod any_files;

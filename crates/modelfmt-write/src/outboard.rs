@@ -11,11 +11,11 @@ use modelfmt_core::Source;
 use modelfmt_core::author::PIECE;
 use modelfmt_core::author::ScanError;
 
-/// Why an outboard is not written.
+/// Why an outboard was not written.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum OutboardError {
-    /// The file could not be read, or the progress callback stops the work.
+    /// The file could not be read, or the progress callback stopped the work.
     #[error(transparent)]
     Read(#[from] ScanError),
     /// The outboard could not be written.
@@ -25,8 +25,8 @@ pub enum OutboardError {
 
 tensor_core::debug_as_sentence!(OutboardError);
 
-/// Writes the outboard of a file in one pass over it, on as many threads as `work` says, and returns its BLAKE3. The outboard of a file of at most 16
-/// KiB is empty.
+/// Writes the outboard of a file in one pass over it, on as many threads as `work` says, and returns the file's BLAKE3 hash. The
+/// outboard of a file of at most 16 KiB is empty.
 ///
 /// ```
 /// use modelfmt_core::Execution;
@@ -40,7 +40,7 @@ tensor_core::debug_as_sentence!(OutboardError);
 /// ```
 ///
 /// # Errors
-/// If the file cannot be read or the outboard not written; if the progress callback stops the work.
+/// If the file cannot be read or the outboard cannot be written; if the progress callback stops the work.
 pub fn write_outboard(
     source: &dyn Source,
     sink: &dyn Sink,
@@ -76,7 +76,7 @@ pub fn write_outboard(
     match (failure, builder.finish()) {
         (Some(error), _) => Err(OutboardError::Write(error)),
         (None, Some(hash)) => Ok(hash),
-        // A scan gives all pieces in order.
+        // Not reached: a scan returns all pieces in order.
         (None, None) => Err(OutboardError::Write(io::ErrorKind::UnexpectedEof.into())),
     }
 }

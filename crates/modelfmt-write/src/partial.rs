@@ -1,4 +1,4 @@
-//! Temporary files: new, ours alone, and cleared away by the next writer of the same target if ours is killed.
+//! Temporary files: always new ones, and removed by the next writer of the same target if this process is killed.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -13,10 +13,10 @@ use modelfmt_core::source::folder_of;
 
 const START: &str = ".modelfmt-";
 const ENDING: &str = ".partial";
-/// The hexadecimal digits that tell the files of one target apart.
+/// How many hexadecimal digits distinguish the temporary files of one target.
 const RANDOM_LEN: usize = 8;
 
-/// The path of a temporary file, which is removed with it.
+/// The path of a temporary file; dropping this removes the file.
 #[derive(Debug)]
 pub(super) struct Partial {
     path: PathBuf,
@@ -31,7 +31,7 @@ impl Partial {
     /// Gives the file another name.
     ///
     /// # Errors
-    /// The errors of `rename`; then it is still a temporary file.
+    /// The errors of `rename`; the file then stays a temporary file.
     pub(super) fn rename(&mut self, rename: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
         unfinished::end(&self.path, || rename(&self.path))?;
         self.is_renamed = true;
@@ -42,23 +42,23 @@ impl Partial {
 impl Drop for Partial {
     fn drop(&mut self) {
         if !self.is_renamed {
-            // Nothing to be done if it fails: the next writer of this target removes the file.
+            // If this fails, the next writer of the target removes the file.
             let _ = unfinished::end(&self.path, || fs::remove_file(&self.path));
         }
     }
 }
 
-/// What keeps the writers of one target apart: a lock on the first temporary file of each. The other files of a set are
-/// covered by that of its index, so that they can be closed.
+/// Keeps the writers of one target apart, by a lock on the first temporary file of each. The lock on the temporary file of a
+/// set's index covers all files of the set, so that they can be closed.
 #[derive(Debug)]
 pub(super) struct Claim {
-    /// How the names of all temporary files for this target begin.
+    /// The common prefix of the names of all temporary files for this target.
     prefix: String,
     /// Held until the last file of the claim is gone.
     _lock: File,
 }
 
-/// Whether a file was locked.
+/// The result of locking a file.
 enum Lock {
     Held,
     Elsewhere,
@@ -85,7 +85,7 @@ impl Claim {
         for _ in 0..ATTEMPTS {
             let (file, partial) = create(folder, &prefix, is_private)?;
             let lock = lock(&file)?;
-            // Between create and lock another writer may have taken the file for a leftover.
+            // Between create and lock, another writer may have taken the file for a leftover and removed it.
             if matches!(lock, Lock::Elsewhere) || !is_at(&file, partial.path()) {
                 continue;
             }
@@ -108,32 +108,32 @@ impl Claim {
     }
 }
 
-/// `.modelfmt-`, a hash of the target's name, and `-`. The name itself would make names that are too long.
+/// `.modelfmt-`, a hash of the target's name, and `-`. The name itself could make the whole too long.
 fn prefix(name: &OsStr) -> String {
-    // FNV-1a: the same in every build, so that a newer version clears away what an older one has left.
+    // FNV-1a is the same in every build, so that a newer version removes what an older one has left.
     let step = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     let hash = name.as_encoded_bytes().iter().fold(0xcbf2_9ce4_8422_2325, step);
     format!("{START}{hash:016x}-")
 }
 
-/// The path of a temporary file beside `target`; `middle` tells it apart from others of that target. With eight hexadecimal digits it is one that
-/// the next writer of the target removes.
+/// The path of a temporary file next to `target`; `middle` distinguishes it from others of that target. If `middle` is eight
+/// hexadecimal digits, the next writer of the target removes the file.
 pub(crate) fn temporary_path(target: &Path, middle: &str) -> PathBuf {
     let prefix = prefix(target.file_name().unwrap_or_default());
     folder_of(target).join(format!("{prefix}{middle}{ENDING}"))
 }
 
-/// What tells a temporary file of `target` apart from its others, by its name.
+/// The part of a temporary file's name that distinguishes it from others of `target`; `None` for other files.
 pub(crate) fn middle_of<'a>(target: &Path, name: &'a str) -> Option<&'a str> {
     name.strip_prefix(&prefix(target.file_name().unwrap_or_default()))?.strip_suffix(ENDING)
 }
 
-/// The path of a file that will take the place of another at once. The next writer of that one removes it, if it is left.
+/// The path of a file that is to replace another without delay. If it is left behind, the next writer of that target removes it.
 pub(crate) fn replacement_of(target: &Path) -> PathBuf {
     temporary_path(target, &format!("{:0RANDOM_LEN$x}", 0))
 }
 
-/// Creates such a file. Only its owner can read it, and other writers see that somebody is at it.
+/// Creates a file at such a path. Only its owner can read it, and its lock shows other writers that it is in use.
 pub(crate) fn create_draft(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create_new(true);
@@ -144,12 +144,12 @@ pub(crate) fn create_draft(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Lets it stay.
+/// Keeps such a file even if a signal ends the program.
 pub(crate) fn keep_draft(path: &Path) {
     let _ = unfinished::end(path, || Ok(()));
 }
 
-/// Creates a file that did not exist: no file that exists is ever opened for writing.
+/// Creates a new file: an existing file is never opened for writing.
 fn create(folder: &Path, prefix: &str, is_private: bool) -> io::Result<(File, Partial)> {
     const ATTEMPTS: u32 = 64;
     let random = RandomState::new(); // other keys for each
@@ -181,8 +181,8 @@ fn lock(file: &File) -> io::Result<Lock> {
     }
 }
 
-/// Removes the temporary files of killed writers. Only what is surely one goes: a regular file with our name, of the same
-/// owner, that nobody holds a lock on and that is not being read.
+/// Removes the temporary files of killed writers. A file is removed only if it certainly is one: a regular file with such a name
+/// and the same owner, which is neither locked nor being read.
 fn clear(folder: &Path, prefix: &str, own: (&File, &Path), inputs: &InputFiles) -> io::Result<()> {
     let mut left = Vec::new();
     let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
@@ -210,7 +210,7 @@ fn clear(folder: &Path, prefix: &str, own: (&File, &Path), inputs: &InputFiles) 
     Ok(())
 }
 
-/// Whether a path is the temporary file of a writer that was killed: nobody holds a lock on it.
+/// Whether a path is the temporary file of a writer that was killed, which nobody has locked.
 #[must_use]
 pub fn is_leftover(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -226,8 +226,8 @@ fn is_name(name: &OsString, prefix: &str) -> bool {
     random.is_some_and(|random| random.len() == RANDOM_LEN && random.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
-/// Whether a file can be one that a writer of ours has left. It may have another name too: its target's, if the writer was
-/// killed between giving it that and taking this one away.
+/// Whether a file can be one that a writer of this library has left. It may also have its target's name, if the writer was killed
+/// between setting that name and removing this one.
 #[cfg(unix)]
 fn is_ours(path: &Path, own: &File) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -242,7 +242,7 @@ fn is_ours(path: &Path, _: &File) -> bool {
     fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file())
 }
 
-/// Whether an open file still has that name.
+/// Whether the path still leads to an open file.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;

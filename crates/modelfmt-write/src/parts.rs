@@ -1,4 +1,4 @@
-//! Files of a set that are written by themselves, by workers that know nothing of each other but the plan.
+//! Files of a set that are written separately, by workers that share nothing but the plan.
 
 use std::io;
 use std::ops::Range;
@@ -7,10 +7,10 @@ use super::set::NewSet;
 use super::sink::{NewFiles, Output};
 use modelfmt_core::WriteError;
 
-/// A file of a set that can be written by itself.
+/// A file of a set that can be written separately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetPart {
-    /// Its path, from the folder of the set's index.
+    /// Its path, relative to the folder of the set's index.
     pub path: String,
     /// The numbers of the tensors in it, in the order of their descriptions.
     pub tensors: Range<usize>,
@@ -24,17 +24,17 @@ impl SetPart {
     }
 }
 
-/// A file of a set that has been written by itself: what the index needs to know of it.
+/// The result of writing a file of a set separately: what the index needs to know of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WrittenPart {
-    /// The bytes of the file.
+    /// The length of the file in bytes.
     pub nbytes: u64,
-    /// Its hashes, as the format puts them; none if its index has none.
+    /// Its hashes in the encoding of the format; empty if the index has none.
     pub digests: Vec<u8>,
 }
 
-/// Looks at all names of a set that workers are going to write, and takes away the index of one that is replaced: until the new one
-/// appears, what is there is no set.
+/// Checks all names of a set that workers will write, and removes the old index if the set is replaced: until the new index
+/// appears, the files are not a set.
 ///
 /// # Errors
 /// [`WriteError::Write`] for the first file that cannot be created, or exists and may not be replaced.
@@ -47,10 +47,10 @@ pub fn begin_parts<N: NewFiles, F, S: AsRef<str>>(
     set.index().remove_old().map_err(failed(index_name))
 }
 
-/// Writes a file of a set, which appears when it is complete. If its bytes are needed again before, it `reads_back`.
+/// Writes a file of a set, which appears when it is complete. Set `reads_back` if `write` reads what it has written.
 ///
 /// # Errors
-/// [`WriteError::Write`] if it cannot be created, or exists and may not be replaced; those of `write`.
+/// [`WriteError::Write`] if it cannot be created, or exists and may not be replaced; the errors of `write`.
 pub fn write_part<N: NewFiles, F, T>(
     files: &N,
     path: &str,
@@ -65,12 +65,12 @@ pub fn write_part<N: NewFiles, F, T>(
     Ok(done)
 }
 
-/// That a set has no part of that number.
+/// The error for a set without a part of that number.
 pub fn no_part<F>(index_name: &str, number: usize) -> WriteError<F> {
     unfit(index_name, format!("the set has no part {number}"))
 }
 
-/// That what is said of the parts is not what a set of so many of them says.
+/// The error for parts that do not fit a set of `count` files.
 pub fn unfit_parts<F>(index_name: &str, count: usize) -> WriteError<F> {
     let text =
         format!("what is said of the parts fits no set of {count}; give what writing each of them returned");

@@ -1,9 +1,9 @@
-//! What every format crate that writes has in the same words: one call for tensors in memory, one for a file at a path.
+//! The functions that every format crate needs for writing: one call for tensors in memory, one for a file at a path.
 
 /// Makes a format crate's `save` function and `Plan::write_file`.
 ///
-/// It takes the format's name, the crate's `Plan`, `WriteOptions` and `WriteError`, the type of metadata that `Plan::new`
-/// takes, and an example for `save`.
+/// Pass the format's name, the crate's `Plan`, `WriteOptions` and `WriteError`, the type of metadata that `Plan::new` takes, and
+/// an example for `save`.
 #[macro_export]
 macro_rules! save {
     (
@@ -13,13 +13,13 @@ macro_rules! save {
     ) => {
         #[doc = concat!("Writes tensors that are in memory to a new ", $format, " file at `path`.")]
         ///
-        /// The file appears when it is complete. A file that exists is not replaced. Use [`Plan`](crate::Plan) for options,
-        /// for values that are not in memory, or to replace a file.
+        /// The file appears when it is complete. An existing file is not replaced. Use [`Plan`](crate::Plan) for options, for
+        /// values that are not in memory, or to replace a file.
         ///
         $(#[$example])*
         ///
         /// # Errors
-        /// If the format cannot hold what is described; if the file exists, or cannot be written.
+        /// If the format cannot hold the tensors; if the file exists, or cannot be written.
         pub fn save<'a>(
             path: impl AsRef<::std::path::Path>,
             tensors: impl IntoIterator<Item = (impl Into<::std::borrow::Cow<'a, str>>, $crate::modelfmt_core::View<'a>)>,
@@ -34,7 +34,8 @@ macro_rules! save {
             #[doc = concat!("Writes the ", $format, " file at `path`. It appears when it is complete; after an error nothing is left behind.")]
             ///
             /// # Errors
-            /// If a value cannot be read, or the file not be written; if it exists and `overwrite` does not allow to replace it.
+            /// If a value cannot be read, or the file cannot be written; if it exists and `overwrite` does not allow to replace
+            /// it.
             pub fn write_file(
                 &self,
                 path: impl AsRef<::std::path::Path>,

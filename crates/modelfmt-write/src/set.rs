@@ -1,12 +1,12 @@
-//! The files of a set, one after another, and the order in which they appear.
+//! Writes the files of a set one after another, and lets them appear in the right order.
 
 use std::io;
 
 use super::sink::{NewFiles, Output, Sink};
 use modelfmt_core::WriteError;
 
-/// A set that is being written: its files, one after another, and its index. Nothing appears before
-/// [`commit`](Self::commit); if it is dropped, nothing is left.
+/// A set that is being written: its files, one after another, and its index. Nothing appears before [`commit`](Self::commit);
+/// dropping it leaves nothing behind.
 ///
 /// A file that is [`done`](Self::done) is closed, so that a set may have more files than a process may have open.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub struct NewSet<'a, N: NewFiles> {
 }
 
 impl<'a, N: NewFiles> NewSet<'a, N> {
-    /// Checks all names, of the set's files and its index, before any work is done.
+    /// Checks all names, of the set's files and of its index, before any work is done.
     ///
     /// # Errors
     /// [`WriteError::Write`] for the first file that cannot be created, or exists and may not be replaced.
@@ -29,12 +29,12 @@ impl<'a, N: NewFiles> NewSet<'a, N> {
     ) -> Result<Self, WriteError<F>> {
         check(files, index_name)?;
         names.into_iter().try_for_each(|name| check(files, name.as_ref()))?;
-        // Its index is begun first: what it holds keeps other writers away while the other files are closed.
+        // The index is begun first: its lock keeps other writers away while the other files are closed.
         let index = files.create(index_name).map_err(failed(index_name))?;
         Ok(Self { files, index_name, index, done: Vec::new() })
     }
 
-    /// The index, for a format whose index is a file like the others, which is written piece by piece.
+    /// The index, for a format that writes its index piece by piece like the other files.
     #[must_use]
     pub const fn index(&self) -> &N::Output {
         &self.index
@@ -56,23 +56,23 @@ impl<'a, N: NewFiles> NewSet<'a, N> {
         self.files.create_to_read_back(name).map_err(failed(name))
     }
 
-    /// Takes a file that is completely written.
+    /// Closes a file that is completely written, and adds it to the set.
     ///
     /// # Errors
-    /// [`WriteError::Write`] if its bytes do not reach their place.
+    /// [`WriteError::Write`] if its bytes cannot be flushed.
     pub fn done<F>(&mut self, name: &str, mut file: N::Output) -> Result<(), WriteError<F>> {
         file.finish().map_err(failed(name))?;
         self.done.push((name.to_owned(), file));
         Ok(())
     }
 
-    /// Writes the index and lets the files appear, the index last: a set that has an index is complete. The index of a
-    /// set that is replaced goes before the first of its files does, so that a writer which dies in between leaves no
-    /// index, rather than an old one over files of which some are new.
+    /// Writes the index and lets the files appear, the index last: a set that has an index is complete. If a set is replaced, its
+    /// old index is removed before any of its files, so that a killed writer leaves no index rather than an old index over some
+    /// new files.
     ///
     /// # Errors
-    /// [`WriteError::Write`] for a file that has come to exist meanwhile and may not be replaced: then nothing appears. Also for the
-    /// first file that cannot appear anyway; those after it do not.
+    /// [`WriteError::Write`] if a file has appeared meanwhile and may not be replaced: then nothing appears. Also for the first
+    /// file that cannot appear for another reason; the files after it do not appear either.
     pub fn commit<F>(self, text: &[u8]) -> Result<(), WriteError<F>> {
         let Self { files, index_name, mut index, done } = self;
         index.write_at(0, text).map_err(failed(index_name))?;

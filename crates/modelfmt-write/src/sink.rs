@@ -27,30 +27,31 @@ impl<S: Sink + ?Sized> Sink for &S {
     }
 }
 
-/// A sink whose file appears under its name only when it is complete. No method has a default, because a wrapper that forgot to pass one
-/// on would lose the file, or keep an old one, and say nothing.
+/// A sink whose file appears under its name only when it is complete. No method has a default: a wrapper that forgot to forward
+/// one would silently lose the file, or keep an old one.
 pub trait Output: Sink + Sized {
-    /// Fills `out` with bytes that have been written, from `offset` on: for hashes that need them in their order. The file has to be
-    /// one that was created for that ([`NewFiles::create_to_read_back`]).
+    /// Fills `out` with bytes that have been written, from `offset` on, for hashes that need all bytes in order. The file must
+    /// have been created by [`NewFiles::create_to_read_back`].
     ///
     /// # Errors
     /// If they cannot be read, or there are fewer.
     fn read_back(&self, offset: u64, out: &mut [u8]) -> io::Result<()>;
 
-    /// Flushes the bytes to where they stay, so that what can fail has failed before the file appears, and gives back what
-    /// only writing needs, such as a descriptor. From then on nothing is written or read.
+    /// Flushes the bytes to the disk, so that errors occur before the file appears, and releases what only writing needs, such as
+    /// a descriptor. Nothing may be written or read afterwards.
     ///
     /// # Errors
     /// If that fails.
     fn finish(&mut self) -> io::Result<()>;
 
-    /// Takes the file away that this one is going to replace, if there is one.
+    /// Removes the file that this one will replace, if there is one.
     ///
     /// # Errors
     /// If it cannot be removed.
     fn remove_old(&self) -> io::Result<()>;
 
-    /// Lets the file appear, [finished](Self::finish) if it is not yet. Without this nothing is left behind.
+    /// Lets the file appear, after [`finish`](Self::finish) if that was not called yet. A file that is dropped without this
+    /// leaves nothing behind.
     ///
     /// # Errors
     /// If that fails; then nothing is left behind either.
@@ -60,19 +61,19 @@ pub trait Output: Sink + Sized {
 /// Whether an existing file may be replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overwrite {
-    /// It is kept, and the writer fails.
+    /// Keep the existing file and fail.
     #[default]
     Refuse,
-    /// It is replaced once the new one is complete.
+    /// Replace it once the new file is complete.
     Replace,
 }
 
 /// Creates the files of a set, by paths relative to the set's folder.
 pub trait NewFiles {
-    /// What a new file is.
+    /// The type of a new file.
     type Output: Output;
 
-    /// Looks whether a file could be created now, so that one that exists is found before hours of work.
+    /// Checks whether a file could be created now, so that an existing file is reported before hours of work.
     ///
     /// # Errors
     /// If the path is not allowed, or a file exists there and may not be replaced.
@@ -84,8 +85,8 @@ pub trait NewFiles {
     /// If it cannot be created, or exists and may not be replaced.
     fn create(&self, path: &str) -> io::Result<Self::Output>;
 
-    /// Begins a new file that is [read back](Output::read_back) before it is complete. Where each file can be, this is
-    /// [`create`](Self::create); a place that cannot read what it has sent keeps a copy until then.
+    /// Begins a new file that is [read back](Output::read_back) before it is complete. If every file can be read back, this is
+    /// [`create`](Self::create); a place that cannot read what it has sent keeps a copy until the file is complete.
     ///
     /// # Errors
     /// If the file cannot be created, or exists and may not be replaced.
@@ -121,7 +122,7 @@ impl MemoryFile {
         Self::default()
     }
 
-    /// What has been written.
+    /// The bytes that have been written.
     #[must_use]
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes.into_inner().unwrap_or_else(PoisonError::into_inner)

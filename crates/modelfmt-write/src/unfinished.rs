@@ -10,13 +10,13 @@ use std::time::Duration;
 static STATE: Mutex<State> = Mutex::new(State { files: BTreeSet::new(), appearing: 0 });
 static APPEARED: Condvar = Condvar::new();
 
-/// How long a set may take to appear: its files are complete by then and only get their names.
+/// How long a set may take to appear: its files are complete by then and are only renamed.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 struct State {
     files: BTreeSet<PathBuf>,
-    /// How often [`commit_guard`] has begun and not ended.
+    /// How many [`commit_guard`]s exist.
     appearing: usize,
 }
 
@@ -24,7 +24,7 @@ fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Creates a temporary file, which is known from then on.
+/// Creates a temporary file and registers it.
 pub(super) fn begin<T>(path: &Path, create: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let mut state = state();
     let created = create()?;
@@ -32,7 +32,7 @@ pub(super) fn begin<T>(path: &Path, create: impl FnOnce() -> io::Result<T>) -> i
     Ok(created)
 }
 
-/// Removes a temporary file or gives it its name; if that fails, it is still known.
+/// Removes or renames a temporary file, and removes it from the register unless that fails.
 pub(super) fn end(path: &Path, done: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     let mut state = state();
     done()?;
@@ -40,13 +40,13 @@ pub(super) fn end(path: &Path, done: impl FnOnce() -> io::Result<()>) -> io::Res
     Ok(())
 }
 
-/// While this is kept, [`remove_unfinished`] waits.
+/// While this exists, [`remove_unfinished`] waits.
 #[derive(Debug)]
 #[must_use = "what is to be done whole is so only as long as this is kept"]
 pub struct CommitGuard(());
 
-/// Starts something that a signal must not stop halfway: all of a set's files get their names, and those of the set
-/// that it replaces go. It has to be short.
+/// Begins a section that a signal must not interrupt, in which all files of a set are renamed and those of the set that it
+/// replaces are removed. It has to be short.
 pub fn commit_guard() -> CommitGuard {
     state().appearing += 1;
     CommitGuard(())
@@ -59,21 +59,21 @@ impl Drop for CommitGuard {
     }
 }
 
-/// No writer of this process creates or completes a file while this is kept.
+/// While this exists, no writer of this process creates or completes a file.
 #[derive(Debug)]
 #[must_use = "writers go on as soon as this is dropped"]
 pub struct HaltGuard(#[expect(dead_code, reason = "it is kept for its lock")] MutexGuard<'static, State>);
 
-/// Removes the temporary files of every [`AtomicFile`](super::AtomicFile) of this process, for a program that is about to
-/// end without unwinding, as on a signal. Writers that would create or complete a file wait as long as the result is kept;
-/// one that goes on afterwards finds its file gone, which is an error. A set whose first file has got its name gets the time
-/// to appear whole. Paths are taken as they were given: a program that has changed its working directory since then must
-/// have given absolute ones.
+/// Removes the temporary files of every [`AtomicFile`](super::AtomicFile) of this process, for a program that is about to end
+/// without unwinding, as on a signal. Writers that would create or complete a file wait as long as the result exists; a writer
+/// that continues afterwards finds its file removed, and fails. A set whose first file has been renamed gets the time to appear
+/// completely. Paths are used as they were given: a program that has changed its working directory since must have given absolute
+/// ones.
 pub fn remove_unfinished() -> HaltGuard {
     let waited = APPEARED.wait_timeout_while(state(), PATIENCE, |state| state.appearing > 0);
     let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
     for path in std::mem::take(&mut state.files) {
-        // Nothing more can be done about one that stays: the process ends.
+        // A file that cannot be removed stays; the process ends anyway.
         let _ = fs::remove_file(path);
     }
     HaltGuard(state)

@@ -1,4 +1,4 @@
-//! Tensors that are in memory, to be written.
+//! Tensors in memory that are to be written.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -19,7 +19,7 @@ impl<'a, N: Into<Cow<'a, str>>> FromIterator<(N, View<'a>)> for Views<'a> {
 }
 
 impl Views<'_> {
-    /// What is to be written, in order.
+    /// The descriptions of the tensors, in order.
     pub fn specs(&self) -> impl Iterator<Item = TensorSpec<'_>> {
         self.0.iter().map(|(name, view)| TensorSpec::new(&**name, view.dtype(), view.shape()))
     }

@@ -25,7 +25,7 @@ impl Index {
     /// Parses the index from the bytes of a file, with the default options.
     ///
     /// # Errors
-    /// As [`OpenOptions::open_source`].
+    /// The errors of [`OpenOptions::open_source`].
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         Self::parse_bytes(bytes)
     }

@@ -33,7 +33,7 @@ pub(crate) struct Elements {
     pub(crate) is_big_endian: bool,
 }
 
-/// How many bytes the header has that begins so; `None` if that takes more bytes to know.
+/// The length of the header that begins with these bytes; `None` if more bytes are needed to know it.
 pub(crate) fn header_len(bytes: &[u8], at: u64, part: &Part) -> Result<Option<u64>> {
     let have = bytes.len().min(MAGIC.len());
     if bytes.get(..have) != MAGIC.get(..have) {

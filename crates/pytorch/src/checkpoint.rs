@@ -1,4 +1,4 @@
-//! What a pickle says of a checkpoint: its tensors by name, the storages that they are in, and the plain values beside them
+//! Reads a checkpoint from a pickle: its tensors by name, the storages that they are in, and plain values besides tensors
 //! (docs/formats/pytorch.md#names).
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
@@ -15,7 +15,7 @@ use crate::pickle::globals::{Elements, Known, Rebuild, StorageClass, refused};
 use crate::pickle::{Call, Global, Id, Node, Pickle, Values};
 use crate::tensor::{Dims, TensorAt};
 
-/// The name of a tensor that is the whole checkpoint.
+/// The name of a tensor if it is the whole checkpoint.
 pub const TENSOR: &str = "tensor";
 
 /// A class or function that a pickle names.
@@ -25,27 +25,27 @@ pub struct Named {
     pub module: String,
     /// The name in it.
     pub name: String,
-    /// The byte of the pickle that names it first.
+    /// The offset in the pickle of the opcode that first names it.
     pub at: u64,
     /// Whether the pickle calls it, or makes an object of it.
     pub is_called: bool,
-    /// Whether it is one of those that only build plain values and tensors.
+    /// Whether it is on the list of those that only build plain values and tensors.
     pub is_known: bool,
 }
 
-/// A storage that tensors are in.
+/// A storage, which tensors are views of.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Storage {
     pub(crate) nbytes: u64,
-    /// The bytes of an element, which the older stream counts in.
+    /// The size of an element in bytes; the older stream counts in elements.
     pub(crate) size: u64,
 }
 
-/// What a pickle says.
+/// The content of a checkpoint, as its pickle describes it.
 #[derive(Debug, Default)]
 pub(crate) struct Checkpoint {
     pub(crate) tensors: Vec<TensorAt>,
-    /// The dimensions and strides of all tensors.
+    /// The dimensions and strides of all tensors, one after another.
     pub(crate) dims: Vec<u64>,
     pub(crate) names: NameTable,
     /// The keys of the storages, and the storages in the same order.
@@ -57,7 +57,7 @@ pub(crate) struct Checkpoint {
     pub(crate) notes: Vec<String>,
 }
 
-/// How often the name of a tensor may be longer than the pickle: keys can be shared, names are not.
+/// How many times as long as the pickle all names may be together: keys can be shared, names are not.
 const MOST_NAMES: u64 = 16;
 /// How many values may be looked at for each byte of the pickle.
 const MOST_VISITS: u64 = 16;
@@ -67,12 +67,13 @@ const LEAST_LEN: u64 = 4;
 const SPARE_TENSORS: u64 = 4 << 10;
 const SPARE_NAMES: u64 = 1 << 20;
 const SPARE_VISITS: u64 = 64 << 10;
-/// Few tensors take fewer bytes of the pickle: room is made for no more.
+/// A tensor usually takes at least this many bytes of the pickle; memory is reserved for no more tensors.
 const USUAL_LEN: usize = 32;
-/// Levels of tensors in parameters in tensors.
+/// How deep tensors in parameters may nest.
 const WRAPPED: usize = 16;
 
-/// Reads what the pickle of a checkpoint says. `part` names the pickle; `root` is the part of the checkpoint that is the model.
+/// Reads the checkpoint that a pickle describes. `part` names the pickle in errors; `root` is the part of the checkpoint that is
+/// the model.
 pub(crate) fn read(
     pickle: &Pickle<'_>,
     part: &Part,
@@ -125,7 +126,7 @@ pub(crate) fn read(
     Ok(found)
 }
 
-/// The globals that a pickle names, in its order.
+/// The globals that a pickle names, in order.
 pub(crate) fn named(values: &Values<'_>) -> Vec<Named> {
     let of = |global: &Global| {
         let (module, name) = values.names(global);
@@ -135,7 +136,7 @@ pub(crate) fn named(values: &Values<'_>) -> Vec<Named> {
     values.globals.iter().map(of).collect()
 }
 
-/// How many values of NumPy a pickle makes; `None` if there are none.
+/// The number of NumPy values that a pickle makes; `None` if there are none.
 fn numpy_values(values: &Values<'_>) -> Option<usize> {
     let is_made = |call: &&Call| {
         values.global(call.callee).is_some_and(|global| {
@@ -148,18 +149,18 @@ fn numpy_values(values: &Values<'_>) -> Option<usize> {
     Some(values.calls.iter().filter(is_made).count()).filter(|&count| count > 0)
 }
 
-/// What is known of whether a value holds a storage, or a call that would make a tensor.
+/// Whether a value contains a storage, or a call that would make a tensor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Seen {
     Not,
-    /// What is in it is being looked at.
+    /// Its content is being looked at.
     Open,
     Holds,
     HoldsNone,
 }
 
-/// For each value, whether a storage is in it, or a call that would make a tensor; and how many references to storages there are.
-/// Without recursion: values nest as deep as the pickle is long.
+/// For each value, whether it contains a storage, or a call that would make a tensor; and the number of references to storages.
+/// There is no recursion, because values can nest as deep as the pickle is long.
 fn holds(values: &Values<'_>, root: Id) -> (Vec<Seen>, usize) {
     let mut seen = vec![Seen::Not; values.nodes.len()];
     let mut references = 0_usize;
@@ -168,7 +169,7 @@ fn holds(values: &Values<'_>, root: Id) -> (Vec<Seen>, usize) {
         match seen.get(id as usize) {
             Some(Seen::Not) => {
                 seen.get_mut(id as usize).into_iter().for_each(|state| *state = Seen::Open);
-                // Most values have nothing inside: they need not be looked at again.
+                // Most values contain no others, and need not be looked at again.
                 let is_new =
                     |inner: Id| seen.get(inner as usize) == Some(&Seen::Not) && !values.is_leaf(inner);
                 values.each_inside(id, |inner| {
@@ -202,15 +203,19 @@ struct Walk<'a> {
     holds: Vec<Seen>,
     found: Checkpoint,
     path: String,
+<<<<<<< HEAD
     /// How many tensors there may be, by the length of the pickle.
     most_tensors: u64,
     /// The bytes of all names, and how many there may be.
+=======
+    /// The bytes of all names so far, and the limit.
+>>>>>>> h/prose2
     name_bytes: (u64, u64),
-    /// Values of metadata so far.
+    /// The number of metadata values so far.
     entries: u64,
-    /// Whether some of them were left out for a limit.
+    /// Whether some of them were left out because of a limit.
     is_cut: bool,
-    /// Values that were looked at: a list that is shared is looked at each time.
+    /// The number of visits to values: a list that is shared is visited each time.
     visits: u64,
     most_visits: u64,
 }
@@ -228,14 +233,14 @@ impl<'a> Walk<'a> {
         self.holds.get(id as usize) == Some(&Seen::Holds)
     }
 
-    /// Where a global is named, for an error.
+    /// Where a global is named, as text for an error.
     fn at(&self, global: &Global) -> Box<str> {
         let name = self.part.name.as_deref().unwrap_or(self.part.what);
         let name = name.rsplit('/').next().unwrap_or(name);
         format!("byte {} of {name}", global.at).into()
     }
 
-    /// The error of a tensor that depends on a global that is not known, or on no global at all.
+    /// The error for a tensor that depends on an unknown global, or on no global at all.
     fn unknown(&self, callee: Id, otherwise: &'static str) -> Error {
         let Some(global) = self.values.global(callee) else {
             return self.refuse(Fault::Arguments(otherwise));
@@ -267,7 +272,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Adds the tensor that a value makes; returns whether it is one.
+    /// Adds the tensor that a value makes. Returns whether the value makes one.
     fn tensor_at(&mut self, id: Id) -> Result<bool> {
         let Some(tensor) = self.tensor(id)? else { return Ok(false) };
         let name = if self.path.is_empty() { TENSOR } else { &*self.path };
@@ -292,7 +297,7 @@ impl<'a> Walk<'a> {
         Ok(true)
     }
 
-    /// Goes through what is in a value that holds tensors.
+    /// Goes through the content of a value that holds tensors.
     fn inside(&mut self, id: Id, depth: u64) -> Result<()> {
         self.visits = self.visits.saturating_add(1);
         Limits::check("the number of values that a pickle repeats", self.visits, self.most_visits)?;
@@ -319,8 +324,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// An object of any class: what it is told to be. Where a tensor would be among the arguments of its class, only the class knows what it
-    /// makes of it.
+    /// Goes through an object: its arguments, its state and its members. If a tensor is among the arguments of an unknown class,
+    /// that is an error, because only the class knows what it makes of it.
     fn object(&mut self, call: Call, depth: u64) -> Result<()> {
         let values = self.values;
         let known = values.global(call.callee).and_then(|global| global.known);
@@ -369,7 +374,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The text of a key: text, or a number.
+    /// The text of a key that is text or a number.
     fn key(&self, id: Id) -> Option<Cow<'a, str>> {
         match self.values.node(id) {
             Node::Int(number) => Some(number.to_string().into()),
@@ -378,11 +383,11 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Goes into a value under a key.
+    /// Goes through a value under a key.
     fn below(&mut self, key: &str, value: Id, depth: u64) -> Result<()> {
         let len = self.path.len();
         self.enter(key);
-        // It is longer than any name may be.
+        // The name is longer than any may be.
         let is_long = self.path.len() as u64 > self.limits.name_len;
         let done = if is_long {
             let len = self.path.len() as u64;
@@ -405,7 +410,7 @@ impl<'a> Walk<'a> {
         self.path.push_str(key);
     }
 
-    /// A member without tensors: metadata, if it is plain.
+    /// Adds a member without tensors to the metadata, if it is plain.
     fn plain(&mut self, key: Id, value: Id) {
         if let Some((key, value)) = self.key(key).zip(self.value(value, 0)) {
             self.metadata(&key, value);
@@ -424,7 +429,7 @@ impl<'a> Walk<'a> {
         self.path.truncate(len);
     }
 
-    /// A plain value; `None` if it is none, or more than the limits allow.
+    /// Converts a plain value; `None` if it is not plain, or exceeds a limit.
     fn value(&mut self, id: Id, depth: u64) -> Option<Value> {
         self.entries = self.entries.saturating_add(1);
         if self.entries > self.limits.entries || depth >= self.limits.depth {
@@ -484,7 +489,7 @@ impl<'a> Walk<'a> {
         Some(Value::Object(object))
     }
 
-    /// What a call of a plain class makes, where that is plain.
+    /// Converts what a call of a plain class makes, if that is plain.
     fn built(&mut self, global: &Global, call: &Call, depth: u64) -> Option<Value> {
         let values = self.values;
         let args = values.members(call.args)?;
@@ -520,7 +525,7 @@ impl<'a> Walk<'a> {
     fn tensor(&mut self, id: Id) -> Result<Option<TensorAt>> {
         let values = self.values;
         if let Node::Persistent(inner) = values.node(id) {
-            // A storage by itself.
+            // A storage itself, not wrapped in a tensor.
             let (storage, elements, shift) = self.storage(inner)?;
             let size = self.found.storages.get(storage).map_or(1, |storage| storage.size.max(1));
             let count = self.found.storages.get(storage).and_then(|storage| storage.nbytes.checked_div(size));
@@ -565,7 +570,7 @@ impl<'a> Walk<'a> {
                 Rebuild::FromNumpy => return Err(self.unknown(callee, "is made of an array of NumPy")),
                 Rebuild::FromType => {
                     let &[function, _, inner, ref state @ ..] = args else { return Err(few()) };
-                    // PyTorch sets attributes by it, of which `data` is one.
+                    // PyTorch sets attributes from the state, and `data` can be one of them.
                     if state.iter().any(|&state| self.holds(state)) {
                         return Err(self.refuse(Fault::Arguments("has other tensors as its state")));
                     }
@@ -579,7 +584,7 @@ impl<'a> Walk<'a> {
                     return self.rebuilt(how, args).map(Some);
                 }
             }
-            // What a parameter is made of must be a tensor.
+            // The value of a parameter must be a tensor.
             if args_of.is_none()
                 && let Some(call) = values.call(id)
                 && !matches!(
@@ -650,7 +655,7 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Adds the numbers of a tuple, or of a torch.Size, to those of all tensors; returns how many.
+    /// Adds the numbers of a tuple or torch.Size to the numbers of all tensors. Returns how many there are.
     fn numbers(&mut self, id: Id) -> Result<usize> {
         let values = self.values;
         let inner = values.call(id).and_then(|call| values.members(call.args)?.first().copied());
@@ -665,7 +670,7 @@ impl<'a> Walk<'a> {
         Ok(count)
     }
 
-    /// The storage that a reference names: its number, the type of its elements, and where a view of it begins.
+    /// The storage that a reference names: its number, the type of its elements, and the offset of a view in it.
     fn storage(&mut self, id: Id) -> Result<(usize, Option<Elements>, u64)> {
         let values = self.values;
         let wrong = "refers to something that is no storage";
@@ -687,7 +692,7 @@ impl<'a> Walk<'a> {
                 (Some(elements), dtype.size().map_or(1, u64::from))
             }
         };
-        // A very old file has views of storages: key, offset and size of the view (docs/formats/pytorch.md#the-older-stream).
+        // A very old file has views of storages: each has a key, an offset and a size (docs/formats/pytorch.md#the-older-stream).
         let view = view.first().filter(|&&view| values.node(view) != Node::None);
         let shift = match view.map(|&view| values.members(view)) {
             Some(Some(&[_, offset, _])) => self.count(offset)?.saturating_mul(size),
@@ -706,7 +711,7 @@ impl<'a> Walk<'a> {
                 self.found.storages.push(storage);
                 number
             }
-            // Most storages are named once: only one that is known takes a second look.
+            // Most storages are named once, so only one that is known already is looked up.
             Err(fault) => {
                 let number = self.found.keys.find(&key).ok_or_else(|| self.refuse(fault.into()))?;
                 let known = self.found.storages.get(number);
@@ -722,7 +727,7 @@ impl<'a> Walk<'a> {
 }
 
 impl Checkpoint {
-    /// Makes room for the tensors of that many references to storages.
+    /// Reserves memory for as many tensors as there are references to storages.
     fn reserve(&mut self, references: usize) {
         self.tensors.reserve(references);
         self.storages.reserve(references);
@@ -730,7 +735,7 @@ impl Checkpoint {
         self.keys = NameTable::with_capacity(references);
     }
 
-    /// The part of the checkpoint that is the model: what has names below the root.
+    /// The part of the checkpoint that is the model: everything with a name below the root.
     fn rooted(self, root: &str, part: &Part) -> Result<Self> {
         let below = |name: &str| -> Option<String> {
             if name == root {
@@ -760,7 +765,7 @@ impl Checkpoint {
         Ok(found)
     }
 
-    /// Notes that several parts hold tensors, so that one may be meant.
+    /// Adds a note if several parts hold tensors, because one of them may be the model.
     fn note_roots(&mut self) {
         const SHOWN: usize = 8;
         let mut sizes: HashMap<&str, u64, RandomState> = HashMap::default();
@@ -776,7 +781,7 @@ impl Checkpoint {
             });
             *sum = sum.saturating_add(nbytes);
         }
-        // Such as `state_dict` beside `optimizer_states`: a model by itself has many parts, and none of these.
+        // For example `state_dict` next to `optimizer_states`. A model alone has many parts, but none with these names.
         const USUAL: &[&str] =
             &["state_dict", "model", "module", "model_state_dict", "ema", "model_ema", "params"];
         if order.len() < 2 || !order.iter().any(|root| USUAL.contains(root)) {

@@ -1,4 +1,4 @@
-//! What can be wrong with a checkpoint of PyTorch.
+//! Errors about checkpoints of PyTorch.
 
 use modelfmt_core::author::NameError;
 
@@ -24,118 +24,118 @@ pub enum Fault {
     /// The archive has several pickles that readers could take for the object.
     #[error("has two records that readers could take for the pickle: {0:?} and {1:?}")]
     TwoPickles(Box<str>, Box<str>),
-    /// The archive says an order of bytes that there is not.
+    /// The archive states an unknown byte order.
     #[error("says {0:?}, which is neither `little` nor `big`")]
     ByteOrder(String),
-    /// An opcode that there is not.
+    /// An unknown opcode.
     #[error("is {0:#04x}, which is no opcode of a pickle")]
     Opcode(u8),
-    /// A protocol that nobody writes yet.
+    /// A protocol that is newer than any known one.
     #[error("says protocol {0}; modelfmt reads 0 to 5")]
     Protocol(u8),
-    /// The pickle takes more from the stack than is on it.
+    /// The pickle takes more values from the stack than there are.
     #[error("takes a value from an empty stack, or a mark that is not there")]
     Stack,
-    /// The memo does not have what is asked of it.
+    /// The memo has no value with this number.
     #[error("asks the memo for number {0}, which it does not have, or gives it a number beyond all opcodes")]
     Memo(u64),
-    /// Text of a number, or between quotes, that is not what the opcode asks for.
+    /// The text of a number, or a quoted text, that the opcode does not allow.
     #[error("has an argument that is no {0}")]
     Argument(&'static str),
-    /// The opcode asks a value of the wrong kind.
+    /// The opcode needs a value of another kind.
     #[error("asks for {0} on the stack")]
     Kind(&'static str),
-    /// A value from the registry of extensions, or from out of the pickle.
+    /// A value from the registry of extensions, or from outside the pickle.
     #[error("asks for a value that is not in the pickle")]
     Outside,
     /// The pickle ends without a STOP.
     #[error("ends without STOP")]
     NoStop,
-    /// The first pickle of the older stream is something else.
+    /// The first pickle of the older stream is not PyTorch's.
     #[error(
         "is not the number with which PyTorch's older files begin: another program's pickle, which modelfmt does not read"
     )]
     NotTorch,
-    /// A pickle around the object of the older stream names something.
+    /// A pickle of the older stream other than the object's names a global.
     #[error("names {0}, where PyTorch writes plain values: it runs code where it is loaded")]
     Global(Box<str>),
-    /// The second pickle of the older stream says a version that there is not.
+    /// The second pickle of the older stream has an unknown version.
     #[error("is not 1001, the version of PyTorch's older files")]
     StreamVersion,
-    /// The last pickle of the older stream is no list of the storages.
+    /// The last pickle of the older stream is not a list of storages.
     #[error("is no list of the keys of all storages")]
     Keys,
-    /// A tensor depends on a global that is not known.
+    /// A tensor depends on an unknown global.
     #[error("a tensor depends on {global}, which modelfmt does not know and does not run ({at})")]
     Unknown {
-        /// Its module and name.
+        /// The module and name of the global.
         global: Box<str>,
         /// Where it is named.
         at: Box<str>,
     },
-    /// A kind of tensor that is not read.
+    /// A kind of tensor that cannot be read.
     #[error("is {kind} ({at})")]
     Refused {
-        /// What it is, and what helps.
+        /// The kind, with advice.
         kind: &'static str,
         /// Where it is named.
         at: Box<str>,
     },
-    /// A type of elements that is not read.
+    /// A type of elements that cannot be read.
     #[error("has elements of {0}, which modelfmt does not read: save them as another type")]
     DType(&'static str),
-    /// The values are the negative or conjugate of what is stored.
+    /// The values are the negative or conjugate of the stored ones.
     #[error("is stored with its {0} bit set, so its values are others; save what `resolve_{0}` gives")]
     Lazy(&'static str),
-    /// The arguments of a tensor are not those that PyTorch writes.
+    /// The arguments of a tensor differ from those that PyTorch writes.
     #[error("{0}")]
     Arguments(&'static str),
-    /// A storage without its record.
+    /// A storage has no record.
     #[error("needs the storage {0:?}, which the file does not have")]
     NoStorage(String),
-    /// A storage has another size than the pickle says.
+    /// The size of a storage differs from the one that the pickle states.
     #[error("has {found} bytes, but the pickle says {stated}")]
     StorageSize {
-        /// What it has.
+        /// The size of its record.
         found: u64,
-        /// What the pickle says.
+        /// The size that the pickle states.
         stated: u64,
     },
-    /// The count before a storage of the older stream is not what the pickle says.
+    /// The element count before a storage of the older stream differs from the one that the pickle states.
     #[error("says {found} elements, but the pickle says {stated}")]
     StorageCount {
-        /// What it says.
+        /// The count in the stream.
         found: u64,
-        /// What the pickle says.
+        /// The count that the pickle states.
         stated: u64,
     },
-    /// A storage is said twice, differently.
+    /// The pickle describes a storage twice, differently.
     #[error("is said twice with different types or sizes")]
     StorageDiffers,
-    /// Two tensors end in one name.
+    /// Two tensors get the same name.
     #[error("two tensors end in this name, at {0} and at {1}")]
     SameName(Box<str>, Box<str>),
-    /// A key of a dictionary that is no part of a name.
+    /// A key of a dictionary cannot be part of a name.
     #[error("is below a key that is neither text nor a number, so it has no name")]
     Key,
-    /// The value is reached through itself.
+    /// Values are nested too deep; one may contain itself.
     #[error("is nested more than {0} levels deep, or in itself")]
     Depth(u64),
-    /// A fault of a file whose pickle names what is not known.
+    /// Another fault, in a file whose pickle names unknown globals.
     #[error("{fault}; it also names {names}, whose code runs where the file is loaded")]
     Beside {
         /// The fault.
         fault: Box<Self>,
-        /// What it names and where, the first few of it.
+        /// The first few of these globals, and where they are named.
         names: Box<str>,
     },
-    /// The root that was asked for.
+    /// The checkpoint has no part with the name of the root.
     #[error("there is no {0:?} with tensors in this file")]
     NoRoot(String),
     /// The index of a set lacks a key.
     #[error("has no key `{0}` with an object")]
     Missing(&'static str),
-    /// A file of a set has a path that leads elsewhere.
+    /// A file of a set has a path that leads out of its folder.
     #[error("{0}")]
     Path(&'static str),
 }

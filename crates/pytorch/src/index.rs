@@ -1,4 +1,4 @@
-//! What a checkpoint holds and where.
+//! The index of a checkpoint: its tensors, and where they are.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_arrays::Arrays;
@@ -12,17 +12,17 @@ use crate::checkpoint::Named;
 pub enum Form {
     /// A zip archive, as PyTorch 1.6 and later write it.
     Archive,
-    /// Pickles behind each other and the storages behind them, as PyTorch wrote before.
+    /// Several pickles one after another and then the storages, as older versions of PyTorch wrote it.
     Stream,
 }
 
-/// What a checkpoint holds.
+/// The index of a checkpoint.
 #[derive(Clone, Debug)]
 pub struct Index {
     pub(crate) arrays: Arrays,
     pub(crate) form: Form,
     pub(crate) protocol: u8,
-    /// What the archive says its version is.
+    /// The version that the archive states.
     pub(crate) version: Option<String>,
     pub(crate) metadata: Object,
     pub(crate) globals: Vec<Named>,
@@ -49,38 +49,39 @@ impl Index {
         self.form
     }
 
-    /// The protocol of the pickle.
+    /// The version of the pickle protocol.
     #[must_use]
     pub const fn protocol(&self) -> u8 {
         self.protocol
     }
 
-    /// The numbers and texts beside the tensors, by names as tensors have them.
+    /// The numbers and texts besides the tensors, named like these.
     #[must_use]
     pub const fn metadata(&self) -> &Object {
         &self.metadata
     }
 
-    /// The classes and functions that the pickle names, in its order. Whoever loads the file with `pickle` or `torch.load(weights_only=False)`
-    /// imports each of them, and calls those that are [called](Named::is_called).
+    /// The classes and functions that the pickle names, in order. Loading the file with `pickle` or
+    /// `torch.load(weights_only=False)` imports each of them, and calls those that are [called](Named::is_called).
     #[must_use]
     pub fn globals(&self) -> &[Named] {
         &self.globals
     }
 
-    /// Whether the file names anything but what builds plain values and tensors, so that code of its choice runs where it is loaded.
+    /// Whether the file names a global that does more than to build plain values and tensors, so that code of the file's choice
+    /// runs where it is loaded.
     #[must_use]
     pub fn runs_code(&self) -> bool {
         self.globals.iter().any(|global| !global.is_known)
     }
 
-    /// What opening has found and passed over.
+    /// Oddities that opening tolerated.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// What may be of use to know, such as that several parts of the checkpoint hold tensors.
+    /// Useful facts about the file, such as that several parts of the checkpoint hold tensors.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.notes

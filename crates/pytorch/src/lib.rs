@@ -1,7 +1,7 @@
 //! Reads and verifies checkpoints of PyTorch (`.pt`, `.pth`, `.bin`, `.ckpt`) by ranges, without running anything that is in them.
 //!
-//! A checkpoint is a pickle, and loading a pickle calls whatever functions it names. This crate has a machine that knows the opcodes and makes
-//! no calls: it sees which storages the tensors are in, and reads these from the file.
+//! A checkpoint is a pickle, and loading a pickle calls whatever functions it names. This crate interprets the opcodes but makes
+//! no calls: it finds out which storages the tensors are in, and reads these from the file.
 //!
 //! ```text
 //! since PyTorch 1.6: a zip archive          before
@@ -34,10 +34,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What is not known
+//! # Unknown globals
 //!
-//! The classes and functions that a pickle names are compared, module and name as a whole, with one list of those that only build plain values and
-//! tensors. Any other is an error where a tensor depends on it, and else a [warning](Index::warnings). Nothing is ever called.
+//! The classes and functions that a pickle names are compared, by full module and name, with one list of those that only build
+//! plain values and tensors. Any other is an error if a tensor depends on it, and otherwise a [warning](Index::warnings). Nothing
+//! is ever called.
 //!
 //! # Verifying
 //!
@@ -75,7 +76,7 @@ pub use set::{AsyncSetReader, SetIndex, SetReader};
 
 pub use modelfmt_arrays as arrays;
 
-// What every format crate has of modelfmt-core.
+// What every format crate re-exports of modelfmt-core.
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use modelfmt_core::Mmap;
 pub use modelfmt_core::{

@@ -1,4 +1,4 @@
-//! Opens checkpoints: what a reader asks of the format.
+//! Opens checkpoints: the implementation of the format for readers.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::BTreeSet;
@@ -26,12 +26,12 @@ impl Index {
     /// Parses the index from the bytes of a file, with the default options.
     ///
     /// # Errors
-    /// As [`OpenOptions::open_source`].
+    /// The errors of [`OpenOptions::open_source`].
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         Self::parse_bytes(bytes)
     }
 
-    /// Adds the protocol and the globals to what details have: of a set the highest protocol, and all globals.
+    /// Adds the protocol and the globals to the details. For a set, these become the highest protocol and all globals.
     pub(crate) fn describe(&self, details: &mut Object) {
         let own = self.globals().iter().map(|global| format!("{}.{}", global.module, global.name));
         let known = details.get("globals").and_then(Value::as_array).into_iter().flat_map(|list| list.iter());
@@ -42,7 +42,7 @@ impl Index {
         details.insert("globals", globals.into_iter().collect::<Value>());
     }
 
-    /// The number of the record that is the pickle of an archive.
+    /// The number of the record with the pickle, if the file is an archive.
     pub(crate) fn pickle(&self) -> Option<usize> {
         let is_pickle = |name: &str| name.ends_with("/data.pkl");
         let found = || self.arrays.records().position(|(name, _)| is_pickle(name));

@@ -11,23 +11,23 @@ pub(crate) struct TensorAt {
     /// The storage, by its number.
     pub(crate) storage: usize,
     pub(crate) dtype: DType,
-    /// Where its first element is in the storage, in bytes.
+    /// The offset of its first element in the storage, in bytes.
     pub(crate) start: u64,
     pub(crate) dims: Dims,
 }
 
-/// Where the dimensions of a tensor are among the numbers of all, and the strides behind them, both in elements.
+/// The place of a tensor's dimensions among the numbers of all tensors. Its strides follow them. Both are in elements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dims {
     pub(crate) at: usize,
-    /// How many dimensions there are.
+    /// The number of dimensions.
     pub(crate) rank: usize,
-    /// How many strides there are.
+    /// The number of strides.
     pub(crate) strides: usize,
 }
 
 impl Dims {
-    /// The dimensions and the strides among the numbers of all tensors.
+    /// The dimensions and the strides, from the numbers of all tensors.
     pub(crate) fn of(self, all: &[u64]) -> (&[u64], &[u64]) {
         let rest = all.get(self.at..).unwrap_or_default();
         let (shape, rest) = rest.split_at_checked(self.rank).unwrap_or_default();

@@ -12,10 +12,10 @@ use crate::error::{Fault, Result};
 use crate::hex::from_hex;
 use crate::index::Index;
 
-/// The number of the file that lists all tensors; the parts follow it.
+/// The file number of the file that lists all tensors; the parts follow it.
 pub(super) const HEAD: usize = 0;
 
-/// What the index of a set says.
+/// The index of a set, decoded.
 #[derive(Clone, Debug)]
 pub struct SetIndex {
     version: (u64, u64),
@@ -27,7 +27,7 @@ pub struct SetIndex {
     text_len: u64,
     /// Shard → part, sorted.
     shards: Vec<(u64, u32)>,
-    /// What the file that lists all tensors says, once it is open.
+    /// The index of the file that lists all tensors, once it is open.
     tensors: Option<Arc<Index>>,
 }
 
@@ -37,7 +37,7 @@ pub struct SetIndex {
 pub struct SetFile {
     /// Its path, relative to the set's folder, and never outside of it.
     pub path: String,
-    /// SHA-256 of the file; `None` if what is stated is not 64 hex digits, which `verify` reports.
+    /// SHA-256 of the file; `None` if the index does not have 64 hex digits, which `verify` reports.
     pub sha256: Option<[u8; 32]>,
     /// Its size, as the index states it.
     pub size: u64,
@@ -57,8 +57,8 @@ impl SetIndex {
     /// Parses the text of an index.
     ///
     /// # Errors
-    /// If it is no JSON, is no index of version 0.1 or 0.2, lacks a key, lists a file twice, or has a path that leads out
-    /// of the set's folder.
+    /// If it is not JSON, not an index of version 0.1 or 0.2, lacks a key, lists a file twice, or has a path that leads out of
+    /// the set's folder.
     pub fn parse(text: &[u8], limits: &Limits) -> Result<Self> {
         let depth = u32::try_from(limits.depth).unwrap_or(u32::MAX);
         let tree = json::parse_with(text, ParseOptions::new().with_max_depth(depth)).map_err(|error| {
@@ -118,7 +118,7 @@ impl SetIndex {
         &self.global
     }
 
-    /// Where the files can be fetched: a prefix of their paths. This crate never fetches from it
+    /// A prefix for the files' paths from which they can be fetched. This crate never does that
     /// (docs/formats/aero.md#opening-and-checking-a-set).
     #[must_use]
     pub fn base_url(&self) -> Option<&str> {
@@ -138,7 +138,7 @@ impl SetIndex {
         self.shards.get(first).filter(|(other, _)| *other == shard).map(|&(_, part)| part as usize)
     }
 
-    /// Shards that are listed more than once, with the two parts.
+    /// Shards that are listed more than once, each with two parts that list it.
     pub(super) fn twice_listed(&self) -> impl Iterator<Item = (u64, u32, u32)> {
         let pairs = self.shards.iter().zip(self.shards.iter().skip(1));
         pairs.filter(|((a, _), (b, _))| a == b).map(|(&(shard, first), &(_, second))| (shard, first, second))
@@ -149,7 +149,7 @@ impl SetIndex {
         std::iter::once(&self.global).chain(self.parts.iter().map(|part| &part.file))
     }
 
-    /// What the file that lists all tensors says, if the set was opened and not only its index parsed.
+    /// The index of the file that lists all tensors; `None` if the set's index was only parsed.
     #[must_use]
     pub const fn tensors(&self) -> Option<&Arc<Index>> {
         self.tensors.as_ref()
@@ -159,12 +159,12 @@ impl SetIndex {
         self.tensors = Some(tensors);
     }
 
-    /// A file of the set, for errors.
+    /// A file of the set as a part, for errors.
     pub(super) fn file_part(&self, number: usize) -> Part {
         Part::named("file of the set", self.file(number).map_or("", |file| &file.path))
     }
 
-    /// A file of the set, counted from the one that lists all tensors.
+    /// A file of the set by number; 0 is the file that lists all tensors.
     pub(super) fn file(&self, number: usize) -> Option<&SetFile> {
         match number.checked_sub(1) {
             None => Some(self.global_tidx()),
@@ -213,7 +213,7 @@ fn version_of(tree: &Object) -> Result<(u64, u64)> {
     }
 }
 
-/// Why a file is not listed as it should be.
+/// Why a file's entry in the index is invalid.
 enum FileFault {
     Key(KeyError),
     Other(Fault),
@@ -253,7 +253,7 @@ fn file_of(object: &Object, paths: &mut SetPaths) -> Result<SetFile, FileFault> 
     paths.add(path).map_err(|fault| FileFault::Other(Fault::Path { path: path.to_owned(), fault }))?;
     Ok(SetFile {
         path: path.to_owned(),
-        // Digits of either case.
+        // Hex digits of either case are accepted.
         sha256: object
             .required_str("sha256")
             .ok()

@@ -1,4 +1,4 @@
-//! What the shared readers of sets ask of the index of a set.
+//! The implementation of AEROSET for the shared readers of sets.
 //!
 //! The file that lists all tensors is file 0 of the set, and the parts follow it.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
@@ -32,7 +32,7 @@ impl SetIndex {
         found.ok_or_else(|| Error::no_such_position(position))
     }
 
-    /// Which hashes cover a tensor of a file, those of the file and of the global tensor index.
+    /// The hashes that cover a tensor of a file: those in the file and in the global tensor index.
     fn asked(&self, shard: &Index, placed: &Placed) -> Result<Asked> {
         let position = placed.wanted.position;
         let stated = self.hash(position)?;
@@ -121,8 +121,8 @@ impl ShardMap for SetIndex {
         })
     }
 
-    /// What the part lists under the name counts. Parts of other writers number their shards from 0 again, so only where the
-    /// part has no such entry is it the shard of that number, at the offset that the global tensor index says
+    /// The part's own entry for the name counts, because parts by other writers number their shards from 0 again. Only if the
+    /// part has no such entry, the tensor is in the shard with that number, at the offset in the global tensor index
     /// (docs/formats/aero.md#finding-a-tensor).
     fn place(&self, position: usize, shard: &Index) -> Result<Place> {
         let (info, entry) = self.described(position)?;
@@ -145,7 +145,7 @@ impl ShardMap for SetIndex {
         let placed = chunk.ok_or(Fault::MissingShard { shard: entry.shard_id }).and_then(|chunk| {
             let whole = Extent::new(chunk.offset, chunk.length, shard.file_len())?;
             chunk.check_lengths().map_err(|error| Fault::Set(with_causes(&error)))?;
-            // With the padding after the values, if there is any.
+            // The padding after the values must be within the chunk too, but only the values are returned.
             Ok(whole.part(entry.data_off, entry.data_len)?.part(0, info.nbytes)?)
         });
         placed.map(Place::Bytes).map_err(|fault| wrong(fault.to_string()))
@@ -165,7 +165,7 @@ impl ShardMap for SetIndex {
         Some(HEAD)
     }
 
-    /// What the index of the set says about the model, where `index.aero` says nothing or something else.
+    /// Adds the model's description in the set's index, where `index.aero` has none or another one.
     fn flatten(&self, mut keys: Object) -> Object {
         put_model(&mut keys, "set.model.", self.model().clone());
         keys

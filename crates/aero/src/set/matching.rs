@@ -1,4 +1,4 @@
-//! Whether the files of a set are those that its index means: a file can be whole and belong to another version.
+//! Checks that the files of a set are those that its index means: a file can be undamaged and belong to another version.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::BTreeSet;
@@ -14,11 +14,11 @@ use crate::control;
 use crate::error::{Fault, Hex, Result};
 use crate::index::Index;
 
-/// How long a file with the tensor index may be to be hashed.
+/// The longest file with the tensor index that is hashed without being asked for.
 const SOON: u64 = 64 << 20;
 
-/// Checks the file with the tensor index, of which tensors are going to be copied. A part that no hash of the tensor index ties to
-/// the set would have to be read twice for its SHA-256, so that a note says that it is not checked.
+/// Checks the file with the tensor index before tensors are copied. If no hash in the tensor index ties a part to the set, the
+/// part would have to be read twice for its SHA-256. Then a note says that it is not checked.
 pub(super) async fn check_head<S: Fetch>(
     set: &SetIndex,
     head: &OpenFile<Index, S>,
@@ -32,7 +32,7 @@ pub(super) async fn check_head<S: Fetch>(
     }
     let mut loose = BTreeSet::new();
     for wanted in wanted {
-        // Only a hash that the set's own index has says that these values are the set's.
+        // Only a hash in the set's own index proves that these values belong to the set.
         let has_values = set.info(wanted.position).is_some_and(|info| info.nbytes > 0);
         if has_values && set.hash(wanted.position)?.is_none() {
             loose.insert(set.shard_of(wanted.position)?);
@@ -57,8 +57,7 @@ async fn hash<S: Fetch>(set: &SetIndex, source: &S) -> Result<()> {
     Err(malformed(Part::new("its content"), 0, Fault::Set(text)))
 }
 
-/// The SHA-256 of each of these files. It goes through a file from its beginning to its end, so several cores take a file
-/// each.
+/// The SHA-256 of each of these files. It needs a file's bytes in order, so each thread takes a whole file.
 pub(super) async fn sha256s<S: Fetch>(
     sources: &[&S],
     work: &Execution<'_>,

@@ -20,17 +20,16 @@ use crate::layout::{Parts, Plan, Shard, model_of, shards_of, table_of};
 use crate::options::{WriteOptions, unfit_metadata};
 use crate::writer::Written;
 
-/// A set to write: the index, `STEM.index.aero`, and parts `STEM.part-000.aero` and so on beside it. STEM is the
-/// name of the index without `.aeroset.json`, so that two sets can share a folder (docs/formats/aero.md#writing-a-set).
+/// A set to write: the index and, in the same folder, `STEM.index.aero`, `STEM.part-000.aero` and so on. STEM is the name of the
+/// index without `.aeroset.json`, so that two sets can share a folder (docs/formats/aero.md#writing-a-set).
 ///
-/// Tensors keep their order. The file that lists them has the model's metadata; the parts have name and
-/// architecture only.
+/// Tensors keep their order. The file that lists them has the model's metadata; the parts have only its name and architecture.
 #[derive(Clone, Debug)]
 pub struct SetPlan {
     index_name: String,
     /// The folder of the index, with its `/`.
     prefix: String,
-    /// How the names of the other files begin.
+    /// The prefix of the other files' names.
     stem: String,
     tensors: TensorTable,
     shards: Vec<Shard>,
@@ -48,7 +47,7 @@ struct Listed {
 }
 
 impl WriteOptions {
-    /// What the index of a set says about how its files are fetched: the prefix of their paths, and advice on keeping them.
+    /// Sets how the files can be fetched, for the index: a prefix of their paths, and advice on caching them.
     #[must_use]
     pub fn delivery(mut self, base_url: Option<&str>, cache: Option<Value>) -> Self {
         let keys = [("base_url", base_url.map(Value::from)), ("cache", cache)];
@@ -62,7 +61,7 @@ impl SetPlan {
     /// `model.aeroset.json`; the other files are in the same folder and are named after it.
     ///
     /// # Errors
-    /// If the format cannot hold what is described; if the name leads out of the folder.
+    /// If the format cannot hold the model; if the name leads out of the folder.
     pub fn new<'a>(
         index_name: &str,
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
@@ -90,7 +89,7 @@ impl SetPlan {
             metadata: metadata.clone(),
             options: options.clone(),
         };
-        // What the index of all tensors can hold, each part can.
+        // Each part fits if the index of all tensors does.
         plan.global(None)?;
         if let Some(number) = (!plan.parts.is_empty()).then_some(0) {
             plan.part(number)?;
@@ -123,15 +122,15 @@ impl SetPlan {
         &self.tensors
     }
 
-    /// Writes parts, the file that lists all tensors, and the index. `data` numbers tensors as their descriptions were given. The same input
-    /// with the same identity gives the same bytes, however many threads `work` allows.
+    /// Writes parts, the file that lists all tensors, and the index. `data` numbers tensors in the order of their descriptions.
+    /// The same input with the same identity gives the same bytes, however many threads `work` allows.
     ///
-    /// The SHA-256 of a part begins with its table of contents, which holds the hashes of the weights and so is known
-    /// last: each part is read back once when it is complete, while the next one is written.
+    /// A part begins with its table of contents, which has the hashes of the weights and is therefore written last. So for its
+    /// SHA-256, each part is read back once when it is complete, while the next one is written.
     ///
     /// # Errors
     /// If a value cannot be read; if a file cannot be created or written, or exists and may not be replaced. Then no file
-    /// appears, unless it is the last step that fails.
+    /// appears, unless the last step fails.
     pub fn write<N>(&self, data: &dyn TensorData, files: &N, work: &Execution<'_>) -> Result<(), WriteError>
     where
         N: NewFiles,
@@ -145,7 +144,7 @@ impl SetPlan {
     /// Writes the set into a folder, which must exist.
     ///
     /// # Errors
-    /// If a value cannot be read, or a file not be written; if one exists and may not be replaced.
+    /// If a value cannot be read, or a file cannot be written; if one exists and may not be replaced.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn write_folder(
         &self,
@@ -157,7 +156,7 @@ impl SetPlan {
         self.write(data, &NewFolder::new(folder.as_ref(), overwrite), work)
     }
 
-    /// The parts, each of which can be written by itself.
+    /// The parts, each of which can be written separately.
     pub fn parts(&self) -> impl ExactSizeIterator<Item = SetPart> + '_ {
         self.parts.iter().enumerate().map(|(number, shards)| {
             let shards = self.shards.get(shards.clone()).unwrap_or_default();
@@ -167,11 +166,11 @@ impl SetPlan {
         })
     }
 
-    /// Writes one part, which appears when it is complete; without an index it belongs to no set. For one plan with one identity, any process that
-    /// writes the file gets the same bytes as [`write`](Self::write) gives it, however often.
+    /// Writes one part, which appears when it is complete; without an index it does not belong to a set. With the same plan and
+    /// identity, any process writes the same bytes as [`write`](Self::write), however often.
     ///
     /// # Errors
-    /// If a value cannot be read, or the part not be written; if there is no part of that number.
+    /// If a value cannot be read, or the part cannot be written; if there is no such part.
     pub fn write_part<N: NewFiles>(
         &self,
         number: usize,
@@ -190,11 +189,11 @@ impl SetPlan {
         })
     }
 
-    /// Writes what is left when all parts are there: the file that lists all tensors, and the index. `parts` is what
-    /// [`write_part`](Self::write_part) returned, in order; the files themselves are not looked at.
+    /// Writes the rest when all parts are written: the file that lists all tensors, and the index. `parts` has the results of
+    /// [`write_part`](Self::write_part), in order; the files themselves are not read.
     ///
     /// # Errors
-    /// If a file cannot be written; if `parts` are not those of this plan.
+    /// If a file cannot be written; if `parts` do not belong to this plan.
     pub fn finish<N: NewFiles>(
         &self,
         parts: &[WrittenPart],
@@ -240,7 +239,7 @@ impl SetPlan {
         set.commit(self.index_text(parts, &listed)?.as_bytes())
     }
 
-    /// Writes every part; returns what the index says about them, and the hash of each tensor.
+    /// Writes every part. Returns their entries for the index, and the hash of each tensor.
     fn write_parts<N: NewFiles>(
         &self,
         data: &dyn TensorData,
@@ -248,7 +247,7 @@ impl SetPlan {
         work: &Execution<'_>,
     ) -> Result<(Vec<Listed>, Vec<[u8; 32]>), WriteError> {
         let (mut listed, mut hashes) = (Vec::new(), Vec::new());
-        // The part that is complete, and being read back.
+        // The part that is complete and is being read back.
         let mut before: Option<(String, N::Output, u64)> = None;
         for number in 0..self.parts.len() {
             let name = self.part_name(number);
@@ -266,7 +265,7 @@ impl SetPlan {
         Ok((listed, hashes))
     }
 
-    /// Notes a part that has been written and read back, and closes it.
+    /// Closes a part that has been written and read back, and records it.
     #[allow(clippy::type_complexity, reason = "what `write_parts` keeps of a part, with its hash")]
     fn take<N: NewFiles>(
         &self,
@@ -365,14 +364,14 @@ impl SetPlan {
     }
 }
 
-/// The name of an index without what says that it is one.
+/// The name of an index without its suffix.
 fn stem(name: &str) -> &str {
     let endings = [".aeroset.json", ".json", ".aero"];
     let stem = endings.iter().find_map(|ending| name.strip_suffix(ending));
     stem.filter(|stem| !stem.is_empty()).unwrap_or(name)
 }
 
-/// Shards in order; one that would take a part over a cap begins the next.
+/// Divides shards into parts, in order. A shard that would exceed a limit of a part begins the next one.
 fn parts_of(shards: &[Shard], options: &WriteOptions) -> Result<Vec<Range<usize>>, WriteError> {
     for (what, cap) in
         [("part size", options.part_size.unwrap_or(1)), ("shards of a part", options.shards_per_part)]
@@ -398,7 +397,7 @@ fn parts_of(shards: &[Shard], options: &WriteOptions) -> Result<Vec<Range<usize>
     Ok(parts)
 }
 
-/// Reads back what has been written.
+/// The SHA-256 of the bytes that were written, which are read back.
 fn sha256(output: &impl Output, len: u64, work: &Execution<'_>) -> Result<[u8; 32], WriteError> {
     const STEP: u64 = 1 << 20;
     let mut hasher = Sha256::new();

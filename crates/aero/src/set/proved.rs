@@ -1,4 +1,4 @@
-//! The files of a set whose index is known to be right: it has the SHA-256 of each.
+//! Verifies the files of a set whose index is trusted: it has the SHA-256 of each.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::BTreeMap;
@@ -14,23 +14,23 @@ use super::SetIndex;
 use crate::error::{Error, Result};
 use crate::hex::hex;
 
-/// What proves the files of a set: the size and SHA-256 of each in the index. It is as good as the index, so read that through a
-/// [`VerifiedSource`] or an [`AsyncVerifiedSource`](modelfmt_core::proof::AsyncVerifiedSource).
+/// The proofs of a set's files: the size and SHA-256 of each in the index. They are only as trustworthy as the index, so read
+/// that through a [`VerifiedSource`] or an [`AsyncVerifiedSource`](modelfmt_core::proof::AsyncVerifiedSource).
 #[derive(Debug)]
 pub struct FileProofs {
-    /// Size and SHA-256 of each, by its path.
+    /// The size and SHA-256 of each file, by path.
     stated: BTreeMap<String, (u64, Option<[u8; 32]>)>,
 }
 
 impl FileProofs {
-    /// Those of the set of that index.
+    /// The proofs in the index of a set.
     #[must_use]
     pub fn new(index: &SetIndex) -> Self {
         let stated = index.files().map(|file| (file.path.clone(), (file.size, file.sha256)));
         Self { stated: stated.collect() }
     }
 
-    /// Reads the index of a set, of as many bytes as the limits allow, for what it says of the files.
+    /// Reads the index of a set, of at most as many bytes as the limits allow, for the proofs of its files.
     ///
     /// # Errors
     /// If it cannot be read, breaks a rule, or exceeds a limit.
@@ -41,10 +41,10 @@ impl FileProofs {
         Ok(Self::new(&SetIndex::parse(&text, limits)?))
     }
 
-    /// What proves the file at `path`, as the index has it, which has `len` bytes.
+    /// The proof of the file of `len` bytes at `path`, as the index names it.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidData`] if the index has no SHA-256 of it, or says that it is of another length.
+    /// [`io::ErrorKind::InvalidData`] if the index has no SHA-256 of it, or states another length.
     pub fn of(&self, path: &str, len: u64) -> io::Result<HashProof> {
         let (size, sha256) = self.stated(path)?;
         if len != size {
@@ -66,8 +66,8 @@ fn bad(why: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-/// The files of a set. Every byte that they return is proved by the size and SHA-256 in the index of the set. The first
-/// read of a file goes over all of it.
+/// The files of a set. Every byte that they return is proved by the size and SHA-256 in the set's index. The first read of a file
+/// goes over all of it.
 #[derive(Debug)]
 pub struct VerifiedFiles<F> {
     files: F,
@@ -75,7 +75,7 @@ pub struct VerifiedFiles<F> {
 }
 
 impl<F: Files> VerifiedFiles<F> {
-    /// The files of a set, and what its index proves them by.
+    /// Wraps the files of a set with the proofs in its index.
     pub const fn new(proofs: FileProofs, files: F) -> Self {
         Self { files, proofs }
     }
@@ -92,10 +92,10 @@ impl<F: Files<Source: Sync>> Files for VerifiedFiles<F> {
     }
 }
 
-/// The SHA-256 of a whole file, as the index of a set states it. `work` is asked whether to go on.
+/// The SHA-256 of a whole file, as the index of a set states it. The progress callback of `work` can stop it.
 ///
 /// # Errors
-/// If the file cannot be read; [`io::ErrorKind::Interrupted`] if the work is to stop.
+/// If the file cannot be read; [`io::ErrorKind::Interrupted`] if the callback stops the work.
 pub fn sha256(file: &(impl Source + ?Sized), work: &Execution<'_>) -> io::Result<[u8; 32]> {
     const STEP: u64 = 1 << 20;
     let (mut hasher, mut at) = (Sha256::new(), 0);
@@ -110,7 +110,7 @@ pub fn sha256(file: &(impl Source + ?Sized), work: &Execution<'_>) -> io::Result
     Ok(hasher.finalize().into())
 }
 
-/// SHA-256, of bytes in their order.
+/// SHA-256 as a kind of digest that takes bytes in order.
 struct Chain;
 
 impl DigestKind for Chain {

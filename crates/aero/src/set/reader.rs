@@ -1,4 +1,4 @@
-//! The readers of sets: the shared ones, with what only AEROSET has.
+//! The readers of sets, with the methods that only AEROSET has.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::OpenSet;
@@ -9,25 +9,25 @@ use super::index::HEAD;
 use crate::error::{Error, Result};
 use crate::reader::Reader;
 
-/// An open AEROSET: its [`SetIndex`], the file that lists all tensors, and the parts. [`open`](Self::open) also takes the
-/// folder that they are in.
+/// An open AEROSET: its [`SetIndex`], the file that lists all tensors, and the parts. [`open`](Self::open) also accepts the
+/// folder of the set.
 pub type SetReader<F> = modelfmt_core::Reader<OpenSet<SetIndex, F>>;
 
 /// An open AEROSET whose files arrive later, such as from an object store.
 pub type AsyncSetReader<F> = modelfmt_core::AsyncReader<OpenSet<SetIndex, F>>;
 
-/// What only AEROSET has: a file that lists all tensors, and parts beside it.
+/// Methods that only AEROSET has: for the file that lists all tensors, and for the parts.
 pub trait SetReaderExt {
-    /// Where the bytes of a file come from.
+    /// The source of a file's bytes.
     type Source;
 
     /// The file that lists all tensors, with the model's metadata; it has no values.
     ///
     /// # Errors
-    /// If it is missing or broken. A set that was opened by its path or files has it open already.
+    /// If it is missing or broken. If the set was opened by its path or files, it is open already.
     fn global(&self) -> Result<&Reader<Self::Source>>;
 
-    /// A part, counted from 0 as in [`SetIndex::parts`]; opened if it is not yet.
+    /// A part, counted from 0 as in [`SetIndex::parts`], and opened if necessary.
     ///
     /// # Errors
     /// If there is no such part, or it cannot be opened or breaks a rule.

@@ -1,4 +1,4 @@
-//! Checks a set: its index, every file by itself and against the index.
+//! Verifies a set: its index, and every file by itself and against the index.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::iter;
@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::hex::hex;
 use crate::verify::{Findings, findings};
 
-/// A set that is checked.
+/// A set that is being verified.
 struct Verifier<'a, F: FetchFiles> {
     index: &'a SetIndex,
     set: &'a OpenSet<SetIndex, F>,
@@ -45,7 +45,8 @@ pub(super) async fn report<F: FetchFiles>(
 }
 
 impl<F: FetchFiles> Verifier<'_, F> {
-    /// Every shard is in exactly one part, every hash is one (docs/formats/aero.md#opening-and-checking-a-set).
+    /// Checks that every shard is in exactly one part, and that every hash is valid
+    /// (docs/formats/aero.md#opening-and-checking-a-set).
     fn shard_map(&mut self) {
         let found = &mut self.found.structure;
         for (shard, first, second) in self.index.twice_listed() {
@@ -57,7 +58,7 @@ impl<F: FetchFiles> Verifier<'_, F> {
         }
     }
 
-    /// Every file by itself, and its size.
+    /// Verifies every file by itself, and its size.
     async fn files(&mut self, level: VerifyLevel, work: &Execution<'_>) {
         for (number, file) in self.index.files().enumerate() {
             match self.set.shard(number).await {
@@ -84,7 +85,7 @@ impl<F: FetchFiles> Verifier<'_, F> {
         }
     }
 
-    /// Every tensor is in the part that has its shard, as the global index describes it.
+    /// Checks that every tensor is in the part that has its shard, as the global index describes it.
     async fn tensors(&mut self) {
         for position in 0..self.index.tensor_count() {
             if let Ok(number) = self.index.shard_of(position)
@@ -99,7 +100,8 @@ impl<F: FetchFiles> Verifier<'_, F> {
         }
     }
 
-    /// The file, first and last byte of a tensor that has a hash in the global index, and not the same one in its part.
+    /// The file, first byte and last byte of a tensor whose hash in the global index differs from the one in its part, or is only
+    /// in the global index.
     async fn unchecked_hash(&self, position: usize) -> Option<(usize, u64, u64)> {
         let entry = self.index.tensors()?.entry(position).filter(|entry| entry.data_len > 0)?;
         let expected = entry.hash_b3?;
@@ -113,8 +115,8 @@ impl<F: FetchFiles> Verifier<'_, F> {
         Some((number, start, start.saturating_add(entry.data_len)))
     }
 
-    /// The `hash_b3` of the global index. Where the part has the same, that was checked with the part; of the others the
-    /// values are hashed, and those of tied tensors once.
+    /// Checks the `hash_b3` of the global index. If the part has the same hash, that was checked with the part. For the others
+    /// the values are hashed, those of tied tensors once.
     async fn tensor_hashes(&mut self, work: &Execution<'_>) {
         let mut wanted: Vec<(usize, u64, u64, usize)> = Vec::new();
         for position in 0..self.index.tensor_count() {
@@ -164,7 +166,7 @@ impl<F: FetchFiles> Verifier<'_, F> {
             let len = STEP.min(end.saturating_sub(at));
             let bytes = source.fetch(at..at.saturating_add(len)).await;
             ledger.look(at, &bytes.map_err(|source| Error::Io { at, len, source })?);
-            // The bytes count where the hashes of the chunks go over them.
+            // The bytes are counted as progress when the chunks are hashed.
             if work.advance(0).is_break() {
                 return Err(Error::Cancelled);
             }
@@ -174,7 +176,7 @@ impl<F: FetchFiles> Verifier<'_, F> {
         Ok(found.first().copied().unwrap_or_default())
     }
 
-    /// Every file is the one that the index means. One that is no AERO file has a hash anyway.
+    /// Checks the SHA-256 of every file. A file that is not a valid AERO file has one too.
     async fn set_hashes(&self, work: &Execution<'_>) -> Vec<String> {
         let mut reopened: Vec<Option<Result<F::File>>> = Vec::new();
         for number in 0..self.index.shard_count() {
@@ -213,7 +215,7 @@ impl<F: FetchFiles> Verifier<'_, F> {
     }
 }
 
-/// The SHA-256 of each of these files, on several cores; or of some of them, if other processes hash the others.
+/// The SHA-256 of each of these files, on several threads; or of some of them, if other processes hash the others.
 async fn set_sha256s<S: Fetch>(sources: &[&S], work: &Execution<'_>) -> Vec<Result<[u8; 32], ScanError>> {
     let Some(share) = sources.first().and_then(|source| source.part_of_job()) else {
         return sha256s(sources, work).await;
@@ -227,5 +229,5 @@ async fn set_sha256s<S: Fetch>(sources: &[&S], work: &Execution<'_>) -> Vec<Resu
     all.into_iter().map(|hashed| hashed.unwrap_or(Err(ScanError::Cancelled))).collect()
 }
 
-/// Bytes that are read at once.
+/// How many bytes are read at once.
 const STEP: u64 = 1 << 20;

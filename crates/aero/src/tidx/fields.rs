@@ -1,4 +1,4 @@
-//! The fields of one entry of a TIDX: a map whose keys come in any order, and nearly always in one.
+//! The fields of an entry in a TIDX: a map whose keys may come in any order, but nearly always come in the same one.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::CommonFault;
@@ -6,7 +6,7 @@ use modelfmt_core::CommonFault;
 use crate::error::Fault;
 use crate::msgpack::{Walker, Why};
 
-/// Where keys of a map are in the content of a TIDX: four bytes for each, since a pair may have only two.
+/// The offsets of keys in the content of a TIDX: four bytes for each, because a pair may have only two.
 #[derive(Default)]
 pub(super) struct Keys(Vec<u32>);
 
@@ -23,7 +23,7 @@ impl Keys {
         self.0.clear();
     }
 
-    /// Adds the key at which the walker is, one of `left` that are still to come.
+    /// Adds the key at the walker's position, one of `left` that are still to come.
     pub(super) fn push(&mut self, walker: &Walker<'_>, left: u32) {
         if self.0.len() == self.0.capacity() {
             // A pair has at least two bytes.
@@ -38,13 +38,13 @@ impl Keys {
         self.0.iter().map(move |&at| {
             let before = Walker::new(content.get(at as usize..).unwrap_or_default());
             let mut walker = before;
-            // Both were read when the key was added.
+            // Key and value were read when the key was added.
             let read = walker.text().and_then(|_| walker.skip(depth));
             if read.is_ok() { walker.since(before) } else { &[] }
         })
     }
 
-    /// A key that is there twice. Sorts them.
+    /// A key that occurs twice, if there is one. Sorts the keys.
     pub(super) fn duplicate(&mut self, content: &[u8]) -> Option<String> {
         let key = |&at: &u32| {
             let found = Walker::new(content.get(at as usize..).unwrap_or_default()).text();
@@ -56,23 +56,23 @@ impl Keys {
     }
 }
 
-/// What an entry may have.
+/// The limits on an entry.
 #[derive(Clone, Copy)]
 pub(super) struct Bounds {
-    /// Levels that its values may nest.
+    /// The most levels that its values may nest.
     pub(super) depth: u64,
-    /// Dimensions that are kept; of more, only how many there are.
+    /// The most dimensions that are kept; of the others, only the number is.
     pub(super) rank: u64,
 }
 
 /// The fields of one entry, except for the dimensions of its shape.
 #[derive(Default)]
 pub(super) struct Fields<'a> {
-    /// A bit for each of [`KEYS`].
+    /// A bit for each of [`KEYS`] that has been read.
     seen: u16,
     pub(super) name: &'a str,
     pub(super) dtype: u64,
-    /// How many dimensions the shape has.
+    /// The number of dimensions of the shape.
     pub(super) rank: u32,
     pub(super) shard_id: u64,
     pub(super) data_off: u64,
@@ -83,7 +83,7 @@ pub(super) struct Fields<'a> {
     pub(super) hash: Option<&'a [u8]>,
 }
 
-/// The keys of an entry in the order that we write; the first six are required.
+/// The keys of an entry in the order in which we write them; the first six are required.
 pub(crate) const KEYS: [&str; 10] = [
     "name",
     "dtype",
@@ -99,7 +99,7 @@ pub(crate) const KEYS: [&str; 10] = [
 const REQUIRED: u16 = 0b11_1111;
 
 impl<'a> Fields<'a> {
-    /// Reads an entry: its shape into `dims`, where the keys are that are not known into `unknown`.
+    /// Reads an entry: its shape into `dims`, and the places of unknown keys into `unknown`.
     #[inline]
     pub(super) fn read(
         &mut self,
@@ -133,7 +133,7 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
-    /// A required key that was not there.
+    /// A required key that is missing.
     #[inline]
     pub(super) fn missing(&self) -> Option<&'static str> {
         if self.seen & REQUIRED == REQUIRED {
@@ -143,8 +143,8 @@ impl<'a> Fields<'a> {
         missing.map(|(_, key)| key)
     }
 
-    /// Reads the keys that are in the order in which they are nearly always written, and returns how many: to compare with
-    /// the one key that is likely costs a fraction of finding out which it is.
+    /// Reads keys as long as they come in the usual order, and returns how many: a comparison with the one expected key costs a
+    /// fraction of a search.
     #[inline(always)]
     fn usual(
         &mut self,
@@ -182,7 +182,7 @@ impl<'a> Fields<'a> {
                 self.rank = walker.array()?;
                 for _ in 0..self.rank {
                     let dim = walker.uint()?;
-                    // A byte of the file must not become eight of memory.
+                    // Keeps no more dimensions than allowed, so that a byte of the file does not become eight bytes of memory.
                     if (dims.len() as u64) < bounds.rank {
                         dims.push(dim);
                     }
@@ -207,7 +207,7 @@ fn field_of(key: &[u8]) -> Option<u16> {
     (0u16..).zip(KEYS).find(|(_, known)| known.as_bytes() == key).map(|(field, _)| field)
 }
 
-/// A key as MessagePack has it: fewer than 32 bytes of text.
+/// A key in MessagePack: fewer than 32 bytes of text.
 #[allow(
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
@@ -243,7 +243,7 @@ mod tests {
         hash_b3: Some([7; 32]),
     };
 
-    /// The entry's pairs in MessagePack, in the order that we write.
+    /// The entry's pairs in MessagePack, in the order in which we write them.
     fn pairs() -> Vec<Vec<u8>> {
         let mut bytes = Vec::new();
         ENTRY.put(&mut bytes);
@@ -258,7 +258,7 @@ mod tests {
         [vec![count], pairs.concat()].concat()
     }
 
-    /// Reads an entry, and says how much of it was left.
+    /// Reads an entry, and returns how much of it was left.
     fn read<'a>(
         bytes: &'a [u8],
         dims: &mut Vec<u64>,
@@ -286,7 +286,7 @@ mod tests {
         for first in 0..pairs.len() {
             let mut turned = pairs.clone();
             turned.rotate_left(first);
-            // One that is not known, in every place.
+            // An unknown key in every place.
             turned.insert(first, b"\xa1x\x01".to_vec());
             for turned in [turned.clone(), turned.into_iter().rev().collect()] {
                 let bytes = entry(&turned);

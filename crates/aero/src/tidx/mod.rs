@@ -1,4 +1,4 @@
-//! The tensor index (TIDX): its entries, decoded without an allocation for each, and encoded.
+//! The tensor index (TIDX): decoding of its entries, without an allocation for each, and encoding.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod fields;
@@ -22,9 +22,9 @@ pub(crate) use write::{EntryExtra, NewEntry, Pairs, put_head};
 pub struct Entry {
     /// The shard that holds the values: the chunk `weights.shard{N}`.
     pub shard_id: u64,
-    /// Where they begin in the shard.
+    /// The offset of the values in the shard.
     pub data_off: u64,
-    /// How many bytes they have; in a file that was converted from GGUF, with the padding after them.
+    /// The number of bytes of the values; in a file that was converted from GGUF, with the padding after them.
     pub data_len: u64,
     /// The entry's flags, which version 0.1 writes as 0.
     pub flags: u64,
@@ -34,22 +34,22 @@ pub struct Entry {
     pub hash_b3: Option<[u8; 32]>,
 }
 
-/// The tensors of the index: a flat table, and what is rare beside it.
+/// The tensors of the index: a flat table, and separate lists of what only few tensors have.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tensors {
-    /// Offsets are `data_off`.
+    /// The tensors; their offsets are `data_off`.
     pub(crate) table: TensorTable,
     shards: Vec<u64>,
     /// Position and `data_len` of the tensors that have padding after their values, in order.
     padded: Vec<(u32, u64)>,
-    /// Empty if no tensor has one; else one for each, zero where `hash_states` says so.
+    /// The hash of each tensor, zero where `hash_states` says that there is none. Empty if no tensor has one.
     hashes: Vec<[u8; 32]>,
     hash_states: Vec<HashState>,
-    /// For the tensors that have any, in order.
+    /// The notes on the tensors that have any, in order.
     notes: Vec<Note>,
     /// The bytes that notes refer to.
     note_bytes: Vec<u8>,
-    /// Pairs beside `tensors`, one after the other.
+    /// The pairs besides `tensors` at the top of the index, one after another.
     top: Vec<u8>,
     top_pairs: u32,
 }
@@ -58,18 +58,18 @@ pub(crate) struct Tensors {
 enum HashState {
     Absent,
     Good,
-    /// There is one that is not 64 lower-case hex digits.
+    /// The hash is not 64 lower-case hex digits.
     Malformed,
 }
 
-/// What few tensors have. Ranges are of `note_bytes`.
+/// What only few tensors have. Ranges are within `note_bytes`.
 #[derive(Clone, Copy, Debug, Default)]
 struct Note {
     position: u32,
     flags: u64,
     quant_id: Option<u64>,
     quant_params: (u32, u32),
-    /// Pairs under keys that the specification does not have, one after the other.
+    /// The pairs under keys that the specification does not define, one after another.
     unknown: (u32, u32),
     unknown_pairs: u32,
 }
@@ -92,7 +92,7 @@ impl Tensors {
         })
     }
 
-    /// The bytes of a tensor with the padding after its values.
+    /// The number of bytes of a tensor, with the padding after its values.
     fn data_len(&self, position: usize) -> Option<u64> {
         let number = u32::try_from(position).ok()?;
         match self.padded.binary_search_by_key(&number, |&(number, _)| number) {
@@ -101,7 +101,7 @@ impl Tensors {
         }
     }
 
-    /// The `hash_b3` of a tensor; an error if there is one that is not a hash.
+    /// The `hash_b3` of a tensor; an error if it is not a valid hash.
     pub(crate) fn hash(&self, position: usize) -> Result<Option<[u8; 32]>, Fault> {
         match self.hash_states.get(position) {
             Some(HashState::Good) => Ok(self.hashes.get(position).copied()),
@@ -118,22 +118,22 @@ impl Tensors {
     pub(crate) fn quant_params(&self, position: usize) -> Option<Value> {
         let note = self.note(position)?;
         let bytes = self.bytes(note.quant_params);
-        // It was decoded when the file was opened.
+        // It was checked when the file was opened.
         if bytes.is_empty() { None } else { msgpack::decode(bytes, DEPTH, u64::MAX).ok() }
     }
 
-    /// What is under keys that the specification does not have.
+    /// The values under keys that the specification does not define.
     pub(crate) fn unknown(&self, position: usize) -> Result<Object, String> {
         let Some(note) = self.note(position) else { return Ok(Object::new()) };
         object_of(note.unknown_pairs, self.bytes(note.unknown))
     }
 
-    /// What is beside `tensors`.
+    /// The values besides `tensors` at the top of the index.
     pub(crate) fn top(&self) -> Result<Object, String> {
         object_of(self.top_pairs, &self.top)
     }
 
-    /// Keeps a pair that is beside `tensors`.
+    /// Keeps a pair besides `tensors`.
     fn keep_top(&mut self, pair: &[u8]) {
         self.top.extend(pair);
         self.top_pairs = self.top_pairs.saturating_add(1);
@@ -162,7 +162,7 @@ impl Tensors {
         rest.and_then(|rest| rest.get(..len as usize)).unwrap_or_default()
     }
 
-    /// Keeps bytes for a note. A TIDX has at most 2^31, so their position fits.
+    /// Keeps bytes for a note. A TIDX has at most 2^31 bytes, so their offset fits.
     fn keep(&mut self, bytes: &[u8]) -> (u32, u32) {
         let start = u32::try_from(self.note_bytes.len()).unwrap_or(u32::MAX);
         self.note_bytes.extend(bytes);
@@ -170,7 +170,7 @@ impl Tensors {
     }
 }
 
-/// A map of so many pairs that are one after the other.
+/// Decodes a map of `pairs` pairs that follow each other.
 fn object_of(pairs: u32, bytes: &[u8]) -> Result<Object, String> {
     let mut map = Vec::new();
     put_map(&mut map, pairs);
@@ -181,7 +181,7 @@ fn object_of(pairs: u32, bytes: &[u8]) -> Result<Object, String> {
     }
 }
 
-/// Errors that carry no position become errors of the chunk.
+/// Converts an error without an offset into an error of the chunk.
 pub(crate) fn metadata_error(chunk: &Chunk<'_>, text: String) -> Error {
     chunk.malformed(CommonFault::Metadata(text))
 }

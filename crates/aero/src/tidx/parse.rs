@@ -1,4 +1,4 @@
-//! From the bytes of a TIDX to its tensors.
+//! Parses the bytes of a TIDX into its tensors.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{
@@ -16,31 +16,31 @@ use crate::msgpack::{self, DEPTH, Walker, Why};
 use crate::origin::Origin;
 use crate::wire::dtype_of;
 
-/// The least bytes of an entry: the map and its six required keys with the shortest values.
+/// The fewest bytes of an entry: the map, and its six required keys with the shortest values.
 const MIN_ENTRY: u64 = 1 + (1 + 4 + 1) + (1 + 5 + 1) + (1 + 5 + 1) + 3 * (1 + 8 + 1);
 
-/// Where the shards end that are not in the file.
+/// The assumed end of shards that are not in the file.
 const NO_FILE_IS_LONGER: u64 = i64::MAX as u64;
 
-/// What is needed to make sense of a TIDX.
+/// What the parser of a TIDX needs to know.
 pub(crate) struct Context<'a> {
     pub(crate) chunk: Chunk<'a>,
     pub(crate) chunks: &'a ChunkTable,
     pub(crate) limits: &'a Limits,
-    /// What the file was converted from, on which shapes and lengths depend.
+    /// The format that the file was converted from, on which shapes and lengths depend.
     pub(crate) origin: &'a Origin,
     /// The manifest's `quant_descriptors`; `None` if it has not been read.
     pub(crate) descriptors: Option<&'a Descriptors>,
 }
 
-/// What came of parsing.
+/// The result of parsing.
 pub(crate) enum Parsed {
     Done(Box<Tensors>),
     /// A packed tensor names a descriptor, so the manifest is needed first.
     NeedsManifest,
 }
 
-/// Parses the content of a TIDX, verified and decompressed.
+/// Parses the content of a TIDX, which was verified and decompressed.
 pub(crate) fn parse(content: &[u8], context: &Context<'_>) -> Result<Parsed> {
     let mut walker = Walker::new(content);
     let mut parser =
@@ -84,7 +84,7 @@ pub(crate) fn parse(content: &[u8], context: &Context<'_>) -> Result<Parsed> {
 }
 
 impl Context<'_> {
-    /// Where in the file the walker is; in a compressed chunk, where that begins.
+    /// The offset of the walker in the file; in a compressed chunk, the offset of the chunk.
     fn at(&self, walker: &Walker<'_>) -> u64 {
         let within = if self.chunk.flags.is_compressed() { 0 } else { walker.position() as u64 };
         self.chunk.offset.saturating_add(within)
@@ -93,17 +93,17 @@ impl Context<'_> {
 
 struct EntryParser<'a> {
     context: &'a Context<'a>,
-    /// All of the TIDX.
+    /// The whole TIDX.
     content: &'a [u8],
     tensors: Tensors,
     /// The dimensions of the entry that is being read.
     dims: Vec<u64>,
-    /// The shard of the entry before, and the bytes that it has if it is there.
+    /// The shard of the previous entry, with its length if the file has it.
     last_shard: Option<(u64, Option<u64>)>,
 }
 
 impl<'a> EntryParser<'a> {
-    /// Reads all entries; false if the manifest is needed first.
+    /// Reads all entries; returns false if the manifest is needed first.
     fn entries(&mut self, walker: &mut Walker<'_>, count: u32) -> Result<bool> {
         let context = self.context;
         Limits::check("the number of tensors", u64::from(count), context.limits.tensors)?;
@@ -134,7 +134,7 @@ impl<'a> EntryParser<'a> {
         Ok(true)
     }
 
-    /// Lists a tensor; false if the manifest is needed to know its type.
+    /// Adds a tensor; returns false if its type needs the manifest.
     #[inline]
     fn list(
         &mut self,
@@ -185,7 +185,7 @@ impl<'a> EntryParser<'a> {
         Ok(true)
     }
 
-    /// Keeps how long a tensor is that has padding after its values; false if that is not padding.
+    /// Keeps the length of a tensor that has padding after its values; returns false if the extra bytes are not padding.
     #[cold]
     fn keep_padding(&mut self, number: u32, nbytes: u64, fields: &Fields<'_>, end: u64) -> bool {
         let is_last = fields.data_off.checked_add(fields.data_len) == Some(end) && end < NO_FILE_IS_LONGER;
@@ -197,7 +197,7 @@ impl<'a> EntryParser<'a> {
         is_padding
     }
 
-    /// Where the values of a shard end; of one that is not in the file (a set's index), where no file can go on.
+    /// The end of a shard's values; for a shard that is not in the file (in a set's index), beyond the end of any file.
     #[inline]
     fn shard_end(&mut self, shard: u64) -> u64 {
         let len = match self.last_shard {
@@ -212,13 +212,13 @@ impl<'a> EntryParser<'a> {
         len.unwrap_or(NO_FILE_IS_LONGER).min(NO_FILE_IS_LONGER)
     }
 
-    /// The dtype of a packed tensor: that of its ggml blocks, or packed; `None` if the manifest is needed to know.
+    /// The dtype of a packed tensor: a ggml block type, or packed; `None` if the manifest is needed.
     fn codec(&self, fields: &Fields<'_>) -> Option<DType> {
         let known = |number: Option<u64>| {
             let dtype = number.and_then(|number| DType::from_ggml_type(u32::try_from(number).ok()?));
             Some(dtype.unwrap_or(DType::Packed))
         };
-        // `quant_params` decides, a descriptor only where it is absent (docs/formats/aero.md#packed-tensors).
+        // `quant_params` decides; a descriptor counts only if it is absent (docs/formats/aero.md#packed-tensors).
         if let Some(bytes) = fields.quant_params {
             let number = msgpack::find(Walker::new(bytes), "ggml_type");
             return known(number.and_then(|mut number| number.uint().ok()));
@@ -260,12 +260,12 @@ impl<'a> EntryParser<'a> {
         bounds: Bounds,
     ) -> Result<(), (Option<&'static str>, Fault)> {
         if self.tensors.notes.is_empty() {
-            // As many as there can be, so that they do not grow to a multiple of what they need.
+            // Reserves the most that can be needed, so that they do not grow to a multiple of that.
             self.tensors.notes.reserve_exact(capacity.saturating_sub(number as usize));
             self.tensors.note_bytes.reserve_exact(self.content.len());
         }
         let pairs = unknown.count();
-        // In their order: looking for twins sorts them.
+        // Kept in order, because the search for duplicates sorts them.
         let start = self.tensors.keep(&[]).0;
         let mut len = 0_u32;
         for pair in unknown.pairs(self.content, bounds.depth) {
@@ -299,7 +299,7 @@ fn entry_part(number: u32, name: &str, field: Option<&'static str>) -> Part {
     }
 }
 
-/// No tree is made here: a byte of the file can be 32 of a tree.
+/// Checks `quant_params` without making a tree: a byte of the file could become 32 bytes of one.
 fn check_params(bytes: &[u8]) -> Result<(), (Option<&'static str>, Fault)> {
     let fault = |text: String| (Some("quant_params"), CommonFault::Metadata(text).into());
     match msgpack::check(bytes, DEPTH) {

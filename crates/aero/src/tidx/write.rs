@@ -1,11 +1,11 @@
-//! The bytes of a TIDX.
+//! Encodes a TIDX.
 
 use modelfmt_core::value::Object;
 
 use crate::error::Hex;
 use crate::msgpack::{encode, put_array, put_map, put_str, put_uint};
 
-/// An entry to be written.
+/// An entry to write.
 pub(crate) struct NewEntry<'a> {
     pub(crate) name: &'a str,
     pub(crate) dtype: u64,
@@ -15,14 +15,14 @@ pub(crate) struct NewEntry<'a> {
     pub(crate) data_len: u64,
     /// `quant_id` and `ggml_type`.
     pub(crate) quant: Option<(u64, u32)>,
-    /// `quant_params` as MessagePack, in place of what `quant` says.
+    /// `quant_params` as MessagePack, instead of those that `quant` implies.
     pub(crate) quant_params: Option<&'a [u8]>,
-    /// What the caller adds.
+    /// The caller's additions.
     pub(crate) extra: Option<&'a EntryExtra>,
     pub(crate) hash_b3: Option<[u8; 32]>,
 }
 
-/// What an entry has beyond the specification, or what version 0.1 writes as 0.
+/// Additions to an entry beyond the specification, and flags, which version 0.1 writes as 0.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EntryExtra {
     pub(crate) flags: u64,
@@ -42,7 +42,7 @@ impl Pairs {
         let mut pairs = Self { count: u32::try_from(object.len()).unwrap_or(u32::MAX), bytes: Vec::new() };
         for (key, value) in object {
             put_str(&mut pairs.bytes, key);
-            // A map of one pair has a head of one byte.
+            // The head of a map with one pair takes one byte.
             let one = encode(&Object::from_iter([("", value.clone())]))?;
             pairs.bytes.extend(one.get(2..).unwrap_or_default());
         }
@@ -50,7 +50,7 @@ impl Pairs {
     }
 }
 
-/// Writes the head of a TIDX for so many entries.
+/// Writes the head of a TIDX with `entries` entries.
 pub(crate) fn put_head(out: &mut Vec<u8>, entries: u32, extra: &Pairs) {
     put_map(out, extra.count.saturating_add(1));
     out.extend_from_slice(&extra.bytes);
@@ -59,7 +59,7 @@ pub(crate) fn put_head(out: &mut Vec<u8>, entries: u32, extra: &Pairs) {
 }
 
 impl NewEntry<'_> {
-    /// The keys are written in one order, so that equal tensors give equal bytes.
+    /// Keys are always written in the same order, so that equal tensors give equal bytes.
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         let (flags, pairs) = self.extra.map_or((0, None), |extra| (extra.flags, Some(&extra.pairs)));
         let params = u32::from(self.quant.is_some() || self.quant_params.is_some());

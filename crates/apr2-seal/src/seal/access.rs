@@ -1,4 +1,4 @@
-//! The demands of a caller on a sealed file, and the keys that it brings to open one.
+//! The demands of a caller on a sealed file, and the keys that it has to open one.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use apr2::Flags;
@@ -8,7 +8,7 @@ use crate::seal::keys::Opener;
 use crate::seal::passphrase_limits::Argon2Caps;
 use crate::seal::signatures::VerifyingKey;
 
-/// What a caller demands of a sealed file, and what it brings to open it: keys of trusted signers, and keys that decrypt.
+/// What a caller demands of a sealed file (signatures by trusted keys, a revision), and the keys and passphrases to decrypt it.
 ///
 /// ```
 /// use apr2_seal::seal::{Access, VerifyingKey};
@@ -35,7 +35,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// Nothing is demanded, and nothing is brought.
+    /// No demands and no keys.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -48,7 +48,7 @@ impl Access {
         self
     }
 
-    /// How many different keys that are trusted must have signed; 1 unless said otherwise.
+    /// How many different trusted keys must have signed; 1 by default.
     #[must_use]
     pub const fn threshold(mut self, keys: usize) -> Self {
         self.threshold = keys;
@@ -62,36 +62,37 @@ impl Access {
         self
     }
 
-    /// Demands the file or set that has exactly this statement.
+    /// Demands the file or set that has exactly this statement, the hash of its signed content.
     #[must_use]
     pub const fn statement(mut self, statement: [u8; 32]) -> Self {
         self.statement = Some(statement);
         self
     }
 
-    /// Brings a key or a passphrase that may open the file. All that you bring are tried.
+    /// Adds a key or a passphrase that may open the file. All that you add are tried.
     #[must_use]
     pub fn open_with(mut self, opener: impl Into<Opener>) -> Self {
         self.openers.push(opener.into());
         self
     }
 
-    /// Also takes a file that is not encrypted, although keys were brought, for a caller that opens several files of which some are encrypted.
-    /// Without it such a file is refused, because somebody might have put it in the place of the encrypted one.
+    /// Whether a file that is not encrypted is accepted although keys were given, for a caller that opens several files of which
+    /// only some are encrypted. By default such a file is refused, because an attacker might have put it in the place of the
+    /// encrypted one.
     #[must_use]
     pub const fn allow_unencrypted(mut self, allow: bool) -> Self {
         self.allow_unencrypted = allow;
         self
     }
 
-    /// What a passphrase may cost at most.
+    /// Limits on the cost of a passphrase.
     #[must_use]
     pub const fn argon2_caps(mut self, caps: Argon2Caps) -> Self {
         self.argon2 = caps;
         self
     }
 
-    /// Whether anything is demanded, so that a file that is not sealed is refused.
+    /// Whether there are any demands, so that a file that is not sealed is refused.
     #[must_use]
     pub fn demands(&self) -> bool {
         !self.signers.is_empty()
@@ -101,13 +102,13 @@ impl Access {
             || self.statement.is_some()
     }
 
-    /// Whether the content must be exactly what somebody vouches for, even if an attacker can decrypt it.
+    /// Whether the content must be exactly what a signature or pin vouches for, even against an attacker who can decrypt it.
     #[must_use]
     pub fn binds_content(&self) -> bool {
         !self.signers.is_empty() || self.statement.is_some()
     }
 
-    /// Refuses a file that does not even claim what is demanded.
+    /// Refuses a file whose flags do not even claim what is demanded.
     pub(crate) fn check_flags(&self, flags: Flags) -> Result<(), SealFault> {
         let is_signed = flags.contains(Flags::SIGNED);
         let is_encrypted = flags.contains(Flags::ENCRYPTED);
@@ -123,7 +124,7 @@ impl Access {
         Ok(())
     }
 
-    /// The demand on one file of a set that has been checked: it must be the file that the set lists.
+    /// The demands on one file of a set that has been checked: it must have the statement in the set's list.
     pub(crate) fn of_shard(&self, statement: [u8; 32]) -> Self {
         Self {
             signers: Vec::new(),

@@ -8,16 +8,16 @@ pub(crate) use aws_lc::Aes256Gcm;
 #[cfg(not(all(feature = "aws-lc-rs", not(target_family = "wasm"))))]
 pub(crate) use rust_crypto::Aes256Gcm;
 
-/// The length of a tag.
+/// The length of a tag in bytes.
 pub(crate) const TAG_LEN: usize = 16;
 
-/// What AES-256-GCM takes beside key and text.
+/// The nonce and the associated data of an AES-256-GCM message.
 pub(crate) struct Given {
     pub(crate) nonce: [u8; 12],
     pub(crate) aad: [u8; 32],
 }
 
-/// The tag is not that of the text, or a length is not what it must be.
+/// The tag does not match the text, or a length is wrong.
 #[derive(Debug)]
 pub(crate) struct Refused;
 
@@ -29,7 +29,7 @@ mod rust_crypto {
 
     use super::{Given, Refused, Secret, TAG_LEN};
 
-    /// A key and what is computed of it once.
+    /// A key, with everything that is computed from it once.
     pub(crate) struct Aes256Gcm(aes_gcm::Aes256Gcm);
 
     impl Aes256Gcm {
@@ -37,7 +37,7 @@ mod rust_crypto {
             Self(aes_gcm::Aes256Gcm::new((&**key).into()))
         }
 
-        /// Encrypts where the text is, and returns the tag.
+        /// Encrypts `text` in place, and returns the tag.
         pub(crate) fn seal(&self, given: &Given, text: &mut [u8]) -> Result<[u8; TAG_LEN], Refused> {
             let made =
                 self.0.encrypt_inout_detached(&Nonce::from(given.nonce), &given.aad, InOutBuf::from(text));
@@ -50,7 +50,7 @@ mod rust_crypto {
             self.decrypt(given, InOutBuf::new(text, out).map_err(|_| Refused)?, *tag)
         }
 
-        /// Decrypts text and tag where they are, and returns the text.
+        /// Decrypts text and tag in place, and returns the text.
         pub(crate) fn open_in_place<'b>(
             &self,
             given: &Given,
@@ -79,7 +79,8 @@ mod aws_lc {
 
     use super::{Given, Refused, Secret, TAG_LEN};
 
-    /// A key and what is computed of it once; AWS-LC wipes both when they are dropped. `None` if it does not take the key, which for 32 bytes is never.
+    /// A key, with everything that is computed from it once; AWS-LC wipes both when they are dropped. `None` if AWS-LC refuses
+    /// the key, which it never does for 32 bytes.
     pub(crate) struct Aes256Gcm(Option<LessSafeKey>);
 
     impl Aes256Gcm {
@@ -87,7 +88,7 @@ mod aws_lc {
             Self(UnboundKey::new(&AES_256_GCM, &**key).ok().map(LessSafeKey::new))
         }
 
-        /// Encrypts where the text is, and returns the tag.
+        /// Encrypts `text` in place, and returns the tag.
         pub(crate) fn seal(&self, given: &Given, text: &mut [u8]) -> Result<[u8; TAG_LEN], Refused> {
             let nonce = Nonce::assume_unique_for_key(given.nonce);
             let made =
@@ -106,7 +107,7 @@ mod aws_lc {
             key.open_separate_gather(nonce, Aad::from(given.aad), text, tag, out).map_err(|_| Refused)
         }
 
-        /// Decrypts text and tag where they are, and returns the text.
+        /// Decrypts text and tag in place, and returns the text.
         pub(crate) fn open_in_place<'b>(
             &self,
             given: &Given,
@@ -130,7 +131,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// With the feature `aws-lc-rs` these are two implementations.
+        /// With the feature `aws-lc-rs` these are two different implementations.
         #[test]
         fn both_make_the_same_bytes_and_refuse_the_same(
             key: [u8; 32],
@@ -149,7 +150,7 @@ mod tests {
             prop_assert_eq!(&same, &sealed);
             sealed.extend(tag);
 
-            // A macro, since the two have no trait in common.
+            // A macro, because the two have no common trait.
             macro_rules! opens {
                 ($cipher:ident) => {
                     let mut out = vec![0; text.len()];

@@ -1,4 +1,4 @@
-//! Keys of a file: all of them from one secret and the file's identifier.
+//! The keys of a file, all derived from one secret and the file's identifier.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use hkdf::Hkdf;
@@ -11,7 +11,7 @@ use crate::seal::hash::{Hash, label};
 /// A secret of 32 bytes.
 pub(crate) type Secret = Zeroizing<[u8; 32]>;
 
-/// A key of 32 bytes from a secret; none of this length can fail.
+/// Derives a key of 32 bytes from a secret. A key of this length is always possible.
 pub(crate) fn derive(salt: &[u8], secret: &[u8], info: &[u8]) -> Secret {
     let mut key = Zeroizing::new([0; 32]);
     let expanded = Hkdf::<Sha256>::new(Some(salt), secret).expand(info, &mut *key);
@@ -41,7 +41,7 @@ impl FileKeys {
         derive(&self.uuid, &*self.file_key, &info)
     }
 
-    /// What fixes the one key that a file opens with.
+    /// The commitment to the only key that the file opens with.
     pub(crate) fn commitment(&self) -> Hash {
         *self.sub("commit", &[])
     }
@@ -54,7 +54,7 @@ impl FileKeys {
         out
     }
 
-    /// Compares in constant time.
+    /// Checks a MAC in constant time.
     pub(crate) fn is_mac(&self, purpose: &str, bytes: &[u8], mac: &[u8]) -> bool {
         self.hmac(purpose, bytes).is_some_and(|found| found.verify_slice(mac).is_ok())
     }

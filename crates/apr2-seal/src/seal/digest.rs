@@ -3,7 +3,7 @@
 
 use crate::seal::hash::{self, Hash};
 
-/// Takes the stored bytes of one tensor, in order.
+/// Hashes the stored bytes of one tensor, which come in order.
 pub(crate) struct Digester {
     page: u64,
     size: u64,
@@ -50,7 +50,7 @@ impl Digester {
         }
     }
 
-    /// The digest, and the nodes of a tensor that has several pages.
+    /// The digest of the tensor and, if it has several pages, the nodes over them.
     pub(crate) fn finish(self) -> (Hash, Vec<Hash>) {
         match hash::root(&self.nodes) {
             Some(digest) => (digest, self.nodes),

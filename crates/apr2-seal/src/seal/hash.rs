@@ -3,10 +3,10 @@
 
 use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
 
-/// A BLAKE3-256, or a node of one.
+/// A BLAKE3-256 hash, or a node in its tree.
 pub(crate) type Hash = [u8; 32];
 
-/// Labels that separate one use of a hash or a key from all others.
+/// A label that separates one use of a hash or key from all others.
 pub(crate) fn label(text: &str) -> Vec<u8> {
     let mut label = b"APR2-SEAL-1 ".to_vec();
     label.extend(text.as_bytes());
@@ -14,7 +14,7 @@ pub(crate) fn label(text: &str) -> Vec<u8> {
     label
 }
 
-/// The hash of parts, one after the other.
+/// The hash of several parts, one after the other.
 pub(crate) fn hash(parts: &[&[u8]]) -> Hash {
     let mut hasher = blake3::Hasher::new();
     for part in parts {
@@ -39,12 +39,12 @@ pub(crate) fn key_id(kind: &str, key: &[u8]) -> Hash {
     hash(&[&label(kind), key])
 }
 
-/// The entries of the table of pages that a tensor of `size` stored bytes has.
+/// The number of entries in the table of pages for a tensor of `size` stored bytes.
 pub(crate) const fn pages_of(size: u64, page: u64) -> u64 {
     if size > page { size.div_ceil(page) } else { 0 }
 }
 
-/// The node over a page of a tensor that has several.
+/// The node over one page of a tensor that has several.
 pub(crate) fn page_node(page: u64, number: u64, bytes: &[u8]) -> Hash {
     let mut hasher = blake3::Hasher::new();
     hasher.set_input_offset(number.saturating_mul(page));
@@ -52,7 +52,7 @@ pub(crate) fn page_node(page: u64, number: u64, bytes: &[u8]) -> Hash {
     hasher.finalize_non_root()
 }
 
-/// The digest over the nodes of all pages, of which there are two at least.
+/// The digest over the nodes of all pages; `None` if there are fewer than two.
 pub(crate) fn root(nodes: &[ChainingValue]) -> Option<Hash> {
     let (left, right) = split(nodes)?;
     Some(merge_subtrees_root(&node(left)?, &node(right)?, Mode::Hash).into())
@@ -65,13 +65,13 @@ fn node(nodes: &[ChainingValue]) -> Option<ChainingValue> {
     }
 }
 
-/// Two subtrees: the left one is the largest power of two that leaves something to the right.
+/// Splits nodes into two subtrees: the left one has the largest power of two that leaves something for the right one.
 fn split(nodes: &[ChainingValue]) -> Option<(&[ChainingValue], &[ChainingValue])> {
     let left = nodes.len().checked_sub(1)?.checked_ilog2()?;
     nodes.split_at_checked(1 << left)
 }
 
-/// Hex digits, as errors and JSON show hashes.
+/// Lowercase hex digits, as errors and JSON show hashes.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes.iter().fold(String::with_capacity(bytes.len().saturating_mul(2)), |mut text, byte| {

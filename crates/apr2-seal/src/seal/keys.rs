@@ -1,5 +1,4 @@
-//! The keys that open an encrypted file. Memory that holds a secret is wiped when it is dropped, and nothing prints
-//! one.
+//! The keys that open an encrypted file. Memory that holds a secret is wiped when it is dropped, and secrets are never printed.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
@@ -17,7 +16,7 @@ use crate::seal::signatures::InvalidKey;
 pub(crate) type Public = <X25519HkdfSha256 as Kem>::PublicKey;
 pub(crate) type Private = <X25519HkdfSha256 as Kem>::PrivateKey;
 
-/// Something that may open a file.
+/// A key or passphrase that may open a file.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Opener {
@@ -25,7 +24,7 @@ pub enum Opener {
     Identity(Identity),
     /// A passphrase.
     Passphrase(Passphrase),
-    /// A key of 32 bytes, such as one of a key service.
+    /// A raw key of 32 bytes, such as one from a key service.
     RawKey(RawKey),
 }
 
@@ -55,10 +54,10 @@ pub struct Recipient {
 }
 
 impl Recipient {
-    /// The key of 32 bytes (RFC 7748).
+    /// A public key from its 32 bytes (RFC 7748).
     ///
     /// # Errors
-    /// If it is of small order, such as zero: anybody can read what is encrypted for it.
+    /// If the key is of small order, such as zero: anybody could read what is encrypted for it.
     pub fn from_bytes(bytes: &[u8; 32]) -> Result<Self, InvalidKey> {
         // With a point of small order every shared secret is zero, whatever the other key.
         let weak = InvalidKey("it is of small order: what is encrypted for it anybody can read");
@@ -109,7 +108,7 @@ impl fmt::Debug for Recipient {
 pub struct Identity(Zeroizing<[u8; 32]>);
 
 impl Identity {
-    /// The key of 32 secret bytes (RFC 7748).
+    /// A secret key from its 32 bytes (RFC 7748).
     #[must_use]
     pub fn from_bytes(secret: &[u8; 32]) -> Self {
         Self(Zeroizing::new(*secret))
@@ -141,31 +140,32 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// A passphrase, taken as the bytes that it is.
+/// A passphrase, as bytes.
 ///
-/// It and its clones remember what Argon2id has made of it, since that takes long and the files of a set ask for the same.
+/// A passphrase and its clones cache the results of Argon2id, because computing them takes long and all files of a set need the
+/// same one.
 #[derive(Clone)]
 pub struct Passphrase {
     bytes: Zeroizing<Vec<u8>>,
     stretched: Arc<Mutex<Vec<Arc<Stretched>>>>,
 }
 
-/// What Argon2id makes of a passphrase.
+/// A result of Argon2id for a passphrase.
 struct Stretched {
     salt: [u8; 16],
     costs: Costs,
-    /// `None` until it is done. It is locked meanwhile, so that whoever wants the same waits, and nobody else.
+    /// `None` until it is computed. The lock is held meanwhile, so that only threads that need the same result wait.
     secret: Mutex<Option<Secret>>,
 }
 
-/// As much is remembered as is tried for one file.
+/// How many results are cached: as many as one file may need.
 const REMEMBERED: usize = crate::seal::passphrase_cost::PASSPHRASE_SLOTS;
 
 impl Passphrase {
-    /// The passphrase of these bytes.
+    /// A passphrase from its bytes.
     ///
     /// # Errors
-    /// If there are no bytes.
+    /// If it is empty.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, InvalidKey> {
         if bytes.is_empty() {
             return Err(InvalidKey("the passphrase is empty"));
@@ -173,7 +173,8 @@ impl Passphrase {
         Ok(Self { bytes: Zeroizing::new(bytes.to_vec()), stretched: Arc::default() })
     }
 
-    /// What `argon2` makes of the passphrase with this salt and these costs. A thread that wants the same waits; others do not.
+    /// The result of `argon2` for the passphrase with this salt and these costs, from the cache if possible. Only threads that
+    /// need the same result wait.
     pub(crate) fn stretched<E>(
         &self,
         salt: &[u8; 16],
@@ -194,7 +195,7 @@ impl Passphrase {
         }
     }
 
-    /// Where the result is or will be. The oldest makes room for a new one.
+    /// The cache entry where the result is or will be. A new entry replaces the oldest.
     fn entry(&self, salt: &[u8; 16], costs: Costs) -> Arc<Stretched> {
         let mut known = self.known();
         if let Some(same) = known.iter().find(|known| known.salt == *salt && known.costs == costs) {
@@ -208,7 +209,7 @@ impl Passphrase {
         new
     }
 
-    /// It is never locked for long.
+    /// The cache. Its lock is never held for long.
     fn known(&self) -> MutexGuard<'_, Vec<Arc<Stretched>>> {
         self.stretched.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -216,7 +217,7 @@ impl Passphrase {
 
 #[cfg(test)]
 impl Passphrase {
-    /// How much is remembered.
+    /// The number of cached results.
     pub(crate) fn remembered(&self) -> usize {
         self.known().len()
     }
@@ -228,18 +229,18 @@ impl fmt::Debug for Passphrase {
     }
 }
 
-/// A key of 32 secret bytes.
+/// A raw key of 32 secret bytes.
 #[derive(Clone)]
 pub struct RawKey(pub(crate) Zeroizing<[u8; 32]>);
 
 impl RawKey {
-    /// The key of these bytes.
+    /// A raw key from its bytes.
     #[must_use]
     pub fn from_bytes(secret: &[u8; 32]) -> Self {
         Self(Zeroizing::new(*secret))
     }
 
-    /// The key in a file with this content: its 32 bytes, or 64 hex digits that may end in a newline.
+    /// A raw key from the content of a key file: its 32 bytes, or 64 hex digits that may end in a newline.
     ///
     /// ```
     /// use apr2_seal::seal::RawKey;
@@ -250,7 +251,7 @@ impl RawKey {
     /// ```
     ///
     /// # Errors
-    /// If it is neither.
+    /// If the content is neither.
     pub fn from_file_content(content: &[u8]) -> Result<Self, InvalidKey> {
         if let Ok(key) = content.try_into() {
             return Ok(Self::from_bytes(key));
@@ -296,14 +297,14 @@ mod tests {
         assert_eq!(stretch(&phrase.clone(), 1, 8), Ok(1));
         assert_eq!((stretch(&phrase, 2, 8), stretch(&phrase, 1, 16)), (Ok(2), Ok(3)));
         assert_eq!(stretch(&phrase, 1, 8), Ok(1));
-        // Another passphrase knows nothing of it, also if it is the same.
+        // Another passphrase has its own cache, even if it has the same bytes.
         assert_eq!(stretch(&Passphrase::from_bytes(b"a").unwrap_or(phrase.clone()), 1, 8), Ok(4));
-        // It does not grow with what files ask for.
+        // The cache does not grow with the number of salts.
         for salt in 3..100 {
             stretch(&phrase, salt, 8).unwrap_or_default();
         }
         assert_eq!(phrase.remembered(), 4);
-        // What fails is not remembered.
+        // Failures are not cached.
         let failed = phrase.stretched(&[200; 16], Costs { memory: 8, passes: 1, lanes: 1 }, |_| Err(()));
         assert!(failed.is_err() && phrase.remembered() == 3);
         assert!(
@@ -315,7 +316,7 @@ mod tests {
         );
     }
 
-    /// Files of other salts are opened while Argon2id works on one; those of the same salt have its result.
+    /// Files with other salts are opened while Argon2id works on one; files with the same salt use its result.
     #[test]
     fn only_threads_that_want_the_same_wait() {
         use std::sync::mpsc::channel;
@@ -334,7 +335,7 @@ mod tests {
                 phrase.stretched(&[1; 16], costs, slow).map(|secret| secret[0])
             });
             has_begun.recv().unwrap_or_default();
-            // Were this to wait, it would wait forever.
+            // If this waited, it would wait forever.
             let other = phrase.stretched(&[2; 16], costs, |_| Ok::<_, ()>(Secret::new([2; 32])));
             assert_eq!(other.map(|secret| secret[0]), Ok(2));
             let same = scope.spawn(|| phrase.stretched(&[1; 16], costs, |_| Err(())).map(|secret| secret[0]));

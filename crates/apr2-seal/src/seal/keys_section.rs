@@ -1,20 +1,20 @@
-//! The section of keys: slots, and the MACs that only somebody with the key can make.
+//! The section of keys: slots, and MACs that only the owner of the key can make.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use crate::error::SealFault;
 use crate::seal::wire::{Fields, structure};
 
-/// Both MACs behind the slots.
+/// The length of both MACs after the slots.
 const MACS: u64 = 64;
 
-/// A slot as it is in the file.
+/// A slot as the file has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
     pub(crate) kind: u16,
     pub(crate) payload: Vec<u8>,
 }
 
-/// The section, decoded and not yet opened.
+/// The decoded section, whose slots have not been opened.
 #[derive(Clone, Debug)]
 pub(crate) struct KeysSection {
     pub(crate) slots: Vec<Slot>,
@@ -56,7 +56,7 @@ fn slot(c: &mut Fields<'_>) -> Result<Slot, SealFault> {
     Ok(Slot { kind, payload })
 }
 
-/// The section without its last MAC, which is made of it.
+/// Encodes the section without its last MAC, which is computed from these bytes.
 pub(crate) fn encode(slots: &[Slot], statement_mac: &[u8; 32]) -> Vec<u8> {
     let mut list = Vec::new();
     for slot in slots {

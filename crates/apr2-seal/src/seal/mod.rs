@@ -1,10 +1,11 @@
 //! SEAL 1: signed and encrypted APR2 files (docs/formats/apr2.md#encrypted-and-signed).
 //!
-//! A sealed file has one more section after its tensors. Its body has a digest of each tensor. A signature signs the *statement*, the hash of header,
-//! metadata, index and body. So a signature can be checked without reading a tensor and without a key that decrypts, and one tensor or a part of it
-//! can be checked alone. What encrypts is AES-256-GCM in segments, each of which decrypts alone; slots wrap the file's key for each who may open it.
+//! A sealed file has one more section after its tensors. Its body has a digest of each tensor. A signature signs the *statement*,
+//! the hash of header, metadata, index and body. So a signature can be checked without reading a tensor and without a decryption
+//! key, and a single tensor or a part of it can be checked alone. Values are encrypted with AES-256-GCM in segments, each of
+//! which decrypts alone. A slot for each recipient wraps the file's key.
 //!
-//! [`Access`] holds what a caller demands, and the keys that it brings. A file never says whom to trust: without a key that the caller names, a
+//! [`Access`] holds the demands of a caller and its keys. A file never says whom to trust: without a key that the caller names, a
 //! signature proves nothing.
 
 mod access;
@@ -41,7 +42,7 @@ pub(crate) use section::{FrontBytes, Opened, Section, SectionBytes};
 pub(crate) use sizes::plain_len;
 pub(crate) use wire::{END_LEN, TRAILER_LEN, Trailer};
 
-/// For sets that are signed as one.
+/// Used for sets that are signed as one.
 pub(crate) mod set {
     pub(crate) use super::hash::{hash, label};
     pub(crate) use super::signatures::{Purpose, Signed};
@@ -49,7 +50,7 @@ pub(crate) mod set {
     use super::{Hash, VerifyingKey, signatures::Record};
     use crate::error::SealFault;
 
-    /// Whether enough of the named keys have signed the statement of a set.
+    /// Checks that enough of the named keys have signed the statement of a set.
     pub(crate) fn check(
         signatures: &[Signed],
         keys: &[VerifyingKey],
@@ -62,7 +63,7 @@ pub(crate) mod set {
     }
 }
 
-/// For the writer of sealed files.
+/// Used by the writer of sealed files.
 pub(crate) mod write {
     pub(crate) use super::derive::FileKeys;
     pub(crate) use super::digest::Digester;
@@ -70,7 +71,7 @@ pub(crate) mod write {
     pub(crate) use super::wire::{Body, INDEX_SEALED, SealedExtent, Trailer};
 }
 
-/// Choices that only tests may make.
+/// Settings that only tests may choose.
 #[cfg(test)]
 pub(crate) mod testing {
     pub(crate) use super::options::Random;

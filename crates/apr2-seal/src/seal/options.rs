@@ -1,4 +1,4 @@
-//! How a file is sealed: who signs, who can open it.
+//! The options for sealing a file: who signs it, who can open it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -15,18 +15,18 @@ use crate::seal::signatures::{Purpose, Signed, SigningKey};
 use crate::seal::slots;
 use crate::seal::wire::{MAX_KEYS, MAX_SIGNATURES};
 
-/// Type and length of a slot; also the bytes before all slots.
+/// The length of a slot's type and length fields; also the number of bytes before all slots.
 const SLOT_HEAD: usize = 8;
-/// The bytes after them.
+/// The number of bytes after all slots.
 const MACS: usize = 64;
-/// A signature as it is written.
+/// The length of a signature record.
 const SIGNATURE_RECORD: usize = 104;
 
 fn at_most(limit: u32) -> usize {
     usize::try_from(limit).unwrap_or(usize::MAX)
 }
 
-/// How a file is sealed: who signs it, and who can open it. Without anybody who can open it, it is not encrypted.
+/// How a file is sealed: who signs it, and who can open it. If nobody is named who can open it, it is not encrypted.
 ///
 /// ```
 /// use apr2_seal::seal::{Access, Identity, SealOptions, SigningKey};
@@ -65,12 +65,12 @@ enum NewSlot {
     Unknown(Slot),
 }
 
-/// The salt of a passphrase.
+/// The salt for a passphrase.
 #[derive(Clone, Debug)]
 enum Salt {
-    /// A new one for each file.
+    /// A new salt for each file.
     Fresh,
-    /// One for all files of a set, from the first of them on.
+    /// One salt for all files of a set, made for the first of them.
     OfSet(Arc<OnceLock<[u8; 16]>>),
 }
 
@@ -122,7 +122,8 @@ impl SealOptions {
         self
     }
 
-    /// Encrypts the file, so that anybody who knows the passphrase can open it. Trying one takes 64 MiB and three passes.
+    /// Encrypts the file, so that anybody who knows the passphrase can open it. Each try of a passphrase takes 64 MiB of memory
+    /// and three passes.
     #[must_use]
     pub fn passphrase(self, passphrase: Passphrase) -> Self {
         self.passphrase_at(passphrase, Costs { memory: 64 << 10, passes: 3, lanes: 4 })
@@ -133,8 +134,8 @@ impl SealOptions {
         self
     }
 
-    /// For the files of one set: those that are sealed with the result and its clones have the same salt for a passphrase. So trying it takes
-    /// the time and memory of Argon2id once for the set and not once for each file; their keys differ nevertheless.
+    /// Use the result for all files of one set: they then have the same salt for a passphrase. So trying it takes the time and
+    /// memory of Argon2id once for the set, not once for each file. The keys of the files differ nevertheless.
     #[must_use]
     pub fn for_set(mut self) -> Self {
         for opener in &mut self.openers {
@@ -145,8 +146,8 @@ impl SealOptions {
         self
     }
 
-    /// Encrypts the file, so that anybody who has this key can open it. The file shows `id`, which says what to ask a key service for: at most 1024
-    /// bytes.
+    /// Encrypts the file, so that anybody who has this key can open it. The file shows `id`, at most 1024 bytes, by which a
+    /// reader can ask a key service for the key.
     #[must_use]
     pub fn raw_key(mut self, key: RawKey, id: impl Into<Vec<u8>>) -> Self {
         self.openers.push(NewSlot::RawKey(key, id.into()));
@@ -159,7 +160,7 @@ impl SealOptions {
         self
     }
 
-    /// The revision. Callers can refuse files with a lower one.
+    /// Sets the revision. Callers can refuse files with a lower one.
     #[must_use]
     pub const fn revision(mut self, revision: u64) -> Self {
         self.revision = revision;
@@ -179,7 +180,7 @@ impl SealOptions {
         !self.openers.is_empty()
     }
 
-    /// Refuses a file that no reader would open, before anything is written.
+    /// Checks the options before anything is written: refuses what no reader would open.
     pub(crate) fn check(&self) -> Result<(), SealFault> {
         let limit = |what: &str| Err(SealFault::Limit(what.to_owned()));
         if self.hides_index && !self.encrypts() {
@@ -215,7 +216,7 @@ impl SealOptions {
         Ok(())
     }
 
-    /// Slots for all who can open the file.
+    /// The slots for everybody who can open the file.
     pub(crate) fn slots(&self, keys: &FileKeys) -> Result<Vec<Slot>, SealFault> {
         let mut all = Vec::with_capacity(self.openers.len());
         for opener in &self.openers {
@@ -247,7 +248,7 @@ impl SealOptions {
         self.signers.iter().filter_map(|key| key.sign(Purpose::File, statement).signed).collect()
     }
 
-    /// Fresh keys for a file that is about to be written: none is ever used for a second one.
+    /// New keys for a file that is about to be written: they are never used for a second one.
     pub(crate) fn fresh_keys(&self) -> Result<FileKeys, SealFault> {
         let uuid = self.random.array()?;
         let mut file_key = Secret::new([0; 32]); // filled in place: a copy would not be wiped
@@ -262,7 +263,7 @@ impl SealOptions {
 #[derive(Clone, Debug)]
 pub(crate) enum Random {
     System,
-    /// The bytes that a test gives, in the order in which they are used.
+    /// Bytes from a test, in the order in which they are used.
     #[cfg(test)]
     Fixed(Arc<std::sync::Mutex<std::collections::VecDeque<u8>>>),
 }
@@ -290,7 +291,7 @@ impl Random {
     }
 }
 
-/// Randomness for code that cannot fail: a failure is kept, and checked before the result is used.
+/// Randomness for code that cannot return errors: a failure is remembered, and checked before the result is used.
 struct Drawing<'a> {
     random: &'a Random,
     fault: Option<SealFault>,

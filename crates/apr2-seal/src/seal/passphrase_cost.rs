@@ -1,4 +1,4 @@
-//! What it costs to try a passphrase.
+//! The cost of trying a passphrase.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use argon2::{Algorithm, Argon2, Params, Version};
@@ -8,13 +8,13 @@ use crate::seal::derive::Secret;
 use crate::seal::passphrase_limits::Argon2Caps;
 use crate::seal::wire::Fields;
 
-/// A passphrase is tried on so many slots: each takes a while.
+/// The most slots on which a passphrase is tried, because each try takes a while.
 pub(crate) const PASSPHRASE_SLOTS: usize = 4;
 
-/// What Argon2id takes.
+/// The parameters of Argon2id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Costs {
-    /// In KiB.
+    /// The memory in KiB.
     pub(crate) memory: u32,
     pub(crate) passes: u32,
     pub(crate) lanes: u32,
@@ -40,7 +40,7 @@ impl Costs {
         )))
     }
 
-    /// What Argon2id makes of a passphrase.
+    /// Runs Argon2id on a passphrase.
     pub(crate) fn stretch(&self, passphrase: &[u8], salt: &[u8; 16]) -> Result<Secret, SealFault> {
         let refused =
             |_| SealFault::Limit("Argon2id refuses its parameters, or there is no memory for it".to_owned());

@@ -1,19 +1,19 @@
-//! What a passphrase may cost at most.
+//! Limits on the cost of a passphrase.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
 
-/// How much opening a file with a passphrase may cost. The file says how much it costs, and that is compared with these caps before any memory is
-/// allocated.
+/// Limits on the cost of opening a file with a passphrase. The file states its cost, which is compared with these limits before
+/// any memory is allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Argon2Caps {
-    /// Memory in KiB; 1 GiB unless said otherwise.
+    /// Memory in KiB; 1 GiB by default.
     pub memory: u32,
-    /// The product of memory in KiB and passes; 4 GiB of passes unless said otherwise.
+    /// The product of memory in KiB and passes; equal to 4 GiB in one pass by default.
     pub work: u64,
-    /// Passes; 64 unless said otherwise.
+    /// Passes; 64 by default.
     pub passes: u32,
-    /// Lanes; 16 unless said otherwise.
+    /// Lanes; 16 by default.
     pub lanes: u32,
 }
 

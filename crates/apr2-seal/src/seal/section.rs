@@ -1,4 +1,4 @@
-//! The seal section of a file, checked in the order that the specification says.
+//! The seal section of a file, checked in the order that the specification requires.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::HashMap;
@@ -27,7 +27,7 @@ pub(crate) struct SectionBytes<'a> {
     pub(crate) keys: &'a [u8],
 }
 
-/// What a sealed file says about itself, and with a key also what it hides.
+/// The decoded section of a sealed file and, with a key, also what it hides.
 #[derive(Debug)]
 pub(crate) struct Section {
     pub(crate) trailer: Trailer,
@@ -38,21 +38,21 @@ pub(crate) struct Section {
     pub(crate) records: Vec<Record>,
     pub(crate) slots: Option<KeysSection>,
     pub(crate) keys: Option<crate::seal::derive::FileKeys>,
-    /// Keys that the caller named and that have signed.
+    /// The keys that the caller named and that have signed.
     pub(crate) trusted: Vec<Hash>,
-    /// Whether content is also checked against changes by somebody who can decrypt it.
+    /// Whether content is also checked for changes by an attacker who can decrypt it.
     pub(crate) binds_content: bool,
-    /// Tables of pages that have been read and checked.
+    /// The tables of pages that have been read and checked, by position.
     pub(crate) tables: Mutex<HashMap<usize, Arc<Vec<Hash>>>>,
 }
 
-/// A section, and the contents of a sealed index.
+/// A section, and the content of a sealed index.
 pub(crate) struct Opened {
     pub(crate) section: Section,
     pub(crate) hidden: Option<Hidden>,
 }
 
-/// The contents of a sealed index.
+/// The content of a sealed index.
 pub(crate) struct Hidden {
     pub(crate) flags: u32,
     pub(crate) metadata: Vec<u8>,
@@ -60,7 +60,7 @@ pub(crate) struct Hidden {
 }
 
 impl Section {
-    /// Decodes the section and checks it against what the caller demands and brings.
+    /// Decodes the section, checks it against the caller's demands, and opens it with the caller's keys.
     pub(crate) fn open(
         trailer: Trailer,
         flags: Flags,
@@ -106,7 +106,7 @@ impl Section {
         section.unlock(bytes, access)
     }
 
-    /// Opens the slots with what the caller brings, and checks what only the key can check.
+    /// Opens the slots with the caller's keys, and checks everything that needs the file's key.
     fn unlock(mut self, bytes: &SectionBytes<'_>, access: &Access) -> Result<Opened, SealFault> {
         let Some(slots) = self.slots.as_ref().filter(|_| !access.openers.is_empty()) else {
             return Ok(Opened { section: self, hidden: None });
@@ -151,22 +151,22 @@ impl Section {
         self.flags.contains(Flags::ENCRYPTED)
     }
 
-    /// Whether nothing that was given decrypts the file.
+    /// Whether the file is encrypted and no given key decrypts it.
     pub(crate) const fn is_locked(&self) -> bool {
         self.is_encrypted() && self.keys.is_none()
     }
 
-    /// Whether the names of tensors are hidden, and nothing that was given shows them.
+    /// Whether the names of tensors are hidden, and no given key shows them.
     pub(crate) const fn hides_index(&self) -> bool {
         self.body.is_index_sealed() && self.is_locked()
     }
 
-    /// The length of a segment, if tensors are encrypted.
+    /// The length of a segment of plaintext; `None` if tensors are not encrypted.
     pub(crate) fn segment(&self) -> Option<u64> {
         Some(self.body.segment).filter(|&segment| segment > 0)
     }
 
-    /// Whether the tensors of the index lie where the section says: their offsets from the start of the data, and sizes.
+    /// Checks that the offsets (from the start of the data) and sizes of the index's tensors match those in the section.
     pub(crate) fn check_extents(
         &self,
         listed: impl ExactSizeIterator<Item = (u64, u64)>,
@@ -187,14 +187,14 @@ impl Section {
     }
 }
 
-/// Flags that a file with a sealed index does not show.
+/// Whether there are flags that a file with a sealed index must not show.
 fn hides(flags: Flags) -> bool {
     flags.contains(Flags::COMPRESSED) || flags.contains(Flags::QUANTIZED)
 }
 
-/// What a sealed file says about its signatures and about who can open it; see [`Index::seal`](crate::Index::seal).
+/// The claims of a sealed file about its signatures and about who can open it; see [`Index::seal`](crate::Index::seal).
 ///
-/// That something is in the file does not prove it: only keys that the caller has named in [`Access`] prove anything.
+/// Claims in a file prove nothing by themselves: only keys that the caller has named in [`Access`] prove anything.
 #[derive(Clone, Copy, Debug)]
 pub struct Seal<'a>(pub(crate) &'a Section);
 
@@ -211,7 +211,7 @@ impl Seal<'_> {
         self.0.body.uuid
     }
 
-    /// The revision that the signer has chosen.
+    /// The revision that the signer chose.
     #[must_use]
     pub const fn revision(&self) -> u64 {
         self.0.body.revision
@@ -223,7 +223,7 @@ impl Seal<'_> {
         self.0.is_encrypted()
     }
 
-    /// Whether the values are encrypted and nothing that was given decrypts them.
+    /// Whether the values are encrypted and no given key decrypts them.
     #[must_use]
     pub const fn is_locked(&self) -> bool {
         self.0.is_locked()
@@ -235,7 +235,7 @@ impl Seal<'_> {
         self.0.body.is_index_sealed()
     }
 
-    /// How many tensors there are, shown or hidden.
+    /// The number of tensors, shown or hidden.
     #[must_use]
     pub fn tensor_count(&self) -> usize {
         self.0.body.extents.len()
@@ -250,7 +250,7 @@ impl Seal<'_> {
         })
     }
 
-    /// Who can open the file, in the order of the file.
+    /// The slots, one for each who can open the file, in the order of the file.
     pub fn slots(&self) -> impl Iterator<Item = SlotInfo> {
         self.0.slots.iter().flat_map(|section| &section.slots).map(|slot| SlotInfo {
             kind: slot.kind,
@@ -263,25 +263,25 @@ impl Seal<'_> {
     }
 }
 
-/// A signature that a file has.
+/// A signature in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SignatureInfo {
     /// The number of the algorithm; 1 is Ed25519.
     pub algorithm: u16,
-    /// The key that is claimed to have signed; `None` for an unknown algorithm.
+    /// The key that the signature claims; `None` for an unknown algorithm.
     pub key_id: Option<[u8; 32]>,
-    /// Whether it is a good signature by a key that the caller has named.
+    /// Whether it is a valid signature by a key that the caller has named.
     pub is_trusted: bool,
 }
 
-/// A way to open a file.
+/// A slot: one way to open a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SlotInfo {
     /// The number of its type: 1 X25519, 2 a passphrase, 3 a raw key.
     pub kind: u16,
-    /// The key: an identifier of 32 bytes for X25519, what the writer chose for a raw key; `None` if the file does not say it.
+    /// The id of the key: a hash of 32 bytes for X25519, the writer's choice for a raw key; `None` if the file does not show it.
     pub id: Option<Vec<u8>>,
 }
 

@@ -7,7 +7,7 @@ use crate::seal::derive::{FileKeys, Secret};
 use crate::seal::hash::hash;
 use crate::seal::wire::structure;
 
-/// What is encrypted, so that nothing decrypts in the place of another.
+/// The kind of plaintext. It is authenticated, so that nothing decrypts in the place of something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Module {
     Tensor(u32),
@@ -30,12 +30,12 @@ pub(crate) struct Cipher {
     module: Module,
     /// The length of a segment of plaintext.
     segment: usize,
-    /// How many there are.
+    /// The number of segments.
     count: u64,
 }
 
 impl Cipher {
-    /// The cipher of a tensor; `identity` is what the index says of it, from its name to its last dimension.
+    /// The cipher of a tensor; `identity` is the part of its index entry from its name to its last dimension.
     pub(crate) fn of_tensor(
         keys: &FileKeys,
         ordinal: u32,
@@ -58,12 +58,12 @@ impl Cipher {
         Self { cipher, uuid, module, segment: usize::try_from(segment).unwrap_or(usize::MAX).max(1), count }
     }
 
-    /// The bytes that `plain` bytes take when they are encrypted.
+    /// The number of bytes that `plain` bytes take when encrypted.
     pub(crate) fn stored_len(plain: u64, segment: u64) -> Option<u64> {
         crate::seal::sizes::stored_len(plain, segment)
     }
 
-    /// What makes a segment of this number that of its place, and of no other.
+    /// The nonce and associated data of a segment, which bind it to its place.
     fn given(&self, number: u64) -> Given {
         let last = u32::from(number.saturating_add(1) == self.count);
         let (module, ordinal) = self.module.numbers();
@@ -81,7 +81,7 @@ impl Cipher {
         Given { nonce, aad }
     }
 
-    /// Decrypts segments that stand one after the other, of which `first` is the first, into `out`, which has their length.
+    /// Decrypts consecutive segments, from number `first` on, into `out`, which must have the length of their plaintext.
     pub(crate) fn open(&self, first: u64, stored: &[u8], out: &mut [u8]) -> Result<(), SealFault> {
         let segments = stored.chunks(self.segment.saturating_add(TAG_LEN));
         for ((number, stored), out) in (first..).zip(segments).zip(out.chunks_mut(self.segment)) {
@@ -91,7 +91,7 @@ impl Cipher {
         Ok(())
     }
 
-    /// Decrypts one segment where it is, and returns the plaintext without the tag.
+    /// Decrypts one segment in place, and returns the plaintext without the tag.
     pub(crate) fn open_in_place<'b>(
         &self,
         number: u64,
@@ -101,8 +101,8 @@ impl Cipher {
         opened.map_err(|_| SealFault::Segment(number))
     }
 
-    /// Encrypts segments that stand one after the other, of which `first` is the first, into `out`, which is as long as
-    /// [`sealed_len`](Self::sealed_len) says. Each segment is shown to `saw`.
+    /// Encrypts consecutive segments, from number `first` on, into `out`, which must have the length that
+    /// [`sealed_len`](Self::sealed_len) returns. Each encrypted segment is passed to `saw`.
     pub(crate) fn seal(
         &self,
         first: u64,
@@ -122,14 +122,14 @@ impl Cipher {
         Ok(())
     }
 
-    /// As [`seal`](Self::seal), into new memory.
+    /// Encrypts consecutive segments, as [`seal`](Self::seal) does, into a new buffer.
     pub(crate) fn sealed(&self, first: u64, plain: &[u8]) -> Result<Vec<u8>, SealFault> {
         let mut out = vec![0; self.sealed_len(plain.len())];
         self.seal(first, plain, &mut out, |_| ())?;
         Ok(out)
     }
 
-    /// The bytes that the segments of so many bytes take, of which all but the last are whole.
+    /// The number of bytes that the segments of `plain` bytes take. All but the last are whole.
     pub(crate) const fn sealed_len(&self, plain: usize) -> usize {
         plain.saturating_add(plain.div_ceil(self.segment).saturating_mul(TAG_LEN))
     }

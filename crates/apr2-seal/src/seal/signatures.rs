@@ -1,4 +1,4 @@
-//! Signatures: records that name a key, and keys that the caller names.
+//! Signatures: the records in a file, and the keys that the caller names.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
@@ -9,17 +9,17 @@ use crate::error::SealFault;
 use crate::seal::hash::{Hash, hex, key_id, label};
 use crate::seal::wire::{Fields, structure};
 
-/// The number of Ed25519.
+/// The algorithm number of Ed25519.
 const ED25519: u16 = 1;
-/// Key identifier and signature.
+/// The length of a key identifier and a signature.
 const ED25519_LEN: u32 = 96;
 
-/// A public Ed25519 key that the caller trusts. Files do not contain keys: they only say which one to look for.
+/// A public Ed25519 key that the caller trusts. Files do not contain keys, only their identifiers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct VerifyingKey(ed25519_dalek::VerifyingKey);
 
 impl VerifyingKey {
-    /// The key of 32 bytes (RFC 8032).
+    /// A public key from its 32 bytes (RFC 8032).
     ///
     /// # Errors
     /// If the bytes are not a point of the curve in canonical form, or are a point of small order, for which anybody can sign.
@@ -65,19 +65,19 @@ fn is_canonical(point: &[u8; 32]) -> bool {
     !(*first >= 0xed && middle.iter().all(|&byte| byte == 0xff) && last & 0x7f == 0x7f)
 }
 
-/// A key that must not be used, neither to seal nor to trust a file.
+/// The error for a key that must not be used, neither to seal a file nor to trust one.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the key cannot be used: {0}")]
 pub struct InvalidKey(pub(crate) &'static str);
 
 modelfmt_core::author::debug_as_sentence!(InvalidKey);
 
-/// A secret Ed25519 key. Its memory is wiped when it is dropped, and nothing prints it.
+/// A secret Ed25519 key. Its memory is wiped when it is dropped, and it is never printed.
 #[derive(Clone)]
 pub struct SigningKey(ed25519_dalek::SigningKey);
 
 impl SigningKey {
-    /// The key of 32 secret bytes (RFC 8032).
+    /// A secret key from its 32 bytes (RFC 8032).
     #[must_use]
     pub fn from_bytes(secret: &[u8; 32]) -> Self {
         Self(ed25519_dalek::SigningKey::from_bytes(secret))
@@ -102,7 +102,7 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-/// What is signed.
+/// The kind of statement that is signed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Purpose {
     File,
@@ -123,11 +123,11 @@ impl Purpose {
     }
 }
 
-/// A signature, as it is in the file.
+/// A signature record as the file has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) algorithm: u16,
-    /// What it says, if the algorithm is known.
+    /// Its key and signature, if the algorithm is known.
     pub(crate) signed: Option<Signed>,
 }
 
@@ -137,7 +137,7 @@ pub(crate) struct Signed {
     pub(crate) signature: [u8; 64],
 }
 
-/// The records of the section of signatures.
+/// Decodes the records of the section of signatures.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<Record>, SealFault> {
     let mut records = Vec::new();
     let mut c = Fields(bytes);
@@ -156,7 +156,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<Record>, SealFault> {
     Ok(records)
 }
 
-/// The record of a known algorithm as it is in the file.
+/// Encodes the record of a known algorithm.
 pub(crate) fn encode(signed: &Signed, out: &mut Vec<u8>) {
     out.extend(ED25519.to_le_bytes());
     out.extend(0u16.to_le_bytes());
@@ -165,7 +165,7 @@ pub(crate) fn encode(signed: &Signed, out: &mut Vec<u8>) {
     out.extend(signed.signature);
 }
 
-/// Whether enough of the named keys have signed the statement. A single wrong record of a named key is an error.
+/// Checks that enough of the named keys have signed the statement. A single invalid record of a named key is an error.
 pub(crate) fn check(
     records: &[Record],
     keys: &[VerifyingKey],

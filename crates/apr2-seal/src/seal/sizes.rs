@@ -1,9 +1,9 @@
-//! How long encrypted bytes are.
+//! The lengths of encrypted bytes.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use crate::error::SealFault;
 
-/// The tag that authenticates a segment follows it.
+/// The length of the tag that follows each segment and authenticates it.
 pub(crate) const TAG: u64 = 16;
 /// The longest plaintext of one tensor.
 const MAX_PLAIN: u64 = 1 << 44;
@@ -27,7 +27,7 @@ pub(crate) fn plain_len(size: u64, segment: u64) -> Result<u64, SealFault> {
     Ok(plain)
 }
 
-/// The bytes that `plain` bytes take when they are encrypted.
+/// The number of bytes that `plain` bytes take when encrypted.
 pub(crate) fn stored_len(plain: u64, segment: u64) -> Option<u64> {
     plain.div_ceil(segment.max(1)).checked_mul(TAG)?.checked_add(plain).filter(|_| plain <= MAX_PLAIN)
 }

@@ -1,4 +1,4 @@
-//! Slots: each wraps the file's key for one who may open it.
+//! Slots: each wraps the file's key for one key or passphrase that may open it.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use aes_gcm::aead::AeadInOut as _;
@@ -22,7 +22,7 @@ pub(crate) const X25519: u16 = 1;
 pub(crate) const PASSPHRASE: u16 = 2;
 pub(crate) const RAW_KEY: u16 = 3;
 
-/// The file's key, from the first slot that something opens.
+/// Unwraps the file's key, from the first slot that one of the caller's keys opens.
 pub(crate) fn unwrap(slots: &[Slot], access: &Access, uuid: &[u8; 16]) -> Result<Secret, SealFault> {
     let mut beyond = None;
     for opener in &access.openers {
@@ -86,7 +86,7 @@ fn of_passphrase(
 ) -> Option<Secret> {
     of_type(slots, PASSPHRASE).enumerate().find_map(|(number, payload)| {
         if number >= PASSPHRASE_SLOTS {
-            // Any of these may be the one for the passphrase.
+            // Any of the other slots may be the right one for the passphrase.
             beyond.get_or_insert_with(|| {
                 let most = format!(
                     "a passphrase is tried on {PASSPHRASE_SLOTS} slots at most, and the file has more"
@@ -163,7 +163,7 @@ fn close(key: &Secret, nonce: &[u8; 12], aad: &[u8], file_key: &[u8; 32]) -> Res
     Ok(wrapped)
 }
 
-/// A slot for an X25519 key. Randomness is for the ephemeral key.
+/// A slot for an X25519 key, whose ephemeral key needs randomness.
 pub(crate) fn for_recipient(
     recipient: &Recipient,
     file_key: &[u8; 32],
@@ -238,7 +238,7 @@ mod tests {
             );
         }
         assert!(matches!(opened(&all[..4], 9), Err(SealFault::NoKey(_))));
-        // Another key opens it all the same.
+        // Another key opens the file all the same.
         let raw = RawKey::from_bytes(&[3; 32]);
         let mut more = all;
         more.push(Slot {

@@ -1,4 +1,5 @@
-//! The end of a sealed file, after the tables of pages: signatures, keys, trailer and footer. All of it is made anew whenever one of them changes.
+//! The end of a sealed file, after the tables of pages: signatures, keys, trailer and footer. All of it is written again whenever
+//! a part of it changes.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use apr2::author::Footer;
@@ -11,7 +12,7 @@ use crate::seal::keys_section::{self, Slot};
 use crate::seal::signatures::{self, Signed};
 use crate::seal::wire::{END_LEN, MAX_KEYS, MAX_SIGNATURES, Trailer, encode_trailer};
 
-/// The section of signatures.
+/// Encodes the section of signatures.
 pub(crate) fn signatures(records: &[Signed]) -> Vec<u8> {
     let mut out = Vec::new();
     for signed in records {
@@ -20,7 +21,7 @@ pub(crate) fn signatures(records: &[Signed]) -> Vec<u8> {
     out
 }
 
-/// The section of keys.
+/// Encodes the section of keys.
 pub(crate) fn keys(keys: &FileKeys, slots: &[Slot], statement: &Hash) -> Vec<u8> {
     let mut section = keys_section::encode(slots, &keys.mac("statement mac", statement));
     let mac = keys.mac("keys mac", &section);
@@ -28,7 +29,7 @@ pub(crate) fn keys(keys: &FileKeys, slots: &[Slot], statement: &Hash) -> Vec<u8>
     section
 }
 
-/// Everything from the signatures to the end of the file. `prefix` is everything before that.
+/// Encodes everything from the signatures to the end of the file. `prefix` is the CRC of everything before that.
 pub(crate) fn encode(
     trailer: &Trailer,
     signatures: &[u8],

@@ -7,25 +7,25 @@ use crate::error::SealFault;
 const MAGIC_END: [u8; 8] = *b"SEALEND1";
 /// The magic of the body.
 const MAGIC: [u8; 8] = *b"APR2SEAL";
-/// The trailer, which stands right before the footer.
+/// The length of the trailer, which is directly before the footer.
 pub(crate) const TRAILER_LEN: u64 = 48;
-/// The trailer and the footer of APR2 behind it.
+/// The length of the trailer and of the footer of APR2 after it.
 pub(crate) const END_LEN: u64 = 64;
-/// The body without extents and sealed index.
+/// The length of the body without extents and sealed index.
 pub(crate) const BODY_LEN: u64 = 96;
 pub(crate) const EXTENT_LEN: u64 = 48;
 pub(crate) const MAX_SIGNATURES: u32 = 64 << 10;
 pub(crate) const MAX_KEYS: u32 = 1 << 20;
 const MAX_TENSORS: u32 = 1 << 20;
 const MAX_SEALED_INDEX: u64 = 1 << 31;
-/// A bit of the body's flags: names, shapes and metadata are encrypted.
+/// The flag of the body which says that names, shapes and metadata are encrypted.
 pub(crate) const INDEX_SEALED: u32 = 1;
 
 pub(crate) fn structure(text: impl Into<String>) -> SealFault {
     SealFault::Structure(text.into())
 }
 
-/// Little-endian fields, one after the other.
+/// Decodes little-endian fields, one after the other.
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -55,7 +55,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Where the parts of the section are.
+/// The places of the section's parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Trailer {
     pub(crate) seal_offset: u64,
@@ -67,7 +67,7 @@ pub(crate) struct Trailer {
 }
 
 impl Trailer {
-    /// The trailer of a file of that length, with all that it says checked against it.
+    /// Decodes the trailer of a file of that length, and checks all its numbers against it.
     pub(crate) fn decode(
         bytes: &[u8],
         file_len: u64,
@@ -128,24 +128,24 @@ impl Trailer {
         self.signatures_at().saturating_add(self.signatures_size as u64)
     }
 
-    /// Where the trailer itself stands.
+    /// The offset of the trailer itself.
     pub(crate) const fn end(&self) -> u64 {
         self.keys_at().saturating_add(self.keys_size as u64)
     }
 }
 
-/// Where the stored bytes of a tensor lie, and their digest.
+/// The place of a tensor's stored bytes, and their digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SealedExtent {
-    /// From the start of the data section.
+    /// The offset from the start of the data section.
     pub(crate) offset: u64,
     pub(crate) size: u64,
     pub(crate) digest: [u8; 32],
-    /// Its first entry in the table of pages.
+    /// The number of its first entry in the table of pages.
     pub(crate) first_page: u64,
 }
 
-/// What is signed beside header, metadata and index.
+/// The signed part of the seal section: what a signature covers besides header, metadata and index.
 #[derive(Clone, Debug)]
 pub(crate) struct Body {
     pub(crate) flags: u32,
@@ -157,7 +157,7 @@ pub(crate) struct Body {
     pub(crate) page: u64,
     pub(crate) commitment: [u8; 32],
     pub(crate) extents: Vec<SealedExtent>,
-    /// Where the sealed index begins in the body; it goes on to the body's end.
+    /// The offset of the sealed index in the body; it reaches to the body's end.
     pub(crate) sealed_index_at: u64,
 }
 
@@ -222,7 +222,7 @@ impl Body {
         Ok(body)
     }
 
-    /// What is encrypted has sizes that whole segments make, and shares no bytes.
+    /// Checks that the sizes of encrypted tensors are possible in segments, and that tensors do not overlap.
     fn check_encrypted(&self) -> Result<(), SealFault> {
         let mut order: Vec<(u64, u64)> =
             self.extents.iter().filter(|e| e.size > 0).map(|e| (e.offset, e.size)).collect();
@@ -293,7 +293,7 @@ fn extents(
     Ok(extents)
 }
 
-/// The trailer as it is written.
+/// Encodes the trailer.
 pub(crate) fn encode_trailer(trailer: &Trailer) -> [u8; 48] {
     let mut out = [0; 48];
     let words = [

@@ -1,4 +1,4 @@
-//! Changes the signatures of a file, and who can open it. No tensor is touched.
+//! Changes the signatures of a file, and who can open it. Tensors are not touched.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,27 +15,27 @@ use crate::index::Index;
 use crate::seal::write::{Body, Digester, SealedExtent, Trailer};
 use crate::seal::{END_LEN, Hash, SealOptions, Section, SigningKey, statement, tail};
 
-/// Bytes that are read at once.
+/// How many bytes are read at once.
 const PIECE: u64 = 4 << 20;
-/// Where the header has its flags.
+/// The place of the flags in the header.
 const FLAGS: std::ops::Range<usize> = 8..12;
-/// Where the body has its revision.
+/// The place of the revision in the body.
 const REVISION: std::ops::Range<usize> = 32..40;
 
 type Result<T> = std::result::Result<T, EditError>;
 
 impl Index {
-    /// What becomes of the file when these keys sign it, besides those who have. A file that is not sealed gets its section,
-    /// for which every tensor is hashed; otherwise none is read. [Verify](crate::Reader::verify) the file first, for a signature
-    /// vouches for what is there.
+    /// Signs the file with these keys, besides those that have signed it: returns its new content. A file that is not sealed gets
+    /// a seal section, for which every tensor is hashed; otherwise no tensor is read. [Verify](crate::Reader::verify) the file
+    /// first, because a signature vouches for its content.
     ///
-    /// `revision` can be chosen as long as nobody has signed. A file that is encrypted and says nothing of signatures changes what its key
-    /// vouches for: it has to be open with a key. Of a shard, the manifest states length and content, and has to change with it:
-    /// [`SetIndex::sign_anew`](crate::SetIndex::sign_anew).
+    /// You can choose `revision` as long as nobody has signed. In a file that is encrypted and has no flag for signatures,
+    /// signing changes what its key authenticates: it must be open with a key. The manifest of a set states the length and
+    /// content of each shard, and has to change with a shard: [`SetIndex::sign_anew`](crate::SetIndex::sign_anew).
     ///
     /// # Errors
-    /// If the file cannot be read, is an APR1 file, is sealed in a way that cannot be read, has signatures of another
-    /// revision, or is encrypted, not open, and says nothing of signatures; if `work` asks to stop.
+    /// If the file cannot be read, is an APR1 file, has a seal that cannot be read, has signatures of another revision, or is
+    /// encrypted without the flag for signatures and not open; if `work` asks to stop.
     pub fn sign(
         &self,
         source: &(impl Source + Sync),
@@ -51,12 +51,14 @@ impl Index {
         }
     }
 
-    /// Changes who can open an encrypted file that is open: only the keys that the options name. Its signatures stay valid. Anybody who kept the
-    /// file's key, or a copy of the old file, can still read its content. Of a shard, the manifest states the length, and has to change with
-    /// it: [`SetIndex::resized`](crate::SetIndex::resized).
+    /// Changes who can open an encrypted file that is open: returns its new content, which only the keys in the options open. Its
+    /// signatures stay valid. Anybody who kept the file's key, or a copy of the old file, can still read its content. The
+    /// manifest of a set states the length of each shard, and has to change with a shard:
+    /// [`SetIndex::resized`](crate::SetIndex::resized).
     ///
     /// # Errors
-    /// If the file cannot be read, is not encrypted, or not open; if nobody could open it; if the system gives no randomness.
+    /// If the file cannot be read, is not encrypted, or not open; if nobody could open it afterwards; if the system has no
+    /// randomness.
     pub fn rekey(&self, source: &impl Source, options: &SealOptions) -> Result<NewFile> {
         self.expect_sealable()?;
         let section = self.seal.as_deref().filter(|section| section.is_encrypted());
@@ -75,8 +77,9 @@ impl Index {
         Ok(file)
     }
 
-    /// What becomes of the file with other names for some tensors, by their positions, and other metadata if they are given. Its signatures do not hold
-    /// then, so its seal section goes. The rest is as [`apr2::Index::edit`] says.
+    /// Renames tensors, which are given by position, and replaces the metadata, if `metadata` is given: returns the new content
+    /// of the file. The signatures are not valid any more then, so the seal section is removed. Everything else is as
+    /// [`apr2::Index::edit`] describes it.
     ///
     /// # Errors
     /// If the format cannot hold the new metadata or names; if the file is signed in a way that cannot be read.
@@ -89,7 +92,8 @@ impl Index {
         author::edit(&self.plain, source, names, metadata, || self.unsigned(source))
     }
 
-    /// What becomes of a file that is signed without its seal section. The values, and their places in the data section, stay as they are.
+    /// Removes the signatures of a file: returns its content without the seal section. The values, and their places in the data
+    /// section, stay as they are.
     ///
     /// # Errors
     /// If the file is signed in a way that cannot be read.
@@ -97,13 +101,13 @@ impl Index {
         author::without_signatures(&self.plain, source, || self.unsigned(source))
     }
 
-    /// Where the last byte of a tensor ends.
+    /// The end of the last tensor.
     fn end_of_tensors(&self) -> u64 {
         let filled = author::all_stored(&self.plain).filter(|stored| stored.len > 0);
         filled.map(|stored| stored.end()).max().unwrap_or(self.sections().data.offset())
     }
 
-    /// Where the tensors of a signed file end, and the CRC of everything up to there: what stays of it without its signatures.
+    /// The end of the tensors of a signed file, and the CRC of everything before it: this is what stays without the signatures.
     fn unsigned(&self, source: &impl Source) -> Result<(u64, u32)> {
         let section = match (&self.seal, &self.fault) {
             (Some(section), _) => section,
@@ -116,7 +120,7 @@ impl Index {
         Ok((end, prefix.without(behind).value))
     }
 
-    /// APR1 is only read, and a broken section is not replaced.
+    /// Refuses APR1, which is never written, and a broken section, which is not replaced.
     fn expect_sealable(&self) -> Result<()> {
         let unchangeable = |what| Err(unfit(Part::new("the file"), CommonFault::Unchangeable(what)).into());
         if self.generation() != Generation::Apr2 {
@@ -160,7 +164,7 @@ impl Index {
             keys.extend(mac);
         }
         let signatures = co_signed(&parts.signatures, signers, &statement);
-        // The CRC of everything before the signatures, with the header and the body as they are now.
+        // The CRC of everything before the signatures, with the changed header and body.
         let mut prefix = parts.prefix;
         let behind = prefix.len.saturating_sub(HEADER_LEN);
         prefix.value = Crc::of(&old_header).replaced(prefix.value, behind, Crc::of(&header));
@@ -238,7 +242,7 @@ impl Index {
         Ok(statement(header, &metadata, &index, body))
     }
 
-    /// The digest of every tensor, and the tables of pages. Tensors that share their bytes are hashed once.
+    /// The digests of all tensors, and the tables of pages. Tensors that share their bytes are hashed once.
     fn digests(
         &self,
         source: &(impl Source + Sync),
@@ -280,7 +284,7 @@ impl Index {
     }
 }
 
-/// The digest of the bytes at a place, and the nodes over their pages if there are several.
+/// The digest of the bytes at a place and, if there are several pages, the nodes over them.
 fn digest(
     source: &impl Source,
     (offset, len): (u64, u64),
@@ -304,7 +308,7 @@ fn digest(
     Ok(digester.finish())
 }
 
-/// The CRC of a range, which may be long: a file may have any gap before its seal section.
+/// The CRC of a range, which may be long: a file may have a gap of any length before its seal section.
 fn crc_of(source: &impl Source, range: std::ops::Range<u64>) -> Result<Crc> {
     let (mut crc, mut buffer, mut at) = (Crc::default(), Vec::new(), range.start);
     while at < range.end {
@@ -317,11 +321,11 @@ fn crc_of(source: &impl Source, range: std::ops::Range<u64>) -> Result<Crc> {
     Ok(crc)
 }
 
-/// The end of a sealed file, after its pages.
+/// The parts at the end of a sealed file, after its pages.
 struct Parts {
     signatures: Vec<u8>,
     keys: Vec<u8>,
-    /// The CRC of everything before it.
+    /// The CRC of everything before them.
     prefix: Crc,
 }
 
@@ -344,7 +348,8 @@ impl Parts {
     }
 }
 
-/// The records of others as they are, and those of these signers. A record of a signer that is there is made anew, unless it is the same.
+/// The signature records of other signers as they are, and new ones for these signers. An existing record of one of them is
+/// replaced, unless it is the same.
 fn co_signed(records: &[u8], signers: &SealOptions, statement: &Hash) -> Vec<u8> {
     let new = signers.sign_statement(statement);
     let mut missing: Vec<Vec<u8>> = new.iter().map(|signed| tail::signatures(&[*signed])).collect();
@@ -368,7 +373,7 @@ fn co_signed(records: &[u8], signers: &SealOptions, statement: &Hash) -> Vec<u8>
     out
 }
 
-/// The same bytes but for a range.
+/// A copy of the bytes in which one range is replaced.
 fn with(old: &[u8], range: std::ops::Range<usize>, bytes: &[u8]) -> Vec<u8> {
     let mut new = old.to_vec();
     if let Some(part) = new.get_mut(range).filter(|part| part.len() == bytes.len()) {
@@ -390,7 +395,7 @@ fn refused(fault: SealFault) -> EditError {
 mod tests {
     use super::*;
 
-    /// A long file of zeros, which gives no more than a piece at once.
+    /// A long file of zeros, which returns at most one piece at once.
     struct Zeros(u64);
 
     impl Source for Zeros {

@@ -1,5 +1,5 @@
-//! Sealed files: their values are read like those of any other file, and they are written and changed in a way of their own. What a seal is, and how
-//! one is checked, is in [`seal`](crate::seal).
+//! Sealed files: reading, writing and changing them. Values are read as in any other file. The module [`seal`](crate::seal)
+//! describes what a seal is and how it is checked.
 
 mod edit;
 mod values;

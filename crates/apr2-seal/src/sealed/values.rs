@@ -12,7 +12,7 @@ use crate::index::Index;
 use crate::seal::read::{Plain, locked, sealed};
 use crate::seal::{Seal, Section, SignatureInfo, SlotInfo, hex};
 
-/// Who has signed, whether a key that the caller named has, and who can open the file.
+/// Adds the signatures, whether a key that the caller named has signed, and who can open the file.
 pub(crate) fn details(seal: Seal<'_>, details: &mut Object) {
     signed(&seal.statement(), seal.revision(), seal.signatures(), details);
     if !seal.is_encrypted() {
@@ -31,7 +31,7 @@ pub(crate) fn details(seal: Seal<'_>, details: &mut Object) {
     details.insert("encryption", encryption);
 }
 
-/// Who has signed what, and whether a key that the caller named has.
+/// Adds the statement, the revision and the signatures, with whether a key that the caller named has signed.
 pub(crate) fn signed(
     statement: &[u8; 32],
     revision: u64,
@@ -50,7 +50,7 @@ pub(crate) fn signed(
     details.insert("signatures", signatures.map(signature).collect::<Value>());
 }
 
-/// The tensor at a position as checked plaintext.
+/// The tensor at a position, as a source of checked plaintext.
 pub(crate) fn plain<'a, S: Fetch>(
     index: &Index,
     section: &'a Section,
@@ -64,13 +64,13 @@ pub(crate) fn plain<'a, S: Fetch>(
         .map_err(|fault| malformed(entry_part(position, info.name), at, fault))
 }
 
-/// The error of a read that may be one of a check.
+/// Converts the error of a read, which may be the failure of a check.
 fn told(index: &Index, position: usize, error: Error) -> Error {
     let name = index.tensors().info(position).map_or("", |info| info.name);
     sealed(error, position, name)
 }
 
-/// The values of a tensor; borrowed where they are in memory as they are.
+/// The values of a tensor; borrowed if they are in memory as they are.
 pub(crate) async fn read<'s, S: Fetch>(
     index: &Index,
     section: &Section,
@@ -106,7 +106,8 @@ pub(crate) async fn read_into(
     refuse_locked(index, section, position)
 }
 
-/// The stored bytes that are read for a range of values: of an encrypted tensor all, for only decrypting shows which.
+/// The stored bytes that are read for a range of values; for an encrypted tensor all, because only decrypting shows which are
+/// needed.
 pub(crate) async fn stored_range(
     index: &Index,
     section: &Section,
@@ -123,12 +124,12 @@ pub(crate) async fn stored_range(
     Ok(stored.offset..stored.end())
 }
 
-/// Whether values are borrowed from memory once they have been checked there.
+/// Whether values are borrowed from memory after they have been checked there.
 fn is_in_place(index: &Index, source: &impl Fetch) -> bool {
     source.memory().is_some() && matches!(author::sealing(&index.plain), Sealing::Signed)
 }
 
-/// An empty tensor needs no byte, but no key either: none is said to be read without.
+/// Refuses to read a tensor without a key, even an empty one, for which no byte would be decrypted.
 fn refuse_locked(index: &Index, section: &Section, position: usize) -> Result<()> {
     if !section.is_locked() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Sets whose manifest names no tensor, because the shards encrypt what they list: then the shards say which tensors there are.
+//! Sets whose manifest lists no tensors, because the shards encrypt their names. The tensors are then listed by the shards.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::index::Index;
 use crate::seal::Access;
 
 impl SetIndex {
-    /// Opens all shards of a sealed set that maps no tensor, and takes the names from them. A shard that hides them and is not
-    /// opened by a key has none.
+    /// Opens all shards of a sealed set whose manifest lists no tensors, and takes the names from them. A shard that hides its
+    /// names and is not opened by a key contributes none.
     pub(super) async fn open_shards<F: FetchFiles>(
         &mut self,
         name: &str,
@@ -65,14 +65,14 @@ impl SetIndex {
         self.opened.iter().any(is_hidden)
     }
 
-    /// How many tensors there are, listed or hidden.
+    /// The number of tensors, listed or hidden.
     pub(super) fn sealed_count(&self) -> u64 {
         let hidden =
             self.opened.iter().filter_map(|index| index.seal()).map(|seal| seal.tensor_count() as u64);
         if self.opened.is_empty() { self.names().len() as u64 } else { hidden.sum() }
     }
 
-    /// Whether what these settings demand is what the manifest has been checked against.
+    /// Whether the manifest has been checked against the demands in these settings.
     pub(super) fn is_checked(&self, settings: &OpenSettings) -> bool {
         match (settings.extension::<Access>(), &self.checked) {
             (Some(access), Some(checked)) => Arc::ptr_eq(&access, checked),

@@ -1,4 +1,4 @@
-//! A manifest of `modelfmt-apr2`, and what its key `seal` says.
+//! A manifest of `modelfmt-apr2`, with its key `seal`.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use crate::seal::{Access, SignatureInfo};
 pub struct SetIndex {
     pub(super) plain: apr2::SetIndex,
     seal: Option<SetSeal>,
-    /// What the manifest has been checked against.
+    /// The demands that the manifest has been checked against.
     pub(super) checked: Option<Arc<Access>>,
-    /// The indexes of the shards, where they say which tensors there are and the manifest does not.
+    /// The indexes of the shards, if the shards list the tensors and the manifest does not.
     pub(super) opened: Vec<Arc<Index>>,
 }
 
@@ -26,8 +26,8 @@ impl SetIndex {
     /// Reads the JSON text of a manifest. Keys that the specification does not name are skipped.
     ///
     /// # Errors
-    /// If it is not JSON, lacks a key, names a tensor or a file twice, maps one to a shard that it does not list, or has a path
-    /// that leads out of its folder.
+    /// If it is not JSON, lacks a key, names a tensor or a file twice, maps a tensor to a shard that it does not list, or has a
+    /// path that leads out of its folder.
     pub fn parse(text: &[u8], limits: &Limits) -> Result<Self> {
         let mut seal = None;
         let plain = parse_manifest(text, limits, |object, shards| {
@@ -75,7 +75,7 @@ impl SetIndex {
         self.seal.as_ref()
     }
 
-    /// Who has signed the set, and whether keys were named to check that by.
+    /// The keys that claim to have signed the set, and whether the caller has named keys to check that.
     pub(super) fn signers(&self) -> Option<(String, bool)> {
         let named = self.checked.as_deref().map_or(&[][..], |access| &access.signers);
         self.seal().map(|seal| (seal.signers(named), !named.is_empty()))
@@ -92,14 +92,15 @@ impl SetIndex {
         seal.check(self.shards().map(|shard| shard.path), &self.shard_map(), access)
     }
 
-    /// What a signature of the set vouches for, by which a caller can demand this very set; `None` if it is not sealed.
+    /// The statement that a signature of the set covers, by which a caller can demand this very set; `None` if the set is not
+    /// sealed.
     #[must_use]
     pub fn statement(&self) -> Option<[u8; 32]> {
         let shards = self.shards().map(|shard| shard.path);
         self.seal().and_then(|seal| seal.statement(shards, &self.shard_map()).ok())
     }
 
-    /// The revision of a set that is sealed, which its signers chose.
+    /// The revision of a sealed set, which its signers chose.
     #[must_use]
     pub fn revision(&self) -> Option<u64> {
         self.seal().map(SetSeal::revision)
@@ -111,7 +112,7 @@ impl SetIndex {
         self.seal().into_iter().flat_map(|seal| seal.signatures(named))
     }
 
-    /// The tensors that the manifest lists, and the number of the shard of each.
+    /// The tensors that the manifest lists, each with the number of its shard.
     pub(super) fn shard_map(&self) -> Vec<(&str, u32)> {
         if !self.opened.is_empty() {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! Writes sets that are sealed.
+//! Writes sealed sets.
 
 use apr2::author::manifest;
 use apr2::{Plan, SetPlan};
@@ -10,11 +10,11 @@ use crate::error::{SealFault, WriteError, unfit};
 use crate::seal::SealOptions;
 
 impl SealOptions {
-    /// Writes the shards and the manifest of a plan. Each shard is sealed by itself, and all of them are signed as one. If the index is hidden, the
-    /// manifest names no tensor.
+    /// Writes the shards and the manifest of a plan. Each shard is sealed by itself, and all of them are signed as one. If the
+    /// index is hidden, the manifest lists no tensors.
     ///
     /// # Errors
-    /// If a value cannot be read, or a file not be written; if what the options ask for cannot be.
+    /// If a value cannot be read, or a file cannot be written; if the options cannot be fulfilled.
     pub fn write_set(
         &self,
         plan: &SetPlan,
@@ -38,7 +38,7 @@ impl SealOptions {
             set.done(name, output)?;
         }
         let mut map = Vec::new();
-        // The manifest says nothing of what the shards hide.
+        // The manifest does not list what the shards hide.
         for ((_, shard), number) in shards.iter().zip(0u32..).filter(|_| !options.hides_index) {
             map.extend(shard.tensors().iter().map(|tensor| (tensor.name, number)));
         }

@@ -1,4 +1,4 @@
-//! Opens sharded models, sealed or not: what a reader asks of the format.
+//! Opens sharded models, sealed or not: the implementation of the format for readers.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::sync::Arc;
@@ -31,7 +31,7 @@ impl ShardMap for SetIndex {
         Self::parse(text, limits)
     }
 
-    /// A manifest that says of which content its shards are is checked before it is used.
+    /// A manifest that states the content of its shards is checked before it is used.
     async fn read<F: FetchFiles>(
         source: &(impl Fetch + ?Sized),
         name: &str,
@@ -55,7 +55,7 @@ impl ShardMap for SetIndex {
             return settings;
         };
         let access = settings.extension::<Access>().as_deref().cloned().unwrap_or_default();
-        // An index that was checked against something else proves nothing: then each shard has to.
+        // If the manifest was checked against other demands, each shard has to meet these too.
         let access =
             if self.is_checked(&settings) { access.of_shard(statement) } else { access.statement(statement) };
         settings.with_extension(Arc::new(access))
@@ -115,7 +115,7 @@ impl ShardMap for SetIndex {
         Some(0)
     }
 
-    /// What the manifest says of signatures is about the whole set, and what its first shard says is not.
+    /// Replaces what the first shard says of signatures by what the manifest says of the whole set.
     fn describe(&self, details: &mut Object) {
         if let (Some(seal), Some(statement)) = (self.seal(), self.statement()) {
             crate::sealed::signed(&statement, seal.revision(), self.signatures(), details);

@@ -1,4 +1,4 @@
-//! What a manifest says about its shards when they are sealed as one: the statement of each, signed together.
+//! The seal in a manifest: the statements of all shards, signed together.
 
 use modelfmt_core::value::{Object, Value};
 
@@ -34,8 +34,8 @@ fn bytes<const N: usize>(value: Option<&Value>) -> Option<[u8; N]> {
 }
 
 impl SetSeal {
-    /// Checks it, of a manifest with those shards and, for each tensor, the number of its shard, against what the caller demands:
-    /// its list of statements is what each shard is held to.
+    /// Checks the seal against the caller's demands. `shards` has the paths of the shards in the manifest, and `map` the shard
+    /// number of each tensor. When it holds, each shard is checked against its statement in the seal.
     pub(super) fn check<'a>(
         &self,
         shards: impl ExactSizeIterator<Item = &'a str>,
@@ -56,7 +56,7 @@ impl SetSeal {
         }
     }
 
-    /// The keys that are said to have signed; signatures of keys that the caller has named are good, because that was checked.
+    /// The keys that claim to have signed. Signatures of keys that the caller has named are valid, because they were checked.
     pub(super) fn signatures<'a>(
         &'a self,
         named: &'a [VerifyingKey],
@@ -68,7 +68,7 @@ impl SetSeal {
         })
     }
 
-    /// The keys that are said to have signed; those that the caller has named are good, for that was checked.
+    /// The keys that claim to have signed, as text. Those that the caller has named are valid, because they were checked.
     pub(super) fn signers(&self, named: &[VerifyingKey]) -> String {
         let of = |signed: &Signed| match named.iter().any(|key| key.key_id() == signed.key_id) {
             true => format!("{} (named)", hex(&signed.key_id)),
@@ -134,14 +134,14 @@ impl SetSeal {
         Ok(seal)
     }
 
-    /// The same with another revision, as long as nobody has signed.
+    /// The same seal with another revision; `None` if that would invalidate signatures.
     pub(super) fn revised(&self, revision: Option<u64>) -> Option<Self> {
         let revision = revision.unwrap_or(self.revision);
         let holds = revision == self.revision || self.signatures.is_empty();
         holds.then(|| Self { revision, ..self.clone() })
     }
 
-    /// The records of these keys.
+    /// The signatures of these keys.
     pub(super) fn signed_by<'a>(
         &self,
         keys: &[crate::seal::SigningKey],
@@ -157,7 +157,7 @@ impl SetSeal {
         self.revision
     }
 
-    /// The hash of all that a signature of the set vouches for.
+    /// The statement of the set: the hash of everything that a signature covers.
     pub(super) fn statement<'a>(
         &self,
         shards: impl ExactSizeIterator<Item = &'a str>,

@@ -10,11 +10,11 @@ use crate::error::{EditError, SealFault, malformed, unfit};
 use crate::seal::{SealOptions, SigningKey};
 
 impl SetIndex {
-    /// What becomes of the manifest, of which `text` is the text, when these keys sign the set, besides those who have. `revision` can be
-    /// chosen as long as nobody has signed.
+    /// Signs the set with these keys, besides those that have signed it: returns the new manifest. `text` is the text of the old
+    /// one. You can choose `revision` as long as nobody has signed.
     ///
     /// # Errors
-    /// If the set is not sealed, has signatures of another revision, or `text` is not that of this manifest.
+    /// If the set is not sealed, has signatures of another revision, or `text` is not the text of this manifest.
     pub fn sign(
         &self,
         text: &[u8],
@@ -54,21 +54,21 @@ impl SetIndex {
         written(&Value::Object(manifest))
     }
 
-    /// What becomes of the manifest when its shards have these lengths. What it says about their content stays.
+    /// Changes the lengths of the shards: returns the new manifest. Its statements about their content stay.
     ///
     /// # Errors
-    /// If `text` is not that of this manifest, or there are not as many lengths as shards.
+    /// If `text` is not the text of this manifest, or there are not as many lengths as shards.
     pub fn resized(&self, text: &[u8], lens: &[u64]) -> Result<NewFile, EditError> {
         let mut manifest = self.object(text)?;
         self.resize(&mut manifest, lens)?;
         written(&Value::Object(manifest))
     }
 
-    /// What becomes of the manifest when its shards have these lengths and statements, and these keys sign the set. It is another set
-    /// then, and old signatures are not of it.
+    /// Changes the lengths and statements of the shards, and signs the set with these keys: returns the new manifest. This makes
+    /// another set, for which old signatures are not valid.
     ///
     /// # Errors
-    /// If the manifest does not list these files; if the system gives no randomness.
+    /// If the manifest does not list these files; if the system has no randomness.
     pub fn sign_anew(
         &self,
         text: &[u8],
@@ -87,7 +87,7 @@ impl SetIndex {
         written(&Value::Object(manifest))
     }
 
-    /// The manifest's text, parsed again.
+    /// Parses the manifest's text again.
     fn object(&self, text: &[u8]) -> Result<Object, EditError> {
         let parsed = json::parse_object(text).ok().filter(|_| text.len() as u64 == self.text_len());
         parsed.ok_or_else(|| bad("is not the JSON that was read before").into())

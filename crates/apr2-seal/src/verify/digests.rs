@@ -1,4 +1,4 @@
-//! The digests of the tensors of a sealed file, from the pass over every byte of it.
+//! The digests of a sealed file's tensors, computed in the pass over all of its bytes.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -11,10 +11,10 @@ use modelfmt_core::ledger::{Blake3, Ledger, Spans};
 use crate::error::{Error, Fault, SealFault, malformed};
 use crate::seal::{Hash, Section, TRAILER_LEN, hash_of};
 
-/// How far before the footer the trailer has its CRC.
+/// How far before the footer the CRC in the trailer is.
 const PREFIX_BEFORE_FOOTER: u64 = 8;
 
-/// The seal of a file in the pass over every byte of it, which hashes the tensors.
+/// The seal's part in the pass over all bytes of a file: hashes the tensors.
 pub(super) struct Hashed<'a> {
     section: &'a Section,
     ledger: OnceLock<Ledger<Blake3, 1>>,
@@ -29,13 +29,13 @@ impl<'a> Hashed<'a> {
         self.section
     }
 
-    /// The digest of a tensor, once the pass is done; `None` if its bytes were not hashed, since another has some of them.
+    /// The digest of a tensor, once the pass is done; `None` if its bytes were not hashed, because it overlaps another tensor.
     pub(super) fn digest(&self, position: usize) -> Option<Hash> {
         let range = self.stored(position);
         if range.is_empty() { Some(hash_of(&[])) } else { self.ledger().digest(0, &range) }
     }
 
-    /// The stored bytes of a tensor; they are within the file, as the section has checked.
+    /// The range of a tensor's stored bytes. The section has checked that it lies within the file.
     fn stored(&self, position: usize) -> Range<u64> {
         let Some(extent) = self.section.extent(position) else { return 0..0 };
         let start = self.section.data_offset.saturating_add(extent.offset);
@@ -47,7 +47,8 @@ impl<'a> Hashed<'a> {
     }
 }
 
-/// Those that are not empty, in ascending order. One that begins inside another shares its bytes, or is a finding of its own: no byte is hashed twice.
+/// The ranges that are not empty and do not begin inside an earlier one, in ascending order, so that no byte is hashed twice. A
+/// range that is left out shares the bytes of another tensor, or is a finding of its own.
 fn apart(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
     let mut ranges: Vec<_> = ranges.filter(|range| !range.is_empty()).collect();
     ranges.sort_unstable_by_key(|range| (range.start, range.end));
@@ -69,7 +70,7 @@ impl Seal for Hashed<'_> {
         self.ledger.get_or_init(|| Ledger::new([Spans::Listed(apart(self.all_stored()))]))
     }
 
-    /// The index may be sealed too.
+    /// From the section, because the index may be sealed.
     fn filled(&self) -> Vec<Range<u64>> {
         self.all_stored().collect()
     }
@@ -78,7 +79,8 @@ impl Seal for Hashed<'_> {
         self.section.trailer.signatures_at()
     }
 
-    /// The CRC in the trailer. That in the footer does not tell whether it is right: it covers the trailer as it stands.
+    /// Checks the CRC in the trailer. The CRC in the footer does not show whether it is right, because that covers the trailer as
+    /// it is.
     fn crc_fault(&self, found: u32) -> Option<Error> {
         let trailer = &self.section.trailer;
         let stated = trailer.prefix_crc32;

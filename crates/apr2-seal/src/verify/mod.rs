@@ -1,4 +1,4 @@
-//! Checks a file and reports every finding: what every file has is for `modelfmt-apr2`, and the seal around it for this crate.
+//! Checks a file and reports every finding: `modelfmt-apr2` checks what every file has, this crate the seal around it.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod digests;
@@ -15,10 +15,10 @@ use self::shards::Seals;
 use crate::index::Index;
 use crate::seal::Section;
 
-/// What of an encrypted file was not looked at.
+/// The note that an encrypted file was not decrypted.
 const LOCKED: &str = "no key was given, so only the encrypted bytes were checked";
 
-/// The checks of one file as a report.
+/// The report on one file.
 pub(crate) async fn report(
     index: &Index,
     source: &impl Fetch,
@@ -35,7 +35,7 @@ pub(crate) async fn report(
     report
 }
 
-/// The checks of one file; of its digests, if it is sealed, only at [`VerifyLevel::Full`].
+/// Checks one file. The digests of a sealed file are checked only at [`VerifyLevel::Full`].
 async fn findings(
     index: &Index,
     source: &impl Fetch,
@@ -77,7 +77,7 @@ impl Verified for Index {
     }
 }
 
-/// The signers. They prove something only for keys that the caller has named, which opening has checked.
+/// Adds the check of the signatures. They prove something only for keys that the caller has named, which opening has checked.
 fn add_signature(index: &Index, findings: Vec<String>, report: &mut Report) {
     let section = index.seal.as_deref().filter(|_| index.flags().contains(Flags::SIGNED));
     let Some(section) = section else { return author::add_signature(&index.plain, report, findings) };
@@ -88,7 +88,7 @@ fn add_signature(index: &Index, findings: Vec<String>, report: &mut Report) {
     }
 }
 
-/// Digests and encryption of a sealed file.
+/// Adds the checks of a sealed file's digests and encryption.
 fn add_sealed(section: &Section, found: SealFindings, report: &mut Report) {
     let tensors = format!("{} tensors", section.body.extents.len());
     report.add("digests", found.digests, tensors.clone());

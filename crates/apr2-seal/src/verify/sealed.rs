@@ -1,4 +1,4 @@
-//! Checks of a sealed file: every digest, every page, and every segment that a key opens.
+//! Checks of a sealed file: every digest, every page, and every segment that a key decrypts.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use apr2::author::{about, check_blocks};
@@ -13,7 +13,7 @@ use crate::seal::read::{read_table, sealed, table_place};
 use crate::seal::{hex, pages_of};
 use crate::sealed::plain;
 
-/// Bytes that are decrypted at once.
+/// How many bytes are decrypted at once.
 const PIECE: u64 = 1 << 20;
 
 /// What the checks of a sealed file found.
@@ -23,8 +23,8 @@ pub(crate) struct SealFindings {
     pub(crate) encryption: Vec<String>,
 }
 
-/// Compares the digests of all tensors and their pages, and decrypts what can be decrypted. `fault` is why the pass that hashed them did not
-/// come to its end.
+/// Compares the digests of all tensors and pages, and decrypts everything that a key decrypts. `fault` is the reason if the pass
+/// that hashed them was not completed.
 pub(super) async fn run(
     index: &Index,
     hashed: &Hashed<'_>,
@@ -58,7 +58,7 @@ pub(super) async fn run(
     found
 }
 
-/// What a signature check can say: a good one was checked when the file was opened.
+/// The result of the signature check, as text: trusted signatures were checked when the file was opened.
 pub(crate) fn signers(section: &Section) -> String {
     let signed = section.records.iter().map(|record| match record.signed {
         Some(signed) if section.trusted.contains(&signed.key_id) => {
@@ -75,11 +75,11 @@ pub(crate) fn signers(section: &Section) -> String {
     }
 }
 
-/// The digests of all tensors, and their tables of pages.
+/// Checks the digests of all tensors, and their tables of pages.
 async fn digests(index: &Index, hashed: &Hashed<'_>, source: &impl Fetch, found: &mut Vec<String>) {
     let section = hashed.section();
     for (position, extent) in section.body.extents.iter().enumerate() {
-        // What was not hashed overlaps another, which is a finding of its own.
+        // A tensor that was not hashed overlaps another, which is a finding of its own.
         if hashed.digest(position).is_some_and(|digest| digest != extent.digest) {
             found.push(finding(index, section, position, &SealFault::Digest));
         }
@@ -93,13 +93,13 @@ async fn digests(index: &Index, hashed: &Hashed<'_>, source: &impl Fetch, found:
     }
 }
 
-/// A finding about a tensor, which may have no name that anybody can read.
+/// A finding about a tensor, whose name may be hidden.
 fn finding(index: &Index, section: &Section, position: usize, fault: &SealFault) -> String {
     let at = section.data_offset.saturating_add(section.extent(position).map_or(0, |extent| extent.offset));
     about(&index.plain, position, None, at, fault)
 }
 
-/// Decrypts a tensor, and decodes it where it was compressed.
+/// Decrypts a tensor, and decompresses it if it is compressed.
 async fn decrypts(
     index: &Index,
     section: &Section,

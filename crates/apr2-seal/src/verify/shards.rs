@@ -1,4 +1,4 @@
-//! What the checks of the seals of all shards of a set found.
+//! The combined findings about the seals of all shards of a set.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{Report, author::Shortened};
@@ -7,17 +7,17 @@ use super::LOCKED;
 use super::sealed::SealFindings;
 use crate::seal::Section;
 
-/// What the checks of sealed shards found.
+/// The combined findings about sealed shards.
 #[derive(Default)]
 pub struct Seals {
     digests: Vec<String>,
     encryption: Vec<String>,
-    /// The tensors of all of them.
+    /// The number of tensors in all of them.
     tensors: usize,
-    /// Whether digests were looked at.
+    /// Whether digests were checked.
     is_hashed: bool,
     is_encrypted: bool,
-    /// Whether a shard has values that nothing decrypts that was given.
+    /// Whether a shard has values that no given key decrypts.
     is_locked: bool,
 }
 

@@ -38,8 +38,8 @@ pub(crate) const ALIGNMENT: u64 = 16;
 
 /// Makes an [`Index`] of the bytes that it asks for.
 ///
-/// The length of each part is in the part before it, so it tries with what there is, and asks for more where that ends. It asks
-/// for a good share of what it has, so that trying again and again takes no more than a few times as long as trying once.
+/// The length of each part is in the part before it, so it parses what it has, and asks for more bytes where these end. It asks
+/// for a good share of what it has, so that all tries together take no more than a few times as long as one.
 #[derive(Debug)]
 pub(crate) struct Parser {
     limits: Limits,

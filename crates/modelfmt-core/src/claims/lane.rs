@@ -1,4 +1,4 @@
-//! Claims that share no bytes, and the first of them that does not hold.
+//! A lane: claims whose ranges do not overlap, and the first of them that failed.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -8,24 +8,25 @@ use super::Claim;
 use crate::error::AnyError;
 use crate::ledger::{DigestKind, Lane, Ranges};
 
-/// [`Checked`] claims of any kind of digest.
+/// A [`Checked`] lane, whatever its kind of digest.
 pub(super) trait AnyLane: Send + Sync {
-    /// Takes note of bytes of the file, and adds to `taken` which of them it hashed; false if a claim does not hold.
+    /// Hashes what its claims cover of `bytes`, which begin at byte `at` of the file, and adds the hashed ranges to `taken`.
+    /// False if a claim has failed.
     fn saw(&self, at: u64, bytes: &[u8], keep_all: bool, taken: &mut Vec<Range<u64>>) -> bool;
-    /// The ranges of the claims that have bytes of a range.
+    /// The ranges of the claims that overlap `range`.
     fn covered(&self, range: &Range<u64>) -> Vec<Range<u64>>;
-    /// What kind of digest it has.
+    /// The name of its kind of digest, such as `crc32`.
     fn name(&self) -> &'static str;
-    /// Whether it takes bytes in their order alone.
+    /// Whether its digest takes bytes only in order.
     fn is_in_order(&self) -> bool;
-    /// The ranges that have not been seen, of all claims.
+    /// The ranges within all claims that were not hashed yet.
     fn missing(&self) -> Vec<Range<u64>>;
-    /// The first claim that was found not to hold.
+    /// The error of the first claim that failed.
     fn failure(&self) -> Option<AnyError>;
 }
 
 pub(super) struct Checked<K: DigestKind, W, F> {
-    /// In ascending order.
+    /// The claims, in ascending order.
     lane: Lane<K, Listed<K::Digest, W>>,
     failed: OnceLock<(usize, K::Digest)>,
     describe: F,
@@ -50,7 +51,7 @@ impl<D, W> Ranges for Listed<D, W> {
 }
 
 impl<K: DigestKind, W, F> Checked<K, W, F> {
-    /// Claims in ascending order, which share no bytes. Claims of no bytes are checked now.
+    /// A lane of claims that are in ascending order and do not overlap. Claims of empty ranges are checked now.
     pub(super) fn new(claims: Vec<Claim<K::Digest, W>>, describe: F) -> Self {
         let checked = Self { lane: Lane::new(Listed(claims)), failed: OnceLock::new(), describe };
         let empty = |(_, claim): &(usize, &Claim<_, W>)| claim.extent.is_empty();
@@ -60,7 +61,7 @@ impl<K: DigestKind, W, F> Checked<K, W, F> {
         checked
     }
 
-    /// Whether a claim holds whose bytes have this digest.
+    /// Compares the digest of a claim's bytes with the one expected, and remembers the first failure.
     fn judge(&self, number: usize, found: K::Digest) {
         if self.lane.list().0.get(number).is_some_and(|claim| claim.expected != found) {
             let _ = self.failed.set((number, found)); // one is enough

@@ -5,8 +5,8 @@
 //! ([`Container::values_into`](crate::Container::values_into)), and asks at the end whether all of them hold ([`Claims::finish`]).
 //!
 //! Claims are made of ranges of a file and not of values, so compression, casts, the order of tensors and the number of
-//! threads make no difference: a range is fed in pieces, in any order, and every byte is hashed once, by the thread that
-//! has read it. What the caller did not ask for of a range that is checked (gaps, tensors that are left out) is read at the end.
+//! threads make no difference: a range is fed in pieces, in any order, and every byte is hashed once, by the thread that has read
+//! it. Bytes of a checked range that the caller did not ask for (gaps, tensors that are left out) are read at the end.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod lane;
@@ -62,10 +62,10 @@ impl Wanted {
 #[derive(Default)]
 pub struct Claims {
     files: BTreeMap<usize, Vec<Box<dyn AnyLane>>>,
-    /// The files of which every byte has been checked already.
+    /// The files that have been checked in full already.
     checked: BTreeSet<usize>,
     notes: Vec<String>,
-    /// Whether nobody uses what is read before all claims were found to hold.
+    /// Whether nobody uses the bytes before all claims are found to hold.
     is_deferred: bool,
     /// Shared by all members.
     has_failed: Arc<AtomicBool>,
@@ -77,7 +77,7 @@ pub struct Claims {
 struct Member {
     /// The number of its first file among those of all.
     first_file: usize,
-    /// What names it in errors.
+    /// Its name in errors.
     name: String,
     claims: Claims,
 }
@@ -95,8 +95,8 @@ impl Claims {
         Self::default()
     }
 
-    /// Says that nobody uses what is read before [`finish`](Self::finish) has found that all claims hold. Then bytes that a claim covers are read
-    /// [before they are proved](crate::Source::unproved), once: the claim proves them.
+    /// Declares that nobody uses the bytes before [`finish`](Self::finish) has found that all claims hold. Bytes that a claim
+    /// covers are then read [without the source's own proof](crate::Source::unproved), in one pass: the claim proves them.
     #[must_use]
     pub fn deferred(mut self) -> Self {
         self.is_deferred = true;
@@ -108,13 +108,14 @@ impl Claims {
         FileClaims { claims: self, number: 0, part: None }
     }
 
-    /// The claims of the file of that number of a set; `part` names it in errors.
+    /// The claims of the file with that number in a set; `part` names it in errors.
     pub fn for_set_file(&mut self, number: usize, part: Part) -> FileClaims<'_> {
         FileClaims { claims: self, number, part: Some(part) }
     }
 
-    /// Adds the claims of the next member of a container that is made of several. `first_file` is the number that its first file
-    /// has among those of all, more than that of any member before; `name` stands for the member in errors.
+    /// Adds the claims of the next member of a container that consists of several. `first_file` is the number of the member's
+    /// first file in the whole container, and must be larger than that of every earlier member. `name` names the member in
+    /// errors.
     pub fn join(&mut self, first_file: usize, name: &str, mut claims: Self) {
         self.notes.extend(claims.notes.drain(..).map(|note| format!("{name}: {note}")));
         self.has_failed.fetch_or(claims.has_failed.load(Ordering::Acquire), Ordering::AcqRel);
@@ -122,13 +123,14 @@ impl Claims {
         self.members.push(Member { first_file, name: name.to_owned(), claims });
     }
 
-    /// The claims of the member of that number, which numbers files as it does itself; these, if they are of no several.
+    /// The claims of the member with that number, in which its files are numbered from 0. If the container has no members, all
+    /// claims.
     #[must_use]
     pub fn member(&self, number: usize) -> &Self {
         self.members.get(number).map_or(self, |member| &member.claims)
     }
 
-    /// The claims that have a file, and its number among theirs.
+    /// The claims that a file belongs to, and the number of the file there.
     fn of(&self, file: usize) -> (&Self, usize) {
         let next = self.members.partition_point(|member| member.first_file <= file);
         match next.checked_sub(1).and_then(|number| self.members.get(number)) {
@@ -142,24 +144,24 @@ impl Claims {
         claims.files.get(&file).into_iter().flatten().map(|lane| &**lane)
     }
 
-    /// Whether nothing is checked.
+    /// Whether there are no claims.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.files.is_empty() && self.members.iter().all(|member| member.claims.is_empty())
     }
 
-    /// What is not checked, and why: for the user.
+    /// What is not checked, and why. The text is meant for the user.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Adds what is not checked, and why.
+    /// Adds a note on something that is not checked, and why.
     pub fn note(&mut self, text: String) {
         self.notes.push(text);
     }
 
-    /// Hashes bytes that were read from a file, starting at byte `at`. Bytes that came before are skipped.
+    /// Hashes bytes that were read from a file, starting at byte `at`. Bytes that were hashed before are skipped.
     pub fn observe(&self, file: usize, at: u64, bytes: &[u8]) {
         self.look(file, at, bytes, false);
     }
@@ -169,7 +171,8 @@ impl Claims {
         self.look(file, at, bytes, true);
     }
 
-    /// Returns whether claims cover all of these bytes and hashed each of them now, and not others that came before from the same place.
+    /// Hashes bytes of a file. Returns whether claims cover all of them and this call hashed each of them; false if some were
+    /// hashed earlier, from another read of the same range.
     fn look(&self, file: usize, at: u64, bytes: &[u8], keep_all: bool) -> bool {
         let (claims, file) = self.of(file);
         let mut taken = Vec::new();
@@ -182,7 +185,7 @@ impl Claims {
         merged(taken).iter().any(|taken| taken.start <= all.start && taken.end >= all.end)
     }
 
-    /// A claim that does not hold, as far as bytes have been seen: a reason to stop early.
+    /// The error of a claim that has failed so far: a reason to stop early.
     #[must_use]
     pub fn failure(&self) -> Option<AnyError> {
         if !self.has_failed.load(Ordering::Acquire) {
@@ -195,17 +198,17 @@ impl Claims {
         own.or_else(|| self.members.iter().find_map(of_member))
     }
 
-    /// Whether what comes later is checked at the end alone.
+    /// Whether nobody uses the bytes before all claims are checked: see [`deferred`](Self::deferred).
     pub(crate) const fn is_deferred(&self) -> bool {
         self.is_deferred
     }
 
-    /// Whether a digest of a file takes bytes in their order alone.
+    /// Whether a digest of a file takes bytes only in order.
     pub(crate) fn is_in_order(&self, file: usize) -> bool {
         self.lanes(file).any(AnyLane::is_in_order)
     }
 
-    /// Whether every byte of a file has been checked already: nothing of it has to be hashed.
+    /// Whether a file has been checked in full already, so that nothing of it has to be hashed.
     #[must_use]
     pub fn is_checked(&self, file: usize) -> bool {
         let (claims, file) = self.of(file);
@@ -225,21 +228,21 @@ impl Claims {
         at >= range.end
     }
 
-    /// The ranges of the claims of a file that have bytes of a range, and what each is checked by.
+    /// The ranges of the claims of a file that overlap `range`, each with the name of its kind of digest.
     #[must_use]
     pub fn covering(&self, file: usize, range: &Range<u64>) -> Vec<(Range<u64>, &'static str)> {
         let lanes = self.lanes(file);
         lanes.flat_map(|lane| lane.covered(range).into_iter().map(|covered| (covered, lane.name()))).collect()
     }
 
-    /// From the first byte to the last that claims of a file cover and that was not seen.
+    /// The smallest range of a file that holds all bytes that claims cover and that were not hashed yet.
     pub(crate) fn hull(&self, file: usize) -> Option<Range<u64>> {
         let missing = || self.lanes(file).flat_map(|lane| lane.missing());
         Some(missing().map(|range| range.start).min()?..missing().map(|range| range.end).max()?)
     }
 
-    /// Reads what is missing of the ranges of one file, and says whether all claims hold: [`finish`](Self::finish) for a
-    /// read that is one of its own.
+    /// Reads what is missing of the ranges of one file, and says whether all claims hold. This is [`finish`](Self::finish) for
+    /// the claims of a single read.
     ///
     /// # Errors
     /// The first claim that does not hold; [`Error::Io`] if bytes cannot be read.
@@ -263,7 +266,8 @@ impl Claims {
         }
     }
 
-    /// What claims cover and nobody has read, in pieces.
+    /// The ranges that claims cover and that were not hashed yet, each with the number of its file, in pieces of at most
+    /// [`PIECE`].
     pub(crate) fn missing(&self) -> Vec<(usize, Range<u64>)> {
         let mut missing = Vec::new();
         for (&file, lanes) in &self.files {
@@ -287,17 +291,17 @@ impl Claims {
 /// Why [`Claims::finish`] fails.
 #[derive(thiserror::Error)]
 pub enum ClaimError {
-    /// The bytes are not what the file says about them.
+    /// The bytes do not match a digest in the file.
     #[error(transparent)]
     Damaged(AnyError),
-    /// The check cannot be made for another reason.
+    /// The check could not be made, for another reason.
     #[error(transparent)]
     Other(#[from] AnyError),
 }
 
 tensor_core::debug_as_sentence!(ClaimError);
 
-/// Takes the claims of one file.
+/// Adds the claims of one file.
 #[derive(Debug)]
 pub struct FileClaims<'a> {
     claims: &'a mut Claims,
@@ -306,15 +310,15 @@ pub struct FileClaims<'a> {
 }
 
 impl FileClaims<'_> {
-    /// Has these claims checked, and returns those that are not: no byte is hashed more than `times` times, however many
-    /// claims cover it. `failed` makes the error of one that does not hold, of the digest that its bytes have instead.
+    /// Adds claims to be checked, and returns those that are not checked: however many claims cover a byte, it is hashed at most
+    /// `times` times. `failed` makes the error of a claim that fails, from the claim and the digest that was found.
     pub fn add<K: DigestKind, W: Copy + Send + Sync + 'static>(
         &mut self,
         mut claims: Vec<Claim<K::Digest, W>>,
         times: usize,
         failed: impl Fn(&Claim<K::Digest, W>, K::Digest) -> AnyError + Clone + Send + Sync + 'static,
     ) -> Vec<Claim<K::Digest, W>> {
-        // Sorting takes memory of its own, and there can be millions.
+        // Sorting needs memory of its own, and there can be millions of claims.
         if !claims.is_sorted_by_key(|claim| claim.extent) {
             claims.sort_by_key(|claim| claim.extent);
         }
@@ -349,13 +353,13 @@ impl FileClaims<'_> {
         claims
     }
 
-    /// Notes that every byte of the file has been checked: of one that was read whole when it was opened.
+    /// Notes that the whole file has been checked already, because it was read in full when it was opened.
     pub fn note_checked(&mut self) {
         self.claims.checked.insert(self.number);
     }
 
-    /// Whether a claim over `covers` bytes is checked if only `read` of them are wanted anyway: it is where that is half of
-    /// them or more, or the rest is soon read. Otherwise a note says that it is not; `what` names the claim.
+    /// Whether a claim over `covers` bytes is worth checking if only `read` of them are wanted anyway: if these are at least
+    /// half, or the claim is short. Otherwise adds a note that it is not checked; `what` names the claim.
     pub fn is_worth(&mut self, what: impl fmt::Display, covers: u64, read: u64) -> bool {
         const SOON: u64 = 64 << 20;
         if covers <= SOON || read >= covers / 2 {
@@ -370,7 +374,7 @@ impl FileClaims<'_> {
     }
 }
 
-/// The same ranges in ascending order, those that touch as one.
+/// The same bytes as disjoint ranges in ascending order; ranges that touch or overlap become one.
 #[must_use]
 pub fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.retain(|range| range.start < range.end);
@@ -385,7 +389,7 @@ pub fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     merged
 }
 
-/// A file whose reads are all shown to [`Claims`].
+/// A source that shows all its reads to [`Claims`].
 #[derive(Debug)]
 pub struct ObservedSource<'a, S> {
     source: &'a S,
@@ -394,13 +398,13 @@ pub struct ObservedSource<'a, S> {
 }
 
 impl<'a, S: Fetch> ObservedSource<'a, S> {
-    /// The number of the file in a set; 0 for a single file.
+    /// Wraps a source. `file` is the number of the file in a set; 0 for a single file.
     pub const fn new(source: &'a S, file: usize, claims: &'a Claims) -> Self {
         Self { source, file, claims }
     }
 
-    /// Reads bytes before they are proved, if a claim will do that; returns whether it did. What claims have seen before, they do not look at
-    /// again, so that needs another proof.
+    /// Reads bytes from below the proof, if a claim proves them instead; returns whether it did. Claims hash a byte only once, so
+    /// a second read of it needs the source's own proof.
     fn read_unproved(&self, offset: u64, out: &mut [u8]) -> io::Result<bool> {
         let range = offset..offset.saturating_add(out.len() as u64);
         if !self.claims.is_deferred || !self.claims.covers(self.file, &range) {
@@ -412,7 +416,7 @@ impl<'a, S: Fetch> ObservedSource<'a, S> {
     }
 }
 
-/// It does not say that it is in memory, or a reader would not have to ask.
+/// `memory` stays `None` even if the source below is in memory, so that every read passes through here.
 impl<S: Fetch> Fetch for ObservedSource<'_, S> {
     fn size(&self) -> u64 {
         self.source.size()

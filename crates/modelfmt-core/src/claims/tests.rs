@@ -13,7 +13,7 @@ use crate::table::{Location, Stored};
 use crate::value::Value;
 use tensor_core::TensorInfo;
 
-/// The bytes themselves, which shows whatever is missing, twice or out of order.
+/// A digest that is the bytes themselves: it shows whatever is missing, twice or out of order.
 struct Bytewise;
 
 impl DigestKind for Bytewise {
@@ -41,7 +41,7 @@ impl DigestKind for Bytewise {
     }
 }
 
-/// The same, which takes bytes in their order alone.
+/// The same digest, which takes bytes only in order.
 struct Chain;
 
 impl DigestKind for Chain {
@@ -187,7 +187,7 @@ proptest! {
             let mut claims = Claims::new();
             let left = add(&mut claims, list.clone(), times);
             let covers = |claim: &&Claim<u64, usize>| claim.extent.range().contains(&(at as u64));
-            // Of equal claims one is kept, so what is left out is told by its range.
+            // One of equal claims is kept, so a claim that is left out is known by its range.
             let is_left = |claim: &&Claim<u64, usize>| left.iter().any(|left| left.extent == claim.extent);
             let covered = list.iter().filter(covers).filter(|claim| !is_left(claim)).count();
             let container = File::new(file);
@@ -242,7 +242,7 @@ fn a_claim_fails_as_soon_as_it_is_complete() {
     assert!(claims.failure().is_none(), "another file");
     claims.observe(0, 9, &bytes[9..11]);
     assert_eq!(claims.failure().unwrap().to_string(), "claim 7 at byte 5: is not valid UTF-8");
-    // Of no bytes, it fails at once.
+    // A wrong claim of an empty range fails at once.
     let mut claims = Claims::new();
     let mut empty = claim(&bytes, 50..50, 0);
     empty.expected ^= 1;
@@ -295,7 +295,7 @@ fn what_is_too_much_to_read_is_noted() {
     );
 }
 
-/// A proved source over one whose bytes are others at each read.
+/// A verified source over one whose bytes differ at each read.
 struct Fickle {
     proved: Vec<u8>,
     below: Changing,
@@ -341,11 +341,11 @@ fn bytes_that_no_claim_proves_are_read_through_their_proof() {
         claims.for_file().add::<Bytewise, ()>(vec![claim], 1, |_, _| AnyError::Cancelled);
         if is_deferred { claims.deferred() } else { claims }
     };
-    // What is read, and how often that is below the proof.
+    // What is read, and how many of these reads bypass the proof.
     for (is_deferred, ranges, expected) in [
         (true, vec![(10, 60)], 1),
         (true, vec![(10, 30), (30, 60)], 2),
-        // Again: the claim would not look at it.
+        // A second read: the claim does not hash the bytes again.
         (true, vec![(10, 60), (10, 60)], 2),
         (true, vec![(10, 40), (30, 60)], 2),
         // The claim does not cover all of it.
@@ -360,7 +360,7 @@ fn bytes_that_no_claim_proves_are_read_through_their_proof() {
             let mut out = vec![0; end - start];
             crate::fetch::now_or_never(observed.fetch_into(start as u64, &mut out)).unwrap().unwrap();
             let is_right = out == bytes[start..end];
-            // A wrong byte is one that a claim has seen, and so does not hold.
+            // A wrong byte went through a claim, which has failed.
             assert!(is_right || claims.failure().is_some(), "{is_deferred} {ranges:?}");
         }
         assert_eq!(source.below.1.load(Ordering::Relaxed), expected, "{is_deferred} {ranges:?}");

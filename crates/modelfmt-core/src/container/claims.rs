@@ -1,4 +1,4 @@
-//! Claims of any container, and what nobody has read of them.
+//! Checks the claims of any container, and reads the bytes that they still need.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::io;
@@ -13,12 +13,12 @@ use crate::execution::Execution;
 use crate::source::Source;
 
 impl Claims {
-    /// Reads what is missing of the ranges, and says whether all claims hold. To be called when every value has been read.
+    /// Reads what is missing of the claimed ranges, and says whether all claims hold. Call it when every value has been read.
     ///
     /// # Errors
     /// The first claim that does not hold; [`AnyError::Io`] if bytes cannot be read; [`AnyError::Cancelled`].
     pub fn finish(&self, container: &(dyn Container + Sync), work: &Execution<'_>) -> Result<(), ClaimError> {
-        // What one round passes over, because another thread was at it, the next one finds.
+        // A round skips what another thread is hashing; the next round finds that.
         loop {
             if let Some(failure) = self.failure() {
                 return Err(ClaimError::Damaged(failure));
@@ -48,7 +48,7 @@ impl Claims {
             self.observe_all(*file, at, buffer);
             match self.failure() {
                 Some(failure) => Err(ClaimError::Damaged(failure)),
-                // These bytes are not counted: they are none of the values that are wanted.
+                // These bytes are not reported as progress, because they are not wanted values.
                 None if work.advance(0).is_break() => Err(AnyError::Cancelled.into()),
                 None => Ok(()),
             }

@@ -26,7 +26,7 @@ pub(crate) use plan::wanted;
 /// A tensor's position counts from 0, in the order of the file. Asking for a position that does not exist is an error, never
 /// a panic.
 pub trait Container {
-    /// The version that the file states, such as `0.1`; `None` for formats without.
+    /// The version that the file states, such as `0.1`; `None` for formats without a version.
     fn version(&self) -> Option<String>;
 
     /// The size in bytes; for a set, the size of all its files together.
@@ -38,7 +38,7 @@ pub trait Container {
     /// The tensor at a position.
     fn info(&self, position: usize) -> Option<TensorInfo<'_>>;
 
-    /// The position of the tensor of that name.
+    /// The position of the tensor with that name.
     fn find(&self, name: &str) -> Option<usize>;
 
     /// Where a tensor's values are. A set may have to open one of its files to know.
@@ -47,7 +47,7 @@ pub trait Container {
     /// If there is no such tensor, or the file that has it is missing or broken.
     fn location(&self, position: usize) -> Result<Location, AnyError>;
 
-    /// How a tensor is stored, and in which file of a set, by its number. A set may have to open that file to know.
+    /// How a tensor is stored, and in which file of a set, as a number. A set may have to open that file to know.
     ///
     /// # Errors
     /// If there is no such tensor, or the file that has it is missing or broken.
@@ -65,7 +65,7 @@ pub trait Container {
         None
     }
 
-    /// The files of a set beside its index, as the index names them; none of a single file.
+    /// The paths of a set's files other than its index, as the index names them. Empty for a single file.
     fn file_paths(&self) -> Vec<String> {
         Vec::new()
     }
@@ -73,13 +73,13 @@ pub trait Container {
     /// The values of a tensor or a part of them: decompressed, little-endian and row-major; borrowed if they are in memory in this form.
     ///
     /// # Errors
-    /// If there is no such tensor, it has no data or fewer bytes, or it cannot be read or decompressed. Of a checked read also if the bytes are
-    /// not what the file says; [`AnyError::NoHash`] if it has no digest of them.
+    /// If there is no such tensor, it has no data or fewer bytes, or it cannot be read or decompressed. A checked read also fails
+    /// if the bytes do not match the digest in the file, and with [`AnyError::NoHash`] if the file has none that covers them.
     fn values(&self, position: usize, which: Which<'_>, reading: Reading<'_>) -> Result<Bytes<'_>, AnyError>;
 
     /// Fills `out` with a tensor's values from byte `at` on, decompressed. Pieces that begin at multiples of
-    /// [`PIECE`](crate::execution::PIECE) never decompress a block twice. `claims`, which come from [`claims`](Self::claims), see all that is
-    /// read.
+    /// [`PIECE`](crate::execution::PIECE) never decompress a block twice. `claims`, as [`claims`](Self::claims) returns them, see
+    /// all bytes that are read.
     ///
     /// # Errors
     /// If there is no such tensor, it has no data or fewer bytes, or it cannot be read or decompressed. [`Claims::failure`] and [`Claims::finish`]
@@ -92,7 +92,7 @@ pub trait Container {
         claims: Option<&Claims>,
     ) -> Result<(), AnyError>;
 
-    /// All values of a tensor, as the file has them.
+    /// All values of a tensor, unchecked.
     ///
     /// # Errors
     /// If there is no such tensor, it has no data, or it cannot be read or decompressed.
@@ -129,8 +129,8 @@ pub trait Container {
         Ok(TensorSlice::new(&info, sliced.shape, bytes))
     }
 
-    /// Fills `out`, which is as long as they are, with these bytes of a tensor's values, run after run: a
-    /// [part](Runs::part) of what [`slice`](Self::slice) gives as a whole.
+    /// Fills `out` with the bytes of a tensor's values that `runs` names, run after run. `out` has exactly their length. With a
+    /// [part](Runs::part) of a slice's runs, this reads [`slice`](Self::slice) piece by piece.
     ///
     /// # Errors
     /// If there is no such tensor, it has no data, or it cannot be read or decompressed.
@@ -164,8 +164,8 @@ pub trait Container {
     /// If there is no such file, or it cannot be opened.
     fn source_of(&self, file: usize) -> Result<&dyn Source, AnyError>;
 
-    /// What the files claim about the bytes that are read for these tensors: for each, the smallest digest that covers it, and
-    /// nothing for formats without digests of values.
+    /// The digests in the files that cover the values of these tensors: for each tensor, the smallest one. Formats without
+    /// digests of values have none.
     ///
     /// # Errors
     /// If the digests cannot be read or understood.
@@ -174,7 +174,7 @@ pub trait Container {
         self.claims_of(&wanted)
     }
 
-    /// What the files claim about the bytes that are read for these tensors or parts of them: for each, the smallest digest that covers it.
+    /// The digests in the files that cover these tensors or parts of them: for each, the smallest one.
     ///
     /// # Errors
     /// If the digests cannot be read or understood.
@@ -186,9 +186,9 @@ pub trait Container {
     /// If it cannot be read or does not decode.
     fn metadata(&self) -> Result<Value, AnyError>;
 
-    /// The metadata as one flat list of keys and plain values, whatever the format wraps it in: a string of OINF is a string, and
-    /// the keys of AERO's JSON are at top level. What the format has besides its metadata gets a prefix (OINF's size variables
-    /// `sizevars.`, AERO's manifest `manifest.`).
+    /// The metadata as one flat list of keys and plain values, however the format nests it: a string of OINF is a string, and the
+    /// keys of AERO's JSON are at the top level. Keys for what is not metadata get a prefix (`sizevars.` for OINF's size
+    /// variables, `manifest.` for AERO's manifest).
     ///
     /// # Errors
     /// If it cannot be read or does not decode.
@@ -202,7 +202,7 @@ pub trait Container {
     /// If it cannot be read or does not decode.
     fn details(&self) -> Result<Value, AnyError>;
 
-    /// What opening has found and passed over, such as parts of a pickle that are not known: for the user. Of a set, in the files that are
+    /// Oddities that opening tolerated, such as unknown parts of a pickle, as text for the user. For a set, of the files that are
     /// open.
     fn warnings(&self) -> Vec<String> {
         Vec::new()

@@ -31,8 +31,8 @@ impl ReadPlan {
         Ok(plan.finish(files))
     }
 
-    /// Lists what has to be read, and what verifies each range: the digests of these bytes in the files. Reads those that are not in the index, such as
-    /// the hashes of pages.
+    /// Plans the reads of these tensors, with the digests in the files that verify each range. Digests that are not in the index,
+    /// such as the hashes of pages, are read.
     ///
     /// # Errors
     /// If there is no such tensor, the file of a set that has it is missing or broken, or a slice does not fit its tensor; if the digests in a
@@ -48,7 +48,7 @@ impl ReadPlan {
     }
 }
 
-/// The values of these tensors, or parts of them, for which claims are wanted.
+/// The values of these tensors, or parts of them, whose claims are wanted.
 ///
 /// # Errors
 /// If there is no such tensor, or a slice does not fit it.

@@ -16,7 +16,7 @@ use crate::table::{Location, Stored};
 use crate::value::{Object, Value};
 
 impl<T: OpenedNow> Reader<T> {
-    /// An error with the name of the file.
+    /// The error with the name of the file.
     fn failed(&self, error: Error<T::Fault>) -> AnyError {
         self.0.named(error).into()
     }
@@ -27,7 +27,7 @@ impl<T: OpenedNow> Container for Reader<T> {
         self.0.version_text()
     }
 
-    /// As the index of a set states the sizes of its files; where it does not, each is opened, and counts nothing if it cannot be.
+    /// The sizes that the index of a set states. Otherwise each file is opened; one that cannot be opened counts as 0.
     fn file_size(&self) -> u64 {
         now_or_never(self.0.file_size()).unwrap_or(0)
     }
@@ -36,7 +36,7 @@ impl<T: OpenedNow> Container for Reader<T> {
         self.0.tensor_count()
     }
 
-    /// May open the tensor's file; `None` also if that cannot be done.
+    /// May open the tensor's file; `None` also if that fails.
     fn info(&self, position: usize) -> Option<TensorInfo<'_>> {
         self.0.info_now(position).ok()
     }

@@ -1,4 +1,4 @@
-//! The fault of some format, whichever that is.
+//! The fault of any format, behind one type.
 
 use std::any::Any;
 use std::fmt;
@@ -15,9 +15,9 @@ impl<F: Fault> AnyRule for F {
     }
 }
 
-/// The rules of a format, those that all formats share among them.
+/// The rules of a format, which include those that all formats share.
 pub trait Fault: From<CommonFault> + Clone + fmt::Display + fmt::Debug + Send + Sync + 'static {
-    /// Whether a file that lacks its end breaks this rule.
+    /// Whether this rule is broken because the end of the file is missing.
     fn is_end_missing(&self) -> bool {
         false
     }
@@ -29,7 +29,7 @@ impl Fault for CommonFault {
     }
 }
 
-/// The fault of some format.
+/// The fault of any format, behind one type.
 pub struct AnyFault(Box<dyn AnyRule>);
 
 impl AnyFault {
@@ -49,7 +49,8 @@ impl AnyFault {
         fault.downcast_ref()
     }
 
-    /// The fault of a format, or the text of another format's fault; where any fault will do, the same.
+    /// The fault as `F`: the fault itself if it has that type, a shared fault converted, or else the text of another format's
+    /// fault.
     pub(super) fn typed<F: From<CommonFault> + 'static>(self) -> F {
         let text = self.0.to_string();
         let any: Box<dyn Any> = Box::new(self);

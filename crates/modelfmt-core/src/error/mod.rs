@@ -109,16 +109,16 @@ pub enum CommonFault {
     /// Text is not UTF-8.
     #[error("is not valid UTF-8")]
     Utf8,
-    /// The name stands for an earlier entry already.
+    /// An earlier entry has the same name.
     #[error("the name {0:?} is used twice")]
     Duplicate(String),
-    /// There is more text or there are more entries than an index holds.
+    /// There is more text, or there are more entries, than an index can hold.
     #[error("there are more than 4 GiB of names, or more entries than an index holds")]
     TooManyNames,
-    /// The product of the dimensions, or the bytes they imply, is beyond what the format allows.
+    /// The product of the dimensions, or the number of bytes that it implies, exceeds what the format allows.
     #[error("the shape {0} has more elements than a file can hold")]
     TooManyElements(String),
-    /// A block type whose blocks do not divide the number of elements.
+    /// The number of elements is not a multiple of the block size of a block type.
     #[error("the shape {shape} does not divide into whole blocks of {dtype}")]
     PartialBlock {
         /// The block type.
@@ -137,7 +137,7 @@ pub enum CommonFault {
     /// JSON or MessagePack that does not decode, or lacks what the format asks for.
     #[error("{0}")]
     Metadata(String),
-    /// An edit cannot change this of a file whose values stay as they are.
+    /// An edit that leaves the values in place cannot change this.
     #[error("{0}, which cannot be edited; convert the model instead")]
     Unchangeable(&'static str),
     /// The tensor cannot be borrowed without a copy.
@@ -175,7 +175,7 @@ impl From<NameError> for CommonFault {
     }
 }
 
-/// Errors of the shared parts (cursor, extents, limits); `?` turns it into the [`Error`] of a format.
+/// Errors of the shared parts (cursor, extents, limits); `?` turns one into the [`Error`] of a format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommonError {
     /// See [`Error::Truncated`].
@@ -229,12 +229,12 @@ impl<F: From<CommonFault>> From<CommonError> for Error<F> {
     }
 }
 
-/// Why a file of a format cannot be read; `F` is that format's `Fault`, the list of its rules. What can go wrong in
-/// writing is a [`WriteError`].
+/// Why a file of a format cannot be read; `F` is that format's `Fault`, the list of its rules. Errors in writing are a
+/// [`WriteError`].
 ///
-/// It says what and where in the file. A reader over a source that has a [name](crate::Source::name) says also in which
-/// file, by [`InFile`](Self::InFile): match on [`inner`](Self::inner), which looks through that.
-/// `Display` speaks of its own level, `source()` carries the cause. `Debug` is both in a line.
+/// An error says what is wrong and where in the file. A reader over a source that has a [name](crate::Source::name) wraps it in
+/// [`InFile`](Self::InFile) to say in which file: match on [`inner`](Self::inner), which looks through that. `Display` has only
+/// the text of this error, `source()` has the cause, and `Debug` has both on one line.
 #[non_exhaustive]
 pub enum Error<F> {
     /// The source could not be read.
@@ -273,7 +273,7 @@ pub enum Error<F> {
         /// The rule that it breaks.
         fault: F,
     },
-    /// A number exceeds [`Limits`](crate::Limits); the file may be good.
+    /// A number in the file exceeds [`Limits`](crate::Limits); the file may be good.
     Limit {
         /// What is too large.
         what: &'static str,
@@ -282,17 +282,17 @@ pub enum Error<F> {
         /// The cap.
         max: u64,
     },
-    /// There is no tensor of that name.
+    /// There is no tensor with that name.
     NotFound {
         /// The name that was asked for.
         name: String,
     },
-    /// The tensor is declared and has no data.
+    /// The tensor is declared without data.
     NoData {
         /// The tensor.
         name: String,
     },
-    /// A checked read was asked for, and the file has no digest of the tensor. It may be good.
+    /// A checked read was asked for, but the file has no digest that covers the tensor. The file may be good.
     NoHash {
         /// The tensor.
         name: String,
@@ -319,7 +319,7 @@ pub enum Error<F> {
     Changed,
     /// The caller's progress callback asked to stop.
     Cancelled,
-    /// Any of the others, and the file in which it occurred: `PATH: what is wrong, and where`.
+    /// Any of the other errors, with the file in which it occurred: `PATH: what is wrong, and where`.
     InFile {
         /// The file, as it was named.
         path: Box<str>,
@@ -363,7 +363,7 @@ impl<F: fmt::Display> fmt::Display for Error<F> {
             Self::Cancelled => f.write_str("stopped on request"),
             Self::InFile { path, error } => {
                 for c in path.chars() {
-                    // A message stays a line, whatever a file is called.
+                    // A message stays on one line, whatever a file is called.
                     if c.is_control() { write!(f, "{}", c.escape_default())? } else { f.write_char(c)? }
                 }
                 write!(f, ": {error}")
@@ -403,7 +403,7 @@ impl<F> Error<F> {
     }
 }
 
-/// The same error without the format's own type: what a [`Container`](crate::Container) says. This is the one way there.
+/// The same error without the format's own type, as a [`Container`](crate::Container) returns it. There is no other conversion.
 impl<F: Fault> From<Error<F>> for AnyError {
     fn from(error: Error<F>) -> Self {
         error.map_fault(AnyFault::new)
@@ -411,7 +411,7 @@ impl<F: Fault> From<Error<F>> for AnyError {
 }
 
 impl AnyError {
-    /// Whether a file that lacks its end has this error.
+    /// Whether the error is that the end of the file is missing.
     #[must_use]
     pub fn is_end_missing(&self) -> bool {
         match self.inner() {
@@ -421,14 +421,14 @@ impl AnyError {
         }
     }
 
-    /// The same error as one of a format, whose own fault it has or one that all formats share.
+    /// The same error with the fault type of a format: see [`AnyFault::typed`].
     pub(crate) fn typed<F: From<CommonFault> + 'static>(self) -> Error<F> {
         self.map_fault(AnyFault::typed)
     }
 }
 
 impl<F: From<CommonFault> + fmt::Display> Error<F> {
-    /// The same error for a file of a set; `file` is the part that it is about.
+    /// The same error for a file of a set; `file` names that file.
     #[must_use]
     pub fn in_file(self, file: &Part) -> Self {
         let within = |part, at, fault: String| {
@@ -452,7 +452,7 @@ impl<F: From<CommonFault> + fmt::Display> Error<F> {
 }
 
 impl<F: Clone> Error<F> {
-    /// A copy of the error, for something that is tried once and asked for several times. Causes become text.
+    /// A copy of the error, for an operation that is tried once and whose error is returned several times. Causes become text.
     #[must_use]
     pub fn duplicate(&self) -> Self {
         let io = |error: &io::Error| match error.raw_os_error() {
@@ -495,7 +495,7 @@ impl<F> Error<F> {
         }
     }
 
-    /// The error without the file that it is about.
+    /// The error without the file in which it occurred, by value.
     #[must_use]
     pub fn into_inner(self) -> Self {
         match self {
@@ -504,7 +504,7 @@ impl<F> Error<F> {
         }
     }
 
-    /// The file in which it occurred, if it says that.
+    /// The file in which it occurred, if the error says so.
     #[must_use]
     pub const fn path(&self) -> Option<&str> {
         match self {
@@ -514,8 +514,8 @@ impl<F> Error<F> {
         }
     }
 
-    /// The same error with the name of its file, for a reader that knows it. What names a file already, and what has
-    /// nothing to do with the bytes of one, stays as it is.
+    /// The same error with the name of its file, for a reader that knows it. An error that names the same file already stays as
+    /// it is, and so does [`Cancelled`](Self::Cancelled).
     #[must_use]
     pub fn in_source(self, name: Option<Cow<'_, str>>) -> Self {
         match (self, name) {
@@ -527,7 +527,7 @@ impl<F> Error<F> {
         }
     }
 
-    /// The same error without the name of this file, for a message that names the file itself.
+    /// The same error without this file name, for a message that names the file itself.
     #[must_use]
     pub fn without_file(self, name: &str) -> Self {
         match self {
@@ -536,34 +536,34 @@ impl<F> Error<F> {
         }
     }
 
-    /// There is no tensor at that position.
+    /// The error for a position without a tensor.
     #[must_use]
     pub fn no_such_position(position: usize) -> Self {
         Self::NotFound { name: format!("number {position}") }
     }
 
-    /// A range that reaches beyond the values of a tensor.
+    /// The error for a range that reaches beyond the values of a tensor.
     #[cold]
     #[must_use]
     pub fn out_of_range(tensor: &TensorInfo<'_>, offset: u64, len: u64) -> Self {
         Self::OutOfRange { name: tensor.name.to_owned(), offset, len, nbytes: tensor.nbytes }
     }
 
-    /// A slice that cannot be taken of a tensor.
+    /// The error for a slice that does not fit a tensor.
     #[cold]
     #[must_use]
     pub fn slice(tensor: &TensorInfo<'_>, fault: SliceError) -> Self {
         Self::Slice { name: tensor.name.to_owned(), fault }
     }
 
-    /// Whether the environment is at fault (an I/O error), and not the bytes.
+    /// Whether the environment is the cause (an I/O error), not the content of the file.
     #[must_use]
     pub fn is_io(&self) -> bool {
         matches!(self.inner(), Self::Io { .. } | Self::Open { .. } | Self::Changed)
     }
 }
 
-/// The error of some format.
+/// The error of any format.
 pub type AnyError = Error<AnyFault>;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Why a part of a tensor cannot be had.
+//! Why a part of a tensor cannot be read.
 
 use tensor_core::DType;
 
@@ -23,7 +23,7 @@ pub enum SliceError {
         /// The dimensions of the tensor.
         rank: usize,
     },
-    /// There is no such position.
+    /// The dimension has no such position.
     #[error("there is no position {index} in dimension {dim}, which has {size}")]
     Index {
         /// The position.
@@ -33,7 +33,7 @@ pub enum SliceError {
         /// How many positions it has.
         size: u64,
     },
-    /// The values share bytes or blocks with others.
+    /// The slice would cut a block: elements of the type share bytes.
     #[error(
         "{dtype} has {elements} elements to a block, and the slice would cut one; take whole rows, or whole blocks of them"
     )]
@@ -43,7 +43,7 @@ pub enum SliceError {
         /// The elements of a block.
         elements: u64,
     },
-    /// Dtype and shape do not say where the elements are.
+    /// The shape does not say where each row begins, because the format pads rows or packs the values.
     #[error(
         "a slice of {dtype} {shape} cannot be taken, because its shape does not say where each row begins; read the whole tensor"
     )]

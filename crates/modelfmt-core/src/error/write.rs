@@ -1,4 +1,4 @@
-//! What can go wrong in writing, in one shape for all formats.
+//! Errors in writing, in one shape for all formats.
 
 use std::io;
 
@@ -9,16 +9,16 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a file of a format cannot be written; `F` is that format's `Fault`, the list of its rules.
 ///
-/// `Display` speaks of its own level, `source()` carries the cause.
+/// `Display` has only the text of this error, `source()` has the cause.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError<F> {
-    /// The format cannot hold what is to be written.
+    /// The format cannot hold the model that is written.
     #[error("{part}: {fault}")]
     Unsupported {
         /// What does not fit.
         part: Part,
-        /// The rule in its way.
+        /// The rule that forbids it.
         fault: F,
     },
     /// The values of a tensor could not be read.
@@ -44,10 +44,10 @@ pub enum WriteError<F> {
 
 tensor_core::debug_as_sentence!([F: std::fmt::Display + std::fmt::Debug] WriteError<F>);
 
-/// The error of a writer of some format.
+/// The error of a writer of any format.
 pub type AnyWriteError = WriteError<AnyFault>;
 
-/// The same error without the format's own type. This is the one way there.
+/// The same error without the format's own type. There is no other conversion.
 impl<F: Fault> From<WriteError<F>> for AnyWriteError {
     fn from(error: WriteError<F>) -> Self {
         match error {
@@ -62,7 +62,7 @@ impl<F: Fault> From<WriteError<F>> for AnyWriteError {
 }
 
 impl<F> WriteError<F> {
-    /// What is to be written does not fit, by this rule.
+    /// The error for a part that the format cannot hold because of this rule.
     pub fn unsupported(part: Part, fault: impl Into<F>) -> Self {
         Self::Unsupported { part, fault: fault.into() }
     }

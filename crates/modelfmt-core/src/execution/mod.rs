@@ -1,4 +1,4 @@
-//! Heavy work in pieces: on several cores where that is allowed, with progress, and stopped when asked.
+//! Runs heavy work in pieces: on several threads if allowed, with progress, and cancellable.
 
 mod order;
 
@@ -12,13 +12,13 @@ use self::order::Order;
 /// to stay in a core's own cache from being read to being written.
 pub const PIECE: u64 = 512 << 10;
 
-/// Pieces that each thread may be ahead of the one that comes next.
+/// How many pieces per thread may be done ahead of the piece whose result is taken next.
 const AHEAD: u64 = 4;
 
-/// Called with the number of bytes that were done since the last call; [`ControlFlow::Break`] stops the work.
+/// Called with the number of bytes done since the last call; [`ControlFlow::Break`] stops the work.
 pub type Progress<'a> = &'a (dyn Fn(u64) -> ControlFlow<()> + Sync);
 
-/// How long work is done: on how many threads, and with which progress callback.
+/// How work is done: on how many threads, and with which progress callback.
 #[derive(Clone, Copy)]
 pub struct Execution<'a> {
     /// Threads to use; 1 without the feature `parallel` and on wasm32. The result never depends on it.
@@ -53,8 +53,8 @@ impl Execution<'_> {
         self.progress.map_or(ControlFlow::Continue(()), |tell| tell(nbytes))
     }
 
-    /// Runs `run` for every number below `count` and returns the results in order. Each thread has a state of its own,
-    /// such as a buffer. After an error no new piece begins; the error of the smallest number is returned.
+    /// Runs `run` for every number below `count` and returns the results in order. Each thread has its own state, such as a
+    /// buffer. After an error no new piece begins; the error of the smallest number is returned.
     ///
     /// # Errors
     /// The errors of `run`.
@@ -101,7 +101,7 @@ impl Execution<'_> {
             }
         };
         std::thread::scope(|scope| {
-            // Where no more threads can be had, those that there are do the work.
+            // If no more threads can be started, the existing ones do the work.
             let helpers: Vec<_> = (1..threads).map_while(|_| spawn(scope, worker)).collect();
             worker();
             for helper in helpers {
@@ -111,7 +111,7 @@ impl Execution<'_> {
         order.finish()
     }
 
-    /// Runs both, in parallel if another thread is allowed and available, else in sequence.
+    /// Runs both functions: in parallel if another thread is allowed and available, else one after the other.
     pub fn join<A: Send, B>(&self, a: impl Fn() -> A + Sync, b: impl FnOnce() -> B) -> (A, B) {
         if !cfg!(all(feature = "parallel", not(target_arch = "wasm32"))) || self.threads <= 1 {
             return (a(), b());
@@ -126,8 +126,8 @@ impl Execution<'_> {
     }
 }
 
-/// A thread that helps, if one can be had: the system may have no more for this user or no memory for its stack, and then the
-/// work is done without it.
+/// Starts a helper thread. `None` if the system refuses, because the user has too many threads or there is no memory for a stack;
+/// the work is then done without it.
 pub(crate) fn spawn<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     run: impl FnOnce() -> T + Send + 'scope,
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     thread_local! {
-        /// Threads that this one begins ask for a stack that no system has.
+        /// Makes this thread ask for stacks so large that no system has them, so that starting a thread fails.
         pub(super) static NO_THREADS: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
     }
 

@@ -1,4 +1,4 @@
-//! Hands out numbered pieces to threads, and puts what becomes of them in order again.
+//! Hands out numbered pieces to threads, and puts their results back in order.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// The pieces of one job.
 pub(super) struct Order<T, E, F> {
     count: u64,
-    /// How far a piece that is handed out may be ahead of the one that `take` waits for.
+    /// How far a piece that is handed out may be ahead of the piece that `take` waits for.
     ahead: u64,
     state: Mutex<State<T, E, F>>,
     moved: Condvar,
@@ -17,12 +17,12 @@ struct State<T, E, F> {
     claimed: u64,
     /// The piece whose result is taken next.
     next: u64,
-    /// Results that have to wait for one before them.
+    /// Results that wait for an earlier one.
     early: BTreeMap<u64, T>,
     take: F,
-    /// No piece is handed out any more.
+    /// Whether no more pieces are handed out.
     is_stopped: bool,
-    /// The error of the smallest number.
+    /// The error of the smallest piece number so far.
     error: Option<(u64, E)>,
 }
 
@@ -33,7 +33,7 @@ impl<T, E, F: FnMut(T) -> Result<(), E>> Order<T, E, F> {
         Self { count, ahead, state: Mutex::new(state), moved: Condvar::new() }
     }
 
-    /// The number of a piece to do; waits while it would be too far ahead. `None` when there is nothing left to do.
+    /// The number of the next piece to do. Waits while that piece is too far ahead; `None` when nothing is left to do.
     pub(super) fn claim(&self) -> Option<u64> {
         let is_too_far = |state: &mut State<T, E, F>| {
             !state.is_stopped
@@ -49,7 +49,7 @@ impl<T, E, F: FnMut(T) -> Result<(), E>> Order<T, E, F> {
         Some(state.claimed - 1)
     }
 
-    /// Takes the result of a piece, and those that have waited for it.
+    /// Takes the result of a piece, and the results that waited for it.
     pub(super) fn put(&self, number: u64, result: Result<T, E>) {
         let mut state = self.lock();
         match result {
@@ -63,7 +63,7 @@ impl<T, E, F: FnMut(T) -> Result<(), E>> Order<T, E, F> {
         self.moved.notify_all();
     }
 
-    /// While it lives, a panic of its thread stops the other threads, which would otherwise wait for its piece forever.
+    /// A guard: a panic of its thread stops the other threads, which would otherwise wait for its piece forever.
     pub(super) const fn stop_on_panic(&self) -> StopOnPanic<'_, T, E, F> {
         StopOnPanic(self)
     }

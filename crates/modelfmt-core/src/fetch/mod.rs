@@ -1,4 +1,4 @@
-//! Reading without knowing where bytes come from: code asks for ranges, and a driver fetches them.
+//! Reading without knowing where the bytes come from: code asks for ranges, and a driver fetches them.
 //!
 //! Format crates read through [`Fetch`] alone, in `async` functions. The compiler turns these into state machines that stop
 //! where bytes are needed, so the same code has two drivers and no runtime:
@@ -26,9 +26,9 @@ pub use shared_scan::{SharedScan, each_step};
 
 /// Asynchronous random access to bytes of a fixed length.
 ///
-/// Every [`Source`] is one that never waits. Implement it for an object store or a browser's file handle: only
-/// [`size`](Self::size) and [`fetch`](Self::fetch) are needed. The contract is that of [`Source`]: a range must lie within
-/// `0..size`, else the answer is an error of kind [`UnexpectedEof`](io::ErrorKind::UnexpectedEof).
+/// Every [`Source`] implements it and never waits. Implement it for an object store or a browser's file handle: only
+/// [`size`](Self::size) and [`fetch`](Self::fetch) are needed. The contract is the one of [`Source`]: a range must lie within
+/// `0..size`, else the result is an error of kind [`UnexpectedEof`](io::ErrorKind::UnexpectedEof).
 pub trait Fetch {
     /// The number of bytes, which never changes.
     fn size(&self) -> u64;
@@ -60,7 +60,7 @@ pub trait Fetch {
         None
     }
 
-    /// What errors call the file, if it has a name: see [`Source::name`].
+    /// The name of the file in errors, if it has one: see [`Source::name`].
     fn label(&self) -> Option<Cow<'_, str>> {
         None
     }
@@ -75,8 +75,8 @@ pub trait Fetch {
         None
     }
 
-    /// Reads the pieces of a [`Scan`] once each and gives what they show to `take`, in order. A [`Source`] that threads
-    /// may share is scanned on as many of them as `work` says; any other piece after piece.
+    /// Reads each piece of a [`Scan`] once and gives the results to `take`, in order. A [`Source`] that threads may share is
+    /// scanned by as many threads as `work` says; any other source piece after piece.
     ///
     /// # Errors
     /// [`ScanError`] if a piece cannot be read, or the progress callback stops the work.
@@ -102,18 +102,18 @@ pub trait Fetch {
         }
     }
 
-    /// The bytes before they are proved: see [`Source::unproved`].
+    /// The source below the proof, whose bytes are not verified yet: see [`Source::unproved`].
     fn before_proof(&self) -> Option<Unproved<'_>> {
         None
     }
 
-    /// The share of a job that is done on it, if several processes do that together.
+    /// The share of this process, if several processes divide a job over the file: see [`Source::share`].
     fn part_of_job(&self) -> Option<&Share> {
         None
     }
 
-    /// Goes through whole sources from their first byte to their last, as a SHA-256 must: `add` takes the next bytes into
-    /// the state of a source. [`Source`]s that threads may share take a thread each, as far as `work` allows.
+    /// Reads whole sources from the first byte to the last, as a SHA-256 needs it: `start` makes the state of a source, and `add`
+    /// takes the next bytes into it. [`Source`]s that threads may share get one thread each, as far as `work` allows.
     fn each_whole<H: Send>(
         sources: &[&Self],
         start: impl Fn() -> H + Sync,
@@ -133,7 +133,8 @@ pub trait Fetch {
     }
 }
 
-/// Goes through one source. Its bytes are not counted as progress: another pass of the verification counts them.
+/// Reads one source from the first byte to the last. Its bytes are not counted as progress, because another pass of the
+/// verification counts them.
 async fn whole<H>(
     source: &(impl Fetch + ?Sized),
     mut state: H,
@@ -155,9 +156,9 @@ async fn whole<H>(
 
 /// Asynchronous access to the files of a set: the counterpart of [`Files`], as [`Fetch`] is of [`Source`].
 ///
-/// Every [`Files`] is one that never waits. Implement it for a bucket or a folder of a web server.
+/// Every [`Files`] implements it and never waits. Implement it for a bucket or a folder of a web server.
 pub trait FetchFiles {
-    /// What an open file is.
+    /// The type of an open file.
     type File: Fetch;
 
     /// Opens the file at `path`, relative to the folder of the set's index.
@@ -175,14 +176,14 @@ impl<F: Files + ?Sized> FetchFiles for F {
     }
 }
 
-/// A pass over parts of a file: which pieces it has, and what each of them shows.
+/// A pass over parts of a file: which pieces it has, and what it finds in each.
 pub trait Scan: Sync {
-    /// What one piece shows.
+    /// The result for one piece.
     type Seen: Send;
     /// What a thread keeps from piece to piece, such as a buffer.
     type Scratch: Default;
 
-    /// The number of pieces.
+    /// The number of pieces in the scan.
     fn count(&self) -> u64;
 
     /// The range of a piece, for numbers below [`count`](Self::count).
@@ -191,23 +192,23 @@ pub trait Scan: Sync {
     /// Looks at the bytes of a piece.
     fn look(&self, number: u64, bytes: &[u8], scratch: &mut Self::Scratch) -> Self::Seen;
 
-    /// Whether several processes may share the pieces; [`SharedScan`] makes a scan one of these.
+    /// Whether several processes may share the pieces; [`SharedScan`] adds that to a scan.
     const IS_NOTED: bool = false;
 
-    /// What another process is told of a piece.
+    /// The result for a piece as bytes, for another process.
     fn note(&self, seen: &Self::Seen) -> Vec<u8> {
         let _ = seen;
         Vec::new()
     }
 
-    /// What another process has told of a piece; `None` if it is nothing.
+    /// The result for a piece from the bytes that another process noted; `None` if they are not valid.
     fn noted(&self, note: &[u8]) -> Option<Self::Seen> {
         let _ = note;
         None
     }
 }
 
-/// One range in pieces of equal length, each of which a function looks at: it is given the piece's offset and bytes.
+/// One range in pieces of equal length, and a function that looks at each, given the piece's offset and bytes.
 #[derive(Clone, Debug)]
 pub struct ScanRange<L> {
     range: Range<u64>,

@@ -1,4 +1,4 @@
-//! Scans whose pieces several processes look at.
+//! Scans whose pieces are divided among several processes.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use crate::execution::Execution;
 use crate::ledger::Parcel;
 use crate::source::{Share, Source};
 
-/// A scan of a source that has a share.
+/// Scans a source that has a share.
 pub(crate) fn scan<C: Scan>(
     source: &(impl Source + ?Sized),
     share: &Share,
@@ -35,7 +35,7 @@ pub(crate) fn scan<C: Scan>(
     Ok(())
 }
 
-/// A scan of which several processes may [share](Share) the pieces.
+/// A scan whose pieces several processes may [share](Share).
 #[derive(Clone, Debug)]
 pub struct SharedScan<C>(pub C);
 
@@ -67,9 +67,10 @@ impl<C: Scan<Seen: Parcel>> Scan for SharedScan<C> {
     }
 }
 
-/// What each step of a job gives that goes over bytes in a way of its own, such as a hash of a whole file: for each of `sizes`, the bytes that
-/// it goes over. Of several processes that [share](Share) the job, each takes the steps in its part of all bytes; where it takes none, and knows
-/// of none that another took, stands `None`. A step that fails is not noted: the last process takes it again, and has its error.
+/// Runs the steps of a job that each read bytes in their own way, such as the hash of a whole file; `sizes` has the number of
+/// bytes that each step reads. If several processes [share](Share) the job, each runs the steps that fall into its part of all
+/// bytes. A step that neither this process nor, by the notes, another one has run is `None` in the result. A failed step is not
+/// noted: the last process runs it again and returns its error.
 pub async fn each_step<T: Parcel, E>(
     share: Option<&Share>,
     sizes: &[u64],
@@ -80,7 +81,7 @@ pub async fn each_step<T: Parcel, E>(
     let total = sizes.iter().map(|&size| u128::from(size)).sum::<u128>().max(1);
     let mut before = 0;
     for (at, &size) in sizes.iter().enumerate() {
-        // The middle of its bytes says whose it is.
+        // The middle byte of a step decides which process runs it.
         let middle = (before + u128::from(size) / 2).min(total - 1);
         before += u128::from(size);
         let (Some(share), Some(number)) = (share, number) else {
@@ -116,7 +117,7 @@ mod tests {
     use super::*;
     use crate::author::ScanRange;
 
-    /// Bytes of which a share is looked at; counts those that are read.
+    /// Bytes with a share; counts the bytes that are read.
     struct Shared<'a>(&'a [u8], Share, AtomicU64);
 
     impl Source for Shared<'_> {
@@ -160,11 +161,11 @@ mod tests {
             let last = with(Share::whole(notes.concat()));
             assert_eq!(sums(&last), alone);
             assert_eq!(last.2.load(Ordering::Relaxed), 0);
-            // What one of them did not note, the last one looks at.
+            // A piece that one of them did not note is read by the last one.
             let last = with(Share::whole(notes[1..].concat()));
             assert_eq!(sums(&last), alone);
             assert_eq!(last.2.load(Ordering::Relaxed), read[0]);
-            // Notes that break off, or are of another program, are left alone.
+            // Notes that are cut off, or were made by another program, are ignored.
             for cut in 0..notes[0].len() {
                 assert_eq!(sums(&with(Share::whole(notes[0][..cut].to_vec()))), alone);
             }
@@ -198,7 +199,7 @@ mod tests {
 
     type Known = Vec<Option<Result<String, &'static str>>>;
 
-    /// The steps that are taken, and what is known of each; the second one fails.
+    /// The steps that are run, and what is known of each; the second one fails.
     fn steps(share: Option<&Share>, sizes: &[u64]) -> (Vec<usize>, Known) {
         let mut taken = Vec::new();
         let all = each_step(share, sizes, async |at| {
@@ -211,7 +212,7 @@ mod tests {
 
     #[test]
     fn each_step_is_taken_by_one_part() {
-        // The sizes of a file may be any.
+        // The sizes in a file may be any numbers.
         for sizes in [&[8, 1, 1, 1, 1, 0, 8][..], &[0, 0, 0], &[], &[4, 4, 0], &[u64::MAX, u64::MAX, 7]] {
             let (taken, alone) = steps(None, sizes);
             assert_eq!(taken, (0..sizes.len()).collect::<Vec<_>>());
@@ -224,7 +225,7 @@ mod tests {
                 let whole = Share::whole(notes.concat());
                 let failed = if sizes.is_empty() { Vec::new() } else { vec![1] };
                 assert_eq!(steps(Some(&whole), sizes), (failed, alone.clone()));
-                // What was not noted, the last one does.
+                // The last process runs what was not noted.
                 let (taken, all) = steps(Some(&Share::whole(Vec::new())), sizes);
                 assert_eq!((taken.len(), all), (sizes.len(), alone.clone()));
             }

@@ -8,11 +8,11 @@ use std::ops::{Deref, DerefMut};
 use tensor_core::ALIGNMENT;
 use tensor_core::AlignedBuf;
 
-/// A buffer whose start is a multiple of 64. A large one is memory of its own from the system, in huge pages where the system gives
-/// them, with the feature `mmap` on Linux.
+/// A buffer whose start is a multiple of 64. On Linux, with the feature `mmap`, a large buffer is a memory map of its own, in
+/// huge pages where the system has them.
 pub struct LoadBuffer {
     memory: Memory,
-    /// The bytes of the memory that come before.
+    /// How many bytes of the map precede the buffer.
     skip: usize,
 }
 
@@ -40,11 +40,11 @@ impl Memory {
     }
 }
 
-/// From here on, huge pages are worth asking for.
+/// The length from which huge pages are worth asking for.
 #[cfg(all(feature = "mmap", target_os = "linux"))]
 const HUGE: usize = 4 << 20;
 
-/// No page of the system and no block of a disk is smaller.
+/// No system has smaller pages, and no disk larger blocks.
 #[cfg(all(feature = "mmap", target_os = "linux"))]
 const PAGE: u64 = 4096;
 
@@ -57,8 +57,8 @@ impl LoadBuffer {
         Self::zeroed_for(len, 0)
     }
 
-    /// A buffer of zeros for the bytes at this offset of a file. A large buffer gets the same position within its page as the bytes have within
-    /// theirs, if it can still start at a multiple of 64. Then a read that bypasses the page cache needs no copy.
+    /// A buffer of zeros for the bytes at this offset of a file. A large buffer starts at the same position within a page as the
+    /// bytes do in the file, if that is a multiple of 64. Then a read that bypasses the page cache needs no copy.
     pub(super) fn zeroed_for(len: u64, at: u64) -> io::Result<Self> {
         let len = usize::try_from(len).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
         #[cfg(all(feature = "mmap", target_os = "linux"))]

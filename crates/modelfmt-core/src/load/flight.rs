@@ -1,4 +1,4 @@
-//! Asynchronous loads: many requests are under way at once, without a thread or a task for each.
+//! Asynchronous loads: many requests are in flight at once, without a thread or a task for each.
 
 use std::future::{Future, poll_fn};
 use std::ops::Range;
@@ -54,7 +54,7 @@ pub(crate) async fn load_opened<A: Opened>(
     Ok(Loaded { notes: claims.notes().to_vec(), unverified, uncached: 0 })
 }
 
-/// Where these bytes of a tensor's values are in its file; for a compressed tensor, where all of its bytes are.
+/// Where these bytes of a tensor's values are in its file; for a compressed tensor, the whole stored tensor.
 fn stored_runs(stored: Stored, runs: Runs) -> Runs {
     let at = stored.offset.unwrap_or(0);
     let whole = Runs::contiguous(at..at.saturating_add(stored.nbytes));
@@ -64,7 +64,7 @@ fn stored_runs(stored: Stored, runs: Runs) -> Runs {
     }
 }
 
-/// The bytes that a job has under way at most.
+/// The number of bytes that a job may have in flight.
 fn nbytes_of(job: &Job<'_>, plan: PlanOptions) -> u64 {
     match job {
         Job::Bytes { parts, .. } => {
@@ -84,7 +84,7 @@ fn hull(parts: &[(u64, &mut [u8])]) -> Range<u64> {
     start..parts.iter().map(|(at, out)| at + out.len() as u64).max().unwrap_or(start)
 }
 
-/// Does one piece, and says how many bytes it has filled.
+/// Does one job, and returns the number of bytes that it has filled.
 async fn one<A: Opened>(
     from: &A,
     job: Job<'_>,
@@ -107,7 +107,7 @@ async fn one<A: Opened>(
     }
 }
 
-/// Bytes as they are stored: neighbours with one request, other ranges straight into their place.
+/// Reads bytes as they are stored: small neighbours with one request, other ranges straight into place.
 async fn together<A: Opened>(
     from: &A,
     file: usize,
@@ -166,8 +166,8 @@ async fn finish<A: Opened>(
     }
 }
 
-/// Runs tasks, each with the bytes that it has under way, several at once, and gives what they return to `done`. The first error ends
-/// it, and drops what is under way.
+/// Runs several tasks at once, each with the number of bytes that it has in flight, and gives their results to `done`. The first
+/// error ends the call and drops the tasks in flight.
 async fn several<T: Future<Output = Result<u64, E>>, E>(
     tasks: impl Iterator<Item = (u64, T)>,
     most: InFlight,

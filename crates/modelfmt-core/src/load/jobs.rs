@@ -7,20 +7,20 @@ use crate::execution::PIECE;
 use crate::plan::{PlanOptions, Runs};
 use crate::table::{Encoding, Stored};
 
-/// The values that one job decodes at a time: not so many that a decoder would use threads of its own.
+/// How many bytes of values one job decodes: few enough that a decoder does not start threads of its own.
 const DECODED: u64 = 4 * PIECE;
 
-/// A part of a slice becomes a job of its own from this many bytes of values on,
+/// The smallest part of a slice that becomes a job of its own, in bytes of values,
 const SLICED: u64 = 256 << 10;
-/// or from this many requests on,
+/// and in requests.
 const REQUESTS: u64 = 16;
-/// but there are at most this many such jobs.
+/// A slice becomes at most this many jobs.
 const MAX_PARTS: u64 = 256;
 
 /// The blocks of disks begin at multiples of this.
 const BLOCK: u64 = 4096;
 
-/// Neighbours that a thread reads at once: what it keeps for them is no more.
+/// The most bytes that a thread reads at once for neighbouring tensors; its buffer is no larger.
 pub(super) const TOGETHER: u64 = 1 << 20;
 
 /// A tensor, or a part of one, and the memory for it.
@@ -33,7 +33,7 @@ pub(super) struct Item<'b> {
 }
 
 impl<'b> Item<'b> {
-    /// Checks that the memory is as long as the values, and that they lie where they are stored.
+    /// Checks that the buffer is as long as the values, and that the values lie within the stored bytes.
     pub(super) fn new<F>(
         info: &TensorInfo<'_>,
         position: usize,
@@ -56,17 +56,17 @@ impl<'b> Item<'b> {
     }
 }
 
-/// A piece of the work.
+/// A job: a piece of the work of a load.
 pub(super) enum Job<'b> {
-    /// Bytes of a file as they are, ascending and near to each other, and where they go.
+    /// Bytes of a file as they are, in ascending order and close to each other, and where they go.
     Bytes { file: usize, parts: Vec<(u64, &'b mut [u8])> },
-    /// Values that are decoded, from this byte of the tensor's on.
+    /// Values that have to be decoded, from byte `offset` of the tensor's values on.
     Values { position: usize, offset: u64, out: &'b mut [u8] },
-    /// Values in several places.
+    /// Values in several ranges of the tensor.
     Slice { position: usize, runs: Runs, out: &'b mut [u8] },
 }
 
-/// Bytes from this place of a file on, in pieces of up to `longest`. All but the first begin at a block of the disk.
+/// Cuts the bytes from byte `at` of a file on into pieces of up to `longest`. All but the first begin at a block of the disk.
 pub(super) fn pieces(at: u64, out: &mut [u8], longest: u64) -> impl Iterator<Item = (u64, &mut [u8])> {
     let (mut at, mut rest) = (at, out);
     std::iter::from_fn(move || {
@@ -79,7 +79,7 @@ pub(super) fn pieces(at: u64, out: &mut [u8], longest: u64) -> impl Iterator<Ite
     })
 }
 
-/// The work, in the order in which it lies in the files. Neighbours of up to `together` bytes are one job.
+/// The jobs, in the order of the bytes in the files. Neighbours of up to `together` bytes become one job.
 pub(super) fn jobs<'b>(mut items: Vec<Item<'b>>, options: PlanOptions, together: u64) -> Vec<Job<'b>> {
     items.sort_by_key(|item| (item.stored.file, item.stored.offset, item.runs.offset()));
     let mut jobs = Jobs { options, together, done: Vec::new(), open: None };
@@ -143,7 +143,7 @@ impl<'b> Jobs<'b> {
         self.done.extend(pieces(at, out, longest).map(|part| Job::Bytes { file, parts: vec![part] }));
     }
 
-    /// A slice in several places, in parts for several threads.
+    /// Adds the jobs of a slice in several ranges, divided for several threads.
     fn slices(&mut self, position: usize, runs: Runs, mut out: &'b mut [u8]) {
         let requests = runs.clone().joined(self.options.gap).count();
         let most = (runs.nbytes() / SLICED).max(requests / REQUESTS).clamp(1, MAX_PARTS);
@@ -156,7 +156,7 @@ impl<'b> Jobs<'b> {
     }
 
     fn values(&mut self, position: usize, mut at: u64, mut out: &'b mut [u8]) {
-        // Pieces that begin at multiples never have a block decoded twice.
+        // Pieces that begin at multiples of the length never decode a block twice.
         while !out.is_empty() {
             let len = usize::try_from(DECODED - at % DECODED).unwrap_or(usize::MAX).min(out.len());
             let (piece, rest) = out.split_at_mut(len);

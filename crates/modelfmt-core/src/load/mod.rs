@@ -1,8 +1,8 @@
 //! Loads tensors into memory, on several threads: into buffers of the caller or into new ones.
 //!
-//! Threads pull pieces of a few MiB from a counter and read each with a positioned read to where it belongs; small tensors that are near to each
-//! other are read at once. With [`LoadOptions::verify`], the thread that has read a piece hashes it while it is in the processor's cache, to compare
-//! it with the digests in the file. Several threads share the hash of a large tensor.
+//! Threads take pieces of a few MiB from a counter, and each piece is one positioned read into its final place; small tensors
+//! that are close to each other are read at once. With [`LoadOptions::verify`], the thread that has read a piece hashes it while
+//! it is in the processor's cache, to compare it with the digests in the file. Several threads share the hash of a large tensor.
 //!
 //! ```
 //! use modelfmt_core::load::{LoadOptions, load_into};
@@ -16,8 +16,8 @@
 //! # }
 //! ```
 //!
-//! For asynchronous sources, [`AsyncReader::load_into`](crate::AsyncReader::load_into) does the same, with as many requests under way at once as
-//! [`LoadOptions::in_flight`] allows.
+//! For asynchronous sources, [`AsyncReader::load_into`](crate::AsyncReader::load_into) does the same, with as many requests in
+//! flight as [`LoadOptions::in_flight`] allows.
 
 mod buffer;
 mod flight;
@@ -53,7 +53,7 @@ pub struct LoadOptions {
     in_flight: InFlight,
 }
 
-/// The number of requests and bytes that an asynchronous load has under way at once.
+/// How many requests and bytes an asynchronous load may have in flight.
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
     requests: usize,
@@ -75,29 +75,30 @@ impl LoadOptions {
         self
     }
 
-    /// Whether the page cache is asked to drop what was read, for a model that nobody reads again. Done on Linux, with the feature `direct`.
+    /// Whether the page cache is asked to drop what was read, for a model that will not be read again. Done on Linux, with the
+    /// feature `direct`.
     pub const fn drop_cache(mut self, drop_cache: bool) -> Self {
         self.drop_cache = drop_cache;
         self
     }
 
-    /// Whether reads of a file that is not in the page cache may bypass the cache, which is faster from fast disks. Done on Linux, with the feature
-    /// `direct`; if the file system has no such reads, the usual ones are made. The disk itself fills a large buffer whose address leaves the same
-    /// remainder by 4096 as the place of the tensor in the file, as our own buffers do where the format aligns tensors to 64; anything else takes a
-    /// copy.
+    /// Whether reads of a file that is not in the page cache may bypass the cache, which is faster from fast disks. Done on
+    /// Linux, with the feature `direct`; if the file system does not support it, normal reads are made. The disk writes straight
+    /// into a large buffer if the buffer's address and the tensor's offset in the file are equal modulo 4096. This crate
+    /// allocates buffers so where the format aligns tensors to 64; any other buffer costs a copy.
     pub const fn uncached(mut self, uncached: bool) -> Self {
         self.uncached = uncached;
         self
     }
 
-    /// How ranges become requests: which gaps are read too, and how long a piece is.
+    /// How ranges become requests: the longest gap that is read too, and the longest request.
     pub const fn plan(mut self, plan: PlanOptions) -> Self {
         self.plan = plan;
         self
     }
 
-    /// How many requests an asynchronous load has under way at once, and how many bytes together: 16 and 128 MiB by default. A single request may be
-    /// longer; then it is under way alone.
+    /// How many requests an asynchronous load has in flight, and how many bytes together: 16 and 128 MiB by default. A single
+    /// longer request is made alone.
     pub const fn in_flight(mut self, requests: usize, nbytes: u64) -> Self {
         self.in_flight = InFlight { requests, nbytes };
         self
@@ -114,15 +115,16 @@ impl Default for LoadOptions {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Loaded {
-    /// What was not checked, and why: for the user.
+    /// What was not checked, and why. The text is meant for the user.
     pub notes: Vec<String>,
-    /// How many of the wanted bytes, as they are stored, were not checked by a digest: all, unless values were verified.
+    /// How many of the wanted bytes, as stored, were not checked against a digest: all of them without
+    /// [`verify`](LoadOptions::verify).
     pub unverified: u64,
-    /// The bytes whose reads bypassed the page cache.
+    /// How many bytes were read past the page cache.
     pub uncached: u64,
 }
 
-/// A tensor, or a part of one, in memory of its own.
+/// A tensor, or a part of one, in its own buffer.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct LoadedTensor {
@@ -137,7 +139,7 @@ pub struct LoadedTensor {
 }
 
 impl LoadedTensor {
-    /// The same as a tensor with that name.
+    /// A view of it as a tensor, with that name.
     ///
     /// # Errors
     /// Never for a tensor that was loaded, because its bytes fit its shape.
@@ -179,7 +181,7 @@ impl Asked {
     }
 }
 
-/// The bytes that a tensor, or a part of it, takes in memory: the length of its buffer.
+/// The length in bytes of a tensor, or of a part of one, in memory: the length of its buffer.
 ///
 /// # Errors
 /// If there is no such tensor, it has no data, or a slice does not fit it.
@@ -187,9 +189,9 @@ pub fn nbytes(container: &(dyn Container + Sync), pick: &Pick) -> Result<u64, An
     Asked::of(container, pick).map(|asked| asked.runs.nbytes())
 }
 
-/// Fills buffers of the caller with tensors or parts of them, in the order of `picks`; each buffer is as long as [`nbytes`] says.
-/// Beside the buffers, memory does not depend on the size of the model. Reads past the
-/// page cache are made by twice the threads.
+/// Fills buffers of the caller with tensors or parts of them, in the order of `picks`. Each buffer must be as long as [`nbytes`]
+/// says. Apart from the buffers, memory use does not depend on the size of the model. Reads that bypass the page cache use twice
+/// as many threads.
 ///
 /// # Errors
 /// [`ClaimError::Damaged`] if values do not match the digests in their file; [`AnyError::OutOfRange`] for a buffer of another length;
@@ -272,7 +274,7 @@ fn load_items(
     };
     let exact = PlanOptions { gap: 0, max_request: u64::MAX };
     let plan = ReadPlan::new(container, picks, exact)?;
-    // Of a file that was read whole when it was opened, nothing is read now.
+    // A file that was read in full when it was opened is not read again.
     let read: BTreeSet<usize> = plan.ranges().iter().map(|range| range.file).collect();
     let mut held = ReadPlan::builder(exact);
     for Stored { file, offset, nbytes, .. } in items.iter().map(|item| item.stored) {
@@ -286,7 +288,8 @@ fn load_items(
     Ok(Loaded { unverified, ..loading.run(items, &claims, work)? })
 }
 
-/// The bytes of a plan that no claim covers. Runs are counted as a whole, and of very many only from the first to the last.
+/// How many bytes of a plan no claim covers. Runs are counted one by one, but if there are very many, only as the range from the
+/// first to the last.
 fn uncovered(plan: &ReadPlan, claims: &Claims) -> u64 {
     const MAX_RUNS: u64 = 1 << 16;
     let of = |range: &PlannedRange| {

@@ -1,4 +1,4 @@
-//! Loads through a reader whose source is waited for.
+//! Loads through an asynchronous reader.
 
 use super::{LoadOptions, Loaded, load_opened};
 use crate::error::Error;
@@ -7,13 +7,13 @@ use crate::plan::Pick;
 use crate::read::{AsyncReader, Opened};
 
 impl<T: Opened> AsyncReader<T> {
-    /// Fills buffers of your own with tensors or parts of them, in the order of `picks`, with several requests under way at once: as many as
-    /// [`LoadOptions::in_flight`] allows. Each buffer is as long as the values. The future does no more than to ask and to copy, and with
-    /// [`verify`](LoadOptions::verify) to hash, where it is polled; of `work`, it uses the progress.
+    /// Fills buffers of your own with tensors or parts of them, in the order of `picks`, with as many requests in flight as
+    /// [`LoadOptions::in_flight`] allows. Each buffer must be as long as its values. The future only makes requests, copies, and
+    /// with [`verify`](LoadOptions::verify) hashes, on the thread that polls it; of `work`, it uses only the progress callback.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::NoData`]; [`Error::OutOfRange`] for a buffer of another length; if values are not what their file states. The
-    /// buffers may hold some of the values then, checked or not.
+    /// [`Error::NotFound`]; [`Error::NoData`]; [`Error::OutOfRange`] for a buffer of another length; if values do not match the
+    /// digests in their file. The buffers may then hold some of the values, checked or not.
     pub async fn load_into(
         &self,
         picks: &[Pick],

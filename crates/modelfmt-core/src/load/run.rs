@@ -14,7 +14,7 @@ use crate::execution::{Execution, PIECE};
 use crate::fetch::now;
 use crate::plan::gather;
 
-/// Tensors below this are read with their neighbours, and copied from there.
+/// Shorter tensors are read together with their neighbours, and copied into place.
 const SMALL: usize = 64 << 10;
 
 /// A load from some files.
@@ -22,27 +22,27 @@ pub(super) struct Loading<'a> {
     container: &'a (dyn Container + Sync),
     options: LoadOptions,
     files: &'a [usize],
-    /// Those that are read past the page cache.
+    /// The files that are read past the page cache.
     uncached: Vec<usize>,
     /// How many bytes a thread reads at once past the page cache.
     step: usize,
     past_cache: AtomicU64,
 }
 
-/// What all threads together keep to read past the page cache.
+/// How many bytes all threads together buffer to read past the page cache.
 const UNCACHED: usize = 16 << 20;
 
-/// What a thread keeps from piece to piece.
+/// The buffers that a thread keeps from job to job.
 #[derive(Default)]
 struct Scratch {
     /// Small tensors with their neighbours.
     bytes: AlignedBuf,
-    /// What is read past the page cache.
+    /// A buffer for reads past the page cache.
     uncached: AlignedBuf,
 }
 
 impl<'a> Loading<'a> {
-    /// A load from these files, none of which has changed since it was opened.
+    /// A load from these files, after a check that none of them has changed since it was opened.
     pub(super) fn new(
         container: &'a (dyn Container + Sync),
         options: &LoadOptions,
@@ -93,7 +93,7 @@ impl<'a> Loading<'a> {
             let job = slot.and_then(|slot| slot.lock().unwrap_or_else(PoisonError::into_inner).take());
             let Some(job) = job else { return Ok(()) };
             let done = this.job(job, claims, scratch);
-            // What cannot be decoded may be what is damaged, and then the digest says more.
+            // Bytes that cannot be decoded may be damaged; the failed digest says more than the decoder's error.
             if let Some(failure) = claims.failure() {
                 return Err(ClaimError::Damaged(failure));
             }
@@ -106,7 +106,7 @@ impl<'a> Loading<'a> {
                 self.container.source_of(file)?.drop_cached();
             }
         }
-        // A file that was changed explains whatever went wrong.
+        // A file that was changed explains any other error.
         if !matches!(done, Err(ClaimError::Other(AnyError::Cancelled))) {
             self.check_unchanged()?;
         }
@@ -115,13 +115,13 @@ impl<'a> Loading<'a> {
         Ok(Loaded { notes: claims.notes().to_vec(), uncached, ..Loaded::default() })
     }
 
-    /// Twice the threads where what is read past the page cache has to be copied: one copies while another waits for the disk.
+    /// Twice as many threads if reads past the page cache have to be copied: one copies while another waits for the disk.
     fn readers<'w>(&self, work: &Execution<'w>) -> Execution<'w> {
         let times = if self.uncached.is_empty() || work.threads < 2 { 1 } else { 2 };
         Execution { threads: work.threads.saturating_mul(times), ..*work }
     }
 
-    /// Does one piece, and says how many bytes it has filled.
+    /// Does one job, and returns the number of bytes that it has filled.
     fn job(&self, job: Job<'_>, claims: &Claims, scratch: &mut Scratch) -> Result<u64, AnyError> {
         match job {
             Job::Bytes { file, parts } => self.parts(file, parts, claims, scratch),
@@ -143,7 +143,7 @@ impl<'a> Loading<'a> {
         self.container.values_into(position, at, out, (!claims.is_empty()).then_some(claims))
     }
 
-    /// Bytes as they are: large tensors to where they belong, small ones together.
+    /// Reads bytes as they are: large tensors straight into place, small ones together.
     fn parts(
         &self,
         file: usize,
@@ -209,7 +209,7 @@ impl<'a> Loading<'a> {
     fn read(&self, file: usize, at: u64, out: &mut [u8], uncached: &mut AlignedBuf) -> Result<(), AnyError> {
         if self.uncached.binary_search(&file).is_ok() {
             let source = self.container.source_of(file)?;
-            // If that does not work or reports an error, the usual reads decide.
+            // If a read past the page cache fails, the normal reads decide.
             let mut read = |(at, piece): (u64, &mut [u8])| source.read_uncached(at, piece, uncached);
             if pieces(at, out, self.step as u64).try_for_each(&mut read).is_ok() {
                 self.past_cache.fetch_add(out.len() as u64, Ordering::Relaxed);

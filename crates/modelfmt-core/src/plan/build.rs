@@ -1,9 +1,9 @@
-//! Ranges in any order become a plan.
+//! Makes a plan from ranges in any order.
 
 use super::runs::Runs;
 use super::{PlanOptions, PlannedRange, ReadPlan};
 
-/// Takes ranges in any order; they may overlap.
+/// Collects ranges, which may come in any order and overlap.
 #[derive(Clone, Debug)]
 pub struct PlanBuilder {
     options: PlanOptions,
@@ -21,14 +21,14 @@ impl PlanBuilder {
         self.options
     }
 
-    /// Adds bytes of the file of that number, all of which are wanted.
+    /// Adds bytes of the file with that number, all of which are wanted.
     pub fn add(&mut self, file: usize, runs: Runs) {
         let wanted = runs.nbytes();
         if wanted == 0 {
             return;
         }
         let runs = runs.joined(self.options.gap);
-        // What follows the last one is met often: the tensors of a file in its order.
+        // Ranges often come in the order of the file, each directly behind the last.
         if let Some(last) = self.ranges.last_mut()
             && last.file == file
             && let (Some(before), Some(range)) = (last.runs.as_range(), runs.as_range())
@@ -64,13 +64,13 @@ impl PlanBuilder {
     }
 }
 
-/// Goes through ranges by their beginnings and merges those that are near.
+/// Goes through ranges in the order of their beginnings, and merges those that are close.
 struct Sweep {
     gap: u64,
     done: Vec<PlannedRange>,
-    /// The single range that grows.
+    /// The contiguous range that is being extended.
     current: Option<PlannedRange>,
-    /// Where the values end that were counted as wanted.
+    /// The end of the values that were already counted as wanted.
     covered: u64,
 }
 
@@ -80,7 +80,7 @@ impl Sweep {
         let current = self.current.as_ref().filter(|current| current.file == next.file);
         let reach = current.map_or(0, |current| current.runs.hull().end);
         if next.runs.as_range().is_none() {
-            // Several runs stay as they are, unless the range has them all, or they are there already.
+            // A range of several runs stays as it is, unless the current range contains it or the plan has it already.
             let is_read = current.is_some() && hull.end <= reach;
             if !is_read && self.done.last() != Some(&next) {
                 self.done.push(next);
@@ -90,7 +90,7 @@ impl Sweep {
         let is_near = current.is_some() && hull.start <= reach.saturating_add(self.gap);
         match self.current.as_mut().filter(|_| is_near) {
             Some(current) => {
-                // Bytes that several tensors share are wanted once.
+                // Bytes that several tensors share are counted as wanted once.
                 let again = self.covered.saturating_sub(hull.start).min(next.wanted);
                 current.runs = Runs::contiguous(current.runs.offset()..reach.max(hull.end));
                 current.wanted = (current.wanted + next.wanted - again).min(current.runs.len());

@@ -1,4 +1,4 @@
-//! Reads a slice: makes the requests of a plan over a tensor's values, and puts the wanted bytes one after the other.
+//! Reads a slice: makes the requests of a plan over a tensor's values, and puts the wanted bytes one after another.
 
 use std::io;
 use std::ops::Range;
@@ -46,7 +46,7 @@ impl<'a> TensorSlice<'a> {
         &self.bytes
     }
 
-    /// Only the values, as bytes.
+    /// The values as bytes, without type and shape.
     #[must_use]
     pub fn into_bytes(self) -> Bytes<'a> {
         self.bytes
@@ -63,8 +63,8 @@ impl<'a> TensorSlice<'a> {
     }
 }
 
-/// Reads these bytes of a tensor's values into a buffer of its own: `read` fills a buffer with the values from a byte of
-/// them on, `failed` makes its error of what else may go wrong.
+/// Reads these bytes of a tensor's values into a new buffer. `read` fills a buffer with values from a given byte on; `failed`
+/// converts any other error.
 pub(crate) async fn gathered<E>(
     runs: &Runs,
     read: impl AsyncFnMut(u64, &mut [u8]) -> Result<(), E>,
@@ -91,7 +91,7 @@ pub(crate) async fn gather<E>(
     let mut scratch = AlignedBuf::default();
     for request in plan.requests() {
         let range = request.range;
-        // Where nothing lies between what is wanted, it is read to where it belongs.
+        // A request without gaps is read straight into place.
         if let Some(out) = scatter.direct(&range) {
             read(range.start, out).await?;
             continue;
@@ -104,12 +104,12 @@ pub(crate) async fn gather<E>(
     Ok(())
 }
 
-/// Puts what requests give, in their order, where it belongs.
+/// Copies what requests return, in their order, to where it belongs.
 struct Scatter<'a> {
     runs: super::RunsIter<'a>,
-    /// What is left of the run that comes next.
+    /// The rest of the next run.
     next: Option<Range<u64>>,
-    /// Where it goes.
+    /// The rest of the output; that run goes first.
     out: &'a mut [u8],
 }
 
@@ -120,7 +120,7 @@ impl<'a> Scatter<'a> {
         Self { runs, next, out }
     }
 
-    /// The place of a range that lies within one run.
+    /// The place in the output of a range that lies within one run.
     fn direct(&mut self, range: &Range<u64>) -> Option<&'a mut [u8]> {
         let next = self.next.as_ref().filter(|next| next.start == range.start && range.end <= next.end)?;
         let rest = range.end..next.end;
@@ -131,7 +131,7 @@ impl<'a> Scatter<'a> {
         Some(place)
     }
 
-    /// Takes what is wanted of a range.
+    /// Copies the wanted bytes of a range.
     fn put(&mut self, range: &Range<u64>, bytes: &[u8]) {
         while let Some(next) = self.next.clone().filter(|next| next.start < range.end) {
             let end = next.end.min(range.end);

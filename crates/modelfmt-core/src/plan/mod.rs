@@ -1,5 +1,5 @@
-//! What is going to be read, as data: which tensors or parts of tensors, which ranges of which files, in which requests, and what verifies each
-//! range.
+//! What will be read, as data: which tensors or parts of tensors, which ranges of which files, in which requests, and what
+//! verifies each range.
 //!
 //! A plan is made from an index and reads no values. You can print a plan, drive it over an object store with many requests in flight, or read it
 //! into memory.
@@ -56,7 +56,7 @@ impl PlanOptions {
         Self { gap: 64 << 10, max_request: 8 << 20 }
     }
 
-    /// For remote files, for which a request takes as long as reading a mebibyte: gaps of 1 MiB, requests of 16 MiB.
+    /// For remote files, where a request takes as long as reading about a mebibyte: gaps of 1 MiB, requests of 16 MiB.
     #[must_use]
     pub const fn remote() -> Self {
         Self { gap: 1 << 20, max_request: 16 << 20 }
@@ -69,7 +69,7 @@ impl Default for PlanOptions {
     }
 }
 
-/// A tensor of which values are wanted.
+/// A tensor to read, or a part of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pick {
     /// Its position.
@@ -103,18 +103,18 @@ pub struct PlannedRange {
     pub wanted: u64,
 }
 
-/// What verifies bytes of a file.
+/// What verifies a range of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProofRange {
     /// The number of the file.
     pub file: usize,
     /// The bytes that have to be read to check any of them.
     pub range: Range<u64>,
-    /// What they are checked by: `blake3`, `crc32`, …
+    /// The kind of digest that checks them: `blake3`, `crc32`, …
     pub by: &'static str,
 }
 
-/// One range of a file that is read at once.
+/// One range of a file that is read in one go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The number of the file.
@@ -142,9 +142,9 @@ impl Totals {
     }
 }
 
-/// What is going to be read: ranges of files, ordered by file and place.
+/// What will be read: ranges of files, ordered by file and offset.
 ///
-/// It holds at most one entry for each range, however many requests that takes, and fewer if ranges are near to each other.
+/// It holds at most one entry for each range, however many requests that takes, and fewer if ranges are close to each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadPlan {
     files: Vec<Option<String>>,
@@ -154,7 +154,7 @@ pub struct ReadPlan {
 }
 
 impl ReadPlan {
-    /// A plan to which ranges are added.
+    /// Begins a plan, to which ranges are added.
     #[must_use]
     pub const fn builder(options: PlanOptions) -> PlanBuilder {
         PlanBuilder::new(options)
@@ -172,7 +172,7 @@ impl ReadPlan {
         self.files.get(number)?.as_deref()
     }
 
-    /// The ranges that are read, ordered by file and position.
+    /// The ranges that are read, ordered by file and offset.
     #[must_use]
     pub fn ranges(&self) -> &[PlannedRange] {
         &self.ranges
@@ -184,13 +184,13 @@ impl ReadPlan {
         self.options
     }
 
-    /// What verifies the ranges, ordered by file and position.
+    /// What verifies the ranges, ordered by file and offset.
     #[must_use]
     pub fn proofs(&self) -> &[ProofRange] {
         &self.proofs
     }
 
-    /// The same plan with what verifies its ranges.
+    /// The same plan, with what verifies its ranges.
     #[must_use]
     pub fn with_proofs(mut self, mut proofs: Vec<ProofRange>) -> Self {
         proofs.sort_by_key(|cover| (cover.file, cover.range.start, cover.range.end, cover.by));
@@ -199,7 +199,7 @@ impl ReadPlan {
         self
     }
 
-    /// What verifies bytes of a range.
+    /// What verifies the bytes of a range.
     pub fn proofs_of(&self, range: &PlannedRange) -> impl Iterator<Item = &ProofRange> {
         let (file, hull) = (range.file, range.runs.hull());
         let (start, end) = (hull.start, hull.end);
@@ -223,7 +223,7 @@ impl ReadPlan {
         })
     }
 
-    /// How much is read. This takes time in proportion to the ranges, not to the requests.
+    /// How much is read. The time that this takes depends on the number of ranges, not of requests.
     #[must_use]
     pub fn totals(&self) -> Totals {
         let longest = self.options.max_request.max(1);

@@ -1,4 +1,4 @@
-//! Plans of tensors, of an index alone.
+//! Plans of tensors, made from an index alone.
 
 use std::ops::Range;
 
@@ -15,7 +15,8 @@ use crate::table::Stored;
 const MAX_PARTS: u64 = 1 << 16;
 
 impl ReadPlan {
-    /// Plans the reads of these tensors of a file from its index alone: a part of a compressed tensor counts as the whole tensor. Nothing is read.
+    /// Plans the reads of these tensors of a file from its index alone. A part of a compressed tensor counts as the whole tensor.
+    /// Nothing is read.
     ///
     /// # Errors
     /// If there is no such tensor, or a slice does not fit it.
@@ -37,7 +38,7 @@ impl ReadPlan {
 }
 
 impl ReadPlan {
-    /// The same plan with what verifies each of its ranges, among these claims of the files.
+    /// The same plan, with the claims that verify each of its ranges.
     #[must_use]
     pub fn with_claims(self, claims: &Claims) -> Self {
         let mut proofs = Vec::new();
@@ -56,7 +57,7 @@ impl ReadPlan {
     }
 }
 
-/// Some bytes of the tensor at a position, for which claims are wanted.
+/// The bytes of the tensor at a position that these runs hold, as claims are asked for them.
 pub(crate) fn wanted_of(position: usize, runs: &Runs) -> Vec<Wanted> {
     let runs = runs.clone().joined(PlanOptions::local().gap);
     if runs.count() > MAX_PARTS {
@@ -65,10 +66,10 @@ pub(crate) fn wanted_of(position: usize, runs: &Runs) -> Vec<Wanted> {
     runs.iter().map(|run| Wanted { position, range: Some(run) }).collect()
 }
 
-/// Says which bytes of the file are read for a range of a tensor's values.
+/// Maps a range of a tensor's values to the range of the file that is read for it.
 type PartOf<'p, F> = &'p dyn Fn(Range<u64>) -> Result<Range<u64>, Error<F>>;
 
-/// Adds what has to be read for one tensor, or a part of it.
+/// Adds what has to be read for one tensor, or for a part of it.
 pub(crate) fn add<F>(
     plan: &mut PlanBuilder,
     pick: &Pick,

@@ -1,4 +1,4 @@
-//! Bytes at regular distances, described by a few numbers however many runs there are.
+//! Byte ranges at regular distances, described by a few numbers however many there are.
 
 use std::ops::Range;
 
@@ -7,30 +7,31 @@ use std::ops::Range;
 pub struct Stride {
     /// The number of repetitions.
     pub count: u64,
-    /// The distance from the beginning of one to the beginning of the next.
+    /// The distance in bytes from the beginning of one repetition to the beginning of the next.
     pub bytes: u64,
 }
 
-/// Runs of bytes of equal length at regular distances: a range, or the rows of a slice that takes every second of them.
+/// Runs of bytes of equal length at regular distances: a single range, or the rows of a slice that takes every second row.
 ///
-/// They ascend and share no bytes. A run of every second element of a tensor of 10^12 takes no more memory than a range.
+/// The runs ascend and do not overlap. Every second element of a tensor of 10^12 elements takes no more memory than a single
+/// range.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Runs {
     offset: u64,
     len: u64,
-    /// The outermost first.
+    /// The strides, the outermost first.
     strides: Vec<Stride>,
 }
 
 impl Runs {
-    /// One run. A range that ends before it begins has no bytes.
+    /// A single run. A range that ends before it begins is empty.
     #[must_use]
     pub const fn contiguous(range: Range<u64>) -> Self {
         Self { offset: range.start, len: range.end.saturating_sub(range.start), strides: Vec::new() }
     }
 
-    /// Runs of `len` bytes, the first of which begins at `offset`; the outermost stride comes first. `None` if runs would share bytes, would not
-    /// ascend, or would end beyond 2^64.
+    /// Runs of `len` bytes, the first of which begins at `offset`; the outermost stride comes first. `None` if runs would
+    /// overlap, not ascend, or end beyond 2^64.
     #[must_use]
     pub fn new(offset: u64, len: u64, strides: impl Into<Vec<Stride>>) -> Option<Self> {
         let mut strides: Vec<Stride> = strides.into();
@@ -67,7 +68,7 @@ impl Runs {
         self.len == 0
     }
 
-    /// The distances, the outermost first; none for a single run.
+    /// The strides, the outermost first; empty for a single run.
     #[must_use]
     pub fn strides(&self) -> &[Stride] {
         &self.strides
@@ -79,13 +80,13 @@ impl Runs {
         if self.is_empty() { 0 } else { self.strides.iter().map(|stride| stride.count).product() }
     }
 
-    /// The bytes of all runs.
+    /// The number of bytes in all runs together.
     #[must_use]
     pub fn nbytes(&self) -> u64 {
         self.count() * self.len // they share no bytes and end below 2^64
     }
 
-    /// From the first byte to the last.
+    /// The range from the first byte to the last.
     #[must_use]
     pub fn hull(&self) -> Range<u64> {
         let extent =
@@ -93,7 +94,7 @@ impl Runs {
         self.offset..self.offset + extent
     }
 
-    /// The range, if there is one run or none.
+    /// The runs as one range, if there is at most one.
     #[must_use]
     pub fn as_range(&self) -> Option<Range<u64>> {
         self.strides.is_empty().then(|| self.hull())
@@ -116,7 +117,7 @@ impl Runs {
             self.len += (count - 1) * bytes;
             self.strides.pop();
         }
-        // Strides that go on evenly are one.
+        // Strides that continue each other become one.
         let mut kept: Vec<Stride> = Vec::with_capacity(self.strides.len());
         for &outer in self.strides.iter().rev() {
             match kept.last_mut() {
@@ -130,7 +131,7 @@ impl Runs {
         Self { strides: kept, ..self }
     }
 
-    /// The same runs in order, as at most `most` that each have about as many.
+    /// The same runs in order, divided into at most `most` parts of about equal size.
     #[must_use]
     pub(crate) fn parts(self, most: u64) -> Vec<Self> {
         let Some((&Stride { count, bytes }, inner)) = self.strides.split_first() else { return vec![self] };
@@ -149,7 +150,7 @@ impl Runs {
         (0..count).flat_map(|n| of(n, 1).parts(most / count)).collect()
     }
 
-    /// Some of their bytes, which are counted from those of the first run on: as few runs as they are in, ascending.
+    /// The runs that hold `bytes`, which are counted over all runs from the first one on: as few as possible, ascending.
     ///
     /// ```
     /// use modelfmt_core::plan::{Runs, Stride};
@@ -169,7 +170,8 @@ impl Runs {
         parts
     }
 
-    /// The most that begins at a byte of these and is runs at regular distances too; at most `left` bytes, and how many they are.
+    /// The longest part that begins at byte `at` of these runs, has at most `left` bytes and is regular itself; and its length in
+    /// bytes.
     fn part_at(&self, at: u64, left: u64) -> (Self, u64) {
         let mut inner = self.nbytes(); // the bytes within one step of the stride
         let mut offset = self.offset + at % self.len;
@@ -214,7 +216,7 @@ pub struct RunsIter<'a> {
     runs: &'a Runs,
     left: u64,
     at: u64,
-    /// For each stride, how many have been passed.
+    /// For each stride, how many repetitions have been passed.
     counts: Vec<u64>,
 }
 

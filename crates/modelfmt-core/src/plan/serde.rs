@@ -1,11 +1,12 @@
-//! A plan as the object that `modelfmt plan --json` prints.
+//! A plan as a JSON object, as `modelfmt plan --json` prints it.
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use super::{ReadPlan, Request};
 
 impl Serialize for ReadPlan {
-    /// `requests`, `bytes` that are read, how many of them are `overhead`, and each request under `ranges`.
+    /// An object with `requests`, `bytes` (all that are read), `overhead` (those that are not wanted), and each request under
+    /// `ranges`.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let totals = self.totals();
         let mut object = serializer.serialize_struct("ReadPlan", 4)?;
@@ -17,7 +18,7 @@ impl Serialize for ReadPlan {
     }
 }
 
-/// The requests, one after the other: there can be many more than a plan has ranges.
+/// Serializes the requests one after the other, because there can be many more of them than a plan has ranges.
 struct Ranges<'a>(&'a ReadPlan);
 
 impl Serialize for Ranges<'_> {

@@ -9,7 +9,8 @@ use tensor_core::{Block, DisplayShape, TensorInfo, element_count, implied_nbytes
 use super::runs::{Runs, Stride};
 use crate::error::SliceError;
 
-/// The positions of one dimension that are taken. Negative numbers count from the end; ends beyond the dimension mean its end, as they do in Python.
+/// The positions that are taken of one dimension. Negative numbers count from the end; ends beyond the dimension mean its end, as
+/// in Python.
 ///
 /// ```
 /// use modelfmt_core::plan::Span;
@@ -20,7 +21,7 @@ use crate::error::SliceError;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Span {
-    /// One position. The result has no such dimension.
+    /// One position. The dimension is dropped from the result's shape.
     Index(i64),
     /// From `start` (or the first) up to but not including `end` (or to the last), each `step`-th position.
     Range {
@@ -37,7 +38,7 @@ impl Span {
     /// All positions.
     pub const ALL: Self = Self::Range { start: None, end: None, step: 1 };
 
-    /// The same range, with each `step`-th position only. One position stays as it is.
+    /// The same range, but only each `step`-th position. An index stays as it is.
     #[must_use]
     pub const fn step(self, step: u64) -> Self {
         match self {
@@ -112,8 +113,8 @@ impl fmt::Display for Span {
     }
 }
 
-/// A part of a tensor: a [`Span`] for each of its first dimensions, and all of those that follow. It is written as in Python:
-/// `0:4,:8`, `-1`, `::2,5`.
+/// A part of a tensor: a [`Span`] for each of the first dimensions, and all of the others. It is written as in Python: `0:4,:8`,
+/// `-1`, `::2,5`.
 ///
 /// ```
 /// use modelfmt_core::plan::{Slice, Span};
@@ -129,26 +130,26 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// These positions of the first dimensions.
+    /// A slice that takes these positions of the first dimensions.
     pub fn new(spans: impl IntoIterator<Item = Span>) -> Self {
         Self { spans: spans.into_iter().collect() }
     }
 
-    /// These positions of the first dimension: rows.
+    /// A slice that takes these rows, the positions of the first dimension.
     pub fn rows(rows: impl Into<Span>) -> Self {
         Self { spans: vec![rows.into()] }
     }
 
-    /// The spans, of the first dimension first.
+    /// The spans, starting with the first dimension.
     #[must_use]
     pub fn spans(&self) -> &[Span] {
         &self.spans
     }
 
-    /// Which bytes of a tensor's values it takes, and their shape.
+    /// The bytes of a tensor's values that it takes, and the shape of the result.
     ///
     /// # Errors
-    /// [`SliceError`] if the tensor has no such dimension or position, or the values there are no whole bytes.
+    /// [`SliceError`] if the tensor has no such dimension or position, or the values there are not whole bytes.
     pub fn of(&self, tensor: &TensorInfo<'_>) -> Result<SliceLayout, SliceError> {
         let rank = tensor.shape.len();
         if self.spans.len() > rank {
@@ -174,7 +175,7 @@ impl Slice {
     }
 }
 
-/// What is taken of a dimension.
+/// The positions that are taken of one dimension.
 struct Dim {
     size: u64,
     first: u64,
@@ -182,17 +183,17 @@ struct Dim {
     step: u64,
 }
 
-/// The bytes of the values at these positions, of which there are some, of a tensor that has elements.
+/// The bytes of the values at these positions. The tensor has elements, and at least one is taken.
 fn bytes_of(tensor: &TensorInfo<'_>, dims: &[Dim]) -> Result<Runs, SliceError> {
     let dtype = tensor.dtype;
     let refused = || SliceError::Layout { dtype, shape: DisplayShape(tensor.shape).to_string() };
     let Block { elements, nbytes } = dtype.block().ok_or_else(refused)?;
-    // A format may fill up rows; then the shape does not say where the next begins.
+    // A format may pad rows; then the shape does not say where the next one begins.
     if implied_nbytes(dtype, tensor.shape) != Ok(tensor.nbytes) {
         return Err(refused());
     }
     let total = element_count(tensor.shape).ok_or_else(refused)?;
-    // In elements. None of the products is more than `total`: each is the distance of two elements that the tensor has.
+    // Counted in elements. No product exceeds `total`: each is the distance of two elements that the tensor has.
     let (mut offset, mut inner, mut strides) = (0, 1, Vec::with_capacity(dims.len()));
     for dim in dims.iter().rev() {
         offset += dim.first * inner;
@@ -216,12 +217,12 @@ fn bytes_of(tensor: &TensorInfo<'_>, dims: &[Dim]) -> Result<Runs, SliceError> {
     Runs::new(bytes(runs.offset()), bytes(runs.len()), strides.collect::<Vec<_>>()).ok_or_else(refused)
 }
 
-/// What a [`Slice`] takes of a tensor.
+/// The shape and the bytes that a [`Slice`] takes of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SliceLayout {
-    /// The shape of what it takes.
+    /// The shape of the result.
     pub shape: Vec<u64>,
-    /// Its bytes among those of the tensor's values.
+    /// The bytes, counted from the start of the tensor's values.
     pub runs: Runs,
 }
 

@@ -112,7 +112,7 @@ proptest! {
         prop_assert_eq!(totals.read, requests.iter().map(|r| r.range.end - r.range.start).sum::<u64>());
         prop_assert!(requests.iter().all(|r| (1..=longest).contains(&(r.range.end - r.range.start))));
         prop_assert!(plan.ranges().is_sorted_by_key(|range| (range.file, range.runs.offset())));
-        // What is read and not wanted lies in a gap.
+        // Bytes that are read but not wanted lie in a gap.
         for &(file, byte) in read.difference(&wanted) {
             let next = wanted.range((file, byte)..).next().unwrap().1;
             let last = wanted.range(..(file, byte)).next_back().unwrap().1;
@@ -120,7 +120,7 @@ proptest! {
         }
         if strided.is_empty() {
             prop_assert_eq!(totals.wanted, wanted.len() as u64);
-            // Each byte is read once, and near ranges are one.
+            // Each byte is read once, and ranges that are close become one.
             prop_assert_eq!(totals.read, read.len() as u64);
             for pair in plan.ranges().windows(2).filter(|pair| pair[0].file == pair[1].file) {
                 prop_assert!(pair[1].runs.offset() > pair[0].runs.hull().end + gap);
@@ -138,12 +138,12 @@ fn slices_of_blocks_are_whole_blocks() {
     assert_eq!(bytes("::2,32:"), Ok(68));
     assert_eq!(bytes(":,:1"), Err(SliceError::PartialBlock { dtype: DType::Q8_0, elements: 32 }));
     assert_eq!(bytes(":,32:64"), Ok(136));
-    // A packed type says nothing of where an element is; all of it can be had.
+    // The shape of a packed type does not say where an element is; only the whole tensor can be read.
     let packed = TensorInfo::with_nbytes("w", DType::Packed, &[2, 3], 9, true);
     let slice = |text: &str| text.parse::<Slice>().unwrap().of(&packed);
     assert_eq!(slice(":,0:3").unwrap().runs, Runs::contiguous(0..9));
     assert!(matches!(slice("0"), Err(SliceError::Layout { .. })));
-    // Nor does one whose rows are filled up.
+    // The same holds for a tensor with padded rows.
     let padded = TensorInfo::with_nbytes("w", DType::F32, &[2, 3], 32, true);
     assert!(matches!(Slice::rows(0).of(&padded), Err(SliceError::Layout { .. })));
 }
@@ -174,7 +174,7 @@ fn a_slice_of_a_huge_tensor_is_a_few_numbers() {
     plan.add(0, every_second.runs.clone());
     let plan = plan.finish(vec![None]);
     assert_eq!((plan.ranges().len(), plan.totals().requests), (1, 1 << 58));
-    // With gaps that are merged, it is a few long rows.
+    // With merged gaps, there are only a few long rows.
     let mut plan = ReadPlan::builder(PlanOptions::local());
     plan.add(0, every_second.runs);
     let totals = plan.finish(vec![None]).totals();

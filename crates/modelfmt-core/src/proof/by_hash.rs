@@ -1,4 +1,4 @@
-//! Bytes of which only the hash of the whole is known.
+//! Proves bytes by a hash of the whole range alone.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
@@ -16,14 +16,15 @@ use crate::extent::Extent;
 use crate::fetch::{Fetch, ScanError, ScanRange};
 use crate::ledger::DigestKind;
 
-/// How many groups are distinguished: 64 bytes are kept for each.
+/// The default limit on the number of groups; 64 bytes are kept for each.
 const GROUPS: u64 = 1 << 16;
 
 /// Ranges up to this length are not worth several threads.
 const SHORT: u64 = 8 << 20;
 
-/// The digest of a range of a file. The first read goes over the whole range once to check it. At most 4 MiB are kept of that pass, with which each
-/// later read is checked: in groups of 16 KiB for a range of up to a GiB, and in larger groups for a longer one.
+/// Proves a range of a file by its digest. The first read goes over the whole range once to check it, and keeps at most 4 MiB of
+/// hashes, against which later reads are checked: in groups of 16 KiB for a range of up to a GiB, and in larger groups for a
+/// longer one.
 pub struct HashProof {
     range: Range<u64>,
     expected: Expected,
@@ -34,7 +35,7 @@ pub struct HashProof {
 
 enum Expected {
     Blake3([u8; 32]),
-    /// By a claim about the whole, a new one for each pass.
+    /// Another digest, checked as a claim about the whole range. The function makes new claims for each pass.
     Other(Box<dyn Fn() -> Claims + Send + Sync>),
 }
 
@@ -45,27 +46,27 @@ impl fmt::Debug for HashProof {
 }
 
 impl HashProof {
-    /// For a whole file of `len` bytes with that BLAKE3.
+    /// The proof of a whole file of `len` bytes by its BLAKE3 hash.
     #[must_use]
     pub fn new(hash: [u8; 32], len: u64) -> Self {
         Self::for_range(0..len, hash, named(&hash))
     }
 
-    /// For a range of a file; errors call its hash `root`.
+    /// The proof of a range of a file by its BLAKE3 hash; `root` names the hash in errors.
     #[must_use]
     pub const fn for_range(range: Range<u64>, hash: [u8; 32], root: Arc<str>) -> Self {
         Self { range, expected: Expected::Blake3(hash), page: OnceLock::new(), root, groups: GROUPS }
     }
 
-    /// Distinguishes at most this many groups; 64 bytes are kept for each.
+    /// Sets the largest number of groups; 64 bytes are kept for each.
     #[must_use]
     pub const fn groups(mut self, groups: u64) -> Self {
         self.groups = groups;
         self
     }
 
-    /// For a whole file of `len` bytes with a digest of another kind. Errors call it `root`, and the digest that they have instead what `show`
-    /// says.
+    /// The proof of a whole file of `len` bytes by a digest of another kind. `root` names the expected digest in errors, and
+    /// `show` formats the one that was found.
     #[must_use]
     pub fn with_digest<K: DigestKind>(
         len: u64,
@@ -89,13 +90,13 @@ impl HashProof {
         Self { range: 0..len, expected, page: OnceLock::new(), root, groups: GROUPS }
     }
 
-    /// The bytes that it proves.
+    /// The range of the file that it proves.
     #[must_use]
     pub const fn range(&self) -> &Range<u64> {
         &self.range
     }
 
-    /// Goes over all of it.
+    /// Reads the whole range and checks it.
     async fn pass<S: Fetch>(&self, source: &S) -> io::Result<Page> {
         let shape = Shape::at_most(self.range.end.saturating_sub(self.range.start), self.groups);
         let (mut recorder, piece) = (Recorder::new(shape), shape.group().max(PIECE));
@@ -107,7 +108,7 @@ impl HashProof {
         let mut take = |branch: Option<Branch>| branch.iter().for_each(|branch| recorder.push(branch));
         let is_short = self.range.end.saturating_sub(self.range.start) <= SHORT;
         if claims.is_some() || is_short {
-            // Another digest may need the bytes in their order.
+            // Other digests may need the bytes in order.
             let mut at = self.range.start;
             while at < self.range.end {
                 let end = self.range.end.min(at.saturating_add(piece));

@@ -1,4 +1,4 @@
-//! A file whose hash is known, with an outboard beside it.
+//! Proves a file by its BLAKE3 hash and an outboard, a file of the hashes within its tree.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::io;
@@ -9,9 +9,9 @@ use blake3_tree::Verifier;
 use super::{Part, Proof, ProofError, named};
 use crate::fetch::Fetch;
 
-/// The BLAKE3 of a file, and its outboard: the parents of the tree, in the layout of `FILE.obao4`.
+/// A file's BLAKE3 hash and its outboard: the parents of the hash tree, in the layout of `FILE.obao4`.
 ///
-/// The outboard is read as it is needed, and a bounded part of it is kept: about 10 MiB for a file of a terabyte.
+/// The outboard is read as needed, and a bounded part of it is kept: about 10 MiB for a file of a terabyte.
 #[derive(Debug)]
 pub struct OutboardProof<O> {
     verifier: Verifier,
@@ -21,10 +21,10 @@ pub struct OutboardProof<O> {
 }
 
 impl<O: Fetch> OutboardProof<O> {
-    /// For a file of `len` bytes with that BLAKE3. Errors call the outboard `name`.
+    /// The proof of a file of `len` bytes with that BLAKE3 hash. `name` names the outboard in errors.
     ///
     /// # Errors
-    /// [`ProofError::Outboard`] within the error, if the outboard is not as long as one of such a file.
+    /// [`ProofError::Outboard`] within the error, if the outboard does not have the length that this file needs.
     pub fn new(hash: [u8; 32], len: u64, outboard: O, name: &str) -> io::Result<Self> {
         let (verifier, size) = (Verifier::new(hash, len), outboard.size());
         let proof = Self { verifier, outboard, name: name.into(), root: named(&hash) };

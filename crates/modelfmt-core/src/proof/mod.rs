@@ -4,15 +4,15 @@
 //! checks what it reads, so every reader over it gets only checked bytes: the index of a file as well as its values, whatever the format.
 //! [`AsyncVerifiedSource`] is the same for asynchronous sources.
 //!
-//! The proof of a whole file is its BLAKE3 hash, from a source that the caller trusts, with
+//! The proof of a whole file is its BLAKE3 hash, which you have from a source that you trust, with
 //!
-//! - an outboard ([`OutboardProof`]): a small file beside it, which need not be trusted. A range costs its groups of 16 KiB
-//!   and a few parents of the tree;
-//! - or nothing else ([`HashProof`]): then the first read goes over the whole file once. What it keeps, at most 4 MiB,
-//!   proves every later read.
+//! - an outboard ([`OutboardProof`]): a small file beside it, which need not be trusted. To check a range, its groups of 16 KiB
+//!   and a few parents of the tree are read;
+//! - or nothing else ([`HashProof`]): then the first read goes over the whole file once. It keeps at most 4 MiB of hashes, which
+//!   prove every later read.
 //!
-//! Where somebody goes over a file anyway, such as for the digest that a signature has of it, a [`Recording`] keeps the same, and
-//! [`RecordedProof`] proves later reads by it.
+//! If code goes over a file anyway, such as for the digest that a signature covers, a [`Recording`] keeps the same hashes, and
+//! [`RecordedProof`] proves later reads by them.
 //!
 //! ```
 //! use modelfmt_core::Source;
@@ -56,18 +56,19 @@ pub trait Proof {
     /// Returns the proof of the bytes around byte `at` of the file in `source`, which is not trusted. Bytes that are read for the proof are checked
     /// before they are used.
     ///
-    /// # Errors
+    /// [`ProofError`] within the error, if bytes that the proof needs do not match; if they cannot be read.
     /// [`ProofError`] within the error, if what it needs is not what it was; if it cannot be read.
     fn part<S: Fetch>(&self, source: &S, at: u64) -> impl Future<Output = io::Result<Part>>;
 
-    /// Whether [`part`](Self::part) would have to read much more than a range before it can say anything: then threads wait
-    /// for the first that asks.
+    /// Whether [`part`](Self::part) has to read much more than `range` before it can answer. Then other threads wait for the
+    /// first one that asks.
     fn is_slow(&self, range: &Range<u64>) -> bool {
         let _ = range;
         false
     }
 
-    /// Whether what this proves has hashes of all other bytes of the model: see [`Source::unproved`](crate::Source::unproved).
+    /// Whether the proved bytes include hashes of all other bytes of the model: see
+    /// [`Source::unproved`](crate::Source::unproved).
     fn has_all_hashes(&self) -> bool {
         false
     }
@@ -90,7 +91,7 @@ enum Kind {
 }
 
 impl Part {
-    /// A page of a tree that begins at byte `base` of the file; `root` is the name of its trusted hash in errors.
+    /// The page of a hash tree that begins at byte `base` of the file; `root` names its trusted hash in errors.
     #[must_use]
     pub const fn new(base: u64, page: Arc<Page>, root: Arc<str>) -> Self {
         Self(Kind::Page { base, page, root })
@@ -123,7 +124,8 @@ impl Part {
         }
     }
 
-    /// Checks that these are the bytes from `at` on. They must be all bytes [around](Self::around) some range.
+    /// Checks that `bytes` are the bytes of the file from `at` on. They must be exactly the bytes [around](Self::around) some
+    /// range.
     ///
     /// # Errors
     /// [`ProofError::Bytes`].
@@ -144,17 +146,17 @@ impl Part {
     }
 }
 
-/// A range of a tree, in the file.
+/// A range of a tree as a range of the file.
 const fn moved(base: u64, range: &Range<u64>) -> Range<u64> {
     base.saturating_add(range.start)..base.saturating_add(range.end)
 }
 
-/// Bytes do not match a proof. This is the inner error of an [`io::Error`] of kind [`InvalidData`](io::ErrorKind::InvalidData), so it passes through
-/// every reader.
+/// Bytes that do not match their proof. This is the inner error of an [`io::Error`] of kind
+/// [`InvalidData`](io::ErrorKind::InvalidData), so it passes through every reader.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProofError {
-    /// Bytes of the file.
+    /// A range of the file does not match.
     #[error(
         "bytes {start} to {end} are not those of {root}: the file is damaged, was changed, or is another one"
     )]
@@ -163,27 +165,27 @@ pub enum ProofError {
         start: u64,
         /// Where they end.
         end: u64,
-        /// What all hangs on.
+        /// The trusted hash.
         root: Arc<str>,
     },
-    /// The whole file, if nothing says which part.
+    /// The whole file does not match, and nothing says which part is wrong.
     #[error("its hash is {found} and not {root}: the file is damaged, was changed, or is another one")]
     Whole {
-        /// The hash that it has.
+        /// The hash that was found.
         found: String,
-        /// The one that it must have.
+        /// The trusted hash.
         root: Arc<str>,
     },
-    /// The outboard.
+    /// The outboard does not match.
     #[error(
         "{name} is not the outboard of a file with {root}: {mismatch}; make it again, from an intact file"
     )]
     Outboard {
-        /// What it is called.
+        /// The name of the outboard.
         name: Arc<str>,
         /// What is wrong.
         mismatch: Mismatch,
-        /// What all hangs on.
+        /// The trusted hash.
         root: Arc<str>,
     },
 }
@@ -191,7 +193,7 @@ pub enum ProofError {
 tensor_core::debug_as_sentence!(ProofError);
 
 impl ProofError {
-    /// The error within an I/O error, if it is one.
+    /// The proof error within an I/O error, if there is one.
     #[must_use]
     pub fn within(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
@@ -204,7 +206,7 @@ impl From<ProofError> for io::Error {
     }
 }
 
-/// A hash as pins name it.
+/// A hash in the notation of pins, `b3:` and hex.
 fn named(hash: &[u8; 32]) -> Arc<str> {
     format!("b3:{}", Hex(hash)).into()
 }

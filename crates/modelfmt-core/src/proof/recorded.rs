@@ -1,4 +1,4 @@
-//! What is kept of a pass over a file, to check later reads of it.
+//! Hashes that are kept from a pass over a file, to check later reads of it.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::io;
@@ -10,8 +10,8 @@ use super::{Part, Proof, ProofError};
 use crate::execution::PIECE;
 use crate::fetch::Fetch;
 
-/// Records bytes while somebody goes over them for a purpose of their own, such as a digest of another kind: 64 bytes for each group of 16 KiB, or
-/// of more where the groups would be too many.
+/// Records the hashes of bytes while other code goes over them, such as for a digest of another kind. It keeps 64 bytes for each
+/// group of 16 KiB, or for larger groups if there would be too many.
 ///
 /// ```
 /// use modelfmt_core::Source;
@@ -32,16 +32,16 @@ use crate::fetch::Fetch;
 pub struct Recording {
     shape: Shape,
     recorder: Recorder,
-    /// Where the bytes that are held begin.
+    /// The offset of the first byte that is held.
     at: u64,
     held: Vec<u8>,
-    /// Bytes that are hashed at once.
+    /// How many bytes are hashed at once.
     piece: usize,
     is_whole: bool,
 }
 
 impl Recording {
-    /// Of `len` bytes, of which at most `groups` groups are distinguished.
+    /// A recording of `len` bytes in at most `groups` groups.
     #[must_use]
     pub fn new(len: u64, groups: u64) -> Self {
         let shape = Shape::at_most(len, groups);
@@ -83,7 +83,7 @@ impl Recording {
         self.at = self.at.saturating_add(piece.len() as u64);
     }
 
-    /// What proves the bytes, if as many came as there had to be.
+    /// The hashes that prove the bytes; `None` unless exactly `len` bytes came.
     #[must_use]
     pub fn finish(mut self) -> Option<Page> {
         if !self.held.is_empty() || self.shape.is_empty() {
@@ -94,28 +94,29 @@ impl Recording {
     }
 }
 
-/// The proof of a file that was gone over before, in one [`Recording`] or in several of ranges that follow each other.
+/// The proof of a file that was read before, by one [`Recording`] or by several of consecutive ranges.
 #[derive(Clone, Debug)]
 pub struct RecordedProof {
-    /// Where each begins in the file, in that order.
+    /// The offset and the hashes of each range, in ascending order.
     pages: Arc<[(u64, Arc<Page>)]>,
     root: Arc<str>,
 }
 
 impl RecordedProof {
-    /// Of what was recorded, and where each range begins in the file, in order. Errors say that bytes are not those of `root`.
+    /// The proof of recorded ranges, each with its offset in the file, in ascending order. Errors say that bytes are not those of
+    /// `root`.
     #[must_use]
     pub fn new(pages: impl IntoIterator<Item = (u64, Page)>, root: Arc<str>) -> Self {
         Self { pages: pages.into_iter().map(|(at, page)| (at, Arc::new(page))).collect(), root }
     }
 
-    /// The bytes that it proves.
+    /// The number of bytes that it proves, from the start of the file on.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.pages.last().map_or(0, |(at, page)| at.saturating_add(page.range().end))
     }
 
-    /// Whether that is none.
+    /// Whether it proves no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -9,7 +9,7 @@ fn bytes(len: usize) -> Vec<u8> {
     (0..len as u64).map(|i| (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8).collect()
 }
 
-/// A source that is not in memory, and keeps what was asked for.
+/// A source that is not in memory, and remembers which ranges were asked for.
 #[derive(Default)]
 struct Ranges {
     bytes: Mutex<Vec<u8>>,
@@ -128,7 +128,7 @@ fn outboards_that_are_none_of_this_file() {
             "{error}"
         );
     }
-    // The right outboard of another file proves nothing of this one.
+    // An outboard of this file proves nothing about another hash.
     let error = VerifiedSource::by_outboard(&file, [1; 32], &outboard).unwrap().read(0..1).unwrap_err();
     assert!(matches!(ProofError::within(&error), Some(ProofError::Outboard { .. })), "{error}");
 }
@@ -149,7 +149,7 @@ fn a_range_costs_its_groups_and_a_hash_one_pass() {
     assert_eq!(source.source().read.load(Ordering::Relaxed), file.len() + 4 * 16_384);
 }
 
-/// A digest of bytes in their order.
+/// A digest that takes bytes in order.
 struct Sum;
 
 impl DigestKind for Sum {
@@ -192,7 +192,7 @@ fn any_digest_of_a_whole_file_will_do() {
     assert!(matches!(ProofError::within(&error), Some(ProofError::Whole { .. })), "{error}");
     let expected = format!("its hash is sum:{sum} and not sum:{}", sum ^ 1);
     assert!(error.to_string().starts_with(&expected), "{error}");
-    // The next read makes a pass of its own.
+    // The next read makes its own pass.
     let again = by_sum(sum);
     again.source().bytes.lock().unwrap()[5] ^= 1;
     assert!(again.read(0..1).is_err());
@@ -200,7 +200,7 @@ fn any_digest_of_a_whole_file_will_do() {
     assert!(again.read(0..1).is_ok());
 }
 
-/// What a pass over each of some ranges keeps of a file.
+/// The proof that a pass over each of some ranges records.
 fn recorded(file: &[u8], ranges: &[Range<usize>], step: usize, groups: u64) -> RecordedProof {
     let pages = ranges.iter().map(|range| {
         let mut recording = Recording::new(range.len() as u64, groups);
@@ -218,7 +218,7 @@ fn a_pass_for_another_purpose_proves_later_reads() {
             if step == 1 && len > 20_000 {
                 continue;
             }
-            // Ranges of any length follow each other, as in signatures that hash in ranges.
+            // Consecutive ranges of any length, as in signatures that hash in ranges.
             let cuts = [0, len / 3, len / 3 * 2, len];
             let ranges: Vec<_> =
                 cuts.windows(2).map(|cut| cut[0]..cut[1]).filter(|r| !r.is_empty()).collect();
@@ -241,7 +241,7 @@ fn a_pass_for_another_purpose_proves_later_reads() {
                     };
                     assert!((*start..*end).contains(&(at as u64)), "{error}");
                 }
-                // What came after the recorded bytes is proved by nothing.
+                // Nothing proves bytes after the recorded ones.
                 let longer = [&file[..], b"x"].concat();
                 let longer = VerifiedSource::new(&longer, &proof);
                 assert!(longer.read(len as u64..len as u64 + 1).is_err());

@@ -12,25 +12,26 @@ use super::{HashProof, OutboardProof, Proof};
 use crate::fetch::{Fetch, now_or_never};
 use crate::source::{Source, Unproved, checked_len};
 
-/// Bytes that are read from a source at once: they are hashed while they are still in a core's own cache.
+/// How many bytes are read from a source at once, so that they are hashed while they are still in a core's own cache.
 const STEP: u64 = 256 << 10;
-/// The same where each request has to be waited for.
+/// The same for an asynchronous source, where each request takes long.
 const ASYNC_STEP: u64 = 16 << 20;
 
-/// A source that checks what it reads: it returns bytes that match its proof, or an error.
+/// A source that checks what it reads: it returns only bytes that match its proof, or an error.
 ///
-/// It does not say that it is in memory, even if the source below is, because then nobody would ask it for ranges. Bytes in memory are checked in
-/// place and lent without a copy, each time again. Others could change a [map](crate::Mmap) after that, but its maker has promised that nobody does.
+/// It does not report that it is in memory, even if the source below is, because then nobody would ask it for ranges. Bytes in
+/// memory are checked in place at each read, and borrowed without a copy. The bytes of a [map](crate::Mmap) could change after
+/// the check, but whoever made the map has promised that they do not.
 #[derive(Debug)]
 pub struct VerifiedSource<S, P> {
     source: S,
     proof: P,
-    /// Held by the thread whose read makes a proof go over the whole file.
+    /// Held by the thread whose read makes the proof go over the whole file.
     slow: Mutex<()>,
 }
 
 impl<S: Source, P: Proof> VerifiedSource<S, P> {
-    /// A source, and what proves it.
+    /// Wraps a source with the proof of its bytes.
     pub const fn new(source: S, proof: P) -> Self {
         Self { source, proof, slow: Mutex::new(()) }
     }
@@ -41,13 +42,13 @@ impl<S: Source, P: Proof> VerifiedSource<S, P> {
         &self.source
     }
 
-    /// What proves it.
+    /// The proof of its bytes.
     #[must_use]
     pub const fn proof(&self) -> &P {
         &self.proof
     }
 
-    /// Does what never waits.
+    /// Runs a future that never waits. If the proof is slow, only one thread at a time does so.
     fn now<T>(&self, range: &Range<u64>, task: impl Future<Output = io::Result<T>>) -> io::Result<T> {
         let _slow =
             self.proof.is_slow(range).then(|| self.slow.lock().unwrap_or_else(PoisonError::into_inner));
@@ -69,10 +70,11 @@ impl<S: Source, P: Proof> VerifiedSource<S, P> {
 }
 
 impl<S: Source, O: Fetch> VerifiedSource<S, OutboardProof<O>> {
-    /// A file with that BLAKE3, and its outboard.
+    /// A source with that BLAKE3 hash, and its outboard.
     ///
     /// # Errors
-    /// [`ProofError::Outboard`](super::ProofError::Outboard) within the error, if the outboard is not as long as one of such a file.
+    /// [`ProofError::Outboard`](super::ProofError::Outboard) within the error, if the outboard does not have the length that this
+    /// file needs.
     pub fn by_outboard(source: S, hash: [u8; 32], outboard: O) -> io::Result<Self> {
         let proof = OutboardProof::new(hash, source.len(), outboard, "the outboard")?;
         Ok(Self::new(source, proof))
@@ -80,7 +82,7 @@ impl<S: Source, O: Fetch> VerifiedSource<S, OutboardProof<O>> {
 }
 
 impl<S: Source> VerifiedSource<S, HashProof> {
-    /// A file with that BLAKE3; the first read goes over the whole file.
+    /// A source with that BLAKE3 hash; the first read goes over the whole file.
     pub fn by_hash(source: S, hash: [u8; 32]) -> Self {
         let proof = HashProof::new(hash, source.len());
         Self::new(source, proof)
@@ -129,7 +131,7 @@ impl<S: Source + Sync, P: Proof + Sync> Source for VerifiedSource<S, P> {
     }
 }
 
-/// A source that has to be waited for, and checks every range that it reads: what [`VerifiedSource`] is for the others.
+/// An asynchronous source that checks every range that it reads, as [`VerifiedSource`] does for blocking ones.
 #[derive(Debug)]
 pub struct AsyncVerifiedSource<S, P> {
     source: S,
@@ -137,7 +139,7 @@ pub struct AsyncVerifiedSource<S, P> {
 }
 
 impl<S: Fetch, P: Proof> AsyncVerifiedSource<S, P> {
-    /// A source, and what proves it.
+    /// Wraps a source with the proof of its bytes.
     pub const fn new(source: S, proof: P) -> Self {
         Self { source, proof }
     }
@@ -150,7 +152,7 @@ impl<S: Fetch, P: Proof> AsyncVerifiedSource<S, P> {
 }
 
 impl<S, P> AsyncVerifiedSource<S, P> {
-    /// What proves it.
+    /// The proof of its bytes.
     #[must_use]
     pub const fn proof(&self) -> &P {
         &self.proof
@@ -158,10 +160,10 @@ impl<S, P> AsyncVerifiedSource<S, P> {
 }
 
 impl<S: Fetch, O: Fetch> AsyncVerifiedSource<S, OutboardProof<O>> {
-    /// A source whose BLAKE3 is known, with the outboard that proves its ranges.
+    /// A source with that BLAKE3 hash, and the outboard that proves its ranges.
     ///
     /// # Errors
-    /// If the outboard cannot be one of a file of this length.
+    /// If the outboard does not have the length that this file needs.
     pub fn by_outboard(source: S, hash: [u8; 32], outboard: O) -> io::Result<Self> {
         let proof = OutboardProof::new(hash, source.size(), outboard, "the outboard")?;
         Ok(Self::new(source, proof))
@@ -185,15 +187,15 @@ impl<S: Fetch, P: Proof> Fetch for AsyncVerifiedSource<S, P> {
     }
 }
 
-/// The range that a buffer stands for, if the file has it.
+/// The range of the file that a buffer is to be filled with, if it lies within `size`.
 fn range_of(offset: u64, len: usize, size: u64) -> io::Result<Range<u64>> {
     let end = offset.checked_add(len as u64).ok_or(io::ErrorKind::UnexpectedEof)?;
     checked_len(&(offset..end), size)?;
     Ok(offset..end)
 }
 
-/// Fills a buffer with bytes that are within the source, each checked before the next are read. If one is not what it must
-/// be, none of those that were not checked is left in the buffer.
+/// Fills a buffer with bytes of the source, and checks each step before the next is read. If a byte does not match, no unchecked
+/// bytes are left in the buffer.
 async fn read_into<S: Fetch>(
     source: &S,
     proof: &impl Proof,
@@ -232,14 +234,14 @@ async fn read_into<S: Fetch>(
     Ok(())
 }
 
-/// An end of whole groups about `step` bytes after `at`, so that the next step begins with one.
+/// The end of the next step: a group boundary about `step` bytes after `at`.
 fn whole_groups(part: &super::Part, at: u64, end: u64, step: u64) -> u64 {
     let behind = at.saturating_add(step);
     let before = part.around(&(behind..behind.saturating_add(1))).start;
     if before > at { before } else { part.around(&(at..at.saturating_add(1))).end.min(end) }
 }
 
-/// A proof that breaks its contract.
+/// The error for a proof that breaks its contract.
 fn nothing_proves(at: u64) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("nothing proves byte {at}"))
 }

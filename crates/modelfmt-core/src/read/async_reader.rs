@@ -1,4 +1,4 @@
-//! The reader of files and sets whose bytes are waited for: an object store, a web server, a browser's file handle.
+//! The asynchronous reader of files and sets, for an object store, a web server or a browser's file handle.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::{Deref, Range};
@@ -17,9 +17,9 @@ use crate::report::{Report, VerifyLevel};
 use crate::settings::OpenSettings;
 use crate::value::Object;
 
-/// An open model over asynchronous sources: a file ([`OpenFile`]) or a set of files ([`OpenSet`](crate::OpenSet)), to whose methods it leads too.
-/// It has the methods of [`Reader`](crate::Reader) as `async` functions and runs the same code; your executor drives it. Each format crate has
-/// aliases of it, `AsyncReader` and `AsyncSetReader`.
+/// An open model over asynchronous sources: a file ([`OpenFile`]) or a set of files ([`OpenSet`](crate::OpenSet)), to which it
+/// dereferences. It has the methods of [`Reader`](crate::Reader) as `async` functions and runs the same code; your executor
+/// drives it. Each format crate has aliases of it, `AsyncReader` and `AsyncSetReader`.
 #[derive(Clone, Debug)]
 pub struct AsyncReader<T>(pub(crate) T);
 
@@ -32,7 +32,7 @@ impl<T> Deref for AsyncReader<T> {
 }
 
 impl<T: Opened> AsyncReader<T> {
-    /// The reader of what is open.
+    /// Wraps an opened file or set.
     pub const fn new(opened: T) -> Self {
         Self(opened)
     }
@@ -63,7 +63,7 @@ impl<T: Opened> AsyncReader<T> {
             .map_err(|error| self.0.named(error))
     }
 
-    /// A part of a tensor, by a slice of each dimension, with little of the rest of the tensor.
+    /// A part of a tensor, by a slice of each dimension. Little of the rest of the tensor is read.
     ///
     /// # Errors
     /// [`Error::NotFound`]; [`Error::NoData`] if it is only declared; if it cannot be read or decompressed; [`Error::Slice`] if the slice does not fit it.
@@ -86,7 +86,7 @@ impl<T: Opened> AsyncReader<T> {
         self.0.values_into(position, offset, out, None).await.map_err(|error| self.0.named(error))
     }
 
-    /// The same reads, checked: of each, everything that a digest covers is read and compared.
+    /// The same reads, but checked: each reads everything that the digest covers, and compares.
     pub const fn checked(&self) -> AsyncChecked<'_, T> {
         AsyncChecked(self)
     }
@@ -107,12 +107,12 @@ impl<T: Opened> AsyncReader<T> {
         self.0.flat_metadata().await.map_err(|error| self.0.named(error))
     }
 
-    /// Checks the file by the rules of its format, and reports every finding; of a set, all files.
+    /// Checks the file by the rules of its format and reports every finding. For a set, checks all files.
     pub async fn verify(&self, level: VerifyLevel) -> Report {
         self.verify_with(level, &Execution::sequential()).await
     }
 
-    /// Checks the file by the rules of its format, and reports every finding; `work` is told how far it is, and can stop it.
+    /// Checks the file by the rules of its format and reports every finding; the progress callback of `work` can stop it.
     pub async fn verify_with(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {
         self.0.verify(level, work).await
     }
@@ -122,7 +122,8 @@ impl<T: Opened> AsyncReader<T> {
     }
 }
 
-/// The reads of an [`AsyncReader`], each checked by the smallest digest of the values in the file: as [`Checked`](crate::Checked).
+/// The reads of an [`AsyncReader`], each checked by the smallest digest in the file that covers the values, as
+/// [`Checked`](crate::Checked) does it.
 #[derive(Debug)]
 pub struct AsyncChecked<'a, T>(&'a AsyncReader<T>);
 
@@ -138,8 +139,9 @@ impl<'a, T: Opened> AsyncChecked<'a, T> {
     /// The tensor with its values.
     ///
     /// # Errors
-    /// As [`AsyncReader::tensor`]; the format's own error if the bytes are not what the file says; [`Error::NoHash`] if it says nothing of
-    /// them, or only in a digest of so many more bytes that [`verify`](AsyncReader::verify) is the better way.
+    /// The errors of [`AsyncReader::tensor`]; the format's own error if the bytes do not match the digest in the file;
+    /// [`Error::NoHash`] if no digest covers them, or only one over so many more bytes that [`verify`](AsyncReader::verify) is
+    /// the better way.
     pub async fn tensor(self, key: impl TensorKey) -> Result<TensorView<'a>, Error<T::Fault>> {
         let position = self.0.position(key)?;
         tensor(&self.0.0, position, Reading::CHECKED).await.map_err(|error| self.0.0.named(error))
@@ -173,18 +175,18 @@ impl<'a, T: Opened> AsyncChecked<'a, T> {
 }
 
 impl<I: FileIndex, S: Fetch> AsyncReader<OpenFile<I, S>> {
-    /// Opens what a source holds with the default options; only the index is read.
+    /// Opens the file in a source with the default options; only the index is read.
     ///
     /// # Errors
-    /// If it cannot be read, breaks a rule of the format, or exceeds a limit.
+    /// If the source cannot be read, breaks a rule of the format, or exceeds a limit.
     pub async fn from_source(source: S) -> Result<Self, Error<I::Fault>> {
         OpenOptions::new().open_async(source).await
     }
 
-    /// Opens what a source holds, with the settings of any format.
+    /// Opens the file in a source with the given settings.
     ///
     /// # Errors
-    /// If it cannot be read, breaks a rule of the format, or exceeds a limit.
+    /// If the source cannot be read, breaks a rule of the format, or exceeds a limit.
     pub async fn open_source(source: S, settings: &OpenSettings) -> Result<Self, Error<I::Fault>> {
         OpenFile::open(source, settings).await.map(Self)
     }
@@ -197,7 +199,7 @@ impl<I: FileIndex, S: Fetch> AsyncReader<OpenFile<I, S>> {
         OpenFile::with_index(index, source).map(Self)
     }
 
-    /// The source, without the reader.
+    /// Consumes the reader and returns its source.
     #[must_use]
     pub fn into_source(self) -> S {
         self.0.source

@@ -1,7 +1,7 @@
-//! Values that are read and checked at once, by whatever their file states of its bytes.
+//! Reads of values that are checked against the digests in the file.
 //!
-//! The digests are [`claims`](crate::claims), so every format that has some can be read like this, and there is no other
-//! way to do it.
+//! The digests are [`claims`](crate::claims), so this works for every format that has some, and there is no second
+//! implementation.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::io;
@@ -23,12 +23,12 @@ pub enum Which<'a> {
     Whole,
     /// A range of them.
     Range(Range<u64>),
-    /// Several ranges, which are given one after the other.
+    /// Several ranges, returned one after the other.
     Runs(&'a Runs),
 }
 
 impl<'a> Which<'a> {
-    /// Whether the tensor has these bytes.
+    /// Checks that the tensor has these bytes.
     ///
     /// # Errors
     /// [`Error::OutOfRange`].
@@ -41,13 +41,13 @@ impl<'a> Which<'a> {
         Ok(())
     }
 
-    /// Several ranges; one, if they are next to each other.
+    /// Several ranges, or one if they are adjacent.
     #[must_use]
     pub fn runs(runs: &'a Runs) -> Self {
         runs.as_range().map_or(Self::Runs(runs), Self::Range)
     }
 
-    /// What claims have to be about.
+    /// The bytes that the claims have to cover.
     pub(crate) fn wanted(&self, position: usize) -> Vec<Wanted> {
         match self {
             Self::Whole => vec![Wanted::whole(position)],
@@ -69,7 +69,7 @@ pub(crate) struct CheckedRead<'c, 's, I, S> {
 }
 
 impl<'s, I: FileIndex, S: Fetch> CheckedRead<'_, 's, I, S> {
-    /// The values of the tensor or a part of them, if every claim holds.
+    /// The values of the tensor, or a part of them, if every claim holds.
     pub(crate) async fn bytes(&self, which: Which<'_>) -> Result<Bytes<'s>, Error<I::Fault>> {
         let range = match which {
             Which::Whole => None,
@@ -100,7 +100,7 @@ impl<'s, I: FileIndex, S: Fetch> CheckedRead<'_, 's, I, S> {
         Ok(bytes)
     }
 
-    /// Several ranges of the values, if every claim holds.
+    /// Several ranges of the values, joined, if every claim holds.
     async fn gathered(&self, runs: &Runs) -> Result<AlignedBuf, Error<I::Fault>> {
         let (at, len) = (runs.offset(), runs.nbytes());
         let failed = |source| Error::Io { at, len, source };
@@ -117,7 +117,7 @@ impl<'s, I: FileIndex, S: Fetch> CheckedRead<'_, 's, I, S> {
                 Some(stored) => stored,
                 None => return Err(self.unchecked().await),
             };
-            // All parts of a compressed tensor are in the same bytes.
+            // All parts of a compressed tensor are in the same stored bytes.
             if stored != covered && !self.claims.covers(self.file, &stored) {
                 return Err(Error::NoHash { name: self.info.name.to_owned() });
             }
@@ -136,8 +136,8 @@ impl<'s, I: FileIndex, S: Fetch> CheckedRead<'_, 's, I, S> {
         Ok(bytes)
     }
 
-    /// The bytes of the file that hold the values; of a compressed tensor all, for only decoding shows which are needed.
-    /// `None` for a tensor that has no place.
+    /// The range of the file that holds the values; for a compressed tensor the whole stored tensor, because only decoding shows
+    /// which bytes are needed. `None` for a tensor without a place in the file.
     fn stored(&self, range: Option<&Range<u64>>) -> Result<Option<Range<u64>>, Error<I::Fault>> {
         let location = match self.place {
             Place::Listed(there) => self.index.location(there),
@@ -147,7 +147,7 @@ impl<'s, I: FileIndex, S: Fetch> CheckedRead<'_, 's, I, S> {
             return Ok(None);
         };
         let whole = offset..offset.saturating_add(stored_nbytes);
-        // A tensor may have bytes after its values, which its digest covers.
+        // A raw tensor may have bytes after its values, which its digest covers.
         Ok(Some(if encoding == Encoding::Raw { self.within(whole, range) } else { whole }))
     }
 
@@ -156,7 +156,7 @@ impl<'s, I: FileIndex, S: Fetch> CheckedRead<'_, 's, I, S> {
         range.map_or_else(|| whole.clone(), |range| at(range.start)..at(range.end))
     }
 
-    /// Why a tensor without a place cannot be read.
+    /// The error of reading a tensor without a place in the file.
     async fn unchecked(&self) -> Error<I::Fault> {
         let read = match self.place {
             Place::Listed(there) => self.index.read(self.source, there, None).await,
@@ -165,7 +165,7 @@ impl<'s, I: FileIndex, S: Fetch> CheckedRead<'_, 's, I, S> {
         read.err().unwrap_or_else(|| Error::NoHash { name: self.info.name.to_owned() })
     }
 
-    /// From memory, without a copy if the values are there as they are.
+    /// The values from memory, without a copy if the file stores them as they are.
     async fn in_memory(
         &self,
         all: &'s [u8],
@@ -186,8 +186,8 @@ impl<'s, I: FileIndex, S: Fetch> CheckedRead<'_, 's, I, S> {
         }
     }
 
-    /// A range of the file that has all that the claims cover, where that is little more than the wanted part of a tensor: it is
-    /// read at once then, and not in three pieces.
+    /// The range of the file that holds everything that the claims cover, if that is little more than the wanted part of a
+    /// tensor: one request is then better than three.
     fn around(&self, stored: &Range<u64>, range: Option<&Range<u64>>) -> Option<Range<u64>> {
         const LITTLE: u64 = 16 << 20;
         let is_raw = match self.place {
@@ -218,7 +218,7 @@ impl<'s, I: FileIndex, S: Fetch> CheckedRead<'_, 's, I, S> {
         self.index.location(there).is_some_and(|location| location.encoding == Encoding::Raw)
     }
 
-    /// Into a buffer; the claims see what is read.
+    /// Reads into a buffer, and shows the bytes to the claims.
     async fn watched(&self, range: Option<Range<u64>>) -> Result<Bytes<'s>, Error<I::Fault>> {
         let source = ObservedSource::new(self.source, self.file, self.claims);
         let io = |source| Error::Io { at: 0, len: self.info.nbytes, source };

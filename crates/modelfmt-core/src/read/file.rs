@@ -1,4 +1,4 @@
-//! One open file: an index that is known, and the source of its bytes.
+//! One open file: its index, and the source of its bytes.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
@@ -36,7 +36,7 @@ impl<I, S: Clone> Clone for OpenFile<I, S> {
 }
 
 impl<I, S> OpenFile<I, S> {
-    /// What the file holds. Keep it to open the same file again without reading.
+    /// The index of the file. Keep it to open the same file again without reading.
     #[must_use]
     pub const fn index(&self) -> &Arc<I> {
         &self.index
@@ -50,10 +50,10 @@ impl<I, S> OpenFile<I, S> {
 }
 
 impl<I: FileIndex, S: Fetch> OpenFile<I, S> {
-    /// Opens what a source holds; only the index is read.
+    /// Opens the file in a source; only the index is read.
     ///
     /// # Errors
-    /// If it cannot be read, breaks a rule of the format, or exceeds a limit.
+    /// If the source cannot be read, breaks a rule of the format, or exceeds a limit.
     pub async fn open(source: S, settings: &OpenSettings) -> Result<Self, Error<I::Fault>> {
         match parse_fetched(I::parser(source.size(), settings), &source).await {
             Ok(index) => Ok(Self { index: Arc::new(index), source }),
@@ -90,7 +90,7 @@ impl<I: FileIndex, S: Fetch> OpenFile<I, S> {
         if file == 0 { Ok(()) } else { Err(Error::NotFound { name: format!("file number {file}") }) }
     }
 
-    /// Values, checked by the claims that the file makes of them.
+    /// Values, checked against the digests in the file.
     async fn checked<'a>(&'a self, position: usize, which: Which<'_>) -> Result<Bytes<'a>, Error<I::Fault>> {
         let (index, source, info) = (&self.index, &self.source, self.info_at(position)?);
         which.check(&info)?;
@@ -245,7 +245,8 @@ impl<I: FileIndex, S: Source> OpenedNow for OpenFile<I, S> {
     }
 }
 
-/// A view of the bytes that a source gave from byte `at` on. A source that gives another number of bytes breaks its contract.
+/// A view of the bytes that a source returned for the range at byte `at`. A source that returns another number of bytes breaks
+/// its contract.
 ///
 /// # Errors
 /// [`Error::Io`].

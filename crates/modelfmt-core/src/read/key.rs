@@ -1,12 +1,12 @@
-//! What a read takes to name a tensor.
+//! The keys that name a tensor in a read.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
-/// What names a tensor of a model: its name (`"w"`, a `&String`), or its position in the order of the file (a `usize`).
+/// A key that names a tensor: its name (`"w"`, a `&String`), or its position in the order of the file (a `usize`).
 pub trait TensorKey: Copy {
-    /// The position of the tensor; `find` knows the positions of names.
+    /// The position of the tensor; `find` looks up a name.
     ///
     /// # Errors
-    /// The name, if no tensor has it. A position is given back as it is, whether there is a tensor or not.
+    /// The name, if no tensor has it. A position is returned as it is, whether or not there is a tensor.
     fn position<'k>(self, find: impl FnOnce(&str) -> Option<usize>) -> Result<usize, &'k str>
     where
         Self: 'k;

@@ -1,4 +1,4 @@
-//! Reading an open model: once for files and sets, for sources that are waited for and those that are not, plain and checked.
+//! Reading an open model: one implementation for files and sets, blocking and asynchronous, plain and checked.
 //!
 //! ```text
 //!  Reader<T>: blocking      AsyncReader<T>: async      load: many requests under way
@@ -10,7 +10,7 @@
 //!          FileIndex: what a format says of a file
 //! ```
 //!
-//! A source that is never waited for gives its bytes at once, so [`Reader`] polls each function once and has its result.
+//! A blocking source returns its bytes at once, so [`Reader`] polls each future once and has its result.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod async_reader;
@@ -45,28 +45,29 @@ use crate::value::{Object, Value};
 /// How values are read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reading<'a> {
-    /// Whether they are checked against the smallest digest that the file has of them.
+    /// Whether the values are checked against the smallest digest in the file that covers them.
     pub is_checked: bool,
-    /// The threads that decompress; without it, as many as the tensor's size deserves.
+    /// The threads that decompress; if `None`, as many as the tensor's size is worth.
     pub work: Option<&'a Execution<'a>>,
 }
 
 impl Reading<'_> {
-    /// Values as the file has them; no digest is looked at.
+    /// Values without a check of any digest.
     pub const PLAIN: Self = Self { is_checked: false, work: None };
 
     /// Checked values.
     pub const CHECKED: Self = Self { is_checked: true, work: None };
 }
 
-/// An open model, a file or a set of files: all that is read of it, in `async` functions. [`Reader`] and [`AsyncReader`] drive it.
+/// An open model, a file or a set of files, with everything that can be read of it, as `async` functions. [`Reader`] and
+/// [`AsyncReader`] drive it.
 ///
 /// A tensor is named by its position. The files of a set are numbered as in [`Claims::observe`]; a single file is number 0.
 pub trait Opened {
-    /// The rules of the format, or of any.
+    /// The faults of the format, or of any format.
     type Fault: From<CommonFault> + Debug + Display + 'static;
 
-    /// The format's own metadata, typed.
+    /// The format's own metadata type.
     type Metadata<'a>
     where
         Self: 'a;
@@ -77,34 +78,35 @@ pub trait Opened {
     /// The number of tensors.
     fn tensor_count(&self) -> usize;
 
-    /// The position of the tensor of that name.
+    /// The position of the tensor with that name.
     fn find(&self, name: &str) -> Option<usize>;
 
-    /// The name by which errors call the file, or the index of the set.
+    /// The name of the file, or of the set's index, in errors.
     fn name(&self) -> Option<Cow<'_, str>>;
 
-    /// The files of a set beside its index, as the index names them; none of a single file.
+    /// The paths of a set's files other than its index, as the index names them. Empty for a single file.
     fn file_paths(&self) -> Vec<String>;
 
-    /// The size in bytes, of all files together. A file of a set that cannot be opened counts nothing unless the index states its size.
+    /// The size in bytes of all files together. A file of a set that cannot be opened counts as 0, unless the index states its
+    /// size.
     fn file_size(&self) -> impl Future<Output = u64>;
 
     /// The tensor at a position. The file of a set is opened if the index does not say what the tensor is.
     ///
     /// # Errors
-    /// If there is none, or its file cannot be opened or does not have it.
+    /// If there is no such tensor, or its file cannot be opened or does not have it.
     fn info(&self, position: usize) -> impl Future<Output = Result<TensorInfo<'_>, Error<Self::Fault>>>;
 
     /// Where the values of a tensor lie.
     ///
     /// # Errors
-    /// If there is none, or its file cannot be opened or does not have it.
+    /// If there is no such tensor, or its file cannot be opened or does not have it.
     fn location(&self, position: usize) -> impl Future<Output = Result<Location, Error<Self::Fault>>>;
 
     /// Where the values of a tensor lie, with the file as a number.
     ///
     /// # Errors
-    /// If there is none, or its file cannot be opened or does not have it.
+    /// If there is no such tensor, or its file cannot be opened or does not have it.
     fn stored(&self, position: usize) -> impl Future<Output = Result<Stored, Error<Self::Fault>>>;
 
     /// The bytes of the file that have to be read for a range of a tensor's values.
@@ -120,8 +122,9 @@ pub trait Opened {
     /// The values of a tensor or a part of them: decompressed, little-endian and row-major; borrowed if they are in memory in this form.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::NoData`]; [`Error::OutOfRange`]; if they cannot be read or decompressed. Of a checked read also
-    /// the format's own error if they are not what the file says, and [`Error::NoHash`] if it says nothing of them.
+    /// [`Error::NotFound`]; [`Error::NoData`]; [`Error::OutOfRange`]; if they cannot be read or decompressed. A checked read also
+    /// returns the format's own error if they do not match the digest in the file, and [`Error::NoHash`] if no digest covers
+    /// them.
     fn values<'a>(
         &'a self,
         position: usize,
@@ -129,8 +132,8 @@ pub trait Opened {
         reading: Reading<'_>,
     ) -> impl Future<Output = Result<Bytes<'a>, Error<Self::Fault>>>;
 
-    /// Fills `out` with the values of a tensor from byte `at` on. `claims` see all bytes that are read; they say afterwards whether these
-    /// are right.
+    /// Fills `out` with the values of a tensor from byte `at` on. `claims` see all bytes that are read; ask them afterwards
+    /// whether the bytes are right.
     ///
     /// # Errors
     /// [`Error::NotFound`]; [`Error::NoData`]; [`Error::OutOfRange`]; if they cannot be read or decompressed.
@@ -142,7 +145,7 @@ pub trait Opened {
         claims: Option<&Claims>,
     ) -> impl Future<Output = Result<(), Error<Self::Fault>>>;
 
-    /// Bytes of a file as they are.
+    /// A range of a file, as it is.
     ///
     /// # Errors
     /// If there is no such file or range, or it cannot be read.
@@ -163,7 +166,7 @@ pub trait Opened {
         out: &mut [u8],
     ) -> impl Future<Output = Result<(), Error<Self::Fault>>>;
 
-    /// What the files state of the bytes that are read for these parts of tensors: for each, the smallest digest that covers it.
+    /// The digests in the files that cover these parts of tensors: for each, the smallest one.
     ///
     /// # Errors
     /// If the digests cannot be read or understood.
@@ -193,7 +196,7 @@ pub trait Opened {
     /// If a file cannot be opened.
     fn details(&self) -> impl Future<Output = Result<Object, Error<Self::Fault>>>;
 
-    /// What opening has found and passed over; of a set, in the files that are open.
+    /// Oddities that opening tolerated; for a set, in the files that are open.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }
@@ -201,28 +204,29 @@ pub trait Opened {
     /// Checks everything and reports every finding.
     fn verify(&self, level: VerifyLevel, work: &Execution<'_>) -> impl Future<Output = Report>;
 
-    /// An error with the name of the file, if it is known.
+    /// The error with the name of the file, if that is known.
     fn named(&self, error: Error<Self::Fault>) -> Error<Self::Fault> {
         error.in_source(self.name())
     }
 }
 
-/// An open model that is never waited for: what [`Reader`] needs beyond [`Opened`].
+/// An open model that never waits: what [`Reader`] needs beyond [`Opened`].
 pub trait OpenedNow: Opened<Fault: Fault> {
-    /// Opens the file that has a tensor, so that threads which ask for it at once wait for the one that opens it. An error is remembered,
-    /// and returned when the tensor is read.
+    /// Opens the file of a tensor. Threads that need the same file wait for the one that opens it. An error is remembered, and
+    /// returned when the tensor is read.
     fn prepare(&self, position: usize);
 
-    /// The tensor at a position; its file is opened so if the index does not say what the tensor is.
+    /// The tensor at a position. If the index does not say what the tensor is, its file is opened as by
+    /// [`prepare`](Self::prepare).
     ///
     /// # Errors
-    /// If there is none, or its file cannot be opened or does not have it.
+    /// If there is no such tensor, or its file cannot be opened or does not have it.
     fn info_now(&self, position: usize) -> Result<TensorInfo<'_>, Error<Self::Fault>>;
 
-    /// All bytes, if it is one file and in memory.
+    /// All bytes, if it is a single file and in memory.
     fn as_slice(&self) -> Option<&[u8]>;
 
-    /// Where the bytes of a file come from.
+    /// The source of a file's bytes.
     ///
     /// # Errors
     /// If there is no such file, or it cannot be opened.

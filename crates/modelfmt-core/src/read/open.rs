@@ -17,7 +17,7 @@ impl<I: FileIndex> OpenOptions<I> {
     /// Opens the file at `path`. Only its index is read now; tensors are read when you ask for them.
     ///
     /// # Errors
-    /// [`Error::Open`] if the file cannot be opened; as [`open_source`](Self::open_source).
+    /// [`Error::Open`] if the file cannot be opened; the errors of [`open_source`](Self::open_source).
     #[cfg(not(target_arch = "wasm32"))]
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Reader<OpenFile<I, FileSource>>, Error<I::Fault>> {
         let path = path.as_ref();

@@ -1,4 +1,4 @@
-//! The blocking reader of files and sets, whose bytes are never waited for.
+//! The blocking reader of files and sets.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::{Deref, Range};
@@ -22,13 +22,14 @@ use crate::source::FileSource;
 use crate::source::Source;
 use crate::value::Object;
 
-/// An open model that is read at once: a file ([`OpenFile`]) or a set of files ([`OpenSet`](crate::OpenSet)), to whose methods it leads too.
-/// Each format crate has aliases of it, `Reader` and `SetReader`.
+/// An open model that is read with blocking calls: a file ([`OpenFile`]) or a set of files ([`OpenSet`](crate::OpenSet)), to
+/// which it dereferences. Each format crate has aliases of it, `Reader` and `SetReader`.
 ///
-/// With a source in memory (a slice, a buffer, a map), tensors are views of it without a copy; with any other, one tensor is one
-/// read. A tensor is named by its name or by its position in the order of the file. A reader is as [`Send`] and [`Sync`] as its source.
+/// With a source in memory (a slice, a buffer, a map), tensors are views of it without a copy; with any other source, one tensor
+/// is one read. A key is a tensor's name or its position in the order of the file. A reader is [`Send`] and [`Sync`] if its
+/// source is.
 ///
-/// Values are given as the file has them; [`checked`](Self::checked) has the same reads, each checked against the digests in the file.
+/// Reads do not check digests; [`checked`](Self::checked) has the same reads, each checked against the digests in the file.
 #[derive(Clone, Debug)]
 pub struct Reader<T>(pub(crate) T);
 
@@ -41,7 +42,7 @@ impl<T> Deref for Reader<T> {
 }
 
 impl<T: OpenedNow> Reader<T> {
-    /// The reader of what is open.
+    /// Wraps an opened file or set.
     pub const fn new(opened: T) -> Self {
         Self(opened)
     }
@@ -55,8 +56,8 @@ impl<T: OpenedNow> Reader<T> {
         self.read(key, |position| tensor(&self.0, position, Reading::PLAIN))
     }
 
-    /// A range of the bytes of a tensor's values, without the rest of them: borrowed from a source in memory, else read. If the tensor is
-    /// compressed, only the blocks that hold the range are decoded.
+    /// A range of the bytes of a tensor's values: borrowed from a source in memory, else read without the rest of the tensor. If
+    /// the tensor is compressed, only the blocks that hold the range are decoded.
     ///
     /// # Errors
     /// [`Error::NotFound`]; [`Error::NoData`] if it is only declared; if it cannot be read or decompressed; [`Error::OutOfRange`] if it has fewer bytes.
@@ -64,8 +65,9 @@ impl<T: OpenedNow> Reader<T> {
         self.read(key, |position| self.0.values(position, Which::Range(bytes), Reading::PLAIN))
     }
 
-    /// A part of a tensor, by a slice of each dimension: borrowed from a source in memory if its values are contiguous, else read, with little of
-    /// the rest of the tensor. If the tensor is compressed, only the blocks that hold some of it are decoded.
+    /// A part of a tensor, by a slice of each dimension: borrowed from a source in memory if its values are contiguous, else
+    /// read, with little of the rest of the tensor. If the tensor is compressed, only the blocks that hold some of the part are
+    /// decoded.
     ///
     /// # Errors
     /// [`Error::NotFound`]; [`Error::NoData`] if it is only declared; if it cannot be read or decompressed; [`Error::Slice`] if the slice does not fit it.
@@ -82,7 +84,7 @@ impl<T: OpenedNow> Reader<T> {
         self.read(key, |position| self.0.values_into(position, offset, out, None))
     }
 
-    /// The same reads, checked: of each, everything that a digest covers is read and compared.
+    /// The same reads, but checked: each reads everything that the digest covers, and compares.
     pub const fn checked(&self) -> Checked<'_, T> {
         Checked(self)
     }
@@ -103,13 +105,13 @@ impl<T: OpenedNow> Reader<T> {
         now(self.0.flat_metadata()).map_err(|error| self.0.named(error))
     }
 
-    /// Checks the file by the rules of its format, on all cores, and reports every finding; of a set, all files.
+    /// Checks the file by the rules of its format on up to 8 threads, and reports every finding. For a set, checks all files.
     pub fn verify(&self, level: VerifyLevel) -> Report {
         self.verify_with(level, &Execution::default())
     }
 
-    /// Checks the file by the rules of its format, on as many threads as `work` says, and reports every finding; `work` is told how far it is, and can
-    /// stop it.
+    /// Checks the file by the rules of its format on as many threads as `work` says, and reports every finding. The progress
+    /// callback of `work` can stop it.
     pub fn verify_with(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {
         now_or_never(self.0.verify(level, work))
             .unwrap_or_else(|| Report::unreadable(level, "the source has to be waited for".to_owned()))
@@ -129,8 +131,8 @@ impl<T: OpenedNow> Reader<T> {
     }
 }
 
-/// The reads of a [`Reader`], each checked by the smallest digest of the values in the file: of the tensor, its pages, a section or the whole
-/// file. Everything that the digest covers is read.
+/// The reads of a [`Reader`], each checked by the smallest digest in the file that covers the values: the digest of the tensor,
+/// its pages, a section or the whole file. Everything that the digest covers is read.
 #[derive(Debug)]
 pub struct Checked<'a, T>(&'a Reader<T>);
 
@@ -143,11 +145,12 @@ impl<T> Clone for Checked<'_, T> {
 impl<T> Copy for Checked<'_, T> {}
 
 impl<'a, T: OpenedNow> Checked<'a, T> {
-    /// The tensor with its values, as [`Reader::tensor`] gives them.
+    /// The tensor with its values, as [`Reader::tensor`] returns it.
     ///
     /// # Errors
-    /// As [`Reader::tensor`]; the format's own error if the bytes are not what the file says; [`Error::NoHash`] if it says nothing of them,
-    /// or only in a digest of so many more bytes that [`verify`](Reader::verify) is the better way.
+    /// The errors of [`Reader::tensor`]; the format's own error if the bytes do not match the digest in the file;
+    /// [`Error::NoHash`] if no digest covers them, or only one over so many more bytes that [`verify`](Reader::verify) is the
+    /// better way.
     pub fn tensor(self, key: impl TensorKey) -> Result<TensorView<'a>, Error<T::Fault>> {
         self.0.read(key, |position| tensor(&self.0.0, position, Reading::CHECKED))
     }
@@ -184,15 +187,15 @@ impl<I: FileIndex, S: Source> Reader<OpenFile<I, S>> {
     /// Opens the file that `source` holds, with the default options: a slice, a buffer, a map, or a source of your own.
     ///
     /// # Errors
-    /// If it cannot be read, breaks a rule of the format, or exceeds a limit.
+    /// If the source cannot be read, breaks a rule of the format, or exceeds a limit.
     pub fn from_source(source: S) -> Result<Self, Error<I::Fault>> {
         OpenOptions::new().open_source(source)
     }
 
-    /// Opens what a source holds, with the settings of any format.
+    /// Opens the file in a source with the given settings.
     ///
     /// # Errors
-    /// If it cannot be read, breaks a rule of the format, or exceeds a limit.
+    /// If the source cannot be read, breaks a rule of the format, or exceeds a limit.
     pub fn open_source(source: S, settings: &OpenSettings) -> Result<Self, Error<I::Fault>> {
         now(OpenFile::open(source, settings)).map(Self)
     }
@@ -205,13 +208,13 @@ impl<I: FileIndex, S: Source> Reader<OpenFile<I, S>> {
         OpenFile::with_index(index, source).map(Self)
     }
 
-    /// The source, without the reader.
+    /// Consumes the reader and returns its source.
     #[must_use]
     pub fn into_source(self) -> S {
         self.0.source
     }
 
-    /// The bytes of a tensor, borrowed from a source in memory: what a map is for. Never a copy.
+    /// The bytes of a tensor, borrowed from a source in memory. Never makes a copy.
     ///
     /// # Errors
     /// [`Error::NotFound`]; [`Error::NoData`] if it is only declared; [`CommonFault::NotBorrowed`] where [`tensor`](Self::tensor) would make a copy.

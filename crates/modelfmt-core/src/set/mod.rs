@@ -27,27 +27,27 @@ use crate::settings::OpenSettings;
 use crate::table::Place;
 use crate::value::{Object, Value};
 
-/// What the index of a set says: which files there are, which tensors, and which file has each. [`OpenSet`] opens the files and does the
-/// reading.
+/// The index of a set: which files and tensors there are, and which file has which tensor. [`OpenSet`] opens the files and does
+/// the reading.
 ///
-/// The provided methods fit an index that names tensors and no more, and whose files list what they have.
+/// The provided methods fit an index that has only the names of tensors, and whose files list their tensors.
 pub trait ShardMap: Sized {
     /// The index of each of its files.
     type Index: FileIndex;
 
-    /// The metadata of the model, typed: what the writer of sets takes too.
+    /// The model's metadata type, which the writer of sets takes too.
     type Metadata<'a>
     where
         Self: 'a;
 
-    /// What the format calls one of its files, in errors.
+    /// The word for one of its files, in errors.
     const SHARD: &'static str;
 
-    /// Whether a file of another size than the index states is refused when it is opened. Where it is not, the sizes are
-    /// compared before values are read that have to be checked.
+    /// Whether a file whose size differs from the one that the index states is refused when it is opened. If not, the sizes are
+    /// compared before a checked read.
     const SIZES_BIND: bool = true;
 
-    /// The path of the index, where a user may name the folder that it is in.
+    /// The path of the index, if a user may name the folder that holds it instead.
     ///
     /// # Errors
     /// If the folder cannot be listed, or has no index or several.
@@ -61,8 +61,8 @@ pub trait ShardMap: Sized {
     /// The first rule that it breaks.
     fn parse(text: &[u8], limits: &Limits) -> Result<Self, MapError<Self>>;
 
-    /// Reads the index, the file `name` of `files`, which is `source`. A format whose sets have no text of their own looks at
-    /// the other files for what it would say.
+    /// Reads the index from `source`, which is the file `name` of `files`. A format whose sets have no index file of their own
+    /// looks at the other files instead.
     ///
     /// # Errors
     /// If it cannot be read; the first rule that it breaks.
@@ -81,13 +81,14 @@ pub trait ShardMap: Sized {
         }
     }
 
-    /// How a file is opened, where the index says more of it than the settings of the set.
+    /// The settings for one file, if the index adds something to those of the set.
     fn shard_settings(&self, number: usize, settings: OpenSettings) -> OpenSettings {
         let _ = number;
         settings
     }
 
-    /// Whether the index says which content each file must have, so that no file is taken for another by its identity.
+    /// Whether the index says which content each file must have. Then two files never share one index, even if they are the same
+    /// file on disk.
     fn binds_content(&self) -> bool {
         false
     }
@@ -104,19 +105,19 @@ pub trait ShardMap: Sized {
     /// The size of a file in bytes, if the index states it.
     fn stated_size(&self, number: usize) -> Option<u64>;
 
-    /// The index of a file, if reading that of the set has parsed it already, and these settings demand nothing else of it.
+    /// The index of a file, if reading the set's index has parsed it already and it satisfies these settings.
     fn shard_index(&self, number: usize, settings: &OpenSettings) -> Option<Arc<Self::Index>> {
         let _ = (number, settings);
         None
     }
 
-    /// A file, as errors name it.
+    /// The part of the set that a file is, for errors.
     fn part(&self, number: usize) -> Part {
         Part::entry(Self::SHARD, number as u64).with_name(self.path(number).unwrap_or_default())
     }
 
-    /// The file that lists the tensors of all files. It is opened with the set, and [`set_head`](Self::set_head) takes what
-    /// it says. Without it, the text of the index lists them.
+    /// The head: a file that lists the tensors of all files. It is opened with the set, and its index is passed to
+    /// [`set_head`](Self::set_head). Without a head, the text of the index lists the tensors.
     fn head(&self) -> Option<usize> {
         None
     }
@@ -132,10 +133,10 @@ pub trait ShardMap: Sized {
     /// The name of the tensor at a position.
     fn name(&self, position: usize) -> Option<&str>;
 
-    /// The position of the tensor of that name.
+    /// The position of the tensor with that name.
     fn find(&self, name: &str) -> Option<usize>;
 
-    /// The tensor at a position, if the index says its dtype and shape; else the tensor's file has to be opened for that.
+    /// The tensor at a position, if the index has its dtype and shape. If not, the tensor's file has to be opened.
     fn info(&self, position: usize) -> Option<TensorInfo<'_>> {
         let _ = position;
         None
@@ -150,7 +151,7 @@ pub trait ShardMap: Sized {
     /// Where the tensor at a position is in its file, whose index is `shard`.
     ///
     /// # Errors
-    /// If the file does not have it, or has another of the same name.
+    /// If the file does not have it, or has a different tensor of the same name.
     fn place(&self, position: usize, shard: &Self::Index) -> Result<Place, MapError<Self>> {
         let number = self.shard_of(position)?;
         let name = self.name(position).ok_or_else(|| Error::no_such_position(position))?;
@@ -163,7 +164,7 @@ pub trait ShardMap: Sized {
         }
     }
 
-    /// What [`Container::version`](crate::Container::version) says.
+    /// The version, as [`Container::version`](crate::Container::version) returns it.
     fn version_text(&self) -> Option<String>;
 
     /// The metadata of the model, as the format has it.
@@ -174,13 +175,13 @@ pub trait ShardMap: Sized {
         set: &OpenSet<Self, F>,
     ) -> impl Future<Output = Result<Self::Metadata<'_>, MapError<Self>>>;
 
-    /// The file whose metadata and details are also the model's; without it, [`metadata_tree`](Self::metadata_tree) has
+    /// The file whose metadata and details are also the model's. If there is none, [`metadata_tree`](Self::metadata_tree) has
     /// them.
     fn described_by(&self) -> Option<usize> {
         None
     }
 
-    /// The metadata in the text of the index, as [`Container::metadata`](crate::Container::metadata) says it.
+    /// The metadata in the text of the index, as [`Container::metadata`](crate::Container::metadata) returns it.
     fn metadata_tree(&self) -> Value {
         Value::Null
     }
@@ -190,30 +191,30 @@ pub trait ShardMap: Sized {
         keys
     }
 
-    /// What [`Container::details`](crate::Container::details) says beside the list of files.
+    /// The details of the set other than the list of files, as [`Container::details`](crate::Container::details) returns them.
     fn details(&self) -> Object {
         Object::new()
     }
 
-    /// Makes the details of the file that [describes](Self::described_by) the set those of the set: unless a format knows better, by putting
-    /// [`details`](Self::details) in.
+    /// Turns the details of the file that [describes](Self::described_by) the set into those of the set. By default, inserts
+    /// [`details`](Self::details).
     fn describe(&self, details: &mut Object) {
         for (key, value) in &self.details() {
             details.insert(key, value.clone());
         }
     }
 
-    /// Whether the details of the set say something of each file that it has: then all are opened for them.
+    /// Whether the details of the set include something of each file. Then all files are opened for them.
     const HAS_DETAILS_OF_FILES: bool = false;
 
-    /// Adds to the details of the set what one of its files has, if [`HAS_DETAILS_OF_FILES`](Self::HAS_DETAILS_OF_FILES) says so.
+    /// Adds to the details of the set those of one file, if [`HAS_DETAILS_OF_FILES`](Self::HAS_DETAILS_OF_FILES) is true.
     fn describe_file(_: &Self::Index, _: &mut Object) {}
 
-    /// Adds what is stated of the bytes that are read of one file for these tensors: of what the file lists, what the
-    /// file says.
+    /// Adds the digests that cover the bytes that are read of one file for these tensors. By default, these are the digests in
+    /// that file, for the tensors that it lists.
     ///
     /// # Errors
-    /// If what is stated cannot be read.
+    /// If the digests cannot be read.
     fn claims<S: Fetch>(
         &self,
         shard: &Arc<Self::Index>,
@@ -229,7 +230,7 @@ pub trait ShardMap: Sized {
         async move { Self::Index::claims(shard, source, &wanted, out).await }
     }
 
-    /// Checks the head, and notes what is not checked of the files that have these tensors.
+    /// Checks the head, and notes what is not checked in the files that have these tensors.
     ///
     /// # Errors
     /// If the head is damaged, or belongs to another version of the model.
@@ -243,7 +244,7 @@ pub trait ShardMap: Sized {
         ready(Ok(()))
     }
 
-    /// Checks the index and every file of `set`, which was opened by this index, and reports every finding.
+    /// Checks the index and every file of `set`, which was opened with this index, and reports every finding.
     fn verify<F: FetchFiles>(
         &self,
         set: &OpenSet<Self, F>,
@@ -261,5 +262,5 @@ pub struct Placed {
     pub place: Place,
 }
 
-/// The error of a set's format.
+/// The error type of a set's format.
 pub type MapError<M> = Error<<<M as ShardMap>::Index as FileIndex>::Fault>;

@@ -23,9 +23,9 @@ type Shards<M, S> = Parts<Shard<M, S>, <M as ShardMap>::Index, <<M as ShardMap>:
 /// An open file of a set.
 pub type Shard<M, S> = Reader<OpenFile<<M as ShardMap>::Index, S>>;
 
-/// An open set: what its index says, and its files, each of which is opened once, when it is asked for.
+/// An open set: its index, and its files, each of which is opened once, when it is needed.
 ///
-/// [`Reader`] and [`AsyncReader`](crate::AsyncReader) drive it, and [`ShardMap::verify`] is given it.
+/// [`Reader`] and [`AsyncReader`](crate::AsyncReader) drive it, and [`ShardMap::verify`] takes it.
 pub struct OpenSet<M: ShardMap, F: FetchFiles> {
     pub(super) map: Arc<M>,
     files: F,
@@ -33,7 +33,7 @@ pub struct OpenSet<M: ShardMap, F: FetchFiles> {
     prefix: String,
     settings: OpenSettings,
     pub(super) shards: Shards<M, F::File>,
-    /// What errors call the index.
+    /// The name of the index in errors.
     pub(super) name: Option<String>,
 }
 
@@ -44,7 +44,7 @@ impl<M: ShardMap, F: FetchFiles> std::fmt::Debug for OpenSet<M, F> {
     }
 }
 
-/// A tensor of a set, its file open.
+/// A tensor of a set whose file is open.
 pub(super) struct Known<'a, I, S> {
     pub(super) shard: &'a OpenFile<I, S>,
     pub(super) place: Place,
@@ -63,7 +63,7 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         Self::of_index(&source, index, files, settings).await
     }
 
-    /// Opens the set whose index is the file `index` of `files`, which is open already as `source`.
+    /// Opens the set whose index is the file `index` of `files` and was already opened as `source`.
     ///
     /// # Errors
     /// If the index cannot be read or breaks a rule.
@@ -81,14 +81,14 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         Self { name, prefix, ..set }.with_head().await
     }
 
-    /// A set whose index is known; reads nothing.
+    /// Opens a set whose index is known; reads nothing.
     #[must_use]
     pub fn with_index(map: Arc<M>, files: F, settings: OpenSettings) -> Self {
         let shards = Parts::new(map.shard_count());
         Self { map, files, prefix: String::new(), settings, shards, name: None }
     }
 
-    /// Opens the head, if there is one.
+    /// Opens the head, if the set has one.
     async fn with_head(mut self) -> Result<Self, MapError<M>> {
         let Some(head) = self.map.head() else { return Ok(self) };
         let opened = self.open(head).await.map_err(|error| self.named(error))?;
@@ -111,10 +111,10 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         &self.files
     }
 
-    /// A file of the set, opened if it is not yet; counted from 0. One that cannot be opened is tried once.
+    /// A file of the set, counted from 0, and opened if necessary. Opening is tried only once.
     ///
     /// # Errors
-    /// If there is none of that number, it cannot be opened, has another size than the index says, or breaks a rule.
+    /// If there is no such file, it cannot be opened, has another size than the index states, or breaks a rule.
     pub async fn shard(&self, number: usize) -> Result<&Shard<M, F::File>, MapError<M>> {
         if number < self.shards.len()
             && let Some(known) = self.shards.known(number)?
@@ -133,10 +133,10 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         Error::NotFound { name: format!("{} number {number}", M::SHARD) }
     }
 
-    /// Opens a file without looking into it.
+    /// Opens a file without reading its index.
     ///
     /// # Errors
-    /// If there is none of that number, or it cannot be opened.
+    /// If there is no such file, or it cannot be opened.
     pub async fn file(&self, number: usize) -> Result<F::File, MapError<M>> {
         let path = self.map.path(number).ok_or_else(|| self.no_such_shard(number))?;
         let failed = |source: io::Error| Error::Open { path: path.to_owned(), source };
@@ -149,7 +149,7 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         if M::SIZES_BIND {
             self.check_size(number, source.size())?;
         }
-        // Another path to the head would be a part without values.
+        // If another path led to the head, its index would list a part without values.
         let is_alone = self.map.head() == Some(number) || self.map.binds_content();
         let id = if is_alone { None } else { source.file_id() };
         let index = match self.map.shard_index(number, &self.settings).or_else(|| self.shards.index(id)) {
@@ -168,7 +168,7 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         Ok(Reader(OpenFile { index, source }))
     }
 
-    /// What a file may make the reader do, it shares with the others that have values.
+    /// The settings of one file: the files that have values share the limits on the work that a set may cause.
     fn settings_of(&self, number: usize) -> OpenSettings {
         let head = self.map.head();
         if head == Some(number) {
@@ -198,7 +198,7 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         Ok(())
     }
 
-    /// What a tensor of an open file is.
+    /// The tensor as the index of its open file, or of the set, describes it.
     pub(super) fn info_in<'s>(
         &'s self,
         known: &Known<'s, M::Index, F::File>,
@@ -223,10 +223,10 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         }
     }
 
-    /// Where the tensor at a position is: the number of its file, and its place in that.
+    /// Where the tensor at a position is: the number of its file, and its place there.
     ///
     /// # Errors
-    /// If there is none at that position, or its file cannot be opened or does not have it.
+    /// If there is no such tensor, or its file cannot be opened or does not have it.
     pub async fn place_of(&self, position: usize) -> Result<(usize, Place), MapError<M>> {
         self.known(position).await.map(|known| (known.number, known.place))
     }
@@ -250,7 +250,7 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         shard.index().metadata(shard.source()).await.map_err(|error| self.within(number, error))
     }
 
-    /// The size of a file as the index states it, else as it is; `None` if it cannot be opened.
+    /// The size of a file as the index states it, else its actual size; `None` if it cannot be opened.
     pub(super) async fn size(&self, number: usize) -> Option<u64> {
         match self.map.stated_size(number) {
             Some(stated) => Some(stated),
@@ -262,7 +262,7 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         self.map.path(number).unwrap_or_default()
     }
 
-    /// The number by which claims know a file.
+    /// The number of a file in claims: one number for all paths that lead to the same file.
     pub(super) fn one_number(&self, number: usize, shard: &OpenFile<M::Index, F::File>) -> usize {
         self.shards.one_number(number, shard.source().file_id())
     }

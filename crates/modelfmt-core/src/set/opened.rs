@@ -1,4 +1,4 @@
-//! Reading a set: what [`OpenFile`] does for one file, for the file that has the tensor.
+//! Reading a set: finds the file of a tensor, and does there what [`OpenFile`] does.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
@@ -22,7 +22,7 @@ use crate::table::{Location, Place, Stored};
 use crate::value::{Object, Value};
 
 impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
-    /// Values that the file does not list, and whose place the index of the set states.
+    /// The values of a tensor that its file does not list; the index of the set states its place.
     async fn plain_bytes<'s>(
         &'s self,
         known: &Known<'s, M::Index, F::File>,
@@ -50,7 +50,7 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         source.fetch(within.range()).await.map_err(|source| Error::Io { at, len, source })
     }
 
-    /// Values, checked by what their file and the index of the set state of them.
+    /// Values, checked against the digests in their file and in the index of the set.
     async fn checked<'s>(
         &self,
         known: &Known<'s, M::Index, F::File>,
@@ -72,7 +72,7 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         read.bytes(which).await.map_err(|error| self.once_within(number, error))
     }
 
-    /// An error within a file, unless it says already in which.
+    /// The error with the file of the set in which it occurred, unless it names that already.
     fn once_within(&self, number: usize, error: MapError<M>) -> MapError<M> {
         let part = self.map.part(number);
         match &error {
@@ -81,7 +81,7 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         }
     }
 
-    /// Fills `out` with values that `source` has, the file of the tensor or what watches it.
+    /// Fills `out` with values of `source`, which is the tensor's file or an observer of it.
     async fn read_from<S: Fetch>(
         &self,
         source: &S,
@@ -221,7 +221,7 @@ impl<M: ShardMap, F: FetchFiles> Opened for OpenSet<M, F> {
         read.map_err(|source| self.within(file, Error::Io { at, len, source }))
     }
 
-    /// Once for a file to which several paths lead.
+    /// A file to which several paths lead has its claims once.
     async fn claims(&self, wanted: &[Wanted]) -> Result<Claims, MapError<M>> {
         let mut all = Vec::with_capacity(wanted.len());
         for wanted in wanted {
@@ -274,7 +274,7 @@ impl<M: ShardMap, F: FetchFiles> Opened for OpenSet<M, F> {
         keys.map(|keys| self.map.flatten(keys)).map_err(|error| self.within(number, error))
     }
 
-    /// The format's own, and `files`: path and size of each; the size is null for one that cannot be opened.
+    /// The format's own details, and `files`: path and size of each. The size is null for a file that cannot be opened.
     async fn details(&self) -> Result<Object, MapError<M>> {
         let mut details = match self.map.described_by() {
             Some(number) => self.shard(number).await?.index().details(),
@@ -337,7 +337,7 @@ impl<M: ShardMap, F: Files> OpenedNow for OpenSet<M, F> {
 }
 
 impl<M: ShardMap, F: Files> OpenSet<M, F> {
-    /// A file of the set, opened if it is not yet. Threads that ask for the same file wait for the one that opens it.
+    /// A file of the set, opened if necessary. Threads that need the same file wait for the one that opens it.
     pub(super) fn shard_now(&self, number: usize) -> Result<&super::Shard<M, F::Source>, MapError<M>> {
         if number < self.shards.len() {
             return self.shards.get(number, || now(self.open(number)));

@@ -1,4 +1,4 @@
-//! What the readers of sets have beside that of all readers: how they are opened, and their files.
+//! The methods that only readers of sets have: opening, and access to the files.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 #[cfg(not(target_arch = "wasm32"))]
@@ -19,7 +19,7 @@ use crate::source::{FileSource, Folder};
 use crate::source::{Files, Source};
 use crate::value::Value;
 
-/// How the files of a set are opened.
+/// The options by which the files of a set are opened.
 type Options<M> = OpenOptions<<M as ShardMap>::Index>;
 
 #[cfg(not(target_arch = "wasm32"))]
@@ -46,10 +46,10 @@ impl<M: ShardMap> Reader<OpenSet<M, Folder>> {
     }
 }
 
-/// An open set. Opening reads its index. A file is opened when one of its tensors is asked for; where the index says neither dtypes nor shapes,
-/// also to say what a tensor is.
+/// An open set. Opening it reads its index. A file is opened when one of its tensors is read, or, if the index has neither dtypes
+/// nor shapes, when a tensor is described.
 impl<M: ShardMap, F: Files> Reader<OpenSet<M, F>> {
-    /// Opens the set whose index is the file `index` of `files`; the other files are in the same folder of them.
+    /// Opens the set whose index is the file `index` of `files`; the other files are in the same folder.
     ///
     /// # Errors
     /// If the index cannot be read or breaks a rule.
@@ -65,7 +65,7 @@ impl<M: ShardMap, F: Files> Reader<OpenSet<M, F>> {
         now(OpenSet::from_files(files, index, options.settings())).map(Self)
     }
 
-    /// Opens the set whose index is what `source` holds, and whose files `files` opens.
+    /// Opens the set whose index is in `source`, and whose files `files` opens.
     ///
     /// # Errors
     /// If the index cannot be read, breaks a rule or exceeds a limit.
@@ -77,7 +77,7 @@ impl<M: ShardMap, F: Files> Reader<OpenSet<M, F>> {
         Self::open_source(source, files, options.settings())
     }
 
-    /// Opens the set whose index is what `source` holds, with the settings of any format.
+    /// Opens the set whose index is in `source`, with the given settings.
     ///
     /// # Errors
     /// If the index cannot be read, breaks a rule or exceeds a limit.
@@ -92,21 +92,21 @@ impl<M: ShardMap, F: Files> Reader<OpenSet<M, F>> {
         now(OpenSet::of_index(source, index, files, settings)).map(Self)
     }
 
-    /// Opens a set by the [`index`](OpenSet::index) of a reader that was opened before. Nothing is read.
+    /// Opens a set with the [`index`](OpenSet::index) of an earlier reader. Nothing is read.
     #[must_use]
     pub fn with_index(map: Arc<M>, files: F, options: &Options<M>) -> Self {
         Self(OpenSet::with_index(map, files, options.settings().clone()))
     }
 
-    /// A file of the set, counted from 0; opened if it is not yet. One that cannot be opened is tried once.
+    /// A file of the set, counted from 0, and opened if necessary. Opening is tried only once.
     ///
     /// # Errors
-    /// If there is none of that number, it cannot be opened, has another size than the index says, or breaks a rule.
+    /// If there is no such file, it cannot be opened, has another size than the index states, or breaks a rule.
     pub fn shard(&self, number: usize) -> Result<&Shard<M, F::Source>, MapError<M>> {
         self.0.shard_now(number)
     }
 
-    /// Opens every file and looks for every tensor.
+    /// Opens every file and looks up every tensor.
     ///
     /// # Errors
     /// For the first file that cannot be opened, and the first tensor that its file does not have.
@@ -114,26 +114,26 @@ impl<M: ShardMap, F: Files> Reader<OpenSet<M, F>> {
         now(self.0.open_all())
     }
 
-    /// The tensor at a position, without its values. Its file is opened for that if the index does not say what the tensor is.
+    /// The tensor at a position, without its values. Its file is opened if the index does not say what the tensor is.
     ///
     /// # Errors
-    /// If there is none at that position, or its file cannot be opened or does not have it.
+    /// If there is no such tensor, or its file cannot be opened or does not have it.
     pub fn info(&self, position: usize) -> Result<TensorInfo<'_>, MapError<M>> {
         self.0.info_now(position).map_err(|error| self.0.named(error))
     }
 
-    /// The tensors in the order of the index, as [`info`](Self::info) gives them.
+    /// The tensors in the order of the index, as [`info`](Self::info) returns them.
     pub fn tensors(&self) -> impl ExactSizeIterator<Item = Result<TensorInfo<'_>, MapError<M>>> {
         (0..self.0.index().tensor_count()).map(|position| self.info(position))
     }
 
-    /// The position of the tensor of that name.
+    /// The position of the tensor with that name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<usize> {
         self.0.index().find(name)
     }
 
-    /// The model's metadata as [`Container::metadata`](crate::Container::metadata) says it.
+    /// The model's metadata, as [`Container::metadata`](crate::Container::metadata) returns it.
     ///
     /// # Errors
     /// If it is in a file that cannot be opened, or does not decode.
@@ -144,7 +144,7 @@ impl<M: ShardMap, F: Files> Reader<OpenSet<M, F>> {
 
 /// An open set over asynchronous files.
 impl<M: ShardMap, F: FetchFiles> AsyncReader<OpenSet<M, F>> {
-    /// Opens the set whose index is the file `index` of `files`; the other files are in the same folder of them.
+    /// Opens the set whose index is the file `index` of `files`; the other files are in the same folder.
     ///
     /// # Errors
     /// If the index cannot be read or breaks a rule.
@@ -160,13 +160,13 @@ impl<M: ShardMap, F: FetchFiles> AsyncReader<OpenSet<M, F>> {
         OpenSet::from_files(files, index, options.settings()).await.map(Self)
     }
 
-    /// Opens a set by the [`index`](OpenSet::index) of a reader that was opened before. Nothing is read.
+    /// Opens a set with the [`index`](OpenSet::index) of an earlier reader. Nothing is read.
     #[must_use]
     pub fn with_index(map: Arc<M>, files: F, options: &Options<M>) -> Self {
         Self(OpenSet::with_index(map, files, options.settings().clone()))
     }
 
-    /// Opens every file and looks for every tensor.
+    /// Opens every file and looks up every tensor.
     ///
     /// # Errors
     /// For the first file that cannot be opened, and the first tensor that its file does not have.
@@ -174,15 +174,15 @@ impl<M: ShardMap, F: FetchFiles> AsyncReader<OpenSet<M, F>> {
         self.0.open_all().await
     }
 
-    /// The tensor at a position, without its values. Its file is opened for that if the index does not say what the tensor is.
+    /// The tensor at a position, without its values. Its file is opened if the index does not say what the tensor is.
     ///
     /// # Errors
-    /// If there is none at that position, or its file cannot be opened or does not have it.
+    /// If there is no such tensor, or its file cannot be opened or does not have it.
     pub async fn info(&self, position: usize) -> Result<TensorInfo<'_>, MapError<M>> {
         Opened::info(&self.0, position).await.map_err(|error| self.0.named(error))
     }
 
-    /// The tensors in the order of the index. All files are opened for that whose tensors the index does not describe.
+    /// The tensors in the order of the index. Opens the files of all tensors that the index does not describe.
     ///
     /// # Errors
     /// For the first tensor whose file is missing, is broken, or does not have it.
@@ -194,7 +194,7 @@ impl<M: ShardMap, F: FetchFiles> AsyncReader<OpenSet<M, F>> {
         Ok(all)
     }
 
-    /// The position of the tensor of that name.
+    /// The position of the tensor with that name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<usize> {
         self.0.index().find(name)

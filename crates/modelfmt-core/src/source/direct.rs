@@ -1,10 +1,10 @@
-//! Linux: reads past the page cache (`O_DIRECT`), and what the cache holds.
+//! Linux: reads past the page cache (`O_DIRECT`), and queries of the cache.
 //!
-//! A read past the cache needs offsets, lengths and memory at multiples of the block of the device. Where the memory of the caller lies in
-//! its blocks as the bytes do in those of the file, the disk fills it; otherwise the bytes go through an aligned buffer and are copied
-//! from there, which takes about an eighth of the time of a fast disk. Several threads with a few MiB each keep a disk as busy as a
-//! queue of one thread would, so no ring of requests (io_uring) is needed for it: that takes `unsafe`, or a large dependency, and
-//! many systems forbid it to containers.
+//! A read past the cache needs an offset, a length and an address that are multiples of the device's block size. If the caller's
+//! memory and the bytes in the file begin at the same place within a block, the disk writes straight into that memory. Otherwise
+//! the bytes go through an aligned buffer and are copied, which takes about an eighth of the time that a fast disk needs to read
+//! them. Several threads with a few MiB each keep a disk as busy as one queue of requests (io_uring) would. This needs no such
+//! queue: it takes `unsafe` or a large dependency, and many systems forbid it to containers.
 
 use std::fs::File;
 use std::io;
@@ -17,13 +17,13 @@ use tensor_core::AlignedBuf;
 
 /// No device has larger blocks, and no page is smaller.
 const BLOCK: u64 = 4096;
-/// The same, of memory.
+/// The same as a `usize`.
 const BLOCK_LEN: usize = 4096;
 
-/// Places of a file at which the cache is asked.
+/// The number of places in a file at which the cache is queried.
 const PROBES: u64 = 16;
 
-/// Whether most of a file has to come from the disk, as far as a few places of it tell.
+/// Whether most of a file has to come from the disk, judged by a few places in it.
 pub(super) fn is_cold(file: &File, len: u64) -> bool {
     let is_missing = |probe: &u64| {
         let at = (len / PROBES) * probe + len / PROBES / 2;
@@ -39,13 +39,14 @@ pub(super) fn drop_cached(file: &File) {
     let _ = fadvise(file, 0, None, Advice::DontNeed);
 }
 
-/// Memory from this length on is filled by the disk itself if it lies in its block as the bytes do in theirs.
+/// The shortest buffer that the disk may write to directly, if it begins at the same place within a block as the bytes do in the
+/// file.
 const DIRECT: usize = 1 << 20;
 
 /// Fills `out` past the page cache.
 ///
 /// # Errors
-/// If the file cannot be opened or read so, or ends before.
+/// If the file cannot be opened or read this way, or is too short.
 pub(super) fn read_exact_at(
     file: &File,
     offset: u64,
@@ -53,7 +54,7 @@ pub(super) fn read_exact_at(
     scratch: &mut AlignedBuf,
 ) -> io::Result<()> {
     let flags = i32::try_from(OFlags::DIRECT.bits()).map_err(|_| io::ErrorKind::Unsupported)?;
-    // The same file, whatever its path leads to now.
+    // Opens the same file again, whatever its path leads to now.
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let file = File::options().read(true).custom_flags(flags).open(path)?;
     let lead = usize::try_from(offset.next_multiple_of(BLOCK) - offset).unwrap_or(usize::MAX);
@@ -69,7 +70,7 @@ pub(super) fn read_exact_at(
     copied(&file, end, tail, scratch)
 }
 
-/// Reads whole blocks into `scratch`, and copies from there.
+/// Reads whole blocks into `scratch` and copies the wanted bytes from there.
 fn copied(file: &File, offset: u64, out: &mut [u8], scratch: &mut AlignedBuf) -> io::Result<()> {
     if out.is_empty() {
         return Ok(());
@@ -91,7 +92,7 @@ fn copied(file: &File, offset: u64, out: &mut [u8], scratch: &mut AlignedBuf) ->
     Ok(())
 }
 
-/// Reads until the first `needed` bytes of the buffer are there.
+/// Reads until at least the first `needed` bytes of the buffer are filled.
 fn fill(file: &File, begin: u64, buffer: &mut [u8], needed: usize) -> io::Result<()> {
     let mut have = 0;
     while have < needed {
@@ -113,7 +114,7 @@ mod tests {
 
     #[test]
     fn reads_past_the_cache_give_the_same_bytes() {
-        // Not in the temporary folder, which may be in memory.
+        // Not in the folder for temporary files, which may be in memory.
         let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let path = folder.path().join("bytes");
         let bytes: Vec<u8> = (0..2_400_492_u32).map(|n| (n.wrapping_mul(n) >> 5).to_le_bytes()[0]).collect();
@@ -132,7 +133,7 @@ mod tests {
             source.read_uncached(at as u64, out, &mut scratch).unwrap();
             assert_eq!(*out, bytes[at..end], "{at}..{end}");
         }
-        // Memory that the disk can fill itself, and such that it cannot.
+        // Buffers that the disk can fill itself, and others.
         let mut memory = AlignedBuf::zeroed(bytes.len() + 2 * BLOCK_LEN).unwrap();
         for (at, end, shift) in
             [(64, 2_400_000, 0), (4096, 1_100_000, 0), (64, 2_400_000, 64), (1, 2_400_492, 0)]

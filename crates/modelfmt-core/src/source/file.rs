@@ -1,4 +1,4 @@
-//! Files on disk, read at positions.
+//! Files on disk, read by position.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -13,7 +13,7 @@ use super::{FileId, Files, Source, check_relative, checked_len, folder_of};
 #[cfg(all(feature = "direct", target_os = "linux"))]
 use tensor_core::AlignedBuf;
 
-/// A file, read at positions: the safe default. A file that shrinks later gives an error, never a signal.
+/// A file that is read by position: the safe default. A file that shrinks later gives an error, never a signal.
 #[derive(Debug)]
 pub struct FileSource {
     file: Handle,
@@ -28,7 +28,7 @@ enum Handle {
         path: Option<PathBuf>,
         version: FileVersion,
     },
-    /// One of many, which is closed when others are read, and opened again.
+    /// One of many files, which is closed while others are read, and opened again.
     Pooled(Pooled),
 }
 
@@ -60,7 +60,7 @@ impl FileSource {
         Ok(Self { len, id, file: Handle::Open { file, path, version } })
     }
 
-    /// As [`open`](Self::open), with the file in a pool.
+    /// Opens a file as [`open`](Self::open) does, and keeps it in a pool.
     fn pooled(path: PathBuf, pool: &Arc<Pool>) -> io::Result<Self> {
         require_file(&std::fs::metadata(&path)?)?;
         let file = File::open(&path)?;
@@ -72,7 +72,7 @@ impl FileSource {
 }
 
 impl FileSource {
-    /// The version of the file that was opened.
+    /// The version of the file when it was opened.
     #[must_use]
     pub const fn version(&self) -> &FileVersion {
         match &self.file {
@@ -81,7 +81,7 @@ impl FileSource {
         }
     }
 
-    /// Does something with the file, open.
+    /// Calls `act` with the open file.
     fn with<T>(&self, act: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
         match &self.file {
             Handle::Open { file, .. } => act(file),
@@ -111,7 +111,7 @@ impl Source for FileSource {
         self.with(|file| read_exact_at(file, offset, out))
     }
 
-    /// Asks the system when the file was changed last, and how long it is.
+    /// Asks the system for the file's time of change and length, and compares.
     fn is_unchanged(&self) -> bool {
         match &self.file {
             Handle::Open { file, version, .. } => {
@@ -153,7 +153,7 @@ impl Source for FileSource {
         true
     }
 
-    /// The path that it was opened by.
+    /// The path by which it was opened.
     fn name(&self) -> Option<Cow<'_, str>> {
         match &self.file {
             Handle::Open { path, .. } => path.as_ref().map(|path| path.to_string_lossy()),
@@ -162,7 +162,7 @@ impl Source for FileSource {
     }
 }
 
-/// Fills `out` with the bytes of a file from `offset` on, wherever its cursor is.
+/// Fills `out` with the bytes of a file from `offset` on; its cursor does not matter.
 ///
 /// # Errors
 /// If the file ends before that, or cannot be read.
@@ -171,7 +171,7 @@ pub fn read_exact_at(file: &File, offset: u64, out: &mut [u8]) -> io::Result<()>
     std::os::unix::fs::FileExt::read_exact_at(file, out, offset)
 }
 
-/// Fills `out` with the bytes of a file from `offset` on. Its cursor is moved.
+/// Fills `out` with the bytes of a file from `offset` on, and moves its cursor.
 ///
 /// # Errors
 /// If the file ends before that, or cannot be read.
@@ -191,8 +191,8 @@ pub fn read_exact_at(file: &File, mut offset: u64, mut out: &mut [u8]) -> io::Re
     Ok(())
 }
 
-/// The files of a folder, for sets of files. However many are in use, 16 at most stay open: the others are opened again when they
-/// are read, and must be the same files still.
+/// The files of a folder, for sets of files. At most 16 of them stay open, however many are in use. The others are opened again
+/// when they are read, and it is an error if such a file has changed.
 #[derive(Clone, Debug)]
 pub struct Folder {
     path: PathBuf,
@@ -217,7 +217,7 @@ impl Folder {
         Self::new(folder_of(file))
     }
 
-    /// Where the folder is.
+    /// The path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

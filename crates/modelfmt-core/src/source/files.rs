@@ -11,7 +11,7 @@ use crate::value::NameTable;
 
 /// Opens the files of a set by their paths, relative to the set's folder: a folder, a map of buffers, a bucket.
 pub trait Files {
-    /// What an open file is.
+    /// The type of an open file.
     type Source: Source;
 
     /// Opens the file at `path`, as the set's index names it.
@@ -21,10 +21,10 @@ pub trait Files {
     fn open(&self, path: &str) -> io::Result<Self::Source>;
 }
 
-/// The files of a set, of any type, shared; made by [`shared_files`].
+/// The files of a set behind one type, which can be shared; made by [`shared_files`].
 pub type SharedFiles = Arc<dyn Files<Source = BoxSource> + Send + Sync>;
 
-/// Forgets what kind of files these are.
+/// Erases the type of the files of a set.
 pub fn shared_files<F>(files: F) -> SharedFiles
 where
     F: Files + Send + Sync + 'static,
@@ -74,7 +74,7 @@ const ABSOLUTE: &str = "the path is absolute; files of a set must be in its fold
 const PARENT: &str = "the path has a component `..`; files of a set must be in its folder";
 const CHARACTER: &str = "the path has a character that file systems read differently (a backslash, a colon or a control character)";
 const TOO_LONG: &str = "the path is longer than 4,096 bytes";
-/// Perhaps it is spelt another way.
+/// The same path may be spelled in another way.
 const TWICE: &str = "the set lists this file twice";
 
 /// Checks that a path of a set stays inside the set's folder on every system: relative, no `..`, no drive prefix, no
@@ -102,16 +102,16 @@ pub fn check_relative(path: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// The paths of a set, each of which it lists once. A small index could otherwise have one large file opened and read again
-/// for each of the many ways to spell its path.
+/// The paths of a set, each of which must be listed only once. Otherwise a small index could have one large file opened and read
+/// again for each of the many ways to spell its path.
 #[derive(Clone, Debug, Default)]
 pub struct SetPaths(NameTable);
 
 impl SetPaths {
-    /// Checks a path of the set, and that it is not one of those before it.
+    /// Checks a path of the set, and that it differs from all earlier ones.
     ///
     /// # Errors
-    /// If the path is absolute, leaves the folder, or is not portable; if the set has the file already.
+    /// If the path is absolute, leaves the folder, or is not portable; if the set has listed the file before.
     pub fn add(&mut self, path: &str) -> Result<(), &'static str> {
         check_relative(path)?;
         let is_here = |component: &&str| *component == ".";

@@ -17,9 +17,9 @@ impl Mmap {
     /// Maps a regular file.
     ///
     /// # Safety
-    /// A map shows what other processes do to the file. While the map lives, no process may write to the file or make it
-    /// shorter: a write changes bytes behind a `&[u8]`, and a read past a new end ends the process with SIGBUS.
-    /// Rust cannot check that; the caller promises it.
+    /// A map shows what other processes do to the file. While the map exists, no process may write to the file or shorten it: a
+    /// write changes bytes behind a `&[u8]`, and a read past the new end ends the process with SIGBUS. Rust cannot check this;
+    /// the caller promises it.
     ///
     /// # Errors
     /// If the file cannot be opened or mapped, or is not a regular file.

@@ -32,9 +32,8 @@ pub use share::Share;
 /// A reader asks for the ranges that it needs and for no others. Implement this for a browser's file handle, an
 /// HTTP client or an object store; only [`len`](Source::len) and [`read_into`](Source::read_into) are needed.
 ///
-/// The contract, which [`contract_test`] checks: a range must lie within `0..len`, else the
-/// answer is an error of kind [`UnexpectedEof`](io::ErrorKind::UnexpectedEof); an empty range is good anywhere up to
-/// and including the end; nothing panics.
+/// The contract, which [`contract_test`] checks: a range must lie within `0..len`, else the result is an error of kind
+/// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof); an empty range is valid anywhere up to and including the end; nothing panics.
 pub trait Source {
     /// The number of bytes, which never changes.
     fn len(&self) -> u64;
@@ -61,18 +60,19 @@ pub trait Source {
         None
     }
 
-    /// This source, if threads may share it; work is done on several cores only then.
+    /// This source, if threads may share it. Only then is work done on several threads.
     fn shared(&self) -> Option<&(dyn Source + Sync)> {
         None
     }
 
-    /// Whether a short read costs little more than a copy of its bytes, as from memory or a file of this machine. Code that works on
-    /// bytes in several steps then reads parts that stay in a core's own cache, and otherwise as much as it can at once.
+    /// Whether a short read costs little more than a copy of its bytes, as from memory or a local file. Code that works on bytes
+    /// in several steps then reads pieces that stay in a core's own cache; otherwise it reads as much as it can at once.
     fn is_near(&self) -> bool {
         self.as_slice().is_some()
     }
 
-    /// The file behind it, if there is one that the system can tell from others. Two sources with the same hold the same bytes.
+    /// The identity of the file behind it, if the system can tell it from other files. Two sources with the same identity hold
+    /// the same bytes.
     fn id(&self) -> Option<FileId> {
         None
     }
@@ -82,39 +82,41 @@ pub trait Source {
         None
     }
 
-    /// Whether it holds what it held when it was made, as far as can be told; a file is asked for its length and when it was
-    /// changed last. Loads ask before and after.
+    /// Whether the content is still what it was when the source was made, as far as that is known; a file is asked for its length
+    /// and its time of change. Loads ask before and after.
     fn is_unchanged(&self) -> bool {
         true
     }
 
-    /// Whether reading past a cache of the system would be faster, as far as can be told: whether little of it is in the cache.
+    /// Whether reads that bypass the system's cache would be faster, as far as that is known: whether little of the content is in
+    /// the cache.
     fn is_cold(&self) -> bool {
         false
     }
 
-    /// Fills `out` with the bytes from `offset` on, past a cache of the system where there is one; `scratch` is memory that the caller
-    /// keeps from call to call.
+    /// Fills `out` with the bytes from `offset` on, bypassing the system's cache if there is one. `scratch` is a buffer that the
+    /// caller keeps from call to call.
     ///
     /// # Errors
-    /// If the range is not within the source, or cannot be read, or not so.
+    /// If the range is not within the source, or cannot be read, or not past the cache.
     fn read_uncached(&self, offset: u64, out: &mut [u8], scratch: &mut AlignedBuf) -> io::Result<()> {
         let _ = scratch;
         self.read_into(offset, out)
     }
 
-    /// The share of a job that is done on it, if several processes do that together.
+    /// The share of this process, if several processes divide a job over the bytes among them.
     fn share(&self) -> Option<&Share> {
         None
     }
 
-    /// The source below one that proves what it reads, if hashes of all other bytes are among what it has proved. It is for code that checks each
-    /// byte by these hashes before anybody uses it: that takes one pass over the bytes, where this source may need two.
+    /// For a source that verifies what it reads: the source below it, if the verified bytes include hashes of all other bytes. It
+    /// is for code that checks each byte by these hashes before anybody uses it. That takes one pass over the bytes, where this
+    /// source may need two.
     fn unproved(&self) -> Option<Unproved<'_>> {
         None
     }
 
-    /// Asks the system's cache to forget the bytes. This is only a hint, without an answer.
+    /// Asks the system's cache to drop the bytes. This is only a hint; nothing is reported.
     fn drop_cached(&self) {}
 
     /// Whether there are no bytes.
@@ -131,7 +133,7 @@ pub struct FileId {
 }
 
 impl FileId {
-    /// The file of that number on that volume.
+    /// The file with that number on that volume.
     #[must_use]
     pub const fn new(volume: u64, number: u64) -> Self {
         Self { volume, number }
@@ -154,13 +156,14 @@ impl FileId {
     }
 }
 
-/// A source of any type that can be stored, sent and shared.
+/// A boxed source of any type, which can be stored, sent and shared.
 pub type BoxSource = Box<dyn Source + Send + Sync>;
 
-/// The length of `range` if it lies within `0..end`, by the contract of [`Source`].
+/// The length of `range` if it lies within `0..end`, as the contract of [`Source`] asks.
 ///
 /// # Errors
-/// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if it does not; [`OutOfMemory`](io::ErrorKind::OutOfMemory) if it cannot be addressed.
+/// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if it does not; [`OutOfMemory`](io::ErrorKind::OutOfMemory) if the length does
+/// not fit into `usize`.
 pub fn checked_len(range: &Range<u64>, end: u64) -> io::Result<usize> {
     match range.end.checked_sub(range.start) {
         Some(len) if range.end <= end => usize::try_from(len).map_err(|_| {
@@ -242,12 +245,12 @@ forward! {
     [S: Source] Arc<S>;
 }
 
-/// Bytes that are not what they have to be until somebody has checked them: see [`Source::unproved`].
+/// Bytes that are not verified yet; the reader has to check them. See [`Source::unproved`].
 #[derive(Clone, Copy)]
 pub struct Unproved<'a>(&'a (dyn Source + Sync));
 
 impl<'a> Unproved<'a> {
-    /// The bytes of a source that another one proves.
+    /// Wraps the source below one that verifies it.
     #[must_use]
     pub const fn new(source: &'a (dyn Source + Sync)) -> Self {
         Self(source)
@@ -280,10 +283,10 @@ impl Source for &[u8] {
     }
 }
 
-/// Checks that a source keeps the contract of [`Source`] and holds `expected`; for tests of your own implementation.
+/// Checks that a source keeps the contract of [`Source`] and holds `expected`. Use it to test your own implementation.
 ///
 /// # Errors
-/// A sentence that says which clause it breaks.
+/// The clause of the contract that it breaks, as a sentence.
 pub fn contract_test(source: &dyn Source, expected: &[u8]) -> Result<(), String> {
     let len = source.len();
     let clause = |good: bool, text: &str| if good { Ok(()) } else { Err(text.to_owned()) };

@@ -1,4 +1,4 @@
-//! Files, only some of which are open at a time: a set may have more parts than a process may have open files.
+//! A pool of files, only some of which are open at a time: a set may have more files than a process may open.
 
 use std::collections::VecDeque;
 use std::fs::{File, Metadata};
@@ -9,10 +9,10 @@ use std::time::SystemTime;
 
 use super::FileId;
 
-/// Low enough that two sets can be compared where a process may have 64 open files.
+/// The most files that a pool keeps open: few enough that two sets can be compared by a process that may open 64 files.
 const MAX_OPEN: usize = 16;
 
-/// The files that are open, those that were read last at the end.
+/// The open files, the most recently read last.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     open: Mutex<Open>,
@@ -60,7 +60,7 @@ pub(super) struct Pooled {
     version: FileVersion,
 }
 
-/// What tells whether a file is still the one that it was: its identity, its length, and the time of its last change.
+/// What tells whether a file has changed: its identity, its length, and the time of its last change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileVersion {
     id: Option<FileId>,
@@ -69,15 +69,15 @@ pub struct FileVersion {
 }
 
 impl FileVersion {
-    /// That of the file at `path` as it is now.
+    /// The version of the file at `path`, as it is now.
     ///
     /// # Errors
-    /// If the system cannot say.
+    /// If the system cannot tell.
     pub fn of(path: impl AsRef<Path>) -> io::Result<Self> {
         std::fs::metadata(path).map(|metadata| Self::from_metadata(&metadata))
     }
 
-    /// That of the file that these are the metadata of.
+    /// The version of the file that has these metadata.
     #[must_use]
     pub fn from_metadata(metadata: &Metadata) -> Self {
         Self { id: FileId::from_metadata(metadata), len: metadata.len(), modified: metadata.modified().ok() }
@@ -101,14 +101,14 @@ impl Pooled {
         &self.version
     }
 
-    /// Whether the file is still what it was.
+    /// Whether the file has not changed since it was opened.
     pub(super) fn is_unchanged(&self) -> bool {
         self.with(|file| Ok(FileVersion::from_metadata(&file.metadata()?) == self.version)).unwrap_or(false)
     }
 
-    /// Does something with the file, open.
+    /// Calls `act` with the open file.
     pub(super) fn with<T>(&self, act: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
-        // What is in use stays open, whatever else is read meanwhile.
+        // A file in use stays open, whatever else is read meanwhile.
         let known = self.pool.lock().get(self.number);
         let file = match known {
             Some(file) => file,
@@ -156,7 +156,7 @@ mod tests {
             }
         }
         contract_test(&sources[3], &[3; 10]).unwrap();
-        // One that was closed must be the same file when it is opened again; one that is open is read on.
+        // A closed file must be unchanged when it is opened again; an open file is simply read on.
         for n in [0, 99] {
             std::fs::remove_file(folder.path().join(name(n))).unwrap();
             std::fs::write(folder.path().join(name(n)), [7; 10]).unwrap();

@@ -1,4 +1,4 @@
-//! A job that several processes do together, where threads cannot be had: workers of a web page share no memory.
+//! Jobs that several processes divide among them where threads cannot be had: workers of a web page share no memory.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -6,18 +6,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::ledger::Parcel as _;
 
-/// The most bytes of notes that one process makes. What it has not noted then, the last one looks at itself.
+/// The most bytes of notes that one process makes. Pieces that it could not note are left to the last process.
 const MOST: usize = 64 << 20;
-/// What stands before each note: the numbers of its scan and of its piece, and its length.
+/// The length of the head of a note: the number of the scan, the number of the piece, and the length of the note.
 const HEAD: usize = 20;
 
 /// One process's share of a job over a file, such as its verification.
 ///
-/// Each process does the job on a source that [has a share](crate::Source::share), but looks only at its part of the pieces of a scan, and
-/// notes what they show; what the job finds then means nothing. At the end one of them does the job again, with all notes: it reads
-/// nothing that was looked at before, and comes to the same result as one process alone.
+/// Each process does the job on a source that [has a share](crate::Source::share), but looks only at its part of each scan's
+/// pieces, and notes the results; its own result of the job is meaningless. At the end one process does the job again with all
+/// notes. It reads no piece that has a note, and comes to the same result as a process alone.
 ///
-/// Notes are trusted like the process that made them.
+/// Notes are trusted as much as the processes that made them.
 #[derive(Debug)]
 pub struct Share {
     role: Role,
@@ -32,19 +32,19 @@ enum Role {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Scans that have begun. A job begins the same ones in the same order in every process.
+    /// The number of scans that have begun. A job begins the same scans in the same order in every process.
     scans: u64,
     notes: Vec<u8>,
 }
 
 impl Share {
-    /// Looks at part `number` of `of` equal parts, and notes what is seen there.
+    /// The share of a process that looks at part `number` of `of` equal parts, and notes the results.
     #[must_use]
     pub fn part(number: u64, of: u64) -> Self {
         Self { role: Role::Part { number, of: of.max(1) }, state: Mutex::default() }
     }
 
-    /// Does the job with the notes of all parts, one after another.
+    /// The share of the last process, with the concatenated notes of all parts.
     #[must_use]
     pub fn whole(notes: Vec<u8>) -> Self {
         let mut places = HashMap::new();
@@ -56,7 +56,7 @@ impl Share {
         Self { role: Role::Whole { notes, places }, state: Mutex::default() }
     }
 
-    /// What was noted; empty afterwards.
+    /// The notes so far; they are empty afterwards.
     #[must_use]
     pub fn take_notes(&self) -> Vec<u8> {
         std::mem::take(&mut self.state().notes)
@@ -66,7 +66,7 @@ impl Share {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of a scan that begins.
+    /// Begins a scan and returns its number.
     pub(crate) fn begin(&self) -> u64 {
         let mut state = self.state();
         state.scans += 1;
@@ -78,7 +78,7 @@ impl Share {
         notes.get(places.get(&(scan, piece))?.clone())
     }
 
-    /// Whether a piece is to be looked at here if it is not known.
+    /// Whether this process looks at a piece that has no note.
     pub(crate) fn looks_at(&self, piece: u64, count: u64, is_noted: bool) -> bool {
         match self.role {
             Role::Whole { .. } => true,
@@ -90,11 +90,11 @@ impl Share {
         }
     }
 
-    /// Whether what lies at `place` of `total` is in this part.
+    /// Whether the byte or piece at `place` of `total` is in this part.
     pub(crate) fn takes(&self, place: u128, total: u128) -> bool {
         match self.role {
             Role::Whole { .. } => true,
-            // Numbers too large for this are of no file, and what no part takes is left to the last process.
+            // Products that overflow do not occur for real files; what no part takes is left to the last process.
             Role::Part { number, of } => {
                 place.saturating_mul(u128::from(of)) / total.max(1) == u128::from(number)
             }
@@ -115,7 +115,7 @@ impl Share {
     }
 }
 
-/// The scan and piece of the note at byte `at`, and where it is.
+/// The numbers of scan and piece of the note at byte `at`, and the range of its content.
 fn note_at(notes: &[u8], at: usize) -> Option<((u64, u64), Range<usize>)> {
     let mut head = notes.get(at..)?;
     let (scan, piece, len) = (u64::take(&mut head)?, u64::take(&mut head)?, u32::take(&mut head)?);

@@ -1,4 +1,4 @@
-//! Keeps the folder within its bound.
+//! Keeps the cache folder within its size limit.
 
 use std::fs::{self, DirEntry, File, TryLockError};
 use std::io;
@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use super::page::{HASH_LEN, UNFINISHED, in_folder};
 
-/// A file that was being written and has not changed for this long has lost its writer.
+/// A file under construction that has not changed for this long has lost its writer.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
 struct Page {
@@ -19,7 +19,7 @@ struct Page {
 /// Removes the least recently used pages until the rest have at most `most` bytes, and removes the files of writers that were killed.
 ///
 /// # Errors
-/// Of the kind `WouldBlock` if another process does so at the moment.
+/// An error of kind `WouldBlock` if another process is doing this now.
 pub(super) fn shrink(folder: &Path, most: u64) -> io::Result<()> {
     let lock =
         in_folder(&folder.join("evict.lock"), |path| File::options().create(true).append(true).open(path))?;
@@ -56,7 +56,7 @@ pub(super) fn shrink(folder: &Path, most: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// A page. Leftover files are removed here.
+/// The page that a file is. Leftover files are removed here.
 fn page(file: &DirEntry) -> Option<Page> {
     let (metadata, path) = (file.metadata().ok()?, file.path());
     let used = metadata.modified().ok()?;

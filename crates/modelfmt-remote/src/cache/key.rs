@@ -4,13 +4,13 @@ use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 
-/// Names the object that a page belongs to, in the state that a hash or an entity tag names. No secret can be read from it.
+/// Identifies an object that pages belong to, in the state that its entity tag names. No secret can be derived from it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct CacheKey([u8; 32]);
 
 impl CacheKey {
-    /// An object in the state that its entity tag names. `url` is without credentials and query; `server` is the endpoint that
-    /// answers, where the URL does not say it. A weak tag (`W/…`) names no state of bytes: then there is no key.
+    /// The key of an object in the state that its entity tag names. `url` has no credentials and no query; `server` is the
+    /// endpoint, if the URL does not contain it. `None` for a weak tag (`W/…`), which does not identify bytes.
     #[must_use]
     pub(crate) fn tagged(server: &str, url: &str, etag: &str, len: u64) -> Option<Self> {
         let is_strong = !etag.is_empty() && !etag.starts_with("W/");
@@ -46,7 +46,7 @@ impl fmt::Debug for CacheKey {
     }
 }
 
-/// The tag and length of an object when the server was last asked. The next request asks whether they have changed.
+/// The entity tag and length of an object when the server was last asked. The next request asks whether they have changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Known {
     /// The entity tag, as the server sends it.
@@ -63,7 +63,7 @@ impl Known {
 
     pub(super) fn parse(text: &[u8]) -> Option<Self> {
         let (len, etag) = std::str::from_utf8(text).ok()?.split_once(' ')?;
-        // A tag is sent as a header.
+        // The tag will be sent in a header.
         let is_header = !etag.is_empty() && etag.bytes().all(|byte| matches!(byte, b' '..=b'~'));
         Some(Self { etag: etag.to_owned(), len: len.parse().ok()? }).filter(|_| is_header)
     }

@@ -1,4 +1,4 @@
-//! The cache on the disk: pages of objects that were fetched before, and notes about URLs.
+//! The disk cache: pages of objects that were fetched before, and notes about URLs.
 //!
 //! ```text
 //! FOLDER/v1/pages/KEY/NUMBER.page   256 KiB of an object, behind their hash
@@ -6,8 +6,8 @@
 //!          /known/KEY               the entity tag and the length that an object had last
 //! ```
 //!
-//! A page is written under another name and then renamed, so a page that exists is complete. A page that a crash of the machine has damaged is found
-//! by its hash. Nothing here makes a read fail: without space or permissions there is no cache.
+//! A page is written under another name and then renamed, so a page that exists is complete. A page that was damaged in a crash
+//! is detected by its hash. The cache never makes a read fail: without space or permissions, nothing is cached.
 
 mod evict;
 mod key;
@@ -29,13 +29,14 @@ pub(crate) use page::PAGE;
 
 /// The default size of a cache, in bytes of pages.
 pub const DEFAULT_CACHE_SIZE: u64 = 10 << 30;
-/// The last use of a page is not noted again within this time.
+/// The last use of a page is not recorded again within this time.
 const NOTED: Duration = Duration::from_secs(3600);
 
 /// A folder of pages that several threads and processes share.
 ///
-/// It holds at most a given number of bytes of pages. Each process that uses it checks the bound after it has written a 64th of that, so the folder
-/// may be larger by that much for each. The least recently used pages are removed first, to within an hour.
+/// The pages take at most a given number of bytes. Each process that uses the folder checks this after it has written a 64th of
+/// that size, so the folder may be larger by that much for each process. The least recently used pages are removed first, to
+/// within an hour.
 #[derive(Clone, Debug)]
 pub struct DiskCache(Arc<Inner>);
 
@@ -43,12 +44,12 @@ pub struct DiskCache(Arc<Inner>);
 struct Inner {
     folder: PathBuf,
     size: u64,
-    /// Bytes that may be written before the folder is looked at again.
+    /// How many bytes may be written before the folder's size is checked again.
     left: AtomicU64,
 }
 
 impl DiskCache {
-    /// A cache of at most `size` bytes in `folder`, which is made when something is kept.
+    /// A cache of at most `size` bytes in `folder`, which is created when something is kept.
     #[must_use]
     pub fn new(folder: impl Into<PathBuf>, size: u64) -> Self {
         Self(Arc::new(Inner { folder: folder.into().join("v1"), size, left: AtomicU64::new(0) }))
@@ -57,26 +58,26 @@ impl DiskCache {
     /// The user's cache: at most 10 GiB in `$XDG_CACHE_HOME/modelfmt`, or else `~/.cache/modelfmt`. `None` if the environment names neither.
     #[must_use]
     pub fn for_user(var: impl Fn(&str) -> Option<String>) -> Option<Self> {
-        // The specification of these variables says to ignore a path that is not absolute.
+        // The XDG specification says to ignore a path that is not absolute.
         let absolute = |name: &str| var(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let home = || Some(absolute("HOME")?.join(".cache"));
         let folder = absolute("XDG_CACHE_HOME").or_else(|| absolute("LOCALAPPDATA")).or_else(home)?;
         Some(Self::new(folder.join("modelfmt"), DEFAULT_CACHE_SIZE))
     }
 
-    /// Where it is.
+    /// The folder of the cache.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.0.folder.parent().unwrap_or(&self.0.folder)
     }
 
-    /// How many more bytes are kept of an object of that length.
+    /// How many more bytes of an object of that length may be kept.
     fn left_for(&self, key: &CacheKey, len: u64) -> u64 {
         let most = self.0.size / 2;
         if len <= most {
             return u64::MAX;
         }
-        // It is long, so that counting what there is takes little beside reading it.
+        // The object is long, so that counting its pages costs little compared with reading it.
         let folder = self.pages().join(key.to_string());
         let count = fs::read_dir(folder).map_or(0, |pages| pages.flatten().count() as u64);
         most.saturating_sub(count.saturating_mul(PAGE))
@@ -86,7 +87,7 @@ impl DiskCache {
         self.0.folder.join("pages")
     }
 
-    /// A page, if it is there and whole.
+    /// A page, if the cache has it and its hash matches.
     #[must_use]
     pub(crate) fn page(&self, key: &CacheKey, number: u64) -> Option<Bytes> {
         let path = page::path(&self.pages(), key, number);
@@ -105,13 +106,13 @@ impl DiskCache {
         Some(bytes)
     }
 
-    /// Whether a page is there, complete or not.
+    /// Whether a page exists; it may be damaged.
     #[must_use]
     pub(crate) fn has(&self, key: &CacheKey, number: u64) -> bool {
         page::path(&self.pages(), key, number).exists()
     }
 
-    /// Keeps a page. If that is not possible, it is not kept.
+    /// Keeps a page, if that is possible.
     pub(crate) fn keep(&self, key: &CacheKey, number: u64, bytes: &[u8]) {
         if self.0.size < bytes.len() as u64 || !self.make_room(bytes.len() as u64) {
             return;
@@ -119,33 +120,33 @@ impl DiskCache {
         let _ = page::write(&self.pages(), key, number, bytes);
     }
 
-    /// Forgets a page, which has turned out to be wrong.
+    /// Removes a page that has turned out to be wrong.
     pub(crate) fn forget(&self, key: &CacheKey, number: u64) {
         let _ = fs::remove_file(page::path(&self.pages(), key, number));
     }
 
-    /// Waits until nobody else, in any process, fetches a page, and keeps others waiting as long as the result lives. `None` where
-    /// there can be no lock: then the same page may be fetched twice.
+    /// Waits until no other thread or process is fetching a page, and makes others wait as long as the result exists. `None` if
+    /// locking is impossible: then the same page may be fetched twice.
     #[must_use]
     pub(crate) fn lock(&self, key: &CacheKey, number: u64) -> Option<PageLock> {
         self.locked(key, number, |file| file.lock().ok())
     }
 
-    /// As [`lock`](Self::lock), if nobody else has it.
+    /// Does what [`lock`](Self::lock) does, but returns `None` if the page is locked.
     #[must_use]
     pub(crate) fn try_lock(&self, key: &CacheKey, number: u64) -> Option<PageLock> {
         self.locked(key, number, |file| file.try_lock().ok())
     }
 
     fn locked(&self, key: &CacheKey, number: u64, lock: impl Fn(&File) -> Option<()>) -> Option<PageLock> {
-        /// Nobody loses the race that often.
+        /// No process loses the race this often.
         const TRIES: usize = 1000;
         let path = page::path(&self.pages(), key, number).with_extension("lock");
         for _ in 0..TRIES {
             let file =
                 page::in_folder(&path, |path| File::options().create(true).append(true).open(path)).ok()?;
             lock(&file)?;
-            // The file may have been removed while this process waited, and another one may be in its place.
+            // The lock file may have been removed while this process waited, and another one may be in its place.
             if is_at(&file, &path) {
                 return Some(PageLock { path, _file: file });
             }
@@ -153,20 +154,20 @@ impl DiskCache {
         None
     }
 
-    /// What is known of the object at a URL.
+    /// The tag and length that are known for the object at a URL.
     #[must_use]
     pub(crate) fn known(&self, url: &CacheKey) -> Option<Known> {
         Known::parse(&fs::read(self.known_path(url)).ok()?)
     }
 
-    /// Notes what an object had when it was asked for.
+    /// Records the tag and length of the object at a URL.
     pub(crate) fn note(&self, url: &CacheKey, known: &Known) {
         if self.known(url).as_ref() != Some(known) {
             let _ = page::write_whole(&self.known_path(url), &[known.to_text().as_bytes()]);
         }
     }
 
-    /// Forgets what is known of the object at a URL.
+    /// Forgets the tag and length of the object at a URL.
     pub(crate) fn forget_known(&self, url: &CacheKey) {
         let _ = fs::remove_file(self.known_path(url));
     }
@@ -175,13 +176,13 @@ impl DiskCache {
         self.0.folder.join("known").join(format!("{url}"))
     }
 
-    /// Whether there is room for a page. Removes the oldest pages if needed.
+    /// Whether there is room for a page. Removes the least recently used pages if needed.
     fn make_room(&self, len: u64) -> bool {
         let left = &self.0.left;
         if left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(len)).is_ok() {
             return true;
         }
-        // Between two looks every process may write that much.
+        // Between two checks, every process may write this much.
         let step = (self.0.size / 64).max(len);
         match evict::shrink(&self.0.folder, self.0.size.saturating_sub(step)) {
             Ok(()) => {
@@ -194,7 +195,7 @@ impl DiskCache {
     }
 }
 
-/// Whether an open file is still what a path leads to.
+/// Whether a path still leads to an open file.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
@@ -208,7 +209,7 @@ const fn is_at(_: &File, _: &Path) -> bool {
     true
 }
 
-/// Somebody fetches a page.
+/// The lock on a page that is being fetched.
 #[derive(Debug)]
 #[must_use = "others fetch the same as soon as this is dropped"]
 pub(crate) struct PageLock {
@@ -218,7 +219,7 @@ pub(crate) struct PageLock {
 
 impl Drop for PageLock {
     fn drop(&mut self) {
-        // A waiting process has the file open, and looks again when it has the lock.
+        // A process that waits has the file open, and checks it again when it has the lock.
         let _ = fs::remove_file(&self.path);
     }
 }

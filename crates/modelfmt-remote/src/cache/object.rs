@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{CacheKey, DiskCache, Known, PAGE, PageLock};
 
-/// What a cache has of one object in one state.
+/// The pages of one object, in one state.
 #[derive(Clone, Debug)]
 pub(crate) struct Pages {
     cache: DiskCache,
     key: CacheKey,
     size: u64,
-    /// The bytes that may still be kept of it. A pass over a file that is larger than the cache would push out everything else,
-    /// and then its own beginning, so that not even a second pass gained anything.
+    /// How many more bytes of the object may be kept. A pass over a file that is larger than the cache would push out everything
+    /// else, and then the beginning of the file itself, so that not even a second pass gained anything.
     left: Arc<AtomicU64>,
 }
 
@@ -27,14 +27,14 @@ pub(crate) enum Look {
 }
 
 impl Pages {
-    /// `None` if the state has no name.
+    /// The pages of the object at `url`; `None` if its tag does not identify its bytes.
     pub(crate) fn new(cache: &DiskCache, server: &str, url: &str, known: &Known) -> Option<Self> {
         let key = CacheKey::tagged(server, url, &known.etag, known.len)?;
         let left = Arc::new(AtomicU64::new(cache.left_for(&key, known.len)));
         Some(Self { cache: cache.clone(), key, size: known.len, left })
     }
 
-    /// Fills the beginning of `out` with the bytes from `offset` on, as far as they are there.
+    /// Fills the beginning of `out` with the bytes from `offset` on, as far as the cache has them.
     pub(crate) fn look(&self, offset: u64, out: &mut [u8]) -> Look {
         let end = offset.saturating_add(out.len() as u64);
         let mut done = 0usize;
@@ -73,28 +73,28 @@ impl Pages {
         None
     }
 
-    /// Whether a page is there.
+    /// Whether a page exists.
     pub(crate) fn has(&self, number: u64) -> bool {
         self.cache.has(&self.key, number)
     }
 
-    /// The bytes of pages.
+    /// The range of bytes that pages cover.
     pub(crate) fn bytes_of(&self, pages: &Range<u64>) -> Range<u64> {
         let at = |number: u64| number.saturating_mul(PAGE).min(self.size);
         at(pages.start)..at(pages.end)
     }
 
-    /// Whether more may be kept of it.
+    /// Whether more of the object may be kept.
     pub(crate) fn keeps(&self) -> bool {
         self.left.load(Ordering::Relaxed) >= PAGE
     }
 
-    /// Keeps the pages that lie within `bytes`, which begin at `offset`, as far as more may be kept.
+    /// Keeps the whole pages within `bytes`, which begin at `offset`, as far as more may be kept.
     pub(crate) fn keep(&self, offset: u64, bytes: &[u8]) {
         let end = offset.saturating_add(bytes.len() as u64);
         let first = offset.div_ceil(PAGE);
         let after = if end >= self.size { self.size.div_ceil(PAGE) } else { end / PAGE };
-        // The first page is written last: a process that sees it sees all of them, and one that does not waits for the lock.
+        // The first page is written last: a process that sees it sees all of them; one that does not waits for the lock.
         for number in (first..after).rev() {
             let range = self.bytes_of(&(number..number + 1));
             let index = |at: u64| usize::try_from(at.saturating_sub(offset)).unwrap_or(usize::MAX);
@@ -106,8 +106,8 @@ impl Pages {
         }
     }
 
-    /// Waits until nobody else fetches the first of these pages, and takes as many of the next as nobody fetches or has fetched. Says where they end.
-    /// A process that holds a lock never waits for another one.
+    /// Locks the first of these pages, waiting if necessary, and as many of the next as are neither locked nor in the cache.
+    /// Returns the end of the locked pages. A process that holds a lock never waits for another one.
     pub(crate) async fn lock(&self, missing: &Range<u64>) -> (u64, Vec<PageLock>) {
         let (cache, key, all) = (self.cache.clone(), self.key, missing.clone());
         let taken = tokio::task::spawn_blocking(move || {
@@ -153,7 +153,7 @@ mod tests {
         pages.keep(0, &bytes);
         assert_eq!(pages.look(1, &mut out[1..]), Look::Found(bytes.len() - 1));
         assert!(out[1..] == bytes[1..]);
-        // A page of another length belongs to something else.
+        // A page of another length is invalid.
         cache.keep(&pages.key, 1, b"short");
         assert_eq!(pages.look(PAGE, &mut out[page..]), Look::Missing(1..2));
         assert!(!pages.has(1));

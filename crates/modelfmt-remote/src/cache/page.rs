@@ -10,18 +10,18 @@ use sha2::{Digest as _, Sha256};
 
 use super::key::CacheKey;
 
-/// The bytes of a page; the last one of an object has what is left.
+/// The length of a page in bytes; the last page of an object may be shorter.
 pub(crate) const PAGE: u64 = 256 << 10;
 /// The length of the hash before the bytes.
 pub(super) const HASH_LEN: u64 = 32;
-/// How the names of files begin that are being written.
+/// The prefix of the names of files that are being written.
 pub(super) const UNFINISHED: &str = ".new-";
 
 pub(super) fn path(pages: &Path, key: &CacheKey, number: u64) -> PathBuf {
     pages.join(key.to_string()).join(format!("{number}.page"))
 }
 
-/// The bytes of a page, if they are those that were written.
+/// The bytes of a page, if they match its hash.
 pub(super) fn read(file: &mut File) -> Option<Bytes> {
     let mut all = Vec::new();
     file.take(HASH_LEN + PAGE + 1).read_to_end(&mut all).ok()?;
@@ -34,7 +34,7 @@ pub(super) fn write(pages: &Path, key: &CacheKey, number: u64, bytes: &[u8]) -> 
     write_whole(&path(pages, key, number), &[Sha256::digest(bytes).as_slice(), bytes])
 }
 
-/// Writes a file that appears whole.
+/// Writes a file under another name and renames it, so that it appears complete.
 pub(super) fn write_whole(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let random = RandomState::new().hash_one(0); // other keys for each
@@ -48,7 +48,7 @@ pub(super) fn write_whole(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     written
 }
 
-/// Opens a file of the cache, whose folders are made if they are missing; only their owner may look into them.
+/// Opens a file of the cache, and creates missing folders, which only their owner may access.
 pub(super) fn in_folder(path: &Path, open: impl Fn(&Path) -> io::Result<File>) -> io::Result<File> {
     match open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {

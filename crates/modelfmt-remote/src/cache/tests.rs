@@ -72,7 +72,7 @@ fn the_longest_unused_pages_go_and_the_bound_holds() {
     assert!(kept.contains(&oldest) && !kept.contains(&(oldest + 1)), "{kept:?}");
     assert!((0..3).all(|number| cache.has(&other, number)));
     assert!(kept.len() + 3 <= 10, "{kept:?}");
-    // One that is larger than all that may be kept is not.
+    // A page that is larger than the whole cache is not kept.
     cache.keep(&other, 9, &[0; 20 * LEN]);
     assert!(!cache.has(&other, 9));
 }

@@ -11,13 +11,14 @@ use crate::blocking::Store;
 use crate::error::Fault;
 use crate::url::Location;
 
-/// How many files of a folder are looked at: what each of them is costs a request.
+/// The most files of a folder that are looked at, because each costs a request.
 const LOOKED_AT: usize = 64;
 
-/// The model in a folder, if there is one and no other. Only what may be the index of a set is looked at: of other files the name counts.
+/// The model in a folder, if there is exactly one. Only possible indexes of sets are looked into; other files are judged by their
+/// names.
 ///
 /// # Errors
-/// [`Error::NoModel`] names the models, if there are several; others if the server does not list its files.
+/// [`Error::NoModel`], which names the models if there are several; other errors if the server does not list its files.
 pub(super) fn model_in(store: &Store, folder: &Location) -> Result<Location, Error> {
     let names = store.list(folder).map_err(|error| not_opened(folder, error.fault()))?;
     if names.is_empty() {
@@ -38,7 +39,7 @@ pub(super) fn model_in(store: &Store, folder: &Location) -> Result<Location, Err
     Ok(folder.sibling(&model.to_string_lossy()))
 }
 
-/// The model in the folder that a URL names without its last slash, where there is no file of that name.
+/// The model in the folder that a URL names without the final slash, if there is no file with that name.
 pub(super) fn model_in_unmarked(store: &Store, at: &Location) -> Option<Result<Location, Error>> {
     let is_listed = matches!(at, Location::Bucket(_) | Location::Hf(_)) && !at.is_folder();
     let folder = at.as_folder();
@@ -46,7 +47,7 @@ pub(super) fn model_in_unmarked(store: &Store, at: &Location) -> Option<Result<L
     has_files.then(|| model_in(store, &folder))
 }
 
-/// Whether a file may name others: the index of a set, that of APR2 too, which is called as its files are, and the first file of a split.
+/// Whether a file may name others: the index of a set (one of APR2 has a name like its files), or the first file of a split.
 fn may_be_index(path: &Path) -> bool {
     let name = path.to_string_lossy();
     name.ends_with(".json") || name.ends_with(".apr") || name.contains("-00001-of-")

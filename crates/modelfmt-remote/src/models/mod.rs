@@ -23,13 +23,14 @@ pub use write::{convert, dry_run, save, write_parts};
 use crate::error::{Error, Fault, Result};
 use crate::url::Location;
 
-/// The URL that a path is, if it is one, of a file or of a folder. An invalid URL is an error that shows nothing but its scheme, because the rest may be secret.
+/// Parses a path that is a URL of a file or folder; `None` if it is not one. The error for an invalid URL shows only its scheme,
+/// because the rest may be secret.
 ///
 /// # Errors
 /// [`Fault::Url`].
 pub fn location(path: &Path) -> Result<Option<Location>> {
     let Some(text) = path.to_str() else { return Ok(None) };
-    // A file may be called so; only what is none is taken for a URL of another kind.
+    // A file may have such a name; if none does, the path is taken for a URL of an unknown kind.
     if !Location::is_url(text) && (!has_scheme(text) || path.exists()) {
         return Ok(None);
     }
@@ -38,7 +39,7 @@ pub fn location(path: &Path) -> Result<Option<Location>> {
     Ok(Some(place))
 }
 
-/// Whether a text begins as a URL of some kind. A single letter may be a drive of Windows.
+/// Whether a text begins with a URL scheme. A single letter may be a Windows drive.
 fn has_scheme(text: &str) -> bool {
     let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme).as_bytes();
     scheme.len() > 1
@@ -46,12 +47,12 @@ fn has_scheme(text: &str) -> bool {
         && scheme.iter().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte))
 }
 
-/// A URL for the errors of `modelfmt`, without the parts that may be secret.
+/// A URL as the errors of `modelfmt` show it, without the parts that may be secret.
 fn shown(at: &Location) -> std::path::PathBuf {
     at.to_string().into()
 }
 
-/// The error of opening, which names the file itself.
+/// The error of opening a file, which has the file's name itself.
 fn not_opened(at: &Location, fault: &Fault) -> modelfmt::Error {
     let kind = match fault {
         Fault::NotFound(_) => io::ErrorKind::NotFound,

@@ -13,22 +13,23 @@ use crate::blocking::{File, Store};
 use crate::error::Fault;
 use crate::url::Location;
 
-/// How the name of an outboard ends.
+/// The suffix of the name of an outboard.
 const OUTBOARD: &str = ".obao4";
 
-/// Opens the model at a URL, as `OpenOptions::open` opens one at a path. A folder with one model stands for that model, where the server lists its
-/// files: buckets and Hugging Face do.
+/// Opens the model at a URL, as `OpenOptions::open` opens one at a path. A folder with exactly one model stands for that model,
+/// if the server lists its files, as buckets and Hugging Face do.
 ///
-/// If the store has a cache, the server is asked whether the file is still the same; with a pin it is asked only if the bytes in the cache do not
-/// match the pin. A [`Pin::B3`] needs an outboard beside the file, because otherwise all of the file would be read.
+/// If the store has a cache, the server is asked whether the file is still the same. With a pin, it is asked only if the bytes in
+/// the cache do not match the pin. A [`Pin::B3`] needs an outboard in the same folder, because otherwise the whole file would be
+/// read.
 ///
 /// # Errors
-/// As `OpenOptions::open`.
+/// The errors of `OpenOptions::open`.
 pub fn open(store: &Store, at: &Location, options: &OpenOptions) -> Result<Model, Error> {
     at_model(store, at, |at| open_file(store, at, options))
 }
 
-/// Does something with a file, or with the model in a folder.
+/// Calls a function with a file, or with the model in a folder.
 fn at_model<T>(
     store: &Store,
     at: &Location,
@@ -46,7 +47,7 @@ fn at_model<T>(
     }
 }
 
-/// Whether there is no such file.
+/// Whether the error is that there is no such file.
 fn is_missing(error: &Error, at: &Location) -> bool {
     matches!(error, Error::Open { path, source } if source.kind() == io::ErrorKind::NotFound && *path == shown(at))
 }
@@ -55,7 +56,7 @@ fn open_file(store: &Store, at: &Location, options: &OpenOptions) -> Result<Mode
     let opened = Opened::new(store, at, options, Cache::Trusting)?;
     let asked_server = opened.asked_server;
     match options.open_source(&opened.name, opened.source, Some(opened.files)) {
-        // The cache may have an older file than the pin is of.
+        // The cache may have an older file than the one that was pinned.
         Err(_) if !asked_server => {
             let opened = Opened::new(store, at, options, Cache::Asking)?;
             options.open_source(&opened.name, opened.source, Some(opened.files))
@@ -64,7 +65,8 @@ fn open_file(store: &Store, at: &Location, options: &OpenOptions) -> Result<Mode
     }
 }
 
-/// Verifies the model at a URL, as `OpenOptions::verify` does at a path. Everything comes from the server, and nothing from the cache.
+/// Verifies the model at a URL, as `OpenOptions::verify` verifies one at a path. Everything is read from the server, nothing from
+/// the cache.
 #[must_use]
 pub fn verify(
     store: &Store,
@@ -84,11 +86,11 @@ pub fn verify(
 /// How the cache is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cache {
-    /// It is not used, because the file on the server is to be checked.
+    /// Not at all, because the file on the server is to be checked.
     Not,
-    /// Bytes that the server says are still the same.
+    /// For bytes that have not changed on the server, which is asked.
     Asking,
-    /// All bytes in it, because a pin says what the file must be. If they do not match, the server has to be asked.
+    /// For everything, because a pin says what the file must be. If the bytes do not match, the server is asked after all.
     Trusting,
 }
 
@@ -96,9 +98,9 @@ enum Cache {
 struct Opened {
     name: String,
     source: BoxSource,
-    /// The files beside it.
+    /// The other files in its folder.
     files: SharedFiles,
-    /// Whether the server was asked for it.
+    /// Whether the server was asked when it was opened.
     asked_server: bool,
 }
 
@@ -115,7 +117,7 @@ impl Opened {
         let outboard = if has_outboard { open_outboard(&store, at)? } else { None };
         let is_new = outboard.as_ref().is_none_or(|outboard| outboard.object().asked_server());
         if has_outboard && is_new && cache == Cache::Trusting {
-            // It may belong to another version than the one in the cache.
+            // The outboard may belong to another version than the one in the cache.
             store = store.revalidating(true);
         }
         let source = store.open(at).map_err(|error| not_opened(at, error.fault()))?;
@@ -127,11 +129,11 @@ impl Opened {
     }
 }
 
-/// The files beside a file. For bytes that the pin does not prove, the server is asked.
+/// The other files in the folder of a file. The server is asked about those that the pin does not prove.
 struct Beside {
     store: Store,
     at: Location,
-    /// The outboard, which was opened to see whether there is one, until it is wanted.
+    /// The outboard, which was opened to see whether there is one; taken by the first reader.
     outboard: Mutex<Option<File>>,
     others: SharedFiles,
 }
@@ -141,7 +143,7 @@ impl Files for Beside {
 
     fn open(&self, path: &str) -> io::Result<BoxSource> {
         if path.ends_with(OUTBOARD) {
-            // There is one, whatever it is called here.
+            // There is an outboard, whatever name the caller expects.
             return match self.outboard.lock().unwrap_or_else(PoisonError::into_inner).take() {
                 Some(outboard) => Ok(Box::new(outboard)),
                 None => Ok(Box::new(self.store.open(&outboard_of(&self.at))?)),
@@ -159,7 +161,8 @@ fn outboard_name(at: &Location) -> String {
     format!("{}{OUTBOARD}", at.file_name())
 }
 
-/// The outboard, unless opening it fails for a reason that may pass. Without one, all of the file would have to be read for a byte of it.
+/// Opens the outboard of a file. It is an error if there is none, because without it the whole file would have to be read for a
+/// single byte; `None` if opening it fails for another reason, which may pass.
 fn open_outboard(store: &Store, at: &Location) -> Result<Option<File>, Error> {
     match store.open(&outboard_of(at)) {
         Ok(outboard) => Ok(Some(outboard)),

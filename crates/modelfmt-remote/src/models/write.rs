@@ -16,11 +16,12 @@ use crate::error::Error as RemoteError;
 use crate::url::Location;
 use crate::write::NewObjects;
 
-/// Converts a model into an object of a bucket, or into the objects of a set. If a set is replaced, objects of the old set that are not in the new
-/// one are removed afterwards.
+/// Converts a model into an object in a bucket, or into the objects of a set. If a set is replaced, objects of the old set that
+/// the new one does not have are removed afterwards.
 ///
 /// # Errors
-/// Those of [`Conversion::write`]; the option `outboard` is a wrong usage, because an outboard is written beside a file.
+/// The errors of [`Conversion::write`]. The option `outboard` is an error too, because an outboard can only be written next to a
+/// local file.
 pub fn convert(store: &Store, at: &Location, conversion: Conversion<'_>) -> Result<Converted, Error> {
     let (model, work) = (conversion.model(), &conversion.chosen_execution());
     let bucket = Bucket::of_model(store, at, model, conversion.chosen())?;
@@ -42,10 +43,10 @@ pub fn convert(store: &Store, at: &Location, conversion: Conversion<'_>) -> Resu
     Ok(converted)
 }
 
-/// Does all that [`convert()`] does, and writes nothing, as `Conversion::dry_run`.
+/// Does everything that [`convert()`] does, except to write, as `Conversion::dry_run` does.
 ///
 /// # Errors
-/// If the target cannot hold the model, it cannot be read, or the place not be written to.
+/// If the target format cannot hold the model, the model cannot be read, or the bucket cannot be written to.
 pub fn dry_run(store: &Store, at: &Location, conversion: Conversion<'_>) -> Result<Converted, Error> {
     let work = &conversion.chosen_execution();
     let bucket = Bucket::of_model(store, at, conversion.model(), conversion.chosen())?;
@@ -59,10 +60,11 @@ pub fn dry_run(store: &Store, at: &Location, conversion: Conversion<'_>) -> Resu
     conversion.write_to_sink(&nothing, work).map_err(|error| bucket.named(error))
 }
 
-/// Writes tensors whose values `data` has into a bucket, as `Saving::write` does into files. `saving` has `at` as its path.
+/// Writes tensors, with the values in `data`, into a bucket, as `Saving::write` writes them into files. The path of `saving` is
+/// `at`.
 ///
 /// # Errors
-/// As `Saving::write`.
+/// The errors of `Saving::write`.
 pub fn save(
     store: &Store,
     at: &Location,
@@ -86,11 +88,11 @@ pub fn save(
     Ok(())
 }
 
-/// Calls `write` with a sink for objects beside `at`, each of at most `nbytes`, which can write the parts of a set (`PartPlan`). Its errors name them
-/// by their URLs.
+/// Calls `write` with a sink for objects in the folder of `at`, each of at most `nbytes`, which can write the parts of a set
+/// (`PartPlan`). Errors name the objects by their URLs.
 ///
 /// # Errors
-/// Those of `write`, and [`Error::Write`] for a URL that is not of a bucket.
+/// The errors of `write`, and [`Error::Write`] for a URL that is not in a bucket.
 pub fn write_parts<T>(
     store: &Store,
     at: &Location,
@@ -110,7 +112,7 @@ fn expect_no_outboard(options: &ConvertOptions) -> Result<(), Error> {
     }
 }
 
-/// Where in a bucket a model goes.
+/// The place in a bucket that a model is written to.
 struct Bucket<'a> {
     store: &'a Store,
     at: &'a Location,
@@ -175,7 +177,7 @@ impl<'a> Bucket<'a> {
         read().unwrap_or_default()
     }
 
-    /// Removes an object of a set that has been replaced; says so.
+    /// Removes an object of a set that has been replaced, and returns a message about it.
     fn remove(&self, index: &str, stale: &str) -> String {
         match self.files.create(stale).and_then(|object| object.remove_old()) {
             Ok(()) => format!("{stale:?} is removed: it belonged to what {index:?} was before"),
@@ -189,7 +191,7 @@ impl<'a> Bucket<'a> {
         self.named(Error::Write { path: self.name.clone().into(), source })
     }
 
-    /// An error whose file is named as a URL, once.
+    /// The error with a URL as the name of its file, unless it has one already.
     fn named(&self, error: Error) -> Error {
         let url = |path: &Path| match path.to_str() {
             Some(name) if !Location::is_url(name) => shown(&self.at.sibling(name)),

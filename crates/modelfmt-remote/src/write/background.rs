@@ -1,4 +1,4 @@
-//! The thread on which uploads run, whatever threads write.
+//! The thread that runs uploads, whatever threads write.
 
 use std::future::{Future, pending};
 use std::io;
@@ -10,10 +10,10 @@ use tokio::runtime::{Builder, Handle};
 
 static RUNTIME: OnceLock<Option<Handle>> = OnceLock::new();
 
-/// The runtime of uploads.
+/// The runtime for uploads.
 ///
 /// # Errors
-/// If there can be no thread for it.
+/// If its thread cannot be started.
 pub(super) fn handle() -> io::Result<&'static Handle> {
     let start = || {
         let runtime = Builder::new_current_thread().enable_all().build().ok()?;
@@ -28,10 +28,10 @@ pub(super) fn handle() -> io::Result<&'static Handle> {
         .ok_or_else(|| io::Error::other("no thread for uploads can be started"))
 }
 
-/// Runs a request and waits for its answer. This blocks, and may be called within a runtime too.
+/// Runs a request and waits for its response. This blocks, and may be called within another runtime.
 ///
 /// # Errors
-/// If there is no runtime, or the answer takes longer than `at_most`.
+/// If there is no runtime, or the response takes longer than `at_most`.
 pub(super) fn wait<T: Send + 'static>(
     request: impl Future<Output = T> + Send + 'static,
     at_most: Option<Duration>,

@@ -20,16 +20,17 @@ use crate::store::Store;
 use crate::url::{Bucket, Location};
 use target::Target;
 
-/// The length of a part unless the object is so long that it would have too many. Amazon refuses parts below 5 MiB, except for the last.
+/// The length of a part, unless the object is so long that it would have too many. Amazon refuses parts below 5 MiB, except the
+/// last.
 pub const PART_SIZE: u64 = 8 << 20;
-/// The most parts of an object of the expected length: the providers take 10,000.
+/// The most parts of an object of the expected length. The providers allow 10,000.
 const PARTS: u64 = 9_000;
 
-/// New objects of a bucket: the files of a set, or one file.
+/// New objects in a bucket: the files of a set, or one file.
 ///
-/// Each is an [`Upload`], which appears when it is complete. If an existing object must not be replaced, the bucket itself checks that for an object
-/// that is sent in one request. For an object in parts, the bucket is asked before the first and before the last request; what another writer writes
-/// in between is replaced.
+/// Each is an [`Upload`], which appears when it is complete. If existing objects must not be replaced, the bucket itself checks
+/// this for an object that is sent in one request. For an object in parts, the bucket is asked before the first and before the
+/// last request; an object that another writer creates after that is replaced.
 #[derive(Clone, Debug)]
 pub struct NewObjects {
     store: Store,
@@ -40,7 +41,7 @@ pub struct NewObjects {
 }
 
 impl NewObjects {
-    /// Objects beside `at`. Nothing is asked yet.
+    /// New objects in the folder of `at`. No request is made yet.
     ///
     /// # Errors
     /// [`Fault::NotWritable`] if the location is not in a bucket, [`Fault::Folder`] if it is a folder.
@@ -52,7 +53,7 @@ impl NewObjects {
         Ok(Self { store, at: bucket.clone(), overwrite, part_size: PART_SIZE })
     }
 
-    /// Sends parts that are large enough for an object of `nbytes`. Without this, writing fails once an object has more than 80 GB.
+    /// Makes parts large enough for an object of `nbytes`. Without this, writing fails once an object exceeds 80 GB.
     #[must_use]
     pub fn expecting(self, nbytes: u64) -> Self {
         const STEP: u64 = 1 << 20;
@@ -60,13 +61,13 @@ impl NewObjects {
         self.part_size(least.max(PART_SIZE))
     }
 
-    /// Sends in parts of `nbytes`, at least one. Most providers refuse parts of less than 5 MiB, except for the last part of an object.
+    /// Sends parts of `nbytes`, at least one byte. Most providers refuse parts of less than 5 MiB, except the last of an object.
     #[must_use]
     pub fn part_size(self, nbytes: u64) -> Self {
         Self { part_size: nbytes.max(1), ..self }
     }
 
-    /// The name of the file, or of the index of the set, without the path before it.
+    /// The name of the file, or of the index of the set, without its folder.
     #[must_use]
     pub fn file_name(&self) -> &str {
         self.at.key.rsplit('/').next().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Bytes that come at any position, in any order, and leave in parts of equal length.
+//! Collects bytes that are written at any position, in any order, into parts of equal length.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -9,28 +9,29 @@ pub(super) type Ready = (u64, Vec<u8>);
 
 /// The bytes that have been written and not sent.
 ///
-/// A part leaves as soon as each of its bytes has been written. The other parts wait: the first part, if the file's head is written last, and the
-/// parts into which several threads are writing. At most [`HELD`](Self::HELD) wait in memory, the rest in a temporary file without a name.
+/// A part is sent as soon as each of its bytes has been written. The other parts wait: the first part, if the file's head is
+/// written last, and the parts into which several threads are writing. At most [`HELD`](Self::HELD) of them wait in memory, the
+/// others in a temporary file without a name.
 #[derive(Debug)]
 pub(super) struct Parts {
     size: u64,
-    /// The end of the last byte that was written.
+    /// The end of the bytes that were written.
     len: u64,
     open: BTreeMap<u64, Open>,
-    /// The parts that left, in order and without gaps between.
+    /// The numbers of the parts that were sent.
     sent: Ranges,
     spool: Option<File>,
 }
 
 #[derive(Debug)]
 struct Open {
-    /// `None` if they are in the temporary file.
+    /// The bytes so far; `None` if they are in the temporary file.
     bytes: Option<Vec<u8>>,
     written: Ranges,
 }
 
 impl Parts {
-    /// How many parts that are not complete wait in memory.
+    /// The most incomplete parts that wait in memory.
     pub(super) const HELD: usize = 8;
 
     pub(super) fn new(size: u64) -> Self {
@@ -41,7 +42,7 @@ impl Parts {
         self.len
     }
 
-    /// The number of parts of all that has been written.
+    /// The number of parts that the written bytes make.
     pub(super) const fn count(&self) -> u64 {
         self.len.div_ceil(self.size)
     }
@@ -50,7 +51,7 @@ impl Parts {
         self.sent.0.is_empty()
     }
 
-    /// Takes bytes, and adds to `ready` what they complete.
+    /// Takes bytes, and adds the parts that they complete to `ready`.
     pub(super) fn write(&mut self, offset: u64, bytes: &[u8], ready: &mut Vec<Ready>) -> io::Result<()> {
         let end = offset.checked_add(bytes.len() as u64).ok_or(io::ErrorKind::FileTooLarge)?;
         let (mut at, mut rest) = (offset, bytes);
@@ -97,7 +98,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Begins a part; if too many wait already, the one that has waited longest goes to the temporary file.
+    /// Begins a part. If too many wait in memory already, the first of them moves to the temporary file.
     fn open(&mut self, number: u64) -> io::Result<()> {
         let size = self.size;
         let held = self.open.values().filter(|part| part.bytes.is_some()).count();
@@ -116,7 +117,7 @@ impl Parts {
         Ok(())
     }
 
-    /// A part as it is, `len` bytes with zeros where none were written, unless it left before.
+    /// Takes a part as it is: `len` bytes, with zeros where none were written. `None` if it was sent before.
     pub(super) fn take(&mut self, number: u64, len: u64) -> io::Result<Option<Vec<u8>>> {
         if self.sent.has(number) {
             return Ok(None);
@@ -138,7 +139,7 @@ impl Parts {
         Ok(Some(bytes))
     }
 
-    /// The number and the bytes of the next part that has not left, now that nothing more is written.
+    /// Takes the next part that was not sent, after the last write: its number and its bytes.
     pub(super) fn next(&mut self) -> io::Result<Option<Ready>> {
         let number = self.sent.first_missing();
         let begin = number.saturating_mul(self.size);
@@ -158,7 +159,7 @@ fn put(held: &mut Vec<u8>, at: u64, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Zeros up to that length.
+/// Appends zeros up to the length `len`.
 fn extend(held: &mut Vec<u8>, len: usize) -> io::Result<()> {
     let more = len.saturating_sub(held.len());
     held.try_reserve(more).map_err(|_| io::ErrorKind::OutOfMemory)?;
@@ -168,7 +169,7 @@ fn extend(held: &mut Vec<u8>, len: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Numbers as sorted ranges, as few as possible.
+/// A set of numbers as sorted ranges, as few as possible.
 #[derive(Debug, Default)]
 struct Ranges(Vec<(u64, u64)>);
 
@@ -201,7 +202,7 @@ impl Ranges {
 mod tests {
     use super::*;
 
-    /// Writes pieces, and returns the parts in the order in which they leave.
+    /// Writes pieces, and returns the parts in the order in which they are sent.
     fn parts(size: u64, pieces: &[(u64, &[u8])]) -> Vec<Ready> {
         let (mut parts, mut ready) = (Parts::new(size), Vec::new());
         for (offset, bytes) in pieces {
@@ -219,7 +220,7 @@ mod tests {
 
     #[test]
     fn parts_leave_when_they_are_complete() {
-        // The head comes last, and a part whose bytes come in any order leaves in between.
+        // The head comes last, and a part whose bytes come in any order is sent in between.
         let left = parts(4, &[(2, b"cdefgh"), (10, b"k"), (8, b"ij"), (11, b"lmn"), (0, b"a"), (1, b"b")]);
         assert_eq!(left, [part(1, b"efgh"), part(2, b"ijkl"), part(0, b"abcd"), part(3, b"mn")]);
     }

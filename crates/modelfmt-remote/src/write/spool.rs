@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 
-/// A new one, in the folder that `TMPDIR` chooses.
+/// Creates one, in the folder that `TMPDIR` names.
 pub(super) fn create() -> io::Result<File> {
     tempfile::tempfile().map_err(|error| {
         let folder = std::env::temp_dir();

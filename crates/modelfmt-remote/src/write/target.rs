@@ -1,4 +1,4 @@
-//! Where an object will be, and what is asked of its bucket.
+//! The place of an object, and requests to its bucket.
 
 use std::future::Future;
 use std::io;
@@ -13,12 +13,12 @@ use crate::buckets::Writable;
 use crate::error::Error;
 use crate::url::{Bucket, Location};
 
-/// A place in a bucket.
+/// The place of an object in a bucket.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     pub(super) store: Arc<dyn Writable>,
     pub(super) path: Path,
-    /// As a URL.
+    /// Its URL, for errors.
     pub(super) name: String,
     at: Bucket,
 }
@@ -30,7 +30,7 @@ impl Target {
         Ok(Self { store, path, name: at.to_string(), at })
     }
 
-    /// Asks, and waits for the answer.
+    /// Runs a request and waits for the response.
     pub(super) fn ask<T: Send + 'static, F>(
         &self,
         request: impl FnOnce(Arc<dyn Writable>, Path) -> F + Send + 'static,
@@ -43,7 +43,7 @@ impl Target {
         answer.map_err(|error| self.failed(&error))
     }
 
-    /// That there is no such object yet.
+    /// Checks that there is no such object yet.
     pub(super) fn expect_none(&self) -> io::Result<()> {
         let found = self.ask(|store, path| async move {
             match store.head(&path).await {

@@ -18,7 +18,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::*;
 
-/// A bucket in memory, whose requests are counted and may fail.
+/// A bucket in memory that counts its requests, some of which can be made to fail.
 #[derive(Debug, Default)]
 struct Bucketful {
     inner: InMemory,
@@ -26,13 +26,13 @@ struct Bucketful {
     parts: AtomicUsize,
     completed: AtomicUsize,
     aborted: AtomicUsize,
-    /// The number of the part from which on all are refused.
+    /// The first of the parts that are refused.
     refuses_from: Option<usize>,
-    /// How long it takes to begin an upload.
+    /// How long it takes to create an upload.
     begins_after: std::time::Duration,
-    /// How long it takes to take parts back.
+    /// How long it takes to abort an upload.
     aborts_after: std::time::Duration,
-    /// How many of the first requests to take parts back fail.
+    /// How many of the first aborts fail.
     failing_aborts: usize,
     is_aborted: std::sync::atomic::AtomicBool,
 }
@@ -119,7 +119,7 @@ impl MultipartStore for Bucketful {
     }
 }
 
-/// `abort_uploads` takes back the uploads of the whole process: a test that calls it runs while no other one writes.
+/// `abort_uploads` aborts all uploads of the process: a test that calls it runs while no other test writes.
 static WRITING: RwLock<()> = RwLock::new(());
 
 enum Turn {
@@ -127,7 +127,7 @@ enum Turn {
     Alone { _guard: RwLockWriteGuard<'static, ()> },
 }
 
-/// New objects of such a bucket, in small parts.
+/// New objects in such a bucket, in small parts.
 struct Files {
     store: Arc<Bucketful>,
     part_size: u64,
@@ -141,7 +141,7 @@ impl Files {
         Self::in_turn(part_size, Turn::BesideOthers { _guard: guard })
     }
 
-    /// For a test that calls `abort_uploads`.
+    /// The files for a test that calls `abort_uploads`.
     fn alone(part_size: u64) -> Self {
         let guard = WRITING.write().unwrap_or_else(PoisonError::into_inner);
         Self::in_turn(part_size, Turn::Alone { _guard: guard })
@@ -194,7 +194,7 @@ fn model() -> Model {
     Model::open(testkit::testdata("safetensors").join("dtypes.safetensors")).unwrap()
 }
 
-/// What some formats want to know, and others refuse; AERO's own would be another each time.
+/// Sets what some formats need and others refuse. AERO's own UUID would differ each time.
 fn name_it(options: &mut ConvertOptions, format: Format) {
     let is_aero = matches!(format, Format::Aero | Format::AeroSet);
     let is_named = is_aero || format.name().starts_with("apr");
@@ -237,7 +237,7 @@ fn what_is_given_up_leaves_nothing() {
     drop(upload);
     let [begun, .., completed, aborted] = files.counted();
     assert_eq!((begun, completed, aborted, files.get("k")), (1, 0, 1, None));
-    // One of which nothing was sent costs no request.
+    // An upload of which nothing was sent costs no request.
     let upload = files.create("k").unwrap();
     upload.write_at(0, b"abc").unwrap();
     drop(upload);
@@ -319,7 +319,7 @@ fn what_exists_is_kept_unless_it_may_be_replaced() {
         upload.commit()
     };
     write(&files, b"one").unwrap();
-    // In one piece, and in parts.
+    // In one request, and in parts.
     for bytes in [&b"two"[..], b"two parts"] {
         assert_eq!(write(&files, bytes).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(files.get("k").unwrap(), b"one");

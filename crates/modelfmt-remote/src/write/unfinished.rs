@@ -23,9 +23,9 @@ pub(super) fn end<U>(upload: &Arc<U>) {
     pending().retain(|other| !std::ptr::addr_eq(Arc::as_ptr(other), Arc::as_ptr(upload)));
 }
 
-/// Aborts the upload of every object that this process has not completed, for a program that is about to end without unwinding, as on a signal;
-/// `at_most` is how long that may take. Writers that go on afterwards get an error. If a provider does not answer in time, parts stay there which
-/// cannot be read; a rule of the bucket for unfinished uploads removes them.
+/// Aborts the upload of every object that this process has not completed, for a program that is about to end without unwinding,
+/// as on a signal. This takes at most `at_most`. Writers that continue afterwards get an error. If a provider does not answer in
+/// time, it keeps parts that cannot be read; a rule of the bucket for unfinished uploads removes them.
 pub fn abort_uploads(at_most: Duration) {
     let begun = Instant::now();
     let uploads = pending().clone();

@@ -16,28 +16,28 @@ use super::parts::{Parts, Ready};
 use super::target::Target;
 use super::unfinished::{self, Unfinished};
 
-/// Parts that are on their way at once.
+/// The most parts that are sent at once.
 const IN_FLIGHT: usize = 4;
-/// The most parts that the providers take.
+/// The most parts that the providers allow.
 const MOST_PARTS: u64 = 10_000;
-/// An object of a set that is no longer than this waits in memory for its set to be complete; a longer one waits at the provider.
+/// The longest object of a set that waits in memory until the set is complete; a longer one is sent in parts at once.
 const WAITS_IN_MEMORY: u64 = 64 << 10;
-/// How long it may take to abort an upload.
+/// How long an abort may take.
 const ABORT: Duration = Duration::from_secs(10);
-/// How long to wait for the id of an upload that is given up: without it, it cannot be aborted.
+/// How long to wait for the id of an upload that is to be aborted: without the id, this is impossible.
 const ID: Duration = Duration::from_secs(1);
-/// How often an abort that fails is asked for again, and the wait before each.
+/// How often a failed abort is repeated, and the wait before each.
 const ABORTS_AGAIN: (usize, Duration) = (20, Duration::from_millis(100));
 
-/// An object of a bucket that appears when it is complete.
+/// An object in a bucket that appears when it is complete.
 ///
-/// Its parts are sent as soon as they are complete, at most four at once; a writer that is faster waits. Parts that have not been sent wait in
-/// memory, at most eight, and the others in a temporary file. An object of one part is sent whole. If this is dropped before
-/// [`commit`](Output::commit), the upload is aborted and its parts are removed.
+/// Its parts are sent as soon as they are complete, at most four at once; a writer that is faster waits. Up to eight parts that
+/// were not sent wait in memory, the others in a temporary file. An object of a single part is sent in one request. If this is
+/// dropped before [`commit`](Output::commit), the upload is aborted and its parts are removed.
 #[derive(Debug)]
 pub struct Upload {
     shared: Arc<Shared>,
-    /// Everything, for a writer that reads back what it has written.
+    /// A copy of everything, for a writer that reads back what it has written.
     spool: Option<Mutex<File>>,
     overwrite: Overwrite,
     is_finished: bool,
@@ -55,15 +55,15 @@ struct Shared {
 struct State {
     parts: Parts,
     part_size: u64,
-    /// By number.
+    /// The ids of the sent parts, by number.
     done: Vec<Option<PartId>>,
     in_flight: Vec<JoinHandle<()>>,
-    /// How many of these have not ended.
+    /// How many of these tasks are running.
     running: usize,
     error: Option<io::Error>,
-    /// Whether nothing more is to be sent: the upload is complete or aborted.
+    /// Whether nothing more may be sent, because the upload is complete or aborted.
     is_over: bool,
-    /// Whether no part of it is left to be removed.
+    /// Whether no parts are left that would have to be removed.
     is_settled: bool,
 }
 
@@ -72,7 +72,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a part, once fewer than so many are on their way.
+    /// Sends a part, once there are fewer than [`IN_FLIGHT`] in flight.
     fn send(self: &Arc<Self>, (number, bytes): Ready) -> io::Result<()> {
         let runtime = background::handle()?;
         if number >= MOST_PARTS {
@@ -124,7 +124,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Removes the parts of an upload that is given up.
+    /// Removes the parts of an upload that is aborted.
     async fn take_back(&self, mut tasks: Vec<JoinHandle<()>>) {
         let until = tokio::time::Instant::now() + ID;
         for task in &mut tasks {
@@ -132,14 +132,14 @@ impl Shared {
                 let _ = tokio::time::timeout_at(until, task).await;
             }
         }
-        // All at once, or one that waits for the id would ask for another.
+        // All at once, because each task that waits for the id would else request another one.
         tasks.iter().for_each(JoinHandle::abort);
-        // A part that arrives after its upload was aborted would stay, so all parts end first.
+        // A part that arrives after the abort would stay, so all parts are waited for first.
         for task in tasks.into_iter().filter(|task| !task.is_finished()) {
             let _ = task.await;
         }
         let (Some(id), Target { store, path, .. }) = (self.id.get(), &self.target) else { return };
-        // A provider may fail while it still takes a part whose connection is closed already. A refusal is final.
+        // An abort may fail while the provider still takes a part whose connection is already closed. A refusal is final.
         let (times, wait) = ABORTS_AGAIN;
         for _ in 0..=times {
             let Err(object_store::Error::Generic { .. }) = store.abort_multipart(path, id).await else {
@@ -149,7 +149,7 @@ impl Shared {
         }
     }
 
-    /// Waits for all parts that are on their way. Those of an upload that is given up never arrive.
+    /// Waits for all parts in flight. Parts of an aborted upload never arrive.
     fn wait(&self) -> io::Result<()> {
         let mut state = self.state();
         while state.running > 0 && !state.is_over {
@@ -163,7 +163,7 @@ impl Unfinished for Shared {
     fn abort(self: Arc<Self>, at_most: Duration) {
         let mut state = self.state();
         if std::mem::replace(&mut state.is_over, true) {
-            // Another thread aborts it, and the process must not end before that is done.
+            // Another thread is aborting it, and the process must not end before that is done.
             let _ = self.changed.wait_timeout_while(state, at_most, |state| !state.is_settled);
             return;
         }
@@ -226,7 +226,7 @@ impl Upload {
         ready.into_iter().try_for_each(|part| self.shared.send(part))
     }
 
-    /// Sends what was kept to be read back.
+    /// Sends the copy that was kept to be read back.
     fn unspool(&mut self) -> io::Result<()> {
         let Some(spool) = self.spool.take() else { return Ok(()) };
         let mut file = spool.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -245,7 +245,7 @@ impl Upload {
         Ok(())
     }
 
-    /// Sends all that is left, unless it is so little that it goes in one piece when the object is to appear.
+    /// Sends the rest, unless it fits into one piece of `in_one_piece` bytes, which is sent when the object is to appear.
     fn send_rest(&mut self, in_one_piece: u64) -> io::Result<()> {
         if std::mem::replace(&mut self.is_finished, true) {
             return Ok(());
@@ -264,7 +264,7 @@ impl Upload {
         self.shared.wait()
     }
 
-    /// Sends the object whole.
+    /// Sends the whole object in one request.
     fn put(&self) -> io::Result<()> {
         let part = self.shared.state().parts.next()?;
         let bytes = part.map(|(_, bytes)| bytes).unwrap_or_default();
@@ -277,7 +277,7 @@ impl Upload {
         })
     }
 
-    /// Makes an object of the parts that were sent.
+    /// Completes the object from the parts that were sent.
     fn complete(&self, id: &MultipartId) -> io::Result<()> {
         let (parts, count) = {
             let state = self.shared.state();

@@ -189,7 +189,7 @@ macro_rules! tree {
 
 tree!(Value, Object);
 
-/// Why text is not a tree, or a tree not text.
+/// Why text could not be parsed, or a tree could not be written.
 #[derive(Clone, PartialEq, Eq)]
 pub struct JsonError {
     message: String,

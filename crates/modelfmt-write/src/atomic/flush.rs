@@ -1,37 +1,37 @@
-//! Waiting until what was written is where it stays.
+//! Flushes of files and folders: waits until what was written is on the disk.
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// What is waited for when a file is complete, and when it appears.
+/// What is flushed when a file is complete, and when it appears.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flush {
-    /// Its bytes, and then its name.
+    /// Its bytes when it is complete, and then its name.
     Each,
-    /// Nothing: those of all files of the folder are waited for at once.
+    /// Nothing: all files of the folder are flushed together.
     Together,
 }
 
 impl Flush {
-    /// For many files, where the system can flush them together.
+    /// For many files: together, where the system can do that.
     pub(super) const OF_MANY: Self =
         if cfg!(all(target_os = "linux", feature = "syncfs")) { Self::Together } else { Self::Each };
 }
 
-/// Waits for the bytes of a file.
+/// Flushes the bytes of a file.
 pub(super) fn bytes(file: &File) -> io::Result<()> {
     #[cfg(test)]
     count();
     file.sync_all()
 }
 
-/// Waits for the names in a folder.
+/// Flushes the names in a folder.
 #[cfg(unix)]
 pub(super) fn names(folder: &Path) -> io::Result<()> {
     #[cfg(test)]
     count();
-    // They have been given; file systems that cannot flush a folder say so, and nothing is wrong with the files.
+    // The names are written already. A file system that cannot flush a folder reports an error, but the files are fine.
     File::open(folder).and_then(|folder| folder.sync_all()).or(Ok(()))
 }
 
@@ -40,14 +40,14 @@ pub(super) fn names(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits for all that was written to the file system of a folder.
+/// Flushes everything that was written to the file system of a folder.
 #[cfg(all(target_os = "linux", feature = "syncfs"))]
 pub(super) fn all(folder: &Path) -> io::Result<()> {
     use rustix::io::Errno;
     #[cfg(test)]
     count();
     match rustix::fs::syncfs(File::open(folder)?) {
-        // Where a sandbox does not let it.
+        // A sandbox may forbid `syncfs`; `sync` flushes all file systems.
         Err(Errno::NOSYS | Errno::PERM) => {
             rustix::fs::sync();
             Ok(())
@@ -63,7 +63,7 @@ pub(super) fn all(_: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 thread_local! {
-    /// How often this thread has waited for the disk.
+    /// How many flushes this thread has made.
     pub(super) static COUNT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 

@@ -15,10 +15,10 @@ use flush::Flush;
 use modelfmt_core::WriteError;
 use modelfmt_core::source::{check_relative, folder_of};
 
-/// Writes a file that appears at `path` when `write` is done with it; if that fails, nothing is left behind.
+/// Calls `write` on a new file, which appears at `path` when that is done; if it fails, nothing is left behind.
 ///
 /// # Errors
-/// The errors of `write`; [`WriteError::Write`] as [`AtomicFile::create`] and [`Output::commit`].
+/// The errors of `write`; [`WriteError::Write`] for the errors of [`AtomicFile::create`] and [`Output::commit`].
 pub fn write_file<F>(
     path: impl AsRef<Path>,
     overwrite: Overwrite,
@@ -33,14 +33,14 @@ pub fn write_file<F>(
 
 /// A file that is written beside its target as `.modelfmt-….partial`, and renamed when it is complete.
 ///
-/// The temporary file is always a new one: no file that exists is opened for writing. Dropping it removes what was written. A process
-/// that is killed leaves at most that one file, which the next writer of the same target removes; a lock on it keeps two
-/// writers of one target apart. With the feature `parallel`, on Unix, what has been written is flushed while more is
-/// being written.
+/// The temporary file is always a new one: no existing file is opened for writing. Dropping the `AtomicFile` removes it. A
+/// process that is killed leaves at most that one file, which the next writer of the same target removes; a lock on it keeps two
+/// writers of one target apart. With the feature `parallel`, on Unix, what has been written is flushed while more is being
+/// written.
 ///
-/// On Unix a file that is replaced keeps its permissions, and its owner and group where the process may give them; until then
-/// only the owner can read the new one. Other attributes, such as access control lists, are not kept. A target that is a symbolic
-/// link is replaced itself, and the file that it leads to is left alone.
+/// On Unix a file that is replaced keeps its permissions, and its owner and group if the process may set them; until then only
+/// the owner can read the new file. Other attributes, such as access control lists, are not kept. If the target is a symbolic
+/// link, the link itself is replaced, and the file that it leads to stays as it is.
 #[derive(Debug)]
 pub struct AtomicFile {
     /// `None` once it is finished.
@@ -49,7 +49,7 @@ pub struct AtomicFile {
     target: PathBuf,
     overwrite: Overwrite,
     inputs: InputFiles,
-    /// What the file at the target allows that was there in the beginning.
+    /// The metadata of the file that was at the target in the beginning, for its permissions.
     old: Option<Metadata>,
     claim: Arc<Claim>,
     early: EarlyFlush,
@@ -66,15 +66,16 @@ impl AtomicFile {
         Self::create_protecting(target, overwrite, &InputFiles::default())
     }
 
-    /// Refuses what [`create_protecting`](Self::create_protecting) would refuse, and creates nothing.
+    /// Checks whether [`create_protecting`](Self::create_protecting) would refuse the target, and creates nothing.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AlreadyExists`] for a file that may not be replaced; others for a folder, a device or a file of the inputs.
+    /// [`io::ErrorKind::AlreadyExists`] for a file that may not be replaced; other errors for a folder, a device or a file of the
+    /// inputs.
     pub fn check_target(target: &Path, overwrite: Overwrite, inputs: &InputFiles) -> io::Result<()> {
         refuse_existing(target, overwrite, inputs)
     }
 
-    /// Begins a file that will appear at `target`, unless that is one of `inputs`, under whatever name.
+    /// Begins a file that will appear at `target`, unless that is one of `inputs` under any name.
     ///
     /// # Errors
     /// If the folder cannot be written, or the file exists and may not be replaced; if `target` is one of `inputs`.
@@ -86,7 +87,7 @@ impl AtomicFile {
         Self::begin(target.into(), overwrite, inputs, None, Flush::Each)
     }
 
-    /// The first file of a claim of its own, or another file of one.
+    /// Begins the first file of a new claim, or another file of `claim`.
     fn begin(
         target: PathBuf,
         overwrite: Overwrite,
@@ -113,8 +114,8 @@ impl AtomicFile {
         &self.target
     }
 
-    /// Writes `len` bytes of another file, from `from` on, at `to`. The system copies them, and where the file system can share
-    /// them, none is copied. Both files are read and written at one position, so one thread does this at a time.
+    /// Copies `len` bytes of another file, from its byte `from` on, to byte `to` of this one. The system makes the copy; a file
+    /// system that can share bytes copies none. Both files' cursors are used, so only one thread may do this at a time.
     ///
     /// # Errors
     /// If they cannot be read or written.
@@ -158,13 +159,13 @@ fn refuse_existing(target: &Path, overwrite: Overwrite, inputs: &InputFiles) -> 
         Ok(_) if overwrite == Overwrite::Refuse => Err(already_exists()),
         Ok(_) => refuse_special(target),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        // A name that is too long, for one: the temporary file has another, so it would be found at the very end.
+        // For example a name that is too long: the temporary file has another name, so the error would come only at the very end.
         Err(error) => Err(error),
     }
 }
 
-/// A rename would put a file where a device, pipe or socket was: for everybody who uses `/dev/null`. A link to one, such
-/// as `/dev/stdout`, is refused too; a link to a file is replaced and what it leads to left alone.
+/// Refuses devices, pipes and sockets: a rename would put a file there, which would break `/dev/null` for everybody. A link to
+/// one, such as `/dev/stdout`, is refused too; a link to a file is replaced, and the file stays as it is.
 fn refuse_special(target: &Path) -> io::Result<()> {
     match fs::metadata(target) {
         Ok(metadata) if !metadata.is_file() => {
@@ -179,18 +180,19 @@ fn already_exists() -> io::Error {
     io::Error::new(io::ErrorKind::AlreadyExists, "it exists already")
 }
 
-/// Gives a new file the permissions of the one that it will replace. What cannot be given stays as it is: for the owner alone.
+/// Gives a new file the permissions of the one that it will replace. What the process may not set stays as it is: accessible to
+/// the owner alone.
 #[cfg(unix)]
 pub(crate) fn keep_permissions(file: &File, old: &Metadata) {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
     let Ok(new) = file.metadata() else { return };
-    // Before the permissions: a file that is given away loses some of them.
+    // Set before the permissions: a file whose owner changes loses some of them.
     if new.uid() != old.uid() {
         let _ = fchown(file, Some(old.uid()), None);
     }
     let has_group = new.gid() == old.gid() || fchown(file, None, Some(old.gid())).is_ok();
     let mode = old.mode() & 0o777;
-    // What the old group was allowed must not fall to another, beyond what everybody is allowed.
+    // Another group must not get what the old group was allowed, beyond what everybody is allowed.
     let mode = if has_group { mode } else { (mode & !0o070) | (mode & ((mode & 0o007) << 3)) };
     let _ = file.set_permissions(fs::Permissions::from_mode(mode));
 }
@@ -198,7 +200,7 @@ pub(crate) fn keep_permissions(file: &File, old: &Metadata) {
 #[cfg(not(unix))]
 pub(crate) const fn keep_permissions(_: &File, _: &Metadata) {}
 
-/// Copies so many bytes of a file, from there on, into another, to there; the system does it where it can.
+/// Copies `len` bytes from an offset of one file to an offset of another, by the system if it can.
 pub(crate) fn copy_range((from, at): (&File, u64), (to, place): (&File, u64), len: u64) -> io::Result<()> {
     use std::io::{Read as _, Seek as _, SeekFrom};
     let (mut from, mut to) = (from, to);
@@ -208,12 +210,13 @@ pub(crate) fn copy_range((from, at): (&File, u64), (to, place): (&File, u64), le
     if copied == len { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
-/// Renames without replacing: a link fails where a file has appeared meanwhile, a rename would not.
+/// Renames without replacing: unlike a rename, a link fails if a file has appeared at the target meanwhile.
 fn rename_new(partial: &Path, target: &Path) -> io::Result<()> {
     if link_new(partial, target)? { fs::remove_file(partial) } else { Ok(()) }
 }
 
-/// Gives a file another name, which no file has; whether it has its old one too, which it has not on file systems without hard links.
+/// Gives a file another name, which no file may have yet. Returns whether the old name stays too; on file systems without hard
+/// links, it does not.
 pub(crate) fn link_new(file: &Path, target: &Path) -> io::Result<bool> {
     match fs::hard_link(file, target) {
         Ok(()) => Ok(true),
@@ -265,7 +268,7 @@ impl Output for AtomicFile {
         let Some(file) = &self.file else { return Ok(()) };
         self.early.finish()?;
         if let Some(old) = &self.old {
-            // They may have been changed meanwhile.
+            // The permissions may have been changed meanwhile.
             keep_permissions(file, fs::metadata(&self.target).as_ref().unwrap_or(old));
         }
         if self.flush == Flush::Each {
@@ -294,7 +297,7 @@ impl Output for AtomicFile {
 
 impl Drop for AtomicFile {
     fn drop(&mut self) {
-        // What is left of it is not worth writing to the disk, which a flush that is under way would wait for.
+        // Unflushed bytes of a dropped file need not go to the disk; a flush that is running would wait for them.
         if let Some(file) = &self.file {
             let _ = file.set_len(0);
         }
@@ -303,7 +306,7 @@ impl Drop for AtomicFile {
 
 /// New files of a folder, for sets; each an [`AtomicFile`].
 ///
-/// While the first of them lives, the others count as files of the same set, and other writers of that set are kept away.
+/// While the first of them exists, the others count as files of the same set, and other writers of that set are kept away.
 #[derive(Clone, Debug)]
 pub struct NewFolder {
     folder: PathBuf,
@@ -321,29 +324,29 @@ impl NewFolder {
         Self { folder, overwrite, inputs, claim: Arc::default(), flush }
     }
 
-    /// None of these files will be replaced, under whatever name.
+    /// Protects these files from being replaced, under any name.
     #[must_use]
     pub fn protecting(self, inputs: InputFiles) -> Self {
         Self { inputs, ..self }
     }
 
-    /// For thousands of small files, where waiting for the disk twice for each takes most of the time: where the system can, all are waited
-    /// for together, in [`flush`](Self::flush) and [`flush_names`](Self::flush_names).
+    /// For thousands of small files, where flushing each one twice takes most of the time. Where the system can, all files are
+    /// flushed together, by [`flush`](Self::flush) and [`flush_names`](Self::flush_names).
     #[must_use]
     pub fn flushed_together(self) -> Self {
         Self { flush: Flush::OF_MANY, ..self }
     }
 
-    /// Waits until the bytes of all files that are finished are where they stay: before the first of them is committed. Does nothing
-    /// where each file is waited for by itself.
+    /// Flushes the bytes of all files that are finished. Call it before the first of them is committed. Does nothing if each file
+    /// is flushed by itself.
     ///
     /// # Errors
-    /// If some of them cannot be kept.
+    /// If some of the bytes cannot be written.
     pub fn flush(&self) -> io::Result<()> {
         if self.flush == Flush::Together { flush::all(&self.folder) } else { Ok(()) }
     }
 
-    /// The same for the names of all files that were committed.
+    /// Flushes the names of all files that were committed. Does nothing if each name is flushed by itself.
     ///
     /// # Errors
     /// If the system cannot flush the folder.

@@ -1,4 +1,4 @@
-//! Files that appear, stay away, replace and are kept.
+//! Tests of files that appear, replace others, are protected, or are left by killed writers.
 
 use super::*;
 use crate::NewSet;
@@ -35,7 +35,7 @@ fn a_file_that_is_dropped_leaves_nothing() {
     let file = AtomicFile::create(folder.path().join("m"), Overwrite::Refuse).unwrap();
     file.write_at(0, b"ab").unwrap();
     let partial = folder.path().join(names(folder.path()).remove(0));
-    // As a flush has it that is under way, for which there is nothing more to do.
+    // A flush that is running holds the file open like this; it has nothing more to write.
     let held = File::open(partial).unwrap();
     drop(file);
     assert!(names(folder.path()).is_empty());
@@ -58,7 +58,7 @@ fn existing_files_are_replaced_only_when_allowed() {
     assert_eq!((names(folder.path()), fs::read(&target).unwrap()), (vec!["m".to_owned()], b"new".to_vec()));
 }
 
-/// Leaves the temporary file of a writer that was killed, and says what it is called.
+/// Leaves the temporary file of a writer that was killed, and returns its path.
 fn leftover(target: &Path) -> PathBuf {
     let file = AtomicFile::create(target, Overwrite::Replace).unwrap();
     let path = file.partial.path().to_owned();
@@ -92,7 +92,7 @@ fn what_is_being_read_is_no_leftover() {
     let inputs = InputFiles::new([&left]);
     AtomicFile::create_protecting(&target, Overwrite::Replace, &inputs).unwrap().commit().unwrap();
     assert!(left.exists());
-    // Files with other names are nobody's business, however near their names come.
+    // Files with other names are left alone, however similar these are.
     let near = [".m.partial", ".modelfmt-.partial", ".modelfmt-0000000000000000-00000000.partial"];
     let longer = left.file_name().unwrap().to_str().unwrap().replace(".partial", "0.partial");
     near.iter()
@@ -113,7 +113,7 @@ fn only_the_name_of_a_leftover_goes() {
     fs::hard_link(&left, folder.path().join("model")).unwrap();
     drop(AtomicFile::create(&target, Overwrite::Replace).unwrap());
     assert_eq!(names(folder.path()), ["model"]);
-    // A link is no leftover.
+    // A link is not a leftover.
     std::os::unix::fs::symlink("model", &left).unwrap();
     drop(AtomicFile::create(&target, Overwrite::Replace).unwrap());
     assert!(left.is_symlink());
@@ -139,7 +139,7 @@ fn an_input_is_not_replaced_under_any_name() {
         assert!(refused.to_string().contains("input"), "{refused}");
         assert!(new.check(name).is_err() && new.create(name).is_err());
     }
-    // It takes the target's name while the new file is being written.
+    // The input takes the target's name while the new file is being written.
     let late = new.create("late").unwrap();
     fs::rename(path("m"), path("late")).unwrap();
     assert!(late.remove_old().is_err() && late.commit().is_err());
@@ -173,18 +173,18 @@ fn what_is_replaced_keeps_its_permissions() {
         file.commit().unwrap();
         assert_eq!(mode(&target), old);
     }
-    // Those that it has when it is replaced.
+    // The permissions at the time of the replacement count.
     let file = AtomicFile::create(&target, Overwrite::Replace).unwrap();
     fs::set_permissions(&target, fs::Permissions::from_mode(0o600)).unwrap();
     file.commit().unwrap();
     assert_eq!(mode(&target), 0o600);
-    // And those of the index of a set, which goes first.
+    // The same holds for the index of a set, whose old file is removed first.
     let mut file = AtomicFile::create(&target, Overwrite::Replace).unwrap();
     file.finish().unwrap();
     file.remove_old().unwrap();
     file.commit().unwrap();
     assert_eq!(mode(&target), 0o600);
-    // A new file is like any other new file.
+    // A new file has the usual permissions of a new file.
     let new = folder.path().join("new");
     AtomicFile::create(&new, Overwrite::Replace).unwrap().commit().unwrap();
     assert_eq!(mode(&new), usual);
@@ -211,7 +211,7 @@ fn the_files_of_a_set_need_no_descriptor_when_they_are_done() {
     }
     assert_eq!(held(), before);
     assert_eq!(names(folder.path()).iter().filter(|name| !name.starts_with(".modelfmt-")).count(), 0);
-    // Its files are closed and not locked, and still another writer leaves them alone.
+    // The set's files are closed and not locked, but another writer still leaves them alone.
     let other = NewFolder::new(folder.path(), Overwrite::Refuse);
     let busy = other.create("index").unwrap_err();
     assert_eq!(busy.kind(), io::ErrorKind::ResourceBusy, "{busy}");
@@ -295,7 +295,7 @@ fn a_link_to_a_file_is_replaced_and_the_file_left_alone() {
     assert_eq!((fs::read(&file).unwrap(), fs::read(&link).unwrap()), (b"old".to_vec(), b"new".to_vec()));
 }
 
-/// The disk is waited for twice for all files of a folder, and not for each.
+/// A folder is flushed twice for all its files, not twice for each.
 #[cfg(all(target_os = "linux", feature = "syncfs"))]
 #[test]
 fn many_files_are_flushed_together() {

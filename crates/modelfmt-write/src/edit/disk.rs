@@ -1,4 +1,4 @@
-//! The operations of an edit on the disk, one at a time, so that a test can stop between any two.
+//! The disk operations of an edit, one at a time, so that a test can stop between any two.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _};
@@ -9,15 +9,16 @@ use super::overtaken::busy;
 use crate::{copy_range, create_draft, keep_draft, keep_permissions, link_new, write_all_at};
 use modelfmt_core::source::folder_of;
 
-/// A disk. Nothing survives a loss of power unless it was flushed: the bytes and the length of a file by `flush`, names by `flush_folder`.
+/// A disk. Only what was flushed survives a loss of power: the bytes and the length of a file by `flush`, names by
+/// `flush_folder`.
 pub(super) trait Disk {
     /// An open file.
     type File;
 
-    /// Opens a file that is there, to be read and written.
+    /// Opens an existing file for reading and writing.
     fn open(&self, path: &Path) -> io::Result<Self::File>;
 
-    /// The first bytes of a file, at most so many; `None` if there is no regular file of that name.
+    /// The first bytes of a file, at most `len`; `None` if there is no regular file with that name.
     fn look(&self, path: &Path, len: u64) -> io::Result<Option<Vec<u8>>>;
 
     /// The names in the folder of a path.
@@ -44,35 +45,35 @@ pub(super) trait Disk {
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Renames a file, over one that exists.
+    /// Renames a file, and replaces a file that has the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// Gives a file another name, which no file has. It has its old one too afterwards, where the file system has hard links.
+    /// Gives a file another name, which no file may have yet. Its old name stays too, if the file system has hard links.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// The file that a link leads to.
+    /// The file that a path leads to, through links.
     fn resolve(&self, path: &Path) -> io::Result<PathBuf>;
 
-    /// Creates a file that was not there, for its owner alone, and locks it. It is removed if the program is ended.
+    /// Creates a new file, which only its owner may access, and locks it. It is removed if a signal ends the program.
     fn create_draft(&self, path: &Path) -> io::Result<Self::File>;
 
-    /// Lets such a file stay if the program is ended.
+    /// Keeps such a file even if a signal ends the program.
     fn keep_draft(&self, path: &Path);
 
-    /// Locks a file, or says that another process has.
+    /// Locks a file, or fails if another process has locked it.
     fn lock(&self, file: &Self::File) -> io::Result<()>;
 
-    /// Makes the time of its last change one that it never had, so that everybody sees that it has been changed.
+    /// Sets the time of its last change to a new value, so that every reader notices the change.
     fn touch(&self, file: &Self::File);
 
-    /// Copies bytes of a file, from an offset on, to an offset of another file.
+    /// Copies bytes from an offset of one file to an offset of another.
     fn copy(&self, from: (&Self::File, u64), to: (&Self::File, u64), len: u64) -> io::Result<()>;
 
-    /// Gives a file the permissions of an old one.
+    /// Gives a new file the permissions of an old one.
     fn keep_permissions(&self, old: &Self::File, new: &Self::File);
 }
 
-/// The disk of this machine.
+/// The real disk.
 pub(super) struct RealDisk;
 
 impl Disk for RealDisk {
@@ -113,13 +114,13 @@ impl Disk for RealDisk {
     }
 
     fn flush(&self, file: &File) -> io::Result<()> {
-        // Times need not be flushed.
+        // `sync_data` is enough: times need not be flushed.
         file.sync_data()
     }
 
     #[cfg(unix)]
     fn flush_folder(&self, path: &Path) -> io::Result<()> {
-        // File systems that cannot flush a folder say so, and nothing more can be done there.
+        // A file system that cannot flush a folder reports an error, but there is nothing more to do.
         File::open(folder_of(path)).and_then(|folder| folder.sync_all()).or(Ok(()))
     }
 
@@ -157,7 +158,8 @@ impl Disk for RealDisk {
     }
 
     fn touch(&self, file: &File) {
-        // Systems count the times that they set themselves in steps of milliseconds. Who may write a file is not always allowed to do this.
+        // The system's own file times may advance only every few milliseconds. A process that may write a file may still be
+        // forbidden to set them.
         let _ = file.set_modified(SystemTime::now());
     }
 
@@ -173,7 +175,7 @@ impl Disk for RealDisk {
     }
 }
 
-/// Locks an open file; whether the file system has locks.
+/// Locks an open file. Returns false if the file system has no locks.
 pub(super) fn try_lock(file: &File) -> io::Result<bool> {
     match file.try_lock() {
         Ok(()) => Ok(true),

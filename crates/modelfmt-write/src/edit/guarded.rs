@@ -1,8 +1,9 @@
 //! An edit that a journal guards: of one file in place, or of several files that belong together.
 //!
-//! Everything that it makes for itself has its number in the name: the journal, which is written as one that does not count yet and [gets its name](Disk::link) when it is whole,
-//! the new files that will replace others, and in the marks. So it removes only what is its own, and what it leaves when it is killed is found
-//! by the journal, which is there before the rest and is removed after it.
+//! The names of the files that an edit creates have the edit's number in them, and so do its marks: first the journal, which is
+//! written under a temporary name and [renamed](Disk::link) when it is complete, then the new files that will replace others. So
+//! an edit removes only its own files. What a killed edit leaves is found through its journal, which exists before the other
+//! files and is removed after them.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -21,20 +22,20 @@ use crate::{CommitGuard, commit_guard};
 use modelfmt_core::Source;
 use modelfmt_core::source::folder_of;
 
-/// This many of the first bytes identify a file that was to replace another.
+/// How many of the first bytes identify a file that was to replace another.
 const HEAD: u64 = 4096;
 
-/// What becomes of a file.
+/// The change of one file.
 pub(super) struct Change<'a> {
-    /// Its path, relative to the folder of the journal; empty for the file beside which the journal stands.
+    /// Its path, relative to the folder of the journal; empty for the file next to the journal.
     pub(super) name: &'a str,
     pub(super) new: &'a NewFile,
-    /// The patches that are written, if it is changed in place.
+    /// The patches to write, if it is changed in place.
     pub(super) patches: Option<Vec<Patch<'a>>>,
 }
 
-/// A file that is changed, as it is before that. It is opened and asked for its length only once: beside a write of one page and its flush,
-/// every call of the system counts.
+/// A file before its change. It is opened and asked for its length only once: compared with a write of one page and its flush,
+/// every system call counts.
 pub(super) struct Old<'a, D: Disk> {
     pub(super) disk: &'a D,
     pub(super) file: &'a D::File,
@@ -51,8 +52,8 @@ impl<D: Disk> Source for Old<'_, D> {
     }
 }
 
-/// Makes these changes. The file at `home` is locked, and there is no journal beside it. The copies can take long, so `expect_same` asks after them whether
-/// the files are still those that were copied.
+/// Makes these changes. The file at `home` must be locked, and have no journal. The copies can take long, so `expect_same` checks
+/// after them whether the files are still the same.
 pub(super) fn apply<D: Disk>(
     disk: &D,
     home: &Path,
@@ -69,7 +70,7 @@ pub(super) fn apply<D: Disk>(
     edit.finish().map_err(|error| edit.is_left(&error))
 }
 
-/// What the journal will say.
+/// Makes the journal of these changes.
 fn plan<D: Disk>(disk: &D, home: &Path, changes: &[Change<'_>]) -> io::Result<Journal> {
     let mut members = Vec::with_capacity(changes.len());
     for Change { name, new, patches } in changes {
@@ -97,20 +98,20 @@ fn plan<D: Disk>(disk: &D, home: &Path, changes: &[Change<'_>]) -> io::Result<Jo
     Journal::new(Id::random(), members).ok_or_else(too_long)
 }
 
-/// An edit, and the file beside which its journal stands.
+/// An edit, and the file next to its journal.
 pub(super) struct Guarded<'a, D: Disk> {
     pub(super) disk: &'a D,
     pub(super) home: &'a Path,
     pub(super) journal: Journal,
 }
 
-/// What an edit has made before it changes anything.
+/// What an edit has prepared before it changes anything.
 struct Prepared<F> {
     /// The journal.
     journal: F,
-    /// The file that will be at `home`, if it is another, locked.
+    /// The new file for `home`, if that is replaced; it is locked.
     held: Option<F>,
-    /// A signal has to wait, because it removes files that are not complete.
+    /// Makes a signal wait, because its handler removes incomplete files.
     _kept: CommitGuard,
 }
 
@@ -119,7 +120,7 @@ impl<D: Disk> Guarded<'_, D> {
         path_of(self.home, &member.name)
     }
 
-    /// The new file that will replace one.
+    /// The path of the new file that will replace a file.
     pub(super) fn draft(&self, member: &Member) -> PathBuf {
         self.journal.id.path(&self.path(member), Temporary::Draft)
     }
@@ -136,12 +137,13 @@ impl<D: Disk> Guarded<'_, D> {
         self.journal.members.iter().filter(|member| !member.is_replaced)
     }
 
-    /// The files that get a mark: beside the one at `home` there is the journal.
+    /// The files that get a mark: all that change in place, except the one at `home`, which has the journal next to it.
     fn marked(&self) -> impl Iterator<Item = &Member> {
         self.in_place().filter(|member| !member.name.is_empty())
     }
 
-    /// Writes the journal, the new files and the marks, and lets the journal appear. Then the edit is as good as done.
+    /// Writes the journal, the new files and the marks, and then gives the journal its name. From then on the edit will be
+    /// completed or undone.
     fn prepare(
         &self,
         changes: &[Change<'_>],
@@ -172,7 +174,7 @@ impl<D: Disk> Guarded<'_, D> {
             make_room(disk, &path, home)?;
             Mark::new(self.journal.id, &member.name, home)?.put(disk, &path)?;
         }
-        // Everything that the journal refers to has to exist before the journal does.
+        // Everything that the journal refers to must exist before the journal appears.
         let marked = self.marked().filter(|member| folder_of(&self.path(member)) != folder_of(home));
         flush_folders(disk, self.replaced().chain(marked).map(|member| self.path(member)))?;
         self.replaced()
@@ -204,7 +206,7 @@ impl<D: Disk> Guarded<'_, D> {
         journal::write(disk, out, &self.journal, contents)
     }
 
-    /// Makes the files that change in place what they were, or what they are to be.
+    /// Brings the files that change in place into their state before or after the edit.
     pub(super) fn make_in_place(&self, journal: &D::File, state: State) -> io::Result<()> {
         self.in_place().try_for_each(|member| {
             let file = self.disk.open(&self.path(member))?;
@@ -212,7 +214,8 @@ impl<D: Disk> Guarded<'_, D> {
         })
     }
 
-    /// Puts the new files in their places, those that are not there yet. The result is the file that is at `home` now, if it is another; it is locked.
+    /// Moves the new files into place, unless they are there already. Returns the file that is at `home` now, locked, if it was
+    /// replaced.
     pub(super) fn rename_drafts(&self, held: Option<D::File>) -> io::Result<Option<D::File>> {
         let (disk, mut held) = (self.disk, held);
         for member in self.replaced() {
@@ -231,13 +234,13 @@ impl<D: Disk> Guarded<'_, D> {
         Ok(held)
     }
 
-    /// Whether the journal at `home` is that of this edit.
+    /// Whether the journal at `home` belongs to this edit.
     fn is_own(&self) -> io::Result<bool> {
         let head = self.disk.look(&journal_path(self.home), HEAD_LEN as u64)?;
         Ok(head.and_then(|head| Head::decode(&head)).is_some_and(|head| head.id == self.journal.id))
     }
 
-    /// Removes the journal, and then all else. From the removal of the journal on the edit is done, whatever happens.
+    /// Removes the journal, and then everything else. Once the journal is removed, the edit is done, whatever happens.
     pub(super) fn finish(&self) -> io::Result<()> {
         let (disk, place) = (self.disk, journal_path(self.home));
         if !self.is_own()? {
@@ -259,7 +262,7 @@ impl<D: Disk> Guarded<'_, D> {
         Ok(())
     }
 
-    /// Undoes an edit that could not be carried out, before any file was replaced; the error of the edit.
+    /// Undoes an edit that failed before any file was replaced, and returns its error.
     fn give_up(&self, journal: &D::File, error: io::Error) -> io::Error {
         match self.make_in_place(journal, State::Before) {
             Ok(()) => {
@@ -270,7 +273,7 @@ impl<D: Disk> Guarded<'_, D> {
         }
     }
 
-    /// An error of an edit that is half done.
+    /// The error for an edit that is half done.
     fn is_left(&self, error: &io::Error) -> io::Error {
         let place = journal_path(self.home);
         let text = format!(
@@ -292,13 +295,14 @@ impl<D: Disk> Guarded<'_, D> {
         let _ = self.disk.remove(&self.begun());
     }
 
-    /// The same as [`clear`](Self::clear), and flushes it: the journal that leads there is removed next.
+    /// Does what [`clear`](Self::clear) does and flushes it, because the journal that leads to these files is removed next.
     pub(super) fn clear_last(&self) {
         self.clear();
         let _ = flush_folders(self.disk, self.journal.members.iter().map(|member| self.path(member)));
     }
 
-    /// Removes what an edit whose journal does not count has beside the files. What cannot be removed does no harm, or the next edit finds it.
+    /// Removes the files of an edit whose journal does not count. A file that cannot be removed does no harm, or the next edit
+    /// finds it.
     fn clear(&self) {
         let folder = folder_of(self.home);
         let inside = |member: &&Member| !is_in_linked_folder(folder, &member.name);

@@ -1,7 +1,8 @@
-//! What keeps edits of one file or set apart: a lock on the file that is changed, or beside which the journal of several stands.
+//! Locks that keep edits of one file or set apart. An edit locks the file that it changes, or for several files, the file next to
+//! their journal.
 //!
-//! An edit that puts another file in its place locks that one before, and holds both until it is done. So whoever opens the path and gets a lock,
-//! and finds that the path still leads to what is locked, is alone.
+//! An edit that replaces that file locks the new one before the rename, and holds both locks until it is done. So if you open the
+//! path, get a lock, and then find that the path still leads to the locked file, no other edit is running.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -12,23 +13,23 @@ use super::overtaken::{busy, overtaken};
 use super::remains::interrupted_by;
 use modelfmt_core::source::FileVersion;
 
-/// Other edits are kept away as long as this is kept.
+/// Keeps other edits away until it is dropped.
 #[derive(Debug)]
 #[must_use = "other edits are kept away only as long as this is kept"]
 pub struct EditLock {
     pub(super) file: File,
-    /// Whether the file system has locks.
+    /// Whether the lock is held; not if the file system has no locks.
     pub(super) is_held: bool,
 }
 
-/// Locks a file that is to be changed.
+/// Locks a file for an edit.
 ///
 /// # Errors
-/// [`Overtaken`](super::Overtaken) if it is no longer the version `before`, or another edit of it was interrupted; others if another process is changing it, or it
-/// cannot be opened to be written.
+/// [`Overtaken`](super::Overtaken) if it is no longer the version `before`, or another edit of it was interrupted; other errors
+/// if another process is changing it, or it cannot be opened for writing.
 pub fn hold(path: &Path, before: &FileVersion) -> io::Result<EditLock> {
     let lock = lock(path)?;
-    // What is locked has to be that version. The path leads to it, which `lock` has looked at.
+    // The locked file must be that version. `lock` has checked that the path still leads to it.
     if FileVersion::from_metadata(&lock.file.metadata()?) != *before || interrupted_by(path).is_some() {
         return Err(overtaken(path));
     }
@@ -41,7 +42,7 @@ pub(super) fn lock(path: &Path) -> io::Result<EditLock> {
     for _ in 0..ATTEMPTS {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         let is_held = try_lock(&file)?;
-        // Between open and lock another edit may have put a new file there.
+        // Between open and lock, another edit may have put a new file there.
         if FileVersion::of(path)? == FileVersion::from_metadata(&file.metadata()?) {
             return Ok(EditLock { file, is_held });
         }
@@ -49,8 +50,8 @@ pub(super) fn lock(path: &Path) -> io::Result<EditLock> {
     Err(busy())
 }
 
-/// Checks that the file is the version that an edit was made for. This happens under the lock, because another edit may have put a new file at this
-/// path.
+/// Checks that the file is the version that an edit was made for. Call it under the lock, because another edit may have put a new
+/// file at this path.
 pub(super) fn expect_version(path: &Path, before: &FileVersion) -> io::Result<()> {
     if FileVersion::of(path)? == *before { Ok(()) } else { Err(overtaken(path)) }
 }

@@ -1,4 +1,4 @@
-//! The mark beside a file that is being changed in place with others. It leads to their journal.
+//! The mark next to a file that is being changed in place together with others. It leads to their journal.
 //!
 //! ```text
 //! the head of a journal, of the kind "mark" and with the number of the edit
@@ -14,7 +14,7 @@ use super::names::{Id, Temporary, journal_path};
 use super::overtaken::or_overtaken;
 use modelfmt_core::source::{check_relative, folder_of};
 
-/// The longest mark.
+/// The longest mark in bytes.
 pub(super) const MAX_MARK: u64 = 4096;
 
 /// A mark.
@@ -27,10 +27,10 @@ pub(super) struct Mark {
 }
 
 impl Mark {
-    /// The mark beside a file of an edit, by its path relative to the folder of the index.
+    /// The mark for a file of an edit, given by its path relative to the folder of the index.
     ///
     /// # Errors
-    /// If a mark cannot name the index.
+    /// If the index cannot be named in a mark.
     pub(super) fn new(id: Id, name: &str, index: &Path) -> io::Result<Self> {
         let folders = name.split('/').filter(|component| *component != ".").count().saturating_sub(1);
         let index = index.file_name().and_then(|name| name.to_str());
@@ -50,7 +50,7 @@ impl Mark {
         out
     }
 
-    /// Decodes the bytes of a mark; `None` if it is none.
+    /// Decodes a mark; `None` if the bytes are not a valid one.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let head = Head::decode(bytes).filter(|head| head.kind == Kind::Mark)?;
         let rest = bytes.get(HEAD_LEN..)?;
@@ -60,7 +60,7 @@ impl Mark {
         (head.len == bytes.len() as u64).then_some(mark)
     }
 
-    /// The index that a mark beside `path` leads to.
+    /// The path of the index that a mark next to `path` leads to.
     pub(super) fn index(&self, path: &Path) -> PathBuf {
         let mut folder = folder_of(path).to_owned();
         for _ in 0..self.folders.min(64) {
@@ -72,7 +72,7 @@ impl Mark {
         folder.join(&self.index)
     }
 
-    /// Puts it beside a file.
+    /// Writes the mark next to a file.
     pub(super) fn put<D: Disk>(&self, disk: &D, path: &Path) -> io::Result<()> {
         let draft = self.id.path(path, Temporary::Mark);
         let file = disk.create_draft(&draft)?;
@@ -85,12 +85,12 @@ impl Mark {
     }
 }
 
-/// The mark beside a file, if there is one.
+/// The mark next to a file, if there is one.
 pub(super) fn mark_of<D: Disk>(disk: &D, path: &Path) -> Option<Mark> {
     Mark::decode(&disk.look(&journal_path(path), MAX_MARK).ok()??)
 }
 
-/// Removes the mark of an edit, also one that was not complete.
+/// Removes the mark of an edit, even an incomplete one.
 pub(super) fn unmark<D: Disk>(disk: &D, path: &Path, id: Id) {
     let _ = disk.remove(&id.path(path, Temporary::Mark));
     if mark_of(disk, path).is_some_and(|mark| mark.id == id) {

@@ -1,4 +1,4 @@
-//! The disk of this machine, on which something else happens between any two operations of an edit. Afterwards the edit goes on, or is killed.
+//! The real disk, on which something happens between two operations of an edit. Afterwards the edit continues, or is killed.
 
 use std::cell::{Cell, RefCell};
 use std::fs::File;
@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 
 use super::disk::{Disk, RealDisk};
 
-/// The disk, and what happens before an operation that changes it.
+/// The disk, and what happens before one of the operations that change it.
 pub(super) struct Meanwhile<'a> {
     left: Cell<usize>,
     then: RefCell<Option<Box<dyn FnOnce() + 'a>>>,
     is_killed: Cell<bool>,
-    /// Whether the edit is killed then.
+    /// Whether the edit is then killed.
     kills: bool,
     reads: Cell<(u64, u64)>,
 }
 
 impl<'a> Meanwhile<'a> {
-    /// After so many operations `then` happens, and the edit goes on.
+    /// Calls `then` after `left` operations; then the edit continues.
     pub(super) fn new(left: usize, then: impl FnOnce() + 'a) -> Self {
         let then: Box<dyn FnOnce() + 'a> = Box::new(then);
         Self {
@@ -30,17 +30,17 @@ impl<'a> Meanwhile<'a> {
         }
     }
 
-    /// The edit is killed then.
+    /// Kills the edit after `then`.
     pub(super) fn killing(self) -> Self {
         Self { kills: true, ..self }
     }
 
-    /// Whether it came to that.
+    /// Whether `then` was called.
     pub(super) fn has_happened(&self) -> bool {
         self.then.borrow().is_none()
     }
 
-    /// How often something was read, and how many bytes.
+    /// The number of reads, and of bytes read.
     pub(super) fn reads(&self) -> (u64, u64) {
         self.reads.get()
     }

@@ -1,9 +1,9 @@
 //! Changes a file without touching the values in it. The change is described as data first, and then written to the disk.
 //!
-//! A format says with a [`NewFile`] what becomes of one of its files: new bytes, and ranges of the old file that stay. The same data is looked at
-//! before anything is written ([`Preview`]), tells whether the file can be changed in place ([`NewFile::patches`]), and is written: by [`patch()`],
-//! which keeps a journal that undoes it, or as a new file whose values the system copies ([`replace()`]). Several files that belong together are
-//! changed all at once ([`change_several`]).
+//! A format describes the new content of a file as a [`NewFile`]: new bytes, and ranges of the old file that stay. The same
+//! description can be previewed before anything is written ([`Preview`]), tells whether the file can be changed in place
+//! ([`NewFile::patches`]), and is written: by [`patch()`], which keeps a journal that undoes it, or as a new file whose values
+//! the system copies ([`replace()`]). Several files that belong together are changed all at once ([`change_several`]).
 //!
 //! ```
 //! use modelfmt_core::Source;

@@ -1,4 +1,5 @@
-//! The names of the files of an edit. Each but the journal has the edit's random number in it, so nobody can guess it, and an edit touches only its own.
+//! The names of the files of an edit. Each but the journal has the edit's random number in it, so nobody can guess it, and an
+//! edit touches only its own files.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
@@ -13,7 +14,7 @@ use modelfmt_core::source::folder_of;
 /// The suffix that turns the name of a file into the name of its journal.
 pub const JOURNAL_SUFFIX: &str = ".modelfmt-undo";
 
-/// The path of the journal of a file. If `path` is a link, the journal of an edit of this file alone is beside the file that it
+/// The path of the journal of a file. If `path` is a link, the journal of an edit of this file alone is next to the file that it
 /// leads to.
 #[must_use]
 pub fn journal_path(path: &Path) -> PathBuf {
@@ -22,15 +23,16 @@ pub fn journal_path(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// The file that a path leads to: whoever opens it by another path has to see the journal too. And a journal that somebody puts beside a link
-/// must not change a file elsewhere.
+/// The file that a path leads to. Its journal is found whatever path it is opened by, and a journal that somebody puts next to a
+/// link must not change a file elsewhere.
 pub(super) fn target_of(path: &Path) -> Cow<'_, Path> {
     let target = path.is_symlink().then(|| std::fs::canonicalize(path).ok()).flatten();
     target.map_or(Cow::Borrowed(path), Cow::Owned)
 }
 
-/// Whether a file of a set, by its path relative to the folder of the index, is a link, or in a folder that is one. Such a file is not changed
-/// in place together with others: a journal that a stranger has put beside the index would change files anywhere.
+/// Whether a file of a set is a link, or in a folder that is one; `name` is its path relative to `folder`, the folder of the
+/// index. Such a file is not changed in place together with others: otherwise a journal that an attacker has put next to the
+/// index could change files anywhere.
 #[must_use]
 pub fn is_through_link(folder: &Path, name: &str) -> bool {
     is_link_within(folder, name, 0)
@@ -41,30 +43,30 @@ pub(super) fn is_in_linked_folder(folder: &Path, name: &str) -> bool {
     is_link_within(folder, name, 1)
 }
 
-/// Whether the file or one of the folders on the way to it is a link, without the last components.
+/// Whether the file or a folder on the way to it is a link; the last `without` components are not checked.
 fn is_link_within(folder: &Path, name: &str, without: usize) -> bool {
     let inside = Path::new(name).components().filter(|part| matches!(part, Component::Normal(_))).count();
     folder.join(name).ancestors().take(inside).skip(without).any(Path::is_symlink)
 }
 
-/// A file of an edit, by its name in the journal: the file itself beside which the journal stands has none.
+/// The path of a file of an edit, from its name in the journal. The name of the file next to the journal is empty.
 pub(super) fn path_of(home: &Path, name: &str) -> PathBuf {
     if name.is_empty() { home.to_owned() } else { folder_of(home).join(name) }
 }
 
-/// Whether two paths are the same file of the same folder.
+/// Whether two paths have the same name and the same folder.
 pub(super) fn is_same_path(a: &Path, b: &Path) -> bool {
     a.file_name() == b.file_name() && folder_of(a) == folder_of(b)
 }
 
-/// The number of an edit.
+/// The random number of an edit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Id(pub(super) [u8; 16]);
 
 impl Id {
-    /// One that nobody can guess.
+    /// A random number that nobody can guess.
     pub(super) fn random() -> Self {
-        // The keys of the hash are the system's randomness.
+        // The keys of a `RandomState` come from the system's randomness.
         let random = RandomState::new();
         let halves = [random.hash_one(0u8), random.hash_one(1u8)].map(u64::to_le_bytes);
         let mut id = [0; 16];
@@ -72,7 +74,7 @@ impl Id {
         Self(id)
     }
 
-    /// The path of a file of this edit, beside a file.
+    /// The path of a temporary file of this edit, next to a file.
     pub(super) fn path(self, beside: &Path, what: Temporary) -> PathBuf {
         temporary_path(beside, &format!("{self}.{}", what.name()))
     }
@@ -84,12 +86,12 @@ impl fmt::Display for Id {
     }
 }
 
-/// The files of an edit that are there only for a while.
+/// The kinds of temporary files of an edit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Temporary {
     /// The journal before it counts: nothing has been changed yet.
     Begun,
-    /// The journal when it does not count any more: everything has been changed.
+    /// The journal after it stops to count: everything has been changed.
     Done,
     /// A file that will take the place of another.
     Draft,
@@ -107,7 +109,7 @@ impl Temporary {
         }
     }
 
-    /// What the file of that name is, if it is the journal of an edit of `home` that does not count.
+    /// Decodes the name of a journal of an edit of `home` that does not count (yet or any more).
     pub(super) fn journal_of(home: &Path, name: &str) -> Option<Self> {
         let (id, what) = middle_of(home, name)?.split_once('.')?;
         let is_id = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());

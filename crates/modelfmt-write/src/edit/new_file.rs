@@ -1,19 +1,19 @@
-//! What a file becomes, as data.
+//! The new content of a file, as data.
 
 use std::io;
 use std::ops::Range;
 
 use modelfmt_core::Source;
 
-/// A file as it will be: a sequence of new bytes and of ranges of the old file.
+/// The new content of a file: a sequence of new bytes and of ranges of the old file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewFile {
-    /// Where each piece begins, and what it is; none is empty.
+    /// The offset and content of each piece; none is empty.
     pieces: Vec<(u64, Piece)>,
     len: u64,
 }
 
-/// Bytes, and where they go.
+/// New bytes, and the offset at which they go.
 pub type Patch<'a> = (u64, &'a [u8]);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,14 +34,14 @@ impl Piece {
 /// A part of a [`NewFile`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Part<'a> {
-    /// These bytes.
+    /// New bytes.
     Bytes(&'a [u8]),
-    /// These of the old file.
+    /// A range of the old file.
     Kept(Range<u64>),
 }
 
 impl NewFile {
-    /// A file without bytes.
+    /// An empty file.
     #[must_use]
     pub const fn new() -> Self {
         Self { pieces: Vec::new(), len: 0 }
@@ -91,7 +91,7 @@ impl NewFile {
         self.len == 0
     }
 
-    /// Whether every byte that is kept keeps its place, so that the old file can become the new one where it is.
+    /// Whether every kept byte stays at its offset, so that the old file can be changed in place.
     #[must_use]
     pub fn is_in_place(&self) -> bool {
         self.pieces.iter().all(|(start, piece)| match piece {
@@ -100,14 +100,14 @@ impl NewFile {
         })
     }
 
-    /// The number of bytes that the new file has and the old one does not.
+    /// The number of new bytes: those that are not kept from the old file.
     #[must_use]
     pub fn new_nbytes(&self) -> u64 {
         let new = self.pieces.iter().filter(|(_, piece)| matches!(piece, Piece::Bytes(_)));
         new.map(|(_, piece)| piece.len()).fold(0, u64::saturating_add)
     }
 
-    /// Where a byte that is kept was in the old file; `None` for one that is new.
+    /// The offset that a kept byte had in the old file; `None` for a new byte.
     #[must_use]
     pub fn origin(&self, at: u64) -> Option<u64> {
         let after = self.pieces.partition_point(|(start, _)| *start <= at);
@@ -120,7 +120,7 @@ impl NewFile {
         }
     }
 
-    /// The same file, where what it keeps is not of the old file but of the file that `before` makes of that.
+    /// Combines two changes: this one, which refers to the file that `before` makes, becomes a change of the old file.
     #[must_use]
     pub fn after(self, before: &Self) -> Self {
         let mut file = Self::new();
@@ -157,7 +157,7 @@ impl NewFile {
         file
     }
 
-    /// Whether bytes of the old file stay.
+    /// Whether any bytes of the old file are kept.
     #[cfg(not(target_arch = "wasm32"))]
     pub(super) fn keeps(&self) -> bool {
         self.pieces.iter().any(|(_, piece)| matches!(piece, Piece::Kept(_)))
@@ -170,8 +170,8 @@ impl NewFile {
         })
     }
 
-    /// What has to be written where, if the file can be changed in place: the new bytes without those at both ends that the
-    /// old file has there already. `None` if bytes that are kept would move.
+    /// The patches that change the file in place: the new bytes, without those at both ends of a piece that the old file has
+    /// already. `None` if kept bytes would move.
     ///
     /// # Errors
     /// If the old file cannot be read.
@@ -202,7 +202,7 @@ impl NewFile {
     }
 }
 
-/// The new file as a source, over the old one: nothing is written yet.
+/// The new file as a source over the old one; nothing is written.
 #[derive(Clone, Debug)]
 pub struct Preview<S> {
     new: NewFile,
@@ -210,12 +210,12 @@ pub struct Preview<S> {
 }
 
 impl<S: Source> Preview<S> {
-    /// The file that `old` would become.
+    /// A preview of the file that `old` would become.
     pub const fn new(new: NewFile, old: S) -> Self {
         Self { new, old }
     }
 
-    /// What it was made of.
+    /// The new content and the old file.
     pub fn into_parts(self) -> (NewFile, S) {
         (self.new, self.old)
     }

@@ -1,9 +1,9 @@
-//! What an edit says that another one was in the way of.
+//! The error of an edit that another one came before.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Another edit, or another program, was in between: what an edit was prepared for is no longer there, and it has changed nothing.
+/// Another edit or program changed the file after this edit was prepared. This edit has changed nothing.
 #[derive(thiserror::Error)]
 #[error(
     "{} has been changed since the edit was prepared, by another edit or another program. This edit has changed nothing, and the \
@@ -18,7 +18,7 @@ pub struct Overtaken {
 tensor_core::debug_as_sentence!(Overtaken);
 
 impl Overtaken {
-    /// Whether this is why something could not be written.
+    /// This error within an I/O error, if that is the cause.
     #[must_use]
     pub fn of(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
@@ -29,7 +29,7 @@ pub(super) fn overtaken(path: &Path) -> io::Error {
     io::Error::new(io::ErrorKind::ResourceBusy, Overtaken { path: path.to_owned() })
 }
 
-/// The name of a journal or mark was free, and is not any more: where the file system has no locks.
+/// On a file system without locks: the name of a journal or mark was free, but another edit has taken it since.
 pub(super) fn or_overtaken(error: io::Error, path: &Path) -> io::Error {
     if error.kind() == io::ErrorKind::AlreadyExists { overtaken(path) } else { error }
 }

@@ -17,18 +17,18 @@ use modelfmt_core::source::folder_of;
 /// What [`recover`] found and did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovered {
-    /// Nothing: no edit was interrupted.
+    /// No edit was interrupted.
     Nothing,
-    /// The file is again what it was before the edit.
+    /// The file is again in its state before the edit.
     Undone,
-    /// The edit had not changed anything. What it had prepared was removed.
+    /// The edit had not changed anything yet. What it had prepared was removed.
     NotBegun,
-    /// Several files were being edited as one, and all of them are now what they were to become.
+    /// An edit of several files was interrupted; all of them now have their new content.
     Completed,
 }
 
-/// Undoes an interrupted edit of a file, if there was one; an interrupted edit of several files is completed. What an edit has left that changes nothing is
-/// removed. Call this before you open a file to change it.
+/// Undoes an interrupted edit of a file, or completes an interrupted edit of several files, and removes what other edits have
+/// left. Call this before you open a file to change it.
 ///
 /// # Errors
 /// If a file or the journal cannot be read or written, another process is changing it, or the file is not the one that the
@@ -37,7 +37,7 @@ pub fn recover(path: &Path) -> io::Result<Recovered> {
     let disk = &RealDisk;
     let (home, found) = left(disk, path);
     let home = match found {
-        // What an edit of several files has left is beside the link to the index.
+        // The remains of an edit of several files are next to the link to the index.
         Left::Nothing => match [home.clone(), target_of(&home).into_owned()]
             .into_iter()
             .find(|home| has_remains(disk, home))
@@ -54,7 +54,7 @@ pub fn recover(path: &Path) -> io::Result<Recovered> {
             disk.remove(&journal_path(path))?; // its index is gone
             return Ok(Recovered::Nothing);
         }
-        // An edit of it is running, and nothing is wrong with the file.
+        // An edit of the file is running, and nothing is wrong with it.
         Err(_) => return Ok(Recovered::Nothing),
     };
     let recovered = settle(disk, &home)?;
@@ -65,7 +65,7 @@ pub fn recover(path: &Path) -> io::Result<Recovered> {
     Ok(if recovered == Recovered::Nothing { cleared } else { recovered })
 }
 
-/// Undoes or completes the edit whose journal is beside a file.
+/// Undoes or completes the edit whose journal is next to a file.
 pub(super) fn settle<D: Disk>(disk: &D, home: &Path) -> io::Result<Recovered> {
     match left_beside(disk, home) {
         (_, Left::Empty) => {
@@ -95,7 +95,7 @@ fn set_right<D: Disk>(disk: &D, home: &Path) -> io::Result<Recovered> {
     let is_undone = journal.is_undone();
     let edit = Guarded { disk, home, journal };
     let _kept = commit_guard();
-    // An edit that was ended right after it had written the journal has not made it last.
+    // An edit that was killed right after it had written the journal may not have flushed it.
     disk.flush(&file)?;
     disk.flush_folder(&place)?;
     edit.make_in_place(&file, if is_undone { State::Before } else { State::After })?;
@@ -104,7 +104,7 @@ fn set_right<D: Disk>(disk: &D, home: &Path) -> io::Result<Recovered> {
     Ok(if is_undone { Recovered::Undone } else { Recovered::Completed })
 }
 
-/// Checks that the files are those that a journal is about; without the journal's file only their lengths.
+/// Checks that the files are the ones that a journal is about; without the journal's file, only their lengths.
 fn expect_known<D: Disk>(disk: &D, home: &Path, journal: &Journal, file: Option<&D::File>) -> io::Result<()> {
     for member in &journal.members {
         if !is_known(disk, home, journal, (member, file))? {
@@ -121,7 +121,7 @@ fn expect_known<D: Disk>(disk: &D, home: &Path, journal: &Journal, file: Option<
     Ok(())
 }
 
-/// Whether a file is as it was before the edit, as it was to be after it, or in between. No link is followed.
+/// Whether a file is in its state before the edit, after it, or in between. Links are not followed.
 fn is_known<D: Disk>(
     disk: &D,
     home: &Path,
@@ -156,7 +156,7 @@ fn is_known<D: Disk>(
     }
 }
 
-/// Whether an edit of a file has left something that changes nothing.
+/// Whether edits of a file have left files that have no effect.
 fn has_remains<D: Disk>(disk: &D, home: &Path) -> bool {
     let replacement = replacement_of(home);
     let names = disk.list(home).unwrap_or_default();
@@ -166,8 +166,8 @@ fn has_remains<D: Disk>(disk: &D, home: &Path) -> bool {
     })
 }
 
-/// Removes what interrupted edits of a file have left that changes nothing: they had not begun, or were done. The file is locked, and what it had as a
-/// journal is settled.
+/// Removes what interrupted edits of a file have left without effect, because they had not begun or were done. The file must be
+/// locked, and its journal must have been dealt with.
 pub(super) fn clear_remains<D: Disk>(disk: &D, home: &Path) -> Recovered {
     let mut cleared = Recovered::Nothing;
     for name in disk.list(home).unwrap_or_default() {

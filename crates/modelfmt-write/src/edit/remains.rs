@@ -1,4 +1,4 @@
-//! What an edit that runs or was interrupted has left beside a file.
+//! What a running or interrupted edit has left next to a file.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,14 @@ use super::mark::{MAX_MARK, Mark};
 use super::names::{is_same_path, journal_path, target_of};
 use super::overtaken::{busy, overtaken};
 
-/// Whether an edit of this file was interrupted, by itself or as one of several: there is a journal, with which [`recover`](super::recover()) undoes or completes it.
+/// Whether an edit of this file was interrupted, alone or as one of several files: there is a journal, with which
+/// [`recover`](super::recover()) undoes or completes it.
 #[must_use]
 pub fn is_interrupted(path: &Path) -> bool {
     interrupted_by(path).is_some()
 }
 
-/// The journal of an edit of this file that [was interrupted](is_interrupted).
+/// The path of the journal, if an edit of this file [was interrupted](is_interrupted).
 #[must_use]
 pub fn interrupted_by(path: &Path) -> Option<PathBuf> {
     match left(&RealDisk, path) {
@@ -24,19 +25,19 @@ pub fn interrupted_by(path: &Path) -> Option<PathBuf> {
     }
 }
 
-/// The remains of an edit beside a file.
+/// What an edit has left next to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Left {
     Nothing,
     /// A journal.
     Journal,
-    /// An empty file, which says nothing.
+    /// An empty file, which has no effect.
     Empty,
-    /// A mark that leads to no journal: nothing has begun, or all is done.
+    /// A mark that leads to no journal: its edit has not begun, or is done.
     Mark,
 }
 
-/// What is left of an edit, and the file beside which its journal stands or would stand.
+/// What is left of an edit, and the file next to which its journal is or would be.
 pub(super) fn left<D: Disk>(disk: &D, path: &Path) -> (PathBuf, Left) {
     match left_beside(disk, path) {
         (_, Left::Nothing) if path.is_symlink() => left_beside(disk, &target_of(path)),
@@ -44,7 +45,7 @@ pub(super) fn left<D: Disk>(disk: &D, path: &Path) -> (PathBuf, Left) {
     }
 }
 
-/// The same, for a path that is no link.
+/// The same, for a path that is not a link.
 pub(super) fn left_beside<D: Disk>(disk: &D, path: &Path) -> (PathBuf, Left) {
     let own = |left| (path.to_owned(), left);
     let bytes = match disk.look(&journal_path(path), MAX_MARK) {
@@ -62,7 +63,7 @@ pub(super) fn left_beside<D: Disk>(disk: &D, path: &Path) -> (PathBuf, Left) {
     (index, if is_live { Left::Journal } else { Left::Mark })
 }
 
-/// Removes what is where a mark beside a file is to be, if it means nothing.
+/// Removes a file without effect from the place of a mark or journal.
 pub(super) fn make_room<D: Disk>(disk: &D, path: &Path, home: &Path) -> io::Result<()> {
     let place = journal_path(path);
     let (index, left) = left_beside(disk, path);
@@ -71,7 +72,7 @@ pub(super) fn make_room<D: Disk>(disk: &D, path: &Path, home: &Path) -> io::Resu
         Left::Journal => return Err(overtaken(path)),
         Left::Empty => None,
         Left::Mark if is_same_path(&index, home) => None,
-        // The mark of an edit by another index, which is running or was interrupted before it had begun.
+        // The mark of an edit by another index, which is running, or was interrupted before it had begun.
         Left::Mark => match disk.open(&index) {
             Ok(file) => {
                 disk.lock(&file).map_err(|_| busy())?;

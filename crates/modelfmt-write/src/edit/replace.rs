@@ -1,4 +1,4 @@
-//! An edit by a new file, which replaces the old one when it is complete.
+//! Edits that write a new file, which replaces the old one when it is complete.
 
 use std::fs::File;
 use std::io;
@@ -10,14 +10,14 @@ use super::new_file::{NewFile, Part};
 use crate::{AtomicFile, InputFiles, Output, Overwrite, Sink, commit_guard, replacement_of};
 use modelfmt_core::source::FileVersion;
 
-/// Writes `new` into the file `out`, which appears when it is complete. Bytes that are kept are copied from the file at `path`, by the system if it
-/// can. `out` may be `path` itself, which then becomes the new file and keeps its permissions.
+/// Writes `new` into the file `out`, which appears when it is complete. Kept bytes are copied from the file at `path`, by the
+/// system if it can. `out` may be `path` itself, which then becomes the new file and keeps its permissions.
 ///
-/// `go_on` is called after each piece, with its number of bytes (at most a gigabyte), and stops the work by returning false.
+/// `go_on` is called after each piece, with its number of bytes (at most a gigabyte). If it returns false, the work stops.
 ///
 /// # Errors
-/// If a file cannot be read or written, the old one is no longer the version `before` that `new` was made for, another process is changing
-/// one, or `out` exists and may not be replaced.
+/// If a file cannot be read or written, the old one is no longer the version `before` that `new` was made for, another process is
+/// changing one, or `out` exists and may not be replaced.
 pub fn replace(
     path: &Path,
     new: &NewFile,
@@ -41,7 +41,7 @@ pub fn replace(
     file.commit()
 }
 
-/// Writes `new` into a file that takes the place of the one at `path`; a link is replaced itself.
+/// Writes `new` into a file that takes the place of the one at `path`. If that is a link, the link itself is replaced.
 pub(super) fn replace_name(
     path: &Path,
     new: &NewFile,
@@ -52,8 +52,8 @@ pub(super) fn replace_name(
     in_its_place(&RealDisk, path, new, go_on, &|| expect_version(path, before))
 }
 
-/// Writes the new file beside the old one, and gives it the name of that when it is on the disk. The copy can take long, so `expect_same` asks
-/// at the end whether the old file is still the one that was copied.
+/// Writes the new file next to the old one, and renames it to the old name when it is on the disk. The copy can take long, so
+/// `expect_same` checks at the end whether the old file is still the one that was copied.
 fn in_its_place<D: Disk>(
     disk: &D,
     path: &Path,
@@ -76,12 +76,12 @@ fn in_its_place<D: Disk>(
     if renamed.is_err() {
         let _ = disk.remove(&draft); // the next writer of that file takes away what is left
     }
-    // The new file stays locked until its name lasts.
+    // The new file stays locked until its name is flushed.
     let _files = renamed?;
     disk.flush_folder(path)
 }
 
-/// Writes what a file becomes into a new one, and makes it last; the old file and the new one.
+/// Writes the new content of a file to a new file and flushes it. Returns the old file and the new one.
 pub(super) fn write_draft<D: Disk>(
     disk: &D,
     path: &Path,
@@ -97,7 +97,7 @@ pub(super) fn write_draft<D: Disk>(
     Ok((old, file))
 }
 
-/// Writes all parts: new bytes to a place, and bytes of the old file from one place to another.
+/// Writes all parts: new bytes, and bytes that are copied from the old file.
 fn write_parts(
     new: &NewFile,
     mut write: impl FnMut(u64, &[u8]) -> io::Result<()>,
@@ -124,7 +124,7 @@ fn write_parts(
     Ok(())
 }
 
-/// How often progress is reported, and the callback asked whether to go on.
+/// How many bytes are copied between two reports of progress, where the callback can also stop the work.
 const PIECE: u64 = 64 << 20;
 
 fn proceed(go_on: &dyn Fn(u64) -> bool, nbytes: u64) -> io::Result<()> {
@@ -152,7 +152,7 @@ mod tests {
         new
     }
 
-    /// A replacement on a disk that stops after so many operations; whether it was not stopped.
+    /// A replacement on a disk that stops after `steps` operations; returns whether it completed.
     fn stopped(steps: usize, state: State) -> (Stopping, bool) {
         let disk = Stopping::new(steps, state);
         let is_done = in_its_place(&disk, Path::new(PATH), &longer_head(), &|_| true, &|| Ok(())).is_ok();
@@ -172,7 +172,7 @@ mod tests {
                 let disk = Stopping::new(usize::MAX, end(stopped(steps, old()).0));
                 let found = read_all(&disk, Path::new(PATH)).unwrap();
                 assert!(found == NEW || (found == OLD && !is_done), "after {steps}: {found:?}");
-                // What is left of it is in nobody's way.
+                // What is left of it does not get in the way of the next replacement.
                 let (again, is_whole) = stopped(usize::MAX, end(stopped(steps, old()).0));
                 let found = read_all(&again, Path::new(PATH));
                 assert!(

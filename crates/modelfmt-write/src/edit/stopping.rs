@@ -1,4 +1,4 @@
-//! A disk that stops between any two operations, by a kill and by a loss of power.
+//! A disk that stops between any two operations, by a kill or by a loss of power.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -8,12 +8,12 @@ use std::rc::Rc;
 
 use super::disk::Disk;
 
-/// A disk in memory that stops after so many operations that change it.
+/// A disk in memory that stops after a number of operations that change it.
 pub(super) struct Stopping {
     left: Cell<usize>,
     /// Whether it has stopped.
     has_stopped: Cell<bool>,
-    /// Whether only that one operation fails.
+    /// Whether only one operation fails, and the disk then works again.
     fails_once: bool,
     state: RefCell<State>,
 }
@@ -22,16 +22,16 @@ pub(super) struct Stopping {
 pub(super) struct State {
     /// The files by the names that programs see.
     names: BTreeMap<PathBuf, Rc<RefCell<Content>>>,
-    /// Those that a loss of power leaves.
+    /// The names that survive a loss of power.
     lasting: BTreeMap<PathBuf, Rc<RefCell<Content>>>,
-    /// What has become of names since their folder was flushed: what a loss of power may leave, in any selection.
+    /// The changes of names since their folder was flushed: a loss of power may keep any selection of them.
     pending: Vec<Names>,
 }
 
-/// Names that are given, and taken.
+/// Names that are set, and names that are removed.
 type Names = Vec<(PathBuf, Option<Rc<RefCell<Content>>>)>;
 
-/// Gives and takes names.
+/// Sets and removes names.
 fn name(names: &mut BTreeMap<PathBuf, Rc<RefCell<Content>>>, changes: &Names) {
     for (path, content) in changes {
         match content {
@@ -60,7 +60,7 @@ impl State {
 pub(super) struct Content {
     bytes: Vec<u8>,
     lasting: Vec<u8>,
-    /// What has been written since it was flushed: what a loss of power may leave, in any selection.
+    /// The writes since the last flush: a loss of power may keep any selection of them.
     pending: Vec<Pending>,
 }
 
@@ -93,7 +93,7 @@ impl Stopping {
         Self { left, has_stopped, fails_once: false, state: RefCell::new(state) }
     }
 
-    /// A disk on which one operation after so many fails.
+    /// A disk on which one operation fails, after `left` others.
     pub(super) fn failing(left: usize, state: State) -> Self {
         Self { fails_once: true, ..Self::new(left, state) }
     }
@@ -110,7 +110,7 @@ impl Stopping {
         Ok(())
     }
 
-    /// Whether it has refused to go on: whoever works on it has been killed.
+    /// Whether it has stopped, which kills the program that works on it.
     pub(super) fn has_stopped(&self) -> bool {
         self.has_stopped.get()
     }
@@ -128,12 +128,12 @@ impl Stopping {
         Ok(())
     }
 
-    /// What is there after a kill: all that was written.
+    /// What is there after a kill: everything that was written.
     pub(super) fn killed(self) -> State {
         self.state.into_inner()
     }
 
-    /// What may be there after a loss of power: of what was not flushed, what the bits of `mask` choose.
+    /// What may be there after a loss of power: the bits of `mask` choose which unflushed changes stay.
     pub(super) fn without_power(self, mut mask: u32) -> State {
         let state = self.state.into_inner();
         let mut choose = || {
@@ -275,7 +275,7 @@ pub(super) fn read_all<D: Disk>(disk: &D, path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Selections of what a loss of power leaves.
+/// Selections of the unflushed changes that a loss of power keeps.
 pub(super) fn masks() -> impl Iterator<Item = u32> {
     (0..16).chain([u32::MAX, 0xaaaa_aaaa, 0x5555_5555])
 }

@@ -1,4 +1,4 @@
-//! Journals of edits that never were.
+//! Forged journals, of edits that were never made.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -8,7 +8,7 @@ use super::disk::{Disk, RealDisk};
 use super::journal::{self, Content, Journal, Member, Record};
 use super::names::Id;
 
-/// What a journal says of a file. Its records have an offset, the bytes before and the bytes after.
+/// A file in a forged journal. Each record has an offset, the old bytes and the new bytes.
 #[derive(Clone)]
 pub(super) struct Forged<'a> {
     pub(super) name: &'a str,
@@ -25,7 +25,7 @@ impl<'a> Forged<'a> {
     }
 }
 
-/// Writes a journal to a file that is not there.
+/// Writes a forged journal to a new file.
 pub(super) fn forge(path: &Path, id: Id, files: &[Forged<'_>]) {
     let member = |file: &Forged<'_>| Member {
         name: file.name.to_owned(),

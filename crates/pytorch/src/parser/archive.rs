@@ -1,4 +1,4 @@
-//! The form of today: a zip archive with a pickle and a record for each storage (docs/formats/pytorch.md#the-archive).
+//! The current form: a zip archive with a pickle, and a record for each storage (docs/formats/pytorch.md#the-archive).
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -15,11 +15,11 @@ use crate::index::{Form, Index};
 use crate::pickle;
 
 const PICKLE: &str = "/data.pkl";
-/// Headers that are as close together are read at once.
+/// Headers within this distance are read at once.
 const WINDOW: u64 = 64 << 10;
-/// More extra fields than this no header has.
+/// The most bytes of extra fields that a header can have.
 const EXTRA: u64 = 0xffff;
-/// The records that say one word have fewer bytes.
+/// The records of a single word (version, byte order) are shorter than this.
 const WORD: u64 = 64;
 
 #[derive(Debug)]
@@ -27,11 +27,11 @@ pub(super) struct Archive {
     context: Context,
     directory: Directory,
     arrays: Arrays,
-    /// Members that are read whole, the next one last.
+    /// The members that are read in full, the next one last.
     whole: Vec<(usize, What)>,
-    /// Members of which the header is read, the next one last. What the pickle says is known then.
+    /// The members whose headers are read after the pickle, the next one last.
     headers: Vec<usize>,
-    /// The number of the record of each member, if it has been read.
+    /// The number of the record for each member, if its header has been read.
     records: Vec<Option<usize>>,
     prefix: String,
     found: Option<Checkpoint>,
@@ -40,7 +40,7 @@ pub(super) struct Archive {
     is_big_endian: bool,
 }
 
-/// What a member that is read whole is.
+/// The members that are read in full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     Pickle,
@@ -59,7 +59,7 @@ impl Archive {
             directory.member(number).filter(|member| member.len() <= WORD)?;
             Some((number, what))
         };
-        // The pickle is read last: it says which storages there are.
+        // The pickle is read last; it then tells which storages there are.
         let words = [small("version", What::Version), small("byteorder", What::ByteOrder)];
         let whole = [(pickle, What::Pickle)].into_iter().chain(words.into_iter().flatten()).collect();
         let records = vec![None; directory.len()];
@@ -78,7 +78,7 @@ impl Archive {
         })
     }
 
-    /// A member from its header to its end.
+    /// The range of a member, from its header to its end.
     fn whole_range(&self, number: usize) -> Range<u64> {
         let header = self.directory.header_range(number);
         let Some(member) = self.directory.member(number) else { return header };
@@ -146,7 +146,7 @@ impl Archive {
             let from = usize::try_from(header.start.saturating_sub(start)).unwrap_or(usize::MAX);
             match self.record(number, bytes.get(from..).unwrap_or_default()) {
                 Ok(_) => {}
-                // What no tensor is in may be compressed in any way.
+                // A record without tensors may be compressed in any way.
                 Err(Error::Malformed { fault: Fault::Array(modelfmt_arrays::Fault::Method(_)), .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -155,7 +155,7 @@ impl Archive {
         Ok(())
     }
 
-    /// Adds the record of a member whose header is here.
+    /// Adds the record of a member from its header.
     fn record(&mut self, number: usize, header: &[u8]) -> Result<Record> {
         let record = self.directory.record::<Fault>(number, header)?;
         let name = self.directory.names().name(number).unwrap_or_default();
@@ -182,7 +182,7 @@ impl Archive {
                 let pickle = pickle::run(content).map_err(|stop| stopped(part, 0, stop))?;
                 self.protocol = pickle.protocol;
                 self.found = Some(checkpoint::read(&pickle, part, self.context.root.as_deref(), limits)?);
-                // In the order of the file; those that are close together are read at once.
+                // In the order of the file; headers that are close together are read at once.
                 let is_known = |number: &usize| {
                     self.whole.iter().any(|(known, _)| known == number) || self.record_of(*number).is_some()
                 };
@@ -195,13 +195,13 @@ impl Archive {
         Ok(())
     }
 
-    /// The record of a member, if it has been read.
+    /// The record of a member, if its header has been read.
     fn record_of(&self, number: usize) -> Option<usize> {
         self.records.get(number).copied().flatten()
     }
 
-    /// The record of each storage. Most storages are in the order of the directory, so the member behind the last one is
-    /// tried first.
+    /// The record of each storage. Most storages are in the order of the directory, so the member after the previous one is tried
+    /// first.
     fn records_of(&self, keys: &NameTable) -> Vec<Option<usize>> {
         let names = self.directory.names();
         let mut name = format!("{}/data/", self.prefix);
@@ -240,8 +240,8 @@ impl Archive {
     }
 }
 
-/// The member that is the pickle, and what is before its name. PyTorch takes what the first member begins with, and finds names whatever the
-/// case of their letters.
+/// The member that is the pickle, and the folder before its name. PyTorch uses the folder of the first member, and ignores case
+/// in names.
 fn pickle_of(directory: &Directory) -> Result<(usize, &str)> {
     let refuse = |fault| Error::Malformed { part: Part::new("directory"), at: 0, fault };
     let names = || directory.names().iter().enumerate();

@@ -1,4 +1,4 @@
-//! Bytes → [`Index`]: which of the two forms a file has, and then what that takes.
+//! Parses bytes into an [`Index`]: finds out which form a file has, and then reads that.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod archive;
@@ -18,15 +18,15 @@ use crate::error::{Error, Fault, Result};
 use crate::index::{Form, Index};
 use crate::pickle::Stop;
 
-/// The part of a checkpoint that is the model, as [`OpenSettings::with_extension`](modelfmt_core::author::OpenSettings::with_extension) takes
-/// it: a name, with dots for what is deeper.
+/// The part of a checkpoint that is the model, as an [extension](modelfmt_core::author::OpenSettings::with_extension) of the
+/// options: a name, with dots between levels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root(pub String);
 
-/// What is asked for at first, to know the form.
+/// The number of bytes that show the form.
 const FRONT: u64 = 4;
 
-/// What holds for all forms.
+/// The settings for all forms.
 #[derive(Clone, Debug)]
 struct Context {
     limits: Limits,
@@ -34,7 +34,7 @@ struct Context {
     root: Option<String>,
 }
 
-/// Makes an [`Index`] of the bytes that it asks for; see [`Parser`].
+/// Makes an [`Index`] from the bytes that it asks for; see [`Parser`].
 #[derive(Debug)]
 pub struct IndexParser {
     context: Context,
@@ -50,7 +50,7 @@ enum State {
 }
 
 impl IndexParser {
-    /// A parser for a file of `file_len` bytes. With a root, that part of the checkpoint is the model.
+    /// A parser for a file of `file_len` bytes. With a `root`, only that part of the checkpoint is the model.
     #[must_use]
     pub const fn new(file_len: u64, limits: Limits, root: Option<String>) -> Self {
         Self { context: Context { limits, file_len, root }, state: State::Front }
@@ -106,13 +106,13 @@ impl Parser for IndexParser {
     }
 }
 
-/// The error of a pickle that is here whole.
+/// The error for a pickle whose bytes are all there.
 fn stopped(part: &Part, base: u64, stop: Stop) -> Error {
     let at = base.saturating_add(stop.at as u64);
     Error::Malformed { part: part.clone(), at, fault: stop.fault }
 }
 
-/// Makes an index of what the pickle says, when all storages have records: `record_of` gives the number of each.
+/// Makes the index from the checkpoint, when all storages have records: `record_of` returns the number of each record.
 fn assembled(
     mut arrays: Arrays,
     found: Checkpoint,

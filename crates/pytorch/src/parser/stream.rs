@@ -1,4 +1,4 @@
-//! The form before PyTorch 1.6: five pickles behind each other, then the storages (docs/formats/pytorch.md#the-older-stream).
+//! The form before PyTorch 1.6: five pickles one after another, and then the storages (docs/formats/pytorch.md#the-older-stream).
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -13,36 +13,37 @@ use crate::error::{Error, Fault, Result};
 use crate::index::{Form, Index};
 use crate::pickle::{self, Node, Pickle, Stop};
 
-/// The number that the first pickle makes.
+/// The number in the first pickle.
 const MAGIC: i128 = 0x1950_a86a_20f9_469c_fc6c;
-/// The number that the second one makes.
+/// The number in the second pickle.
 const VERSION: i64 = 1001;
-/// What is asked for at first.
+/// How many bytes are requested first.
 const FRONT: u64 = 64 << 10;
-/// Counts that are as close together are read at once.
+/// Counts within this distance are read at once.
 const WINDOW: u64 = 64 << 10;
-/// A count before each storage.
+/// The length in bytes of the count before each storage.
 const COUNT: u64 = 8;
 
 #[derive(Debug)]
 pub(super) struct Stream {
     context: Context,
-    /// How many bytes are asked for.
+    /// How many bytes are requested.
     asked: u64,
     state: Option<Storages>,
 }
 
-/// What is known when the pickles were read.
+/// What is known after the pickles.
 #[derive(Debug)]
 struct Storages {
     found: Checkpoint,
     protocol: u8,
     arrays: Arrays,
-    /// Where each count is, with the number of elements that it must say, the next one last.
+    /// For each storage whose count is not checked yet, the offset of the count, its expected value, and the number of the
+    /// storage; the next one last.
     left: Vec<(u64, u64, usize)>,
     /// The number of the record of each storage.
     records: Vec<usize>,
-    /// What follows the last storage.
+    /// The offset after the last storage.
     end: u64,
 }
 
@@ -83,7 +84,7 @@ impl Stream {
                     let part = Part::new("pickles");
                     return Err(Error::Malformed { part, at: all.len() as u64, fault: Fault::NoStop });
                 }
-                // Each try begins again with a multiple of the bytes, so all of them take linear time.
+                // Each try starts again with a multiple of the bytes, so all tries together take linear time.
                 None => self.asked = self.asked.max(all.len() as u64).saturating_mul(4),
             }
             return Ok(());
@@ -107,7 +108,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Reads the five pickles; `None` if they go on behind these bytes.
+    /// Reads the five pickles; `None` if they do not end within these bytes.
     fn pickles(&self, bytes: &[u8]) -> Result<Option<Storages>> {
         let mut at = 0_usize;
         let next = |at: &mut usize, number: u64| -> Result<Option<(Pickle<'_>, Part, u64)>> {
@@ -180,7 +181,7 @@ impl Stream {
 }
 
 impl Storages {
-    /// Adds the storage that comes next. How long it is only the pickle of the object says.
+    /// Adds the next storage. Only the pickle of the object states its length.
     fn add(&mut self, key: &str, part: &Part, base: u64) -> Result<()> {
         let refuse = |fault| Error::Malformed { part: part.clone(), at: base, fault };
         let number = self.found.keys.find(key).ok_or_else(|| refuse(Fault::NoStorage(key.to_owned())))?;
@@ -196,7 +197,7 @@ impl Storages {
     }
 }
 
-/// The pickles around the object make plain values, and name nothing.
+/// Checks that a pickle other than the object's only makes plain values, and names no globals.
 fn plain(pickle: &Pickle<'_>, part: &Part, base: u64) -> Result<()> {
     match checkpoint::named(&pickle.values).into_iter().next() {
         None => Ok(()),
@@ -208,7 +209,7 @@ fn plain(pickle: &Pickle<'_>, part: &Part, base: u64) -> Result<()> {
     }
 }
 
-/// An error of a pickle that begins at byte `base` of the file.
+/// Shifts an error of a pickle that begins at byte `base` of the file.
 fn shifted(error: Error, base: u64) -> Error {
     match error {
         Error::Malformed { part, at, fault } => Error::Malformed { part, at: at.saturating_add(base), fault },

@@ -1,15 +1,15 @@
-//! The globals that are known: what they stand for in a checkpoint. There is one list, by whole module and name
-//! (docs/formats/pytorch.md#globals): part of a name never counts, because each module of torch has functions that run code.
+//! The known globals, and what they mean in a checkpoint. There is one list, by full module and name
+//! (docs/formats/pytorch.md#globals). A part of a name never counts, because every module of torch has functions that run code.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::DType;
 
-/// What a global stands for.
+/// The meaning of a global.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
-    /// A function that makes a tensor of a storage.
+    /// A function that makes a tensor from a storage.
     Rebuild(Rebuild),
-    /// A class of storages, and the type of their elements; `None` if the type is said elsewhere or has no counterpart.
+    /// A class of storages, with the type of their elements, if it has one.
     Storage(StorageClass),
     /// The type of elements.
     DType(Elements),
@@ -24,15 +24,15 @@ pub(crate) enum Known {
 pub(crate) enum Rebuild {
     /// Storage, offset, size, stride.
     Tensor,
-    /// The same, then requires_grad, hooks and metadata.
+    /// The arguments of `Tensor`, then requires_grad, hooks and metadata.
     TensorV2,
-    /// The same, then requires_grad, hooks, dtype and metadata.
+    /// The arguments of `Tensor`, then requires_grad, hooks, dtype and metadata.
     TensorV3,
-    /// A tensor and what is not looked at.
+    /// A tensor, and arguments that are ignored.
     Parameter,
     /// A function, a type, the function's arguments, and state.
     FromType,
-    /// An array of NumPy, which is not read.
+    /// An array of NumPy, which cannot be read.
     FromNumpy,
 }
 
@@ -40,14 +40,14 @@ pub(crate) enum Rebuild {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StorageClass {
     Typed(Elements),
-    /// Bytes; the number in a reference counts them.
+    /// Bytes; a reference states their number.
     Untyped,
 }
 
-/// A type of elements, or the name of one that is not read.
+/// A type of elements, or the name of one that cannot be read.
 pub(crate) type Elements = Result<DType, &'static str>;
 
-/// Looks a global up.
+/// Looks up a global.
 pub(crate) fn known(module: &[u8], name: &[u8]) -> Option<Known> {
     let (module, name) = (std::str::from_utf8(module).ok()?, std::str::from_utf8(name).ok()?);
     Some(match (module, name) {
@@ -84,7 +84,7 @@ pub(crate) fn known(module: &[u8], name: &[u8]) -> Option<Known> {
     })
 }
 
-/// What a class of tensors that are not read is, for an error.
+/// The kind of tensor that a class makes which cannot be read, as text for an error.
 pub(crate) fn refused(module: &[u8], name: &[u8]) -> Option<&'static str> {
     if module != b"torch._utils" {
         return None;

@@ -1,4 +1,4 @@
-//! The machine: opcodes in, values out.
+//! The machine that turns opcodes into values, without calling anything.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::HashMap;
@@ -8,32 +8,32 @@ use foldhash::quality::RandomState;
 use super::node::{Call, Global, Id, Node, Span, Values};
 use crate::error::Fault;
 
-/// A pickle that was read to its end.
+/// A pickle that was read completely.
 #[derive(Debug)]
 pub(crate) struct Pickle<'a> {
     pub(crate) values: Values<'a>,
-    /// What it makes.
+    /// The value that it makes.
     pub(crate) root: Id,
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub(crate) len: usize,
     /// The protocol that it states; 0 if it states none.
     pub(crate) protocol: u8,
 }
 
-/// Why the machine stops before STOP.
+/// Why the machine stopped before STOP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stop {
     /// Where the opcode begins.
     pub(crate) at: usize,
     /// The rule that it breaks.
     pub(crate) fault: Fault,
-    /// Whether it is that the bytes end in it or before it.
+    /// Whether the bytes end in the opcode or before it.
     pub(crate) is_cut: bool,
 }
 
 type Result<T, E = Stop> = std::result::Result<T, E>;
 
-/// Reads a pickle from the start of `bytes`, which are at most 4 GiB.
+/// Reads a pickle from the start of `bytes`; at most 4 GiB of it.
 pub(crate) fn run(bytes: &[u8]) -> Result<Pickle<'_>> {
     let bytes = bytes.get(..(u32::MAX as usize).min(bytes.len())).unwrap_or(bytes);
     let mut machine = Machine {
@@ -51,7 +51,7 @@ pub(crate) fn run(bytes: &[u8]) -> Result<Pickle<'_>> {
         booleans: (0, 0),
         empty: 0,
     };
-    // Values that are always the same are one, so that an opcode of a byte costs no value.
+    // Constant values are shared, so that an opcode of one byte costs no memory.
     machine.none = machine.add(Node::None);
     machine.booleans = (machine.add(Node::Bool(false)), machine.add(Node::Bool(true)));
     machine.empty = machine.add(Node::Tuple(Span { at: 0, len: 0 }));
@@ -59,31 +59,32 @@ pub(crate) fn run(bytes: &[u8]) -> Result<Pickle<'_>> {
         match machine.step() {
             Ok(None) => {}
             Ok(Some(root)) => break root,
-            // What stands before a fault runs before whoever loads the file finds it.
+            // In a loader, the opcodes before a fault run before it finds the fault. So the unknown globals among them are added
+            // to the error.
             Err(stop) => return Err(Stop { fault: machine.values.beside(stop.fault), ..stop }),
         }
     };
     Ok(Pickle { root, len: machine.pos, protocol: machine.protocol, values: machine.values })
 }
 
-/// No value has this number: what was not put into the memo.
+/// Marks numbers of the memo that have no value.
 const NOTHING: Id = Id::MAX;
 
 struct Machine<'a> {
     values: Values<'a>,
     pos: usize,
-    /// Where the opcode begins that is being read.
+    /// The offset of the opcode that is being read.
     opcode_at: usize,
     stack: Vec<Id>,
-    /// Heights of the stack.
+    /// The heights of the stack at the marks.
     marks: Vec<usize>,
     memo: Vec<Id>,
-    /// How many numbers of the memo have a value: the next one of MEMOIZE, whatever numbers others were given.
+    /// How many numbers of the memo have a value. MEMOIZE uses this as the next number, whatever numbers were used before.
     memoized: u64,
-    /// The numbers of globals, by module and name with the length of the module before them. The hash is seeded, since
-    /// names are hostile.
+    /// The numbers of globals, by module and name with the length of the module before them. The hash is seeded, because names
+    /// may be hostile.
     named: HashMap<Vec<u8>, u32, RandomState>,
-    /// Room for one of these, so that each opcode that names a global needs none of its own.
+    /// A buffer for one of these keys, so that an opcode that names a global allocates nothing.
     name: Vec<u8>,
     protocol: u8,
     none: Id,
@@ -119,7 +120,7 @@ impl<'a> Machine<'a> {
         Ok(byte)
     }
 
-    /// A length of one, four or eight bytes; of four, signed ones too, which must not be negative.
+    /// A length of one, four or eight bytes. In some opcodes, four bytes are signed and must not be negative.
     fn len(&mut self, size: usize) -> Result<u64> {
         Ok(match size {
             1 => self.u8()?.into(),
@@ -128,7 +129,7 @@ impl<'a> Machine<'a> {
         })
     }
 
-    /// The bytes up to the next line feed, which is passed over.
+    /// The bytes up to the next line feed, which is skipped.
     fn line(&mut self) -> Result<(&'a [u8], Span)> {
         let rest = self.values.bytes.get(self.pos..).unwrap_or_default();
         let len = rest.iter().position(|&byte| byte == b'\n').ok_or_else(|| self.truncated())?;
@@ -138,12 +139,12 @@ impl<'a> Machine<'a> {
         Ok((line, span))
     }
 
-    /// Places are below 4 GiB: `run` has cut what is behind.
+    /// Offsets are below 4 GiB, because `run` has cut off the rest.
     fn span(&self, at: usize, len: usize) -> Span {
         Span { at: u32::try_from(at).unwrap_or(u32::MAX), len: u32::try_from(len).unwrap_or(0) }
     }
 
-    /// The next bytes, after their length.
+    /// The next bytes, which follow their length.
     fn counted(&mut self, size: usize) -> Result<Span> {
         let len = self.len(size)?;
         let at = self.pos;
@@ -151,7 +152,7 @@ impl<'a> Machine<'a> {
         Ok(self.span(at, taken))
     }
 
-    /// Adds a value. There are fewer than 4 billion: each but a few takes a byte at least.
+    /// Adds a value. There are fewer than 4 billion, because all but a few take at least one byte.
     fn add(&mut self, node: Node) -> Id {
         let id = u32::try_from(self.values.nodes.len()).unwrap_or(NOTHING);
         self.values.nodes.push(node);
@@ -177,26 +178,26 @@ impl<'a> Machine<'a> {
         top.copied().ok_or_else(|| self.fault(Fault::Stack))
     }
 
-    /// Takes the last mark: the height of the stack below it.
+    /// Pops the last mark: the height of the stack below it.
     fn mark(&mut self) -> Result<usize> {
         let mark = self.marks.pop().filter(|&mark| mark <= self.stack.len());
         mark.ok_or_else(|| self.fault(Fault::Stack))
     }
 
-    /// The height of the stack below its last `count` values, of which none is below a mark.
+    /// The height of the stack below its last `count` values, which must all be above the last mark.
     fn below(&self, count: usize) -> Result<usize> {
         let fence = self.marks.last().copied().unwrap_or(0);
         let height = self.stack.len().checked_sub(count).filter(|&height| height >= fence);
         height.ok_or_else(|| self.fault(Fault::Stack))
     }
 
-    /// Takes what is above the last mark.
+    /// Pops the values above the last mark.
     fn pop_mark(&mut self) -> Result<Vec<Id>> {
         let mark = self.mark()?;
         Ok(self.stack.split_off(mark))
     }
 
-    /// Makes a tuple of what is above a height of the stack.
+    /// Makes a tuple of the values above a height of the stack.
     fn push_tuple(&mut self, height: usize) {
         let members = self.stack.get(height..).unwrap_or_default();
         let id = if members.is_empty() {
@@ -238,7 +239,7 @@ impl<'a> Machine<'a> {
 
     fn remember(&mut self, number: u64) -> Result<()> {
         let id = self.top()?;
-        // Picklers number in order, an opcode each. A number beyond all bytes would be memory for nothing.
+        // Picklers number the memo in order, one opcode per number, so a number larger than the pickle would only waste memory.
         let fits = usize::try_from(number).ok().filter(|&number| number <= self.values.bytes.len());
         let Some(number) = fits else { return Err(self.fault(Fault::Memo(number))) };
         if self.memo.len() <= number {
@@ -298,16 +299,16 @@ impl<'a> Machine<'a> {
         self.add(Node::Call(number))
     }
 
-    /// Tells an object its state.
+    /// Applies BUILD: gives an object its state.
     fn build(&mut self, object: Id, state: Id) {
         match self.values.node(object) {
             Node::Call(number) => {
                 let before = self.values.calls.get(number as usize).and_then(|call| call.state);
-                // An object that is told twice keeps both.
+                // An object that gets two states keeps both.
                 let state = before.map_or(state, |before| self.tuple(&[before, state]));
                 self.values.calls.get_mut(number as usize).into_iter().for_each(|c| c.state = Some(state));
             }
-            // A class or function whose attributes are set does not do what it is known for.
+            // A class or function whose attributes are set may no longer do what it is known for.
             Node::Global(number) => {
                 self.values
                     .globals
@@ -315,7 +316,7 @@ impl<'a> Machine<'a> {
                     .into_iter()
                     .for_each(|global| global.known = None);
             }
-            // A storage may become another by it: no tensor can be made of it.
+            // The state may turn a storage into something else, so no tensor can be made of it.
             Node::Persistent(inner) => {
                 let storage = self.add(Node::Persistent(inner));
                 let args = self.tuple(&[storage]);
@@ -323,12 +324,12 @@ impl<'a> Machine<'a> {
                 let node = self.values.node(call);
                 self.values.nodes.get_mut(object as usize).into_iter().for_each(|object| *object = node);
             }
-            // Python raises an error.
+            // Python raises an error here.
             _ => {}
         }
     }
 
-    /// Puts values into the list, or what is called for one, on the stack.
+    /// Appends values to the list on the stack, or to the object that a call makes.
     fn append(&mut self, values: &[Id]) -> Result<()> {
         let top = self.top()?;
         let number = match self.values.node(top) {
@@ -358,7 +359,7 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// The same for a dictionary.
+    /// Adds items to the dictionary on the stack, or to the object that a call makes.
     fn set_items(&mut self, pairs: &[(Id, Id)]) -> Result<()> {
         let top = self.top()?;
         let number = match self.values.node(top) {
@@ -384,7 +385,7 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// Does what the next opcode says; returns what STOP takes.
+    /// Executes the next opcode. For STOP, returns the value that it takes.
     fn step(&mut self) -> Result<Option<Id>> {
         self.opcode_at = self.pos;
         let opcode = self.u8()?;
@@ -409,7 +410,7 @@ impl<'a> Machine<'a> {
                     return Err(self.fault(Fault::Protocol(self.protocol)));
                 }
             }
-            // A frame says how far a reader may read ahead; values may begin and end anywhere.
+            // A frame only tells how far a reader may read ahead; values may begin and end anywhere.
             0x95 => drop(self.bytes(8)?),
             b'N' | 0x88 | 0x89 | b'I' | b'L' | b'J' | b'K' | b'M' | 0x8a | 0x8b | b'F' | b'G' => {
                 self.number(opcode)?;
@@ -468,7 +469,7 @@ impl<'a> Machine<'a> {
                 let inner = self.pop()?;
                 self.push(Node::Persistent(inner));
             }
-            // The registry of extensions and buffers beside the pickle.
+            // These refer to the registry of extensions, or to buffers outside the pickle.
             0x82..=0x84 | 0x97 | 0x98 => return Err(self.fault(Fault::Outside)),
             other => return Err(self.fault(Fault::Opcode(other))),
         }
@@ -503,7 +504,7 @@ impl<'a> Machine<'a> {
             _ => {
                 let (line, _) = self.line()?;
                 match line {
-                    // How protocols 0 and 1 write booleans.
+                    // Protocols 0 and 1 write booleans this way.
                     b"00" if opcode == b'I' => Node::Bool(false),
                     b"01" if opcode == b'I' => Node::Bool(true),
                     line => {
@@ -513,7 +514,7 @@ impl<'a> Machine<'a> {
                         if rest.is_empty() || !rest.iter().all(u8::is_ascii_digit) {
                             return Err(self.fault(Fault::Argument("number")));
                         }
-                        // What 128 bits do not hold is not computed.
+                        // Integers of more than 128 bits are not computed.
                         let zeros = rest.iter().take_while(|&&digit| digit == b'0').count();
                         let rest = rest.get(zeros..).unwrap_or_default();
                         let text = [front, b"0", rest.get(..rest.len().min(60)).unwrap_or_default()].concat();
@@ -688,7 +689,7 @@ fn little_endian(digits: &[u8]) -> Option<i128> {
     is_same.then_some(number)
 }
 
-/// What the escapes of Python's `repr` of bytes mean.
+/// Decodes the escapes of Python's `repr` of bytes.
 fn unescaped(text: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.iter().copied();
@@ -727,7 +728,7 @@ fn unescaped(text: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// What Python calls raw-unicode-escape: Latin-1 with `\u` and `\U`.
+/// Decodes Python's raw-unicode-escape: Latin-1 with `\u` and `\U`.
 fn raw_unicode(text: &[u8]) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! Pickles: a machine that knows the opcodes of protocols 0 to 5 and calls nothing (docs/formats/pytorch.md#pickles).
+//! Pickles: a machine that interprets the opcodes of protocols 0 to 5 and calls nothing (docs/formats/pytorch.md#pickles).
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 pub(crate) mod globals;

@@ -1,5 +1,5 @@
-//! What a pickle makes: values in flat lists, which refer to each other by number. Nothing owns another value, so dropping them takes no recursion,
-//! however deep they nest.
+//! The values that a pickle makes, in flat lists; they refer to each other by number. No value owns another, so dropping them
+//! takes no recursion, however deep they nest.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::author::Shortened;
@@ -10,7 +10,7 @@ use crate::error::Fault;
 /// The number of a value.
 pub(crate) type Id = u32;
 
-/// Some bytes of the pickle, or of what was made of its escapes.
+/// A range of the pickle's bytes, or of the bytes that were decoded from its escapes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) at: u32,
@@ -23,16 +23,16 @@ pub(crate) enum Node {
     None,
     Bool(bool),
     Int(i64),
-    /// An integer of more than 64 bits, by its number.
+    /// An integer of more than 64 bits, by its number in the list of these.
     Wide(u32),
     /// An integer of more than 128 bits.
     TooWide,
     Float(f64),
     Text(Span),
-    /// Text that was made of escapes.
+    /// Text that was decoded from escapes.
     Made(Span),
     Bytes(Span),
-    /// Values that stand behind each other among those of all tuples.
+    /// A tuple: a range of the values of all tuples.
     Tuple(Span),
     /// A list, set or frozenset, by its number.
     List(u32),
@@ -40,7 +40,7 @@ pub(crate) enum Node {
     Dict(u32),
     Global(u32),
     Call(u32),
-    /// A reference to a storage: the value that names it.
+    /// A reference to a storage, by the value that names it.
     Persistent(Id),
 }
 
@@ -49,27 +49,27 @@ pub(crate) enum Node {
 pub(crate) struct Global {
     pub(crate) module: Node,
     pub(crate) name: Node,
-    /// The byte of the opcode that names it first.
+    /// The offset of the opcode that first names it.
     pub(crate) at: u32,
     pub(crate) known: Option<Known>,
     /// Whether the pickle calls it, or makes an object of it.
     pub(crate) is_called: bool,
 }
 
-/// A call that the pickle asks for. It is not made.
+/// A call that the pickle asks for, but that is never made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
     pub(crate) callee: Id,
     pub(crate) args: Id,
-    /// What the object is told to be by BUILD.
+    /// The state that BUILD gives to the object.
     pub(crate) state: Option<Id>,
-    /// What is put into the object as into a dictionary and as into a list.
+    /// The items that are added to the object as to a dictionary, and as to a list.
     pub(crate) dict: Option<u32>,
     pub(crate) list: Option<u32>,
 }
 
 impl Call {
-    /// Whether the pickle does more to the object than to make it.
+    /// Whether the pickle changes the object after it is made.
     pub(crate) const fn is_changed(&self) -> bool {
         self.state.is_some() || self.dict.is_some() || self.list.is_some()
     }
@@ -94,7 +94,7 @@ impl Values<'_> {
         self.nodes.get(id as usize).copied().unwrap_or(Node::None)
     }
 
-    /// The bytes of text, or of bytes.
+    /// The content of text or bytes.
     pub(crate) fn raw(&self, node: Node) -> Option<&[u8]> {
         let (from, span) = match node {
             Node::Text(span) | Node::Bytes(span) => (self.bytes, span),
@@ -104,7 +104,7 @@ impl Values<'_> {
         from.get(span.at as usize..)?.get(..span.len as usize)
     }
 
-    /// Text that is UTF-8.
+    /// A text value.
     pub(crate) fn text(&self, id: Id) -> Option<&str> {
         match self.node(id) {
             node @ (Node::Text(_) | Node::Made(_)) => std::str::from_utf8(self.raw(node)?).ok(),
@@ -121,7 +121,7 @@ impl Values<'_> {
         }
     }
 
-    /// Whether a value refers to no other.
+    /// Whether a value contains no other.
     pub(crate) fn is_leaf(&self, id: Id) -> bool {
         match self.node(id) {
             Node::List(_) | Node::Dict(_) | Node::Call(_) | Node::Persistent(_) => false,
@@ -150,13 +150,13 @@ impl Values<'_> {
         }
     }
 
-    /// What a global is called, as far as it is text.
+    /// The module and name of a global, as far as they are text.
     pub(crate) fn names(&self, global: &Global) -> (String, String) {
         let text = |node| String::from_utf8_lossy(self.raw(node).unwrap_or_default()).into_owned();
         (text(global.module), text(global.name))
     }
 
-    /// A fault, with the first few globals beside it that are not known.
+    /// The fault, together with the first few unknown globals.
     pub(crate) fn beside(&self, fault: Fault) -> Fault {
         const SHOWN: usize = 4;
         let is_said = matches!(fault, Fault::Unknown { .. } | Fault::Beside { .. });
@@ -179,7 +179,7 @@ impl Values<'_> {
         known(self.raw(module)?, self.raw(name)?)
     }
 
-    /// The members of a dictionary, be it one or a call that makes one.
+    /// The items of a dictionary, or of a call that makes one.
     pub(crate) fn items(&self, id: Id) -> Option<Vec<(Id, Id)>> {
         let of = |number: u32| self.dicts.get(number as usize);
         match self.node(id) {
@@ -189,7 +189,7 @@ impl Values<'_> {
                 if self.global(call.callee)?.known != Some(Known::Dict) {
                     return None;
                 }
-                // Python 2 gave an OrderedDict a list of pairs, and a Counter is given a dictionary.
+                // Python 2 passed a list of pairs to OrderedDict, and a Counter gets a dictionary.
                 let mut items = Vec::new();
                 for &arg in self.members(call.args)? {
                     match self.node(arg) {
@@ -210,7 +210,7 @@ impl Values<'_> {
         }
     }
 
-    /// Calls `take` with each value that a value refers to.
+    /// Calls `take` with each value that a value directly contains.
     pub(crate) fn each_inside(&self, id: Id, mut take: impl FnMut(Id)) {
         let mut dict = |number: u32| {
             for &(key, value) in self.dicts.get(number as usize).into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! The index JSON: which tensor is in which file (docs/formats/pytorch.md#several-files).
+//! The index of a set, a JSON file: which tensor is in which file (docs/formats/pytorch.md#several-files).
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::author::NameTable;
@@ -8,12 +8,12 @@ use modelfmt_core::{CommonFault, Limits, Part};
 
 use crate::error::{Error, Fault, Result};
 
-/// The content of the index of a set: the tensors in the order of its `weight_map`, the file of each, and its `metadata`.
+/// The content of the index: the tensors in the order of its `weight_map`, the file of each, and its `metadata`.
 #[derive(Clone, Debug)]
 pub struct SetIndex {
     names: NameTable,
     files: NameTable,
-    /// For each tensor, the number of its file.
+    /// The number of each tensor's file.
     homes: Vec<u32>,
     metadata: Object,
     len: u64,
@@ -67,7 +67,7 @@ impl SetIndex {
         &self.names
     }
 
-    /// The paths of the files, in the order in which they first occur.
+    /// The paths of the files, in the order in which the index first mentions them.
     #[must_use]
     pub const fn files(&self) -> &NameTable {
         &self.files

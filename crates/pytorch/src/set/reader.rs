@@ -1,4 +1,4 @@
-//! Opens sharded models: what a reader asks of the format.
+//! Opens sharded models: the implementation of the format for readers.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::value::{Object, Value};
@@ -71,7 +71,7 @@ impl ShardMap for SetIndex {
         Value::Object(self.metadata().clone())
     }
 
-    /// Without `total_size`, which counts the bytes of this layout.
+    /// Drops `total_size`, which counts the bytes of this layout.
     fn flatten(&self, mut keys: Object) -> Object {
         keys.retain(|key, value| key != "total_size" || !matches!(value, Value::Int(_)));
         keys
@@ -82,7 +82,7 @@ impl ShardMap for SetIndex {
         index.describe(details);
     }
 
-    /// What the files' own checks find, each with the file's name.
+    /// The findings of the files' own checks, each with the file's name.
     async fn verify<F: FetchFiles>(
         &self,
         set: &OpenSet<Self, F>,

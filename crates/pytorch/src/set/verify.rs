@@ -1,4 +1,4 @@
-//! What `verify` looks at in a set: every file, and whether the index and the files agree on which file has which tensor.
+//! Verifies a set: every file, and whether the index and the files agree on which file has which tensor.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::author::{FileIndex as _, OpenSet, with_causes};

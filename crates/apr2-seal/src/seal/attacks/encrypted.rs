@@ -1,4 +1,4 @@
-//! The reader has a key, and nobody has signed.
+//! Attacks on a reader that has a key for a file that nobody has signed.
 
 use apr2::{Compression, Flags};
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::seal::keys_section::Slot;
 
-/// Bytes that no writer makes are reported before the MAC is checked.
+/// Faults of the structure, which no writer makes and which are reported before the MAC is checked.
 const STRUCTURE: [&str; 6] =
     ["SealStatementMac", "SealStructure", "SealVersion", "SealLimit", "SealMissing", "structure"];
 
@@ -18,7 +18,7 @@ fn forged(subject: &Subject, forge: impl FnOnce(&mut Parts)) -> Vec<u8> {
     parts.join()
 }
 
-/// What somebody forges who has the file's key, and nobody can tell from the owner but by what was encrypted.
+/// A forgery by an attacker who has the file's key. It can be told from the owner's file only by the encrypted content.
 fn forged_with_key(subject: &Subject, forge: impl FnOnce(&mut Parts)) -> Vec<u8> {
     let mut parts = Parts::of(&subject.bytes);
     forge(&mut parts);
@@ -70,7 +70,7 @@ fn truncation() {
     for subject in encrypted() {
         let parts = Parts::of(&subject.bytes);
         let start = usize::try_from(parts.header.data_offset).unwrap();
-        // Also where a segment ends.
+        // Also at the end of a segment.
         let borders = (0..4).map(|n| start + 576 + n * 4112);
         for len in (0..subject.bytes.len()).step_by(61).chain(borders) {
             let found = read(&subject.bytes[..len], &subject.access);
@@ -93,7 +93,8 @@ fn last_segments_dropped_and_all_digests_put_right() {
         let bytes = forged_with_key(&subject, |parts| parts.drop_last("big"));
         refused(&subject, &bytes, "big is shorter, with the key", &["SealSegment"]);
     }
-    // A compressed tensor has the same identity however long it is stored: that a segment is the last one is encrypted with it.
+    // A compressed tensor has the same identity whatever its stored length; but whether a segment is the last one is
+    // authenticated with it.
     for subject in
         encrypted().iter().filter(|subject| matches!(subject.name, "ours, recipient" | "ours, raw key"))
     {
@@ -174,8 +175,8 @@ fn signed_cleared_or_a_plain_file_instead() {
         });
         refused(&subject, &bytes, "SIGNED set", &["SealStatementMac"]);
     }
-    // What was signed as well, for somebody who brings only the key. That signatures were removed is not noticed then: they can be added
-    // and dropped without a change of the statement.
+    // A file that is signed as well, for a caller that has only the key. The removal of signatures is not noticed then: they can
+    // be added and dropped without a change of the statement.
     let access = Access::new().open_with(carol());
     let both = Subject { name: "both", bytes: vector("signed-and-encrypted.apr"), access };
     let bytes = forged(&both, |parts| parts.header.flags = parts.header.flags.without(Flags::SIGNED));
@@ -199,13 +200,13 @@ fn wrong_key() {
 fn slots_added_or_changed_without_the_file_key() {
     for subject in encrypted() {
         let keys = keys_of(&subject);
-        // A slot for eve, whose ciphertext only looks like one, before, behind and beside the others.
+        // A slot for eve, whose ciphertext only looks valid, before, behind and beside the others.
         let eve = super::with_slot_for(&subject.bytes, &eve().recipient(), &[9; 32]);
         refused(&subject, &eve.join(), "a slot for eve", &["SealKeysMac"]);
         let unknown = Slot { kind: 0x7000, payload: vec![1, 2, 3] };
         let bytes = forged(&subject, |parts| super::add_slot(parts, unknown));
         refused(&subject, &bytes, "an unknown slot", &["SealKeysMac"]);
-        // A MAC that was taken from the file before it was changed, or made with another key.
+        // A MAC from the file before it was changed, or made with another key.
         let bytes = forged(&subject, |parts| {
             parts.put_macs_right(&crate::seal::derive::FileKeys::new(
                 zeroize::Zeroizing::new([9; 32]),
@@ -236,7 +237,7 @@ fn one_ciphertext_for_two_keys() {
     }
 }
 
-/// An older version that the key opens is good: only a caller that demands a revision or a statement notices.
+/// An older version that the key opens is valid: only a caller that demands a revision or a statement notices.
 #[test]
 fn older_version_replayed() {
     for subject in encrypted() {
@@ -248,7 +249,7 @@ fn older_version_replayed() {
     }
 }
 
-/// A pinned statement fixes every byte, also for those who have the key: digests are looked at then, not only AES-GCM.
+/// A pinned statement fixes every byte, even against attackers who have the key: then digests are checked, not only AES-GCM.
 #[test]
 fn a_pinned_statement_binds_what_a_recipient_could_forge() {
     let identity: Identity = carol();
@@ -257,7 +258,7 @@ fn a_pinned_statement_binds_what_a_recipient_could_forge() {
     let access = Access::new().open_with(identity);
     let statement = open(&bytes, &access).unwrap().index().seal().unwrap().statement();
     let subject = Subject { name: "pinned", bytes, access: access.clone().statement(statement) };
-    // Carol encrypts other values under the file's own key: AES-GCM takes them.
+    // Carol encrypts other values under the file's own key, and AES-GCM accepts them.
     let keys = keys_of(&subject);
     let mut parts = Parts::of(&subject.bytes);
     let listed = parts.listed[4].clone();

@@ -1,8 +1,8 @@
-//! The attacks of docs/formats/apr2.md#attacks, each over the vectors and over files of our own writer.
+//! The attacks of docs/formats/apr2.md#attacks, each on the test vectors and on files of our own writer.
 //!
-//! `signed` is the column of a caller that names the signer's key, `encrypted` that of a reader that has only a key. A test bears
-//! the name of its row. What attacks is `Parts`: it takes a file apart, and puts everything right again that somebody without
-//! a secret can, or with `put_macs_right` somebody who has the file's key.
+//! `signed` is the column for a caller that names the signer's key, `encrypted` the one for a reader that has only a key. Each
+//! test has the name of its row. The attacker's tool is `Parts`: it takes a file apart, and repairs everything that can be
+//! repaired without a secret, or, with `put_macs_right`, with the file's key.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "this is test code")]
 
@@ -70,21 +70,21 @@ fn vector(name: &str) -> Vec<u8> {
     fs::read(testkit::testdata("seal").join(name)).unwrap()
 }
 
-/// A file, and what the caller of its column demands or brings.
+/// A file, with the demands and keys of the caller in its column.
 struct Subject {
     name: &'static str,
     bytes: Vec<u8>,
     access: Access,
 }
 
-/// The tensors of the vectors, and one that takes several segments compressed.
+/// A file of our own writer: the tensors of the vectors, and one that takes several segments when compressed.
 fn ours(seal: &SealOptions, compression: Compression) -> Vec<u8> {
     let vector = vector("signed.apr");
     let reader: Reader<_> = Reader::from_source(&vector[..]).unwrap();
     let mut values: Vec<Vec<u8>> =
         reader.tensors().iter().map(|info| reader.tensor(info.name).unwrap().bytes().to_vec()).collect();
     let mut specs: Vec<TensorSpec<'_>> = reader.tensors().iter().map(TensorSpec::from).collect();
-    // Half of each byte is noise: it becomes smaller, but not small.
+    // Half of each byte is noise: it compresses, but not to almost nothing.
     let mut state = 1u32;
     let mut noise = || {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -103,7 +103,7 @@ fn ours(seal: &SealOptions, compression: Compression) -> Vec<u8> {
     file.into_bytes().to_vec()
 }
 
-/// What alice has signed: some of it is encrypted too, of which the caller may or may not have a key.
+/// Files that alice has signed. Some are encrypted too, and the caller may or may not have a key.
 fn signed() -> Vec<Subject> {
     let both = SealOptions::new().sign(alice()).recipient(carol().recipient()).revision(7);
     let trust = || Access::new().trust(alice().verifying_key());
@@ -120,7 +120,7 @@ fn signed() -> Vec<Subject> {
     ]
 }
 
-/// What nobody has signed, and the caller can open.
+/// Files that nobody has signed, and that the caller can open.
 fn encrypted() -> Vec<Subject> {
     let access = Access::new;
     let lz4 = Compression::Lz4;
@@ -145,7 +145,7 @@ fn open(bytes: &[u8], access: &Access) -> Result<Reader<Vec<u8>>, Error> {
     OpenOptions::new().with_extension(access.clone()).open_source(bytes.to_vec())
 }
 
-/// The name of a check that fails; `structure` for the rules of the draft.
+/// The name of the check that fails; `structure` for the rules of the draft.
 fn name(error: &Error) -> String {
     match error {
         Error::Malformed { fault: Fault::Seal(fault), .. } => {
@@ -156,7 +156,7 @@ fn name(error: &Error) -> String {
     }
 }
 
-/// The first check that fails while the file is opened, and all of it is read.
+/// The first check that fails while the file is opened and read.
 fn read(bytes: &[u8], access: &Access) -> String {
     let all = || {
         let reader = open(bytes, access)?;
@@ -172,7 +172,7 @@ fn read(bytes: &[u8], access: &Access) -> String {
     all().map_or_else(|error| name(&error), |()| "ok".to_owned())
 }
 
-/// The first check that fails in opening and in verifying.
+/// The first check that fails while the file is opened and verified.
 fn verified(bytes: &[u8], access: &Access) -> String {
     let reader = match open(bytes, access) {
         Ok(reader) => reader,
@@ -188,7 +188,7 @@ fn verified(bytes: &[u8], access: &Access) -> String {
     }
 }
 
-/// That an attack is found by a check of this name, when the file is read and when it is verified.
+/// Asserts that a check with one of these names finds the attack, both in reading and in verifying.
 #[track_caller]
 fn refused(subject: &Subject, bytes: &[u8], what: &str, by: &[&str]) {
     for (how, found) in
@@ -215,9 +215,9 @@ struct Listed {
 struct Parts {
     header: Header,
     metadata: Vec<u8>,
-    /// None if the index is sealed.
+    /// Empty if the index is sealed.
     listed: Vec<Listed>,
-    /// From the start of the data to the seal section.
+    /// The bytes from the start of the data to the seal section.
     data: Vec<u8>,
     body: Body,
     sealed_index: Vec<u8>,
@@ -275,7 +275,7 @@ impl Parts {
         &mut self.data[at..at + usize::try_from(extent.size).unwrap()]
     }
 
-    /// Exchanges stored bytes: a segment of each.
+    /// Exchanges stored bytes of two tensors, one segment each.
     fn swap(&mut self, first: (&str, usize), second: (&str, usize)) {
         let len = if self.body.segment > 0 { 4112 } else { 4096 };
         let take = |parts: &mut Self, (name, number): (&str, usize)| {
@@ -287,7 +287,7 @@ impl Parts {
         self.stored(second.0)[second.1 * len..][..len].copy_from_slice(&a);
     }
 
-    /// Drops the last segment of a tensor, or as much where there are none.
+    /// Drops the last segment of a tensor, or as many bytes if it has no segments.
     fn drop_last(&mut self, name: &str) {
         let (position, len) = (self.position(name), if self.body.segment > 0 { 4112 } else { 4096 });
         let size = self.body.extents[position].size;
@@ -305,7 +305,7 @@ impl Parts {
         }
     }
 
-    /// Digests and tables of pages of what is stored now.
+    /// Recomputes digests and tables of pages from the stored bytes.
     fn put_digests_right(&mut self) {
         self.pages.clear();
         for extent in &mut self.body.extents {
@@ -328,7 +328,7 @@ impl Parts {
         out
     }
 
-    /// What a signature covers, and where the seal section is.
+    /// The header, index and body, as a signature covers them, with the place of the seal section.
     fn front(&self) -> (Header, Vec<u8>, Vec<u8>) {
         let index = self.index();
         let mut header = self.header;
@@ -345,7 +345,7 @@ impl Parts {
         hash::statement(&header.encode(), &self.metadata, &index, &body)
     }
 
-    /// Both MACs, as somebody makes them who has the file's key.
+    /// Recomputes both MACs, which needs the file's key.
     fn put_macs_right(&mut self, keys: &FileKeys) {
         let statement = self.statement();
         let slots = self.keys.len() - 64;
@@ -355,7 +355,7 @@ impl Parts {
         self.keys[slots + 32..].copy_from_slice(&mac);
     }
 
-    /// The file, with offsets, sizes, trailer and CRCs of what it has now.
+    /// The file, with offsets, sizes, trailer and CRCs that fit its parts.
     fn join(&self) -> Vec<u8> {
         let (header, index, body) = self.front();
         let mut out = header.encode().to_vec();
@@ -379,13 +379,13 @@ impl Parts {
     }
 }
 
-/// The secret of a file that can be opened.
+/// The keys of a file that can be opened.
 fn keys_of(subject: &Subject) -> FileKeys {
     let reader = open(&subject.bytes, &subject.access).unwrap();
     reader.index().seal.as_deref().unwrap().keys.clone().unwrap()
 }
 
-/// Files that nobody has attacked pass, also after they were taken apart and put together again.
+/// Files that were not attacked pass, even after they were taken apart and put together again.
 #[test]
 fn what_is_not_attacked_is_good() {
     for subject in signed().iter().chain(&encrypted()) {
@@ -403,8 +403,8 @@ fn what_is_not_attacked_is_good() {
     }
 }
 
-/// Names, shapes and extents put where they do not belong, with everything right that needs no secret. `edge` and a part of
-/// `big` take the same bytes.
+/// Files whose names, shapes or extents are swapped, with everything repaired that needs no secret. `edge` and a part of `big`
+/// take the same bytes.
 fn swapped(parts: &Parts) -> Vec<(&'static str, Vec<u8>)> {
     let mut names = parts.clone();
     let name = std::mem::replace(&mut names.listed[0].name, "other".to_owned());
@@ -414,7 +414,7 @@ fn swapped(parts: &Parts) -> Vec<(&'static str, Vec<u8>)> {
     let mut dtypes = parts.clone();
     dtypes.listed[0].dtype = DType::I32; // as many bytes as f32
     let mut extents = parts.clone();
-    // What is listed fourth becomes the fifth, and lies where it lay.
+    // The fourth entry becomes the fifth, and its values stay in place.
     extents.listed.swap(0, 4);
     extents.body.extents.swap(0, 4);
     extents.put_digests_right();
@@ -431,7 +431,7 @@ fn add_slot(parts: &mut Parts, slot: crate::seal::keys_section::Slot) {
     parts.keys.extend(section.keys_mac);
 }
 
-/// The file with one more slot, for a recipient and with this key.
+/// The file with one more slot, which wraps this key for a recipient.
 fn with_slot_for(bytes: &[u8], recipient: &crate::seal::Recipient, file_key: &[u8; 32]) -> Parts {
     let mut parts = Parts::of(bytes);
     let keys = FileKeys::new(zeroize::Zeroizing::new(*file_key), parts.body.uuid);
@@ -442,7 +442,7 @@ fn with_slot_for(bytes: &[u8], recipient: &crate::seal::Recipient, file_key: &[u
     parts
 }
 
-/// The CRC before the signatures is another than it says, and the CRC in the footer goes with that: only `verify` looks at it.
+/// A wrong CRC in the trailer, with a footer CRC that fits it: only `verify` looks at it.
 #[test]
 fn crc_of_the_trailer_changed() {
     for subject in signed().iter().chain(&encrypted()) {

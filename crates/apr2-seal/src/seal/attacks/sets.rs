@@ -1,4 +1,4 @@
-//! Sets that are signed as one, ours and the one of the vectors.
+//! Attacks on sets that are signed as one: our own, and the one of the vectors.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ fn sets() -> Vec<Set> {
     ]
 }
 
-/// The first check that fails while the set is opened and read; and the set must be found good or bad by `verify` alike.
+/// The first check that fails while the set is opened and read. Asserts that `verify` agrees on whether the set is good.
 fn outcome(files: &MemoryFiles, access: &Access) -> String {
     let options = OpenOptions::new().with_extension(access.clone());
     let read = || {
@@ -84,7 +84,7 @@ fn put(files: &mut MemoryFiles, name: &str, bytes: impl Into<Arc<[u8]>>) {
     files.0.insert(name.to_owned(), bytes.into());
 }
 
-/// Sizes and CRCs of the manifest made to fit: they are not signed, because they change with who can open a shard.
+/// Makes the sizes and CRCs in the manifest fit. They are not signed, because they change with who can open a shard.
 fn put_sizes_right(files: &mut MemoryFiles) {
     let mut out = String::new();
     let manifest = text(files);
@@ -129,7 +129,7 @@ fn shards_swapped_replaced_or_dropped() {
             put_sizes_right(files);
         });
         refused(&set, "dropped", "cannot open", |files| drop(files.0.remove(SECOND)));
-        // By one that alice has signed too: of another model, of an older revision.
+        // Replaced by files that alice has signed too: of another model, and of an older revision.
         let other = ours(&both(), 5);
         refused(&set, "replaced by one of another set", "SealSet", |files| {
             put(files, SECOND, other.0[SECOND].clone());
@@ -182,7 +182,7 @@ fn signed_by_another_key() {
     for set in &mut by_mallory {
         set.files = ours(&seal, 1);
         refused(set, "by mallory", "SealNoTrustedSignature", |_| ());
-        // Each shard is signed by alice, but not their list.
+        // Each shard is signed by alice, but their list is not.
         let files = ours(&SealOptions::new().sign(alice()), 1);
         refused(set, "mallory's list", "Seal", |of_mallory| {
             put(of_mallory, FIRST, files.0[FIRST].clone());
@@ -199,7 +199,7 @@ fn older_version_replayed() {
     }
 }
 
-/// What the shards hide, the manifest does not say, and two shards must not say it twice.
+/// The manifest does not list the tensors that the shards hide, but a name may still occur only once.
 #[test]
 fn a_name_in_two_hidden_shards() {
     let files = ours(&both().hide_index(true), 1);
@@ -226,7 +226,7 @@ fn a_name_in_two_hidden_shards() {
     }
 }
 
-/// A list binds the content of its shards, also against those who have the key: digests are looked at, not only AES-GCM.
+/// A list binds the content of its shards, even against attackers who have the key: then digests are checked, not only AES-GCM.
 #[test]
 fn a_list_binds_what_a_recipient_could_forge() {
     let files = ours(&both(), 1);
@@ -249,8 +249,8 @@ fn a_list_binds_what_a_recipient_could_forge() {
     }
 }
 
-/// The shards of a set have one salt for a passphrase, so that it is tried once for all of them. Their keys differ nevertheless, and so do
-/// the salts of two sets that are written alike.
+/// All shards of a set have one salt for a passphrase, so that it is tried once for all of them. Their keys differ nevertheless,
+/// and so do the salts of two sets that are written alike.
 #[test]
 fn a_passphrase_is_tried_once_for_a_set() {
     let phrase = || Passphrase::from_bytes(b"correct horse").unwrap();
@@ -277,7 +277,7 @@ fn a_passphrase_is_tried_once_for_a_set() {
         assert_ne!(uuids[0], uuids[1]);
     }
     assert_ne!(salts[0], salts[1]);
-    // Files that are no set have salts of their own.
+    // Files outside a set have salts of their own.
     let single = || {
         let specs = [TensorSpec::new("w", DType::U8, vec![3])];
         let plan = crate::Plan::new(specs, &Metadata::new("tiny", Object::default()), &WriteOptions::new());
@@ -288,7 +288,7 @@ fn a_passphrase_is_tried_once_for_a_set() {
     assert_ne!(single(), single());
 }
 
-/// What is said of the encryption of a set is about all of its shards.
+/// The report on the encryption of a set covers all of its shards.
 #[test]
 fn the_tensors_of_all_shards_are_counted() {
     for (hides, key) in [(false, true), (false, false), (true, true), (true, false)] {

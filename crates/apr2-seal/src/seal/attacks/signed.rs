@@ -1,4 +1,4 @@
-//! The caller names the key of the signer.
+//! Attacks on a caller that names the key of the signer.
 
 use apr2::{Compression, Flags};
 
@@ -11,11 +11,11 @@ use crate::seal::keys_section::KeysSection;
 use crate::seal::signatures::Purpose;
 use crate::seal::tail;
 
-/// Bytes that no writer makes are reported before the signature is checked.
+/// Faults of the structure, which no writer makes and which are reported before the signature is checked.
 const STRUCTURE: [&str; 6] =
     ["SealBadSignature", "SealStructure", "SealVersion", "SealLimit", "SealMissing", "structure"];
 
-/// Every byte of a range with a bit flipped.
+/// The file with a bit flipped, for every third byte of a range.
 fn flips(bytes: &[u8], range: std::ops::Range<usize>) -> impl Iterator<Item = (String, Vec<u8>)> {
     range.step_by(3).map(|at| {
         let mut flipped = bytes.to_vec();
@@ -43,7 +43,7 @@ fn flip_in_header_metadata_index_or_body() {
         for (what, flipped) in flips(&subject.bytes, 32..front) {
             assert_eq!(read(&flipped, &subject.access), "SealBadSignature", "{}, {what}", subject.name);
         }
-        // Numbers that are good for a file, but not those of this one.
+        // Values that are valid in some file, but not in this one.
         let forged = |forge: fn(&mut Parts)| {
             let mut forged = parts.clone();
             forge(&mut forged);
@@ -149,7 +149,7 @@ fn tensor_keys_or_signatures_of_another_file() {
             assert_eq!(verified(&parts.join(), &subject.access), "SealDigest", "{}", subject.name);
             let mut parts = Parts::of(&subject.bytes);
             parts.keys.clone_from(&other.keys);
-            // Who has no key to the file is not told of slots, which are not signed.
+            // A caller without a key for the file does not notice changes of slots, which are not signed.
             let expected =
                 if subject.name.contains("key") || parts.is_hidden() && subject.name != "vector, both" {
                     "SealNoKey"
@@ -183,7 +183,7 @@ fn signed_cleared_signatures_removed_or_a_plain_file_instead() {
     }
 }
 
-/// A good file that nobody has sealed.
+/// A valid file that is not sealed.
 fn plain(subject: &Subject) -> Vec<u8> {
     let specs = [modelfmt_write::TensorSpec::new("w", modelfmt_core::DType::U8, vec![3])];
     let metadata = apr2::Metadata::new(subject.name, modelfmt_core::value::Object::default());
@@ -203,15 +203,15 @@ fn signed_by_another_key_or_its_record_relabelled() {
         record.key_id = alice().verifying_key().key_id();
         parts.signatures = tail::signatures(&[record]);
         refused(&subject, &parts.join(), "relabelled", &["SealBadSignature"]);
-        // A good one beside it does not help.
+        // A good signature next to it does not help.
         let good = alice().sign(Purpose::File, &parts.statement()).signed.unwrap();
         parts.signatures = tail::signatures(&[good, record]);
         refused(&subject, &parts.join(), "beside a good one", &["SealBadSignature"]);
-        // What alice has signed as a set is no signature of a file.
+        // A signature that alice made for a set is not valid for a file.
         let set = alice().sign(Purpose::Set, &parts.statement()).signed.unwrap();
         parts.signatures = tail::signatures(&[set]);
         refused(&subject, &parts.join(), "signed as a set", &["SealBadSignature"]);
-        // One key that has signed twice is one.
+        // Two signatures by one key count once.
         parts.signatures = tail::signatures(&[good, good]);
         let two = Access { threshold: 2, ..subject.access.clone() };
         assert_eq!(read(&parts.join(), &two), "SealNoTrustedSignature", "{}", subject.name);
@@ -225,7 +225,7 @@ fn one_ciphertext_for_two_keys() {
         let mut parts = Parts::of(&subject.bytes);
         parts.body.commitment = other.commitment();
         refused(subject, &parts.join(), "another commitment", &["SealBadSignature"]);
-        // Without it, the other key opens nothing.
+        // Without the demand for a signature, the other key opens nothing.
         let parts = super::with_slot_for(&subject.bytes, &eve().recipient(), other.file_key());
         let for_eve = Access::new().trust(alice().verifying_key()).open_with(eve());
         assert_eq!(read(&parts.join(), &for_eve), "SealKeyCommitment", "{}", subject.name);
@@ -248,7 +248,7 @@ fn older_version_replayed() {
     }
 }
 
-/// Slots are not signed, so that they can change. A caller that has a key notices the change nevertheless.
+/// Slots are not signed, so that they can change. A caller that has a key still notices the change.
 #[test]
 fn slots_added_or_changed_without_the_file_key() {
     let bytes = vector("signed-and-encrypted.apr");

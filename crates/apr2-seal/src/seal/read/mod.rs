@@ -1,4 +1,4 @@
-//! The stored bytes of one tensor, checked and decrypted, as a file of their own. Values are read through it.
+//! The stored bytes of one tensor as a source of its own, checked and decrypted. Values are read through it.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod near;
@@ -15,29 +15,30 @@ use crate::seal::section::Section;
 use crate::seal::sizes::{TAG, plain_len};
 use crate::seal::wire::SealedExtent;
 
-/// The most that is decrypted at once.
+/// The most bytes that are decrypted at once.
 const WINDOW: u64 = 32 << 20;
-/// From this size on, more than one thread works.
+/// The size from which several threads are used.
 const PARALLEL: u64 = 4 << 20;
 
 use crate::seal::segments::Cipher;
-/// A tensor of a sealed file: its plaintext stands where its stored bytes begin. Every byte that it gives is checked.
+/// A tensor of a sealed file as a source: its plaintext is found at the offset of its stored bytes. Every byte that it returns is
+/// checked.
 pub(crate) struct Plain<'a, S> {
     source: &'a S,
     section: &'a Section,
     position: usize,
     cipher: Option<Cipher>,
-    /// Where it begins in the file.
+    /// The offset of the tensor in the file.
     start: u64,
-    /// The bytes that it takes there.
+    /// The number of its stored bytes.
     size: u64,
     plain: u64,
-    /// What was decrypted last, for readers that go on in small steps.
+    /// The plaintext that was decrypted last, for readers that continue in small steps.
     last: Mutex<Option<(u64, Arc<AlignedBuf>)>>,
 }
 
 impl<'a, S: Fetch> Plain<'a, S> {
-    /// The tensor at a position, of which the index says `identity`: its entry from its name to its last dimension.
+    /// The tensor at a position. `identity` is the part of its index entry from its name to its last dimension.
     pub(crate) fn new(
         source: &'a S,
         section: &'a Section,
@@ -55,17 +56,17 @@ impl<'a, S: Fetch> Plain<'a, S> {
         Ok(Self { source, section, position, cipher, start, size, plain, last: Mutex::default() })
     }
 
-    /// Where the plaintext begins, and its length.
+    /// The offset and the length of the plaintext.
     pub(crate) const fn place(&self) -> (u64, u64) {
         (self.start, self.plain)
     }
 
-    /// Checks a tensor that is in memory as it was stored: all of it, or the pages of a part.
+    /// Checks a tensor in memory as it is stored: all of it, or the pages of a part.
     pub(crate) async fn check_in_memory(&self, range: Range<u64>) -> io::Result<()> {
         self.checked(range).await.map(|_| ())
     }
 
-    /// Bytes that are checked if they have to be, and where they begin in what is stored: at least those of `range`.
+    /// The stored bytes of at least `range`, checked if they must be, and the offset where they begin.
     async fn checked(&self, range: Range<u64>) -> io::Result<(u64, Bytes<'a>)> {
         let at = |offset: u64| self.start.saturating_add(offset);
         if !self.section.binds_content || range.start >= range.end {
@@ -84,7 +85,7 @@ impl<'a, S: Fetch> Plain<'a, S> {
         Ok((begin, bytes))
     }
 
-    /// Compares pages with their table, or all of them with the digest.
+    /// Compares pages with their table or, for all pages, with the digest.
     fn check(&self, first: u64, bytes: &[u8], table: Option<&Vec<Hash>>) -> Result<(), SealFault> {
         let digest = self.section.extent(self.position).map(|extent| extent.digest);
         let page = self.section.body.page;
@@ -103,7 +104,7 @@ impl<'a, S: Fetch> Plain<'a, S> {
         if is_good { Ok(()) } else { Err(SealFault::Digest) }
     }
 
-    /// The nodes over the pages of a tensor that has several, as the file says and its digest proves.
+    /// The table of pages of a tensor that has several: read from the file, and checked against its digest.
     async fn table(&self) -> io::Result<Arc<Vec<Hash>>> {
         let known =
             self.section.tables.lock().unwrap_or_else(PoisonError::into_inner).get(&self.position).cloned();
@@ -115,14 +116,14 @@ impl<'a, S: Fetch> Plain<'a, S> {
         Ok(Arc::clone(tables.entry(self.position).or_insert(table)))
     }
 
-    /// The stored bytes of a range of the plaintext.
+    /// The range of stored bytes for a range of the plaintext.
     fn stored(&self, plain: &Range<u64>) -> Range<u64> {
         let Some(segment) = self.section.segment() else { return plain.clone() };
         let at = |number: u64| number.saturating_mul(segment.saturating_add(TAG)).min(self.size);
         at(plain.start.checked_div(segment).unwrap_or_default())..at(plain.end.div_ceil(segment))
     }
 
-    /// Plaintext that has all of a range, if it was decrypted last.
+    /// The plaintext that was decrypted last, if it contains a range.
     fn remembered(&self, range: &Range<u64>) -> Option<(u64, Arc<AlignedBuf>)> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let (at, bytes) = last.as_ref()?;
@@ -130,7 +131,7 @@ impl<'a, S: Fetch> Plain<'a, S> {
             .then(|| (*at, Arc::clone(bytes)))
     }
 
-    /// Fills `out` with the plaintext from `at` on, which exists.
+    /// Fills `out` with the plaintext from `at` on, which must be within the tensor.
     async fn fill(&self, at: u64, out: &mut [u8]) -> io::Result<()> {
         let range = at..at.saturating_add(out.len() as u64);
         if let Some((begin, bytes)) = self.remembered(&range) {
@@ -138,7 +139,7 @@ impl<'a, S: Fetch> Plain<'a, S> {
         }
         let (stored_at, bytes) = self.checked(self.stored(&range)).await?;
         let Some(segment) = self.section.segment() else { return copy(&bytes, stored_at, &range, out) };
-        // Pages may have begun within a segment: only whole ones decrypt.
+        // Pages may begin within a segment, but only whole segments decrypt.
         let sealed = segment.saturating_add(TAG);
         let first = stored_at.div_ceil(sealed);
         let begin = first.saturating_mul(segment);
@@ -217,7 +218,7 @@ impl<S: Fetch> Fetch for Plain<'_, S> {
         }
         let (mut at, mut rest) = (at, out);
         while !rest.is_empty() {
-            // To the end of a window, so that the next one begins with a segment and a page.
+            // Up to the end of a window, so that the next read begins with a segment and a page.
             let len =
                 usize::try_from(WINDOW.saturating_sub(at % WINDOW)).unwrap_or(usize::MAX).min(rest.len());
             let (here, after) = rest.split_at_mut(len);
@@ -228,7 +229,7 @@ impl<S: Fetch> Fetch for Plain<'_, S> {
     }
 }
 
-/// The table of pages of a tensor that has several, which its digest proves.
+/// Reads the table of pages of a tensor that has several, and checks it against the tensor's digest.
 pub(crate) async fn read_table(
     source: &impl Fetch,
     section: &Section,
@@ -244,7 +245,7 @@ pub(crate) async fn read_table(
     Ok(table)
 }
 
-/// Where the table of a tensor begins in the file, and its length.
+/// The offset of a tensor's table in the file, and its length.
 pub(crate) fn table_place(section: &Section, extent: &SealedExtent) -> (u64, u64) {
     let at = section.trailer.pages_at().saturating_add(extent.first_page.saturating_mul(32)); // the section has checked where the table ends
     (at, hash::pages_of(extent.size, section.body.page).saturating_mul(32))
@@ -289,7 +290,7 @@ fn cipher(
     Ok(Some(Cipher::of_tensor(keys, ordinal, identity, segment, plain)))
 }
 
-/// The error of a failed read; the error of a failed check is kept as it is.
+/// Converts the error of a read. If a check of the seal failed, its fault is kept.
 pub(crate) fn sealed(error: Error, position: usize, name: &str) -> Error {
     match error {
         Error::Io { at, len, source } => match source.downcast::<SealFault>() {

@@ -1,4 +1,4 @@
-//! Encrypted tensors of files on this machine: each thread reads and decrypts parts that its core's own cache holds.
+//! Encrypted tensors in local files: each thread reads and decrypts parts that fit into its core's own cache.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::io;
@@ -10,22 +10,23 @@ use super::{Plain, threads};
 use crate::seal::segments::Cipher;
 use crate::seal::sizes::TAG;
 
-/// The bytes that are read and decrypted at once, if a segment is not longer.
+/// How many bytes are read and decrypted at once, unless a segment is longer.
 const PART: u64 = 64 << 10;
-/// The bytes that a thread decrypts before it takes more: a multiple of every length of a segment.
+/// How many bytes a thread decrypts per job: a multiple of every possible segment length.
 const JOB: u64 = 1 << 20;
 
 /// The segments of a tensor in a source.
 struct Near<'a> {
     source: &'a (dyn Source + Sync),
     cipher: &'a Cipher,
-    /// Where the tensor begins in the source.
+    /// The offset of the tensor in the source.
     start: u64,
     segment: u64,
 }
 
 impl<S: Fetch> Plain<'_, S> {
-    /// Fills `out` with the plaintext from `at` on, if it is whole segments that no digest has to prove, of a source that is near.
+    /// Fills `out` with the plaintext from `at` on, if the source is near, these are whole segments, and no digest has to be
+    /// checked.
     pub(super) fn fill_near(&self, at: u64, out: &mut [u8]) -> Option<io::Result<()>> {
         let segment = self.section.segment()?;
         let end = at.saturating_add(out.len() as u64);
@@ -63,7 +64,7 @@ impl Near<'_> {
                 self.start.saturating_add(first.saturating_mul(self.segment.saturating_add(TAG))),
                 buffer,
             )?;
-            // In place, and then copied: the cipher alone is slow where it writes to memory that is in no cache.
+            // Decrypts in place and copies, because the cipher is slow when it writes to memory that is in no cache.
             let sealed = buffer.chunks_mut(segment.saturating_add(cut(TAG)));
             for ((number, sealed), out) in (first..).zip(sealed).zip(out.chunks_mut(segment)) {
                 out.copy_from_slice(self.cipher.open_in_place(number, sealed).map_err(io::Error::other)?);

@@ -1,5 +1,5 @@
-//! Writes sealed files in one pass: each byte is encrypted, hashed and written once, in the order of the file. What stands before the tensors comes after
-//! them, when their sizes are known.
+//! Writes sealed files in one pass: each byte is encrypted, hashed and written once, in the order of the file. The parts before
+//! the tensors are written after them, when their sizes are known.
 
 mod packed;
 mod places;
@@ -18,24 +18,26 @@ use crate::error::{SealFault, WriteError, unfit};
 use crate::seal::write::{Body, Cipher, Digester, FileKeys, INDEX_SEALED, SealedExtent, Trailer};
 use crate::seal::{Hash, SealOptions, pages_of, statement, tail};
 
-/// What the front of a file says whose index is sealed.
+/// The metadata that a file with a sealed index shows at its front.
 const HIDDEN: &[u8] = br#"{"apr_version":"2.0.0","architecture":{},"model_type":"sealed"}"#;
 
 /// A sealed file that has been written.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Written {
-    /// The hash of all that is signed, by which a caller can pin the file.
+    /// The hash of everything that is signed, by which a caller can pin the file.
     pub statement: [u8; 32],
     pub(crate) crc: Crc,
 }
 
 impl SealOptions {
-    /// Writes the model of a plan, signed, encrypted or both, into a sink. Whether a tensor is compressed has to be known before its first byte is
-    /// encrypted. So compressed values wait in memory, at most 64 MiB of them; a tensor of more than that is compressed twice.
+    /// Writes the model of a plan, signed, encrypted or both, into a sink. Whether a tensor is compressed must be known before
+    /// its first byte is encrypted. So compressed values wait in memory, at most 64 MiB of them; a larger tensor is compressed
+    /// twice.
     ///
     /// # Errors
-    /// If a value cannot be read, or the file not be written; if what the options ask for cannot be, or the system gives no randomness.
+    /// If a value cannot be read, or the file cannot be written; if the options cannot be fulfilled, or the system has no
+    /// randomness.
     pub fn write(
         &self,
         plan: &Plan,
@@ -65,13 +67,13 @@ fn refused(fault: SealFault) -> WriteError {
     unfit(Part::new("seal section"), fault)
 }
 
-/// What stands before the tensors, as far as it is signed.
+/// The signed parts before the tensors.
 struct Front {
     header: [u8; 32],
     flags: Flags,
     metadata: Vec<u8>,
     index: Vec<u8>,
-    /// What a sealed index holds.
+    /// The content of a sealed index.
     hidden: Vec<u8>,
 }
 
@@ -81,9 +83,9 @@ struct Writer<'a> {
     keys: FileKeys,
     places: Places,
     sink: &'a dyn Sink,
-    /// Where the next byte goes.
+    /// The offset of the next byte.
     at: u64,
-    /// The CRC of what is before it; without the front as long as that is not written.
+    /// The CRC of everything before that; without the front, as long as that is not written.
     crc: Crc,
 }
 
@@ -106,7 +108,7 @@ impl Writer<'_> {
         self.emit(zeros.get(..gap).unwrap_or_default())
     }
 
-    /// Header, metadata and index. All tensors are written, so the sizes are final.
+    /// Writes header, metadata and index. All tensors are written by then, so the sizes are final.
     fn front(&mut self) -> Result<Front, WriteError> {
         let compressed = self.places.list.iter().any(|place| place.compressed);
         let is_signed = !self.options.signers.is_empty() || !self.options.encrypts();
@@ -163,7 +165,7 @@ impl Writer<'_> {
         index
     }
 
-    /// Writes all tensors; returns where they lie with their digests, and the tables of their pages.
+    /// Writes all tensors. Returns their places and digests, and the tables of their pages.
     fn data(
         &mut self,
         data: &dyn TensorData,
@@ -184,7 +186,7 @@ impl Writer<'_> {
         Ok((tensors.extents, tensors.pages))
     }
 
-    /// Body, pages, signatures, keys, trailer and footer.
+    /// Writes body, pages, signatures, keys, trailer and footer.
     fn section(
         mut self,
         front: &Front,
@@ -234,7 +236,7 @@ impl Writer<'_> {
 }
 
 impl Front {
-    /// Puts metadata and index where only the key shows them.
+    /// Moves metadata and index to where only a key shows them.
     fn hide(&mut self) -> Result<(), WriteError> {
         let too_long = |_| refused(SealFault::Limit(places::TOO_LONG.to_owned()));
         let metadata = std::mem::replace(&mut self.metadata, HIDDEN.to_vec());
@@ -252,15 +254,15 @@ impl Front {
     }
 }
 
-/// A piece as it is stored, or compressed and yet to be encrypted.
+/// A piece in its stored form; or compressed, if it still has to be encrypted.
 struct Done {
     piece: Piece,
     bytes: Vec<u8>,
-    /// The CRC of its bytes, if they are as they will be written.
+    /// The CRC of its bytes, if they are in their final form.
     ready: Option<Crc>,
 }
 
-/// What a thread keeps from piece to piece.
+/// The buffers that a thread keeps from piece to piece.
 #[derive(Default)]
 struct Worker {
     values: Vec<u8>,
@@ -268,8 +270,8 @@ struct Worker {
 }
 
 impl Worker {
-    /// A piece in its stored form, in place of what `out` held: a compressed one is encrypted later, for its segments go across pieces. With
-    /// `is_packed`, `out` holds it compressed.
+    /// Puts a piece into `out` in its stored form. A compressed piece is not encrypted yet, because its segments reach across
+    /// pieces. With `is_packed`, `out` already has it compressed.
     #[allow(clippy::too_many_arguments, reason = "all of them are what the piece is made of")]
     fn stored(
         &mut self,
@@ -304,7 +306,7 @@ impl Worker {
             out.extend(values);
             return Ok(Some(Crc::of(out)));
         }
-        // A piece has whole segments.
+        // A piece consists of whole segments.
         let cipher = cipher(plan, options, keys, piece.tensor, place.plain);
         out.resize(cipher.sealed_len(values.len()), 0);
         let mut crc = crc32fast::Hasher::new();
@@ -321,7 +323,7 @@ fn cipher(plan: &Plan, options: &SealOptions, keys: &FileKeys, tensor: usize, pl
     Cipher::of_tensor(keys, ordinal, &identity, options.segment, plain)
 }
 
-/// Takes pieces in order, and writes the tensors.
+/// Takes pieces in order, and writes their tensors.
 struct Tensors<'w, 'a> {
     writer: &'w mut Writer<'a>,
     extents: Vec<SealedExtent>,
@@ -362,7 +364,7 @@ impl Tensors<'_, '_> {
             let is_packed = kept.is_some();
             let spare = || spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
             let mut bytes = kept.unwrap_or_else(spare);
-            // There is one for each tensor.
+            // Each tensor of the batch has a place.
             let place = list.get(piece.tensor - batch.start).copied().unwrap_or(Place::NOWHERE);
             let ready = worker.stored(plan, data, options, &keys, piece, place, is_packed, &mut bytes)?;
             if work.advance(piece.len).is_break() {
@@ -410,7 +412,7 @@ impl Tensors<'_, '_> {
         Ok(())
     }
 
-    /// Encrypts what fills segments; the last one ends with the tensor.
+    /// Encrypts as many whole segments as there are; the last one ends with the tensor.
     fn encrypt(
         &mut self,
         tensor: usize,
@@ -438,7 +440,7 @@ impl Tensors<'_, '_> {
 
     fn finish(&mut self, tensor: usize, place: Place, current: Current) -> Result<(), WriteError> {
         if self.writer.at != place.offset + place.size || !current.pending.is_empty() {
-            // What is compressed now is not as long as it was: its values have changed in between.
+            // The compressed length differs from the first pass: the values have changed in between.
             let name =
                 self.writer.plan.tensors().info(tensor).map_or_else(String::new, |info| info.name.to_owned());
             return Err(WriteError::Data {
@@ -453,7 +455,7 @@ impl Tensors<'_, '_> {
         Ok(())
     }
 
-    /// Lists empty tensors, which have no pieces, up to that number.
+    /// Lists empty tensors, which have no pieces, up to the tensor with that number.
     fn empty_until(&mut self, tensor: usize) -> Result<(), WriteError> {
         while self.extents.len() < tensor && self.current.is_none() {
             let Some(&place) = self.writer.places.list.get(self.extents.len()) else { break };

@@ -1,5 +1,5 @@
-//! The values of neighbouring tensors, compressed before the first byte of them is encrypted: a tensor is compressed only where that makes it smaller, and
-//! no byte may be encrypted twice with the same key.
+//! The values of neighbouring tensors, compressed before their first byte is encrypted. A tensor is stored compressed only if
+//! that makes it smaller, and no byte may be encrypted twice with the same key.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -12,10 +12,10 @@ use modelfmt_write::TensorData;
 
 use crate::error::WriteError;
 
-/// The values whose compressed form is in memory at once.
+/// The most values, in bytes, whose compressed form is in memory at once.
 const BATCH: u64 = if cfg!(test) { 2 * PIECE } else { 64 << 20 };
 
-/// Some values of one tensor.
+/// A range of one tensor's values.
 #[derive(Clone, Copy)]
 pub(super) struct Piece {
     pub(super) tensor: usize,
@@ -47,14 +47,14 @@ impl Pieces {
         pieces
     }
 
-    /// The numbers of the pieces of some tensors.
+    /// The numbers of the pieces of these tensors.
     pub(super) fn of(&self, tensors: &Range<usize>) -> Range<u64> {
         let first = |tensor: usize| self.firsts.get(tensor).copied().unwrap_or(self.count);
         first(tensors.start)..first(tensors.end)
     }
 
     pub(super) fn at(&self, number: u64) -> Piece {
-        // The last of those that begin here: the others are empty.
+        // The last of the tensors that begin with this piece: the others are empty.
         let tensor = self.firsts.partition_point(|&first| first <= number).saturating_sub(1);
         let first = self.firsts.get(tensor).copied().unwrap_or(0);
         let offset = (number - first).saturating_mul(PIECE);
@@ -62,7 +62,7 @@ impl Pieces {
         Piece { tensor, offset, len }
     }
 
-    /// All tensors, in groups that are compressed together: of more than one only if all fit into memory.
+    /// All tensors, in groups that are compressed together. A group has several tensors only if all of them fit into memory.
     pub(super) fn batches(&self, plan: &Plan) -> impl Iterator<Item = Range<usize>> {
         let all = self.lens.len();
         let packs = Planned::of(plan).compression != Compression::None;
@@ -85,9 +85,9 @@ impl Pieces {
 /// Some neighbouring tensors, compressed.
 pub(super) struct Packed {
     first: usize,
-    /// The length of each, where that is less than it has.
+    /// The compressed length of each tensor; `None` if it is not smaller.
     lens: Vec<Option<u64>>,
-    /// Their pieces, if they are in memory; none if there are too many.
+    /// The compressed pieces, if they fit into memory; else empty.
     kept: Vec<Mutex<Vec<u8>>>,
 }
 
@@ -149,12 +149,12 @@ impl Packed {
         Ok(())
     }
 
-    /// The length of a tensor, if it is compressed.
+    /// The compressed length of a tensor; `None` if it is not compressed.
     pub(super) fn len_of(&self, tensor: usize) -> Option<u64> {
         self.lens.get(tensor.checked_sub(self.first)?).copied().flatten()
     }
 
-    /// A piece by its number among these, if it is in memory. It is given away.
+    /// Takes a compressed piece out, by its number among these; `None` if it is not in memory.
     pub(super) fn take(&self, number: u64) -> Option<Vec<u8>> {
         let kept = self.kept.get(usize::try_from(number).ok()?)?;
         let bytes = std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner));

@@ -1,4 +1,4 @@
-//! Where the tensors of a sealed file will lie.
+//! Computes where the tensors of a sealed file will lie.
 
 use apr2::Plan;
 use apr2::author::{DATA_ALIGNMENT, HEADER_LEN, Planned};
@@ -11,17 +11,17 @@ use crate::seal::write::Cipher;
 
 pub(super) const TOO_LONG: &str = "the sealed index is too long";
 const OVER_ONE_KEY: &str = "a tensor has more than 2^44 bytes, the most that is encrypted with one key";
-/// The longest sealed index that is written: with its tags it is not longer than readers allow.
+/// The longest sealed index that is written: with its tags it does not exceed what readers allow.
 const MAX_SEALED_INDEX: u64 = (1 << 31) - (1 << 20);
 
 /// Where a tensor will lie.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
-    /// From the start of the file.
+    /// The offset from the start of the file.
     pub(super) offset: u64,
-    /// The bytes that it takes.
+    /// The number of stored bytes.
     pub(super) size: u64,
-    /// The bytes that are encrypted, or stored as they are.
+    /// The number of bytes before encryption, which are compressed or as they are.
     pub(super) plain: u64,
     pub(super) compressed: bool,
 }
@@ -32,14 +32,14 @@ impl Place {
 
 pub(super) struct Places {
     pub(super) data_offset: u64,
-    /// The first tensors, in order.
+    /// The places of the first tensors, in order.
     pub(super) list: Vec<Place>,
-    /// Where the last byte of a tensor ends.
+    /// The end of the last tensor.
     pub(super) end: u64,
 }
 
 impl Places {
-    /// No tensor yet. Refuses what is too long before the tensors.
+    /// No tensors yet. Refuses a front that is too long.
     pub(super) fn new(plan: &Plan, options: &SealOptions) -> Result<Self, WriteError> {
         let limit = |what: &str| refused(SealFault::Limit(what.to_owned()));
         let planned = Planned::of(plan);
@@ -53,7 +53,7 @@ impl Places {
         u32::try_from(data_offset).map_err(|_| limit("the index takes more than 4 GiB"))?;
         let mut places =
             Self { data_offset, list: Vec::with_capacity(plan.tensors().len()), end: data_offset };
-        // None is longer than it is without compression, so all have room.
+        // Compression never makes a tensor longer, so if all have room without it, they always have.
         for position in 0..plan.tensors().len() {
             places.add(plan, options, position, None)?;
         }
@@ -62,7 +62,7 @@ impl Places {
         Ok(places)
     }
 
-    /// Adds the tensor at a position, which comes next: `packed` is its length if it is compressed.
+    /// Adds the next tensor, which is at `position`; `packed` is its compressed length, if it is compressed.
     pub(super) fn add(
         &mut self,
         plan: &Plan,

@@ -5,7 +5,7 @@
 pub(super) struct Check {
     hash: u64,
     len: u64,
-    /// Bytes that are no whole word yet.
+    /// Bytes that do not fill a word yet.
     rest: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! A file and the bytes that a journal has of it.
+//! Compares files with the bytes in a journal, and restores them.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::io;
@@ -6,10 +6,10 @@ use std::io;
 use super::super::disk::Disk;
 use super::{Member, PIECE, Record, State};
 
-/// Makes a file what it was before the edit, or what it is to be after it, and flushes it.
+/// Brings a file into its state before or after the edit, and flushes it.
 ///
 /// # Errors
-/// If that cannot be done.
+/// If the file or the journal cannot be read or written.
 pub(in super::super) fn make<D: Disk>(
     disk: &D,
     journal: &D::File,
@@ -30,10 +30,10 @@ pub(in super::super) fn make<D: Disk>(
     disk.flush(file)
 }
 
-/// Whether a file has the length and the bytes that a journal has of it in a state.
+/// Whether a file has the length and the bytes of a state in the journal.
 ///
 /// # Errors
-/// If it cannot be read.
+/// If the file or the journal cannot be read.
 pub(in super::super) fn is_made<D: Disk>(
     disk: &D,
     journal: &D::File,
@@ -55,7 +55,7 @@ pub(in super::super) fn is_made<D: Disk>(
     Ok(true)
 }
 
-/// So many bytes of a file, not more than a piece.
+/// Reads `len` bytes of a file, at most one piece.
 fn bytes_at<D: Disk>(disk: &D, file: &D::File, at: u64, len: usize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; len];
     if len > 0 {
@@ -64,17 +64,17 @@ fn bytes_at<D: Disk>(disk: &D, file: &D::File, at: u64, len: usize) -> io::Resul
     Ok(bytes)
 }
 
-/// Where the pieces of so many bytes begin, and how long they are.
+/// The offset and length of each piece of `len` bytes.
 fn pieces(len: u64) -> impl Iterator<Item = (u64, usize)> {
     (0..len)
         .step_by(PIECE)
         .map(move |at| (at, usize::try_from(len.saturating_sub(at)).unwrap_or(PIECE).min(PIECE)))
 }
 
-/// Whether a file is as it was before the edit, as it is to be after it, or in between.
+/// Whether a file is in its state before the edit, after it, or in between.
 ///
 /// # Errors
-/// If it cannot be read.
+/// If the file or the journal cannot be read.
 pub(in super::super) fn is_between<D: Disk>(
     disk: &D,
     journal: &D::File,
@@ -92,7 +92,7 @@ pub(in super::super) fn is_between<D: Disk>(
     Ok(true)
 }
 
-/// Whether every byte of a file of `len` bytes that a record is about is as it was before the edit, or as it was to be after.
+/// Whether each byte that a record covers, in a file of `len` bytes, is as before or as after the edit.
 fn is_known<D: Disk>(
     disk: &D,
     journal: &D::File,
@@ -114,7 +114,7 @@ fn is_known<D: Disk>(
         if found == before || found == after {
             continue;
         }
-        // A file that grows has zeros there, until the bytes are written.
+        // A file that grows has zeros there until the bytes are written.
         let grows = usize::try_from(shorter.saturating_sub(at)).unwrap_or(usize::MAX);
         let is_known = |(n, byte): (usize, &u8)| {
             before.get(n) == Some(byte) || after.get(n) == Some(byte) || (*byte == 0 && n >= grows)
@@ -127,7 +127,7 @@ fn is_known<D: Disk>(
 }
 
 impl Member {
-    /// Whether a file of this length can be one that is changed in place.
+    /// Whether a file that is being changed in place can have this length.
     pub(in super::super) fn can_have(&self, len: u64) -> bool {
         (self.old_len.min(self.new_len)..=self.old_len.max(self.new_len)).contains(&len)
     }

@@ -1,4 +1,4 @@
-//! The journal of an edit of one file or several: what every byte that changes was, and what it becomes.
+//! The journal of an edit of one or several files: the old and the new value of every byte that changes.
 //!
 //! ```text
 //! magic "MFMTEDIT", version 1 (u32), kind (u32: 1 journal, 2 mark)
@@ -10,10 +10,10 @@
 //!     records: offset, length before, length after (u64 each), the bytes before, the bytes after
 //! a check of everything before it (u64)
 //! ```
-//! All numbers are little-endian. Of a file that is replaced there is one record, with the first bytes of the new one.
+//! All numbers are little-endian. A file that is replaced has one record, with the first bytes of the new file.
 //!
-//! A journal is never held in memory: what is kept of it is where its bytes are. It can be as long as the files that it is about, and everything of it
-//! is checked before bytes of it are used.
+//! A journal is never held in memory, only the places of its bytes: it can be as long as the files that it is about. Everything
+//! in it is checked before its bytes are used.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod check;
@@ -29,19 +29,19 @@ pub(super) use write::{Content, write};
 
 const MAGIC: &[u8; 8] = b"MFMTEDIT";
 const VERSION: u32 = 1;
-/// The length of what a journal and a mark begin with.
+/// The length of the head of a journal or mark.
 pub(super) const HEAD_LEN: usize = 40;
 const MEMBER_LEN: usize = 28;
 const RECORD_LEN: usize = 24;
 const CHECK_LEN: u64 = 8;
-/// The longest journal: metadata and names of files are shorter.
+/// The longest journal: metadata and file names are shorter than this.
 const MAX_LEN: u64 = 4 << 30;
-/// How many records a journal has at most, and how many files.
+/// The most records, and the most files, that a journal has.
 const MAX_RECORDS: usize = 1 << 20;
-/// So many bytes are read or written at a time.
+/// How many bytes are read or written at a time.
 pub(super) const PIECE: usize = 1 << 20;
 
-/// What a journal and a mark begin with.
+/// The head of a journal or mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) kind: Kind,
@@ -50,7 +50,7 @@ pub(super) struct Head {
     pub(super) len: u64,
 }
 
-/// What stands beside a file.
+/// The kind of file that is next to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Journal,
@@ -71,7 +71,7 @@ impl Head {
         out
     }
 
-    /// The head that these bytes begin with; `None` if they do not.
+    /// Decodes a head from the beginning of these bytes; `None` if they have none.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let (version, rest) = bytes.strip_prefix(MAGIC)?.split_first_chunk()?;
         let (kind, rest) = rest.split_first_chunk()?;
@@ -87,7 +87,7 @@ impl Head {
     }
 }
 
-/// What an edit changes.
+/// The decoded journal of an edit, without the bytes themselves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Journal {
     pub(super) id: Id,
@@ -96,33 +96,33 @@ pub(super) struct Journal {
     len: u64,
 }
 
-/// What becomes of a file.
+/// The change of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Member {
-    /// Its path, relative to the folder of the journal; empty for the file beside which the journal stands.
+    /// Its path, relative to the folder of the journal; empty for the file next to the journal.
     pub(super) name: String,
-    /// Whether a new file takes its place, which is there already under another name.
+    /// Whether a new file replaces it, which already exists under another name.
     pub(super) is_replaced: bool,
     pub(super) old_len: u64,
     pub(super) new_len: u64,
-    /// They ascend.
+    /// The changed bytes, in ascending order.
     pub(super) records: Vec<Record>,
 }
 
-/// Bytes that change.
+/// A range of bytes that changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record {
-    /// Where in the file.
+    /// The offset in the file.
     pub(super) at: u64,
-    /// How many there are before; fewer than after where the file grows.
+    /// The number of old bytes; smaller than `after` where the file grows.
     pub(super) before: u64,
-    /// How many there are after.
+    /// The number of new bytes.
     pub(super) after: u64,
-    /// Where in the journal those before are; those after follow.
+    /// The offset of the old bytes in the journal; the new ones follow them.
     pub(super) place: u64,
 }
 
-/// The state of a file.
+/// The two states of a file: before the edit and after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Before,
@@ -130,7 +130,7 @@ pub(super) enum State {
 }
 
 impl Record {
-    /// Where in the journal its bytes in a state are, and how many.
+    /// The offset in the journal, and the number, of its bytes in a state.
     pub(super) const fn bytes(&self, state: State) -> (u64, u64) {
         match state {
             State::Before => (self.place, self.before),
@@ -138,14 +138,14 @@ impl Record {
         }
     }
 
-    /// Where in the file it ends.
+    /// The offset in the file at which it ends.
     fn end(&self) -> u64 {
         self.at.saturating_add(self.before.max(self.after))
     }
 }
 
 impl Journal {
-    /// The journal of these changes; `None` if it would be too long.
+    /// The journal of these changes, with the places of all bytes; `None` if it would be too long.
     pub(super) fn new(id: Id, mut members: Vec<Member>) -> Option<Self> {
         let mut at = (HEAD_LEN as u64).saturating_add(4);
         for member in &mut members {
@@ -161,15 +161,16 @@ impl Journal {
         is_short.then_some(Self { id, members, len })
     }
 
-    /// Whether an edit that was interrupted is undone: that of one file alone, which has all of its bytes. An edit of several files is completed.
+    /// Whether an interrupted edit is undone: an edit of a single file in place, whose journal has all old bytes. An edit of
+    /// several files is completed instead.
     pub(super) fn is_undone(&self) -> bool {
         matches!(&self.members[..], [member] if !member.is_replaced && member.name.is_empty())
     }
 }
 
 impl Member {
-    /// Whether the records can be those of a file with these lengths, and have every byte by which these differ: nothing is cut off that they could not
-    /// restore. An edit has no file of which nothing changes.
+    /// Whether these records fit a file with these lengths, and cover every byte that is cut off or added, so that all can be
+    /// restored. A file without any change is not allowed.
     fn is_possible(&self) -> bool {
         if self.records.is_empty() && !(self.is_replaced && self.new_len == 0) {
             return false;
@@ -191,7 +192,7 @@ impl Member {
         self.is_replaced || reached >= longer
     }
 
-    /// The length in a state.
+    /// The length of the file in a state.
     pub(super) const fn len(&self, state: State) -> u64 {
         match state {
             State::Before => self.old_len,

@@ -1,4 +1,4 @@
-//! Reads a journal: what it says of itself first, then its structure, and all of its bytes last.
+//! Reads a journal: first its head, then its structure, and last all of its bytes.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::io;
@@ -11,18 +11,18 @@ use super::{
 };
 use modelfmt_core::source::check_relative;
 
-/// What a file is that may be a journal.
+/// The result of reading a possible journal.
 #[derive(Debug, PartialEq, Eq)]
 pub(in super::super) enum Read {
     Journal(Journal),
-    /// It is none, or not whole.
+    /// It is no journal, or an incomplete one.
     Broken,
 }
 
-/// Reads a journal. `is_about` looks whether the files can be those that it is about, before all of its bytes are read.
+/// Reads a journal. Before all of its bytes are read, `is_about` checks whether the files can be the ones that it is about.
 ///
 /// # Errors
-/// If it cannot be read; those of `is_about`.
+/// If it cannot be read; the errors of `is_about`.
 pub(in super::super) fn read<D: Disk>(
     disk: &D,
     file: &D::File,
@@ -34,7 +34,7 @@ pub(in super::super) fn read<D: Disk>(
     Ok(if is_intact(disk, file, len)? { Read::Journal(journal) } else { Read::Broken })
 }
 
-/// What a journal of this length says; `None` if it breaks a rule.
+/// Decodes a journal of this length; `None` if it breaks a rule.
 fn structure<D: Disk>(disk: &D, file: &D::File, len: u64) -> io::Result<Option<Journal>> {
     let end = len.saturating_sub(CHECK_LEN);
     let mut rest = Rest { disk, file, at: 0, end };
@@ -55,7 +55,7 @@ fn structure<D: Disk>(disk: &D, file: &D::File, len: u64) -> io::Result<Option<J
     Ok(is_whole.then_some(Journal { id: head.id, members, len }))
 }
 
-/// Whether the check at the end is that of the bytes before it.
+/// Whether the check at the end matches the bytes before it.
 fn is_intact<D: Disk>(disk: &D, file: &D::File, len: u64) -> io::Result<bool> {
     let (mut check, mut at, end) = (Check::new(), 0, len.saturating_sub(CHECK_LEN));
     let mut piece = vec![0; usize::try_from(end).unwrap_or(PIECE).min(PIECE)];
@@ -71,7 +71,7 @@ fn is_intact<D: Disk>(disk: &D, file: &D::File, len: u64) -> io::Result<bool> {
     Ok(check.finish() == u64::from_le_bytes(stated))
 }
 
-/// The bytes of a journal that have not been looked at yet.
+/// The bytes of a journal that have not been decoded yet.
 struct Rest<'a, D: Disk> {
     disk: &'a D,
     file: &'a D::File,
@@ -80,7 +80,7 @@ struct Rest<'a, D: Disk> {
 }
 
 impl<D: Disk> Rest<'_, D> {
-    /// Passes over so many bytes; `None` if there are fewer.
+    /// Skips `len` bytes; `None` if there are fewer.
     fn pass(&mut self, len: u64) -> Option<u64> {
         let begin = self.at;
         self.at = begin.checked_add(len).filter(|at| *at <= self.end)?;
@@ -98,7 +98,7 @@ impl<D: Disk> Rest<'_, D> {
         Ok(self.take()?.map(u32::from_le_bytes))
     }
 
-    /// A file, with not more than so many records.
+    /// Decodes the change of one file, with at most `left` records.
     fn member(&mut self, left: &mut usize) -> io::Result<Option<Member>> {
         let (Some(kind), Some(len)) = (self.number()?, self.number()?) else { return Ok(None) };
         let Some(name) = self.name(len)? else { return Ok(None) };

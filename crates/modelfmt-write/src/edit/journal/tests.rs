@@ -26,7 +26,7 @@ fn journal() -> Journal {
     Journal::new(Id([7; 16]), members).unwrap()
 }
 
-/// A journal as it is written.
+/// A journal in its encoded form.
 fn encoded(journal: &Journal) -> Vec<u8> {
     let disk = Stopping::new(usize::MAX, Files::of(&FILES));
     let out = disk.create_draft(Path::new("j")).unwrap();
@@ -88,7 +88,7 @@ fn records_lie_in_the_file_and_ascend() {
         ((10, 10), vec![record(0, 2, 2), record(1, 1, 1)]),
         ((10, 10), vec![record(3, 0, 0)]),
         ((10, 10), vec![record(0, u64::MAX, 1)]),
-        // What is cut off or added is all there.
+        // The bytes that are cut off or added are all covered.
         ((10, 13), vec![record(0, 3, 3)]),
         ((10, 13), vec![record(11, 0, 2)]),
         ((10, 4), vec![record(5, 5, 0)]),
@@ -108,7 +108,7 @@ fn records_lie_in_the_file_and_ascend() {
     }
 }
 
-/// A file that is as long as the longest journal, and takes no room on the disk.
+/// A sparse file as long as the longest journal, which takes no room on the disk.
 #[cfg(unix)]
 #[test]
 fn a_huge_file_is_no_journal_and_is_not_read() {
@@ -126,10 +126,10 @@ fn a_huge_file_is_no_journal_and_is_not_read() {
     assert_eq!(read_of(&[]), (1, HEAD_LEN as u64));
     let head = |len| Head { kind: Kind::Journal, id: Id([7; 16]), len }.encode();
     assert_eq!(read_of(&head(100)), (1, HEAD_LEN as u64));
-    // Its length is right, but of its first file nothing changes.
+    // Its length is right, but its first file has no change.
     let files = [head(MAX_LEN), u32::MAX.to_le_bytes().to_vec()].concat();
     assert!(read_of(&files).0 < 10);
-    // A first record without a byte.
+    // Its first record is empty.
     let records = [files, vec![0; MEMBER_LEN - 4], u32::MAX.to_le_bytes().to_vec()].concat();
     assert!(read_of(&records).0 < 10);
     let records = [&records[..records.len() - 4], &1u32.to_le_bytes()].concat();

@@ -7,18 +7,18 @@ use super::super::disk::Disk;
 use super::check::Check;
 use super::{Head, Journal, Kind, Member, PIECE};
 
-/// Where the bytes of a file's records come from.
+/// The sources of the bytes of a file's records.
 pub(in super::super) struct Content<'a, F> {
-    /// The file as it is before, to which the records refer.
+    /// The file before the edit, to which the records refer.
     pub(in super::super) old: F,
-    /// What each record has after.
+    /// The new bytes of each record.
     pub(in super::super) after: Vec<Cow<'a, [u8]>>,
 }
 
 /// Writes the journal to an empty file.
 ///
 /// # Errors
-/// If that cannot be written, or a file cannot be read.
+/// If the journal cannot be written, or a file cannot be read.
 pub(in super::super) fn write<'a, D: Disk>(
     disk: &D,
     out: &D::File,

@@ -1,4 +1,4 @@
-//! An edit of one file in place.
+//! Edits of a single file in place.
 
 use std::borrow::Cow;
 use std::io;
@@ -12,19 +12,20 @@ use super::new_file::{NewFile, Patch};
 use super::recover::clear_remains;
 use modelfmt_core::source::FileVersion;
 
-/// A write within one block of so many bytes, at a multiple of it, reaches the disk whole or not at all: it is one page of the system
+/// A write within one aligned block of this many bytes reaches the disk as a whole or not at all: it is one page of the system,
 /// and one sector of today's disks.
 const ATOMIC: u64 = 4096;
 
-/// Changes a file in place into what `new` says, which [keeps every byte at its place](NewFile::is_in_place), and returns how
-/// many bytes were written; a journal beside the file is not counted.
+/// Changes a file in place into `new`, which must [keep every byte at its place](NewFile::is_in_place), and returns how many
+/// bytes were written, without those of a journal.
 ///
-/// A change that takes more than one write of a page is guarded by a journal beside the file, `NAME.modelfmt-undo`, which undoes it if it is
-/// interrupted.
+/// A change that takes more than one write of a page is guarded by a journal next to the file, `NAME.modelfmt-undo`. If the
+/// change is interrupted, the journal undoes it.
 ///
 /// # Errors
-/// If the file cannot be read or written, or another process is changing it; [`Overtaken`](super::Overtaken) if it is no longer the version `before` that
-/// `new` was made for, or a journal is there: [`recover`](super::recover()) first. The file is then as it was, unless a journal is there.
+/// If the file cannot be read or written, or another process is changing it; [`Overtaken`](super::Overtaken) if it is no longer
+/// the version `before` that `new` was made for, or has a journal: call [`recover`](super::recover()) first. After an error the
+/// file is unchanged, unless there is a journal.
 pub fn patch(path: &Path, new: &NewFile, before: &FileVersion) -> io::Result<u64> {
     let lock = hold(path, before)?;
     let old = Old { disk: &RealDisk, file: &lock.file, len: lock.file.metadata()?.len() };
@@ -35,7 +36,7 @@ pub fn patch(path: &Path, new: &NewFile, before: &FileVersion) -> io::Result<u64
     Ok(nbytes)
 }
 
-/// Writes the patches, after a journal where that is needed.
+/// Writes the patches, guarded by a journal if necessary.
 fn apply<D: Disk>(
     old: &Old<'_, D>,
     path: &Path,
@@ -53,7 +54,7 @@ fn apply<D: Disk>(
     guarded::apply(old.disk, path, &[change], &|_| true, &|| Ok(()))
 }
 
-/// Writes the patches, if they are within one page; whether they are.
+/// Writes the patches with a single write if they are within one page. Returns whether it did.
 pub(super) fn write_page<D: Disk>(old: &Old<'_, D>, patches: &[Patch<'_>], new_len: u64) -> io::Result<bool> {
     let Old { disk, file, len } = *old;
     if new_len != len {
@@ -66,7 +67,7 @@ pub(super) fn write_page<D: Disk>(old: &Old<'_, D>, patches: &[Patch<'_>], new_l
     Ok(true)
 }
 
-/// All patches as one write, with what stays between them, if that lies within one page. They ascend.
+/// All patches, which ascend, as one write that includes the bytes between them; `None` if they do not lie within one page.
 fn within_a_page<'a, D: Disk>(
     disk: &D,
     file: &D::File,

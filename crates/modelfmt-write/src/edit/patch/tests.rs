@@ -1,4 +1,4 @@
-//! Edits that stop between any two operations, by a kill and by a loss of power.
+//! Tests of edits that stop between any two operations, by a kill or by a loss of power.
 
 use super::super::lock::lock;
 use super::super::names::{Id, Temporary, journal_path};
@@ -20,10 +20,10 @@ fn disk_of(bytes: &[u8]) -> State {
     State::of(&[(PATH, bytes)])
 }
 
-/// Pieces that are new, the length after, and the file after.
+/// The new pieces, the length after, and the content after.
 type Case = (Vec<(u64, Vec<u8>)>, u64, Vec<u8>);
 
-/// Edits with the pieces that are new and the length after, and what the file has then.
+/// Edits: the new pieces and the length after, and the content that the file then has.
 fn edits() -> Vec<Case> {
     let edit = |patches: &[(usize, &[u8])], len: usize| {
         let mut after = before();
@@ -43,10 +43,10 @@ fn edits() -> Vec<Case> {
         edit(&[(0, b"head"), (5990, b"tail")], 6000),
         edit(&[(0, b"head"), (5996, b"longer tail")], 6007),
         edit(&[(1, b"x"), (5000, b"shorter")], 5007),
-        // As sealed files change. Other slots: all from some place on, longer or shorter.
+        // Changes as in sealed files. Other slots: everything from some offset on, longer or shorter.
         edit(&[(5300, &long)], 10300),
         edit(&[(5300, b"fewer slots, trailer, footer")], 5328),
-        // A first signature: a flag, and a section after the values. Another revision: also a field of the section.
+        // A first signature: a flag, and a section after the values. Another revision: a field of the section as well.
         edit(&[(8, b"flag"), (6000, &long)], 11000),
         edit(
             &[(8, b"flag"), (4500, b"revision"), (5600, b"signatures, trailer, footer, and a longer one")],
@@ -55,7 +55,7 @@ fn edits() -> Vec<Case> {
     ]
 }
 
-/// Edits on a disk that stops after `steps` operations; whether it was not stopped.
+/// Runs an edit on a disk that stops after `steps` operations; returns whether it completed.
 fn edit(steps: usize, case: &Case) -> (Stopping, bool) {
     let (disk, done) = edit_on(Stopping::new(steps, disk_of(&before())), case);
     let done = done && !disk.has_stopped();
@@ -73,7 +73,7 @@ fn edit_on(disk: Stopping, (patches, len, _): &Case) -> (Stopping, bool) {
     (disk, done)
 }
 
-/// The file after all that a next command does, and nothing else is left.
+/// The file after a next command has recovered it. Checks that nothing else is left.
 fn settled(state: State) -> Vec<u8> {
     let disk = Stopping::new(usize::MAX, state);
     settle(&disk, Path::new(PATH)).unwrap();
@@ -82,14 +82,16 @@ fn settled(state: State) -> Vec<u8> {
     read_all(&disk, Path::new(PATH)).unwrap()
 }
 
-/// What docs/EDIT.md says that an edit costs. Creating, writing, flushing, renaming and removing are operations.
+/// The cost of an edit in operations, as docs/EDIT.md states it: creating, writing, flushing, renaming and removing are
+/// operations.
 #[test]
 fn edits_take_as_few_operations_as_they_say() {
     let operations = |case: &Case| (0..).find(|steps| edit(*steps, case).1).unwrap();
     for (number, case) in edits().iter().enumerate() {
         let (patches, len, _) = case;
-        // Within a page: a write and a flush. Else: the journal is created, written, flushed, it gets its name and loses its old one, which is
-        // flushed; each place is written, the file is flushed; the journal is removed, its name too; where the file gets shorter, that is one more.
+        // Within a page: a write and a flush. Otherwise the journal is created, written, flushed and linked to its name, the
+        // folder is flushed, and the old name is removed; each patch is written, and the file is flushed; the journal is removed,
+        // and its folder is flushed. A file that gets shorter takes one more.
         let expected = match number {
             0 | 1 => 2,
             _ => 6 + patches.len() + usize::from(*len < before().len() as u64) + 3,
@@ -98,7 +100,7 @@ fn edits_take_as_few_operations_as_they_say() {
     }
 }
 
-/// A journal that is there is whole: nobody ever sees less of one, after a kill or a loss of power.
+/// A journal that exists is complete: no reader ever sees a part of one, after a kill or a loss of power.
 #[test]
 fn a_journal_appears_whole() {
     let is_whole = |state: State| {
@@ -168,10 +170,10 @@ fn undoing_that_stops_anywhere_is_done_by_the_next_one() {
     }
 }
 
-/// A full disk.
+/// A disk that is full.
 #[test]
 fn an_edit_that_fails_anywhere_leaves_the_old_file_and_nothing_else() {
-    // A write of one page has no journal.
+    // The edits that take one write of a page have no journal.
     for case in edits().into_iter().skip(2) {
         let mut fails = 0;
         loop {
@@ -186,7 +188,7 @@ fn an_edit_that_fails_anywhere_leaves_the_old_file_and_nothing_else() {
                 break;
             }
             let has_journal = disk.names().contains(&journal_path(Path::new(PATH)));
-            // One that cannot be removed says how to go on.
+            // If the journal cannot be removed, the error says how to go on.
             assert!(
                 has_journal || (found == before() && disk.names().len() == 1),
                 "{fails}: {:?}",
@@ -217,7 +219,7 @@ fn a_journal_of_another_file_is_refused() {
     let error = recover(&path).unwrap_err().to_string();
     assert!(error.contains("is not the file") && is_interrupted(&path), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), before());
-    // Nobody knows what one that is broken was about, and one without a byte was about nothing.
+    // A broken journal does not say what it was about, and an empty one was about nothing.
     std::fs::write(journal_path(&path), b"MFMTEDIT").unwrap();
     let error = recover(&path).unwrap_err().to_string();
     assert!(error.contains("is not the whole journal") && is_interrupted(&path), "{error}");
@@ -253,7 +255,7 @@ fn a_real_file_is_patched_and_put_back() {
     assert_eq!(patch(&path, &new, &version()).unwrap_err().kind(), io::ErrorKind::ResourceBusy);
 }
 
-/// Two edits within one step of the system's clock.
+/// Two edits within one tick of the system's clock.
 #[test]
 fn every_edit_makes_another_version() {
     let folder = tempfile::tempdir().unwrap();
@@ -272,7 +274,7 @@ fn every_edit_makes_another_version() {
     }
 }
 
-/// What an edit has left that was killed before it changed anything.
+/// Files of an edit that was killed before it changed anything.
 #[test]
 fn what_an_edit_has_prepared_is_removed() {
     let folder = tempfile::tempdir().unwrap();
@@ -290,7 +292,7 @@ fn what_an_edit_has_prepared_is_removed() {
         assert_eq!(recover(&path).unwrap(), recovered);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
-    // Half of one, and that of another file.
+    // A half-written journal, and the journal of another file.
     std::fs::write(Id([7; 16]).path(&path, Temporary::Begun), b"MFMT").unwrap();
     let other = Id([7; 16]).path(&folder.path().join("other"), Temporary::Begun);
     std::fs::write(&other, b"MFMT").unwrap();
@@ -307,7 +309,7 @@ fn a_file_that_was_replaced_meanwhile_is_left_alone() {
     let (mut new, replace) = (NewFile::new(), Overwrite::Replace);
     new.push(*b"new");
     new.keep(3..6000);
-    // Another program puts a file there that has the same length.
+    // Another program puts a file of the same length there.
     std::fs::write(&other, vec![1; 6000]).unwrap();
     std::fs::rename(&other, &path).unwrap();
     let error = patch(&path, &new, &version).unwrap_err();
@@ -317,7 +319,7 @@ fn a_file_that_was_replaced_meanwhile_is_left_alone() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
-/// A change of the first 5,000 bytes that was interrupted after the first of them.
+/// A change of the first 5,000 bytes that was interrupted after the first few of them.
 fn interrupted() -> (Forged<'static>, Vec<u8>) {
     let file = Forged::in_place("", (6000, 6000), (0, &before()[..5000], &[7; 5000]));
     (file, [vec![7; 9], before()[9..].to_vec()].concat())
@@ -334,7 +336,7 @@ fn a_journal_never_cuts_off_what_it_cannot_restore() {
     forge(&journal_path(&path), Id([7; 16]), &[file]);
     assert!(recover(&path).unwrap_err().to_string().contains("is not the file"));
     assert_eq!(std::fs::read(&path).unwrap(), longer);
-    // The journal of a stranger: nothing of what it would cut off is in it.
+    // A forged journal, which lacks the bytes that it would cut off.
     for lens in [(0, 0), (0, 6004), (6000, 6004), (6004, 9000)] {
         std::fs::remove_file(journal_path(&path)).unwrap();
         for records in [vec![], vec![(0, longer[..lens.0.min(9)].to_vec(), vec![7; lens.0.min(9)])]] {
@@ -356,7 +358,7 @@ fn the_journal_of_an_edit_through_a_link_is_beside_the_file() {
     std::os::unix::fs::symlink("m", &link).unwrap();
     let (file, half) = interrupted();
     std::fs::write(&path, before()).unwrap();
-    // While the edit runs, the journal is where everybody looks for it who opens the file.
+    // While the edit runs, the journal is next to the real file, where every reader looks for it.
     std::fs::create_dir(journal_path(&path)).unwrap();
     let mut new = NewFile::new();
     new.push(vec![7; 5000]);
@@ -370,7 +372,7 @@ fn the_journal_of_an_edit_through_a_link_is_beside_the_file() {
     assert!(is_interrupted(&link) && is_interrupted(&path));
     assert_eq!(recover(&link).unwrap(), Recovered::Undone);
     assert_eq!(std::fs::read(&path).unwrap(), before());
-    // One beside the link says nothing about a file that may be anywhere.
+    // A journal next to the link says nothing about a file that may be anywhere.
     std::fs::write(&path, &half).unwrap();
     forge(&journal_path(&link), Id([7; 16]), &[file]);
     assert!(recover(&link).unwrap_err().to_string().contains("is not the file"));

@@ -1,4 +1,4 @@
-//! An edit of several files that belong together: all of them change, or none.
+//! Edits of several files that belong together: all of them change, or none.
 
 use std::io;
 use std::path::Path;
@@ -15,27 +15,30 @@ use super::remains::interrupted_by;
 use super::replace::replace_name;
 use modelfmt_core::source::{FileSource, FileVersion, folder_of};
 
-/// A file of several that change together.
+/// The change of one of several files.
 #[derive(Clone, Debug)]
 pub struct FileChange {
     /// Its path, relative to the folder of the index.
     pub name: String,
-    /// What becomes of it.
+    /// Its new content.
     pub new: NewFile,
-    /// The version of it that `new` was made for.
+    /// The version of the file that `new` was made for.
     pub before: FileVersion,
 }
 
-/// Changes several files of a model; `index` is one of its files too, and need not be among those that change. Returns how many bytes were written that the files did not have.
+/// Changes several files of a model. `index` is the path of a file of the model, next to which the journal is kept; it need not
+/// change itself. Returns the number of new bytes that were written.
 ///
-/// Each is changed in place, if [every byte keeps its place](NewFile::is_in_place), or by a new file. A [link](is_through_link) is replaced by a file of its own, and
-/// what it leads to stays as it is. A journal beside the index, `NAME.modelfmt-undo`, says what becomes of all of them: if the edit is interrupted,
-/// [`recover`](super::recover()) completes it. Before that journal is complete no file is changed. An edit that changes only the index is made as by [`patch`] and
-/// [`replace`](super::replace()).
+/// Each file is changed in place if [every byte keeps its place](NewFile::is_in_place), or is else replaced by a new file. A
+/// [link](is_through_link) is replaced by a file, and what it leads to stays as it is. A journal next to the index,
+/// `NAME.modelfmt-undo`, describes the changes of all files: if the edit is interrupted, [`recover`](super::recover()) completes
+/// it. No file is changed before the journal is complete. An edit that changes only the index is made as [`patch`] and
+/// [`replace`](super::replace()) do it.
 ///
 /// # Errors
-/// If a file cannot be read or written, or is in a folder that is a link, another process is changing them, or `go_on` says no, which is asked as in
-/// [`replace`](super::replace()); [`Overtaken`](super::Overtaken) if a file is no longer the version that the change was made for.
+/// If a file cannot be read or written, or is in a folder that is a link; if another process is changing them; if `go_on`, which
+/// is called as in [`replace`](super::replace()), returns false; [`Overtaken`](super::Overtaken) if a file is no longer the
+/// version that the change was made for.
 pub fn change(index: &Path, files: &[FileChange], go_on: &dyn Fn(u64) -> bool) -> io::Result<u64> {
     let folder = folder_of(index);
     let mut changes = Vec::new();
@@ -52,7 +55,8 @@ pub fn change(index: &Path, files: &[FileChange], go_on: &dyn Fn(u64) -> bool) -
         if new.len() != modelfmt_core::Source::len(&old)
             || patches.as_ref().is_none_or(|patches| !patches.is_empty())
         {
-            // A text that is written anew is never half of one and half of the other, for programs that know of no journal.
+            // A text that is rewritten is replaced as a whole, so that programs that do not know journals never see half of each
+            // version.
             let is_in_place = new.keeps() && !is_through_link(folder, name);
             let patches = patches.filter(|_| is_in_place);
             let is_index = is_same_path(&folder.join(name), index);
@@ -73,7 +77,7 @@ pub fn change(index: &Path, files: &[FileChange], go_on: &dyn Fn(u64) -> bool) -
     Ok(nbytes)
 }
 
-/// Changes several files, or one that is not the index.
+/// Changes several files, or a single one that is not the index.
 fn together(
     index: &Path,
     changes: Vec<(&FileChange, Change<'_>)>,

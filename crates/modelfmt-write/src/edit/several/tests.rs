@@ -1,4 +1,4 @@
-//! Edits of several files that stop between any two operations: all of them are the old ones, or the new ones.
+//! Tests of edits of several files that stop between any two operations: all files have their old content, or all their new one.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ fn old(number: u8) -> Vec<u8> {
     (0..6000u32).map(|n| u8::try_from(n % 250).unwrap() ^ number).collect()
 }
 
-/// What becomes of a file: its head is changed in place, or it moves.
+/// The new content of a file: its head changes in place, or its bytes move.
 fn new_file(bytes: &[u8], moves: bool) -> NewFile {
     let mut new = NewFile::new();
     new.push(vec![255; if moves { 5003 } else { 5000 }]);
@@ -29,7 +29,7 @@ fn new_file(bytes: &[u8], moves: bool) -> NewFile {
     new
 }
 
-/// Which of the files change, and which of them move.
+/// For each file, whether it changes, and whether its bytes move.
 type Case = [Option<bool>; 4];
 
 const CASES: [Case; 4] = [
@@ -57,7 +57,7 @@ fn after(case: Case) -> Vec<Vec<u8>> {
     (0..).zip(case).map(changed).collect()
 }
 
-/// Edits on a disk that stops after `steps` operations; whether it was not stopped.
+/// Runs an edit on a disk that stops after `steps` operations; returns whether it completed.
 fn edit(steps: usize, case: Case) -> (Stopping, bool) {
     let disk = Stopping::new(steps, disk());
     let done = edit_on(&disk, Path::new(INDEX), case).is_ok() && !disk.has_stopped();
@@ -76,7 +76,8 @@ fn edit_on<D: Disk>(disk: &D, index: &Path, case: Case) -> io::Result<()> {
     guarded::apply(disk, index, &changes, &|_| true, &|| Ok(()))
 }
 
-/// The files after all that a next command does, and nothing else is left. Only a loss of power can leave a mark, which means nothing.
+/// The files after a next command has recovered them. Checks that nothing else is left but marks without effect, which a loss of
+/// power can leave.
 fn settled(state: State) -> Vec<Vec<u8>> {
     let disk = Stopping::new(usize::MAX, state);
     settle(&disk, Path::new(INDEX)).unwrap();
@@ -206,7 +207,7 @@ fn real_files_change_together_and_what_links_lead_to_stays() {
     assert_eq!(change(&index, &news, &|_| true).unwrap(), 2 * 5003 + 2 * 5000);
     assert!(change(&index, &news, &|_| true).is_err(), "they are no longer what they were");
     assert!(read() == after(case) && left() == (if cfg!(unix) { 5 } else { 4 }, 1), "{:?}", left());
-    // A link is replaced, and what it led to is as it was.
+    // A link is replaced, and the file that it led to is unchanged.
     #[cfg(unix)]
     {
         assert!(!std::fs::symlink_metadata(folder.path().join("b")).unwrap().is_symlink());
@@ -235,7 +236,7 @@ fn files_that_change_while_others_are_copied_stay_as_they_are() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "nothing is left behind");
 }
 
-/// A file of which the first bytes change.
+/// The forged change of a file whose first bytes change.
 fn head_of(name: &str, number: u8) -> Forged<'_> {
     Forged::in_place(name, (6000, 6000), (0, &old(number)[..9], &[9; 9]))
 }
@@ -265,7 +266,7 @@ fn a_mark_without_its_journal_means_nothing() {
     assert_eq!((recover(&file).unwrap(), count()), (Recovered::Nothing, 3), "its edit is running");
     drop(held);
     assert_eq!((recover(&file).unwrap(), count()), (Recovered::Nothing, 2));
-    // One that is in the way of another edit goes.
+    // A mark that is in the way of another edit is removed.
     mark(id);
     std::fs::write(&file, old(1)).unwrap();
     let changes = ["a", "m.json"].map(|name| FileChange {
@@ -275,14 +276,14 @@ fn a_mark_without_its_journal_means_nothing() {
     });
     assert_eq!(change(&index, &changes, &|_| true).unwrap(), 5000 + 5000);
     assert_eq!(count(), 2);
-    // Another file now: nothing is written.
+    // The file is now another one, so nothing is written.
     std::fs::write(&file, old(3)).unwrap();
     forge(&journal_path(&index), id, &[head_of("a", 1)]);
     assert!(recover(&index).unwrap_err().to_string().contains("is not the file"));
     assert_eq!(std::fs::read(&file).unwrap(), old(3));
 }
 
-/// What stands in a stranger's folder changes nothing outside it.
+/// Files in an attacker's folder change nothing outside it.
 #[cfg(unix)]
 #[test]
 fn a_journal_changes_nothing_through_a_link() {
@@ -297,7 +298,7 @@ fn a_journal_changes_nothing_through_a_link() {
     let id = Id([7; 16]);
     for name in ["a", "sub/victim", "./sub/./victim"] {
         let path = folder.path().join(name);
-        // Even if a file were left over outside that has the right name.
+        // Not even if a file with the right name were left outside.
         let draft = id.path(&victim, Temporary::Draft);
         std::fs::write(&draft, old(2)).unwrap();
         let replaced = Forged {
@@ -312,7 +313,7 @@ fn a_journal_changes_nothing_through_a_link() {
             assert_eq!(std::fs::read(&victim).unwrap(), old(1));
             std::fs::remove_file(journal_path(&index)).unwrap();
         }
-        // What an edit left that had not begun.
+        // What an edit leaves that had not begun.
         forge(&id.path(&index, Temporary::Begun), id, &[replaced]);
         recover(&index).unwrap();
         assert!(draft.exists());
@@ -338,7 +339,7 @@ fn a_journal_changes_nothing_through_a_link() {
     assert!(is_through_link(folder.path(), "b") && !is_through_link(folder.path(), "./m.json"));
 }
 
-/// What an edit was killed over is removed by the next look at its index, and by nothing that knows less.
+/// What a killed edit leaves is removed by the next command that looks at its index, and not by one that knows less.
 #[test]
 fn an_edit_that_was_killed_leaves_nothing_that_stays() {
     for case in CASES {
@@ -348,7 +349,7 @@ fn an_edit_that_was_killed_leaves_nothing_that_stays() {
             let disk = Meanwhile::new(steps, || ()).killing();
             let _ = edit_on(&disk, &index, case);
             let is_over = !disk.has_happened();
-            // A file that is read alone is the old one or the new one, or says that it is being changed.
+            // A file that is read alone has its old or its new content, or is marked as being changed.
             for (name, number) in FILES.iter().zip(0..) {
                 let path = folder.path().join(name);
                 let now = std::fs::read(&path).unwrap();
@@ -384,7 +385,7 @@ fn names(folder: &Path) -> Vec<PathBuf> {
     names(folder).chain(names(&folder.join("sub"))).collect()
 }
 
-/// All files, and the folder of one of them.
+/// The number of all files, and of the folder of one of them.
 fn count(folder: &Path) -> usize {
     names(folder).len()
 }
@@ -415,8 +416,8 @@ fn after_second(files: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     files.into_iter().enumerate().map(changed).collect()
 }
 
-/// Two processes edit one set: the first is stopped after each of its operations, the second edits, and the first goes on or is killed. Whatever
-/// comes of it, it is the work of one, of the other, or of both, one after the other.
+/// Two processes edit one set: the first is stopped after each of its operations, the second edits, and the first continues or is
+/// killed. The result must always be that of one edit, of the other, or of both, one after the other.
 #[test]
 fn of_two_edits_each_is_made_whole_or_not_at_all() {
     for case in CASES {
@@ -432,7 +433,7 @@ fn of_two_edits_each_is_made_whole_or_not_at_all() {
                 let lock = hold(&index, &version).unwrap();
                 let first = edit_on(&disk, &index, case).is_ok();
                 drop(lock);
-                // A third process, that finds what is left of the first.
+                // A third process, which finds what is left of the first.
                 recover(&index).unwrap();
                 let found = all(folder.path());
                 let (both, alone) = (after_second(after(case)), after_second(before()));
@@ -455,8 +456,8 @@ fn of_two_edits_each_is_made_whole_or_not_at_all() {
     }
 }
 
-/// The first of two edits is stopped after each of its operations. The second is killed after each of its own, if it gets in. Then the first goes on:
-/// it takes nothing away from what the second has left.
+/// The first of two edits is stopped after each of its operations. The second is killed after each of its own, if it gets a lock.
+/// Then the first continues: it removes nothing that the second has left.
 #[test]
 fn an_edit_takes_nothing_from_another_that_is_killed_meanwhile() {
     for case in CASES {
@@ -487,7 +488,7 @@ fn an_edit_takes_nothing_from_another_that_is_killed_meanwhile() {
     }
 }
 
-/// The second edit, killed after so many of its operations; whether it came to that.
+/// Runs the second edit and kills it after `steps` operations; returns whether it came to that.
 fn second_killed(index: &Path, steps: usize) -> bool {
     let disk = Meanwhile::new(steps, || ()).killing();
     if recover(index).is_err() {
@@ -544,7 +545,7 @@ fn an_edit_after_a_killed_one_can_be_killed_too() {
     }
 }
 
-/// Whoever gets a lock on a file is alone with what is at its path.
+/// If you get a lock on a file, no other edit changes what is at its path.
 #[test]
 fn a_lock_is_on_what_is_at_the_path() {
     let folder = real_folder();
