@@ -203,13 +203,9 @@ struct Walk<'a> {
     holds: Vec<Seen>,
     found: Checkpoint,
     path: String,
-<<<<<<< HEAD
-    /// How many tensors there may be, by the length of the pickle.
+    /// The most tensors, by the length of the pickle.
     most_tensors: u64,
-    /// The bytes of all names, and how many there may be.
-=======
     /// The bytes of all names so far, and the limit.
->>>>>>> h/prose2
     name_bytes: (u64, u64),
     /// The number of metadata values so far.
     entries: u64,
