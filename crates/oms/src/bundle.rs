@@ -175,7 +175,7 @@ impl<'de> Members<'de> for Material {
     }
 }
 
-/// The id of a key. Bundles of model_signing before 1.1.0 have the key itself here, which is ignored.
+/// The id of a key. Bundles of `model_signing` before 1.1.0 have the key itself here, which is ignored.
 #[derive(Default)]
 struct Key(Option<String>);
 
