@@ -83,8 +83,8 @@ impl Object {
         Ok(())
     }
 
-    /// Adds a value under `prefix` followed by `key`. If that key has another value, the prefix is repeated until the key is free, so
-    /// that no value is lost.
+    /// Adds a value under `prefix` followed by `key`. If that key has another value, the prefix is repeated until the key is free,
+    /// so that no value is lost.
     pub fn insert_beside(&mut self, prefix: &str, key: &str, value: impl Into<Value>) {
         let (mut key, value) = (format!("{prefix}{key}"), value.into());
         while self.get(&key).is_some_and(|there| *there != value) {
