@@ -10,20 +10,20 @@ use modelfmt_core::{
 use crate::error::{Error, Fault, Result, malformed};
 use crate::index::Index;
 
-/// The CRC that the footer states. It is read now: the index may be older than the file.
+/// The CRC that the footer states. It is read from the source, because the index may be older than the file.
 pub(crate) async fn stated(footer: Extent, source: &impl Fetch) -> Result<u32> {
     let (at, len) = (footer.offset(), footer.len());
     let bytes = source.fetch(footer.range()).await.map_err(|source| Error::Io { at, len, source })?;
     Ok(Cursor::new(&bytes, at).u32("crc32")?)
 }
 
-/// The error of a CRC that does not match the bytes before `footer`.
+/// The error for a CRC that does not match the bytes before `footer`.
 pub(crate) fn differs(footer: Extent, found: u32, stated: u32) -> Error {
     let part = Part::new("footer").with_field("crc32");
     malformed(part, footer.offset(), Fault::Crc { found, stated })
 }
 
-/// Whether what a compressed file expands to has the CRC that it states, if it states one.
+/// Checks the decompressed content of a compressed file against the CRC in its footer, if it has one.
 pub(crate) fn check_image(index: &Index) -> Result<Option<Crc>> {
     let (Some(image), Some(footer)) = (&index.image, index.sections().footer) else { return Ok(None) };
     let cut = usize::try_from(footer.offset()).unwrap_or(usize::MAX);
@@ -32,7 +32,7 @@ pub(crate) fn check_image(index: &Index) -> Result<Option<Crc>> {
     if found.value == stated { Ok(Some(found)) } else { Err(differs(footer, found.value, stated)) }
 }
 
-/// Adds the CRC, if enough of what it covers is read with these tensors.
+/// Adds the CRC of the file if reading these tensors reads enough of the bytes that it covers.
 pub(crate) async fn claims(
     index: &Index,
     source: &impl Fetch,
@@ -40,7 +40,7 @@ pub(crate) async fn claims(
     out: &mut FileClaims<'_>,
 ) -> Result<()> {
     if index.image.is_some() {
-        // It is in memory.
+        // The decompressed content is in memory, so the CRC is checked now.
         if check_image(index)?.is_some() {
             out.note_checked();
         }
@@ -49,7 +49,7 @@ pub(crate) async fn claims(
     let Some(footer) = index.sections().footer else { return Ok(()) };
     let end = footer.offset();
     let range = |wanted: &Wanted| index.tensors().extent(wanted.position, index.file_len());
-    // What is before the tensors was read when the file was opened.
+    // The bytes before the tensors were read when the file was opened.
     let head = 0..index.sections().data.offset();
     let read = merged(wanted.iter().filter_map(range).map(Extent::range).chain([head]).collect());
     let nbytes = read.iter().map(|range| range.end.saturating_sub(range.start)).sum();

@@ -14,16 +14,16 @@ use crate::metadata::Metadata;
 use crate::wire::{self, ALIGNMENT, Entry, FOOTER_LEN, HEADER_LEN, Header};
 
 impl Index {
-    /// What becomes of the file with other names for some tensors, by their positions, and other metadata if they are given. The values stay as
-    /// they are, and so do their places in the data section. An index that is sorted by name is so again.
+    /// The file with some tensors renamed (`names` maps positions to new names) and, if given, with other metadata. The values
+    /// and their places in the data section stay as they are. If the index was sorted by name, it is sorted again.
     ///
-    /// The data section keeps its place if metadata and index end before it; spaces after the metadata fill them up. Then the file can
-    /// be changed in place. The CRC of the footer is made of the old one without reading the values: where these are damaged, it still
-    /// does not fit them.
+    /// The data section keeps its place if metadata and index still fit before it; spaces fill up the metadata. Then the file
+    /// can be changed in place. The new CRC is computed from the old one without reading the values, so it still does not match
+    /// values that are damaged.
     ///
     /// # Errors
-    /// [`EditError::Read`] if the file cannot be read; [`EditError::Write`] for names and metadata that APR cannot hold or that are there
-    /// twice, and for a file whose content is compressed.
+    /// [`EditError::Read`] if the file cannot be read; [`EditError::Write`] if APR cannot hold a name or the metadata, if a
+    /// name occurs twice, or if the content of the file is compressed.
     pub fn edit(
         &self,
         source: &impl Source,
@@ -73,7 +73,7 @@ impl Index {
         Ok(file)
     }
 
-    /// The entries with these names, all else as it is.
+    /// The index entries with the new names, otherwise unchanged.
     fn entries(&self, index: &[u8], names: &BTreeMap<usize, String>) -> Result<Vec<u8>, Error> {
         let mut c = Cursor::new(index, self.sections.index.offset());
         let mut entries = Vec::with_capacity(self.tensors().len());

@@ -9,7 +9,7 @@ pub type WriteError = modelfmt_write::WriteError<Fault>;
 /// Why a file cannot be edited.
 pub type EditError = modelfmt_write::edit::EditError<Fault>;
 
-/// A result of this crate.
+/// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The rules of the format that a file, or a model to be written, can break.
@@ -22,7 +22,7 @@ pub enum Fault {
     /// The first four bytes are neither `APR\0` nor `APR2`.
     #[error("the file begins with {0:02x?}, not with `APR\\0` or `APR2`: it is not of this format")]
     Magic([u8; 4]),
-    /// The header is that of whisper-apr's private writer.
+    /// The header has the layout of whisper-apr's private writer.
     #[error(
         "the metadata would begin at byte {0}, not at byte 64: the file has whisper-apr's private layout, which is not read, or is damaged"
     )]
@@ -44,88 +44,88 @@ pub enum Fault {
     /// The content does not parse, and the header says that it is encrypted.
     #[error("the file is encrypted (flag ENCRYPTED), and the format does not say how, so it cannot be read")]
     Encrypted,
-    /// The header is not what its checksum says.
+    /// The header does not match its checksum.
     #[error("is {stated:#010x}, but the header gives {found:#010x}: the header is damaged")]
     HeaderCrc {
-        /// What the bytes give.
+        /// The checksum of the header's bytes.
         found: u32,
-        /// What the header says.
+        /// The checksum that the header states.
         stated: u32,
     },
-    /// The bytes before the footer are not those that it has the CRC of.
+    /// The CRC in the footer does not match the bytes before it.
     #[error("the file says {stated:#010x}, but its bytes give {found:#010x}")]
     Crc {
-        /// What the bytes give.
+        /// The CRC of the bytes.
         found: u32,
-        /// What the footer says.
+        /// The CRC that the footer states.
         stated: u32,
     },
-    /// A section begins before the one that precedes it ends.
+    /// A section begins before the previous one ends.
     #[error("the section begins at byte {found}, but the one before it ends at byte {end}")]
     SectionOrder {
-        /// Where it begins.
+        /// The offset of the section.
         found: u64,
-        /// Where the section before it ends.
+        /// The end of the previous section.
         end: u64,
     },
-    /// A dtype code that no writer uses.
+    /// The dtype code is not one that aprender's writers use.
     #[error("the dtype code {0} is not known")]
     UnknownDType(u8),
     /// More than 8 dimensions.
     #[error("it has {0} dimensions; at most 8 are allowed")]
     Rank(u64),
-    /// LZ4 or zstd cannot have made so much of so little, or more than the limits allow.
+    /// LZ4 or zstd cannot expand so few bytes to so many, or the limits do not allow it.
     #[error("{stored} stored bytes would expand to {expanded}, more than the limits allow")]
     Expansion {
         /// The stored size.
         stored: u64,
-        /// The size that it claims to expand to, or has reached.
+        /// The size that the content claims to expand to, or the size that it has reached.
         expanded: u64,
     },
-    /// The content does not expand.
+    /// The content cannot be decompressed.
     #[error("the {0} content does not decode: {1}")]
     Payload(&'static str, String),
-    /// The content is compressed, and the feature that reads it is off.
+    /// The content is compressed, and the feature that decompresses it is off.
     #[error("the content is compressed, and this build cannot decompress it (the feature `{0}` is off)")]
     NoDecoder(&'static str),
-    /// A tensor of a type that APR has no code for.
+    /// APR has no code for the tensor's type.
     #[error(
         "APR has no code for {0}; convert it to one of f32 f16 bf16 f64 i8 u8 i32 i64 q4_k q6_k apr_q4 apr_q8"
     )]
     NoDTypeCode(modelfmt_core::DType),
-    /// A tensor without values.
+    /// The tensor has no values.
     #[error("APR cannot hold a tensor without values")]
     NoValues,
-    /// A name without a byte, or of more than 256 bytes.
+    /// The name is empty or longer than 256 bytes.
     #[error("the name has {0} bytes; aprender's tools take 1 to 256")]
     NameLen(u64),
-    /// A metadata key that aprender's tools could not read.
+    /// A metadata value has a type with which aprender's tools cannot read the metadata.
     #[error("must be {expected}, or aprender's tools read nothing of the metadata; it is {found}")]
     MetadataType {
-        /// What they take.
+        /// The type that the tools expect.
         expected: &'static str,
-        /// What it is.
+        /// The type of the value.
         found: &'static str,
     },
-    /// A metadata key and another spelling of it.
+    /// The metadata has a key in two spellings.
     #[error("is another spelling of {0:?}: with both, aprender's tools read nothing of the metadata")]
     MetadataAlias(&'static str),
-    /// A count or a section that its field cannot describe.
+    /// A count or an offset does not fit its 32-bit field.
     #[error("is {0}, more than a 32-bit field can say")]
     TooMany(u64),
-    /// More bytes than a file can have.
+    /// The file would be longer than a file can be.
     #[error("ends beyond byte 2^63, where no file reaches")]
     TooLong,
 }
 
 modelfmt_core::author::debug_as_sentence!(Fault);
 
-/// The error of a part of a file that breaks a rule.
+/// The error for a part of a file that breaks a rule.
 pub(crate) fn malformed(part: modelfmt_core::Part, at: u64, fault: impl Into<Fault>) -> Error {
     Error::Malformed { part, at, fault: fault.into() }
 }
 
-/// The error of something that cannot be written.
+/// The error for a part that cannot be written.
 pub(crate) fn unfit(part: modelfmt_core::Part, fault: impl Into<Fault>) -> WriteError {
     WriteError::unsupported(part, fault)
 }

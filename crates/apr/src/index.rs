@@ -1,4 +1,4 @@
-//! What a file holds: sections, tensors and metadata, checked and owned.
+//! The content of a file: sections, tensors and metadata, checked and owned.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{
@@ -25,12 +25,12 @@ pub struct Sections {
     pub footer: Option<Extent>,
 }
 
-/// What a header says, checked against the length of the file.
+/// The content of a header, checked against the length of the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head {
     pub(crate) metadata: Extent,
     pub(crate) index: Extent,
-    /// The length of the file, or of what it expands to.
+    /// The length of the file or, if it is compressed, of its decompressed form.
     pub(crate) len: u64,
 }
 
@@ -69,12 +69,12 @@ pub struct Index {
     pub(crate) file_len: u64,
     pub(crate) metadata: Metadata,
     pub(crate) tensors: Tensors,
-    /// What the content expands to, if it is compressed.
+    /// The decompressed form of a compressed file.
     pub(crate) image: Option<Image>,
 }
 
 impl Index {
-    /// The first four bytes: today's, or those of aprender 0.20 to 0.24.
+    /// The first four bytes: those of today, or those of aprender 0.20 to 0.24.
     #[must_use]
     pub const fn magic(&self) -> Magic {
         self.header.magic
@@ -86,7 +86,8 @@ impl Index {
         self.header.version
     }
 
-    /// The flags. They say little of the content: not every writer sets them (docs/formats/apr.md#what-flags-mean).
+    /// The flags. They are no reliable description of the content: not every writer sets them
+    /// (docs/formats/apr.md#what-flags-mean).
     #[must_use]
     pub const fn flags(&self) -> Flags {
         self.header.flags
@@ -116,14 +117,14 @@ impl Index {
         &self.tensors.table
     }
 
-    /// Where the tensor at a position lies: from the start of the file, or of what it expands to.
+    /// The location of the tensor at a position. If the file is compressed, the offset counts in its decompressed form.
     #[must_use]
     pub fn location(&self, position: usize) -> Option<Location> {
         let encoding = self.image.as_ref().map_or(Encoding::Raw, Image::encoding);
         Some(Location { encoding, ..self.tensors.table.location(position)? })
     }
 
-    /// Bytes of heap that the tensors take, and what a compressed file expands to; metadata is not counted.
+    /// Bytes of heap memory that the tensors and the decompressed content take; metadata is not counted.
     #[must_use]
     pub fn heap_size(&self) -> usize {
         self.tensors
@@ -132,7 +133,7 @@ impl Index {
             .saturating_add(self.image.as_ref().map_or(0, |image| image.bytes().len()))
     }
 
-    /// The length of the file, or of what it expands to.
+    /// The length of the file or, if it is compressed, of its decompressed form.
     pub(crate) fn len(&self) -> u64 {
         self.image.as_ref().map_or(self.file_len, |image| image.bytes().len() as u64)
     }
@@ -156,13 +157,13 @@ impl Index {
 /// The tensor index.
 #[derive(Clone, Debug)]
 pub(crate) struct Tensors {
-    /// Offsets from the start of the file, or of what it expands to.
+    /// The tensors. If the file is compressed, offsets count in its decompressed form.
     pub(crate) table: TensorTable,
-    /// Where the last entry ends.
+    /// The end of the last entry.
     pub(crate) index_end: u64,
-    /// Where the padding of the last tensor ends, or would if the file were whole.
+    /// The end of the last tensor's padding, even if the file ends before it.
     pub(crate) end: u64,
-    /// The first tensor whose name does not follow that of the one before it.
+    /// The first tensor whose name does not sort after the previous one.
     pub(crate) unsorted: Option<usize>,
 }
 
@@ -192,7 +193,7 @@ impl Tensors {
         Ok(tensors)
     }
 
-    /// Lists a tensor after checking all that its entry, which is at byte `at`, claims.
+    /// Adds a tensor after checking its entry, which is at byte `at`.
     #[inline]
     fn push(
         &mut self,
@@ -206,7 +207,7 @@ impl Tensors {
         Limits::check("the number of dimensions", dims.len() as u64, limits.rank)?;
         let number = self.table.len();
         let fault = |field, fault| fault_of(number, name, field, at, fault);
-        // An offset beyond u64 is out of bounds, which `Extent` finds.
+        // An offset beyond u64 is replaced by one that is out of bounds, so that `Extent` reports it.
         let start = head.index.end().saturating_add(offset).min(u64::MAX - 1);
         let tensor = NewTensor { name, dtype, offset: Some(start), packed_nbytes: 0 };
         let pushed = self.table.push_with(tensor, dims, |dims| wire::nbytes(dtype, dims));

@@ -19,22 +19,21 @@ pub struct WriteOptions {
 }
 
 impl WriteOptions {
-    /// The defaults: no flag but `LAYOUT_ROW_MAJOR`, which every file has.
+    /// The default options: no flag except `LAYOUT_ROW_MAJOR`, which every file has.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Leaves room for that many bytes after the metadata, as spaces, for edits in place
-    /// ([`Index::edit`](crate::Index::edit)).
+    /// Reserves that many bytes, as spaces after the metadata, for later edits in place ([`Index::edit`](crate::Index::edit)).
     #[must_use]
     pub const fn reserve(mut self, nbytes: u64) -> Self {
         self.reserve = nbytes;
         self
     }
 
-    /// Sets those of the given flags that describe the content: `SHARDED`, `QUANTIZED`, `HAS_FILTERBANK`,
-    /// `HAS_MODEL_CARD`, `STREAMING`, `HAS_VOCAB`. Others are not set: nothing is compressed, encrypted or signed.
+    /// Sets the given flags, as far as they describe the content: `SHARDED`, `QUANTIZED`, `HAS_FILTERBANK`, `HAS_MODEL_CARD`,
+    /// `STREAMING`, `HAS_VOCAB`. The others are ignored, because nothing is compressed, encrypted or signed.
     #[must_use]
     pub const fn flags(mut self, flags: Flags) -> Self {
         self.flags = flags.of(Flags::OF_CONTENT);
@@ -42,31 +41,30 @@ impl WriteOptions {
     }
 }
 
-/// A file to write: all checks are done, and nothing is written yet.
+/// A file to write: checked and laid out.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// In the order of their descriptions, in which their values are too.
+    /// The tensors in the order of their descriptions, which is also the order of their values in the file.
     pub(crate) tensors: TensorTable,
     /// Header, metadata and index, with their padding.
     pub(crate) head: Vec<u8>,
     pub(crate) segments: Vec<Segment>,
-    /// Where the padding of the last tensor ends, and the footer is.
+    /// The end of the last tensor's padding, where the footer begins.
     pub(crate) data_end: u64,
 }
 
-/// No file ends beyond this; the footer still fits after it.
+/// The largest end of the data section; the footer still fits after it.
 const MAX_LEN: u64 = (1 << 63) - 128;
 
 impl Plan {
-    /// Checks descriptions and metadata, and lays the file out. The index is sorted by name, as aprender's tools ask; the
+    /// Checks descriptions and metadata, and lays the file out. The index is sorted by name, as aprender's tools require; the
     /// values are in the order of the descriptions (docs/formats/apr.md#order-of-the-index).
     ///
-    /// `metadata` must have `model_type`, and nothing that aprender's tools could not read
-    /// ([`Metadata::unreadable_keys`]).
+    /// `metadata` must have `model_type`, and no key that aprender's tools could not read ([`Metadata::unreadable_keys`]).
     ///
     /// # Errors
-    /// [`WriteError::Unsupported`](crate::WriteError::Unsupported) for the first thing that APR cannot hold: a dtype, a name, a rank, a
-    /// tensor without values, metadata.
+    /// [`WriteError::Unsupported`](crate::WriteError::Unsupported) for the first dtype, name, rank, tensor without values or
+    /// metadata value that APR cannot hold.
     pub fn new<'a>(
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
         metadata: &Metadata,
@@ -106,7 +104,7 @@ impl Plan {
         Ok(Self { tensors, head, segments, data_end })
     }
 
-    /// What will be written, in the order of the descriptions.
+    /// The tensors to be written, in the order of their descriptions.
     #[must_use]
     pub const fn tensors(&self) -> &TensorTable {
         &self.tensors
@@ -125,16 +123,16 @@ pub fn can_hold(dtype: DType) -> bool {
     wire::code_of(dtype).is_some()
 }
 
-/// The bytes that a tensor takes in a file: what dtype and shape imply, but that each row of a matrix of q4_k is filled up
+/// The number of bytes that a tensor takes in a file. It follows from dtype and shape, but each row of a q4_k matrix is padded
 /// to whole blocks.
 ///
 /// # Errors
-/// If they are more than 2^63 − 1, or no whole blocks.
+/// If the number is more than 2^63 − 1, or the elements do not fill whole blocks.
 pub fn nbytes(dtype: DType, shape: &[u64]) -> Result<u64, CommonFault> {
     wire::nbytes(dtype, shape)
 }
 
-/// Checks one tensor, lists it, and returns the length of its entry.
+/// Checks one tensor, adds it to the table, and returns the length of its index entry.
 fn list(tensors: &mut TensorTable, number: usize, spec: &TensorSpec<'_>) -> Result<u64, WriteError> {
     let refuse = |fault: Fault| unfit(Part::entry("tensor", number as u64).with_name(&spec.name), fault);
     check(spec).map_err(refuse)?;
@@ -145,7 +143,7 @@ fn list(tensors: &mut TensorTable, number: usize, spec: &TensorSpec<'_>) -> Resu
     Ok(entry.encoded_len())
 }
 
-/// The rules that concern one tensor alone.
+/// Checks the rules for a single tensor.
 fn check(spec: &TensorSpec<'_>) -> Result<(), Fault> {
     if !(1..=wire::MAX_NAME_LEN).contains(&spec.name.len()) {
         return Err(Fault::NameLen(spec.name.len() as u64));
@@ -162,7 +160,7 @@ fn check(spec: &TensorSpec<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Places each tensor at a multiple of 64; returns them with the end of the last one's padding.
+/// Places each tensor at a multiple of 64. Returns the segments and the end of the last tensor's padding.
 fn lay_out(tensors: &mut TensorTable, data_offset: u64) -> Result<(Vec<Segment>, u64), WriteError> {
     let mut segments = Vec::with_capacity(tensors.len());
     let mut end = data_offset;

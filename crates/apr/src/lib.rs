@@ -168,7 +168,7 @@ pub use reader::{AsyncReader, OpenOptions, Reader};
 pub use save::save;
 pub use wire::{Flags, Magic, dtypes};
 
-// What every format crate has of modelfmt-core.
+// The parts of modelfmt-core that every format crate re-exports.
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use modelfmt_core::Mmap;
 pub use modelfmt_core::{

@@ -1,4 +1,4 @@
-//! The metadata section: JSON, with what aprender's tools ask of the keys that they know.
+//! The metadata section: JSON, and what aprender's tools require of the keys that they know.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
@@ -9,15 +9,16 @@ use modelfmt_core::{Limits, Part};
 
 use crate::error::{Fault, Result, WriteError, unfit};
 
-/// The metadata of a model: a complete JSON object, in its order. If the file has a key several times, the last value counts, as it does for
-/// aprender's tools (docs/formats/apr.md#metadata).
+/// The metadata of a model: a complete JSON object, in file order. If the file has a key several times, the last value counts,
+/// as it does in aprender's tools (docs/formats/apr.md#metadata).
 ///
-/// What a file says is checked when the file is opened, and becomes a tree when it is asked for: a tree takes up to ten
-/// times the memory of its text.
+/// The JSON text is checked when the file is opened, and parsed into a tree on first use, because a tree takes up to ten times
+/// the memory of its text.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Metadata(JsonObject);
 
-/// What a value must be so that aprender's tools read the metadata at all (docs/formats/apr.md#keys-that-upstream-cannot-read).
+/// The type that a value must have for aprender's tools to read the metadata at all
+/// (docs/formats/apr.md#keys-that-upstream-cannot-read).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Text,
@@ -30,7 +31,7 @@ enum Kind {
     SpecialTokens,
 }
 
-/// The keys that they know. Any other key may have any value.
+/// The keys that aprender's tools know. Any other key may have any value.
 const KEYS: &[(&str, Kind)] = &[
     ("model_type", Kind::Text),
     ("name", Kind::TextOrNull),
@@ -69,7 +70,7 @@ const KEYS: &[(&str, Kind)] = &[
     ("moe_intermediate_size", Kind::CountOrNull),
 ];
 
-/// Spellings of one key. aprender's serving program reads no metadata at all where two of a row are in a file.
+/// Groups of spellings of one key. aprender's serving program reads no metadata at all if a file has two spellings of a group.
 const ALIASES: &[&[&str]] = &[
     &["hidden_size", "hidden_dim", "d_model", "n_embd"],
     &["num_layers", "num_hidden_layers", "n_layers", "n_layer"],
@@ -82,7 +83,7 @@ const ALIASES: &[&[&str]] = &[
 ];
 
 impl Metadata {
-    /// Metadata with the key that every file has, and others.
+    /// Metadata with `model_type`, which every file has, and other keys.
     #[must_use]
     pub fn new(model_type: &str, others: Object) -> Self {
         let mut object = Object::new();
@@ -104,13 +105,13 @@ impl Metadata {
         self.0.object()
     }
 
-    /// A tree of all keys for the caller, as [`object`](Self::object) gives them; nothing of it stays here.
+    /// A new tree of all keys, equal to [`object`](Self::object). The metadata keeps no copy of it.
     #[must_use]
     pub fn to_object(&self) -> Object {
         self.0.to_object()
     }
 
-    /// The object itself.
+    /// Converts the metadata into the object.
     #[must_use]
     pub fn into_object(self) -> Object {
         self.0.into_object()
@@ -124,15 +125,15 @@ impl Metadata {
         self.object().required_str("model_type")
     }
 
-    /// Which shard of how many the file is, counted from 0, if it says that it is one.
+    /// The number of this shard, counted from 0, and the number of shards; `None` if the metadata does not have both.
     #[must_use]
     pub fn shard(&self) -> Option<(u64, u64)> {
         let sharding = self.object().get("sharding")?;
         Some((sharding.get("shard_index")?.as_u64()?, sharding.get("shard_count")?.as_u64()?))
     }
 
-    /// The keys that must not are in a file, with the reason: their values are of a kind with which aprender's tools read
-    /// nothing of the metadata, or they are another spelling of a key that is there too.
+    /// Keys that a file must not contain, with the reason: either the value has a type with which aprender's tools read no
+    /// metadata at all, or the key is another spelling of a key that is also present.
     pub fn unreadable_keys(&self) -> impl Iterator<Item = (&str, Fault)> {
         let object = self.object();
         let of_kind = KEYS.iter().filter_map(|&(key, kind)| {
@@ -148,7 +149,7 @@ impl Metadata {
         of_kind.chain(doubled)
     }
 
-    /// What a file must have, and must not have, so that aprender's tools read it.
+    /// Checks that the metadata has `model_type` and no key that aprender's tools cannot read.
     pub(crate) fn check(&self) -> Result<(), WriteError> {
         let refuse = |text: String| unfit(Part::new("metadata"), modelfmt_core::CommonFault::Metadata(text));
         self.model_type().map_err(|error| refuse(format!("{error}, which APR requires")))?;

@@ -14,9 +14,9 @@ use crate::metadata::Metadata;
 use crate::payload::Image;
 use crate::wire::{Flags, HEADER_LEN, Header};
 
-/// What is asked for first: most metadata and indexes fit, and a small file is read at once.
+/// How many bytes to ask for first: most metadata and indexes fit, and a small file is read in one go.
 const FIRST: u64 = 32 << 10;
-/// Sections that are nearer to each other than this are asked for together.
+/// Sections with a smaller gap than this between them are read together.
 const NEAR: u64 = 16 << 10;
 
 /// Parses header, metadata and index of an APR file; see [`Parser`].
@@ -25,35 +25,35 @@ pub struct IndexParser {
     file_len: u64,
     limits: Limits,
     require_checksum: bool,
-    /// The header's bytes, once they are there.
+    /// The header's bytes, once they have been read.
     header: Vec<u8>,
     state: State,
 }
 
-/// What has been read.
+/// What has been read so far.
 #[derive(Debug)]
 enum State {
-    /// Nothing.
+    /// Nothing yet.
     Start,
     /// The header.
     Head(Header, Head),
-    /// Metadata.
+    /// Header and metadata.
     Metadata(Header, Head, Metadata),
-    /// The header, and that the content does not parse as it is, while a flag says that it is compressed.
+    /// The header of a file whose content does not parse as plain, and has a flag that says it is compressed.
     Compressed(Header),
-    /// All.
+    /// Everything.
     Done(Box<Index>),
 }
 
 impl IndexParser {
-    /// A parser for a file of that length. Without `require_checksum` a header that does not match its own checksum is read
-    /// anyway.
+    /// A parser for a file of this length. Without `require_checksum`, the header is accepted even if it does not match its own
+    /// checksum.
     #[must_use]
     pub const fn new(file_len: u64, limits: Limits, require_checksum: bool) -> Self {
         Self { file_len, limits, require_checksum, header: Vec::new(), state: State::Start }
     }
 
-    /// Steps on for as long as the bytes, which begin at byte `start` of the file, hold what the next step wants.
+    /// Takes steps as long as `bytes`, which begin at byte `start` of the file, hold what the next step needs.
     fn advance(&mut self, bytes: &[u8], start: u64) -> Result<()> {
         let end = start.saturating_add(bytes.len() as u64);
         while let Some((least, _)) = self.wants() {
@@ -68,7 +68,7 @@ impl IndexParser {
         Ok(())
     }
 
-    /// Takes exactly the bytes of what `wants` calls the least.
+    /// Takes one step. `bytes` is exactly the first range that `wants` returned.
     fn step(&mut self, bytes: &[u8], at: u64) -> Result<()> {
         let state = std::mem::replace(&mut self.state, State::Start);
         let (header, next) = match state {
@@ -99,13 +99,13 @@ impl IndexParser {
     fn metadata(&self, header: Header, head: Head, bytes: &[u8]) -> Result<State> {
         let metadata = Metadata::parse(bytes, head.metadata.offset(), &self.limits)?;
         if head.index.is_empty() {
-            // There is nothing to ask for.
+            // The index is empty, so no bytes have to be read.
             return index((header, head, self.file_len), metadata, &[], &self.limits, None);
         }
         Ok(State::Metadata(header, head, metadata))
     }
 
-    /// The index of what the content expands to.
+    /// The index of the decompressed content.
     fn expand(&self, header: Header, content: &[u8]) -> Result<State> {
         let image = Image::expand(&self.header, content, header.flags, &self.limits)?;
         let bytes = image.bytes();
@@ -122,7 +122,7 @@ impl IndexParser {
         Ok(State::Done(Box::new(Index::new((header, head, self.file_len), metadata, tensors, Some(image))?)))
     }
 
-    /// The least that the next step has to see, and the end of what is better read together with it.
+    /// The range that the next step needs, and the end of a longer range that is worth reading at once.
     fn wants(&self) -> Option<(Range<u64>, u64)> {
         let alone = |range: Range<u64>| Some((range.clone(), range.end));
         match &self.state {
@@ -141,7 +141,7 @@ impl IndexParser {
     }
 }
 
-/// The state after an index that has been read.
+/// The state after the tensor index has been read.
 fn index(
     parts: (Header, Head, u64),
     metadata: Metadata,
@@ -153,7 +153,7 @@ fn index(
     Ok(State::Done(Box::new(Index::new(parts, metadata, tensors, image)?)))
 }
 
-/// What to do where content does not parse as it is: it may be compressed, if a flag says so
+/// The next state when the content does not parse: if a flag says so, it may be compressed
 /// (docs/formats/apr.md#compressed-content).
 fn otherwise(header: Header, file_len: u64, error: Error) -> Result<State> {
     let is_of_file = matches!(error, Error::Malformed { .. } | Error::Truncated { .. });
@@ -194,7 +194,7 @@ impl Parser for IndexParser {
     }
 }
 
-/// A length that is cut to what this machine can address; slicing finds out.
+/// The number as usize, or the largest usize if it does not fit; slicing then fails.
 fn cut(n: u64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }

@@ -1,7 +1,7 @@
-//! Content that is compressed as a whole: everything after the header is one LZ4 block after its length, or a zstd stream.
+//! Content that is compressed as a whole: after the header comes a length with one LZ4 block, or a zstd stream.
 //!
-//! One loader of aprender's reads such files. Its writers set the flags and store the content plainly, so a file is tried
-//! as a plain one first (docs/formats/apr.md#compressed-content).
+//! One of aprender's loaders reads such files. Its writers set the flags but store the content uncompressed, so a file is first
+//! parsed as uncompressed (docs/formats/apr.md#compressed-content).
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{AlignedBuf, Encoding, Limits, Part};
@@ -9,7 +9,7 @@ use modelfmt_core::{AlignedBuf, Encoding, Limits, Part};
 use crate::error::{Fault, Result, malformed};
 use crate::wire::{Flags, HEADER_LEN};
 
-/// What a compressed file expands to: its header, and the content as it would be after it.
+/// The decompressed form of a compressed file: its header, followed by the decompressed content.
 #[derive(Clone, Debug)]
 pub(crate) struct Image {
     bytes: AlignedBuf,
@@ -25,7 +25,7 @@ impl Image {
         self.encoding
     }
 
-    /// Expands the content of a file with this header; `limits` say how far.
+    /// Decompresses the content of a file with this header, within `limits`.
     pub(crate) fn expand(header: &[u8], content: &[u8], flags: Flags, limits: &Limits) -> Result<Self> {
         let refuse = |fault| malformed(Part::new("content"), HEADER_LEN, fault);
         let stored = content.len() as u64;
@@ -44,7 +44,7 @@ impl Image {
     }
 }
 
-/// One LZ4 block after the number of bytes that it expands to.
+/// Decompresses one LZ4 block, which follows the number of bytes that it expands to.
 #[cfg(feature = "lz4")]
 fn lz4(content: &[u8], most: u64) -> Result<Vec<u8>, Fault> {
     use lz4_flex::block::{DecompressError, decompress_into};
@@ -53,13 +53,13 @@ fn lz4(content: &[u8], most: u64) -> Result<Vec<u8>, Fault> {
         return Err(bad("it is shorter than its length field".to_owned()));
     };
     let len = u32::from_le_bytes(*len);
-    // A byte of LZ4 makes at most 255 bytes.
+    // One byte of LZ4 expands to at most 255 bytes.
     let possible = (block.len() as u64).saturating_mul(255).min(most);
     if u64::from(len) > possible {
         return Err(Fault::Expansion { stored: content.len() as u64, expanded: len.into() });
     }
     let expected = usize::try_from(len).unwrap_or(usize::MAX);
-    // The output grows in steps, so a length that is only claimed costs nothing.
+    // The output buffer grows in steps, so that a false length costs no memory.
     let mut room = block.len().saturating_mul(4).max(1 << 10).min(expected);
     loop {
         let mut out = Vec::new();
@@ -81,7 +81,7 @@ fn lz4(_: &[u8], _: u64) -> Result<Vec<u8>, Fault> {
     Err(Fault::NoDecoder("lz4"))
 }
 
-/// A zstd stream, which may be of several frames.
+/// Decompresses a zstd stream, which may have several frames.
 #[cfg(feature = "zstd")]
 fn zstd(content: &[u8], most: u64) -> Result<Vec<u8>, Fault> {
     use std::io::Read as _;
@@ -94,7 +94,7 @@ fn zstd(content: &[u8], most: u64) -> Result<Vec<u8>, Fault> {
     while !rest.is_empty() {
         let window = most.min(WINDOW.max(content.len() as u64));
         let decoder = StreamingDecoder::new_with_max_window_size(&mut rest, window).map_err(|e| bad(&e))?;
-        // One byte more than is allowed is enough to know that there are more.
+        // One byte more than allowed is enough to see that there are too many.
         let room = most.saturating_sub(out.len() as u64).saturating_add(1);
         decoder.take(room).read_to_end(&mut out).map_err(|e| bad(&e))?;
         if out.len() as u64 > most {

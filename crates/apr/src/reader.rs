@@ -1,4 +1,4 @@
-//! Opens APR files: what a reader asks of the format.
+//! Opens APR files: implements the traits of modelfmt-core's reader for this format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -36,7 +36,7 @@ impl Index {
             .map_err(|fault| malformed(Part::named("tensor", info.name), offset, fault))
     }
 
-    /// The bytes of an extent of what a compressed file expands to.
+    /// The bytes of an extent in the decompressed form of a compressed file.
     fn in_image(&self, extent: Extent) -> Option<&[u8]> {
         let cut = |n| usize::try_from(n).unwrap_or(usize::MAX);
         self.image.as_ref()?.bytes().get(cut(extent.offset())..)?.get(..cut(extent.len()))
@@ -47,7 +47,7 @@ impl Index {
     /// Parses the index from the bytes of a file, with the default options.
     ///
     /// # Errors
-    /// If it cannot be read, breaks a rule of the format, or exceeds a limit.
+    /// If the bytes end early, break a rule of the format, or exceed a limit.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         Self::parse_bytes(bytes)
     }
@@ -106,7 +106,7 @@ impl FileIndex for Index {
         source.fetch_into(at, out).await.map_err(|source| Error::Io { at, len, source })
     }
 
-    /// If the file is compressed as a whole, opening has read everything.
+    /// An empty range if the file is compressed as a whole: opening has then read everything.
     fn stored_extent(&self, position: usize) -> Option<Range<u64>> {
         let (_, extent) = self.placed(position).ok()?;
         Some(if self.image.is_some() { 0..0 } else { extent.range() })
@@ -134,7 +134,7 @@ impl FileIndex for Index {
         Ok(self.metadata().to_object().into())
     }
 
-    /// Flags, and which of the two magics the file has.
+    /// The flags, and which of the two magics the file has.
     fn details(&self) -> Object {
         let mut details = Object::new();
         details.insert("flags", self.flags().names().map(String::from).collect::<Value>());

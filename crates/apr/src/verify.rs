@@ -13,11 +13,12 @@ use crate::error::{Fault, Result};
 use crate::index::Index;
 use crate::wire::{self, ALIGNMENT, Flags, HEADER_LEN, Header};
 
-/// The bytes that one thread reads at once. They are looked at twice (CRC, padding) and should still be in its cache then.
+/// How many bytes one thread reads at once. They are scanned twice (CRC, padding) and should still be in the cache for the
+/// second scan.
 const PIECE: u64 = 1 << 20;
 
-/// The checks of one file. No checksum covers structure alone but that of the header, which belongs to the structure, so
-/// [`VerifyLevel::Control`] looks at no more than [`VerifyLevel::Header`].
+/// Runs the checks on one file. Only the header has a checksum of its own, and it belongs to the structure, so
+/// [`VerifyLevel::Control`] checks no more than [`VerifyLevel::Header`].
 pub(crate) async fn report(
     index: &Index,
     source: &impl Fetch,
@@ -76,7 +77,8 @@ fn structure(index: &Index) -> Vec<String> {
     found
 }
 
-/// Sections begin at the first multiple of 64 after the one before (docs/formats/apr.md#alignment-and-sections).
+/// Checks that each section begins at the first multiple of 64 after the previous one
+/// (docs/formats/apr.md#alignment-and-sections).
 fn sections(index: &Index, found: &mut Vec<String>) {
     let sections = index.sections();
     for (field, at, begin, end) in [
@@ -92,7 +94,7 @@ fn sections(index: &Index, found: &mut Vec<String>) {
     }
 }
 
-/// The file ends with the padding of its last tensor, or with the footer after that (docs/formats/apr.md#footer).
+/// Checks that the file ends with the padding of its last tensor, or with a footer after that (docs/formats/apr.md#footer).
 fn end(index: &Index, found: &mut Vec<String>) {
     let (len, end) = (index.len(), index.tensors.end);
     if index.sections().footer.is_some() || len == end {
@@ -128,7 +130,7 @@ fn extents(index: &Index) -> Vec<String> {
     found
 }
 
-/// The CRC of everything before the footer, if there is one; what is not zero between tensors goes to `padding`.
+/// Checks the CRC of everything before the footer, if there is one. Nonzero bytes between tensors are added to `padding`.
 async fn crc(
     index: &Index,
     source: &impl Fetch,
@@ -179,7 +181,7 @@ fn gaps(index: &Index) -> Vec<Range<u64>> {
     gaps
 }
 
-/// Looks for what is not zero in the gaps, in bytes that begin at byte `start`.
+/// Looks for nonzero bytes in the gaps. `bytes` begin at byte `start` of the file.
 fn check_gaps(gaps: &[Range<u64>], start: u64, bytes: &[u8], found: &mut Vec<String>) {
     let end = start.saturating_add(bytes.len() as u64);
     let cut = |n: u64| usize::try_from(n.saturating_sub(start)).unwrap_or(usize::MAX);

@@ -1,4 +1,4 @@
-//! The records as they are in the file, decoded and encoded side by side. Little-endian.
+//! The records as they are in the file; each is decoded and encoded in one place. All numbers are little-endian.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
@@ -8,26 +8,26 @@ use modelfmt_core::{CommonFault, DType, Part, author::Cursor, implied_nbytes};
 
 use crate::error::{Fault, Result, malformed};
 
-/// What aprender writes from version 0.25 on.
+/// The magic that aprender writes from version 0.25 on.
 pub(crate) const MAGIC: [u8; 4] = *b"APR\0";
-/// What it wrote from 0.20 to 0.24 (docs/formats/apr.md#magic).
+/// The magic that aprender wrote from 0.20 to 0.24 (docs/formats/apr.md#magic).
 pub(crate) const MAGIC_OLD: [u8; 4] = *b"APR2";
 pub(crate) const HEADER_LEN: u64 = 64;
-/// Sections and tensors begin at multiples of this, and are filled up to one with zeros.
+/// Sections and tensors begin at multiples of this; zeros fill the gaps.
 pub(crate) const ALIGNMENT: u64 = 64;
 pub(crate) const FOOTER_LEN: u64 = 4;
-/// An entry with an empty name and no dimension.
+/// The length of an entry with an empty name and no dimensions.
 pub(crate) const MIN_ENTRY_LEN: u64 = 20;
 pub(crate) const MAX_RANK: u64 = 8;
-/// What aprender's writers cut names to (docs/formats/apr.md#names-and-ranks).
+/// The length that aprender's writers cut names to (docs/formats/apr.md#names-and-ranks).
 pub(crate) const MAX_NAME_LEN: usize = 256;
 
 /// The first four bytes of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Magic {
-    /// `APR\0`, today's.
+    /// `APR\0`, written today.
     Apr,
-    /// `APR2`, that of aprender 0.20 to 0.24.
+    /// `APR2`, written by aprender 0.20 to 0.24.
     Apr2,
 }
 
@@ -54,27 +54,27 @@ impl Magic {
 pub struct Flags(u16);
 
 impl Flags {
-    /// The content is one LZ4 block, or was meant to be: writers of today set the flag and compress nothing.
+    /// The content is one LZ4 block, or was meant to be: today's writers set the flag but compress nothing.
     pub const LZ4: Self = Self(1);
     /// The content is a zstd stream, or was meant to be.
     pub const ZSTD: Self = Self(1 << 1);
-    /// The file is encrypted, in a way that the format does not lay out.
+    /// The file is encrypted, in a way that the format does not specify.
     pub const ENCRYPTED: Self = Self(1 << 2);
-    /// The file is signed, in a way that the format does not lay out.
+    /// The file is signed, in a way that the format does not specify.
     pub const SIGNED: Self = Self(1 << 3);
     /// The file is a shard of a model of several files.
     pub const SHARDED: Self = Self(1 << 4);
-    /// Some tensor is quantized. Not every writer sets it.
+    /// Some tensors are quantized. Not every writer sets the flag.
     pub const QUANTIZED: Self = Self(1 << 5);
-    /// There is a mel filterbank.
+    /// The file has a mel filterbank.
     pub const HAS_FILTERBANK: Self = Self(1 << 6);
-    /// There is a model card.
+    /// The file has a model card.
     pub const HAS_MODEL_CARD: Self = Self(1 << 7);
     /// The file is meant to be read in sequence.
     pub const STREAMING: Self = Self(1 << 8);
-    /// There is a vocabulary.
+    /// The file has a vocabulary.
     pub const HAS_VOCAB: Self = Self(1 << 9);
-    /// Values are row-major, as they are in every file that is read here.
+    /// Values are row-major, as in every file that this crate reads.
     pub const LAYOUT_ROW_MAJOR: Self = Self(1 << 10);
     /// Values are column-major; such a file is refused (docs/formats/apr.md#layout-flags).
     pub const LAYOUT_COLUMN_MAJOR: Self = Self(1 << 11);
@@ -94,7 +94,7 @@ impl Flags {
         (Self::LAYOUT_COLUMN_MAJOR, "LAYOUT_COLUMN_MAJOR"),
     ];
 
-    /// The flags that say something of the content and nothing of how it is stored: what a writer may be asked to set.
+    /// The flags that describe the content and not how it is stored; the caller of a writer may set them.
     pub(crate) const OF_CONTENT: Self = Self(
         Self::SHARDED.0
             | Self::QUANTIZED.0
@@ -128,7 +128,7 @@ impl Flags {
         Self(self.0 | flags.0)
     }
 
-    /// The flags that are set here and there.
+    /// The flags that are in both sets.
     #[must_use]
     pub(crate) const fn of(self, flags: Self) -> Self {
         Self(self.0 & flags.0)
@@ -149,7 +149,7 @@ impl fmt::Debug for Flags {
     }
 }
 
-/// The first 64 bytes.
+/// The header: the first 64 bytes of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) magic: Magic,
@@ -159,17 +159,17 @@ pub(crate) struct Header {
     pub(crate) metadata_size: u32,
     pub(crate) index_offset: u64,
     pub(crate) data_offset: u64,
-    /// What the file says; `encode` computes it.
+    /// The checksum that the file states; `encode` computes its own.
     pub(crate) crc: u32,
     pub(crate) reserved: [u8; 20],
 }
 
 impl Header {
-    /// Where the checksum is.
+    /// The offset of the checksum in the header.
     pub(crate) const CRC_AT: usize = 40;
     const AFTER_CRC: usize = 44;
 
-    /// Decodes the header, and checks what can be checked without the rest of the file, the checksum too if `check_crc`.
+    /// Decodes the header and checks all that needs no other part of the file; the checksum only if `check_crc`.
     pub(crate) fn decode(c: &mut Cursor<'_>, check_crc: bool) -> Result<Self> {
         c.record("header", None);
         let bytes = c.clone().bytes(HEADER_LEN, "header")?;
@@ -229,7 +229,7 @@ impl Header {
     }
 }
 
-/// The CRC of a header's bytes but those of the CRC itself.
+/// The checksum of a header: the CRC of its bytes without the checksum itself.
 pub(crate) fn header_crc(bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(bytes.get(..Header::CRC_AT).unwrap_or_default());
@@ -243,13 +243,13 @@ pub(crate) struct Entry<'a, D> {
     pub(crate) name: &'a str,
     pub(crate) dtype: DType,
     pub(crate) dims: D,
-    /// From the start of the data section.
+    /// The offset from the start of the data section.
     pub(crate) offset: u64,
     pub(crate) size: u64,
 }
 
 impl<'a> Entry<'a, ()> {
-    /// Decodes the entry that the cursor, which names the record, is at.
+    /// Decodes the next entry. The cursor must already know the record's name, for errors.
     #[inline]
     pub(crate) fn decode(
         c: &mut Cursor<'a>,
@@ -277,14 +277,14 @@ impl<'a> Entry<'a, ()> {
 }
 
 impl Entry<'_, &[u64]> {
-    /// The bytes that the entry takes.
+    /// The length of the encoded entry in bytes.
     pub(crate) fn encoded_len(&self) -> u64 {
         MIN_ENTRY_LEN
             .saturating_add(self.name.len() as u64)
             .saturating_add((self.dims.len() as u64).saturating_mul(8))
     }
 
-    /// Appends the entry. The plan has checked name, dtype and dimensions.
+    /// Appends the entry. The plan has already checked name, dtype and dimensions.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.extend(u16::try_from(self.name.len()).unwrap_or(u16::MAX).to_le_bytes());
         out.extend(self.name.as_bytes());
@@ -298,7 +298,7 @@ impl Entry<'_, &[u64]> {
     }
 }
 
-/// The codes of today, which are written.
+/// The codes that are written today.
 const DTYPES: [(u8, DType); 12] = [
     (0, DType::F32),
     (1, DType::F16),
@@ -333,8 +333,8 @@ pub(crate) fn code_of(dtype: DType) -> Option<u8> {
     DTYPES.iter().find(|&&(_, known)| known == dtype).map(|&(code, _)| code)
 }
 
-/// The bytes that a tensor takes: as everywhere, but that each row of a matrix of q4_k is filled up to whole blocks
-/// (docs/formats/apr.md#rows-of-q4_k).
+/// The number of bytes that a tensor takes. It follows from dtype and shape, but each row of a q4_k matrix is padded to whole
+/// blocks (docs/formats/apr.md#rows-of-q4_k).
 pub(crate) fn nbytes(dtype: DType, dims: &[u64]) -> Result<u64, CommonFault> {
     let (DType::Q4K, &[rows, columns], Some(block)) = (dtype, dims, dtype.block()) else {
         return Ok(implied_nbytes(dtype, dims)?);
@@ -346,7 +346,7 @@ pub(crate) fn nbytes(dtype: DType, dims: &[u64]) -> Result<u64, CommonFault> {
         .ok_or_else(|| CommonFault::TooManyElements(modelfmt_core::DisplayShape(dims).to_string()))
 }
 
-/// The part that errors call a tensor entry.
+/// The part that errors about a tensor's index entry name.
 pub(crate) fn entry_part(number: usize, name: &str) -> Part {
     Part::entry("tensor entry", number as u64).with_name(name)
 }

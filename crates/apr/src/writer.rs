@@ -10,12 +10,13 @@ use crate::error::{WriteError, unfit};
 use crate::layout::Plan;
 
 impl Plan {
-    /// Pulls every tensor's values, in order and in pieces, and writes the file; `data` numbers tensors as their
-    /// descriptions were given. Memory does not depend on the model's size.
+    /// Writes the file. The values are pulled from `data` in order and in pieces; `data` numbers the tensors in the order of
+    /// their descriptions. Memory use does not depend on the model's size.
     ///
     /// # Errors
-    /// [`WriteError::Data`] if values cannot be read, [`WriteError::Write`] if the sink refuses bytes, [`WriteError::Cancelled`]; what has
-    /// been written by then is for the sink's owner to discard.
+    /// [`WriteError::Data`] if values cannot be read, [`WriteError::Write`] if the sink refuses bytes,
+    /// [`WriteError::Cancelled`] if the progress callback stops the work. The owner of the sink must then discard what has been
+    /// written.
     pub fn write(
         &self,
         data: &dyn TensorData,

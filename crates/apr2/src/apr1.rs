@@ -1,4 +1,4 @@
-//! APR1: the generation before, read through the same types (docs/formats/apr2.md#apr1).
+//! APR1, the previous generation of the format, read through the same types (docs/formats/apr2.md#apr1).
 //!
 //! ```text
 //! APR1 │ u32 metadata length │ JSON object │ u32 tensor count │ u32 index length │ JSON array │ tensors │ u32 CRC-32
@@ -19,14 +19,15 @@ use crate::error::{Error, Fault, Result, malformed};
 use crate::index::{Claim, Generation, Head, Sections, Tensors};
 use crate::wire::{self, Flags};
 
-/// Tensor count and index length, which follow the metadata.
+/// The length in bytes of the tensor count and the index length, which follow the metadata.
 pub(crate) const COUNTS_LEN: u64 = 8;
-/// The CRC-32 at the end.
+/// The length in bytes of the CRC-32 at the end.
 pub(crate) const CRC_LEN: u64 = 4;
-/// A member of the index array with all its keys cannot be shorter: `{"name":"","dtype":"F32","shape":[],"offset":0,"size":0},`.
+/// The length of the shortest member of the index array with all its keys:
+/// `{"name":"","dtype":"F32","shape":[],"offset":0,"size":0},`.
 const MIN_ENTRY_LEN: u64 = 40;
 
-/// Where the metadata lies, with room for the counts and the CRC after it.
+/// The extent of the metadata; room for the counts and the CRC must remain after it.
 pub(crate) fn metadata_extent(bytes: &[u8], file_len: u64, limits: &Limits) -> Result<Extent> {
     let mut c = Cursor::new(bytes, 0);
     c.record("header", None);
@@ -39,7 +40,7 @@ pub(crate) fn metadata_extent(bytes: &[u8], file_len: u64, limits: &Limits) -> R
     Ok(metadata)
 }
 
-/// The sections, from the two counts that follow the metadata.
+/// The head, with the sections computed from the two counts that follow the metadata.
 pub(crate) fn head(metadata: Extent, counts: &[u8], file_len: u64, limits: &Limits) -> Result<Head> {
     let mut c = Cursor::new(counts, metadata.end());
     c.record("index header", None);
@@ -65,7 +66,7 @@ pub(crate) fn head(metadata: Extent, counts: &[u8], file_len: u64, limits: &Limi
     })
 }
 
-/// The tensors, from the JSON array, which is read entry by entry into the flat tables.
+/// Parses the JSON array of tensors, entry by entry, into flat tables.
 pub(crate) fn tensors(bytes: &[u8], head: &Head, limits: &Limits) -> Result<Tensors> {
     let at = head.sections.index.offset();
     let stated = u64::from(head.tensor_count.unwrap_or(0));
@@ -92,15 +93,15 @@ pub(crate) fn tensors(bytes: &[u8], head: &Head, limits: &Limits) -> Result<Tens
 
 struct State<'a> {
     tensors: Tensors,
-    /// How many the header counts.
+    /// The number of tensors that the counts state.
     stated: u64,
-    /// The entry that is being read.
+    /// The number of the entry that is being read.
     number: usize,
-    /// Where the index begins.
+    /// The offset of the index in the file.
     at: u64,
     data: Extent,
     limits: &'a Limits,
-    /// Why reading stopped, if not for a fault of the JSON itself.
+    /// Why parsing stopped, unless the JSON itself is faulty.
     stop: Option<Error>,
 }
 
@@ -110,26 +111,26 @@ impl State<'_> {
         E::custom("stopped")
     }
 
-    /// Stops reading for the whole array.
+    /// Stops parsing because of a fault in the array as a whole.
     fn bad<E: serde::de::Error>(&mut self, text: String) -> E {
         let error = malformed(Part::new("tensor index"), self.at, modelfmt_core::CommonFault::Metadata(text));
         self.stop(error)
     }
 
-    /// Stops reading for a key of the entry.
+    /// Stops parsing because of a key of the current entry.
     fn key<E: serde::de::Error>(&mut self, error: &KeyError) -> E {
         let part = Part::entry("tensor entry", self.number as u64);
         let error = malformed(part, self.at, modelfmt_core::CommonFault::Metadata(error.to_string()));
         self.stop(error)
     }
 
-    /// How deep a value may nest that is inside `levels` containers.
+    /// Parse options for a value that is nested inside `levels` containers.
     fn options(&self, levels: u64) -> ParseOptions {
         let depth = self.limits.depth.saturating_sub(levels);
         ParseOptions::new().with_max_depth(u32::try_from(depth).unwrap_or(u32::MAX))
     }
 
-    /// Lists the tensor of an entry.
+    /// Adds the tensor of an entry.
     fn push(&mut self, entry: &Entry<'_>) -> Result<()> {
         let Entry { name, dtype, shape, offset, size } = entry;
         let fault = |fault: Fault| malformed(wire::entry_part(self.number, name), self.at, fault);
@@ -143,7 +144,7 @@ impl State<'_> {
     }
 }
 
-/// What an entry must have. Text without escapes is a part of the index.
+/// The required keys of an entry. Text without escapes borrows from the index.
 struct Entry<'de> {
     name: Cow<'de, str>,
     dtype: Cow<'de, str>,
@@ -152,7 +153,7 @@ struct Entry<'de> {
     size: u64,
 }
 
-/// The array of all entries.
+/// Visits the array of all entries.
 struct Entries<'s, 'a>(&'s mut State<'a>);
 
 impl<'de> DeserializeSeed<'de> for Entries<'_, '_> {
@@ -184,7 +185,7 @@ impl<'de> Visitor<'de> for Entries<'_, '_> {
     }
 }
 
-/// One entry: its keys in any order, and others, which are checked and left.
+/// Visits one entry: its keys in any order. Unknown keys are checked and skipped.
 struct EntrySeed<'s, 'a>(&'s mut State<'a>);
 
 impl<'de> DeserializeSeed<'de> for EntrySeed<'_, '_> {
@@ -238,7 +239,7 @@ impl<'de> Visitor<'de> for EntrySeed<'_, '_> {
     }
 }
 
-/// The dimensions, no more than the limit allows.
+/// Visits the dimensions, at most as many as the limit allows.
 struct Dims<'s, 'a>(&'s mut State<'a>);
 
 impl<'de> DeserializeSeed<'de> for Dims<'_, '_> {

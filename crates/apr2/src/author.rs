@@ -3,14 +3,16 @@
 //! The crate `modelfmt-apr2-seal` signs and encrypts. Its index of a file contains an [`Index`], and it uses this crate for
 //! everything that does not depend on the seal:
 //!
-//! - Opening: [`begin`] decodes the header, [`Front::parse`] makes an index of the parts that follow when the other crate has gathered them, and
-//!   [`Sealing`] says what of the stored bytes is left. [`parse_manifest`] shows the manifest of a set, and [`add_tensor`] adds to what it lists.
-//! - Reading: an [`Index`] reads from any source; that of the other crate gives plaintext.
-//! - Verifying: [`findings`] and [`verify_set`] check files and sets, of which [`Seal`] and [`Verified`] are what the other crate knows;
-//!   [`check_blocks`] decodes a tensor that only it can read.
-//! - Editing: [`edit`] and [`without_signatures`] ask what stays of a file without its signatures.
-//! - Writing: [`Planned`] is what a plan has decided, a [`Compressor`] makes blocks of values, and [`manifest`] is the text of a set's.
-//!   [`Header`], [`Entry`] and [`Footer`] are the records of a file.
+//! - Opening: [`begin`] decodes the header. When the other crate has gathered the parts that follow, [`Front::parse`] makes an
+//!   index of them, and [`Sealing`] says how the stored bytes are sealed. [`parse_manifest`] gives access to the manifest of a
+//!   set, and [`add_tensor`] adds a tensor that the manifest does not list.
+//! - Reading: an [`Index`] reads from any source; the source of the other crate returns plaintext.
+//! - Verifying: [`findings`] and [`verify_set`] check files and sets. The other crate supplies what it knows through [`Seal`]
+//!   and [`Verified`]. [`check_blocks`] decodes the blocks of a tensor that only the other crate can decrypt.
+//! - Editing: [`edit`] and [`without_signatures`] take a callback that says which part of a file remains without its
+//!   signatures.
+//! - Writing: [`Planned`] shows the decisions of a plan, a [`Compressor`] makes blocks from values, and [`manifest`] makes the
+//!   text of a set's manifest. [`Header`], [`Entry`] and [`Footer`] are the records of a file.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +45,7 @@ pub fn stored(index: &Index, position: usize) -> Option<Stored> {
     index.tensors.stored(position)
 }
 
-/// How every tensor is stored, in the order of the index; cheaper than asking for each.
+/// How every tensor is stored, in the order of the index. Cheaper than one call per tensor.
 pub fn all_stored(index: &Index) -> impl Iterator<Item = Stored> {
     index.tensors.all_stored()
 }
@@ -54,7 +56,7 @@ pub const fn sealing(index: &Index) -> Sealing {
     index.tensors.sealing
 }
 
-/// Parses the JSON text of a manifest. `also` gets the text's object and the number of its shards, before the map of tensors is
+/// Parses the JSON text of a manifest. `also` gets the text's object and the number of its shards before the map of tensors is
 /// read.
 ///
 /// # Errors
@@ -67,7 +69,7 @@ pub fn parse_manifest(
     SetIndex::parse_with(text, limits, also)
 }
 
-/// Adds a tensor to a set that a shard lists and the manifest does not; `shard` is the number of the shard.
+/// Adds a tensor that a shard lists but the manifest does not; `shard` is the number of the shard.
 ///
 /// # Errors
 /// If the set has a tensor of that name.

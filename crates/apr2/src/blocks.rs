@@ -1,4 +1,4 @@
-//! LZ4 blocks: where they lie, and how they decode (APR2 2.0, "Compression") (docs/formats/apr2.md#compression).
+//! LZ4 blocks: their places in the file, and how to decode them (APR2 2.0, "Compression") (docs/formats/apr2.md#compression).
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::HashMap;
@@ -11,17 +11,18 @@ use crate::error::{Error, Fault, Result, malformed};
 use crate::stored::Stored;
 use crate::wire;
 
-/// Every block but the last expands to this.
+/// The number of bytes that every block expands to, except for the last one of a tensor.
 pub(crate) const BLOCK: u64 = 64 << 10;
-/// The stored size that is before each block.
+/// The length of the stored size before each block.
 pub(crate) const BLOCK_HEADER: u64 = 4;
-/// No block that expands to 65,536 bytes is longer: literals cost one byte in 255, and a few at the end.
+/// The length of the longest block that expands to 65,536 bytes: literals cost one byte in 255, and a few at the end.
 pub(crate) const MAX_BLOCK: u64 = BLOCK + BLOCK / 255 + 16;
-/// Blocks that are decoded by one thread at a time, and whose beginnings are remembered: one piece of values.
+/// The number of blocks that one thread decodes at a time, and the distance of blocks whose offsets are kept: one piece of
+/// values.
 pub(crate) const GROUP: u64 = PIECE / BLOCK;
-/// The least that is read where the end of a block is not known.
+/// The least to read at once if the end of a block is not known.
 const LEAST: u64 = 16 << 10;
-/// From here on, blocks are decoded on several threads.
+/// From this many bytes on, blocks are decoded on several threads.
 const PARALLEL: u64 = 1 << 20;
 
 /// A compressed tensor.
@@ -38,7 +39,7 @@ impl Compressed<'_> {
         self.stored.nbytes.div_ceil(BLOCK)
     }
 
-    /// The bytes that a block expands to.
+    /// The number of bytes that a block expands to.
     fn expanded(&self, block: u64) -> u64 {
         BLOCK.min(self.stored.nbytes.saturating_sub(block.saturating_mul(BLOCK)))
     }
@@ -47,7 +48,7 @@ impl Compressed<'_> {
         malformed(wire::entry_part(self.number, self.name), at, fault)
     }
 
-    /// Where the block after one ends that begins at `at` and has this header; checks what the header claims.
+    /// The offset of the block after `block`, which begins at `at` and has this header. Checks what the header claims.
     fn next(&self, block: u64, at: u64, header: [u8; 4]) -> Result<u64> {
         let len = u64::from(u32::from_le_bytes(header));
         let max = MAX_BLOCK.min(self.stored.end().saturating_sub(at.saturating_add(BLOCK_HEADER)));
@@ -57,7 +58,7 @@ impl Compressed<'_> {
         Ok(at.saturating_add(BLOCK_HEADER).saturating_add(len))
     }
 
-    /// The error of stored bytes that end too early, if the header of a block at `at` would not lie within them.
+    /// An error if the header of a block at `at` does not fit in the stored bytes.
     fn room_for_header(&self, block: u64, at: u64) -> Result<()> {
         if at.saturating_add(BLOCK_HEADER) > self.stored.end() {
             return Err(self.fault(at, Fault::MissingBlocks { block, blocks: self.count() }));
@@ -65,7 +66,7 @@ impl Compressed<'_> {
         Ok(())
     }
 
-    /// After the last block nothing may follow.
+    /// An error if bytes follow the last block.
     fn check_end(&self, block: u64, at: u64) -> Result<()> {
         if block == self.count() && at != self.stored.end() {
             return Err(self.fault(at, Fault::TrailingBlocks(self.stored.end().saturating_sub(at))));
@@ -73,8 +74,8 @@ impl Compressed<'_> {
         Ok(())
     }
 
-    /// Walks over the block headers from the `block`-th, which begins at `at`, to the `until`-th; tells `see` where each
-    /// block begins, and returns where the last of them ends.
+    /// Walks over the block headers from `block`, which begins at `at`, up to `until`. Calls `see` with the offset of each
+    /// block, and returns the end of the last one.
     pub(crate) async fn walk(
         &self,
         source: &impl Fetch,
@@ -99,8 +100,8 @@ impl Compressed<'_> {
         Ok(at)
     }
 
-    /// Splits bytes that begin at the header of block `first`, at byte `at` of the file, into `count` blocks. Fewer come back
-    /// if the bytes end before; the other number is where the block after them begins.
+    /// Splits bytes that begin at the header of block `first`, at byte `at` of the file, into `count` blocks, or fewer if the
+    /// bytes end earlier. Also returns the offset of the block after them.
     fn split<'b>(
         &self,
         bytes: &'b [u8],
@@ -108,7 +109,7 @@ impl Compressed<'_> {
         count: u64,
         mut at: u64,
     ) -> Result<(Vec<Block<'b>>, u64)> {
-        // No more blocks than there are bytes for.
+        // There cannot be more blocks than the bytes have room for.
         let room = count.min(bytes.len() as u64 / (BLOCK_HEADER + 1));
         let mut blocks = Vec::with_capacity(usize::try_from(room).unwrap_or(0));
         let mut rest = bytes;
@@ -126,8 +127,8 @@ impl Compressed<'_> {
         Ok((blocks, at))
     }
 
-    /// Decodes blocks that have been read, the `first` of which begins at byte `at`, and returns every fault. Tells `done`
-    /// where each block ends, when it has been decoded and is still in the cache.
+    /// Decodes blocks that have been read, the first of which is number `first` and begins at byte `at`. Returns every fault.
+    /// Calls `done` with the end of each block while its bytes are still in the cache.
     pub(crate) fn check(
         &self,
         bytes: &[u8],
@@ -140,7 +141,7 @@ impl Compressed<'_> {
         checked.map_or_else(|error| vec![error], |checked| checked.faults)
     }
 
-    /// Like [`check`](Self::check), for those blocks of which all bytes are here.
+    /// Like [`check`](Self::check), but only for the blocks that `bytes` holds completely.
     ///
     /// # Errors
     /// If the header of one of them is broken: then it is not known where the next one begins.
@@ -162,7 +163,7 @@ impl Compressed<'_> {
         Ok(checked)
     }
 
-    /// All values. Nothing is allocated for them before every block header has been seen to be good.
+    /// Reads all values. Memory for them is allocated only after every block header has been checked.
     pub(crate) async fn read(
         &self,
         source: &impl Fetch,
@@ -180,7 +181,7 @@ impl Compressed<'_> {
         Ok(out)
     }
 
-    /// Fills `out` with the values from byte `offset` on; they exist. Only blocks that hold some of them are decoded.
+    /// Fills `out` with the values from byte `offset` on, which must exist. Only blocks that hold some of them are decoded.
     pub(crate) async fn read_into(
         &self,
         source: &impl Fetch,
@@ -201,7 +202,7 @@ impl Compressed<'_> {
         self.decode(&data, first, offset, out, work)
     }
 
-    /// The bytes of the file that hold the blocks of a range of values, which exist. Only headers are read.
+    /// The range of the file with the blocks that hold a range of values, which must exist. Only headers are read.
     pub(crate) async fn blocks_of(
         &self,
         source: &impl Fetch,
@@ -221,7 +222,7 @@ impl Compressed<'_> {
         Ok(at..self.walk(source, first, at, until, see).await?)
     }
 
-    /// The stored bytes of some blocks, the first of which begins at byte `at`: in one read where the end is known.
+    /// The stored bytes of some blocks, the first of which begins at byte `at`. One read suffices if the end is known.
     async fn fetch<'s>(
         &self,
         source: &'s impl Fetch,
@@ -238,7 +239,7 @@ impl Compressed<'_> {
                 source,
             });
         }
-        // The end is not known yet: as much as these blocks take on average, and more until they are all there.
+        // The end is not known yet: read the average length of so many blocks, and more until all are complete.
         let wanted = blocks.end.saturating_sub(blocks.start);
         let average = self.stored.len.div_ceil(self.count().max(1)).saturating_add(BLOCK_HEADER);
         let mut bytes = AlignedBuf::default();
@@ -263,7 +264,7 @@ impl Compressed<'_> {
         }
     }
 
-    /// The data of all these blocks, which must be there; remembers where they begin.
+    /// Splits bytes into these blocks, all of which must be complete, and remembers where they begin.
     fn blocks<'b>(
         &self,
         bytes: &'b [u8],
@@ -283,7 +284,7 @@ impl Compressed<'_> {
         Ok(data)
     }
 
-    /// Decodes blocks, of which the first is number `first`, into `out`, which begins with byte `offset` of the values.
+    /// Decodes blocks, the first of which is number `first`, into `out`, which begins with byte `offset` of the values.
     fn decode(
         &self,
         data: &[Block<'_>],
@@ -313,7 +314,7 @@ impl Compressed<'_> {
         work.map(jobs.len() as u64, Vec::new, one).map(|_| ())
     }
 
-    /// Decodes blocks one after the other: straight into their place, or by way of `scratch` where only a part is wanted.
+    /// Decodes blocks one after the other: directly into `out`, or through `scratch` if only a part of a block is wanted.
     fn decode_group(
         &self,
         blocks: &[Block<'_>],
@@ -363,27 +364,27 @@ impl Compressed<'_> {
     }
 }
 
-/// What decoding some blocks showed.
+/// The result of decoding some blocks.
 pub(crate) struct Checked {
     pub(crate) faults: Vec<Error>,
-    /// The block after them, and where it begins.
+    /// The number of the block after them, and its offset.
     pub(crate) next: u64,
     pub(crate) at: u64,
 }
 
-/// The stored bytes of one block, without its header.
+/// One block: its stored bytes without the header.
 struct Block<'b> {
-    /// Where its header begins in the file.
+    /// The offset of its header in the file.
     at: u64,
     data: &'b [u8],
 }
 
-/// Where blocks begin, as far as reading has come by: one position for each group of blocks of each compressed tensor,
-/// and that of the last block that was read, so that reading in sequence is linear.
+/// Known offsets of blocks: for each compressed tensor, one offset per group of blocks that reading has reached, and that of
+/// the last block that was read. So reading in sequence takes linear time.
 #[derive(Debug, Default)]
 pub(crate) struct BlockStarts(Mutex<HashMap<usize, Known>>);
 
-/// A copy knows nothing yet.
+/// A clone starts empty.
 impl Clone for BlockStarts {
     fn clone(&self) -> Self {
         Self::default()
@@ -392,20 +393,20 @@ impl Clone for BlockStarts {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// Where the blocks 8, 16, … begin.
+    /// The offsets of the blocks `GROUP`, 2 × `GROUP`, and so on.
     groups: Vec<u64>,
-    /// The last block that was read, and where it begins.
+    /// The last block that was read, and its offset.
     last: Option<(u64, u64)>,
 }
 
 impl BlockStarts {
-    /// Where a block begins; walks over the headers from the nearest one that is known.
+    /// The offset of a block. Walks over the headers from the nearest known block.
     async fn find(&self, tensor: &Compressed<'_>, source: &impl Fetch, block: u64) -> Result<u64> {
         let (from, at) = self.nearest(tensor, block);
         tensor.walk(source, from, at, block, |number, at| self.remember(tensor, number, at, false)).await
     }
 
-    /// The nearest block at or before `block` whose beginning is known.
+    /// The nearest block at or before `block` whose offset is known.
     fn nearest(&self, tensor: &Compressed<'_>, block: u64) -> (u64, u64) {
         let start = (0, tensor.stored.offset);
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -419,7 +420,7 @@ impl BlockStarts {
         }
     }
 
-    /// Where a block begins, if that is known exactly.
+    /// The offset of a block, if it is known without a walk.
     fn known(&self, tensor: &Compressed<'_>, block: u64) -> Option<u64> {
         if block == tensor.count() {
             return Some(tensor.stored.end());

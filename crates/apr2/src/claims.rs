@@ -13,7 +13,7 @@ use crate::error::{Error, Fault, Result, malformed};
 use crate::index::{Generation, Index};
 use crate::wire::Footer;
 
-/// The CRC that the footer states. It is read now: the index may be older than the file.
+/// The CRC that the footer states. It is read from the source, because the index may be older than the file.
 pub(crate) async fn stated(index: &Index, source: &impl Fetch) -> Result<u32> {
     let (at, end) = (index.footer_at(), source.size());
     let len = end.saturating_sub(at);
@@ -25,10 +25,10 @@ pub(crate) async fn stated(index: &Index, source: &impl Fetch) -> Result<u32> {
     })
 }
 
-/// Adds the CRC, if enough of what it covers is read with these tensors.
+/// Adds the CRC of the file if reading these tensors reads enough of the bytes that it covers.
 ///
 /// # Errors
-/// If the footer cannot be read, or is none.
+/// If the footer cannot be read or is not a footer.
 pub async fn claims(
     index: &Index,
     source: &impl Fetch,
@@ -37,7 +37,7 @@ pub async fn claims(
 ) -> Result<()> {
     let end = index.footer_at();
     let read = wanted.iter().filter_map(|wanted| read(index, wanted));
-    // What is before the tensors was read when the file was opened.
+    // The bytes before the tensors were read when the file was opened.
     let head = 0..index.sections().data.offset();
     let read = merged(read.map(|read| read.start.min(end)..read.end.min(end)).chain([head]).collect());
     let nbytes = read.iter().map(|range| range.end.saturating_sub(range.start)).sum();
@@ -53,7 +53,7 @@ pub async fn claims(
     Ok(())
 }
 
-/// The bytes that are read for a tensor; of a compressed one all, for how much a part of it takes is not known yet.
+/// The bytes to read for a tensor. For a compressed tensor it is all of them, since the length of a part is not known yet.
 fn read(index: &Index, wanted: &Wanted) -> Option<Range<u64>> {
     let stored = index.tensors.stored(wanted.position)?;
     let whole = stored.offset..stored.end();

@@ -1,4 +1,4 @@
-//! Writes tensors in LZ4 blocks, and raw where these would not be smaller.
+//! Writes tensors in LZ4 blocks, or raw if the blocks would not be smaller.
 
 use std::io;
 use std::ops::Range;
@@ -24,8 +24,8 @@ const HEADER_LEN: usize = BLOCK_HEADER as usize;
 // Values are compressed by the piece, so a piece has whole blocks. Larger ones would not stay in a core's cache.
 const _: () = assert!(PIECE.is_multiple_of(BLOCK));
 
-/// Writes the data section. Blocks are compressed on several threads and written in order, so the bytes do not depend on
-/// how many there are.
+/// Writes the data section. Blocks are compressed on several threads and written in order, so the bytes do not depend on the
+/// number of threads.
 pub(crate) fn write(
     plan: &Plan,
     data: &dyn TensorData,
@@ -46,11 +46,11 @@ pub(crate) fn write(
     };
     let run = |compressor: &mut Compressor, number: u64| {
         let piece = pieces.piece(number);
-        // What is kept raw is counted when it is written.
+        // Progress counts raw tensors when they are written.
         if piece.how == How::Raw {
             return Ok(Done::nothing(piece));
         }
-        // The rest of a tensor that turned out to be stored raw is not looked at, but counted like what was.
+        // The rest of a tensor that will be stored raw is skipped, but progress counts it like the pieces before.
         let done = if stored.load(Ordering::Relaxed) > piece.tensor {
             Done::nothing(piece)
         } else {
@@ -73,7 +73,7 @@ pub(crate) fn write(
 /// The values of all tensors, cut into pieces.
 struct Pieces<'a> {
     plan: &'a Plan,
-    /// The number of each tensor's first piece, and of all pieces.
+    /// The number of each tensor's first piece, and at the end the number of all pieces.
     firsts: Vec<u64>,
 }
 
@@ -106,27 +106,27 @@ impl<'a> Pieces<'a> {
     }
 }
 
-/// Some values of one tensor: whole blocks, except for the last piece.
+/// Some values of one tensor: whole blocks, except for the last piece of a tensor.
 #[derive(Clone, Copy)]
 struct Piece {
     tensor: usize,
     offset: u64,
     len: u64,
-    /// How it is to be stored.
+    /// How the piece is to be stored.
     how: How,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum How {
     Compressed,
-    /// Without trying; the piece stands for the whole tensor.
+    /// Raw, without trying compression; the piece stands for the whole tensor.
     Raw,
 }
 
 /// A piece that has been compressed.
 struct Done {
     piece: Piece,
-    /// Its blocks, and after them whatever a buffer that is used again still holds.
+    /// The blocks of the piece in the first `len` bytes; the rest is left from an earlier use of the buffer.
     bytes: Vec<u8>,
     len: usize,
     crc: Crc,
@@ -144,11 +144,11 @@ struct Writer<'a> {
     data: &'a dyn TensorData,
     sink: &'a dyn Sink,
     work: &'a Execution<'a>,
-    /// Where the next byte goes.
+    /// The offset of the next byte to write.
     at: u64,
-    /// The CRC of what is before it.
+    /// The CRC of everything before `at`.
     crc: Crc,
-    /// Where the tensors that are done lie.
+    /// The places of the tensors that have been written.
     places: Vec<Place>,
     current: Option<Current>,
 }
@@ -157,16 +157,17 @@ struct Writer<'a> {
 #[derive(Clone, Copy)]
 struct Current {
     start: u64,
-    /// The CRC of what is before it.
+    /// The CRC of everything before the tensor.
     before: Crc,
-    /// The bytes of its blocks so far.
+    /// The length of its blocks so far.
     len: u64,
-    /// Its first values whose blocks have not been written, because they are no smaller: probably it will be stored raw.
+    /// The number of its first values whose blocks have not been written, because they are not smaller: the tensor will
+    /// probably be stored raw.
     held_back: u64,
 }
 
 impl Writer<'_> {
-    /// Writes a piece, if its tensor is still to be compressed.
+    /// Writes a piece, unless its tensor is already stored raw.
     fn take(&mut self, piece: Piece, done: &Done) -> Result<(), WriteError> {
         if self.places.len() > piece.tensor {
             return Ok(()); // stored raw already
@@ -184,7 +185,7 @@ impl Writer<'_> {
             let Current { start, before, .. } = *current;
             return self.store_raw(piece.tensor, start, before, nbytes);
         }
-        // Until it pays nothing is written, so that what is never compressed is written once.
+        // Write nothing until compression pays, so that a tensor that never compresses is written only once.
         if current.len >= end && current.held_back == piece.offset {
             current.held_back = end;
             return Ok(());
@@ -203,7 +204,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes what was held back of a tensor that pays after all: its first values, compressed once more.
+    /// Writes the values that were held back, compressed once more, because the tensor compresses after all.
     fn catch_up(&mut self, tensor: usize, held_back: u64) -> Result<(), WriteError> {
         let mut compressor = Compressor::default();
         let mut bytes = Vec::new();
@@ -215,7 +216,7 @@ impl Writer<'_> {
             let done = compressor.compress(self.plan, self.data, piece, bytes)?;
             self.put(&done)?;
             bytes = done.bytes;
-            // Progress has been told of its bytes.
+            // Progress has already counted these bytes.
             if self.work.advance(0).is_break() {
                 return Err(WriteError::Cancelled);
             }
@@ -231,14 +232,14 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes a tensor's values as they are, over what has been written of it compressed, if it paid at first; that is never more.
+    /// Writes a tensor's values raw. They replace any blocks that have been written of it, which are never longer.
     fn store_raw(&mut self, tensor: usize, start: u64, before: Crc, nbytes: u64) -> Result<(), WriteError> {
         let end = start.saturating_add(nbytes);
         let extent = Extent::new(start, nbytes, end)
             .map_err(|fault| unfit(modelfmt_core::Part::new("tensor"), fault))?;
         let segment = Segment { tensor, extent };
         let region = Region { extent, fill: 0, segments: std::slice::from_ref(&segment) };
-        // Its pieces have been counted when they were compressed, where they were.
+        // Progress has counted the pieces when they were compressed, unless compression was not tried.
         let tried = !self.plan.keep_raw.contains(&tensor);
         let only_ask = |_| self.work.advance(0);
         let work =
@@ -254,7 +255,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Pads with zeros up to where the next tensor begins.
+    /// Pads with zeros up to the start of the next tensor.
     fn align(&mut self) -> Result<(), WriteError> {
         let to = align_up(self.at, self.plan.options.alignment.bytes()).unwrap_or(self.at);
         let zeros = [0; 64];
@@ -268,10 +269,10 @@ impl Writer<'_> {
     }
 }
 
-/// What a thread keeps from piece to piece.
+/// The buffers that a thread reuses from piece to piece.
 pub struct Compressor {
     values: AlignedBuf,
-    /// Always the large one: the small one finds other matches, and which one a thread has must not matter.
+    /// Always the large table. The small one finds other matches, and the output must not depend on which table a thread has.
     table: CompressTable,
 }
 
@@ -282,11 +283,11 @@ impl Default for Compressor {
 }
 
 impl Compressor {
-    /// The blocks of some values of a tensor, in place of what `bytes` held. The values are compressed by themselves, so they are whole blocks, or
-    /// the last of their tensor.
+    /// Compresses some values of a tensor and returns the blocks; they replace the content of `bytes`. The values are
+    /// compressed on their own, so they must be whole blocks or reach the end of their tensor.
     ///
     /// # Errors
-    /// If they cannot be read.
+    /// If the values cannot be read.
     pub fn blocks(
         &mut self,
         plan: &Plan,
@@ -316,7 +317,7 @@ impl Compressor {
         };
         let mut len = 0;
         for block in values.chunks(BLOCK_LEN) {
-            // Room for the longest that it can become, after its length.
+            // Reserve the length field and the longest possible block.
             let end = len + HEADER_LEN + get_maximum_output_size(block.len());
             if bytes.len() < end {
                 bytes.resize(end, 0);

@@ -21,8 +21,8 @@ impl Index {
     /// are damaged, it still does not match them.
     ///
     /// # Errors
-    /// [`EditError::Read`] if the file cannot be read; [`EditError::Write`] for names and metadata that APR2 cannot hold or that are there
-    /// twice, for APR1, and for a file that is signed.
+    /// [`EditError::Read`] if the file cannot be read; [`EditError::Write`] if APR2 cannot hold a name or the metadata, if a
+    /// name occurs twice, or if the file is APR1 or signed.
     pub fn edit(
         &self,
         source: &impl Source,
@@ -152,7 +152,7 @@ impl Index {
         let end = HEADER_LEN.saturating_add(metadata.len() as u64).saturating_add(entries.len() as u64);
         let room = old.checked_sub(end).and_then(|room| usize::try_from(room).ok());
         let data_offset = match room {
-            // Readers skip white space after JSON; what is less than an alignment is the gap before the data.
+            // Readers skip white space after JSON. A rest shorter than the alignment becomes the gap before the data.
             Some(room) => {
                 let spaces = room - room % 64;
                 metadata.resize(metadata.len().saturating_add(spaces), b' ');
@@ -182,7 +182,7 @@ impl Index {
         read(source, 0..self.sections.data.offset())
     }
 
-    /// The end of the data section, and the CRC of everything before it, as the footer states it.
+    /// The end of the data section, and the CRC of everything before it as the footer states it.
     fn whole(&self, source: &impl Source) -> Result<(u64, u32), EditError> {
         let end = self.sections.data.end();
         let footer = read(source, end..self.file_len)?;

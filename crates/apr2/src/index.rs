@@ -1,4 +1,4 @@
-//! What a file holds: sections, tensors and metadata, checked and owned.
+//! The content of a file: sections, tensors and metadata, checked and owned.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{
@@ -12,7 +12,7 @@ use crate::metadata::Metadata;
 use crate::stored::Stored;
 use crate::wire::{self, Entry, Flags};
 
-/// Which of the two generations of the format a file is of.
+/// The generation of the format that a file has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Generation {
     /// APR1: JSON index, no alignment, no compression. It is read, never written.
@@ -32,7 +32,7 @@ pub struct Sections {
     pub data: Extent,
 }
 
-/// What a header says, with the sections checked against the file's length.
+/// The content of a header, with the sections checked against the length of the file.
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
     pub(crate) generation: Generation,
@@ -41,7 +41,7 @@ pub struct Head {
     pub flags: Flags,
     /// The sections.
     pub sections: Sections,
-    /// The number of tensors, which an APR1 file states outside its index.
+    /// The number of tensors, if the file states it outside its index, as APR1 does.
     pub(crate) tensor_count: Option<u32>,
 }
 
@@ -108,19 +108,19 @@ impl Index {
         &self.tensors.table
     }
 
-    /// Where the tensor at a position lies, from the start of the file.
+    /// The location of the tensor at a position, from the start of the file.
     #[must_use]
     pub fn location(&self, position: usize) -> Option<Location> {
         self.tensors.location(position)
     }
 
-    /// Bytes of heap that the tensors take; metadata is not counted.
+    /// Bytes of heap memory that the tensors take; metadata is not counted.
     #[must_use]
     pub fn heap_size(&self) -> usize {
         self.tensors.heap_size()
     }
 
-    /// Where the footer is.
+    /// The offset of the footer.
     pub(crate) fn footer_at(&self) -> u64 {
         match self.generation {
             Generation::Apr1 => self.sections.data.end(),
@@ -128,45 +128,45 @@ impl Index {
         }
     }
 
-    /// Whether its tensors are stored encrypted.
+    /// Whether the file's tensors are stored encrypted.
     pub(crate) const fn is_encrypted(&self) -> bool {
         matches!(self.tensors.sealing, Sealing::Encrypted { .. })
     }
 }
 
-/// The tensors of a file and where they lie: the tensor index.
+/// The tensor index: the tensors of a file and where they are.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tensors {
     table: TensorTable,
-    /// What is not plain (compressed, or with flags), by ascending position; plain tensors take no place here.
+    /// The tensors that are compressed or have flags, by ascending position; plain tensors take no memory here.
     special: Vec<Special>,
     /// The reserved word of the index header, for the verifier.
     pub(crate) reserved: u32,
-    /// Where LZ4 blocks begin, as far as reading has seen them.
+    /// The known offsets of LZ4 blocks, filled in by reading.
     pub(crate) starts: BlockStarts,
-    /// How the file is sealed.
+    /// How the stored bytes are sealed.
     pub(crate) sealing: Sealing,
 }
 
 /// How the stored bytes of the tensors of a file are sealed.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Sealing {
-    /// They are what they are.
+    /// The stored bytes are not sealed.
     #[default]
     None,
-    /// Their digests are signed.
+    /// The digests of the stored bytes are signed.
     Signed,
-    /// They are encrypted. Where they are read from, the plaintext stands where they begin.
+    /// The stored bytes are encrypted. The source returns the plaintext of a tensor at the tensor's offset.
     Encrypted {
-        /// The bytes of plaintext of a segment.
+        /// The number of plaintext bytes in a segment.
         segment: u64,
-        /// How many bytes decryption leaves of so many, in such segments.
+        /// The number of plaintext bytes in `size` stored bytes, for segments of `segment` bytes.
         plain_len: fn(size: u64, segment: u64) -> Result<u64, SealFault>,
     },
 }
 
 impl Sealing {
-    /// What decryption leaves of so many stored bytes.
+    /// The number of bytes that remain of `size` stored bytes after decryption.
     fn plain_len(self, size: u64) -> Result<u64, Fault> {
         match self {
             Self::Encrypted { segment, plain_len } => Ok(plain_len(size, segment)?),
@@ -190,7 +190,7 @@ impl Tensors {
         &self.table
     }
 
-    /// Where the tensor at a position lies, from the start of the file.
+    /// The location of the tensor at a position, from the start of the file.
     #[must_use]
     pub(crate) fn location(&self, position: usize) -> Option<Location> {
         let stored = self.stored(position)?;
@@ -203,7 +203,7 @@ impl Tensors {
         Some(Location { file: None, offset: Some(stored.offset), stored_nbytes: stored.len, encoding })
     }
 
-    /// Bytes of heap that this takes.
+    /// Bytes of heap memory that the tensors take.
     #[must_use]
     pub(crate) fn heap_size(&self) -> usize {
         self.table.heap_size().saturating_add(self.special.capacity().saturating_mul(size_of::<Special>()))
@@ -222,13 +222,13 @@ impl Tensors {
         })
     }
 
-    /// The same, of what decryption leaves of it.
+    /// How the tensor is stored after decryption.
     pub(crate) fn plain(&self, position: usize) -> Option<Stored> {
         let stored = self.stored(position)?;
         Some(Stored { len: self.sealing.plain_len(stored.len).ok()?, ..stored }) // checked when it was listed
     }
 
-    /// How every tensor is stored, in order; cheaper than asking for each.
+    /// How every tensor is stored, in order. Cheaper than one call per tensor.
     pub(crate) fn all_stored(&self) -> impl Iterator<Item = Stored> {
         let mut special = self.special.iter().peekable();
         self.table.iter().enumerate().map(move |(position, info)| {
@@ -287,12 +287,12 @@ impl Tensors {
         Ok(tensors)
     }
 
-    /// Room for as many tensors as the caller has bounded by bytes that exist.
+    /// A list with capacity for `count` tensors. The caller has checked `count` against the bytes that exist.
     pub(crate) fn with_capacity(count: usize) -> Self {
         Self { table: TensorTable::with_capacity(count), ..Self::default() }
     }
 
-    /// Lists a tensor after checking all that its entry, which is at byte `at`, claims.
+    /// Adds a tensor after checking its entry, which is at byte `at`.
     #[inline]
     pub(crate) fn push(
         &mut self,
@@ -305,7 +305,7 @@ impl Tensors {
         Limits::check("the length of a name", claim.name.len() as u64, limits.name_len)?;
         Limits::check("the number of dimensions", dims.len() as u64, limits.rank)?;
         let position = self.table.len();
-        // An offset beyond u64 is out of bounds, which `check_extent` reports.
+        // An offset beyond u64 is replaced by one that is out of bounds, so that `check_extent` reports it.
         let offset = data.offset().checked_add(claim.offset).unwrap_or(u64::MAX - 1);
         let tensor =
             NewTensor { name: claim.name, dtype: claim.dtype, offset: Some(offset), packed_nbytes: 0 };
@@ -325,12 +325,12 @@ impl Tensors {
     }
 }
 
-/// What an entry says about a tensor, except for its shape.
+/// The fields of a tensor's entry, except for its shape.
 #[derive(Clone, Copy)]
 pub(crate) struct Claim<'a> {
     pub(crate) name: &'a str,
     pub(crate) dtype: modelfmt_core::DType,
-    /// From the start of the data section.
+    /// The offset from the start of the data section.
     pub(crate) offset: u64,
     pub(crate) size: u64,
     pub(crate) raw_size: u64,
@@ -338,7 +338,7 @@ pub(crate) struct Claim<'a> {
 }
 
 impl Claim<'_> {
-    /// Sizes against dtype and shape, and the range against the data section.
+    /// Checks the sizes against dtype and shape, and the range against the data section.
     #[inline]
     fn check(&self, nbytes: u64, data: Extent, sealing: Sealing) -> Result<(), (&'static str, Fault)> {
         let implied = |found| Fault::from(modelfmt_core::CommonFault::Nbytes { found, expected: nbytes });
@@ -347,14 +347,14 @@ impl Claim<'_> {
             0 if size != nbytes => return Err(("size", implied(size))),
             0 => {}
             raw if raw != nbytes => return Err(("raw_size", implied(raw))),
-            // A byte of LZ4 makes at most 255 bytes: so much is known before anything is allocated for them
+            // One byte of LZ4 expands to at most 255 bytes, so this can be checked before anything is allocated
             // (docs/formats/apr2.md#sizes).
             raw if raw / 255 > size => {
                 return Err(("raw_size", Fault::Expansion { stored: size, raw }));
             }
             _ => {}
         }
-        // An empty tensor's offset is the next aligned position, here also one beyond the data's last byte
+        // The offset of an empty tensor is the next aligned one, so it may be beyond the last byte of the data
         // (docs/formats/apr2.md#sizes).
         let end = if self.size == 0 { align_up(data.len(), 64).unwrap_or(data.len()) } else { data.len() };
         match Extent::new(self.offset, self.size, end) {

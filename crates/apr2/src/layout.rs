@@ -24,7 +24,7 @@ pub enum Alignment {
 }
 
 impl Alignment {
-    /// In bytes.
+    /// The alignment in bytes.
     #[must_use]
     pub const fn bytes(self) -> u64 {
         match self {
@@ -37,10 +37,10 @@ impl Alignment {
 /// How tensors are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Compression {
-    /// As they are.
+    /// As raw values.
     #[default]
     None,
-    /// In LZ4 blocks, except for tensors that these would not make smaller. Needs the feature `lz4`
+    /// In LZ4 blocks, except for tensors that the blocks would not make smaller. Needs the feature `lz4`
     /// (docs/formats/apr2.md#compression).
     Lz4,
 }
@@ -69,31 +69,31 @@ impl Default for WriteOptions {
     }
 }
 
-/// Where a shard ends unless asked otherwise.
+/// The shard size if the options do not set one.
 const DEFAULT_SHARD_SIZE: u64 = 2 << 30;
 
 impl WriteOptions {
-    /// The defaults: aligned to 64 bytes, not compressed.
+    /// The default options: tensors aligned to 64 bytes, no compression.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The alignment of tensors.
+    /// Sets the alignment of tensors.
     #[must_use]
     pub const fn alignment(mut self, alignment: Alignment) -> Self {
         self.alignment = alignment;
         self
     }
 
-    /// How tensors are stored.
+    /// Sets how tensors are stored.
     #[must_use]
     pub const fn compression(mut self, compression: Compression) -> Self {
         self.compression = compression;
         self
     }
 
-    /// Whether the file promises that tensors lie in the order of the index (STREAMING). They always do
+    /// Whether the file promises that tensors are in the order of the index (STREAMING). They always are
     /// (docs/formats/apr2.md#streaming).
     #[must_use]
     pub const fn streaming(mut self, streaming: bool) -> Self {
@@ -101,15 +101,15 @@ impl WriteOptions {
         self
     }
 
-    /// The size in bytes that no shard of a [`SetPlan`](crate::SetPlan) exceeds, unless a single tensor does. Default
-    /// 2 GiB.
+    /// Sets the maximal size of a shard of a [`SetPlan`](crate::SetPlan) in bytes. Only a shard with a single tensor may exceed
+    /// it. The default is 2 GiB.
     #[must_use]
     pub const fn shard_size(mut self, nbytes: u64) -> Self {
         self.shard_size = nbytes;
         self
     }
 
-    /// Leaves room for that many bytes after the metadata of each file, as spaces, for edits in place
+    /// Reserves that many bytes, as spaces after the metadata of each file, for later edits in place
     /// ([`Index::edit`](crate::Index::edit)).
     #[must_use]
     pub const fn reserve(mut self, nbytes: u64) -> Self {
@@ -123,16 +123,16 @@ impl WriteOptions {
     }
 }
 
-/// A file to write: all checks are done, and nothing is written yet.
+/// A file to write: checked and laid out.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub(crate) options: WriteOptions,
-    /// Offsets from the start of the file, as they are without compression.
+    /// The tensors, with the offsets from the start of the file that they have without compression.
     pub(crate) table: TensorTable,
     pub(crate) metadata: Vec<u8>,
     pub(crate) index_len: u32,
     pub(crate) data_offset: u32,
-    /// Where the footer is without compression.
+    /// The offset of the footer without compression.
     pub(crate) data_end: u64,
     pub(crate) keep_raw: BTreeSet<usize>,
 }
@@ -144,8 +144,8 @@ impl Plan {
     /// `metadata` must have `model_type` (a string) and `architecture` (an object or a string); `apr_version` is filled in.
     ///
     /// # Errors
-    /// [`WriteError::Unsupported`] for the first thing that APR2 cannot hold: a dtype, a name, a rank, a tensor without values,
-    /// metadata that lacks a key, sections beyond 4 GiB; LZ4 that is not compiled in.
+    /// [`WriteError::Unsupported`] for the first dtype, name, rank or tensor without values that APR2 cannot hold, for metadata
+    /// that lacks a key, for sections beyond 4 GiB, and for LZ4 if it is not compiled in.
     pub fn new<'a>(
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
         metadata: &Metadata,
@@ -177,18 +177,18 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Stores this tensor raw, whatever the compression.
+    /// Stores this tensor raw, even if the options ask for compression.
     pub fn keep_raw(&mut self, tensor: usize) {
         self.keep_raw.insert(tensor);
     }
 
-    /// What will be written, in order.
+    /// The tensors to be written, in order.
     #[must_use]
     pub const fn tensors(&self) -> &TensorTable {
         &self.table
     }
 
-    /// The length of the file; `None` where it depends on how well the tensors compress.
+    /// The length of the file; `None` if it depends on how well the tensors compress.
     #[must_use]
     pub fn file_len(&self) -> Option<u64> {
         match self.options.compression {
@@ -197,13 +197,13 @@ impl Plan {
         }
     }
 
-    /// The length of the file without compression, which is the most that it can be.
+    /// The length of the file without compression, which is the greatest possible one.
     #[must_use]
     pub const fn longest(&self) -> u64 {
         self.data_end + FOOTER_LEN // `lay_out` has seen that it is below 2^63
     }
 
-    /// Fixes where the sections begin, and where the tensors would without compression.
+    /// Fixes the offsets of the sections, and those that the tensors have without compression.
     fn lay_out(&mut self) -> Result<(), WriteError> {
         let metadata_len = section_len("metadata", self.metadata.len() as u64)?;
         let index_end = HEADER_LEN + u64::from(metadata_len) + u64::from(self.index_len);
@@ -228,7 +228,7 @@ impl Plan {
         Ok(())
     }
 
-    /// The flags of the header; COMPRESSED is what came of it.
+    /// The flags of the header. `compressed` says whether any tensor turned out to be compressed.
     pub(crate) fn flags(&self, compressed: bool) -> Flags {
         let alignment = match self.options.alignment {
             Alignment::Bytes64 => Flags::ALIGNED_64,
@@ -243,13 +243,13 @@ impl Plan {
     }
 }
 
-/// What a plan has decided, for a file that is not laid out as [`Plan::write`] does.
+/// The decisions of a plan, for a file that is not laid out as [`Plan::write`] does.
 #[derive(Clone, Copy, Debug)]
 pub struct Planned<'a> {
     plan: &'a Plan,
     /// The alignment of the tensors in bytes.
     pub alignment: u64,
-    /// How they are stored.
+    /// How the tensors are stored.
     pub compression: Compression,
     /// Whether the file is a shard.
     pub is_sharded: bool,
@@ -260,7 +260,7 @@ pub struct Planned<'a> {
 }
 
 impl<'a> Planned<'a> {
-    /// What this plan has decided.
+    /// The decisions of this plan.
     #[must_use]
     pub fn of(plan: &'a Plan) -> Self {
         Self {
@@ -279,23 +279,23 @@ impl<'a> Planned<'a> {
         &self.plan.table
     }
 
-    /// The flags of the header; whether COMPRESSED is one of them is what came of it.
+    /// The flags of the header. `compressed` says whether any tensor turned out to be compressed.
     #[must_use]
     pub fn flags(&self, compressed: bool) -> Flags {
         self.plan.flags(compressed)
     }
 
-    /// Whether a tensor is stored raw, whatever the compression.
+    /// Whether a tensor is stored raw even if the options ask for compression.
     #[must_use]
     pub fn keeps_raw(&self, tensor: usize) -> bool {
         self.plan.keep_raw.contains(&tensor)
     }
 }
 
-/// No file ends beyond this; the footer still fits after it.
+/// The largest end of the data section; the footer still fits after it.
 const MAX_LEN: u64 = (1 << 63) - FOOTER_LEN;
 
-/// Checks one tensor, lists it, and returns the length of its entry.
+/// Checks one tensor, adds it to the table, and returns the length of its entry.
 fn list(table: &mut TensorTable, number: usize, spec: &TensorSpec<'_>) -> Result<u64, WriteError> {
     let refuse = |fault: Fault| unfit(Part::entry("tensor", number as u64).with_name(&spec.name), fault);
     check(spec).map_err(refuse)?;
@@ -307,7 +307,7 @@ fn list(table: &mut TensorTable, number: usize, spec: &TensorSpec<'_>) -> Result
     Ok(entry.encoded_len())
 }
 
-/// The rules that concern one tensor alone.
+/// Checks the rules for a single tensor.
 fn check(spec: &TensorSpec<'_>) -> Result<(), Fault> {
     if spec.name.is_empty() {
         return Err(Fault::EmptyName);
@@ -327,7 +327,7 @@ fn check(spec: &TensorSpec<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The metadata section: compact, keys sorted, with `apr_version` (docs/formats/apr2.md#metadata).
+/// Encodes the metadata section: compact JSON with sorted keys and `apr_version` (docs/formats/apr2.md#metadata).
 pub(crate) fn encode(metadata: &Metadata) -> Result<Vec<u8>, WriteError> {
     let refuse = |text: String| unfit(Part::new("metadata"), modelfmt_core::CommonFault::Metadata(text));
     let mut object = metadata.object().clone();

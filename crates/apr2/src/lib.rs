@@ -191,8 +191,8 @@
 //!
 //! # Signed and encrypted files
 //!
-//! The crate `modelfmt-apr2-seal` reads and writes them, and everything else too. This one refuses files that are encrypted. Of those that are signed it
-//! reads the values, and [`Reader::verify`] says that the signature was not checked.
+//! The crate `modelfmt-apr2-seal` reads and writes encrypted and signed files, as well as all others. This crate refuses
+//! encrypted files. It reads the values of signed files, and [`Reader::verify`] reports that the signature was not checked.
 //!
 //! # Features
 //!
@@ -236,7 +236,7 @@ pub use save::save;
 pub use set::{AsyncSetReader, SetIndex, SetPlan, SetReader, Shard, shard_crc};
 pub use wire::{Flags, can_hold};
 
-// What every format crate has of modelfmt-core.
+// The parts of modelfmt-core that every format crate re-exports.
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use modelfmt_core::Mmap;
 pub use modelfmt_core::{

@@ -9,16 +9,16 @@ use modelfmt_core::value::{JsonObject, KeyError, Object, ParseOptions, Value};
 
 use crate::error::Result;
 
-/// What we write where `apr_version` is missing.
+/// The `apr_version` that is written if the metadata has none.
 pub(crate) const APR_VERSION: &str = "2.0.0";
 
-/// The metadata of a model: a complete JSON object, in its order.
+/// The metadata of a model: a complete JSON object, in file order.
 ///
 /// The typed accessors look at the keys that APR2 2.0 names in "Metadata Section"; everything else is found through
 /// [`object`](Self::object).
 ///
-/// What a file says is checked when the file is opened, and becomes a tree when it is asked for: a tree takes up to ten
-/// times the memory of its text.
+/// The JSON text is checked when the file is opened, and parsed into a tree on first use, because a tree takes up to ten times
+/// the memory of its text.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Metadata(JsonObject);
 
@@ -26,7 +26,7 @@ pub struct Metadata(JsonObject);
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct MelFilterbank {
-    /// Rows and columns, where the file states them under `mel_filterbank_shape`.
+    /// The numbers of rows and columns, if the file states them under `mel_filterbank_shape`.
     pub shape: Option<[u64; 2]>,
     /// The weights, row by row.
     pub values: Vec<f64>,
@@ -38,7 +38,7 @@ pub struct MelFilterbank {
 pub struct Quantization<'a> {
     /// The method, such as `Q8_0`.
     pub method: &'a str,
-    /// Bits that a weight takes on average, scales included.
+    /// The average number of bits of a weight, scales included.
     pub bits_per_weight: f64,
 }
 
@@ -65,13 +65,13 @@ impl Metadata {
         self.0.object()
     }
 
-    /// A tree of all keys for the caller, as [`object`](Self::object) gives them; nothing of it stays here.
+    /// A new tree of all keys, equal to [`object`](Self::object). The metadata keeps no copy of it.
     #[must_use]
     pub fn to_object(&self) -> Object {
         self.0.to_object()
     }
 
-    /// The object itself.
+    /// Converts the metadata into the object.
     #[must_use]
     pub fn into_object(self) -> Object {
         self.0.into_object()
@@ -93,8 +93,8 @@ impl Metadata {
         self.object().required_str("model_type")
     }
 
-    /// What is under `architecture`: an object, as the specification shows it, or a string, as the tools of aprender
-    /// write it (docs/formats/apr2.md#metadata).
+    /// The value of `architecture`: an object, as in the specification, or a string, as aprender's tools write it
+    /// (docs/formats/apr2.md#metadata).
     ///
     /// # Errors
     /// If the key is missing or has another value.
@@ -104,7 +104,7 @@ impl Metadata {
         value.filter(is_good).ok_or_else(|| KeyError::new("architecture", "an object or a string", value))
     }
 
-    /// The model's dimensions, by name.
+    /// The model's dimensions by name: the value of `architecture` as an object.
     ///
     /// # Errors
     /// If the key is missing or not an object.
@@ -112,10 +112,10 @@ impl Metadata {
         self.object().required_object("architecture")
     }
 
-    /// The tokens, by number.
+    /// The tokens in the order of their numbers; `None` if the key is missing.
     ///
     /// # Errors
-    /// If it is not an array of strings.
+    /// If the value is not an array of strings.
     pub fn vocab(&self) -> Result<Option<Vec<&str>>, KeyError> {
         let Some(tokens) = self.object().optional_array("vocab")? else { return Ok(None) };
         let texts = tokens.texts().ok_or_else(|| {
@@ -126,10 +126,10 @@ impl Metadata {
         Ok(Some(texts))
     }
 
-    /// The mel filterbank with its shape.
+    /// The mel filterbank with its shape; `None` if the key is missing.
     ///
     /// # Errors
-    /// If it is not an array of numbers, or its shape is not two dimensions with that many elements.
+    /// If the value is not an array of numbers, or its shape does not have two dimensions with that many elements.
     pub fn mel_filterbank(&self) -> Result<Option<MelFilterbank>, KeyError> {
         let Some(values) = self.object().optional_array("mel_filterbank")? else { return Ok(None) };
         let number = |(i, value): (usize, Value)| {
@@ -157,26 +157,26 @@ impl Metadata {
         Ok(Some(MelFilterbank { shape: Some(shape), values }))
     }
 
-    /// The tokenizer's configuration.
+    /// The tokenizer's configuration; `None` if the key is missing.
     ///
     /// # Errors
-    /// If it is not an object.
+    /// If the value is not an object.
     pub fn tokenizer_config(&self) -> Result<Option<&Object>, KeyError> {
         self.object().optional_object("tokenizer_config")
     }
 
-    /// The model card.
+    /// The model card; `None` if the key is missing.
     ///
     /// # Errors
-    /// If it is not an object.
+    /// If the value is not an object.
     pub fn model_card(&self) -> Result<Option<&Object>, KeyError> {
         self.object().optional_object("model_card")
     }
 
-    /// How the model was quantized.
+    /// How the model was quantized; `None` if the key is missing.
     ///
     /// # Errors
-    /// If it is not an object with a method and a number of bits.
+    /// If the value is not an object with a method and a number of bits.
     pub fn quantization(&self) -> Result<Option<Quantization<'_>>, KeyError> {
         let Some(object) = self.object().optional_object("quantization")? else { return Ok(None) };
         let within = |error: KeyError| error.within("quantization");
@@ -186,7 +186,7 @@ impl Metadata {
         }))
     }
 
-    /// What the required keys lack: one error for each that is missing or of another type.
+    /// One error for each required key that is missing or of another type.
     pub(crate) fn missing(&self) -> impl Iterator<Item = KeyError> {
         let faults = [self.apr_version().err(), self.model_type().err(), self.architecture_value().err()];
         faults.into_iter().flatten()

@@ -14,9 +14,9 @@ use crate::index::{Generation, Head, Index, Sealing, Sections, Tensors};
 use crate::metadata::Metadata;
 use crate::wire::{self, FOOTER_LEN, Flags, Footer, HEADER_LEN, Header};
 
-/// What is asked for first: most metadata and indexes fit, and a small file is read at once.
+/// How many bytes to ask for first: most metadata and indexes fit, and a small file is read in one go.
 const FIRST: u64 = 32 << 10;
-/// Sections that are nearer to each other than this are asked for together.
+/// Sections with a smaller gap than this between them are read together.
 const NEAR: u64 = 16 << 10;
 
 /// Parses header, footer, metadata and index of an APR2 or APR1 file; see [`Parser`].
@@ -27,35 +27,35 @@ pub struct IndexParser {
     state: State,
     metadata: Option<Metadata>,
     tensors: Option<Tensors>,
-    /// The file's first bytes, if they hold both sections and the footer is still to come.
+    /// The first bytes of the file, if they hold both sections but the footer has not been read yet.
     stash: Vec<u8>,
 }
 
-/// What has been read.
+/// What has been read so far.
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// Nothing.
+    /// Nothing yet.
     Start,
     /// The header of an APR2 file.
     Header(Head),
-    /// Its footer too.
+    /// Header and footer of an APR2 file.
     Footer(Head),
-    /// The first eight bytes of an APR1 file: where its metadata is.
+    /// The first eight bytes of an APR1 file, which give the extent of its metadata.
     Apr1(Extent),
-    /// Metadata.
+    /// Everything up to the metadata.
     Metadata(Head),
-    /// The index: all.
+    /// Everything, with the index.
     Index(Head),
 }
 
 impl IndexParser {
-    /// A parser for a file of that length.
+    /// A parser for a file of this length.
     #[must_use]
     pub fn new(file_len: u64, limits: Limits) -> Self {
         Self { file_len, limits, state: State::Start, metadata: None, tensors: None, stash: Vec::new() }
     }
 
-    /// Steps on for as long as the bytes, which begin at byte `start` of the file, hold what the next step wants.
+    /// Takes steps as long as `bytes`, which begin at byte `start` of the file, hold what the next step needs.
     fn advance(&mut self, bytes: &[u8], start: u64) -> Result<()> {
         let end = start.saturating_add(bytes.len() as u64);
         while let Some((least, _)) = self.wants() {
@@ -69,7 +69,7 @@ impl IndexParser {
         Ok(())
     }
 
-    /// Takes exactly the bytes of what `wants` calls the least.
+    /// Takes one step. `bytes` is exactly the first range that `wants` returned.
     fn step(&mut self, bytes: &[u8], at: u64) -> Result<()> {
         self.state = match self.state {
             State::Start => self.start(bytes)?,
@@ -81,7 +81,7 @@ impl IndexParser {
                 let sections = &head.sections;
                 self.metadata =
                     Some(Metadata::parse(part(bytes, at, sections.metadata), HEADER_LEN, &self.limits)?);
-                // What was asked for may hold the index too; `feed` comes back with it.
+                // The bytes that were read may hold the index too; `feed` then takes the next step with them.
                 State::Metadata(head)
             }
             State::Apr1(metadata) => {
@@ -111,7 +111,7 @@ impl IndexParser {
         }
     }
 
-    /// The least that the next step has to see, and what is better read together with it.
+    /// The range that the next step needs, and the end of a longer range that is worth reading at once.
     fn wants(&self) -> Option<(Range<u64>, u64)> {
         let alone = |range: Range<u64>| Some((range.clone(), range.end));
         match self.state {
@@ -135,7 +135,7 @@ impl IndexParser {
 }
 
 impl IndexParser {
-    /// Steps on with the file's first bytes, which were read before the footer.
+    /// Takes steps with the first bytes of the file, which were read before the footer.
     fn replay(&mut self) -> Result<()> {
         let stash = std::mem::take(&mut self.stash);
         self.advance(&stash, 0)
@@ -156,7 +156,7 @@ impl Parser for IndexParser {
         self.advance(bytes, start)?;
         match self.state {
             State::Header(Head { sections, .. }) if start == 0 => {
-                // An empty one, if the index reaches further.
+                // The stash stays empty if the index does not end within these bytes.
                 self.stash = bytes.get(..cut(sections.index.end())).unwrap_or_default().to_vec();
             }
             State::Footer(_) if !self.stash.is_empty() => self.replay()?,
@@ -181,10 +181,10 @@ impl Parser for IndexParser {
     }
 }
 
-/// The parts at the front of an APR2 file, as something has gathered them that knows where they are and what they are worth.
+/// The parts at the front of an APR2 file, gathered by a caller that knows where they are and whether they can be trusted.
 #[derive(Clone, Copy, Debug)]
 pub struct Front<'a> {
-    /// What the header says, or what has taken its place.
+    /// The content of the header, or a replacement for it.
     pub head: Head,
     /// The text of the metadata.
     pub metadata: &'a [u8],
@@ -197,10 +197,10 @@ pub struct Front<'a> {
 }
 
 impl Front<'_> {
-    /// The index of the file, checked as that of any other.
+    /// Makes the index of the file, with the same checks as for any other file.
     ///
     /// # Errors
-    /// The first rule that the metadata or the index break.
+    /// The first rule that the metadata or the index breaks.
     pub fn parse(&self, limits: &Limits) -> Result<Index> {
         let Head { generation, version, flags, sections, .. } = self.head;
         let metadata = Metadata::parse(self.metadata, HEADER_LEN, limits)?;
@@ -209,24 +209,24 @@ impl Front<'_> {
     }
 }
 
-/// A length that is cut to what this machine can address; slicing finds out.
+/// The number as usize, or the largest usize if it does not fit; slicing then fails.
 fn cut(n: u64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }
 
-/// The bytes of `extent` out of those that begin at `at` of the file; empty if they are not there.
+/// The bytes of `extent`, cut from bytes that begin at `at` in the file; empty if they do not hold it.
 fn part(bytes: &[u8], at: u64, extent: Extent) -> &[u8] {
     let skip = extent.offset().checked_sub(at).map_or(usize::MAX, cut);
     bytes.get(skip..).and_then(|rest| rest.get(..cut(extent.len()))).unwrap_or_default()
 }
 
-/// The error of a file that ends before its sections do.
+/// The error for a file that is too short for its sections.
 pub fn too_short(have: u64) -> Error {
     let need = HEADER_LEN + wire::INDEX_HEADER_LEN + FOOTER_LEN;
     Error::Truncated { part: Part::new("file"), at: 0, need, have }
 }
 
-/// Tells the generations apart by the first four bytes.
+/// Detects the generation by the first four bytes.
 fn magic(bytes: &[u8], file_len: u64) -> Result<Generation> {
     let Some(&magic) = bytes.first_chunk() else { return Err(too_short(file_len)) };
     match magic {
@@ -236,10 +236,10 @@ fn magic(bytes: &[u8], file_len: u64) -> Result<Generation> {
     }
 }
 
-/// What begins a file, by its first bytes: the header of an APR2 file, which may be encrypted; `None` for APR1.
+/// Decodes the header of an APR2 file, which may be encrypted, from its first bytes; `None` for APR1.
 ///
 /// # Errors
-/// If it is of neither generation; the first rule that the header breaks.
+/// If the file is of neither generation, or the header breaks a rule.
 pub fn begin(bytes: &[u8], file_len: u64, limits: &Limits) -> Result<Option<Head>> {
     Ok(match magic(bytes, file_len)? {
         Generation::Apr1 => None,
@@ -247,7 +247,7 @@ pub fn begin(bytes: &[u8], file_len: u64, limits: &Limits) -> Result<Option<Head
     })
 }
 
-/// The header of an APR2 file, with its sections checked; `known` takes the flags that can be read here.
+/// The header of an APR2 file, with its sections checked. `known` accepts the flags that the caller can read.
 fn head(
     bytes: &[u8],
     file_len: u64,
@@ -267,7 +267,8 @@ fn head(
     })
 }
 
-/// Metadata at 32, then index, then data at a multiple of 64; in order, without overlap (docs/formats/apr2.md#sections).
+/// Checks that metadata at 32, index, and data at a multiple of 64 follow each other without overlap
+/// (docs/formats/apr2.md#sections).
 fn sections(header: &Header, end: u64, limits: &Limits) -> Result<Sections> {
     let at =
         |field, offset| move |fault: Fault| malformed(Part::new("header").with_field(field), offset, fault);
@@ -292,7 +293,7 @@ fn sections(header: &Header, end: u64, limits: &Limits) -> Result<Sections> {
     let data = bounds("data_offset", 28, header.data_offset, end.saturating_sub(data_offset))?;
     Limits::check("the length of the metadata", metadata.len(), limits.metadata_len)?;
     Limits::check("the length of the index", index.len(), limits.index_len)?;
-    // Neither is empty in a good file: JSON has bytes, and the index its header.
+    // Neither section is empty in a valid file: JSON has at least two bytes, and the index has a header.
     if metadata.is_empty() {
         let fault = modelfmt_core::CommonFault::Metadata("expected a JSON object, found nothing".to_owned());
         return Err(malformed(Part::new("metadata"), metadata.offset(), fault));

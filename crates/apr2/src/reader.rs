@@ -1,4 +1,4 @@
-//! Opens APR2 and APR1 files: what a reader asks of the format.
+//! Opens APR2 and APR1 files: implements the traits of modelfmt-core's reader for this format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -31,7 +31,7 @@ impl Index {
     /// Parses the index from the bytes of a file, with the default options.
     ///
     /// # Errors
-    /// If it cannot be read, breaks a rule of the format, or exceeds a limit.
+    /// If the bytes end early, break a rule of the format, or exceed a limit.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         Self::parse_bytes(bytes)
     }
@@ -77,7 +77,7 @@ impl FileIndex for Index {
         self.tensors.read_into(source, position, offset, out).await
     }
 
-    /// Finds the blocks by their headers.
+    /// For a compressed tensor, reads block headers to find the range.
     async fn stored_range<S: Fetch>(
         &self,
         source: &S,
@@ -111,7 +111,7 @@ impl FileIndex for Index {
         Ok(self.metadata().to_object().into())
     }
 
-    /// Flags and alignment.
+    /// The flags and the alignment.
     fn details(&self) -> Object {
         let mut details = Object::new();
         details.insert("flags", self.flags().names().collect::<Value>());

@@ -4,19 +4,19 @@
 /// How the values of one tensor are stored.
 #[derive(Clone, Copy, Debug)]
 pub struct Stored {
-    /// Where it begins in the file.
+    /// The offset of the tensor in the file.
     pub offset: u64,
-    /// The bytes that it takes in the file.
+    /// The number of bytes that the tensor takes in the file.
     pub len: u64,
-    /// The bytes of its values.
+    /// The number of bytes of its values.
     pub nbytes: u64,
-    /// Whether they are in LZ4 blocks.
+    /// Whether the values are in LZ4 blocks.
     pub compressed: bool,
     pub(crate) flags: u32,
 }
 
 impl Stored {
-    /// Where it ends in the file.
+    /// The end of the tensor in the file.
     #[must_use]
     pub const fn end(&self) -> u64 {
         self.offset.saturating_add(self.len)

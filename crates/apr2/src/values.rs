@@ -1,4 +1,4 @@
-//! The values of tensors, given where they lie: read as they are, or from LZ4 blocks.
+//! Reads the values of tensors, raw or from LZ4 blocks.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -10,11 +10,11 @@ use crate::error::{Error, Result};
 use crate::index::Tensors;
 use crate::stored::Stored;
 
-/// From this size on, reading a compressed tensor uses more than one thread.
+/// From this many bytes on, reading a compressed tensor uses more than one thread.
 const PARALLEL: u64 = 4 << 20;
 
 impl Tensors {
-    /// The values of a tensor; decompressed on as many threads as `work` says, or as its size deserves.
+    /// The values of a tensor. Decompression uses as many threads as `work` says, or by default as many as its size is worth.
     pub(crate) async fn read<'s>(
         &self,
         source: &'s impl Fetch,
@@ -36,7 +36,7 @@ impl Tensors {
         source.fetch(at..stored.end()).await.map_err(|source| Error::Io { at, len, source })
     }
 
-    /// Fills `out` with the values of a tensor from byte `offset` on.
+    /// Fills `out` with the values of a tensor, from byte `offset` on.
     pub(crate) async fn read_into(
         &self,
         source: &impl Fetch,
@@ -61,7 +61,7 @@ impl Tensors {
         source.fetch_into(at, out).await.map_err(|source| Error::Io { at, len, source })
     }
 
-    /// The bytes of the file that hold a range of the values of a tensor.
+    /// The range of the file that holds a range of a tensor's values.
     pub(crate) async fn stored_range(
         &self,
         source: &impl Fetch,
@@ -89,7 +89,8 @@ const fn compressed(number: usize, info: TensorInfo<'_>, stored: Stored) -> Comp
     Compressed { number, name: info.name, stored }
 }
 
-/// All cores for what is large. Asking how many there are takes long, so it is not done for small tensors.
+/// The number of threads for so many bytes: all cores, or one for small tensors, because asking for the number of cores takes
+/// long.
 fn default_threads(nbytes: u64) -> usize {
     if nbytes >= PARALLEL { Execution::default().threads } else { 1 }
 }

@@ -1,4 +1,4 @@
-//! The records as they are in the file, decoded and encoded side by side.
+//! The records as they are in the file; each is decoded and encoded in one place.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
@@ -9,7 +9,7 @@ use crate::error::{Fault, Result, malformed};
 
 /// APR2 2.0, "Header": the four ASCII bytes (docs/formats/apr2.md#magic).
 pub(crate) const MAGIC: [u8; 4] = *b"APR2";
-/// The magic of the generation before.
+/// The magic of the previous generation.
 pub(crate) const MAGIC_APR1: [u8; 4] = *b"APR1";
 /// APR2 2.0, "Footer": the magic reversed.
 pub(crate) const MAGIC_END: [u8; 4] = *b"2RPA";
@@ -21,9 +21,9 @@ pub const FOOTER_LEN: u64 = 16;
 pub(crate) const INDEX_HEADER_LEN: u64 = 8;
 /// The data section begins at a multiple of 64, whatever the tensors' alignment (docs/formats/apr2.md#sections).
 pub const DATA_ALIGNMENT: u64 = 64;
-/// APR2 2.0, "Tensor Entry": a name of one byte and one dimension.
+/// APR2 2.0, "Tensor Entry": the length of the shortest entry, with a name of one byte and one dimension.
 pub(crate) const MIN_ENTRY_LEN: u64 = 2 + 1 + 2 + 8 + 28;
-/// APR2 2.0, "Tensor Entry": dimensions 1 to 8.
+/// APR2 2.0, "Tensor Entry": the largest number of dimensions.
 pub(crate) const MAX_RANK: u64 = 8;
 /// Bit 0 of the per-tensor flags marks a compressed tensor (docs/formats/apr2.md#compression).
 pub const TENSOR_COMPRESSED: u32 = 1;
@@ -33,7 +33,7 @@ pub const TENSOR_COMPRESSED: u32 = 1;
 pub struct Flags(u32);
 
 impl Flags {
-    /// Some tensor is compressed.
+    /// Some tensors are compressed.
     pub const COMPRESSED: Self = Self(1);
     /// Every tensor begins at a multiple of 64.
     pub const ALIGNED_64: Self = Self(1 << 1);
@@ -45,7 +45,7 @@ impl Flags {
     pub const ENCRYPTED: Self = Self(1 << 4);
     /// The file has a seal section, which may have signatures (docs/formats/apr2.md#encrypted-and-signed).
     pub const SIGNED: Self = Self(1 << 5);
-    /// Some tensor is of a block-quantized type.
+    /// Some tensors have a block-quantized type.
     pub const QUANTIZED: Self = Self(1 << 6);
     /// Tensors lie in the order of the index, so that one sequential pass reads the file.
     pub const STREAMING: Self = Self(1 << 7);
@@ -79,7 +79,7 @@ impl Flags {
         self.0 & flags.0 == flags.0
     }
 
-    /// The same flags, and these where `on`.
+    /// The same flags, with these set if `on`.
     #[must_use]
     pub const fn with(self, flags: Self, on: bool) -> Self {
         if on { Self(self.0 | flags.0) } else { self }
@@ -91,7 +91,7 @@ impl Flags {
         Self(self.0 & !flags.0)
     }
 
-    /// The alignment that is promised for every tensor: 64, 32 or none.
+    /// The alignment that the flags promise for every tensor: 64, 32 or none.
     #[must_use]
     pub const fn alignment(self) -> Option<u64> {
         if self.contains(Self::ALIGNED_64) {
@@ -108,10 +108,10 @@ impl Flags {
         Self::NAMES.into_iter().filter(move |&(flag, _)| self.contains(flag)).map(|(_, name)| name)
     }
 
-    /// The flags of a file.
+    /// The flags with these bits.
     ///
     /// # Errors
-    /// If not all of them are known.
+    /// If a bit is not known.
     pub const fn from_file(bits: u32) -> Result<Self, Fault> {
         match bits & !0xff {
             0 => Ok(Self(bits)),
@@ -119,7 +119,7 @@ impl Flags {
         }
     }
 
-    /// The same of a file that is read as it is: ENCRYPTED is known, and refused with its own words
+    /// Like [`from_file`](Self::from_file), for a reader without decryption: ENCRYPTED has an error of its own
     /// (docs/formats/apr2.md#flags).
     pub(crate) fn not_encrypted(bits: u32) -> Result<Self, Fault> {
         Self::from_file(bits).and_then(|flags| match flags.contains(Self::ENCRYPTED) {
@@ -138,29 +138,29 @@ impl fmt::Debug for Flags {
 /// APR2 2.0, "Header (32 bytes)".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// 2.
+    /// The major version, always 2.
     pub version_major: u16,
-    /// 0, as far as this crate knows.
+    /// The minor version; 0 is the only one so far.
     pub version_minor: u16,
     /// The feature flags.
     pub flags: Flags,
-    /// Where the metadata begins.
+    /// The offset of the metadata.
     pub metadata_offset: u32,
-    /// Its length in bytes.
+    /// The length of the metadata in bytes.
     pub metadata_size: u32,
-    /// Where the tensor index begins.
+    /// The offset of the tensor index.
     pub index_offset: u32,
-    /// Its length in bytes.
+    /// The length of the tensor index in bytes.
     pub index_size: u32,
-    /// Where the tensors begin.
+    /// The offset of the data section.
     pub data_offset: u32,
 }
 
 impl Header {
-    /// Decodes the fields after the magic, which has been looked at; `known` takes the flags that can be read here.
+    /// Decodes the fields after the magic. `known` accepts the flags that the caller can read.
     ///
     /// # Errors
-    /// If it is of another version, or has flags that are not known.
+    /// If the version is another one, or a flag is not known.
     pub fn decode(c: &mut Cursor<'_>, known: fn(u32) -> Result<Flags, Fault>) -> Result<Self> {
         c.record("header", None);
         c.bytes(4, "magic")?;
@@ -184,7 +184,7 @@ impl Header {
         })
     }
 
-    /// Its bytes.
+    /// The bytes of the header.
     #[must_use]
     pub fn encode(&self) -> [u8; 32] {
         let mut out = [0; 32];
@@ -210,25 +210,25 @@ impl Header {
 pub struct Entry<'a, D> {
     /// The name of the tensor.
     pub name: &'a str,
-    /// Its dtype.
+    /// The dtype of the tensor.
     pub dtype: DType,
-    /// Its dimensions.
+    /// The dimensions of the tensor.
     pub dims: D,
-    /// From the start of the data section.
+    /// The offset from the start of the data section.
     pub offset: u64,
-    /// Stored size.
+    /// The stored size in bytes.
     pub size: u64,
-    /// Uncompressed size, 0 if not compressed.
+    /// The uncompressed size in bytes, or 0 if the tensor is not compressed.
     pub raw_size: u64,
-    /// Whether it is compressed.
+    /// The flags of the tensor; bit 0 marks a compressed one.
     pub flags: u32,
 }
 
 impl<'a> Entry<'a, ()> {
-    /// Decodes the entry that the cursor, which names the record, is at.
+    /// Decodes the next entry. The cursor must already know the record's name, for errors.
     ///
     /// # Errors
-    /// If it has no name, a dtype that is not known, or a number of dimensions that is not allowed.
+    /// If the name is empty, the dtype is not known, or the number of dimensions is not allowed.
     #[inline]
     pub fn decode(
         c: &mut Cursor<'a>,
@@ -261,7 +261,7 @@ impl<'a> Entry<'a, ()> {
     }
 }
 
-/// What a tensor is, as its entry begins: from the length of its name to its last dimension.
+/// The identity of a tensor: the first bytes of its entry, from the length of the name to the last dimension.
 #[must_use]
 pub fn identity(name: &str, dtype: DType, dims: &[u64]) -> Vec<u8> {
     let mut out = Vec::new();
@@ -271,7 +271,7 @@ pub fn identity(name: &str, dtype: DType, dims: &[u64]) -> Vec<u8> {
 }
 
 impl Entry<'_, &[u64]> {
-    /// The bytes that the entry takes.
+    /// The length of the encoded entry in bytes.
     pub(crate) fn encoded_len(&self) -> u64 {
         (self.name.len() as u64)
             .saturating_add(2)
@@ -280,7 +280,7 @@ impl Entry<'_, &[u64]> {
             .saturating_add(28)
     }
 
-    /// Appends the entry. Name, dtype and dimensions have been checked by the plan.
+    /// Appends the entry. The plan has already checked name, dtype and dimensions.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.extend(u16::try_from(self.name.len()).unwrap_or(u16::MAX).to_le_bytes());
         out.extend(self.name.as_bytes());
@@ -299,18 +299,18 @@ impl Entry<'_, &[u64]> {
 /// APR2 2.0, "Footer (16 bytes)".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footer {
-    /// The CRC of all before it.
+    /// The CRC of everything before the footer.
     pub crc32: u32,
     /// The length of the file.
     pub file_size: u64,
 }
 
 impl Footer {
-    /// Decodes the footer of a file of `file_len` bytes, and checks what can be checked without the rest
+    /// Decodes the footer of a file of `file_len` bytes, and checks all that needs no other part of the file
     /// (docs/formats/apr2.md#footer).
     ///
     /// # Errors
-    /// If it is none, or that of a file of another length.
+    /// If the bytes are not a footer, or state another length of the file.
     pub fn decode(c: &mut Cursor<'_>, file_len: u64) -> Result<Self> {
         c.record("footer", None);
         let crc32 = c.u32("crc32")?;
@@ -327,7 +327,7 @@ impl Footer {
         Ok(Self { crc32, file_size })
     }
 
-    /// Its bytes.
+    /// The bytes of the footer.
     #[must_use]
     pub fn encode(&self) -> [u8; 16] {
         let mut out = [0; 16];
@@ -378,12 +378,12 @@ pub(crate) fn code_of(dtype: DType) -> Option<u8> {
     DTYPES.iter().find(|&&(_, known, _)| known == dtype).map(|&(code, ..)| code)
 }
 
-/// The dtype of that name in the specification's spelling, which APR1's JSON index uses.
+/// The dtype with this name in the specification's spelling, which APR1's JSON index uses.
 pub(crate) fn dtype_named(name: &str) -> Option<DType> {
     DTYPES.iter().find(|&&(.., known)| known == name).map(|&(_, dtype, _)| dtype)
 }
 
-/// The part that errors call a tensor entry.
+/// The part that errors about a tensor entry name.
 pub fn entry_part(number: usize, name: &str) -> Part {
     Part::entry("tensor entry", number as u64).with_name(name)
 }

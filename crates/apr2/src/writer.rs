@@ -17,13 +17,13 @@ const METADATA_OFFSET: u32 = 32;
 const INDEX_PIECE: usize = 1 << 20;
 
 impl Plan {
-    /// Pulls every tensor's values, in order and in pieces, and writes the file; `data` numbers tensors as their
-    /// descriptions were given. The bytes are the same however many threads `work` allows.
+    /// Writes the file. The values are pulled from `data` in order and in pieces; `data` numbers the tensors in the order of
+    /// their descriptions. The bytes do not depend on the number of threads that `work` allows.
     ///
     /// # Errors
-    /// [`WriteError::Data`](crate::WriteError::Data) if values cannot be read,
-    /// [`WriteError::Write`](crate::WriteError::Write) if the sink refuses bytes,
-    /// [`WriteError::Cancelled`](crate::WriteError::Cancelled); what has been written by then is for the sink's owner to discard.
+    /// [`WriteError::Data`](crate::WriteError::Data) if values cannot be read, [`WriteError::Write`](crate::WriteError::Write)
+    /// if the sink refuses bytes, [`WriteError::Cancelled`](crate::WriteError::Cancelled) if the progress callback stops the
+    /// work. The owner of the sink must then discard what has been written.
     pub fn write(
         &self,
         data: &dyn TensorData,
@@ -33,7 +33,7 @@ impl Plan {
         self.write_whole(data, sink, work).map(|_| ())
     }
 
-    /// Writes the file and returns the CRC of all of it.
+    /// Writes the file and returns its CRC.
     pub(crate) fn write_whole(
         &self,
         data: &dyn TensorData,
@@ -76,7 +76,7 @@ impl Plan {
         let all = Extent::new(start, self.data_end - start, self.data_end);
         let (segments, extent) = match (segments, all) {
             (Ok(segments), Ok(extent)) => (segments, extent),
-            // The plan has laid them out, so they are.
+            // The plan has laid out the sections, so these extents are valid.
             (Err(fault), _) | (_, Err(fault)) => {
                 return Err(crate::error::unfit(modelfmt_core::Part::new("tensors"), fault));
             }
@@ -88,7 +88,7 @@ impl Plan {
         Ok(Written { crc, places: None })
     }
 
-    /// Writes everything before the data section, now that it is known, and returns its CRC.
+    /// Writes everything before the data section, which is known by now, and returns its CRC.
     fn write_head(&self, written: &Written, sink: &dyn Sink) -> Result<Crc, WriteError> {
         let compressed = written.places.iter().flatten().any(|place| place.compressed);
         let metadata_size = u32::try_from(self.metadata.len()).unwrap_or(u32::MAX); // checked by the plan
@@ -139,7 +139,7 @@ impl Plan {
     }
 }
 
-/// Bytes that go to a sink in order, in pieces.
+/// Writes bytes to a sink in order, in pieces.
 struct Pieces<'a> {
     sink: &'a dyn Sink,
     at: u64,

@@ -1,28 +1,28 @@
-//! What has been written of a file.
+//! The result of writing the data section.
 
 use modelfmt_core::author::Crc;
 use modelfmt_write::Sink;
 
 use crate::error::WriteError;
 
-/// Where a tensor came to lie.
+/// Where a tensor was written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
-    /// From the start of the file.
+    /// The offset from the start of the file.
     pub(crate) offset: u64,
-    /// The bytes that it takes.
+    /// The number of bytes that the tensor takes.
     pub(crate) size: u64,
     pub(crate) compressed: bool,
 }
 
-/// What was written before the index: the data section.
+/// The data section after writing, which happens before the index is written.
 pub(crate) struct Written {
     pub(crate) crc: Crc,
-    /// Where each tensor lies; `None` if all lie as planned.
+    /// The place of each tensor; `None` if all are as planned.
     pub(crate) places: Option<Vec<Place>>,
 }
 
-/// Writes bytes at a place.
+/// Writes bytes at an offset.
 pub(crate) fn put(sink: &dyn Sink, at: u64, bytes: &[u8]) -> Result<(), WriteError> {
     sink.write_at(at, bytes).map_err(|source| WriteError::Write { path: sink.name(), source })
 }

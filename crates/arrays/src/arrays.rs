@@ -1,4 +1,4 @@
-//! The arrays of a file: which record each is in, and how its values are read.
+//! The arrays of a file: the record that each is in, and how to read its values.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -14,38 +14,38 @@ use crate::inflate::Inflaters;
 use crate::record::{Method, Record};
 use crate::strided::{self, Content};
 
-/// An array that is in a record of a file.
+/// An array in a record of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct NewArray<'a> {
-    /// Its name, which must be new.
+    /// The name, which must be new.
     pub name: &'a str,
-    /// The type of its elements, which take whole bytes.
+    /// The type of the elements, which must take whole bytes.
     pub dtype: DType,
-    /// Its dimensions.
+    /// The dimensions.
     pub dims: &'a [u64],
-    /// How many elements each dimension steps over; `None` if the last is fastest and there are no gaps.
+    /// How many elements each dimension steps over; `None` if the last dimension is fastest and there are no gaps.
     pub strides: Option<&'a [u64]>,
-    /// The record, by its number.
+    /// The number of the record.
     pub record: usize,
-    /// Where its first element is in the record, in bytes.
+    /// The offset of the first element in the record, in bytes.
     pub start: u64,
-    /// Whether its numbers have the most significant byte first.
+    /// Whether the numbers are big-endian.
     pub is_big_endian: bool,
 }
 
-/// No strides: the elements are in order.
+/// Marks an array without strides, whose elements are in order.
 const IN_ORDER: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     start: u64,
     record: u32,
-    /// Where its strides begin among those of all.
+    /// Where the array's strides begin in the list of all strides.
     strides: u32,
     is_big_endian: bool,
 }
 
-/// The arrays of a file and the records that they are in. A format's index delegates its reads to it.
+/// The arrays of a file and the records that they are in. The index of a format delegates its reads to this type.
 #[derive(Clone, Debug)]
 pub struct Arrays {
     tensors: TensorTable,
@@ -59,7 +59,7 @@ pub struct Arrays {
 }
 
 impl Arrays {
-    /// No arrays of a file of `file_len` bytes. The limits hold for what is added.
+    /// An empty list for a file of `file_len` bytes. The limits apply to what is added later.
     #[must_use]
     pub fn new(file_len: u64, limits: Limits) -> Self {
         Self {
@@ -74,7 +74,7 @@ impl Arrays {
         }
     }
 
-    /// Makes room for more arrays and records, of which the caller has bounded both by bytes that exist.
+    /// Reserves memory for more arrays and records. The caller has checked both numbers against the bytes that exist.
     pub fn reserve(&mut self, arrays: usize, records: usize) {
         self.tensors.reserve(arrays);
         self.slots.reserve(arrays);
@@ -99,13 +99,13 @@ impl Arrays {
         self.records.iter().enumerate().map(|(n, record)| (self.names.name(n).unwrap_or_default(), record))
     }
 
-    /// The record of that number.
+    /// The record with this number.
     #[must_use]
     pub fn record(&self, number: usize) -> Option<&Record> {
         self.records.get(number)
     }
 
-    /// What names a record in errors.
+    /// The part that errors about a record name.
     #[must_use]
     pub fn record_part(&self, number: usize) -> Part {
         Part::named("record", self.names.name(number).unwrap_or_default())
@@ -114,7 +114,7 @@ impl Arrays {
     /// Adds a record and returns its number.
     ///
     /// # Errors
-    /// If it is not within the file, or has a name that is there already.
+    /// If the record is not within the file, or its name is already present.
     pub fn add_record<F: ArrayFault>(&mut self, name: &str, record: Record) -> Result<usize, Error<F>> {
         let refuse = |fault| common(Part::named("record", name), record.at, fault);
         Extent::new(record.at, record.stored_len, self.file_len).map_err(refuse)?;
@@ -126,7 +126,7 @@ impl Arrays {
     /// Adds an array.
     ///
     /// # Errors
-    /// If its name is there already, it reaches beyond its record, or strides make more of it than the limit `expansion` allows.
+    /// If its name is already present, it reaches beyond its record, or its strides expand it beyond the limit `expansion`.
     pub fn push<F: ArrayFault>(&mut self, new: NewArray<'_>) -> Result<(), Error<F>> {
         let NewArray { name, dtype, dims, strides, record: number, start, is_big_endian } = new;
         let no_record = || Error::NotFound { name: format!("record number {number}") };
@@ -145,7 +145,7 @@ impl Arrays {
             Some(strides) => strided::span(dims, strides),
             None => dims.iter().try_fold(1_u64, |product, &dim| product.checked_mul(dim)),
         };
-        // An array without elements may be said to begin anywhere; PyTorch does where a slice is empty.
+        // An array without elements may state any start, as PyTorch does for an empty slice.
         let start = if elements == Some(0) { start.min(record.len) } else { start };
         let size = dtype.size().map_or(1, u64::from);
         let need = elements.and_then(|elements| elements.checked_mul(size)?.checked_add(start));
@@ -184,7 +184,7 @@ impl Arrays {
         Ok(())
     }
 
-    /// Gives back memory that was reserved and not used.
+    /// Frees memory that was reserved and is not needed.
     pub fn shrink_to_fit(&mut self) {
         self.tensors.shrink_to_fit();
         self.slots.shrink_to_fit();
@@ -214,7 +214,7 @@ impl Arrays {
         })
     }
 
-    /// Where the values of the array at a position lie.
+    /// The location of the values of the array at a position.
     #[must_use]
     pub fn location(&self, position: usize) -> Option<Location> {
         let array = self.array(position)?;
@@ -229,7 +229,7 @@ impl Arrays {
         Some(Location { file: None, offset: Some(range.start), stored_nbytes, encoding })
     }
 
-    /// The values of the array at a position, in the form of [`FileIndex::read`](modelfmt_core::author::FileIndex::read).
+    /// Reads the values of the array at a position, like [`FileIndex::read`](modelfmt_core::author::FileIndex::read).
     ///
     /// # Errors
     /// The errors of [`FileIndex::read`](modelfmt_core::author::FileIndex::read).
@@ -251,7 +251,7 @@ impl Arrays {
         Ok(Bytes::Owned(out))
     }
 
-    /// Fills `out` with the values of the array at a position from byte `offset` on.
+    /// Fills `out` with the values of the array at a position, from byte `offset` on.
     ///
     /// # Errors
     /// The errors of [`FileIndex::read_into`](modelfmt_core::author::FileIndex::read_into).
@@ -270,7 +270,7 @@ impl Arrays {
             let at = array.stored().start.saturating_add(part.offset());
             return source.fetch_into(at, out).await.map_err(|source| Error::Io { at, len, source });
         }
-        // Elements are read whole; a range may begin and end inside one.
+        // Only whole elements are read, but the range may begin and end inside one.
         let size = array.size;
         let ahead = part.offset().checked_rem(size).unwrap_or(0);
         if ahead == 0 && len.checked_rem(size) == Some(0) {
@@ -326,7 +326,7 @@ impl Arrays {
         Ok(())
     }
 
-    /// For each record that has arrays which are wanted: its number, and how many of its bytes are read for them.
+    /// For each record with wanted arrays: its number, and how many of its bytes are read for them.
     pub(crate) fn wanted(&self, wanted: &[Wanted]) -> Vec<(usize, u64)> {
         let mut read: Vec<(usize, u64)> = Vec::new();
         for Wanted { position, range } in wanted {
@@ -351,24 +351,24 @@ impl Arrays {
     }
 }
 
-/// An array with all that its slot leads to.
+/// An array with everything that its slot refers to.
 struct Array<'a> {
     info: TensorInfo<'a>,
     strides: Option<&'a [u64]>,
     record: &'a Record,
     number: usize,
     slot: Slot,
-    /// Bytes of an element.
+    /// The size of an element in bytes.
     size: u64,
 }
 
 impl Array<'_> {
-    /// Whether the file stores its values in the form in which they are read.
+    /// Whether the file stores the values in the form in which they are returned.
     fn is_as_it_is(&self) -> bool {
         self.strides.is_none() && self.record.method == Method::Stored && !self.slot.is_big_endian
     }
 
-    /// The bytes of the file that are read for all of its values.
+    /// The range of the file that is read for all values.
     fn stored(&self) -> Range<u64> {
         if self.info.nbytes == 0 {
             return self.record.at..self.record.at;
@@ -385,7 +385,7 @@ impl Array<'_> {
     }
 }
 
-/// The size in bytes of the numbers in an element, which are swapped one by one: a complex number consists of two.
+/// The size in bytes of the numbers in an element whose bytes are swapped. A complex number consists of two numbers.
 fn number_size(dtype: DType) -> usize {
     match dtype {
         DType::C64 => 4,

@@ -13,11 +13,12 @@ use crate::error::{ArrayFault, Error, Fault, common, malformed};
 use crate::inflate::{Content, InflatedCrc};
 use crate::record::{Method, Record};
 
-/// The bytes that one thread reads at once.
+/// How many bytes one thread reads at once.
 const PIECE: u64 = 1 << 20;
 
 impl Arrays {
-    /// Adds the CRCs of the records that these arrays are in, and of `others`: records of the format's own that were read when the file was opened.
+    /// Adds the CRCs of the records that these arrays are in, and of `others`, which are the format's own records that were
+    /// read when the file was opened.
     ///
     /// # Errors
     /// If a record is not within the file.

@@ -1,12 +1,12 @@
-//! What can be wrong with a zip archive, or with an array in a record of a file.
+//! The rules that a zip archive, or an array in a record of a file, can break.
 
 use modelfmt_core::CommonFault;
 
-/// The rules of zip archives and of the arrays in them. A format's own fault carries these among its own.
+/// The rules of zip archives and of the arrays in them. The fault type of each format contains this one.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// There is no end record where an archive ends.
+    /// The file does not end with the end record of an archive.
     #[error("is not where a zip archive ends: the file is cut short, or bytes follow the archive")]
     NoEnd,
     /// The archive is one of several files.
@@ -15,9 +15,9 @@ pub enum Fault {
     /// The end record and its 64-bit form disagree.
     #[error("says {short}, but the 64-bit end record says {long}")]
     EndsDiffer {
-        /// What the record says.
+        /// The number in the end record.
         short: u64,
-        /// What the 64-bit record says.
+        /// The number in the 64-bit end record.
         long: u64,
     },
     /// The 64-bit end record is not right before its locator.
@@ -28,77 +28,77 @@ pub enum Fault {
         "ends at byte {end}, but the end record begins at byte {found}: bytes were put before or into the archive"
     )]
     DirectoryEnd {
-        /// Where it ends.
+        /// The end of the directory.
         end: u64,
-        /// Where the end record begins.
+        /// The start of the end record.
         found: u64,
     },
     /// A record does not begin with its signature.
     #[error("does not begin with its signature")]
     Signature,
-    /// The directory has another number of entries than the end record says.
+    /// The directory has a number of entries other than the end record states.
     #[error("has {left} bytes behind its {count} entries: the end record counts wrong")]
     Count {
-        /// What the end record says.
+        /// The number of entries that the end record states.
         count: u64,
-        /// The bytes behind them.
+        /// The number of bytes after these entries.
         left: u64,
     },
     /// A record is encrypted.
     #[error("is encrypted, which modelfmt does not read; unpack it with its password first")]
     Encrypted,
-    /// The name has a byte that ends it for some readers and not for others.
+    /// The name contains a NUL, at which some readers end the name and others do not.
     #[error("has a NUL in its name, which readers of zip take for different names")]
     Nul,
-    /// An extra field does not fit.
+    /// An extra field ends beyond the space for extra fields.
     #[error("has an extra field that ends behind it")]
     Extra,
-    /// A number is only in the 64-bit extra field, and that is missing.
+    /// A number must be in the 64-bit extra field, but that field is missing.
     #[error("has a size or offset of 64 bits and no field that says it")]
     NoLong,
     /// Two records share bytes.
     #[error("begins at byte {at} and takes {len} bytes or more, which reach into what begins at byte {next}")]
     Overlap {
-        /// Where its header begins.
+        /// The offset of the header of the first record.
         at: u64,
-        /// What it takes at least.
+        /// The minimal number of bytes that this record takes.
         len: u64,
-        /// Where the next record, or the directory, begins.
+        /// The offset of the next record or of the directory.
         next: u64,
     },
-    /// A stored record has two sizes.
+    /// A record is stored without compression, but its two sizes differ.
     #[error("is stored as it is, but has {len} bytes where {stored} are stored")]
     StoredSizes {
-        /// Its size.
+        /// The size of the content.
         len: u64,
-        /// The bytes that it takes.
+        /// The number of bytes that the content takes in the file.
         stored: u64,
     },
-    /// More than a deflate stream of that length can make.
+    /// The content is larger than a deflate stream of that length can make.
     #[error("has {len} bytes, more than {stored} bytes of deflate can make")]
     Expansion {
-        /// Its size.
+        /// The size of the content.
         len: u64,
-        /// The bytes that it takes.
+        /// The number of bytes that the content takes in the file.
         stored: u64,
     },
-    /// The header before a record says something else than the directory.
+    /// The header before a record contradicts the directory.
     #[error("has another {0} than the directory says")]
     HeadersDiffer(&'static str),
-    /// A compression that is not read.
+    /// This crate does not read the compression method.
     #[error(
         "is compressed by method {0}, but modelfmt reads stored and deflated records; pack the archive again"
     )]
     Method(u16),
-    /// A deflate stream that does not decode.
+    /// A deflate stream cannot be decoded.
     #[error("is damaged: its deflate stream does not decode at byte {0} of the content")]
     Deflate(u64),
-    /// A deflate stream that makes another number of bytes.
+    /// A deflate stream expands to the wrong number of bytes.
     #[error("is damaged: its deflate stream makes {found} bytes, not {stated}")]
     DeflateLength {
-        /// What it makes, as far as it was decoded.
+        /// The number of bytes that it expands to, as far as it was decoded.
         found: u64,
-        /// What the directory says.
+        /// The number of bytes that the directory states.
         stated: u64,
     },
     /// The CRC-32 does not match.
@@ -108,15 +108,15 @@ pub enum Fault {
     Crc {
         /// The CRC of the bytes.
         found: u32,
-        /// What the directory says.
+        /// The CRC that the directory states.
         stated: u32,
     },
-    /// The numbers of dimensions and strides differ.
+    /// The numbers of dimensions and of strides differ.
     #[error("has {dims} dimensions and {strides} strides")]
     Strides {
-        /// The dimensions.
+        /// The number of dimensions.
         dims: usize,
-        /// The strides.
+        /// The number of strides.
         strides: usize,
     },
     /// An array reaches beyond its record.
@@ -132,27 +132,27 @@ pub enum Fault {
 modelfmt_core::author::debug_as_sentence!(Fault);
 
 impl Fault {
-    /// Whether a file that lacks its end breaks this rule.
+    /// Whether a file that is cut short breaks this rule.
     #[must_use]
     pub const fn is_end_missing(&self) -> bool {
         matches!(self, Self::NoEnd)
     }
 }
 
-/// A fault of a format that has arrays in records: it carries the rules of this crate among its own.
+/// A fault of a format with arrays in records; it contains the rules of this crate.
 pub trait ArrayFault: modelfmt_core::Fault + From<Fault> {}
 
 impl<F: modelfmt_core::Fault + From<Fault>> ArrayFault for F {}
 
-/// An error of such a format.
+/// An error of a format with arrays in records.
 pub(crate) type Error<F> = modelfmt_core::Error<F>;
 
-/// The error of a rule of this crate.
+/// The error for a rule of this crate.
 pub(crate) fn malformed<F: ArrayFault>(part: modelfmt_core::Part, at: u64, fault: Fault) -> Error<F> {
     Error::Malformed { part, at, fault: fault.into() }
 }
 
-/// The error of a rule that all formats share.
+/// The error for a rule that all formats share.
 pub(crate) fn common<F: ArrayFault>(part: modelfmt_core::Part, at: u64, fault: CommonFault) -> Error<F> {
     Error::Malformed { part, at, fault: fault.into() }
 }

@@ -1,4 +1,4 @@
-//! Deflate streams: their content in order, from ranges of the file.
+//! Decodes deflate streams in order from ranges of the file.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
@@ -13,19 +13,20 @@ use modelfmt_core::{AlignedBuf, CommonError, Fetch, Limits, Part};
 use crate::error::{ArrayFault, Error, Fault, malformed};
 use crate::record::Record;
 
-/// Bytes of a stream that are asked for at once.
+/// How many bytes of a stream to ask for at once.
 const INPUT: u64 = 256 << 10;
-/// Bytes that are made at once where nobody wants them.
+/// How many bytes to decode at once when they are only skipped.
 const SKIPPED: usize = 32 << 10;
-/// Streams that are kept where a read has stopped, for the read that goes on there: one for each thread that a conversion uses, or nearly.
+/// How many streams are kept at the point where a read stopped, for the read that continues there: about one for each thread of
+/// a conversion.
 const KEPT: usize = 8;
-/// The most that is kept of a record whose arrays have to be gathered out of a stream.
+/// The largest content that is kept of a record whose arrays are gathered from a deflate stream.
 const WHOLE: u64 = 1 << 31;
 
-/// A deflate stream, and how far it was decoded.
+/// A deflate stream, and how far it has been decoded.
 struct Decoder {
     state: Box<InflateState>,
-    /// Bytes that were taken and made.
+    /// The number of bytes that have been taken from the input, and of bytes that have been decoded.
     taken: u64,
     made: u64,
     is_end: bool,
@@ -44,7 +45,8 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// Decodes until the input is used up, the output is full, or the stream ends. Returns how much was taken and made.
+    /// Decodes until the input is used up, the output is full, or the stream ends. Returns how many bytes were taken and
+    /// decoded.
     fn step(&mut self, input: &[u8], out: &mut [u8]) -> Result<(usize, usize), Fault> {
         if self.is_end || out.is_empty() {
             return Ok((0, 0));
@@ -61,14 +63,14 @@ impl Decoder {
     }
 }
 
-/// The content of a stream that is in memory, as far as `most` bytes; and whether the stream ends there.
+/// Decodes at most the first `most` bytes of a stream in memory. Also returns whether the stream ends there.
 ///
 /// # Errors
-/// [`Fault::Deflate`] if it does not decode.
+/// [`Fault::Deflate`] if the stream cannot be decoded.
 pub fn inflate_start(stream: &[u8], most: usize) -> Result<(Vec<u8>, bool), Fault> {
     let mut decoder = Decoder::default();
     let (mut rest, mut out) = (stream, Vec::new());
-    // The output grows with what is really there.
+    // The output grows with the bytes that are really decoded.
     let mut buffer = vec![0; SKIPPED.min(most.max(1))];
     while out.len() < most {
         let room = buffer.len().min(most.saturating_sub(out.len()));
@@ -82,12 +84,12 @@ pub fn inflate_start(stream: &[u8], most: usize) -> Result<(Vec<u8>, bool), Faul
     Ok((out, decoder.is_end))
 }
 
-/// The whole content of a stream that is in memory, which must be `len` bytes.
+/// Decodes a whole stream in memory, whose content must be `len` bytes long.
 ///
 /// # Errors
-/// [`Fault::Deflate`], [`Fault::DeflateLength`].
+/// [`Fault::Deflate`] if the stream cannot be decoded, [`Fault::DeflateLength`] if its content has another length.
 pub fn inflate_whole(stream: &[u8], len: u64) -> Result<Vec<u8>, Fault> {
-    // One byte more than is right is enough to know that there are more.
+    // One byte more than expected is enough to see that there are too many.
     let most = usize::try_from(len.saturating_add(1)).unwrap_or(usize::MAX);
     let (out, is_end) = inflate_start(stream, most)?;
     if is_end && out.len() as u64 == len {
@@ -97,18 +99,18 @@ pub fn inflate_whole(stream: &[u8], len: u64) -> Result<Vec<u8>, Fault> {
     }
 }
 
-/// Streams that were read in part, by the place of their record, and the last record that was wanted whole.
+/// Streams that have been read in part, by the offset of their record, and the last record that was read whole.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Inflaters {
     kept: Arc<Mutex<Vec<(u64, Decoder)>>>,
     whole: Arc<Mutex<Option<Whole>>>,
 }
 
-/// The content of a record, and where the record is.
+/// The offset of a record, and its content.
 type Whole = (u64, Arc<AlignedBuf>);
 
 impl Inflaters {
-    /// The stream of a record that got furthest without passing byte `offset`; else one that begins.
+    /// The stream of a record that has advanced furthest without passing byte `offset`; otherwise a new one.
     fn take(&self, record: &Record, offset: u64) -> Decoder {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let fits =
@@ -125,7 +127,7 @@ impl Inflaters {
         kept.push((record.at, decoder));
     }
 
-    /// Fills `out` with the content of a record from byte `offset` on. Reading it piece after piece takes linear time.
+    /// Fills `out` with the content of a record, from byte `offset` on. Reading it piece after piece takes linear time.
     pub(crate) async fn read_into<F: ArrayFault>(
         &self,
         source: &impl Fetch,
@@ -161,7 +163,7 @@ impl Inflaters {
                 if filled >= out.len() {
                     break;
                 }
-                // What is still in the decoder comes without more input.
+                // The decoder may still hold output that needs no more input.
                 if (taken, made) == (0, 0) {
                     if decoder.is_end || decoder.taken >= record.stored_len {
                         let fault = Fault::DeflateLength { found: decoder.made, stated: record.len };
@@ -175,7 +177,7 @@ impl Inflaters {
         Ok(())
     }
 
-    /// The whole content of a record. The last one is kept: arrays in it are gathered piece after piece.
+    /// The whole content of a record. The last one is kept, because arrays in it are gathered piece after piece.
     pub(crate) async fn whole<F: ArrayFault>(
         &self,
         source: &impl Fetch,
@@ -200,20 +202,20 @@ impl Inflaters {
     }
 }
 
-/// What a deflate stream makes.
+/// The result of decoding a deflate stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Content {
     pub(crate) crc: u32,
     pub(crate) len: u64,
-    /// Whether the stream decodes, and ends where its bytes do.
+    /// Whether the stream decodes and ends where its bytes end.
     pub(crate) is_whole: bool,
 }
 
-/// The CRC-32 of what a deflate stream makes, as a digest of the stream's bytes: they are looked at in order.
+/// The CRC-32 of the content of a deflate stream, as a digest of the stream's bytes, which must be hashed in order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InflatedCrc;
 
-/// A stream that is decoded for its CRC.
+/// A stream that is decoded only for its CRC.
 pub(crate) struct InflatedRun {
     decoder: Decoder,
     crc: Hasher,
@@ -241,14 +243,14 @@ impl DigestKind for InflatedCrc {
             run.crc.update(buffer.get(..made).unwrap_or_default());
             rest = rest.get(taken..).unwrap_or_default();
             if (taken, made) == (0, 0) {
-                // The stream has ended, and this does not belong to it.
+                // Bytes after the end of the stream do not belong to it.
                 run.is_damaged |= !rest.is_empty();
                 break;
             }
         }
     }
 
-    /// Never called: the bytes come in order.
+    /// Never called, because the bytes come in order.
     fn join(_: u64, first: InflatedRun, _: InflatedRun) -> InflatedRun {
         InflatedRun { is_damaged: true, ..first }
     }

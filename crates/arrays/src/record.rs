@@ -1,4 +1,4 @@
-//! Records: where some bytes are in a file, and how they are stored.
+//! Records: ranges of a file, and how their bytes are stored.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -6,7 +6,7 @@ use std::ops::Range;
 /// How the bytes of a record are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Method {
-    /// As they are.
+    /// Without compression.
     Stored,
     /// In a deflate stream.
     Deflated,
@@ -16,7 +16,7 @@ impl Method {
     pub(crate) const STORED: u16 = 0;
     pub(crate) const DEFLATED: u16 = 8;
 
-    /// The method of that number in a zip archive.
+    /// The method with this number in a zip archive; `None` if this crate does not read it.
     pub(crate) const fn of(number: u16) -> Option<Self> {
         match number {
             Self::STORED => Some(Self::Stored),
@@ -25,35 +25,35 @@ impl Method {
         }
     }
 
-    /// The most bytes that a deflate stream of that length can expand to: a symbol of two bits makes at most 258 bytes.
+    /// The most bytes that a deflate stream of this length can expand to: two bits make at most 258 bytes.
     pub(crate) const fn most_of(stored_len: u64) -> u64 {
         stored_len.saturating_mul(1032)
     }
 }
 
-/// Some bytes of a file, which arrays are in.
+/// A range of a file that contains arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Record {
-    /// Where they begin.
+    /// The offset of the record in the file.
     pub at: u64,
-    /// How many bytes they take in the file.
+    /// The number of bytes that the record takes in the file.
     pub stored_len: u64,
-    /// How many bytes they have when decompressed.
+    /// The number of bytes after decompression.
     pub len: u64,
-    /// How they are stored.
+    /// How the bytes are stored.
     pub method: Method,
-    /// The CRC-32 that they must have, if the file states one.
+    /// The CRC-32 of the decompressed bytes, if the file states one.
     pub crc: Option<u32>,
 }
 
 impl Record {
-    /// Bytes that are in the file as they are, without a CRC.
+    /// A record that is not compressed and has no CRC.
     #[must_use]
     pub const fn plain(at: u64, len: u64) -> Self {
         Self { at, stored_len: len, len, method: Method::Stored, crc: None }
     }
 
-    /// The bytes of the file that it takes.
+    /// The range of the file that the record takes.
     #[must_use]
     pub const fn range(&self) -> Range<u64> {
         self.at..self.at.saturating_add(self.stored_len)

@@ -1,16 +1,16 @@
-//! Arrays whose elements are not one behind the other: which bytes an array needs, and how they are gathered.
+//! Arrays whose elements are not contiguous: which bytes an array needs, and how to gather them.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::Fetch;
 
 use crate::error::Error;
 
-/// Elements that are gathered at once.
+/// How many elements are gathered at once.
 const BLOCK: u64 = 128 << 10;
-/// Bytes that are fetched at once.
+/// How many bytes are fetched at once.
 const MOST: u64 = 1 << 20;
 
-/// Whether elements with these strides are one behind the other, the last dimension fastest.
+/// Whether elements with these strides are contiguous, with the last dimension fastest.
 pub(crate) fn is_contiguous(dims: &[u64], strides: &[u64]) -> bool {
     if dims.contains(&0) {
         return true;
@@ -25,7 +25,7 @@ pub(crate) fn is_contiguous(dims: &[u64], strides: &[u64]) -> bool {
     true
 }
 
-/// How many elements lie from the first to the last, both counted; `None` if there are more than there can be.
+/// The number of elements from the first to the last, both included; `None` if it overflows.
 pub(crate) fn span(dims: &[u64], strides: &[u64]) -> Option<u64> {
     if dims.contains(&0) {
         return Some(0);
@@ -37,7 +37,7 @@ pub(crate) fn span(dims: &[u64], strides: &[u64]) -> Option<u64> {
     last.checked_add(1)
 }
 
-/// Some bytes that are one behind the other in the record and in the array.
+/// Some bytes that are contiguous both in the record and in the array.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     from: u64,
@@ -45,13 +45,13 @@ struct Run {
     len: usize,
 }
 
-/// The elements of an array, in order, as places in its record.
+/// Walks over the elements of an array in order, as places in its record.
 struct Walk<'a> {
     dims: &'a [u64],
     strides: &'a [u64],
     size: u64,
     index: Vec<u64>,
-    /// The element that comes next, from the start of the array.
+    /// The next element, counted from the start of the array.
     at: u64,
 }
 
@@ -67,11 +67,11 @@ impl<'a> Walk<'a> {
         Self { dims, strides, size, index, at }
     }
 
-    /// Adds the next elements, `count` of them, to runs that fill bytes from `to` on.
+    /// Appends runs for the next `count` elements; they fill the output from its start.
     fn runs(&mut self, mut count: u64, runs: &mut Vec<Run>) {
         let mut to = 0_usize;
         while count > 0 {
-            // Elements in a row, where the last dimension is one.
+            // Elements of the last dimension form a row; without dimensions there is one element.
             let (row, stride) = match (self.dims.last(), self.strides.last(), self.index.last()) {
                 (Some(&dim), Some(&stride), Some(&index)) => (dim.saturating_sub(index), stride),
                 _ => (1, 1),
@@ -91,7 +91,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Goes on by elements of the last dimension, to the end of its row at most.
+    /// Moves on by `by` elements of the last dimension, at most to the end of its row.
     fn advance(&mut self, mut by: u64) {
         for ((slot, &dim), &stride) in self.index.iter_mut().zip(self.dims).zip(self.strides).rev() {
             self.at = self.at.saturating_add(by.saturating_mul(stride));
@@ -106,9 +106,9 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Where the bytes of a record are read.
+/// Where to read the bytes of a record.
 pub(crate) enum Content<'s, S> {
-    /// In the file, from a byte on.
+    /// In the file, from this offset on.
     File(&'s S, u64),
     /// In memory.
     Memory(&'s [u8]),
@@ -116,7 +116,7 @@ pub(crate) enum Content<'s, S> {
 
 /// Fills `out` with elements of an array, from element `first` on. The array begins at byte `start` of the record.
 ///
-/// Places are sorted, and what lies close together is fetched at once, whatever the order of the elements.
+/// Offsets are sorted, and nearby ones are fetched at once, whatever the order of the elements.
 pub(crate) async fn gather<F, S: Fetch>(
     content: &Content<'_, S>,
     start: u64,
@@ -142,9 +142,9 @@ pub(crate) async fn gather<F, S: Fetch>(
     Ok(())
 }
 
-/// Fetches runs, which are sorted, and copies them.
+/// Fetches sorted runs and copies them to `out`.
 async fn fetch<F>(runs: &[Run], source: &impl Fetch, at: u64, out: &mut [u8]) -> Result<(), Error<F>> {
-    // A gap is read where another request would take longer.
+    // Reading a gap takes less time than another request if the gap is shorter than this.
     let gap: u64 = if source.near().is_some() { 4 << 10 } else { 256 << 10 };
     let mut rest = runs;
     while let Some(first) = rest.first() {
@@ -176,7 +176,7 @@ fn copy(runs: &[Run], start: u64, bytes: &[u8], out: &mut [u8]) {
     }
 }
 
-/// Copies a run, whose bytes are the first of `bytes`.
+/// Copies a run. Its bytes are the first ones of `bytes`.
 fn put(run: Run, bytes: &[u8], out: &mut [u8]) {
     let to = out.get_mut(run.to..run.to.saturating_add(run.len));
     if let Some((to, from)) = to.zip(bytes.get(..run.len)) {

@@ -13,15 +13,16 @@ use crate::metadata::{MetaValue, Metadata};
 use crate::wire;
 
 impl Index {
-    /// What becomes of the file with other names for some tensors, by their positions, and other metadata if they are given. The
-    /// values stay as they are, and so do their places, counted from where they begin.
+    /// The file with some tensors renamed (`names` maps positions to new names) and, if given, with other metadata. The values
+    /// and their places in the data stay as they are.
     ///
-    /// They begin right after the records, at a multiple of the alignment. So the file can be changed in place if the records end
-    /// before the same multiple; a string under [`PADDING`](crate::PADDING) among the metadata is made as long as that takes.
+    /// The data begin right after the records, at the next multiple of the alignment. So the file can be changed in place if
+    /// the new records end before the same multiple. If the metadata has a string under [`PADDING`](crate::PADDING), its length
+    /// is adjusted to achieve that.
     ///
     /// # Errors
-    /// [`EditError::Write`] for names and keys that ggml does not read or that are there twice, for another alignment than that of the file,
-    /// and for a file whose numbers are big-endian.
+    /// [`EditError::Write`] for names and keys that ggml does not read or that occur twice, for an alignment other than that of
+    /// the file, and for a file with big-endian numbers.
     pub fn edit(
         &self,
         _: &impl Source,
@@ -46,18 +47,18 @@ impl Index {
         let gap = new_start.saturating_sub(head.len() as u64);
         file.push(head);
         file.push(vec![0; usize::try_from(gap).unwrap_or(0)]); // less than the alignment
-        // A file without values may end before its padding does.
+        // A file without values may end inside the padding after the records.
         if start < self.file_len() {
             file.keep(start..self.file_len());
         }
         Ok(file)
     }
 
-    /// The head, with the padding that lets the values stay where they are, if it has some that can.
+    /// The encoded head. If the metadata has a padding string and the data can keep their place, its length is adjusted.
     fn fitted(&self, tensors: &TensorTable, metadata: &Metadata) -> Result<Vec<u8>, EditError> {
         let head = |metadata: &Metadata| {
             let mut head = encode(tensors, metadata);
-            // Versions 2 and 3 differ in nothing else.
+            // Versions 2 and 3 differ only in the version number.
             let version = head.iter_mut().skip(wire::MAGIC.len());
             version.zip(self.version().to_le_bytes()).for_each(|(to, from)| *to = from);
             head
@@ -86,7 +87,7 @@ impl Index {
         }
         let value = |metadata: &Metadata, key: &str| metadata.get(key).map(|value| value.to_value());
         let mut replaced = self.metadata().replaced_text();
-        // It would be written as it is read, with U+FFFD.
+        // The text was read with U+FFFD in place of invalid bytes, and would be written like that.
         if let Some(key) = replaced.find(|key| value(metadata, key) == value(self.metadata(), key)) {
             return Err(
                 unfit_key(key, CommonFault::Unchangeable("it has text that is not UTF-8").into()).into()

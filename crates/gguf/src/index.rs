@@ -1,4 +1,4 @@
-//! What a file holds, checked, without I/O.
+//! The content of a file, checked, without I/O.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{
@@ -10,7 +10,7 @@ use crate::error::{Error, Fault, Result};
 use crate::metadata::{MetaValue, Metadata};
 use crate::wire;
 
-/// What a file holds. Owned, without a lifetime: it can be kept and shared, and opening again with it costs nothing.
+/// The content of a file. It has no lifetime, so it can be kept and shared; opening the file again with it reads nothing.
 #[derive(Clone, Debug)]
 pub struct Index {
     tensors: TensorTable,
@@ -19,25 +19,25 @@ pub struct Index {
     is_big_endian: bool,
     alignment: u32,
     split_at: [u64; 3],
-    /// Where the tensors' records end.
+    /// The end of the tensor records.
     listing_end: u64,
     data_start: u64,
     file_len: u64,
 }
 
-/// What has been read of a file: all that is before the data.
+/// The part of a file before the data.
 pub(crate) struct Listing {
     pub(crate) file_len: u64,
     pub(crate) version: u32,
     pub(crate) is_big_endian: bool,
     pub(crate) metadata: Metadata,
-    /// Where `general.alignment` is, if it is there.
+    /// The offset of `general.alignment`, if the file has it.
     pub(crate) alignment_at: u64,
-    /// Where the keys of a split are, if they are there.
+    /// The offsets of the keys of a split, if the file has them.
     pub(crate) split_at: [u64; 3],
     /// Offsets count from the start of the data.
     pub(crate) tensors: TensorTable,
-    /// Where the records end.
+    /// The end of the records.
     pub(crate) end: u64,
 }
 
@@ -50,7 +50,7 @@ impl Index {
         let data_start = align_up(end, u64::from(alignment)).unwrap_or(u64::MAX);
         for number in 0..tensors.len() {
             let Some((info, relative)) = tensors.info(number).zip(tensors.offset(number)) else {
-                // No file has a byte at 2^64 - 1, which marks tensors without data in the table.
+                // An offset of 2^64 − 1 marks a tensor without data in the table; no file has a byte there.
                 return Err(out_of_file(&tensors, number, u64::MAX, file_len));
             };
             let offset = data_start.checked_add(relative);
@@ -73,7 +73,7 @@ impl Index {
         })
     }
 
-    /// The tensors, in the file's order.
+    /// The tensors, in file order.
     #[must_use]
     pub const fn tensors(&self) -> &TensorTable {
         &self.tensors
@@ -91,38 +91,37 @@ impl Index {
         self.version
     }
 
-    /// Whether the numbers of the file are with their most significant byte first. Metadata and values are given
-    /// little-endian anyway.
+    /// Whether the numbers of the file are big-endian. Metadata and values are returned little-endian even then.
     #[must_use]
     pub const fn is_big_endian(&self) -> bool {
         self.is_big_endian
     }
 
-    /// What tensors are aligned to, from the start of the data: `general.alignment`, or 32 without it.
+    /// The alignment of the tensors, counted from the start of the data: `general.alignment`, or 32 without this key.
     #[must_use]
     pub const fn alignment(&self) -> u32 {
         self.alignment
     }
 
-    /// Where the tensors' records end; padding follows to [`data_start`](Self::data_start).
+    /// The end of the tensor records; padding follows up to [`data_start`](Self::data_start).
     #[must_use]
     pub const fn listing_end(&self) -> u64 {
         self.listing_end
     }
 
-    /// Where the data begin. In a file without tensors that may be beyond its end.
+    /// The offset at which the data begin. In a file without tensors it may be beyond the end of the file.
     #[must_use]
     pub const fn data_start(&self) -> u64 {
         self.data_start
     }
 
-    /// Whether the file is one of several that a model is split into, and no model by itself: `split.count` is above 1.
+    /// Whether the file is one of several that a model is split into, and so only a part of a model: `split.count` is above 1.
     #[must_use]
     pub fn is_split(&self) -> bool {
         self.metadata.get("split.count").is_some_and(|count| !matches!(count.as_u64(), Some(0 | 1)))
     }
 
-    /// A key that files of a split have, where it is, and its number.
+    /// One of the keys of a split, as a part for errors, with its offset and its number.
     pub(crate) fn split_key(&self, which: usize) -> (Part, u64, Option<u64>) {
         let key = wire::SPLIT.get(which).copied().unwrap_or_default();
         let entry = self.metadata.keys().position(|other| other == key).map(|number| number as u64);
@@ -131,13 +130,13 @@ impl Index {
         (Part { entry, ..Part::named("metadata", key) }, at, number)
     }
 
-    /// The length of the file that this is the index of.
+    /// The length of the file that this index was made for.
     #[must_use]
     pub const fn file_len(&self) -> u64 {
         self.file_len
     }
 
-    /// Bytes of heap that the index takes.
+    /// Bytes of heap memory that the index takes.
     #[must_use]
     pub fn heap_size(&self) -> usize {
         self.tensors.heap_size().saturating_add(self.metadata.heap_size())
@@ -147,7 +146,7 @@ impl Index {
 fn alignment(metadata: &Metadata, at: u64) -> Result<u32> {
     let fault = match metadata.get(wire::ALIGNMENT) {
         None => return Ok(wire::DEFAULT_ALIGNMENT),
-        // The document says a multiple of 8. ggml takes any power of two, and there are such files
+        // The document requires a multiple of 8. ggml accepts any power of two, and such files exist
         // (docs/formats/gguf.md#alignment).
         Some(MetaValue::U32(n)) if n.is_power_of_two() => return Ok(n),
         Some(MetaValue::U32(n)) => Fault::Alignment(n),

@@ -11,19 +11,19 @@ use crate::metadata::{MetaValue, Metadata};
 use crate::options::WriteOptions;
 use crate::wire;
 
-/// A file that is to be written: header, metadata and records are ready, every offset is fixed.
+/// A file to write: checked and laid out, with header, metadata and records encoded.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub(crate) tensors: TensorTable,
-    /// What is before the values and their first padding.
+    /// Everything before the first padding and the values.
     pub(crate) head: Vec<u8>,
     pub(crate) segments: Vec<Segment>,
     pub(crate) file_len: u64,
 }
 
 impl Plan {
-    /// Lays out a file of version 3: tensors and metadata in the order given. Without an alignment among the options, that of
-    /// `general.alignment` in the metadata holds, else 32 (docs/formats/gguf.md#what-we-write).
+    /// Lays out a file of version 3, with tensors and metadata in the order given. The alignment is that of the options, else
+    /// `general.alignment` of the metadata, else 32 (docs/formats/gguf.md#what-we-write).
     ///
     /// # Errors
     /// [`WriteError::Unsupported`] for a tensor or key that ggml does not read: a dtype or block that ggml does not have, a rank
@@ -75,7 +75,7 @@ impl Plan {
         Ok(Self { tensors, head, segments, file_len })
     }
 
-    /// The tensors in the order they will be written.
+    /// The tensors, in file order.
     #[must_use]
     pub const fn tensors(&self) -> &TensorTable {
         &self.tensors
@@ -116,7 +116,7 @@ fn push(tensors: &mut TensorTable, spec: &TensorSpec<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Places each tensor where the one before it and its padding end; returns where the last padding ends.
+/// Places each tensor after the padding of the previous one. Returns the end of the last padding.
 fn place(tensors: &mut TensorTable, alignment: u32) -> Result<u64, WriteError> {
     let mut end = 0;
     for position in 0..tensors.len() {
@@ -132,13 +132,13 @@ fn place(tensors: &mut TensorTable, alignment: u32) -> Result<u64, WriteError> {
     Ok(end)
 }
 
-/// Where the padding of so many bytes ends that begin there.
+/// The end of the padding that follows `nbytes` bytes at `begin`.
 pub(crate) fn padded_end(begin: u64, nbytes: u64, alignment: u32) -> Option<u64> {
     let end = begin.checked_add(nbytes).filter(|&end| end <= wire::MAX_FILE_LEN)?;
     align_up(end, u64::from(alignment)).filter(|&end| end <= wire::MAX_FILE_LEN)
 }
 
-/// The bytes that a tensor's record takes.
+/// The number of bytes that a tensor's record takes.
 pub(crate) fn record_len(name: &str, rank: usize) -> u64 {
     wire::MIN_TENSOR_LEN + name.len() as u64 + 8 * rank as u64
 }
@@ -151,7 +151,7 @@ pub(crate) fn encode(tensors: &TensorTable, metadata: &Metadata) -> Vec<u8> {
     metadata.encode(&mut head);
     for (position, info) in tensors.iter().enumerate() {
         MetaValue::String(info.name).encode(&mut head);
-        // At most four.
+        // The rank is at most 4.
         head.extend(u32::try_from(info.shape.len()).unwrap_or_default().to_le_bytes());
         info.shape.iter().rev().for_each(|dim| head.extend(dim.to_le_bytes()));
         head.extend(info.dtype.ggml_type().unwrap_or_default().to_le_bytes());

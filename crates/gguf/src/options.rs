@@ -19,28 +19,28 @@ impl Default for WriteOptions {
 }
 
 impl WriteOptions {
-    /// The alignment of the metadata, files of a split of at most 2 GiB.
+    /// The default options: the alignment of the metadata, and split files of at most 2 GiB.
     #[must_use]
     pub const fn new() -> Self {
         Self { alignment: None, shard_size: 2 << 30, utf8_keys: false }
     }
 
-    /// Aligns tensors to that power of two. `general.alignment` says so in the file, unless it is 32, which holds without.
+    /// Aligns tensors to this power of two. The file states it under `general.alignment`, unless it is the default of 32.
     #[must_use]
     pub const fn alignment(mut self, alignment: u32) -> Self {
         self.alignment = Some(alignment);
         self
     }
 
-    /// Caps the files of a split at that many bytes, header included. A tensor that is larger has a file of its own.
+    /// Limits each file of a split to that many bytes, header included. A larger tensor gets a file of its own.
     #[must_use]
     pub const fn shard_size(mut self, nbytes: u64) -> Self {
         self.shard_size = nbytes;
         self
     }
 
-    /// Also writes keys that are not ASCII. GGUF does not allow them, and llama.cpp and gguf-py read and write them: for keys that a
-    /// file has already. `verify` reports them.
+    /// Also writes keys that are not ASCII, for instance when copying a file that has some. GGUF does not allow them, but
+    /// llama.cpp and gguf-py read and write them. `verify` reports them.
     #[must_use]
     pub const fn utf8_keys(mut self, utf8_keys: bool) -> Self {
         self.utf8_keys = utf8_keys;
@@ -56,7 +56,7 @@ impl WriteOptions {
         })
     }
 
-    /// The alignment, and the metadata with it where they say something else.
+    /// The alignment to use, and the metadata with that alignment if the given metadata states another one.
     pub(crate) fn alignment_for(&self, metadata: &Metadata) -> Result<(u32, Option<Metadata>), WriteError> {
         let unfit = |fault| unfit_key(wire::ALIGNMENT, fault);
         let stated = match metadata.get(wire::ALIGNMENT) {

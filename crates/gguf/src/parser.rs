@@ -1,5 +1,5 @@
-//! Bytes to [`Index`], piece by piece: nothing says how long the header is, so it is read in windows that end where it
-//! ends at the earliest, and each byte is looked at once.
+//! Bytes to an [`Index`], piece by piece. The file does not state the length of the header. So it is read in windows that end
+//! where the header can end at the earliest, and each byte is parsed once.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -15,35 +15,35 @@ use crate::index::{Index, Listing};
 use crate::metadata::Metadata;
 use crate::wire::{self, ValueType};
 
-/// Bytes that are read beyond what the header needs at least.
+/// How many bytes may be read beyond the shortest possible end of the header.
 const SLACK: u64 = 64 << 10;
 
-/// Room is made at once for at most so many tensors: a sparse file has bytes for any number.
+/// How many tensors to reserve memory for at most: a sparse file can have the bytes for any number.
 const MAX_RESERVED: usize = 1 << 20;
 
 /// Parses the index without I/O.
 ///
-/// Reads in all at most the header and 64 KiB, each byte once.
+/// In total, it reads at most the header and 64 KiB, each byte once.
 #[derive(Debug)]
 pub struct IndexParser {
     file_len: u64,
     limits: Limits,
     state: State,
-    /// Where in the file the next token begins.
+    /// The offset in the file of the next token.
     pos: u64,
-    /// Bytes from `pos` on that were fed and do not make a whole token.
+    /// Bytes from `pos` on that have been fed but are not a whole token.
     rest: Vec<u8>,
-    /// Where the token that begins at `pos` ends at the earliest, as far as is known.
+    /// The earliest end of the token at `pos`, as far as known.
     token_end: u64,
     version: u32,
     is_big_endian: bool,
-    /// Where the key of the alignment is, if it is there.
+    /// The offset of the alignment key, if the file has it.
     alignment_at: u64,
-    /// Where the keys of a split are, if they are there.
+    /// The offsets of the keys of a split, if the file has them.
     split_at: [u64; 3],
     entries_left: u64,
     tensors_left: u64,
-    /// The arrays that are open, the innermost last.
+    /// The arrays that are being read, the innermost last.
     arrays: Vec<OpenArray>,
     metadata: Metadata,
     tensors: TensorTable,
@@ -65,7 +65,7 @@ struct OpenArray {
 }
 
 impl IndexParser {
-    /// A parser for a file of that length.
+    /// A parser for a file of this length.
     #[must_use]
     pub fn new(file_len: u64, limits: Limits) -> Self {
         Self {
@@ -88,7 +88,7 @@ impl IndexParser {
         }
     }
 
-    /// Bytes that the header still takes at least, from `pos` on.
+    /// The minimal number of header bytes that remain from `pos` on.
     fn min_left(&self) -> u64 {
         let open = self.arrays.iter().map(|array| array.left.saturating_mul(array.kind.min_len()));
         let entries = self.entries_left.saturating_mul(wire::MIN_ENTRY_LEN);
@@ -96,7 +96,7 @@ impl IndexParser {
         open.fold(entries, u64::saturating_add).saturating_add(tensors)
     }
 
-    /// Takes token after token off `window`, which begins at `pos`, and returns how many bytes they had.
+    /// Reads as many tokens as `window` holds; it begins at `pos`. Returns the number of bytes that they take.
     fn run(&mut self, window: &[u8]) -> Result<usize> {
         let mut cursor = Cursor::new(window, self.pos);
         cursor.big_endian(self.is_big_endian);
@@ -123,7 +123,7 @@ impl IndexParser {
         Ok(cursor.consumed())
     }
 
-    /// Reads one token. If it ends beyond the window, nothing has changed.
+    /// Reads one token. If it ends beyond the window, the state is unchanged.
     fn token(&mut self, window: &[u8], cursor: &mut Cursor<'_>) -> Result<()> {
         match self.state {
             State::Header => self.header(cursor),
@@ -159,7 +159,7 @@ impl IndexParser {
             return malformed("magic", 0, Fault::Magic);
         }
         let found = cursor.u32("version")?;
-        // The magic is the same in both byte orders. Versions are small, so the half that is zero tells the order
+        // The magic is the same in both byte orders. Versions are small, so the half of the word that is zero shows the order
         // (docs/formats/gguf.md#byte-order).
         let is_big_endian = found & 0xffff == 0;
         let version = if is_big_endian { found.swap_bytes() } else { found };
@@ -184,7 +184,7 @@ impl IndexParser {
         Ok(())
     }
 
-    /// Key and value of a metadata entry; of an array only its type and number of members.
+    /// Reads the key and value of a metadata entry; for an array, only its type and number of members.
     fn entry(&mut self, window: &[u8], cursor: &mut Cursor<'_>) -> Result<()> {
         let number = self.metadata.len() as u64;
         cursor.record("metadata", Some(number));
@@ -215,7 +215,7 @@ impl IndexParser {
         self.keep(kind, window, start, cursor)
     }
 
-    /// Members of the innermost array: numbers as many as there are at hand, else one.
+    /// Reads members of the innermost array: as many as the window holds if they are numbers, else one.
     fn members(&mut self, array: OpenArray, window: &[u8], cursor: &mut Cursor<'_>) -> Result<()> {
         let start = cursor.consumed();
         let mut inner = None;
@@ -250,9 +250,9 @@ impl IndexParser {
         self.keep(array.kind, window, start, cursor)
     }
 
-    /// Type and number of an array's members.
+    /// Reads the type and number of an array's members.
     fn array_head(&self, cursor: &mut Cursor<'_>) -> Result<OpenArray> {
-        // The tree that they become counts: the object of all keys is its first level.
+        // The depth is that of the resulting tree, whose first level is the object of all keys.
         let depth = (self.arrays.len() as u64).saturating_add(2);
         Limits::check("the depth of metadata", depth, self.limits.depth.min(u64::from(MAX_DEPTH)))?;
         let kind = value_type(cursor, "type of members")?;
@@ -275,7 +275,7 @@ impl IndexParser {
         Ok(())
     }
 
-    /// Keeps what has been read of `window` since `start`: numbers of one type, a text, or the head of an array.
+    /// Keeps the bytes of `window` from `start` to the cursor: numbers of one type, a string, or the head of an array.
     fn keep(&mut self, kind: ValueType, window: &[u8], start: usize, cursor: &Cursor<'_>) -> Result<()> {
         let bytes = window.get(start..cursor.consumed()).unwrap_or_default();
         match kind {
@@ -286,13 +286,13 @@ impl IndexParser {
         Ok(())
     }
 
-    /// A name: a length, and that many bytes of UTF-8.
+    /// Reads a name: a length, and that many bytes of UTF-8.
     fn name<'a>(&self, cursor: &mut Cursor<'a>, field: &'static str, what: &'static str) -> Result<&'a str> {
         let len = self.text_len(cursor, field, what, self.limits.name_len)?;
         Ok(cursor.str(len, field)?)
     }
 
-    /// The length of a text, which the file has.
+    /// Reads the length of a string, which must fit in the rest of the file.
     fn text_len(
         &self,
         cursor: &mut Cursor<'_>,
@@ -302,7 +302,7 @@ impl IndexParser {
     ) -> Result<u64> {
         let len = cursor.u64(field)?;
         if len > self.file_len.saturating_sub(cursor.offset()) {
-            // First: what is cut short should not be told of limits.
+            // Check this before the limit: an error about a limit would mislead if the file is cut short.
             cursor.bytes(len, field)?;
         }
         Limits::check(what, len, max)?;
@@ -319,7 +319,7 @@ impl IndexParser {
         Limits::check("the rank", rank, self.limits.rank)?;
         self.dims.clear();
         self.dims.extend(cursor.u64s(rank, "dimensions").map_err(named)?);
-        // ggml lists the fastest first (docs/formats/gguf.md#dimensions).
+        // ggml lists the fastest dimension first (docs/formats/gguf.md#dimensions).
         self.dims.reverse();
         let number_of_type = cursor.u32("type").map_err(named)?;
         let offset = cursor.u64("offset").map_err(named)?;
@@ -334,7 +334,7 @@ impl IndexParser {
             return Err(malformed(Some("type"), Fault::BigEndianBlocks(dtype)));
         }
         self.check_rows(dtype).map_err(|fault| malformed(Some("dimensions"), fault))?;
-        // Relative, until it is known where the data begin.
+        // The offset is relative until the start of the data is known.
         let tensor = NewTensor { name, dtype, offset: Some(offset), packed_nbytes: 0 };
         let pushed = self.tensors.push(tensor, self.dims.iter().copied());
         pushed.map_err(|fault| malformed(None, fault.into()))?;
@@ -360,7 +360,7 @@ fn value_type(cursor: &mut Cursor<'_>, field: &'static str) -> Result<ValueType>
     })
 }
 
-/// The error, with the name of what it is about.
+/// Adds the name of the record to the error.
 fn with_name(error: Error, name: Option<&str>) -> Error {
     let name = name.map(Box::from);
     match error {

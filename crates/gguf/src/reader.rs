@@ -1,4 +1,4 @@
-//! Opens GGUF files: what a reader asks of the format.
+//! Opens GGUF files: implements the traits of modelfmt-core's reader for this format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::value::{Object, Value};
@@ -25,7 +25,7 @@ impl Index {
     /// Parses the index from the bytes of a file, with the default options.
     ///
     /// # Errors
-    /// If it cannot be read, breaks a rule of the format, or exceeds a limit.
+    /// If the bytes end early, break a rule of the format, or exceed a limit.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         Self::parse_bytes(bytes)
     }
@@ -67,12 +67,12 @@ impl FileIndex for Index {
         Ok(self.metadata())
     }
 
-    /// Key to value, verbatim. See [`Metadata::to_object`](crate::Metadata::to_object) for what it takes.
+    /// The metadata as a tree, verbatim. See [`Metadata::to_object`](crate::Metadata::to_object) for its memory use.
     async fn metadata_tree<S: Fetch>(&self, _: &S) -> Result<Value> {
         Ok(Value::Object(self.metadata().to_object()))
     }
 
-    /// `alignment`, in bytes.
+    /// An object with `alignment`, in bytes.
     fn details(&self) -> Object {
         Object::from_iter([("alignment", Value::from(self.alignment()))])
     }

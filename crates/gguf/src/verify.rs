@@ -1,4 +1,4 @@
-//! What `verify` looks at: rules that leave every byte readable. Those that do not are checked when a file is opened.
+//! Checks rules whose violation leaves every byte readable. All other rules are checked when a file is opened.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::HashSet;
@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::index::Index;
 use crate::wire;
 
-/// The report on a file that has been opened.
+/// The report on an open file.
 pub(crate) async fn verify(
     index: &Index,
     source: &impl Fetch,
@@ -27,14 +27,14 @@ pub(crate) async fn verify(
     report
 }
 
-/// What a check found, and what it looked at.
+/// The findings of a check, and what it looked at.
 pub(crate) struct Found {
     pub(crate) check: &'static str,
     pub(crate) findings: Vec<String>,
     looked_at: String,
 }
 
-/// The checks of a file.
+/// Runs the checks on a file.
 pub(crate) async fn checks(
     index: &Index,
     source: &impl Fetch,
@@ -57,8 +57,8 @@ pub(crate) async fn checks(
     all
 }
 
-/// GGUF, `gguf_metadata_kv_t` and `gguf_tensor_info_t`: keys are ASCII. ggml takes names below 64 bytes
-/// (docs/formats/gguf.md#names-and-keys).
+/// Checks keys and names. Keys are ASCII (GGUF, `gguf_metadata_kv_t` and `gguf_tensor_info_t`), and ggml reads names below 64
+/// bytes (docs/formats/gguf.md#names-and-keys).
 fn structure(index: &Index) -> Vec<String> {
     let keys = index.metadata().keys().enumerate().filter(|(_, key)| !key.is_ascii());
     let keys = keys.map(|(number, key)| {
@@ -74,7 +74,8 @@ fn structure(index: &Index) -> Vec<String> {
     keys.chain(names).collect()
 }
 
-/// GGUF, `gguf_tensor_info_t`: offsets are multiples of the alignment. Tensors do not overlap, unless they are the same bytes.
+/// Checks that offsets are multiples of the alignment (GGUF, `gguf_tensor_info_t`), and that tensors do not overlap unless they
+/// have the same bytes.
 fn extents(index: &Index) -> Vec<String> {
     let alignment = u64::from(index.alignment());
     let mut findings = Vec::new();
@@ -111,8 +112,8 @@ fn extents(index: &Index) -> Vec<String> {
     findings
 }
 
-/// ggml's reader wants each tensor where the one before it and its padding end. Returns the numbers of those that are elsewhere,
-/// and where they should be; what is before in the file as the same bytes is passed over (docs/formats/gguf.md#offsets).
+/// Finds tensors that are not where ggml's reader expects them: after the padding of the previous tensor. Returns their numbers
+/// and the expected offsets; a tensor that begins where an earlier one does is skipped (docs/formats/gguf.md#offsets).
 fn out_of_order(index: &Index, all: &[Extent]) -> Vec<(usize, u64)> {
     let (mut wrong, mut seen) = (Vec::new(), HashSet::new());
     let mut expected = Some(index.data_start());
@@ -120,20 +121,20 @@ fn out_of_order(index: &Index, all: &[Extent]) -> Vec<(usize, u64)> {
         if !extent.is_empty() && !seen.insert(extent.offset()) {
             continue;
         }
-        // One gap is one finding: the next tensor is measured from where this one is.
+        // One gap gives one finding: the next tensor is expected relative to where this one is.
         wrong.extend(expected.filter(|&expected| expected != extent.offset()).map(|at| (number, at)));
         expected = padded_end(index, extent.end());
     }
     wrong
 }
 
-/// Where the padding of what ends there ends.
+/// The end of the padding that follows the byte `end`.
 fn padded_end(index: &Index, end: u64) -> Option<u64> {
     let relative = end.checked_sub(index.data_start())?;
     align_up(relative, u64::from(index.alignment()))?.checked_add(index.data_start())
 }
 
-/// GGUF, `gguf_metadata_value_type`: a boolean is 0 or 1, and text is UTF-8.
+/// Checks that booleans are 0 or 1, and that text is UTF-8 (GGUF, `gguf_metadata_value_type`).
 fn values(index: &Index) -> Vec<String> {
     let (odd, replaced) = (index.metadata().odd_booleans(), index.metadata().replaced_text());
     let odd = odd.map(|key| (key, "a boolean is neither 0 nor 1"));
@@ -141,13 +142,13 @@ fn values(index: &Index) -> Vec<String> {
     odd.chain(replaced).map(|(key, why)| format!("{}: {why}", Part::named("metadata", key))).collect()
 }
 
-/// GGUF, "File Structure": padding is zero, before the data and after each tensor up to the next multiple of the alignment.
-/// Also returns how many bytes of it there are.
+/// Checks that padding is zero: before the data, and after each tensor up to the next multiple of the alignment (GGUF, "File
+/// Structure"). Also returns the number of padding bytes.
 async fn padding(index: &Index, source: &impl Fetch, work: &Execution<'_>) -> (Vec<String>, u64) {
     let (mut findings, mut looked_at) = (Vec::new(), 0_u64);
     for Gap { range, after } in gaps(index) {
         looked_at = looked_at.saturating_add(range.end.saturating_sub(range.start));
-        // Padding is shorter than the alignment, but that may be gigabytes.
+        // Padding is shorter than the alignment, but an alignment may be gigabytes.
         let filled = |at: u64, bytes: &[u8]| {
             bytes.iter().position(|&byte| byte != 0).map(|offset| at.saturating_add(offset as u64))
         };
@@ -167,7 +168,7 @@ async fn padding(index: &Index, source: &impl Fetch, work: &Execution<'_>) -> (V
     (findings, looked_at)
 }
 
-/// Padding, and the number of the tensor before it; none before the data.
+/// A range of padding, and the number of the tensor before it; `None` before the data.
 struct Gap {
     range: Range<u64>,
     after: Option<usize>,

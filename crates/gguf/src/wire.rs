@@ -1,49 +1,49 @@
-//! Numbers of the format: its magic, its types, and the least that its records take.
+//! Constants of the format: its magic, its types, and the minimal lengths of its records.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use crate::error::Fault;
 
-/// The first four bytes.
+/// The first four bytes of a file.
 pub(crate) const MAGIC: &[u8] = b"GGUF";
 
-/// The key of the alignment of tensors.
+/// The metadata key for the alignment of tensors.
 pub(crate) const ALIGNMENT: &str = "general.alignment";
 
-/// The keys of a file of a split: its number from 0 on, how many files there are, and how many tensors they have in all.
+/// The metadata keys of a file of a split: its number from 0 on, the number of files, and the number of tensors in all of them.
 pub(crate) const SPLIT: [&str; 3] = ["split.no", SPLIT_COUNT, "split.tensors.count"];
 
-/// A key for a text of spaces, which leaves room for more metadata (docs/formats/gguf.md#room-for-edits).
+/// The metadata key for a string of spaces, which reserves room for more metadata (docs/formats/gguf.md#room-for-edits).
 pub const PADDING: &str = "modelfmt.padding";
 
-/// How many files a model is split into.
+/// The metadata key for the number of files of a split.
 pub(crate) const SPLIT_COUNT: &str = "split.count";
 
-/// The version that is written.
+/// The version that this library writes.
 pub(crate) const VERSION: u32 = 3;
 
-/// Magic, version, and two counts.
+/// The length of the header: magic, version and two counts.
 pub(crate) const HEADER_LEN: u64 = 4 + 4 + 8 + 8;
 
-/// GGUF, `gguf_metadata_kv_t`: a key has at most so many bytes.
+/// GGUF, `gguf_metadata_kv_t`: the longest key in bytes.
 pub(crate) const MAX_KEY_LEN: usize = 65_535;
 
-/// No file is longer.
+/// The greatest length of a file.
 pub(crate) const MAX_FILE_LEN: u64 = i64::MAX as u64;
 
-/// GGUF, "general.alignment": what holds without it.
+/// GGUF, "general.alignment": the alignment of a file without this key.
 pub(crate) const DEFAULT_ALIGNMENT: u32 = 32;
 
-/// The longest name in bytes: ggml's `GGML_MAX_NAME` counts the zero at the end. (The document says 64.)
-/// (docs/formats/gguf.md#names-and-keys)
+/// The longest name in bytes. ggml's `GGML_MAX_NAME` is 64 and counts the zero at the end; the document says 64
+/// (docs/formats/gguf.md#names-and-keys).
 pub(crate) const MAX_NAME_LEN: usize = 63;
 
 /// ggml's `GGML_MAX_DIMS`.
 pub(crate) const MAX_RANK: u64 = 4;
 
-/// The least that a metadata entry takes: the key's length, a type, a byte.
+/// The length of the shortest metadata entry: the key's length, a type, a byte.
 pub(crate) const MIN_ENTRY_LEN: u64 = 8 + 4 + 1;
 
-/// The least that a tensor's record takes: the name's length, the rank, a type, an offset.
+/// The length of the shortest tensor record: the name's length, the rank, a type, an offset.
 pub(crate) const MIN_TENSOR_LEN: u64 = 8 + 4 + 4 + 8;
 
 /// Types of metadata values.
@@ -68,7 +68,7 @@ pub enum ValueType {
     Bool,
     /// Text in UTF-8.
     String,
-    /// Values of one type, which may be arrays.
+    /// An array of values of one type, which may be arrays themselves.
     Array,
     /// Unsigned, 64 bits.
     U64,
@@ -79,7 +79,7 @@ pub enum ValueType {
 }
 
 impl ValueType {
-    /// GGUF, `gguf_metadata_value_type`, from 0 on.
+    /// GGUF, `gguf_metadata_value_type`: all types in the order of their numbers, from 0 on.
     const ALL: [Self; 13] = [
         Self::U8,
         Self::I8,
@@ -96,7 +96,7 @@ impl ValueType {
         Self::F64,
     ];
 
-    /// Its name, such as `u8`, `string` or `array`.
+    /// The name of the type, such as `u8`, `string` or `array`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -116,17 +116,17 @@ impl ValueType {
         }
     }
 
-    /// The type of that name.
+    /// The type with this name.
     pub(crate) fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Its number.
+    /// The number of the type in a file.
     pub(crate) const fn number(self) -> u32 {
         self as u32 // as `ALL` counts
     }
 
-    /// Bytes of a value; `None` where it depends on the value.
+    /// The size of a value in bytes; `None` if it depends on the value.
     pub(crate) const fn size(self) -> Option<u64> {
         match self {
             Self::U8 | Self::I8 | Self::Bool => Some(1),
@@ -137,7 +137,7 @@ impl ValueType {
         }
     }
 
-    /// The least that a value takes in the file.
+    /// The length of the shortest value of this type in a file.
     pub(crate) const fn min_len(self) -> u64 {
         match self {
             Self::String => 8,    // its length
@@ -159,12 +159,12 @@ impl TryFrom<u32> for ValueType {
     }
 }
 
-/// GGUF, `gguf_metadata_kv_t`: keys are ASCII of at most 65,535 bytes.
+/// Checks that a key is ASCII and at most 65,535 bytes long (GGUF, `gguf_metadata_kv_t`).
 pub(crate) fn check_key(key: &str) -> Result<(), Fault> {
     if key.is_ascii() { check_key_len(key) } else { Err(Fault::KeyNotAscii) }
 }
 
-/// The same for keys in any script.
+/// Checks only the length of a key, for keys in any script.
 pub(crate) fn check_key_len(key: &str) -> Result<(), Fault> {
     match key.len() {
         0..=MAX_KEY_LEN => Ok(()),
@@ -172,7 +172,7 @@ pub(crate) fn check_key_len(key: &str) -> Result<(), Fault> {
     }
 }
 
-/// The fault of a tensor type that has no dtype.
+/// The fault for a tensor type that has no dtype.
 pub(crate) const fn unknown_type(number: u32) -> Fault {
     let name = match number {
         4 => "Q4_2",

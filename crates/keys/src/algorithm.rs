@@ -1,4 +1,4 @@
-//! The operations of each type of key. A type that is not compiled in has none, and its errors say so.
+//! The operations of each type of key. If a type is not compiled in, they return an error that says so.
 
 use pkcs8::SecretDocument;
 use pkcs8::spki::AlgorithmIdentifierRef;
@@ -15,7 +15,7 @@ use crate::nist;
 #[cfg(feature = "x25519")]
 use crate::x25519;
 
-/// Runs an expression with the curve of a type, or with a module that has the functions of one.
+/// Calls a function of the curve or module of a key type.
 macro_rules! dispatch {
     ($key_type:expr, $function:ident ( $($argument:expr),* )) => {{
         let key_type: KeyType = $key_type;
@@ -39,22 +39,22 @@ macro_rules! dispatch {
     }};
 }
 
-/// The public key of a secret, which is checked.
+/// The public key of a secret, after checking the secret.
 pub(crate) fn public(key_type: KeyType, secret: &[u8]) -> Result<Vec<u8>> {
     dispatch!(key_type, public(secret))
 }
 
-/// Checks a public key, and returns the bytes that are kept: the uncompressed point for the NIST curves.
+/// Checks a public key. Returns the bytes to keep, which for the NIST curves are the uncompressed point.
 pub(crate) fn point(key_type: KeyType, bytes: &[u8]) -> Result<Vec<u8>> {
     dispatch!(key_type, point(bytes))
 }
 
-/// A secret as PKCS#8.
+/// Encodes a secret as PKCS#8.
 pub(crate) fn to_pkcs8(key_type: KeyType, secret: &[u8]) -> Result<SecretDocument> {
     dispatch!(key_type, to_pkcs8(secret))
 }
 
-/// The type that a key file names.
+/// The key type that a key file names.
 pub(crate) fn key_type(algorithm: &AlgorithmIdentifierRef<'_>) -> Result<KeyType> {
     let oid = if algorithm.oid == EC {
         algorithm.parameters_oid().map_err(|_| Error::Damaged)?
@@ -64,7 +64,7 @@ pub(crate) fn key_type(algorithm: &AlgorithmIdentifierRef<'_>) -> Result<KeyType
     KeyType::of_oid(oid).ok_or_else(|| Error::UnknownType { oid: oid.to_string() })
 }
 
-/// Takes the secret out of the contents of a PKCS#8 key.
+/// Extracts the secret from the contents of a PKCS#8 key.
 pub(crate) fn unwrap(key_type: KeyType, wrapped: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
     dispatch!(key_type, unwrap(wrapped))
 }
@@ -77,7 +77,7 @@ pub(crate) fn verify(key_type: KeyType, public: &[u8], message: &[u8], signature
     dispatch!(key_type, verify(public, message, signature))
 }
 
-/// The id of a public key, by the rule of the format that uses it.
+/// The id of a public key, as defined by the format that uses keys of this type.
 pub(crate) fn id(key_type: KeyType, public: &[u8], pem: &str) -> [u8; 32] {
     let _ = (public, pem);
     match key_type {

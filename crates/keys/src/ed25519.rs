@@ -1,4 +1,4 @@
-//! Ed25519, strictly: no weak key, no signature that a second key could share.
+//! Strict Ed25519: weak keys, and signatures that are also valid for a second key, are refused.
 
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use pkcs8::SecretDocument;

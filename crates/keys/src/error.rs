@@ -6,11 +6,11 @@ use std::path::PathBuf;
 
 use crate::KeyType;
 
-/// Why a key could not be read, written or used. No error contains anything of the key.
+/// Why a key could not be read, written or used. No error contains any part of the key.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file holds no key that can be used.
+    /// The file does not hold a usable key.
     #[error("{}: {error}", path.display())]
     File {
         /// The file.
@@ -23,7 +23,7 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
     /// The file cannot be written.
@@ -31,10 +31,10 @@ pub enum Error {
     Write {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// The file is there already, and keys are never replaced.
+    /// The file exists, and keys are never replaced.
     #[error("{}: exists, and a key is never replaced; name another file", path.display())]
     Exists {
         /// The file.
@@ -43,84 +43,84 @@ pub enum Error {
     /// The file is larger than any key.
     #[error("has more than {max} bytes: this is no key")]
     TooLong {
-        /// The most bytes that are read.
+        /// The largest number of bytes that is read.
         max: u64,
     },
-    /// Not PEM.
+    /// The text is not PEM.
     #[error("is no key in PEM, the text that begins with -----BEGIN")]
     NotPem,
-    /// A private key where a public key is needed.
+    /// The key is private, but a public key is needed.
     #[error("is a private key; name the public key that belongs to it")]
     IsPrivate,
-    /// A public key where a private key is needed.
+    /// The key is public, but a private key is needed.
     #[error("is a public key; name the private key that belongs to it")]
     IsPublic,
-    /// A private key under a passphrase.
+    /// The private key is encrypted with a passphrase.
     #[error("is a private key under a passphrase, which is not supported; `openssl pkey` writes it without")]
     Encrypted,
-    /// PEM of something that is not a key.
+    /// The PEM text is not labelled as a key.
     #[error("is PEM, but neither PRIVATE KEY nor PUBLIC KEY")]
     WrongLabel,
-    /// A key of a type that is not known.
+    /// The type of the key is unknown.
     #[error("is a key of type {oid}, which is none of {}", KeyType::NAMES)]
     UnknownType {
         /// The object identifier of the algorithm or curve.
         oid: String,
     },
-    /// A key of a type that is not compiled in.
+    /// The type of the key is not compiled in.
     #[error("is a key of type {key_type}; this program is built without the feature `{}`", key_type.feature())]
     NotEnabled {
-        /// The key's type.
+        /// The type of the key.
         key_type: KeyType,
     },
     /// The key's bytes are not a key of its type.
     #[error("is no valid {key_type} key")]
     Malformed {
-        /// The key's type.
+        /// The type of the key.
         key_type: KeyType,
     },
     /// The PEM text does not contain a key.
     #[error("is damaged: the PEM text holds no key")]
     Damaged,
-    /// A weak key: anybody could make signatures for it, or everybody knows its shared secrets.
+    /// The key is weak: anyone could make signatures for it, or everyone knows its shared secrets.
     #[error("is a weak {key_type} key, which anybody can use")]
     Weak {
-        /// The key's type.
+        /// The type of the key.
         key_type: KeyType,
     },
-    /// A key of this type cannot do what was asked.
+    /// Keys of this type do not support the operation.
     #[error("a {key_type} key cannot {what}")]
     WrongUse {
-        /// The key's type.
+        /// The type of the key.
         key_type: KeyType,
-        /// What was asked of it.
+        /// The operation.
         what: &'static str,
     },
-    /// A key of another type than is needed.
+    /// The key has another type than the one that is needed.
     #[error("{purpose} {wanted} keys, and this key is {found}")]
     WrongType {
         /// What keys of the right type do.
         purpose: &'static str,
-        /// The type that the key must be of.
+        /// The type that is needed.
         wanted: KeyType,
-        /// The type that it is of.
+        /// The type of the key.
         found: KeyType,
     },
-    /// A key that the format it is for does not take.
+    /// The format that the key is for does not accept it.
     #[error("{why}")]
     Unfit {
-        /// Why not.
+        /// The reason.
         why: String,
     },
     /// The signature was not made by this key over this message.
     #[error("the signature is not by this key, or what it signs has changed")]
     BadSignature,
-    /// The system has no randomness.
+    /// The system cannot provide random bytes.
     #[error("the system gives no random bytes")]
     Random,
 }
 
-/// The text of `Display` and the cause, which is what Rust prints of an error that `main` returns.
+/// Prints the text of `Display` and the cause, because Rust prints the `Debug` form of an error that `main` returns.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match std::error::Error::source(self) {

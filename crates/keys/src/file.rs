@@ -1,4 +1,4 @@
-//! Keys in files.
+//! Reads keys from files.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -17,8 +17,8 @@ pub(crate) fn label(pem: &str) -> Result<&str> {
     rest.split_once("-----").map(|(label, _)| label).ok_or(Error::NotPem)
 }
 
-/// Reads a key's file. The bytes are always wiped afterwards: they may be the private key even if the public one was
-/// meant.
+/// Reads a key from a file. The bytes are always wiped afterwards, because they may be a private key even if a public one is
+/// expected.
 pub(crate) fn read<K>(path: &Path, parse: impl FnOnce(&str) -> Result<K>) -> Result<K> {
     let named = |error| Error::File { path: path.to_owned(), error: Box::new(error) };
     let bytes = bytes(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
@@ -29,7 +29,7 @@ pub(crate) fn read<K>(path: &Path, parse: impl FnOnce(&str) -> Result<K>) -> Res
     parse(text).map_err(named)
 }
 
-/// The file's bytes, at most one more than a key may have. The buffer does not grow, which would leave copies behind.
+/// The file's bytes, at most one more than is allowed. The buffer never grows, because growing would leave copies in memory.
 fn bytes(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     let mut bytes = Zeroizing::new(vec![0; usize::try_from(MAX_LEN + 1).unwrap_or(usize::MAX)]);
     let mut file = File::open(path)?;

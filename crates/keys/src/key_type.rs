@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use pkcs8::ObjectIdentifier;
 
-/// The identifier of every key on a NIST curve. The curve is its parameter (RFC 5480).
+/// The identifier of all keys on NIST curves. The curve is its parameter (RFC 5480).
 pub(crate) const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
 
 /// The type of a key.
@@ -40,17 +40,17 @@ impl KeyType {
         }
     }
 
-    /// Whether a key of this type signs.
+    /// Whether keys of this type can sign.
     pub const fn signs(self) -> bool {
         !matches!(self, Self::X25519)
     }
 
-    /// Whether a key of this type is on one of the NIST curves, which OpenSSF Model Signing requires.
+    /// Whether keys of this type are on a NIST curve, as OpenSSF Model Signing requires.
     pub const fn is_nist(self) -> bool {
         matches!(self, Self::P256 | Self::P384 | Self::P521)
     }
 
-    /// Bytes of a private key: a seed, or a number of its curve.
+    /// The length of a private key in bytes: a seed, or a number of the curve.
     pub const fn secret_len(self) -> usize {
         match self {
             Self::Ed25519 | Self::X25519 | Self::P256 => 32,
@@ -59,7 +59,7 @@ impl KeyType {
         }
     }
 
-    /// The feature of this crate that enables it.
+    /// The feature of this crate that enables the type.
     pub const fn feature(self) -> &'static str {
         match self {
             Self::Ed25519 => "ed25519",
@@ -68,7 +68,7 @@ impl KeyType {
         }
     }
 
-    /// The type's own object identifier: of the algorithm, or of the curve.
+    /// The object identifier of the type: that of the algorithm, or that of the curve.
     pub(crate) const fn oid(self) -> ObjectIdentifier {
         match self {
             Self::Ed25519 => ObjectIdentifier::new_unwrap("1.3.101.112"),
@@ -79,7 +79,7 @@ impl KeyType {
         }
     }
 
-    /// The type of that object identifier.
+    /// The type with this object identifier.
     pub(crate) fn of_oid(oid: ObjectIdentifier) -> Option<Self> {
         Self::ALL.into_iter().find(|key_type| key_type.oid() == oid)
     }

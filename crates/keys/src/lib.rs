@@ -55,7 +55,7 @@ pub use pair::write_pair;
 pub use private::PrivateKey;
 pub use public::PublicKey;
 
-/// Fills `out` with bytes that nobody can guess, from the system.
+/// Fills `out` with unpredictable bytes from the system.
 ///
 /// # Errors
 /// [`Error::Random`] if the system has none.

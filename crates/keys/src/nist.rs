@@ -1,7 +1,7 @@
 //! ECDSA on the three NIST curves, each with the hash of its size. The nonce is computed from the key and the message (RFC 6979), so no signature
 //! depends on randomness.
 
-/// Makes the functions of one curve. The crates of the curves are alike.
+/// Defines the functions of one curve, which differ only in the crate of the curve.
 macro_rules! curve {
     ($curve:ident, $key_type:ident) => {
         pub(crate) mod $curve {

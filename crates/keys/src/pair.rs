@@ -1,4 +1,4 @@
-//! The two files of a new key.
+//! Writes the two files of a new key.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 use crate::PrivateKey;
 use crate::error::{Error, Result};
 
-/// Writes a private key to `path` and its public key to `path.pub`, and returns the latter path. On Unix, nobody else can read the private key, from
-/// the first moment on. Either both files appear or neither.
+/// Writes a private key to `path` and its public key to `path.pub`, and returns the latter path. On Unix, the file of the
+/// private key is never readable by other users. Either both files appear or neither.
 ///
 /// # Errors
-/// [`Error::Exists`] if one of them exists, [`Error::Write`].
+/// [`Error::Exists`] if one of the files exists, [`Error::Write`] if one cannot be written.
 pub fn write_pair(path: &Path, key: &PrivateKey) -> Result<PathBuf> {
     let mut name = OsString::from(path);
     name.push(".pub");
     let public = PathBuf::from(name);
-    // The public key first: if its file exists already, no private key has touched the disk.
+    // Write the public key first: if its file already exists, no private key has touched the disk.
     create(&public, false, key.public().to_pem().as_bytes())?;
     let written = key.to_pem().and_then(|pem| create(path, true, pem.as_bytes()));
     if let Err(error) = written {
@@ -27,7 +27,7 @@ pub fn write_pair(path: &Path, key: &PrivateKey) -> Result<PathBuf> {
     Ok(public)
 }
 
-/// Makes a new file, and removes it if it cannot be written completely.
+/// Creates a new file, and removes it again if it cannot be written completely.
 fn create(path: &Path, is_secret: bool, bytes: &[u8]) -> Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);

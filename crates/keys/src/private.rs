@@ -10,20 +10,20 @@ use zeroize::Zeroizing;
 use crate::error::{Error, Result};
 use crate::{KeyType, PublicKey, algorithm, file};
 
-/// A private key. It is wiped when it is dropped, and `Debug` shows nothing of it.
+/// A private key. It is wiped when it is dropped, and `Debug` shows no part of it.
 #[derive(Clone)]
 pub struct PrivateKey {
     key_type: KeyType,
-    /// The seed of Ed25519 and X25519, the number of a NIST curve.
+    /// The seed of Ed25519, the private key of X25519, or the number of a NIST curve.
     secret: Zeroizing<Vec<u8>>,
     public: PublicKey,
 }
 
 impl PrivateKey {
-    /// A new key.
+    /// Generates a new key.
     ///
     /// # Errors
-    /// [`Error::Random`] if the system has no randomness, [`Error::NotEnabled`].
+    /// [`Error::Random`] if the system cannot provide random bytes, [`Error::NotEnabled`] if the type is not compiled in.
     #[cfg(feature = "random")]
     pub fn generate(key_type: KeyType) -> Result<Self> {
         let mut secret = Zeroizing::new(vec![0; key_type.secret_len()]);
@@ -46,7 +46,8 @@ impl PrivateKey {
     /// Makes a key from its bytes: the seed of Ed25519 (RFC 8032), the private key of X25519, or the big-endian number of a NIST curve.
     ///
     /// # Errors
-    /// [`Error::Malformed`] if there are too few or too many bytes, or the number is not a key of the curve; [`Error::NotEnabled`].
+    /// [`Error::Malformed`] if the number of bytes is wrong, or the number is not a key of the curve; [`Error::NotEnabled`] if
+    /// the type is not compiled in.
     pub fn from_bytes(key_type: KeyType, secret: &[u8]) -> Result<Self> {
         let public = PublicKey::known(key_type, algorithm::public(key_type, secret)?)?;
         Ok(Self { key_type, secret: Zeroizing::new(secret.to_vec()), public })
@@ -55,7 +56,7 @@ impl PrivateKey {
     /// Reads a private key in PEM: PKCS#8 (`PRIVATE KEY`), or OpenSSL's older form (`EC PRIVATE KEY`).
     ///
     /// # Errors
-    /// An error that says what the text is, if it is not such a key.
+    /// An error that says what the text is, if it is not a private key.
     pub fn from_pem(pem: &str) -> Result<Self> {
         match file::label(pem)? {
             "PRIVATE KEY" | "EC PRIVATE KEY" => {}
@@ -77,7 +78,7 @@ impl PrivateKey {
         Self::from_bytes(key_type, &algorithm::unwrap(key_type, info.private_key.as_bytes())?)
     }
 
-    /// A key of a NIST curve that is not in PKCS#8 and names its curve itself.
+    /// Parses a key of a NIST curve in SEC 1 form, which names its curve itself.
     fn from_sec1(der: &[u8]) -> Result<Self> {
         let nist = KeyType::ALL.into_iter().filter(|key_type| key_type.is_nist());
         let mut why = Error::Damaged;
@@ -92,10 +93,10 @@ impl PrivateKey {
         Err(why)
     }
 
-    /// Reads the file of a private key.
+    /// Reads a private key from a file.
     ///
     /// # Errors
-    /// [`Error::Read`] if it cannot be read, [`Error::File`] with what is wrong with it.
+    /// [`Error::Read`] if the file cannot be read, [`Error::File`] if it does not hold a usable key.
     pub fn read(path: &Path) -> Result<Self> {
         file::read(path, Self::from_pem)
     }
@@ -103,14 +104,14 @@ impl PrivateKey {
     /// The key as PKCS#8 in PEM, for OpenSSL and others.
     ///
     /// # Errors
-    /// None for a key that was made by this crate.
+    /// None in practice for a key that this crate has made.
     pub fn to_pem(&self) -> Result<Zeroizing<String>> {
         let document = algorithm::to_pkcs8(self.key_type, &self.secret)?;
         let pem = document.to_pem("PRIVATE KEY", LineEnding::LF);
         pem.map_err(|_| Error::Malformed { key_type: self.key_type })
     }
 
-    /// The key's type.
+    /// The type of the key.
     pub const fn key_type(&self) -> KeyType {
         self.key_type
     }
@@ -121,7 +122,7 @@ impl PrivateKey {
         &self.secret
     }
 
-    /// The public key that belongs to it.
+    /// The matching public key.
     pub const fn public(&self) -> &PublicKey {
         &self.public
     }
@@ -129,7 +130,7 @@ impl PrivateKey {
     /// Signs a message: 64 bytes for Ed25519, DER for the NIST curves.
     ///
     /// # Errors
-    /// [`Error::WrongUse`] if it is an X25519 key.
+    /// [`Error::WrongUse`] for an X25519 key.
     pub fn sign(&self, message: &[u8]) -> Result<Vec<u8>> {
         algorithm::sign(self.key_type, &self.secret, message)
     }

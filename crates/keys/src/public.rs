@@ -25,7 +25,8 @@ impl PublicKey {
     /// Makes a key from its bytes: 32 for Ed25519 and X25519, the SEC 1 point for a NIST curve.
     ///
     /// # Errors
-    /// [`Error::Malformed`] if the bytes are not such a key, [`Error::Weak`] if anybody could use the key, [`Error::NotEnabled`].
+    /// [`Error::Malformed`] if the bytes are not a key of this type, [`Error::Weak`] if anyone could use the key,
+    /// [`Error::NotEnabled`] if the type is not compiled in.
     pub fn from_bytes(key_type: KeyType, bytes: &[u8]) -> Result<Self> {
         Self::known(key_type, algorithm::point(key_type, bytes)?)
     }
@@ -40,7 +41,7 @@ impl PublicKey {
     /// Reads a public key in PEM (`PUBLIC KEY`).
     ///
     /// # Errors
-    /// An error that says what the text is, if it is not such a key.
+    /// An error that says what the text is, if it is not a public key.
     pub fn from_pem(pem: &str) -> Result<Self> {
         match file::label(pem)? {
             "PUBLIC KEY" => {}
@@ -54,10 +55,10 @@ impl PublicKey {
         Self::from_bytes(key_type, bytes)
     }
 
-    /// Reads the file of a public key.
+    /// Reads a public key from a file.
     ///
     /// # Errors
-    /// [`Error::Read`] if it cannot be read, [`Error::File`] with what is wrong with it.
+    /// [`Error::Read`] if the file cannot be read, [`Error::File`] if it does not hold a usable key.
     pub fn read(path: &Path) -> Result<Self> {
         file::read(path, Self::from_pem)
     }
@@ -67,7 +68,7 @@ impl PublicKey {
         self.pem.clone()
     }
 
-    /// The key's type.
+    /// The type of the key.
     pub const fn key_type(&self) -> KeyType {
         self.key_type
     }
@@ -77,15 +78,15 @@ impl PublicKey {
         &self.bytes
     }
 
-    /// The key's id.
+    /// The id of the key.
     pub const fn id(&self) -> KeyId {
         self.id
     }
 
-    /// Checks that a signature is by this key and over this message.
+    /// Checks that this key made the signature over this message.
     ///
     /// # Errors
-    /// [`Error::BadSignature`] if not, [`Error::WrongUse`] if it is an X25519 key.
+    /// [`Error::BadSignature`] if it did not, [`Error::WrongUse`] for an X25519 key.
     pub fn verify(&self, message: &[u8], signature: &[u8]) -> Result<()> {
         algorithm::verify(self.key_type, &self.bytes, message, signature)
     }

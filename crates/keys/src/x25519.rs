@@ -36,7 +36,7 @@ pub(crate) fn verify(_: &[u8], _: &[u8], _: &[u8]) -> Result<()> {
     Err(Error::WrongUse { key_type: KeyType::X25519, what: "verify a signature" })
 }
 
-/// The secret of both keys. Everybody would know a secret of zeros, so it is refused (RFC 7748, 6.1).
+/// The secret that both keys agree on. A secret of zeros is refused, because everyone would know it (RFC 7748, 6.1).
 pub(crate) fn agree(secret: &[u8], public: &[u8]) -> Result<Zeroizing<[u8; 32]>> {
     let public: [u8; 32] = public.try_into().map_err(|_| MALFORMED)?;
     let shared = private(secret)?.diffie_hellman(&PublicKey::from(public));

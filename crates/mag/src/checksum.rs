@@ -4,10 +4,11 @@
 /// The kind of checksum in a file (docs/formats/mag.md#checksum).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Checksum {
-    /// CRC-32 (IEEE) of header and records with the checksum field taken as zero: the document's literal reading.
+    /// CRC-32 (IEEE) of header and records, with the checksum field taken as zero. This is the literal reading of the document.
     #[default]
     Crc32,
-    /// CRC-32C (Castagnoli) of everything from after the checksum field to the last record: what magnetron writes.
+    /// CRC-32C (Castagnoli) of the bytes after the checksum field, up to the end of the last record. This is what magnetron
+    /// writes.
     Crc32c,
 }
 
@@ -30,7 +31,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Begins with the bytes of the header, before its checksum and after it.
+    /// Starts with the bytes of the header before and after its checksum.
     pub(crate) fn new([before, after]: [&[u8]; 2]) -> Self {
         let mut crc32 = crc32fast::Hasher::new();
         crc32.update(before);
@@ -51,7 +52,7 @@ impl Running {
         }
     }
 
-    /// The kind that `stored` is, if it is one of them.
+    /// The kind of checksum that gives `stored`, if any.
     pub(crate) fn kind_of(&self, stored: u32) -> Option<Checksum> {
         [Checksum::Crc32, Checksum::Crc32c].into_iter().find(|&kind| self.value(kind) == stored)
     }

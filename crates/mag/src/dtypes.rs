@@ -3,7 +3,8 @@
 
 use modelfmt_core::DType;
 
-/// In the order of their codes, with magnetron's names. Version 0.1.0 has no float8 (docs/formats/mag.md#version-03).
+/// The dtypes in the order of their codes, with magnetron's names. Version 0.1.0 has no float8
+/// (docs/formats/mag.md#version-03).
 const DTYPES: [(DType, &str); 13] = [
     (DType::F32, "float32"),
     (DType::F16, "float16"),
@@ -20,18 +21,18 @@ const DTYPES: [(DType, &str); 13] = [
     (DType::I64, "int64"),
 ];
 
-/// What a code of versions 0.2 and 0.3 means.
+/// The dtype of a code in versions 0.2 and 0.3.
 pub(crate) fn dtype_of(code: u64) -> Option<DType> {
     DTYPES.get(usize::try_from(code).ok()?).map(|(dtype, _)| *dtype)
 }
 
-/// What a code of version 0.1 means.
+/// The dtype of a code in version 0.1.
 pub(crate) fn dtype_of_0_1(code: u8) -> Option<DType> {
     let float8 = 3;
     dtype_of(u64::from(if code < float8 { code } else { code.checked_add(1)? }))
 }
 
-/// Code and name of a dtype, if it has one.
+/// The code and the name of a dtype, if it has one.
 pub(crate) fn code_of(dtype: DType) -> Option<(usize, &'static str)> {
     let position = DTYPES.iter().position(|(other, _)| *other == dtype)?;
     DTYPES.get(position).map(|(_, name)| (position, *name))

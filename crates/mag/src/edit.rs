@@ -22,8 +22,8 @@ impl Index {
     /// changed in place.
     ///
     /// # Errors
-    /// [`EditError::Write`] for names, keys and metadata that the version cannot hold, for a name that is there twice, and for a file of
-    /// version 0.1 or 0.2 or with big-endian values.
+    /// [`EditError::Write`] if the version cannot hold a name, a key or the metadata, if a name occurs twice, or if the file
+    /// has version 0.1 or 0.2 or big-endian values.
     pub fn edit(
         &self,
         _: &impl Source,
@@ -71,18 +71,18 @@ impl Index {
         let first = first.unwrap_or(self.file_len).max(self.index_end).min(self.file_len);
         let same = self.renamed(names, |offset| offset)?;
         let records = v1::records::len(&same, numbers);
-        // Buffers stay at multiples of 64.
+        // Shift by a multiple of 64, so that buffers stay aligned.
         let shift = records.checked_sub(first).map_or(Some(0), |more| align_up(more, v1::wire::ALIGNMENT));
         let shift = shift.unwrap_or(u64::MAX);
         let start = first.saturating_add(shift);
-        // The end of a file without values is not aligned, but an empty tensor must be.
+        // In a file without values, the end need not be aligned, but an empty tensor must be.
         let aligned = start.saturating_sub(start % v1::wire::ALIGNMENT);
         let moved = |offset: u64| if offset >= first { offset.saturating_add(shift) } else { aligned };
         let tensors = self.renamed(names, moved)?;
         let mut head = v1::records::encode(&tensors, numbers, self.checksum.unwrap_or_default())?;
         let known = head.len() as u64;
         let mut file = NewFile::new();
-        // What is between records and values is the writer's, up to the first multiple of 64.
+        // Fill the gap between records and values up to the first multiple of 64.
         let filled = if shift > 0 { start } else { start.min(self.index_end.max(known)) };
         let filled = align_up(filled, v1::wire::ALIGNMENT).unwrap_or(filled).min(start);
         head.resize(usize::try_from(filled).unwrap_or(head.len()).max(head.len()), v1::wire::FILL);

@@ -1,4 +1,4 @@
-//! What a MAG file holds and where, checked and owned.
+//! The content of a MAG file: its tensors and metadata, and where the values are; checked and owned.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::value::Object;
@@ -23,16 +23,16 @@ pub struct Index {
     pub(crate) manifest: Option<Box<Manifest>>,
     pub(crate) checksum: Option<Checksum>,
     pub(crate) checksum_fault: Option<Fault>,
-    /// Where records, descriptors or manifest end.
+    /// The end of the records, the descriptors or the manifest.
     pub(crate) index_end: u64,
-    /// What the file sets apart for values.
+    /// The range of the file for values.
     pub(crate) data: Extent,
     pub(crate) is_big_endian: bool,
     pub(crate) file_len: u64,
 }
 
 impl Index {
-    /// The generation of the format that the file is of.
+    /// The version of the format that the file has.
     #[must_use]
     pub const fn version(&self) -> Version {
         self.version
@@ -44,8 +44,8 @@ impl Index {
         &self.tensors
     }
 
-    /// The metadata, in file order: numbers in version 1, what the user put there (`usr_metadata`) in version 0.3, and nothing in
-    /// the versions between, which have none. Floats may be NaN or infinite.
+    /// The metadata, in file order: numbers in version 1, the user's metadata (`usr_metadata`) in version 0.3, and nothing in
+    /// versions 0.1 and 0.2. Floats may be NaN or infinite.
     #[must_use]
     pub fn metadata(&self) -> &Object {
         #[cfg(feature = "v0_3")]
@@ -55,8 +55,8 @@ impl Index {
         self.numbers.as_object()
     }
 
-    /// A tree of the metadata for the caller, of which the index keeps nothing: it takes several times the memory of the file's
-    /// bytes.
+    /// A new copy of the metadata, equal to [`metadata`](Self::metadata). The index keeps no copy of it, since it takes several
+    /// times the memory of the file's bytes.
     #[must_use]
     pub fn to_metadata(&self) -> Object {
         #[cfg(feature = "v0_3")]
@@ -66,7 +66,7 @@ impl Index {
         self.numbers.to_object()
     }
 
-    /// The number of entries that the metadata have.
+    /// The number of metadata entries.
     pub(crate) fn metadata_len(&self) -> usize {
         if self.numbers.len() == 0 { self.metadata().len() } else { self.numbers.len() }
     }
@@ -78,15 +78,14 @@ impl Index {
         self.manifest.as_deref()
     }
 
-    /// The kind of checksum of the file. `None` if its version has none (0.3), or if it matches neither kind, which only
-    /// [`OpenOptions::ignore_checksum`](crate::OpenOptions::ignore_checksum) lets pass.
+    /// The kind of checksum of the file. `None` if its version has none (0.3), or if it matches neither kind and the file was
+    /// opened with [`OpenOptions::ignore_checksum`](crate::OpenOptions::ignore_checksum).
     #[must_use]
     pub const fn checksum(&self) -> Option<Checksum> {
         self.checksum
     }
 
-    /// Whether values are in the file with their most significant byte first, as version 0.3 allows. They are read
-    /// little-endian anyway.
+    /// Whether the file stores values big-endian, as version 0.3 allows. They are returned little-endian even then.
     #[must_use]
     pub const fn is_big_endian(&self) -> bool {
         self.is_big_endian
@@ -98,7 +97,7 @@ impl Index {
         self.file_len
     }
 
-    /// Bytes of heap that the index holds; a tree of metadata that has been asked for comes on top.
+    /// Bytes of heap memory that the index takes, without the tree that [`metadata`](Self::metadata) makes on first use.
     #[must_use]
     pub fn heap_size(&self) -> usize {
         #[cfg(feature = "v0_3")]

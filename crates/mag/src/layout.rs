@@ -18,14 +18,14 @@ use crate::v1::wire::{MAX_DIM, MAX_KEY_LEN, MAX_RANK};
 use crate::version::{MAX_RANK_0_3, Version};
 use crate::{dtypes, v1};
 
-/// A file to write: header and records (or manifest) are ready, and every offset is fixed.
+/// A file to write: checked and laid out, with header and records (or the manifest) encoded.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub(crate) tensors: TensorTable,
-    /// What is before the values.
+    /// Everything before the values.
     pub(crate) head: Vec<u8>,
     pub(crate) segments: Vec<Segment>,
-    /// What is between the values.
+    /// The fill byte between the values.
     pub(crate) fill: u8,
     pub(crate) file_len: u64,
 }
@@ -77,7 +77,7 @@ impl Plan {
             fault: fault.into(),
         };
         for position in 0..tensors.len() {
-            // `encode` has seen that the values end below 2^63.
+            // `encode` has checked that the values end below 2^63.
             let offset = tensors.offset(position).unwrap_or_default();
             tensors.set_offset(position, begin.saturating_add(offset));
         }
@@ -89,7 +89,7 @@ impl Plan {
         Ok(Self { tensors, head, segments, fill: 0, file_len })
     }
 
-    /// The tensors in the order they will be written.
+    /// The tensors, in file order.
     #[must_use]
     pub const fn tensors(&self) -> &TensorTable {
         &self.tensors
@@ -102,7 +102,7 @@ impl Plan {
     }
 }
 
-/// Whether version 1 has a code for a dtype; [`Version::can_hold`] asks another.
+/// Whether version 1 has a code for a dtype. [`Version::can_hold`] answers this for any version.
 #[must_use]
 pub const fn can_hold(dtype: DType) -> bool {
     v1::wire::code_of(dtype).is_some()
@@ -120,7 +120,7 @@ impl Version {
     }
 }
 
-/// The tensors, which the version can hold.
+/// Lists the tensors, after checking that the version can hold them.
 fn list<'a>(
     specs: impl IntoIterator<Item = TensorSpec<'a>>,
     version: Version,
@@ -167,17 +167,17 @@ pub(crate) fn check_key(key: &str) -> Result<(), Fault> {
     }
 }
 
-/// Where a tensor without bytes is.
+/// The place of a tensor without bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Empty {
-    /// At the next aligned position, which may be the file's end.
+    /// At the next aligned offset, which may be the end of the file.
     Aligned,
-    /// Where the one before it ends.
+    /// At the end of the previous tensor.
     #[cfg_attr(not(feature = "v0_3"), allow(dead_code, reason = "only version 0.3 has them there"))]
     AtEnd,
 }
 
-/// Places each buffer at the next multiple of `alignment`; returns them with the end of the last.
+/// Places each buffer at the next multiple of `alignment`. Returns the segments and the end of the last one.
 fn place(
     tensors: &mut TensorTable,
     begin: u64,

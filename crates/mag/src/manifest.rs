@@ -8,19 +8,19 @@ use modelfmt_core::value::{Object, Value, json};
 
 /// The manifest of version 0.3, without the tensors.
 ///
-/// The metadata has been checked when the file was opened, and becomes a tree when it is asked for: a tree takes up to ten times
+/// The metadata is checked when the file is opened, and parsed into a tree on first use, because a tree takes up to ten times
 /// the memory of its text.
 #[derive(Clone)]
 pub struct Manifest {
     timestamp: Box<str>,
     magnetron_version: Box<str>,
-    /// An object in JSON, whose floats may be bare words (docs/formats/mag.md#bare-words).
+    /// A JSON object whose floats may be bare words such as `NaN` (docs/formats/mag.md#bare-words).
     metadata_text: Box<str>,
     metadata: OnceLock<Object>,
 }
 
 impl Manifest {
-    /// `metadata_text` is an object that has been checked.
+    /// Makes a manifest. `metadata_text` must be an object that has been checked.
     pub(crate) fn new(timestamp: &str, magnetron_version: &str, metadata_text: &str) -> Self {
         Self {
             timestamp: timestamp.into(),
@@ -42,25 +42,25 @@ impl Manifest {
         &self.magnetron_version
     }
 
-    /// The user's own metadata (`usr_metadata`), in the file's order.
+    /// The user's own metadata (`usr_metadata`), in file order.
     pub(crate) fn metadata(&self) -> &Object {
         self.metadata.get_or_init(|| self.parsed())
     }
 
-    /// A tree of the metadata for the caller, of which the manifest keeps nothing.
+    /// A new tree of the metadata; the manifest keeps no copy of it.
     pub(crate) fn to_metadata(&self) -> Object {
         self.metadata.get().cloned().unwrap_or_else(|| self.parsed())
     }
 
     fn parsed(&self) -> Object {
-        // It has been checked, so it parses, and is an object.
+        // The text has been checked, so it parses as an object.
         match json::parse_with_bare_words(self.metadata_text.as_bytes()) {
             Ok(Value::Object(object)) => object,
             _ => Object::new(),
         }
     }
 
-    /// Bytes of heap that it holds; a tree that has been asked for comes on top.
+    /// Bytes of heap memory that the manifest takes, without the tree.
     pub(crate) fn heap_size(&self) -> usize {
         self.timestamp
             .len()

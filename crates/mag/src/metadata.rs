@@ -21,14 +21,14 @@ pub(crate) struct Numbers {
 /// The value of a metadata entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Number {
-    /// Type 1.
+    /// A signed integer, type 1.
     I64(i64),
-    /// Type 2.
+    /// A float, type 2.
     F64(f64),
 }
 
 impl Numbers {
-    /// What is to be written.
+    /// Converts metadata to be written. Refuses values that are not 64-bit numbers.
     pub(crate) fn of(metadata: &Object) -> Result<Self, WriteError> {
         let mut numbers = Self::with_capacity(metadata.len());
         for (key, value) in metadata {
@@ -43,7 +43,7 @@ impl Numbers {
         Ok(numbers)
     }
 
-    /// Adds an entry, if the key is not there already.
+    /// Adds an entry. Refuses a key that is already present.
     pub(crate) fn push(&mut self, key: &str, value: Number) -> Result<(), Fault> {
         self.keys.push(key).map_err(CommonFault::from)?;
         self.values.push(value);
@@ -60,12 +60,12 @@ impl Numbers {
         self.values.len()
     }
 
-    /// Bytes of heap that the entries take.
+    /// Bytes of heap memory that the entries take.
     pub(crate) fn heap_size(&self) -> usize {
         self.keys.heap_size().saturating_add(self.values.capacity().saturating_mul(size_of::<Number>()))
     }
 
-    /// Room for so many entries.
+    /// An empty list with capacity for `entries` entries.
     pub(crate) fn with_capacity(entries: usize) -> Self {
         Self {
             keys: NameTable::with_capacity(entries),
@@ -74,17 +74,17 @@ impl Numbers {
         }
     }
 
-    /// Gives back memory that was reserved and not used.
+    /// Frees memory that was reserved and is not needed.
     pub(crate) fn shrink_to_fit(&mut self) {
         self.keys.shrink_to_fit();
     }
 
-    /// As an object, which is made when it is asked for the first time: it takes several times the memory.
+    /// The entries as an object. It is made on first use, because it takes several times the memory.
     pub(crate) fn as_object(&self) -> &Object {
         self.object.get_or_init(|| self.iter().collect())
     }
 
-    /// An object for the caller, of which this keeps nothing.
+    /// A new object of the entries; this list keeps no copy of it.
     pub(crate) fn to_object(&self) -> Object {
         self.object.get().cloned().unwrap_or_else(|| self.iter().collect())
     }

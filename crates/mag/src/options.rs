@@ -10,7 +10,7 @@ pub struct WriteOptions {
 }
 
 impl WriteOptions {
-    /// The defaults: CRC-32, as the document has it.
+    /// The default options: CRC-32, as in the document.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -23,7 +23,7 @@ impl WriteOptions {
         self
     }
 
-    /// Which checksum to write; [`Checksum::Crc32c`] for magnetron up to 0.1.2.
+    /// Sets the kind of checksum; magnetron up to 0.1.2 needs [`Checksum::Crc32c`].
     #[must_use]
     pub const fn checksum(mut self, checksum: Checksum) -> Self {
         self.checksum = checksum;
@@ -34,7 +34,7 @@ impl WriteOptions {
 #[cfg(feature = "v0_3")]
 /// The time and writer that the manifest of a file of version 0.3 states.
 ///
-/// The same input gives the same bytes, so the time is not that of the machine unless you give it
+/// The default time is a constant and not the current time, so that the same input gives the same bytes
 /// (docs/formats/mag.md#timestamps).
 #[derive(Clone, Debug)]
 pub struct ManifestOptions {
@@ -56,7 +56,7 @@ impl Default for ManifestOptions {
 
 #[cfg(feature = "v0_3")]
 impl ManifestOptions {
-    /// The defaults: the beginning of 1970, and the last magnetron that this crate was tested with.
+    /// The default options: the beginning of 1970, and the last magnetron that this crate was tested with.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -69,14 +69,14 @@ impl ManifestOptions {
         self
     }
 
-    /// When the file is written, in ISO 8601 with a zone, such as `2026-01-31T12:00:00+00:00`.
+    /// Sets the time of writing, in ISO 8601 with a zone, such as `2026-01-31T12:00:00+00:00`.
     #[must_use]
     pub fn timestamp(mut self, timestamp: impl Into<String>) -> Self {
         self.timestamp = timestamp.into();
         self
     }
 
-    /// The version of magnetron that the manifest names.
+    /// Sets the version of magnetron that the manifest names.
     #[must_use]
     pub fn magnetron_version(mut self, version: impl Into<String>) -> Self {
         self.magnetron_version = version.into();

@@ -16,7 +16,7 @@ use crate::v0_3;
 use crate::version::Version;
 use crate::{v0_1, v1};
 
-/// Makes an [`Index`] of the bytes that it asks for; see [`Parser`](modelfmt_core::author::Parser).
+/// Makes an [`Index`] from the bytes that it asks for; see [`Parser`](modelfmt_core::author::Parser).
 #[derive(Debug)]
 pub struct IndexParser {
     limits: Limits,
@@ -36,8 +36,8 @@ enum State {
 }
 
 impl IndexParser {
-    /// A parser for a file of `file_len` bytes. Without `require_checksum` a file that does not match its checksum is
-    /// indexed anyway.
+    /// A parser for a file of `file_len` bytes. Without `require_checksum`, a file is indexed even if its checksum does not
+    /// match.
     #[must_use]
     pub const fn new(file_len: u64, limits: Limits, require_checksum: bool) -> Self {
         Self { limits, require_checksum, file_len, state: State::Begin }
@@ -66,7 +66,7 @@ impl modelfmt_core::author::Parser for IndexParser {
 
     fn need(&self) -> Option<Range<u64>> {
         match &self.state {
-            // An empty file has nothing to give; `finish` says so.
+            // There is nothing to read in an empty file; `finish` reports the error.
             State::Begin => Some(0..self.file_len.min(v1::WINDOW)).filter(|range| !range.is_empty()),
             State::V1(parser) => parser.need(),
             State::V0_1(parser) => parser.need(),

@@ -1,4 +1,4 @@
-//! The first eight bytes, which all versions have in common.
+//! The first eight bytes, which have the same layout in all versions.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{Part, author::Cursor};
@@ -6,11 +6,11 @@ use modelfmt_core::{Part, author::Cursor};
 use crate::error::{Error, Fault, Result};
 use crate::version::Version;
 
-/// The first bytes of every version.
+/// The first bytes of a file, in every version.
 pub(crate) const MAGIC: [u8; 4] = *b"MAG!";
 
 impl Version {
-    /// Reads magic and number, with which every generation begins.
+    /// Reads the magic and the version number.
     pub(crate) fn decode(c: &mut Cursor<'_>) -> Result<Self> {
         c.record("header", None);
         let malformed =

@@ -1,4 +1,4 @@
-//! Opens MAG files: what a reader asks of the format.
+//! Opens MAG files: implements the traits of modelfmt-core's reader for this format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::value::{Object, Value};
@@ -24,7 +24,7 @@ impl Index {
     /// Parses the index from the bytes of a file, with the default options.
     ///
     /// # Errors
-    /// If it cannot be read, breaks a rule of the format, or exceeds a limit.
+    /// If the bytes end early, break a rule of the format, or exceed a limit.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         Self::parse_bytes(bytes)
     }
@@ -63,7 +63,7 @@ impl FileIndex for Index {
         Ok(self.to_metadata().into())
     }
 
-    /// `checksum`: which the file carries, null if it matches none or its version has none.
+    /// An object with `checksum`, the kind that the file has; null if it matches none or its version has none.
     fn details(&self) -> Object {
         let checksum = self.checksum().map_or(Value::Null, |kind| kind.name().into());
         #[cfg_attr(not(feature = "v0_3"), allow(unused_mut, reason = "the other versions have nothing more"))]

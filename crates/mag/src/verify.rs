@@ -1,4 +1,4 @@
-//! Checks that opening does not make. The check names are the same as in `modelfmt verify`.
+//! The checks that opening does not make. The check names are the same as in `modelfmt verify`.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{
@@ -47,12 +47,12 @@ fn crc(index: &Index) -> Vec<String> {
     index.checksum_fault.as_ref().map(finding).into_iter().collect()
 }
 
-/// Where the values of a file lie.
+/// The places of a file's values.
 struct Layout<'a> {
     index: &'a Index,
-    /// By position.
+    /// The extents of tensors, by position.
     extents: Vec<Extent>,
-    /// The positions in the order of the file.
+    /// The positions of tensors, in the order of their offsets.
     order: Vec<usize>,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Layout<'a> {
         Part::named("tensor", self.index.tensors().info(position).map_or("", |info| info.name))
     }
 
-    /// What tensors with bytes are aligned to, counted from `data`.
+    /// The alignment of tensors with bytes, counted from `data`.
     const fn alignment(&self) -> u64 {
         match self.index.version() {
             Version::V1 => ALIGNMENT,
@@ -79,14 +79,14 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Every tensor is aligned, none lies over another in part, and none over the index. Tied tensors are legal
-    /// (docs/formats/mag.md#offsets).
+    /// Checks that every tensor is aligned, and that none overlaps the index or a part of another tensor. Tied tensors are
+    /// legal (docs/formats/mag.md#offsets).
     fn extents(&self) -> Vec<String> {
         let (mut found, alignment) = (Vec::new(), self.alignment());
         let is_v1 = self.index.version() == Version::V1;
         for (position, extent) in self.extents.iter().enumerate() {
             let (part, offset) = (|| self.part(position), extent.offset());
-            // From 0.1 on, an empty tensor is where the one before it ends (docs/formats/mag.md#places-of-tensors).
+            // From version 0.1 on, an empty tensor is at the end of the previous one (docs/formats/mag.md#places-of-tensors).
             if !offset.is_multiple_of(alignment) && (is_v1 || !extent.is_empty()) {
                 found.push(format!(
                     "{} at byte {offset}: the offset is not a multiple of {alignment}",
@@ -114,7 +114,7 @@ impl<'a> Layout<'a> {
         found
     }
 
-    /// The stretches before tensors that belong to none, from the beginning of the values on.
+    /// The gaps before tensors, from the start of the values on.
     fn gaps(&self) -> impl Iterator<Item = Gap> {
         let is_v1 = self.index.version() == Version::V1;
         let mut end = self.index.data.offset();
@@ -127,27 +127,27 @@ impl<'a> Layout<'a> {
         })
     }
 
-    /// Where the last tensor ends.
+    /// The end of the last tensor.
     fn end(&self) -> u64 {
         let ends = self.extents.iter().map(|extent| extent.end());
         ends.max().unwrap_or_default().max(self.index.data.offset())
     }
 
-    /// Bytes after the values that cannot be padding.
+    /// A finding if more bytes follow the values than padding can be.
     fn trailing(&self) -> Option<String> {
         let (end, data) = (self.end(), self.index.data);
         let more = data.end().saturating_sub(end);
-        // Readers of 0.3 allow for padding after the last tensor.
+        // Readers of version 0.3 allow padding after the last tensor.
         let allowed = if self.index.version() == Version::V0_3 { PAGE } else { 1 };
         (more >= allowed)
             .then(|| format!("values at byte {end}: {more} bytes after the last tensor belong to no tensor"))
     }
 
-    /// What is between parts is zero.
+    /// Checks that the bytes between parts are zero.
     async fn padding(&self, source: &impl Fetch) -> Vec<String> {
         let mut found = Vec::new();
         let (index, alignment) = (self.index, self.alignment());
-        // What is longer is not padding, and a finding of its own.
+        // A gap that is too long to be padding is reported elsewhere.
         let mut places: Vec<(Part, u64, u64)> = vec![(
             Part::new("padding before the values"),
             index.index_end,
@@ -178,11 +178,11 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// Bytes before a tensor that belong to none.
+/// The bytes between a tensor and what precedes it.
 struct Gap {
     begin: u64,
     end: u64,
-    /// The position of the tensor.
+    /// The position of the tensor after the gap.
     before: usize,
 }
 

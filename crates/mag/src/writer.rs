@@ -7,10 +7,11 @@ use crate::error::WriteError;
 use crate::layout::Plan;
 
 impl Plan {
-    /// Writes the file, pulling each tensor's values once, in pieces. Memory does not depend on the model's size.
+    /// Writes the file. Each tensor's values are pulled once, in pieces, so memory use does not depend on the model's size.
     ///
     /// # Errors
-    /// [`WriteError::Data`] if values cannot be read, [`WriteError::Write`] if the sink fails, [`WriteError::Cancelled`].
+    /// [`WriteError::Data`] if values cannot be read, [`WriteError::Write`] if the sink fails, [`WriteError::Cancelled`] if the
+    /// progress callback stops the work.
     pub fn write(
         &self,
         data: &dyn TensorData,

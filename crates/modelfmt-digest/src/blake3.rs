@@ -1,11 +1,11 @@
-//! BLAKE3, a tree: a run is the subtrees that lie in it.
+//! BLAKE3. It hashes a tree, and a run holds the subtrees of its bytes.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use blake3_tree::{CHUNK, Run, subtree_len};
 
 use super::{BLOCK, DigestKind, Parcel};
 
-/// BLAKE3-256 of a range whose pieces come in any order. A piece leaves about 3 KiB behind, until its neighbours are there.
+/// BLAKE3-256 of a range whose pieces come in any order. A piece takes about 3 KiB until its neighbours have been hashed.
 ///
 /// ```
 /// use modelfmt_digest::{Blake3, Ledger, Spans};
@@ -46,7 +46,7 @@ impl DigestKind for Blake3 {
         blake3_tree::hash(bytes)
     }
 
-    /// To the end of a leaf, or a subtree.
+    /// A step ends at the end of a leaf or of a subtree.
     fn step(at: u64, most: u64) -> u64 {
         let in_chunk = at % CHUNK;
         if in_chunk != 0 || most < CHUNK {

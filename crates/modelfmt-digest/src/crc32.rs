@@ -1,4 +1,4 @@
-//! CRC-32 (IEEE) of pieces, joined to that of the whole.
+//! CRC-32 (IEEE) of pieces, which can be joined to the CRC of the whole.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use crc32fast::Hasher;
@@ -21,7 +21,7 @@ impl Crc {
         Self { value: crc32fast::hash(bytes), len: bytes.len() as u64 }
     }
 
-    /// The CRC of these bytes, followed by those of `next`.
+    /// The CRC of these bytes followed by those of `next`.
     #[must_use]
     pub fn then(self, next: Self) -> Self {
         if next.len == 0 {
@@ -36,7 +36,7 @@ impl Crc {
     /// needed themselves. If `whole` was wrong, the result is wrong too.
     #[must_use]
     pub fn replaced(self, whole: u32, len: u64, by: Self) -> u32 {
-        // CRCs are linear: what the bytes in front add to that of the whole does not depend on those after.
+        // CRCs are linear: the contribution of the bytes in front does not depend on those after them.
         let shifted = |front: Self| front.then(Self { value: 0, len }).value;
         whole ^ shifted(self) ^ shifted(by)
     }
@@ -44,8 +44,8 @@ impl Crc {
     /// The CRC of these bytes without the last ones, whose CRC is `end`; the bytes themselves are not needed.
     #[must_use]
     pub fn without(self, end: Self) -> Self {
-        // So many zero bytes after some others leave their CRC as it is: the polynomial is primitive. So what `end.len` bytes have done to
-        // it is undone by the rest of that number.
+        // The polynomial is primitive, so appending 2^32 − 1 zero bytes to a message does not change its CRC. The effect of
+        // `end.len` bytes is therefore undone by appending the rest of that number.
         const PERIOD: u64 = u32::MAX as u64;
         let front = Self { value: self.value ^ end.value, len: self.len };
         let undo = Self { value: 0, len: PERIOD.saturating_sub(end.len % PERIOD) };
@@ -103,7 +103,7 @@ mod tests {
         let front = Crc::of(b"what stays");
         for len in [0, 1, u64::from(u32::MAX) - 1, u64::from(u32::MAX), 1 << 32, (1 << 40) + 7] {
             let end = Crc { value: 0x1234_5678, len };
-            // Nothing has the CRC 0.
+            // No bytes have the CRC 0.
             let end = if len == 0 { Crc::default() } else { end };
             assert_eq!(front.then(end).without(end), front, "{len}");
         }

@@ -1,4 +1,4 @@
-//! A piece, cut along the ranges of a lane and along what is best hashed at once.
+//! Cuts a piece at the ranges of a lane, and into steps that are efficient to hash at once.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::marker::PhantomData;
@@ -7,12 +7,12 @@ use super::{BLOCK, DigestKind, Ranges};
 
 /// Bytes of a piece that are hashed at once for one range.
 pub(super) struct Cut {
-    /// The number of the range, and its length.
+    /// The number of the range, and its length in bytes.
     pub(super) number: usize,
     pub(super) total: u64,
-    /// Where in the range they begin.
+    /// The offset of the bytes in the range.
     pub(super) offset: u64,
-    /// Where they begin.
+    /// The offset of the bytes in the file.
     pub(super) at: u64,
     pub(super) len: u64,
 }

@@ -1,4 +1,4 @@
-//! Hashes bytes that follow each other, for all lanes of a ledger at once.
+//! Hashes consecutive bytes for all lanes of a ledger at once.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
@@ -22,10 +22,10 @@ use super::{DigestKind, Ledger, Part, Seen};
 /// ```
 pub struct Hasher<'a, K: DigestKind, const N: usize> {
     ledger: &'a Ledger<K, N>,
-    /// Where the next bytes begin.
+    /// The offset of the next bytes.
     at: u64,
     seen: Seen<K>,
-    /// The part of each lane that goes on, and the length of its range.
+    /// For each lane, the unfinished part of a range, and the length of that range.
     open: [Option<(u64, Part<K::Run>)>; N],
 }
 
@@ -40,20 +40,20 @@ impl<'a, K: DigestKind, const N: usize> Hasher<'a, K, N> {
         Self { ledger, at, seen: Seen::default(), open: std::array::from_fn(|_| None) }
     }
 
-    /// Hashes the bytes that follow.
+    /// Hashes the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.update_after(bytes, |_| ());
     }
 
-    /// Hashes the next bytes, in small steps. Before each step, `before` is called with the end of the bytes that are hashed
-    /// next: another checksum over the same bytes can then catch up, while they are in a near cache.
+    /// Hashes the next bytes in small steps. Before each step, `before` is called with the end of the bytes of that step, so
+    /// that another checksum over the same bytes can catch up while they are in a near cache.
     pub fn update_after(&mut self, bytes: &[u8], mut before: impl FnMut(u64)) {
         let start = self.at;
         self.at = start.saturating_add(bytes.len() as u64);
         let (ledger, end) = (self.ledger, self.at);
         let mut cuts =
             ledger.lanes.each_ref().map(|lane| Cuts::<K, _>::new(lane.list(), start, end).peekable());
-        // Every digest goes over the same bytes while they are near.
+        // All lanes hash the same bytes while they are in a near cache.
         while let Some((lane, cuts)) = cuts
             .iter_mut()
             .enumerate()
@@ -83,7 +83,7 @@ impl<'a, K: DigestKind, const N: usize> Hasher<'a, K, N> {
         K::extend(total, &mut part.run, bytes);
     }
 
-    /// The results for all of the bytes.
+    /// The results for all bytes.
     #[must_use]
     pub fn finish(self) -> Seen<K> {
         let Self { mut seen, open, .. } = self;

@@ -8,42 +8,42 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::DigestKind;
 
-/// The most runs that may wait for their neighbours. Beyond that, bytes are skipped and read again at the end, so that memory
-/// does not depend on the order in which a hostile file has its values read.
+/// The greatest number of runs that wait for their neighbours. Beyond it, bytes are skipped and read again at the end, so that
+/// memory use does not depend on the order in which a hostile file has its values read.
 pub const MAX_RUNS: usize = 1 << 14;
 
 /// Ranges that share no bytes, in ascending order.
 pub trait Ranges {
-    /// How many there are.
+    /// The number of ranges.
     fn count(&self) -> usize;
 
-    /// The range of that number.
+    /// The range with this number.
     fn range(&self, number: usize) -> Option<Range<u64>>;
 
     /// The number of the first range that ends after byte `at`.
     fn first_behind(&self, at: u64) -> usize;
 }
 
-/// A list of ranges that share no bytes, and how far each has got. Pieces come in any order, from any thread.
+/// A list of ranges that share no bytes, and how much of each has been hashed. Pieces come in any order, from any thread.
 pub struct Lane<K: DigestKind, L> {
     list: L,
     state: Mutex<State<K::Run>>,
 }
 
 struct State<R> {
-    /// For each range, whether all of its bytes have been seen.
+    /// For each range, whether it has been hashed completely.
     done: Vec<bool>,
-    /// The ranges of which some bytes have been seen.
+    /// The ranges that have been hashed in part.
     open: HashMap<usize, Open<R>>,
-    /// The runs of all of them.
+    /// The number of runs of all open ranges.
     runs: usize,
 }
 
-/// The state of a range; bytes are counted from the first of its range.
+/// The state of a range. Offsets count from the start of the range.
 struct Open<R> {
-    /// What has been handed out to be hashed: starts and ends of ranges that do not touch.
+    /// The bytes that have been handed out for hashing: starts and ends of ranges that do not touch.
     taken: BTreeMap<u64, u64>,
-    /// What has been hashed: start, end, and what is known. Neighbours are joined at once.
+    /// The bytes that have been hashed: start, end, and the state of the digest. Neighbours are joined at once.
     runs: BTreeMap<u64, (u64, R)>,
 }
 
@@ -54,12 +54,12 @@ impl<R> Default for Open<R> {
 }
 
 impl<R> Open<R> {
-    /// Marks a range as taken, and returns the parts of it that were not yet.
+    /// Marks a range as taken. Returns the parts of it that had not been taken before.
     fn take(&mut self, range: Range<u64>) -> Vec<Range<u64>> {
         let Range { mut start, mut end } = range.clone();
         let mut new = Vec::new();
         let mut at = range.start;
-        // The one that begins at or before the range, and those that begin in it or right after it.
+        // The ranges that touch this one: the last that begins at or before it, and those that begin in it or right after it.
         let before = self.taken.range(..range.start).next_back().filter(|&(_, &end)| end >= range.start);
         let first = before.map_or(range.start, |(&start, _)| start);
         let touching: Vec<(u64, u64)> = self.taken.range(first..=range.end).map(|(&s, &e)| (s, e)).collect();
@@ -78,7 +78,7 @@ impl<R> Open<R> {
         new
     }
 
-    /// Whether a range touches a run.
+    /// Whether the range touches a run.
     fn touches(&self, range: &Range<u64>) -> bool {
         let near = self.runs.range(..=range.end).next_back();
         near.is_some_and(|(_, &(end, _))| end >= range.start)
@@ -100,7 +100,7 @@ impl<R> Open<R> {
     }
 }
 
-/// Whether bytes are to be hashed, and which.
+/// The bytes that are to be hashed, if any.
 enum Task<R> {
     Nothing,
     /// All bytes of a range.
@@ -110,7 +110,7 @@ enum Task<R> {
 
 /// Bytes to be hashed.
 struct Unseen<R> {
-    /// Where the run begins that they are to be added to.
+    /// The start of the run that the bytes extend.
     start: u64,
     part: Range<u64>,
     run: R,
@@ -141,7 +141,7 @@ impl<R> State<R> {
         Task::Parts(parts.map(unseen).collect())
     }
 
-    /// The bytes that follow those hashed so far, and the run of these. `None` while another thread has that run.
+    /// The next bytes in order, and the run that they extend. `None` while another thread has that run.
     fn next<K: DigestKind<Run = R>>(&mut self, number: usize, range: &Range<u64>) -> Option<Unseen<R>> {
         let seen = self.open.get(&number).and_then(|open| open.taken.get(&0)).copied().unwrap_or(0);
         if range.start > seen || range.end <= seen {
@@ -159,7 +159,7 @@ impl<R> State<R> {
         Some(Unseen { start: 0, part: seen..range.end, run })
     }
 
-    /// Joins a run with its neighbours; returns it if it has all bytes of the range now.
+    /// Joins a run with its neighbours. Returns the run if it now covers the whole range.
     fn put<K: DigestKind<Run = R>>(
         &mut self,
         number: usize,
@@ -204,7 +204,7 @@ impl<K: DigestKind, L: fmt::Debug> fmt::Debug for Lane<K, L> {
 }
 
 impl<K: DigestKind, L: Ranges> Lane<K, L> {
-    /// No byte has come yet. Nothing has to be seen of a range without bytes.
+    /// A lane without any bytes hashed. Empty ranges count as complete.
     #[must_use]
     pub fn new(list: L) -> Self {
         let done = (0..list.count()).map(|number| list.range(number).is_none_or(|range| range.is_empty()));
@@ -222,8 +222,8 @@ impl<K: DigestKind, L: Ranges> Lane<K, L> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hashes what was not seen yet of bytes that begin at byte `at`, and adds to `taken` which those are. `settle` is given the digest of
-    /// each range that is complete now. Nothing is hashed under the lock but what joins two runs.
+    /// Hashes those of the bytes from `at` on that have not been hashed before, and appends their ranges to `taken`. Calls
+    /// `settle` with the digest of each range that is complete now. Under the lock, runs are only joined.
     pub fn look(
         &self,
         at: u64,
@@ -266,7 +266,7 @@ impl<K: DigestKind, L: Ranges> Lane<K, L> {
         }
     }
 
-    /// Joins a run of a part of a range with its neighbours. Returns the digest of the range, if it is complete now.
+    /// Joins the run of a part of a range with its neighbours. Returns the digest of the range if it is complete now.
     pub fn put(&self, number: usize, part: Range<u64>, run: K::Run) -> Option<K::Digest> {
         let range = self.list.range(number)?;
         let total = range.end.saturating_sub(range.start);
@@ -274,7 +274,7 @@ impl<K: DigestKind, L: Ranges> Lane<K, L> {
         Some(K::finish(total, complete))
     }
 
-    /// The ranges that have not been hashed.
+    /// The ranges, or parts of ranges, that have not been hashed.
     #[must_use]
     pub fn missing(&self) -> Vec<Range<u64>> {
         let state = self.lock();

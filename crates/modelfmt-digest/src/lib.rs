@@ -1,12 +1,13 @@
 //! Digests of ranges of bytes whose pieces come in any order, from any thread or process.
 //!
-//! A [`DigestKind`] says what can be known of a piece without the rest of its range, and how neighbours are joined. A lane is a list of
-//! ranges that share no bytes, and how far each has got. Two things are made of lanes:
+//! A [`DigestKind`] defines the intermediate state of a piece without the rest of its range, and how the states of neighbours
+//! are joined. A lane is a list of ranges that share no bytes, with how much of each has been hashed. Two types are made of
+//! lanes:
 //!
-//! - `modelfmt_core::claims::Claims` are what a file says about its bytes. They watch reads that are made for another purpose, look at no
-//!   byte twice, and know what is missing;
-//! - a [`Ledger`] is for a pass over all bytes, in pieces. It makes the digests of several lists of ranges at once, such as those
-//!   of tensors and of pages, and what it knows of a piece can be sent to another process.
+//! - `modelfmt_core::claims::Claims` holds what a file claims about its bytes. It watches reads that are made for another
+//!   purpose, hashes no byte twice, and knows what is missing;
+//! - a [`Ledger`] is for a pass over all bytes, in pieces. It computes the digests of several lists of ranges at once, such as
+//!   those of tensors and of pages, and the results for a piece can be sent to another process.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -32,41 +33,41 @@ pub use self::hasher::Hasher;
 pub use self::lane::{Lane, MAX_RUNS, Ranges};
 pub use self::parcel::Parcel;
 
-/// Bytes that are hashed together before the next digest goes over them: few enough to be in a near cache still, enough for every
-/// digest to run at full speed.
+/// How many bytes are hashed together before the next digest goes over them: few enough to stay in a near cache, enough for
+/// every digest to run at full speed.
 pub const BLOCK: u64 = 256 << 10;
 
-/// A way to make a digest of bytes whose pieces come in any order.
+/// A kind of digest for bytes whose pieces come in any order.
 pub trait DigestKind: 'static {
-    /// What it is called: `blake3`, `crc32`.
+    /// The name of the kind, such as `blake3` or `crc32`.
     const NAME: &'static str;
-    /// Whether bytes can only be hashed after all bytes before them, as in a SHA-256. Bytes that come too early are skipped.
+    /// Whether bytes can only be hashed after all bytes before them, as with SHA-256. Bytes that come too early are skipped.
     const IN_ORDER: bool = false;
     /// The digest of a whole range.
     type Digest: Copy + PartialEq + Send + Sync + 'static;
     /// The intermediate state of consecutive bytes of a range.
     type Run: Send + 'static;
 
-    /// No bytes, before byte `at` of a range: before the first, where bytes are taken in order.
+    /// The state of an empty run at byte `at` of a range; `at` is 0 if bytes are taken in order.
     fn begin(at: u64) -> Self::Run;
 
-    /// Adds bytes that follow, of a range of `total` bytes.
+    /// Adds the next bytes to a run. The range has `total` bytes.
     fn extend(total: u64, run: &mut Self::Run, bytes: &[u8]);
 
     /// Joins two runs; the second begins where the first ends. Never called if bytes are taken in order.
     fn join(total: u64, first: Self::Run, second: Self::Run) -> Self::Run;
 
-    /// The digest, once a run has all bytes of the range.
+    /// The digest of a range, from a run that covers it.
     fn finish(total: u64, run: Self::Run) -> Self::Digest;
 
-    /// The digest of a range whose bytes are all here.
+    /// The digest of a range whose bytes are all in memory.
     fn whole(bytes: &[u8]) -> Self::Digest {
         let (total, mut run) = (bytes.len() as u64, Self::begin(0));
         Self::extend(total, &mut run, bytes);
         Self::finish(total, run)
     }
 
-    /// How many bytes are best added at once, of `most` (one at least) that begin `at` bytes into a range.
+    /// How many bytes to add at once for best speed, at least 1 and at most `most`. They begin `at` bytes into a range.
     fn step(at: u64, most: u64) -> u64 {
         let _ = at;
         most.min(BLOCK)
@@ -76,16 +77,17 @@ pub trait DigestKind: 'static {
 /// Ranges that share no bytes, in ascending order.
 #[derive(Clone, Debug)]
 pub enum Spans {
-    /// One, from byte 0 on, of that length.
+    /// One range from byte 0 on, with this length.
     Whole(u64),
-    /// Ranges of `size` bytes that follow each other from byte 0 to byte `len`; the last one is what is left. None, if they had no bytes.
+    /// Consecutive ranges of `size` bytes from byte 0 to byte `len`; the last one may be shorter. There are none if `size` or
+    /// `len` is 0.
     Even {
-        /// Where the last one ends.
+        /// The end of the last range.
         len: u64,
-        /// The bytes of each.
+        /// The length of each range in bytes.
         size: u64,
     },
-    /// These.
+    /// A list of ranges.
     Listed(Vec<Range<u64>>),
 }
 
@@ -130,17 +132,17 @@ pub struct Ledger<K: DigestKind, const N: usize> {
 }
 
 impl<K: DigestKind, const N: usize> Ledger<K, N> {
-    /// No byte has come yet.
+    /// A ledger without any bytes hashed.
     #[must_use]
     pub fn new(lists: [Spans; N]) -> Self {
         const { assert!(!K::IN_ORDER, "pieces come in any order") };
-        // A range that no piece touches is empty.
+        // The initial digest is that of an empty range, which no piece touches.
         let empty = K::whole(&[]);
         let found = std::array::from_fn(|n| vec![empty; lists.get(n).map_or(0, Ranges::count)]);
         Self { lanes: lists.map(Lane::new), found: Mutex::new(found) }
     }
 
-    /// Hashes a piece, the bytes from `at` on, and keeps what that shows. Each byte comes once.
+    /// Hashes a piece, the bytes from `at` on, and keeps the results. Each byte must come once.
     pub fn look(&self, at: u64, bytes: &[u8]) {
         self.take(self.hash(at, bytes));
     }
@@ -157,7 +159,7 @@ impl<K: DigestKind, const N: usize> Ledger<K, N> {
         Hasher::new(self, at)
     }
 
-    /// Keeps what was seen of a piece.
+    /// Keeps the results for a piece.
     pub fn take(&self, Seen { done, parts }: Seen<K>) {
         let joined = parts.into_iter().filter_map(|Part { lane, number, start, end, run }| {
             let digest = self.lanes.get(lane)?.put(number, start..end, run)?;
@@ -178,7 +180,8 @@ impl<K: DigestKind, const N: usize> Ledger<K, N> {
         list.into_iter().flat_map(|list| (0..list.count()).filter_map(|number| list.range(number)))
     }
 
-    /// The digest of a range of a list, once all bytes have come; `None` if the list does not have that range, or if it has no bytes.
+    /// The digest of a range of a list, once all bytes have come; `None` if the list does not have the range, or if the range
+    /// is empty.
     pub fn digest(&self, lane: usize, range: &Range<u64>) -> Option<K::Digest> {
         let list = self.lanes.get(lane)?.list();
         let number = list.first_behind(range.start);
@@ -196,7 +199,7 @@ impl<K: DigestKind, const N: usize> Ledger<K, N> {
 /// The results of a [`Ledger`] for a piece, or for consecutive pieces. The default is the result for no bytes.
 #[derive(Debug)]
 pub struct Seen<K: DigestKind> {
-    /// The digests of ranges that the piece has whole: which lane, which range.
+    /// The digests of ranges that the piece contains completely, each with the number of its lane and of its range.
     done: Vec<(usize, usize, K::Digest)>,
     parts: Vec<Part<K::Run>>,
 }
@@ -213,7 +216,7 @@ struct Part<R> {
     lane: usize,
     /// The number of the range.
     number: usize,
-    /// Where in the range it begins.
+    /// The offset of the part in the range.
     start: u64,
     end: u64,
     run: R,

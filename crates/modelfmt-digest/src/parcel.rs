@@ -1,12 +1,12 @@
-//! Values as bytes, from one process to another of the same program.
+//! Packs values into bytes, to send them to another process of the same program.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 /// A value that one process packs into bytes, and another process of the same program unpacks.
 pub trait Parcel: Sized {
-    /// Appends it.
+    /// Appends the value.
     fn put(&self, out: &mut Vec<u8>);
 
-    /// Takes it off the front; `None` if it is not there.
+    /// Takes a value off the front; `None` if the bytes do not hold one.
     fn take(from: &mut &[u8]) -> Option<Self>;
 }
 

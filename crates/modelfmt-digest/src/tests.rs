@@ -1,11 +1,11 @@
-//! Ledgers, against a digest of every range by itself.
+//! Compares ledgers with a digest of every range by itself.
 
 use super::*;
 /// Two blocks.
 #[cfg(feature = "blake3")]
 const PIECE: u64 = 2 * BLOCK;
 
-/// The bytes themselves, which shows whatever is missing, twice or out of order.
+/// A digest that keeps the bytes themselves, so that missing, repeated or disordered bytes show.
 struct Bytewise;
 
 impl DigestKind for Bytewise {
@@ -49,7 +49,8 @@ fn expected<K: DigestKind>(all: &[u8], lists: &[Spans; 3]) -> [Vec<K::Digest>; 3
 
 type Order = fn(&mut Vec<(u64, &[u8])>);
 
-/// The same from pieces in this order, noted by another process: by itself, or with the pieces that follow.
+/// The digests of the same lists from pieces in this order. Each piece goes through another process, by itself or with those
+/// that follow.
 fn found<K>(all: &[u8], lists: &[Spans; 3], piece: usize, order: Order) -> [Vec<K::Digest>; 3]
 where
     K: DigestKind<Digest: Parcel, Run: Parcel>,
@@ -189,7 +190,7 @@ fn notes_that_are_none_are_told_from_notes() {
     for cut in 0..note.len() {
         assert!(Seen::<Blake3>::take(&mut &note[..cut]).is_none());
     }
-    // A note of another program may name ranges that there are not.
+    // The results of another program may name ranges that do not exist.
     let other =
         Ledger::<Blake3, 3>::new([Spans::Whole(0), Spans::Whole(0), Spans::Even { len: 5000, size: 30 }]);
     let [none] = {

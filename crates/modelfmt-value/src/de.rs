@@ -1,4 +1,4 @@
-//! Reading a tree through serde, from any format that describes itself.
+//! Reads trees through serde, from any self-describing format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
@@ -11,8 +11,8 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, Se
 use super::{KeyError, List, MAX_DEPTH, Object, Value};
 use crate::names::{NameError, NameTable};
 
-/// Under its feature `arbitrary_precision`, which any crate of a build may switch on, serde_json hands over every
-/// number as a map with this one key and the number's text.
+/// The single key of the map in which serde_json delivers every number, as text, under its feature `arbitrary_precision`. Any
+/// crate of a build may switch that feature on.
 const SERDE_JSON_NUMBER: &str = "$serde_json::private::Number";
 
 /// Limits of parsing.
@@ -24,13 +24,13 @@ pub struct ParseOptions {
 }
 
 impl ParseOptions {
-    /// [`MAX_DEPTH`] levels, and as many nodes as the input has.
+    /// The default options: at most [`MAX_DEPTH`] levels, and no limit on the number of nodes.
     #[must_use]
     pub const fn new() -> Self {
         Self { max_depth: MAX_DEPTH, max_nodes: u64::MAX, last_of_repeated: false }
     }
 
-    /// Refuses containers below level `levels`: 0 allows scalars only. More than [`MAX_DEPTH`] means that.
+    /// Refuses containers below level `levels`: 0 allows scalars only. [`MAX_DEPTH`] is the greatest possible limit.
     #[must_use]
     pub const fn with_max_depth(mut self, levels: u32) -> Self {
         self.max_depth = if levels < MAX_DEPTH { levels } else { MAX_DEPTH };
@@ -44,8 +44,8 @@ impl ParseOptions {
         self
     }
 
-    /// Keeps the last value of a key that an object has several times, instead of refusing it: for formats whose own tools
-    /// write such objects and read them so.
+    /// Keeps the last value of a key that occurs several times in an object, instead of refusing the key. This is for formats
+    /// whose own tools write such objects and read them that way.
     #[must_use]
     pub const fn with_last_of_repeated(mut self) -> Self {
         self.last_of_repeated = true;
@@ -59,7 +59,7 @@ impl Default for ParseOptions {
     }
 }
 
-/// Reads a [`Value`] from a format that describes itself, such as JSON or MessagePack.
+/// Reads a [`Value`] from a self-describing format, such as JSON or MessagePack.
 ///
 /// Refuses, with an error that says so: containers nested too deep, more nodes than the options allow, duplicate keys,
 /// keys that are not text, and MessagePack's extension types. An integer that neither `i64` nor `u64` holds becomes the
@@ -73,7 +73,7 @@ pub struct ValueSeed {
 }
 
 impl ValueSeed {
-    /// A seed that refuses what goes beyond `options`.
+    /// A seed with these options.
     #[must_use]
     pub const fn new(options: ParseOptions) -> Self {
         Self { options }
@@ -88,7 +88,7 @@ impl<'de> DeserializeSeed<'de> for ValueSeed {
     }
 }
 
-/// Reads what [`ValueSeed`] reads, for JSON text with numbers that serde_json changes, such as integers beyond 64 bits.
+/// Reads like [`ValueSeed`], but from JSON text with numbers that serde_json changes, such as integers beyond 64 bits.
 #[cfg(feature = "json")]
 pub(super) struct ExactSeed {
     pub(super) options: ParseOptions,
@@ -105,7 +105,7 @@ impl<'de> DeserializeSeed<'de> for ExactSeed {
     }
 }
 
-/// Reads one member of an object, and keeps nothing of the others.
+/// Reads one member of an object and skips the others.
 #[cfg(feature = "json")]
 pub(super) struct MemberSeed<'a> {
     pub(super) key: &'a str,
@@ -143,7 +143,7 @@ impl<'de> Visitor<'de> for MemberSeed<'_> {
     }
 }
 
-/// A number that serde_json delivers as another one (an integer beyond 64 bits, a float that JSON lacks), with the count of
+/// A number that serde_json delivers as another one (an integer beyond 64 bits, a float that JSON lacks), with the number of
 /// numbers before it in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KnownNumber {
@@ -151,14 +151,14 @@ pub(super) struct KnownNumber {
     pub(super) value: Value,
 }
 
-/// What is known of a tree that is being read.
+/// The state of reading one tree.
 #[derive(Default)]
 struct State<'a> {
-    /// Values that have been begun.
+    /// The number of values that have been begun.
     values: Cell<u64>,
-    /// Numbers that have been read.
+    /// The number of numbers that have been read.
     numbers: Cell<u64>,
-    /// In the order of the text.
+    /// The numbers that serde_json changes, in the order of the text.
     known: &'a [KnownNumber],
 }
 
@@ -171,15 +171,15 @@ impl State<'_> {
     }
 }
 
-/// Reads what [`ValueSeed`] reads, refuses what it refuses with the same words, and keeps nothing of it: for trees that are
-/// read again when they are asked for. Says whether it was an object.
+/// Checks a tree as [`ValueSeed`] does, with the same errors, but keeps nothing: for trees that are parsed again on first use.
+/// Returns the kind of the value.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CheckSeed {
     options: ParseOptions,
 }
 
 impl CheckSeed {
-    /// A seed that refuses what goes beyond `options`.
+    /// A seed with these options.
     #[must_use]
     pub const fn new(options: ParseOptions) -> Self {
         Self { options }
@@ -187,7 +187,7 @@ impl CheckSeed {
 }
 
 impl<'de> DeserializeSeed<'de> for CheckSeed {
-    /// What kind of value it was, as [`Value::kind`] says it.
+    /// The kind of the value, as [`Value::kind`] returns it.
     type Value = &'static str;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<&'static str, D::Error> {
@@ -195,7 +195,7 @@ impl<'de> DeserializeSeed<'de> for CheckSeed {
     }
 }
 
-/// What is made from a tree while it is read.
+/// What to build from a tree while it is read.
 trait Make {
     type Value;
     type List: Default;
@@ -205,7 +205,7 @@ trait Make {
     fn leaf(value: Value) -> Self::Value;
     fn push(list: &mut Self::List, item: Self::Value);
     fn list(list: Self::List) -> Self::Value;
-    /// An earlier value of the key is replaced if `replace` says so, else an error.
+    /// Adds a member. If the key is already present, `replace` says whether its value is replaced or an error is returned.
     fn insert(map: &mut Self::Map, key: String, item: Self::Value, replace: bool) -> Result<(), KeyError>;
     fn map(map: Self::Map) -> Self::Value;
 }
@@ -244,7 +244,7 @@ impl Make for Tree {
     }
 }
 
-/// The kinds of values, and the keys of the objects that are open.
+/// Builds nothing but the kind of each value, and the keys of the objects that are being read, to find duplicates.
 struct Nothing;
 
 impl Make for Nothing {
@@ -265,7 +265,7 @@ impl Make for Nothing {
     fn insert(map: &mut NameTable, key: String, _: &'static str, replace: bool) -> Result<(), KeyError> {
         match map.push(&key) {
             Err(NameError::Duplicate(_)) if replace => Ok(()),
-            // Keys that are too many for the table are beyond what a tree could hold.
+            // A full table is reported as a duplicate too; a tree could not hold so many keys anyway.
             pushed => pushed.map(drop).map_err(|_| KeyError::duplicate(key)),
         }
     }
@@ -283,7 +283,7 @@ impl<'de> Deserialize<'de> for Value {
 }
 
 impl<'de> Deserialize<'de> for Object {
-    /// Reads as [`ValueSeed`] does, with its defaults, and refuses what is not a map.
+    /// Reads as [`ValueSeed`] does, with its defaults. Refuses anything but a map.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
             Value::Object(object) => Ok(object),
@@ -313,7 +313,7 @@ impl<'a, M> Node<'a, M> {
         Self { options, depth: 0, state, made: PhantomData }
     }
 
-    /// The seed for what is inside the container that begins here.
+    /// The seed for the content of the container that begins here.
     fn inside<E: Error>(self) -> Result<Self, E> {
         if self.depth >= self.options.max_depth {
             return Err(E::custom(TooDeep(self.options.max_depth)));
@@ -356,12 +356,12 @@ impl<'de, M: Make> Visitor<'de> for Node<'_, M> {
     }
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<M::Value, D::Error> {
-        // Counted as a level, so that no chain of them goes past the limit.
+        // This counts as a level, so that no chain of such values exceeds the limit.
         deserializer.deserialize_any(self.inside()?)
     }
 
     fn visit_newtype_struct<D: Deserializer<'de>>(self, _: D) -> Result<M::Value, D::Error> {
-        // This is how rmp-serde announces them.
+        // This is how rmp-serde delivers extension types.
         Err(D::Error::custom("extension types are not supported"))
     }
 
@@ -408,7 +408,7 @@ impl<'de, M: Make> Visitor<'de> for Node<'_, M> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<M::Value, A::Error> {
-        // A number may come as a map, and a number is no level.
+        // A number may be delivered as a map; such a map does not count as a level.
         let mut key = map.next_key_seed(KeySeed)?;
         if key.as_ref().is_some_and(|key| key.bare && key.text == SERDE_JSON_NUMBER) {
             let number = number(&map.next_value::<String>()?)?;
@@ -425,7 +425,7 @@ impl<'de, M: Make> Visitor<'de> for Node<'_, M> {
     }
 }
 
-/// A container is below the last level that is allowed.
+/// The error for a container below the last allowed level.
 pub(super) struct TooDeep(pub(super) u32);
 
 impl fmt::Display for TooDeep {
@@ -434,7 +434,8 @@ impl fmt::Display for TooDeep {
     }
 }
 
-/// The number that serde_json's `arbitrary_precision` delivers as text, as serde_json without it would deliver it.
+/// Parses the text of a number, as delivered under serde_json's `arbitrary_precision`, into the value that serde_json delivers
+/// without it.
 fn number<E: Error>(text: &str) -> Result<Value, E> {
     let is_json = text.starts_with(|c: char| c == '-' || c.is_ascii_digit())
         && text.bytes().all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b));
@@ -452,12 +453,12 @@ fn number<E: Error>(text: &str) -> Result<Value, E> {
 /// A key of a map.
 struct Key {
     text: String,
-    /// The deserializer is one that gives text whatever it is asked for.
+    /// Whether the deserializer delivered text at once, although an optional value was requested.
     bare: bool,
 }
 
-/// Reads a key as if it were optional, for one reason: serde_json's reader answers that it is there (`visit_some`) for a
-/// key of the input, and at once with text for the one that marks a number. So a file's own
+/// Reads a key as if it were optional, to tell two cases apart: for a key of the input, serde_json's reader answers that it is
+/// present (`visit_some`); for the key that marks a number, it delivers text at once. So a file's own
 /// `{"$serde_json::private::Number": "1"}` stays an object.
 struct KeySeed;
 
@@ -489,7 +490,7 @@ impl<'de> Visitor<'de> for KeySeed {
     }
 }
 
-/// Takes text and nothing else; `String`'s own visitor would take bytes too.
+/// Accepts only text; `String`'s own visitor would also accept bytes.
 struct Text;
 
 impl Visitor<'_> for Text {
@@ -508,7 +509,7 @@ impl Visitor<'_> for Text {
     }
 }
 
-/// Reads a text: a part of the input where it has no escapes.
+/// Reads a string. It borrows from the input if it has no escapes.
 #[derive(Clone, Copy, Debug)]
 pub struct TextSeed;
 

@@ -1,4 +1,4 @@
-//! One integer type for all that metadata has: `i64`, `u64`, and what JSON writes beyond them.
+//! The integer type of metadata: it holds `i64`, `u64`, and larger integers of JSON.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
@@ -9,8 +9,8 @@ use std::fmt;
 /// 64 bits, such as `"model_max_length": 1000000000000000019884624838656`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Integer {
-    // The halves of an i128, which would need an alignment of 16 bytes and make every value of a tree larger. In this order the
-    // derived `Ord` is that of the numbers.
+    // The halves of an i128. An i128 itself would need an alignment of 16 bytes and make every value of a tree larger. In this
+    // order of fields, the derived `Ord` is the order of the numbers.
     high: i64,
     low: u64,
 }

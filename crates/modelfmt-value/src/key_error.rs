@@ -1,11 +1,11 @@
-//! What is wrong with a key of an object.
+//! Errors about a key of an object.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
 
 use super::{Quoted, Value};
 
-/// A key is missing, its value is of another type than was asked for, or it was to be inserted and is there already.
+/// An error about a key: it is missing, its value has the wrong type, or it is already present and was to be inserted.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeyError {
     key: String,
@@ -22,7 +22,7 @@ enum What {
 tensor_core::debug_as_sentence!(KeyError);
 
 impl KeyError {
-    /// The error of `key` having `found` (or nothing) where there should be `expected`, described as in "a string".
+    /// The error that `key` has the value `found` (or none) instead of `expected`, which is described as in "a string".
     #[must_use]
     pub fn new(key: impl Into<String>, expected: &'static str, found: Option<&Value>) -> Self {
         let what = match found {
@@ -32,31 +32,31 @@ impl KeyError {
         Self { key: key.into(), what }
     }
 
-    /// The error of a key that is there already.
+    /// The error that a key is already present.
     pub(super) const fn duplicate(key: String) -> Self {
         Self { key, what: What::Duplicate }
     }
 
-    /// The same error, seen from the object that holds this one under `parent`: `path` becomes `parts[3].path`.
+    /// The same error as seen from the object that contains this one under `parent`: `path` becomes `parts[3].path`.
     #[must_use]
     pub fn within(mut self, parent: impl fmt::Display) -> Self {
         self.key = format!("{parent}.{}", self.key);
         self
     }
 
-    /// The key, after those that lead to it: `parts[3].path`.
+    /// The key, preceded by the keys that lead to it, such as `parts[3].path`.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// Whether there is no such key.
+    /// Whether the key is missing.
     #[must_use]
     pub const fn is_missing(&self) -> bool {
         matches!(self.what, What::Missing { .. })
     }
 
-    /// Whether the key is there already.
+    /// Whether the key was already present.
     #[must_use]
     pub const fn is_duplicate(&self) -> bool {
         matches!(self.what, What::Duplicate)

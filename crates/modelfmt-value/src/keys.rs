@@ -1,12 +1,12 @@
-//! Typed access to the keys of an object, with errors that say which key is not as it should be.
+//! Typed access to the keys of an object, with errors that name the key.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use super::{KeyError, List, Object, Value};
 
 macro_rules! typed {
     ($($required:ident $optional:ident $type:ty, $accessor:ident, $expected:literal;)*) => {
-        /// Typed access. `required_…` fails without the key; for `optional_…` a key that is missing and one that is null
-        /// are the same.
+        /// Typed access to keys. `required_…` fails if the key is missing; `optional_…` returns `None` if it is missing or
+        /// null.
         impl Object {
             $(
                 #[doc = concat!("The value under `key`, which must be ", $expected, ".")]
@@ -47,7 +47,7 @@ typed! {
 }
 
 impl Object {
-    /// The value under `key`, of any type.
+    /// The value of `key`, of any type.
     ///
     /// # Errors
     ///

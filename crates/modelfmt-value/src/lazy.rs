@@ -1,4 +1,4 @@
-//! An object of JSON text that becomes a tree when it is asked for.
+//! A JSON object that is kept as text and parsed into a tree on first use.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
@@ -6,11 +6,11 @@ use std::sync::OnceLock;
 
 use super::{CheckSeed, Object, ParseOptions, Value, json};
 
-/// A JSON object of a file: checked when the file is opened, and a tree from when it is first asked for, because a tree
+/// A JSON object of a file. The text is checked when the file is opened, and parsed into a tree on first use, because a tree
 /// takes up to ten times the memory of its text.
 #[derive(Clone, Default)]
 pub struct JsonObject {
-    /// An object that has been checked; empty if there was no text.
+    /// The text of an object, which has been checked; empty if there was no text.
     text: Box<str>,
     options: ParseOptions,
     tree: OnceLock<Object>,
@@ -20,7 +20,7 @@ impl JsonObject {
     /// Checks the text.
     ///
     /// # Errors
-    /// If it is not JSON, not an object, or beyond the options: at which of its bytes, and why.
+    /// The offset and the reason, if the text is not JSON, is not an object, or exceeds the options.
     pub fn parse(text: &[u8], options: ParseOptions) -> Result<Self, (usize, String)> {
         let kind = json::parse_seed(text, CheckSeed::new(options))
             .map_err(|error| (error.offset().unwrap_or(0), format!("is not good JSON: {error}")))?;
@@ -37,13 +37,13 @@ impl JsonObject {
         self.tree.get_or_init(|| self.parsed())
     }
 
-    /// A tree for the caller. Only the text is kept here, so that the tree is not in memory twice.
+    /// A new tree for the caller. Only the text stays here, so that the tree is not in memory twice.
     #[must_use]
     pub fn to_object(&self) -> Object {
         self.tree.get().cloned().unwrap_or_else(|| self.parsed())
     }
 
-    /// The object itself.
+    /// Converts this into the object.
     #[must_use]
     pub fn into_object(self) -> Object {
         let _ = self.object();
@@ -51,7 +51,7 @@ impl JsonObject {
     }
 
     fn parsed(&self) -> Object {
-        // The text has been checked, so only an empty text does not parse.
+        // The text has been checked, so parsing fails only if it is empty.
         match json::parse_with(self.text.as_bytes(), self.options) {
             Ok(Value::Object(object)) => object,
             _ => Object::new(),

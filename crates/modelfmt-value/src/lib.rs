@@ -70,16 +70,16 @@ pub use names::{NameError, NameTable};
 pub use object::{IntoIter, Iter, Object};
 pub use plain::float_from_bits;
 
-/// How deep containers may be nested: one that holds only scalars is at level 1.
+/// How deep containers may be nested. A container that holds only scalars is at level 1.
 ///
-/// JSON and MessagePack may nest 127 levels; deeper is refused. That goes for writing too,
-/// so that nothing is written which cannot be read.
+/// JSON and MessagePack may nest 127 levels; deeper trees are refused. Writing has the same limit, so that everything that is
+/// written can be read.
 pub const MAX_DEPTH: u32 = 127;
 
 /// A metadata value.
 ///
-/// Floats are equal if their bits are, so a tree with a NaN equals its copy, and 0.0 is not −0.0. An integer is never
-/// equal to a float.
+/// Floats are equal if their bits are equal, so a tree with a NaN equals its copy, and 0.0 is not equal to −0.0. An integer is
+/// never equal to a float.
 #[derive(Clone, Debug, Default)]
 pub enum Value {
     /// Nothing: JSON's `null`, MessagePack's `nil`.
@@ -89,11 +89,11 @@ pub enum Value {
     Bool(bool),
     /// An integer of at most 128 bits.
     Int(Integer),
-    /// A number written as a float, also if its value is integral.
+    /// A number written as a float, even if its value is integral.
     Float(f64),
     /// Text.
     String(String),
-    /// Bytes: MessagePack's `bin`. Formats for people get them as lower-case hex digits.
+    /// Bytes: MessagePack's `bin`. Human-readable formats get them as lower-case hex digits.
     Bytes(Vec<u8>),
     /// A list.
     Array(List),
@@ -102,7 +102,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// What the value is, with its article, for messages: "a string".
+    /// The kind of the value with its article, for messages, such as "a string".
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -118,7 +118,7 @@ impl Value {
         }
     }
 
-    /// Whether JSON has every number in it: none is a NaN or an infinity.
+    /// Whether JSON can express every number in the tree: none is a NaN or an infinity.
     #[must_use]
     pub fn is_json(&self) -> bool {
         match self {
@@ -135,19 +135,19 @@ impl Value {
         matches!(self, Self::Null)
     }
 
-    /// The boolean, if it is one.
+    /// The boolean; `None` if the value is not a boolean.
     #[must_use]
     pub const fn as_bool(&self) -> Option<bool> {
         if let Self::Bool(b) = self { Some(*b) } else { None }
     }
 
-    /// The integer, if it is one that `u64` holds.
+    /// The integer; `None` if the value is not an integer or does not fit `u64`.
     #[must_use]
     pub const fn as_u64(&self) -> Option<u64> {
         if let Self::Int(n) = self { n.as_u64() } else { None }
     }
 
-    /// The integer, if it is one that `i64` holds.
+    /// The integer; `None` if the value is not an integer or does not fit `i64`.
     #[must_use]
     pub const fn as_i64(&self) -> Option<i64> {
         if let Self::Int(n) = self { n.as_i64() } else { None }
@@ -163,55 +163,55 @@ impl Value {
         }
     }
 
-    /// The text, if it is text.
+    /// The text; `None` if the value is not a string.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         if let Self::String(s) = self { Some(s) } else { None }
     }
 
-    /// The bytes, if it is bytes.
+    /// The bytes; `None` if the value is not bytes.
     #[must_use]
     pub fn as_bytes(&self) -> Option<&[u8]> {
         if let Self::Bytes(b) = self { Some(b) } else { None }
     }
 
-    /// The members, if it is an array.
+    /// The members; `None` if the value is not an array.
     #[must_use]
     pub const fn as_array(&self) -> Option<&List> {
         if let Self::Array(items) = self { Some(items) } else { None }
     }
 
-    /// The object, if it is one.
+    /// The object; `None` if the value is not an object.
     #[must_use]
     pub const fn as_object(&self) -> Option<&Object> {
         if let Self::Object(object) = self { Some(object) } else { None }
     }
 
-    /// The object, to be changed, if it is one.
+    /// The object, mutable; `None` if the value is not an object.
     #[must_use]
     pub const fn as_object_mut(&mut self) -> Option<&mut Object> {
         if let Self::Object(object) = self { Some(object) } else { None }
     }
 
-    /// The value under `key`, if this is an object that has it.
+    /// The value of `key`; `None` if this is not an object or does not have the key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Self> {
         self.as_object()?.get(key)
     }
 
-    /// The object, if it is one, else one without keys.
+    /// The object, or an empty one if the value is not an object.
     #[must_use]
     pub fn into_object(self) -> Object {
         if let Self::Object(object) = self { object } else { Object::new() }
     }
 
-    /// The value that is reached by one key after the other.
+    /// The value at the end of a path of keys; `None` if an object on the way does not have the key.
     #[must_use]
     pub fn path<'k>(&self, keys: impl IntoIterator<Item = &'k str>) -> Option<&Self> {
         keys.into_iter().try_fold(self, |value, key| value.get(key))
     }
 
-    /// The same value with the keys of every object in it sorted by their bytes.
+    /// The same value, with the keys of every object in it sorted by their bytes.
     #[must_use]
     pub fn sorted(mut self) -> Self {
         self.sort_keys_in_depth();
@@ -291,7 +291,7 @@ impl<T: Into<Self>> FromIterator<T> for Value {
     }
 }
 
-/// Prints a key from a file: quoted, control characters escaped, and not at any length.
+/// Prints a key from a file: quoted, with control characters escaped, and shortened if it is long.
 struct Quoted<'a>(&'a str);
 
 impl Quoted<'_> {

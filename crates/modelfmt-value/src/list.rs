@@ -1,7 +1,7 @@
-//! A list of values in about as many bytes as a file takes for it.
+//! A list of values that takes about as many bytes as in a file.
 //!
-//! Vocabularies and tables of numbers have millions of members, and a [`Value`] takes 32 bytes whatever it is: a list keeps its
-//! members encoded, and makes values of them as they are asked for.
+//! Vocabularies and tables of numbers have millions of members, and every [`Value`] takes 32 bytes. So a list keeps its members
+//! encoded, and decodes them on access.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
@@ -10,19 +10,19 @@ use std::sync::Arc;
 
 use super::{Integer, Object, Value};
 
-/// Values in order.
+/// A list of values.
 ///
-/// Members are made when they are asked for: going through all of them takes time in proportion to the list, and asking for one of
-/// them too. Lists inside lists share the bytes of the outer one.
+/// Members are decoded on access. Both iterating over all members and getting one by its position take time in proportion to
+/// the list. Lists inside lists share the bytes of the outer one.
 #[derive(Clone, Default)]
 pub struct List(Box<Inner>);
 
-/// Behind a pointer, so that a [`Value`] is no larger for it.
+/// The fields of a [`List`], behind a pointer so that a [`Value`] does not become larger.
 #[derive(Clone, Default)]
 struct Inner {
-    /// The members, one after the other. See [`put`].
+    /// The encoded members, back to back; see [`put`].
     bytes: Arc<Vec<u8>>,
-    /// The bytes of this list's members: all bytes, unless the list is inside another.
+    /// The range of this list's members: all bytes, unless the list is inside another.
     range: Range<usize>,
     len: usize,
 }
@@ -34,7 +34,7 @@ impl List {
         Self::default()
     }
 
-    /// The same with room for members of so many bytes: a number takes up to 9, a text its own bytes and up to 5.
+    /// An empty list with capacity for members of so many bytes: a number takes up to 9, a string its own bytes and up to 5.
     #[must_use]
     pub fn with_capacity(nbytes: usize) -> Self {
         Self(Box::new(Inner { bytes: Arc::new(Vec::with_capacity(nbytes)), ..Inner::default() }))
@@ -46,7 +46,7 @@ impl List {
         self.0.len
     }
 
-    /// Whether there are none.
+    /// Whether the list has no members.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.len == 0
@@ -60,7 +60,7 @@ impl List {
         }
         let bytes = Arc::make_mut(&mut self.0.bytes);
         let value = value.into();
-        // A quarter at a time: doubling would hold three times what is needed for a moment.
+        // Grow by a quarter: doubling would need up to three times the final memory for a moment.
         if bytes.capacity().saturating_sub(bytes.len()) < 32 {
             bytes.reserve_exact(32.max(bytes.len() / 4));
         }
@@ -81,7 +81,7 @@ impl List {
         Items { list: self, rest: self.own(), left: self.0.len }
     }
 
-    /// The members, if all of them are texts.
+    /// The members as strings; `None` unless all of them are strings.
     #[must_use]
     pub fn texts(&self) -> Option<Vec<&str>> {
         let mut rest = self.own();
@@ -92,14 +92,14 @@ impl List {
         (0..self.0.len).map(text).collect()
     }
 
-    /// Gives back the memory that growing took in advance.
+    /// Frees memory that was reserved for growing.
     pub fn shrink_to_fit(&mut self) {
         if let Some(bytes) = Arc::get_mut(&mut self.0.bytes) {
             bytes.shrink_to_fit();
         }
     }
 
-    /// Puts a member in front of the others; takes time in proportion to the list.
+    /// Inserts a member before the others. Takes time in proportion to the list.
     pub fn push_front(&mut self, value: impl Into<Value>) {
         *self = std::iter::once(value.into()).chain(self.iter()).collect();
     }
@@ -117,7 +117,7 @@ impl List {
     }
 }
 
-/// The members of a [`List`]: [`List::iter`].
+/// An iterator over the members of a [`List`], from [`List::iter`].
 #[derive(Clone, Debug)]
 pub struct Items<'a> {
     list: &'a List,
@@ -167,7 +167,7 @@ impl From<Vec<Value>> for List {
 
 impl PartialEq for List {
     fn eq(&self, other: &Self) -> bool {
-        // Objects with the same keys in another order are equal too.
+        // Objects with the same keys in another order are equal but have other bytes.
         self.0.len == other.0.len && (self.own() == other.own() || self.iter().eq(other.iter()))
     }
 }
@@ -181,7 +181,7 @@ impl fmt::Debug for List {
 }
 
 impl List {
-    /// The value of which `raw` is the beginning; the members of an object are taken off `rest`.
+    /// Decodes the value that begins with `raw`. The members of an object are removed from `rest`.
     fn value(&self, raw: Raw<'_>, rest: &mut &[u8]) -> Value {
         match raw {
             Raw::Null => Value::Null,
@@ -191,7 +191,7 @@ impl List {
             Raw::Text(text) => Value::String(text.to_owned()),
             Raw::Bytes(bytes) => Value::Bytes(bytes.to_vec()),
             Raw::List { len, nbytes } => {
-                // `rest` begins after it, and ends where this list does.
+                // `rest` begins after the inner list, and ends where this list ends.
                 let end = self.0.range.end.saturating_sub(rest.len());
                 let range = end.saturating_sub(nbytes)..end;
                 Value::Array(Self(Box::new(Inner { bytes: Arc::clone(&self.0.bytes), range, len })))
@@ -209,7 +209,7 @@ impl List {
     }
 }
 
-/// A member as it is in the bytes.
+/// The encoded form of a member, without the members of an object.
 #[derive(Clone, Copy)]
 enum Raw<'a> {
     Null,
@@ -222,7 +222,7 @@ enum Raw<'a> {
     Map { len: usize },
 }
 
-// Below them, an integer from 0 to 127.
+// The tags of encoded values. Smaller tags are the integers from 0 to 127.
 const NULL: u8 = 0x80;
 const FALSE: u8 = 0x81;
 const TRUE: u8 = 0x82;
@@ -241,10 +241,10 @@ const BYTES: u8 = 0x8e;
 const LIST: u8 = 0x8f;
 const MAP: u8 = 0x90;
 const I128: u8 = 0x91;
-/// From here on a short text: the tag says how long.
+/// Tags from here on begin a short string; the tag holds its length.
 const SHORT: u8 = 0xa0;
 
-/// Appends a value. Equal scalars, texts and lists of them have equal bytes.
+/// Appends an encoded value. Equal scalars, strings and lists of them have equal bytes.
 fn put(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Null => out.push(NULL),
@@ -322,7 +322,7 @@ fn put_text(text: &str, out: &mut Vec<u8>) {
     out.extend(text.as_bytes());
 }
 
-/// Seven bits a byte, the lowest first.
+/// Appends a length, seven bits per byte, the lowest first.
 #[allow(clippy::cast_possible_truncation, reason = "of seven bits")]
 fn put_len(mut len: usize, out: &mut Vec<u8>) {
     while len >= 0x80 {
@@ -332,7 +332,7 @@ fn put_len(mut len: usize, out: &mut Vec<u8>) {
     out.push(len as u8);
 }
 
-/// Takes a member off the front; of an object only the head. `None` at the end.
+/// Removes a member from the front; for an object, only its head. `None` at the end.
 fn take<'a>(rest: &mut &'a [u8]) -> Option<Raw<'a>> {
     let [tag] = take_array(rest)?;
     Some(match tag {
@@ -432,7 +432,7 @@ mod tests {
             assert_eq!(list.get(position).as_ref(), Some(value));
         }
         assert_eq!(list.get(all.len()), None);
-        // A list that is in another is one like others, to be added to as well.
+        // A list inside another one behaves like any other list, even when members are added.
         for (position, value) in all.iter().enumerate() {
             let (Some(Value::Array(mut inside)), Value::Array(expected)) = (list.get(position), value) else {
                 continue;

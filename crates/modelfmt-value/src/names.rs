@@ -1,4 +1,4 @@
-//! Names of a file, numbered in their order and found by text.
+//! The names of a file, numbered in order and found by text.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
@@ -8,24 +8,24 @@ use foldhash::quality::RandomState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-/// Unique names, numbered from 0 in the order they came, in one string and a hash table of numbers.
+/// Unique names, numbered from 0 in the order of insertion. They are kept in one string, with a hash table of numbers.
 ///
-/// The hash is seeded, since names are hostile. Holds up to 4 GiB of text.
+/// The hash is seeded, because names may be hostile. A table holds up to 4 GiB of text.
 #[derive(Clone, Debug, Default)]
 pub struct NameTable {
     text: String,
-    /// Where each name ends; it begins where the one before ends.
+    /// The end of each name; it begins where the previous one ends.
     ends: Vec<u32>,
     lookup: HashTable<u32>,
     hasher: RandomState,
 }
 
-/// Why a name is not added.
+/// Why a name cannot be added.
 #[derive(Clone, PartialEq, Eq)]
 pub enum NameError {
-    /// It is there already.
+    /// The name is already present.
     Duplicate(String),
-    /// There are more names, or more text, than a table holds.
+    /// There would be more names, or more text, than a table can hold.
     TooMany,
 }
 
@@ -42,11 +42,11 @@ impl fmt::Display for NameError {
 
 impl std::error::Error for NameError {}
 
-/// Bytes of text to reserve for each name: most names are longer, and the text need not grow a dozen times.
+/// How many bytes of text to reserve for each name. Most names are longer, but this avoids most steps of growing.
 const USUAL_LEN: usize = 8;
 
 impl NameTable {
-    /// A table with room for `count` names, which the caller has bounded by bytes that exist.
+    /// A table with capacity for `count` names. The caller has checked `count` against the bytes that exist.
     #[must_use]
     pub fn with_capacity(count: usize) -> Self {
         let text = String::with_capacity(count.saturating_mul(USUAL_LEN));
@@ -54,7 +54,7 @@ impl NameTable {
         Self { text, ends: Vec::with_capacity(count), lookup, ..Self::default() }
     }
 
-    /// Makes room for `count` more names, which the caller has bounded by bytes that exist.
+    /// Reserves memory for `count` more names. The caller has checked `count` against the bytes that exist.
     pub fn reserve(&mut self, count: usize) {
         let (ends, text, hasher) = (&self.ends, &self.text, &self.hasher);
         self.lookup.reserve(count, |&other| hasher.hash_one(name_of(ends, text, other)));
@@ -65,7 +65,7 @@ impl NameTable {
     /// Adds a name and returns its number.
     ///
     /// # Errors
-    /// If it is there already, or does not fit.
+    /// If the name is already present, or the table is full.
     #[inline]
     pub fn push(&mut self, name: &str) -> Result<usize, NameError> {
         let number = u32::try_from(self.ends.len()).map_err(|_| NameError::TooMany)?;
@@ -92,13 +92,13 @@ impl NameTable {
         self.ends.len()
     }
 
-    /// Whether there are none.
+    /// Whether the table has no names.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The name of a number.
+    /// The name with this number.
     #[must_use]
     #[inline]
     pub fn name(&self, number: usize) -> Option<&str> {
@@ -114,18 +114,18 @@ impl NameTable {
         self.lookup.find(self.hasher.hash_one(name), same).map(|&number| number as usize)
     }
 
-    /// The names in their order.
+    /// The names, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> + DoubleEndedIterator + Clone {
         (0..self.len()).map(|number| self.name(number).unwrap_or_default())
     }
 
-    /// Gives back memory that was reserved and not used.
+    /// Frees memory that was reserved and is not needed.
     pub fn shrink_to_fit(&mut self) {
         self.text.shrink_to_fit();
         self.ends.shrink_to_fit();
     }
 
-    /// Bytes of heap that the table holds.
+    /// Bytes of heap memory that the table takes.
     #[must_use]
     pub fn heap_size(&self) -> usize {
         self.text

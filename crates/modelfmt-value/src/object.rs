@@ -10,12 +10,11 @@ use super::{KeyError, Value};
 
 /// Keys with their values, in the order in which they were inserted; no key occurs twice.
 ///
-/// Finding a key takes constant time, and so a hostile file with a million keys costs no more than its length. The hash
-/// has a seed, other in each object. Two objects are equal if they hold the same keys with equal values, in
-/// whatever order.
+/// Finding a key takes constant time, so a hostile file with a million keys costs time in proportion to its length. The hash
+/// has a different seed in each object. Two objects are equal if they have the same keys with equal values, in any order.
 #[derive(Clone, Default)]
 pub struct Object {
-    /// As many as there are values; `None` for none. Behind a pointer, so that a [`Value`] is no larger for it.
+    /// One key for each value; `None` if there are none. Behind a pointer, so that a [`Value`] does not become larger.
     keys: Option<Box<Keys>>,
     values: Vec<Value>,
 }
@@ -33,32 +32,32 @@ impl Object {
         self.values.len()
     }
 
-    /// Whether there is no key.
+    /// Whether the object has no keys.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// The value under `key`.
+    /// The value of `key`.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.values.get(self.position(key)?)
     }
 
-    /// The value under `key`, to be changed.
+    /// The value of `key`, mutable.
     #[must_use]
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
         let at = self.position(key)?;
         self.values.get_mut(at)
     }
 
-    /// Whether there is a value under `key`.
+    /// Whether the object has `key`.
     #[must_use]
     pub fn contains_key(&self, key: &str) -> bool {
         self.position(key).is_some()
     }
 
-    /// Puts `value` under `key`: in the place of the value that was there, which is returned, or else at the end.
+    /// Sets the value of `key`. An existing value is replaced in its place and returned; a new key is added at the end.
     pub fn insert(&mut self, key: impl Into<String>, value: impl Into<Value>) -> Option<Value> {
         let (key, value) = (key.into(), value.into());
         match self.get_mut(&key) {
@@ -70,11 +69,11 @@ impl Object {
         }
     }
 
-    /// Puts `value` under `key`, at the end.
+    /// Adds `key` with its value at the end.
     ///
     /// # Errors
     ///
-    /// [`KeyError`] if `key` is there already; nothing has changed then.
+    /// [`KeyError`] if `key` is already present; then nothing has changed.
     pub fn try_insert(&mut self, key: impl Into<String>, value: impl Into<Value>) -> Result<(), KeyError> {
         let key = key.into();
         if self.contains_key(&key) {
@@ -84,8 +83,8 @@ impl Object {
         Ok(())
     }
 
-    /// Puts `value` under `prefix` and `key`. If there is another value, the prefix is repeated until the key is free, so that
-    /// nothing is hidden.
+    /// Adds a value under `prefix` followed by `key`. If that key has another value, the prefix is repeated until the key is free,
+    /// so that no value is lost.
     pub fn insert_beside(&mut self, prefix: &str, key: &str, value: impl Into<Value>) {
         let (mut key, value) = (format!("{prefix}{key}"), value.into());
         while self.get(&key).is_some_and(|there| *there != value) {
@@ -96,7 +95,7 @@ impl Object {
         }
     }
 
-    /// Takes the value under `key` out; the others keep their order. Takes time in proportion to the number of keys.
+    /// Removes `key` and returns its value; the others keep their order. Takes time in proportion to the number of keys.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         let at = self.position(key)?;
         if let Some(keys) = &mut self.keys {
@@ -105,7 +104,7 @@ impl Object {
         Some(self.values.remove(at))
     }
 
-    /// Keeps the entries for which `keep` says so, in their order.
+    /// Keeps only the entries for which `keep` returns true, in order.
     pub fn retain(&mut self, mut keep: impl FnMut(&str, &mut Value) -> bool) {
         let Some(keys) = self.keys.take() else { return };
         let (mut kept, mut names) = (Keys::default(), keys.iter());
@@ -126,7 +125,7 @@ impl Object {
         Iter { object: self, range: 0..self.len() }
     }
 
-    /// Keys, and values to be changed, in order.
+    /// Keys and mutable values, in order.
     pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = (&str, &mut Value)> + DoubleEndedIterator {
         let keys = self.keys.as_deref();
         let key = move |at| keys.and_then(|keys| keys.get(at)).unwrap_or_default();
@@ -143,7 +142,7 @@ impl Object {
         self.values.iter()
     }
 
-    /// Sorts by the bytes of the keys; objects inside stay as they are ([`sorted`](Self::sorted) goes into them).
+    /// Sorts the entries by the bytes of their keys. Objects inside keep their order; [`sorted`](Self::sorted) sorts them too.
     pub fn sort_keys(&mut self) {
         if self.keys().is_sorted() {
             return;
@@ -172,7 +171,7 @@ impl Object {
         }
     }
 
-    /// Gives back the memory that growing took in advance.
+    /// Frees memory that was reserved for growing.
     #[cfg(feature = "serde")]
     pub(super) fn shrink_to_fit(&mut self) {
         self.values.shrink_to_fit();
@@ -185,14 +184,14 @@ impl Object {
         self.keys.as_ref()?.position(key)
     }
 
-    /// The key at a position that exists.
+    /// The key at a position, which must exist.
     fn key(&self, at: usize) -> &str {
         self.keys.as_ref().and_then(|keys| keys.get(at)).unwrap_or_default()
     }
 
-    /// Appends an entry whose key is known not to be there.
+    /// Appends an entry whose key must not be present yet.
     fn push(&mut self, key: &str, value: Value) {
-        // As a list: doubling would hold three times what is needed for a moment.
+        // Grow by a quarter, as a list does: doubling would need up to three times the final memory for a moment.
         if self.values.len() == self.values.capacity() {
             self.values.reserve_exact(2.max(self.values.len() / 4));
         }
@@ -201,7 +200,7 @@ impl Object {
     }
 }
 
-/// Iterates over keys and values in order: [`Object::iter`].
+/// An iterator over keys and values in order, from [`Object::iter`].
 #[derive(Clone, Debug)]
 pub struct Iter<'a> {
     object: &'a Object,
@@ -245,7 +244,7 @@ impl<'a> IntoIterator for &'a Object {
     }
 }
 
-/// The keys and values of an object, in order: [`Object::into_iter`].
+/// An owning iterator over keys and values in order, from [`Object::into_iter`].
 #[derive(Debug)]
 pub struct IntoIter {
     keys: Option<Box<Keys>>,
@@ -290,7 +289,7 @@ impl IntoIterator for Object {
     }
 }
 
-/// If two entries have the same key, the later value takes the place of the earlier one.
+/// If a key occurs several times, its last value replaces the earlier ones.
 impl<K: Into<String>, V: Into<Value>> FromIterator<(K, V)> for Object {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
         let mut object = Self::new();
@@ -371,7 +370,7 @@ mod tests {
 
     #[test]
     fn remove_keeps_order_and_index() {
-        // Crosses the border between the two ways of finding a key in both directions.
+        // Crosses the border between the two ways of finding a key, in both directions.
         let mut object = numbered(40);
         let mut expected: Vec<String> = object.keys().map(str::to_owned).collect();
         for step in [0usize, 38, 7, 7, 20].into_iter().cycle().take(40) {

@@ -1,4 +1,4 @@
-//! The keys of an object, in one text.
+//! The keys of an object, kept in one string.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
@@ -7,21 +7,22 @@ use std::hash::BuildHasher as _;
 use foldhash::quality::RandomState;
 use hashbrown::HashTable;
 
-/// Up to this many keys one is found by looking at each; beyond it, through a hash table.
+/// Up to this number of keys, a key is found by comparing each; beyond it, through a hash table.
 const UNINDEXED: usize = 16;
 
-/// Keys, none of which occurs twice. A key takes its own bytes and about 25 more, because a `String` for each takes several times what
-/// a file has for a short one.
+/// Unique keys. A key takes its own bytes and about 25 more; a `String` for each would take several times the bytes that a file
+/// has for a short key.
 #[derive(Clone, Default)]
 pub(super) struct Keys {
     text: String,
-    /// Where each key ends; it begins where the one before ends.
+    /// The end of each key; it begins where the previous one ends.
     ends: Vec<usize>,
-    /// There is one exactly if there are more than `UNINDEXED` keys, and no more than it can number.
+    /// Present if and only if there are more than `UNINDEXED` keys, and not more than it can number.
     index: Option<Box<Index>>,
 }
 
-/// Where each key is. Beyond 2^32 keys, for whose values 128 GiB do not suffice, each would be looked at.
+/// A hash table of positions. It cannot number more than 2^32 keys; beyond that, keys are compared one by one, but their values
+/// would need more than 128 GiB.
 #[derive(Clone, Default)]
 struct Index {
     positions: HashTable<u32>,
@@ -34,7 +35,7 @@ impl Keys {
         key_at(&self.text, &self.ends, at)
     }
 
-    /// The keys in order.
+    /// The keys, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &str> {
         (0..self.ends.len()).filter_map(|at| self.get(at))
     }
@@ -50,9 +51,9 @@ impl Keys {
         }
     }
 
-    /// Appends a key that is known not to be there.
+    /// Appends a key that must not be present yet.
     pub(super) fn push(&mut self, key: &str) {
-        // A quarter at a time: doubling would hold three times what is needed for a moment.
+        // Grow by a quarter: doubling would need up to three times the final memory for a moment.
         if self.text.capacity().saturating_sub(self.text.len()) < key.len() {
             self.text.reserve_exact(key.len().max(self.text.len() / 4));
         }
@@ -68,7 +69,7 @@ impl Keys {
         }
     }
 
-    /// Takes the key at a position out; those after it move up.
+    /// Removes the key at a position; later keys move up.
     pub(super) fn remove(&mut self, at: usize) {
         let Some(key) = self.get(at) else { return };
         let len = key.len();
@@ -90,14 +91,14 @@ impl Keys {
         }
     }
 
-    /// Gives back the memory that growing took in advance.
+    /// Frees memory that was reserved for growing.
     #[cfg(feature = "serde")]
     pub(super) fn shrink_to_fit(&mut self) {
         self.text.shrink_to_fit();
         self.ends.shrink_to_fit();
     }
 
-    /// Room for so many more keys.
+    /// Reserves memory for `count` more keys.
     pub(super) fn reserve(&mut self, count: usize) {
         self.ends.reserve_exact(count);
     }

@@ -1,4 +1,5 @@
-//! Plain values: what `{"type": …, "value": …}` says, as the metadata of OINF and the floats that JSON lacks are written.
+//! Removes types from values of the form `{"type": …, "value": …}`, which is used for the metadata of OINF and for floats that
+//! JSON lacks.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use tensor_core::{DType, Kind, SmallType, bf16, f16};
@@ -14,7 +15,7 @@ impl Value {
         untyped(self)
     }
 
-    /// The value without its type, if it is an object that states one; else the value itself.
+    /// The value without its type if it is an object that states one; otherwise a copy of the value itself.
     #[must_use]
     pub fn to_plain(&self) -> Self {
         untyped(self).unwrap_or_else(|| self.clone())
@@ -56,7 +57,7 @@ fn scalar(dtype: DType, value: &Value) -> Option<Value> {
         | (Kind::Int | Kind::UInt, Value::Int(_))
         | (Kind::Float, Value::Float(_)) => Some(value.clone()),
         (Kind::Float, Value::Int(_)) => value.as_f64().map(Value::Float),
-        // JSON gets the floats that it lacks by these names.
+        // JSON text has these names for the floats that it lacks.
         (Kind::Float, Value::String(text)) => match text.as_str() {
             "NaN" => Some(f64::NAN.into()),
             "Infinity" => Some(f64::INFINITY.into()),
@@ -68,7 +69,7 @@ fn scalar(dtype: DType, value: &Value) -> Option<Value> {
     }
 }
 
-/// The float of `{"type": "f32", "bits": "7fc00000"}`, with its bits where f64 has the same.
+/// The float of `{"type": "f32", "bits": "7fc00000"}`, with the same bits as far as f64 has them.
 fn float_of_bits(dtype: DType, value: &Value) -> Option<f64> {
     let object = value.as_object().filter(|object| object.len() == 2)?;
     let digits = object.get("bits")?.as_str()?;
@@ -81,8 +82,8 @@ fn float_of_bits(dtype: DType, value: &Value) -> Option<f64> {
     is_whole.then(|| float_from_bits(dtype, bits))?
 }
 
-/// The number that a float type has for these bits. A NaN keeps its sign and payload, which machines do not agree on in a
-/// conversion. `None` for a type without floats, and for bits beyond its width.
+/// The number with these bits in a float type. A NaN keeps its sign and payload, which conversions by hardware do not do
+/// reliably. `None` for a type that is not a float, and for bits beyond its width.
 #[must_use]
 pub fn float_from_bits(dtype: DType, bits: u64) -> Option<f64> {
     let small = |code: u8| SmallType::from_dtype(dtype).map(|small| small.to_f32(code).into());
@@ -101,7 +102,7 @@ pub fn float_from_bits(dtype: DType, bits: u64) -> Option<f64> {
     Some(f64::from_bits(sign << 63 | 0x7ff << 52 | payload << 52_u32.saturating_sub(mantissa)))
 }
 
-/// Elements in lists of a shape; a flat list where that is too deep for a tree.
+/// Nests elements in lists according to a shape; a flat list if the shape has too many dimensions for a tree.
 fn nested(elements: List, shape: &[usize]) -> Option<Value> {
     const MAX_RANK: usize = 32;
     let count = shape.iter().try_fold(1usize, |count, &dim| count.checked_mul(dim))?;
@@ -112,7 +113,7 @@ fn nested(elements: List, shape: &[usize]) -> Option<Value> {
         return elements.get(0);
     }
     let mut level = elements;
-    // Without elements there is nothing to put into lists, and rows could be many.
+    // Without elements, the rows would be empty lists, and there could be very many.
     if shape.len() <= MAX_RANK && count > 0 {
         for &dim in shape.iter().skip(1).rev() {
             let mut rows = List::new();

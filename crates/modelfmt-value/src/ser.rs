@@ -1,4 +1,4 @@
-//! Writing a tree through serde.
+//! Writes trees through serde.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
@@ -8,8 +8,8 @@ use serde::ser::{Error, Serialize, SerializeMap, Serializer};
 use super::de::TooDeep;
 use super::{MAX_DEPTH, Object, Value};
 
-/// Formats for people get a NaN and the infinities as the strings "NaN", "Infinity" and "-Infinity", and bytes as lower-case
-/// hex digits; binary formats get them as they are. Fails at a tree of more than [`MAX_DEPTH`] levels.
+/// Human-readable formats get NaN and the infinities as the strings "NaN", "Infinity" and "-Infinity", and bytes as lower-case
+/// hex digits; binary formats get them unchanged. Fails if the tree has more than [`MAX_DEPTH`] levels.
 impl Serialize for Value {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         Branch { node: self, order: Order::Kept, depth: 0 }.serialize(serializer)
@@ -23,12 +23,12 @@ impl Serialize for Object {
     }
 }
 
-/// The order in which the keys of an object are written.
+/// The order in which to write the keys of an object.
 #[derive(Clone, Copy)]
 pub(super) enum Order {
-    /// As they are in the object.
+    /// The order of the object.
     Kept,
-    /// By their bytes.
+    /// Sorted by their bytes.
     #[cfg_attr(not(feature = "json"), allow(dead_code, reason = "only JSON is written sorted"))]
     Sorted,
 }
@@ -45,7 +45,7 @@ impl<'a, T: ?Sized> Branch<'a, T> {
         Branch { node, order: self.order, depth: self.depth }
     }
 
-    /// What is inside the container that begins here.
+    /// A function that wraps each member of the container that begins here.
     fn inside<E: Error>(&self) -> Result<impl Fn(&'a Value) -> Branch<'a, Value> + use<'a, T, E>, E> {
         let (order, depth) = self.one_deeper()?;
         Ok(move |node| Branch { node, order, depth })
@@ -59,7 +59,7 @@ impl<'a, T: ?Sized> Branch<'a, T> {
     }
 }
 
-/// A member of a list, which is made for the moment.
+/// A member of a list, decoded only to be written.
 struct Member {
     node: Value,
     order: Order,
@@ -81,7 +81,7 @@ impl Serialize for Branch<'_, Value> {
             Value::Int(n) => match (n.as_u64(), n.as_i64()) {
                 (Some(n), _) => serializer.serialize_u64(n),
                 (None, Some(n)) => serializer.serialize_i64(n),
-                // MessagePack and its kin have no such integers, and would write other things.
+                // MessagePack and similar formats have no such integers, and would write other types.
                 (None, None) if serializer.is_human_readable() => serializer.serialize_i128((*n).into()),
                 (None, None) => Err(S::Error::custom(format_args!("the integer {n} is beyond 64 bits"))),
             },

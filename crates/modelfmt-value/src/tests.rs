@@ -1,4 +1,4 @@
-//! Trees through JSON and MessagePack, and what is refused there.
+//! Tests of trees through JSON and MessagePack, and of what is refused there.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};

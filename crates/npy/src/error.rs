@@ -1,4 +1,4 @@
-//! What can be wrong with a .npy or .npz file.
+//! The rules that a .npy or .npz file can break.
 
 /// Why a file cannot be read.
 pub type Error = modelfmt_core::Error<Fault>;
@@ -19,29 +19,29 @@ pub enum Fault {
     /// The file does not begin with `\x93NUMPY`.
     #[error("does not begin with `\\x93NUMPY`: not an array of NumPy")]
     Magic,
-    /// A version that nobody writes.
+    /// The header has a version that this crate does not read.
     #[error("is of version {major}.{minor}; modelfmt reads 1.0, 2.0 and 3.0")]
     Version {
-        /// The first number.
+        /// The major version.
         major: u8,
-        /// The second number.
+        /// The minor version.
         minor: u8,
     },
     /// The header is not the literal that NumPy writes.
     #[error("is no dictionary with `descr`, `fortran_order` and `shape`: {0}")]
     Header(&'static str),
-    /// Python objects, which are a pickle.
+    /// The array holds Python objects, which are stored as a pickle.
     #[error("holds Python objects, which are a pickle; modelfmt runs nothing: save numbers instead")]
     Objects,
-    /// Records with fields.
+    /// The array is structured: its elements are records with fields.
     #[error("is a structured array, which modelfmt does not read; save each of its fields as an array")]
     Structured,
-    /// Void bytes, as which NumPy saves types of other packages.
+    /// The elements are void bytes, which is how NumPy saves the types of other packages.
     #[error(
         "has elements of {0} bytes without a type, as NumPy saves bfloat16 and others of ml_dtypes; save them as numbers that NumPy has"
     )]
     Void(String),
-    /// A type that no tensor has.
+    /// The element type has no counterpart as a tensor.
     #[error("has elements of type {0:?}, which modelfmt does not read: save numbers that it has")]
     DType(String),
 }

@@ -1,17 +1,17 @@
-//! What a file holds and where.
+//! The content of a file, and where each array is.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_arrays::Arrays;
 use modelfmt_core::TensorTable;
 
-/// What a .npy or .npz file holds.
+/// The content of a .npy or .npz file.
 #[derive(Clone, Debug)]
 pub struct Index {
     pub(crate) arrays: Arrays,
     pub(crate) is_archive: bool,
-    /// The version of the header of a single array.
+    /// The major version of the header, for a single array.
     pub(crate) version: Option<u8>,
-    /// Arrays and other files of the archive that are left out, and why.
+    /// Arrays and other files of the archive that are left out, with the reason.
     pub(crate) left_out: Vec<String>,
 }
 
@@ -28,13 +28,14 @@ impl Index {
         self.arrays.file_len()
     }
 
-    /// Whether the file is an archive of arrays (.npz), and not a single one.
+    /// Whether the file is an archive of arrays (.npz) rather than a single array.
     #[must_use]
     pub const fn is_archive(&self) -> bool {
         self.is_archive
     }
 
-    /// What the archive holds that is no tensor: arrays of text, of objects or of records, and files that are no arrays.
+    /// The members of the archive that are not tensors: arrays of text, of objects or of records, and files that are not
+    /// arrays.
     #[must_use]
     pub fn left_out(&self) -> &[String] {
         &self.left_out

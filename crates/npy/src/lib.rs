@@ -14,8 +14,8 @@
 //!
 //! # Reading
 //!
-//! The array of a `.npy` file is called `array`; those of an archive are called as its members, without `.npy`. Values are little-endian
-//! and in C order, whatever the file has.
+//! The array of a `.npy` file has the name `array`; the arrays of an archive have the names of its members without `.npy`.
+//! Values are returned little-endian and in C order, whatever the file has.
 //!
 //! ```
 //! use modelfmt_npy::{DType, Reader};
@@ -62,7 +62,7 @@ pub use reader::{AsyncReader, OpenOptions, Reader};
 
 pub use modelfmt_arrays as arrays;
 
-// What every format crate has of modelfmt-core.
+// The parts of modelfmt-core that every format crate re-exports.
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use modelfmt_core::Mmap;
 pub use modelfmt_core::{

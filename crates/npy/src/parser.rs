@@ -12,16 +12,16 @@ use crate::error::{Error, Fault, Result};
 use crate::index::Index;
 use crate::wire::{self, Header, MAGIC};
 
-/// The name of the array of a .npy file, which has none.
+/// The name of the array of a .npy file, which states no name.
 pub const ARRAY: &str = "array";
-/// The ending of the members of an archive that are arrays.
+/// The file extension of the members of an archive that are arrays.
 const ENDING: &str = ".npy";
-/// What is asked for at first: more than the usual header.
+/// How many bytes to ask for first: more than a usual header takes.
 const FRONT: u64 = 1 << 10;
-/// Headers that are as close together are read at once.
+/// Headers within this many bytes are read at once.
 const WINDOW: u64 = 64 << 10;
 
-/// Makes an [`Index`] of the bytes that it asks for; see [`Parser`].
+/// Makes an [`Index`] from the bytes that it asks for; see [`Parser`].
 #[derive(Debug)]
 pub struct IndexParser {
     limits: Limits,
@@ -31,7 +31,7 @@ pub struct IndexParser {
 
 #[derive(Debug)]
 enum State {
-    /// The first bytes, of which so many are asked for.
+    /// The first bytes of the file, of which this many are needed.
     Front(u64),
     Directory(DirectoryParser),
     Members(Box<Members>),
@@ -45,7 +45,7 @@ impl IndexParser {
         Self { limits, file_len, state: State::Front(FRONT) }
     }
 
-    /// A file that begins so.
+    /// The state after reading the first bytes of the file.
     fn front(&self, bytes: &[u8]) -> Result<State> {
         let part = Part::new("header");
         let is_archive = matches!(bytes, [b'P', b'K', 3, 4, ..] | [b'P', b'K', 5, 6, ..]);
@@ -73,7 +73,7 @@ impl IndexParser {
     }
 }
 
-/// Adds the array of a header. Returns why it has no counterpart, if it has none.
+/// Adds the array of a header. Returns the reason if it has no counterpart as a tensor.
 fn push(
     arrays: &mut Arrays,
     name: &str,
@@ -98,7 +98,7 @@ fn push(
     Ok(None)
 }
 
-/// The strides of an array whose first dimension is fastest. Those that overflow are of arrays that no file can hold.
+/// The strides of an array whose first dimension is fastest. They overflow only for arrays that no file can hold.
 fn fortran(shape: &[u64]) -> Vec<u64> {
     let mut next = 1_u64;
     let stride = |dim: &u64| {
@@ -114,9 +114,9 @@ fn fortran(shape: &[u64]) -> Vec<u64> {
 struct Members {
     directory: Directory,
     index: Index,
-    /// The arrays that are still to come, by their number in the directory, the next one last.
+    /// The arrays that have not been read yet, by their number in the directory; the next one is last.
     left: Vec<usize>,
-    /// How many bytes are asked for of the next one: more, if its header did not fit.
+    /// How many bytes of the next array to ask for. The number grows if the header did not fit.
     asked: u64,
 }
 
@@ -125,7 +125,7 @@ impl Members {
         let is_array =
             |number: &usize| directory.names().name(*number).is_some_and(|name| name.ends_with(ENDING));
         let (left, others): (Vec<usize>, Vec<usize>) = (0..directory.len()).rev().partition(is_array);
-        // A folder has no content, and nothing is lost with it.
+        // A folder has no content, so leaving it out loses nothing.
         let is_file = |number: &&usize| directory.member(**number).is_some_and(|member| !member.is_empty());
         let left_out = |number: &usize| {
             format!("{}: is no array (its name does not end in {ENDING}), left out", directory.part(*number))
@@ -157,10 +157,10 @@ impl Members {
         Some(range)
     }
 
-    /// Takes the bytes from the start of the needed range on.
+    /// Takes the bytes of the needed range, which may go on beyond its end.
     fn feed(&mut self, bytes: &[u8]) -> Result<()> {
         let Some(range) = self.need() else { return Ok(()) };
-        // What is behind the range is not looked at: damage there is found when it is read, whatever gives the bytes.
+        // Bytes beyond the range are ignored, so that damage there is found when they are read, whatever the source.
         let end = range.end.min(range.start.saturating_add(bytes.len() as u64));
         while let Some(&number) = self.left.last() {
             let header = self.directory.header_range(number);
@@ -175,7 +175,7 @@ impl Members {
             let content = bytes.get(within(have.start)..within(have.end)).unwrap_or_default();
             let is_all = have.end == record.range().end;
             if !self.member(number, record, content, is_all)? {
-                // Its header is longer than was asked for.
+                // The header is longer than the bytes that were asked for.
                 self.asked = self.asked.saturating_mul(4);
                 return Ok(());
             }
@@ -185,7 +185,7 @@ impl Members {
         Ok(())
     }
 
-    /// Takes the content of a member, as far as it is at hand; returns whether that is enough.
+    /// Takes as much of a member's content as is available. Returns whether that is enough.
     fn member(&mut self, number: usize, record: Record, content: &[u8], is_all: bool) -> Result<bool> {
         let member = self.directory.names().name(number).unwrap_or_default();
         let part = self.directory.part(number);

@@ -1,4 +1,4 @@
-//! Opens .npy and .npz files: what a reader asks of the format.
+//! Opens .npy and .npz files: implements the traits of modelfmt-core's reader for this format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::sync::Arc;
@@ -80,7 +80,7 @@ impl FileIndex for Index {
         crate::claims::claims(index, wanted, claims)
     }
 
-    /// The version of the header of a single array; an archive has none.
+    /// The version of the header of a single array; `None` for an archive.
     fn version_text(&self) -> Option<String> {
         self.version.map(|major| format!("{major}.0"))
     }

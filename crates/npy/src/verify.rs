@@ -1,4 +1,4 @@
-//! What `verify` looks at: an archive's CRC-32s. A single array has no checksum.
+//! Checks the CRC-32s of an archive. A single array has no checksum.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{Execution, Fetch, Report, VerifyLevel};

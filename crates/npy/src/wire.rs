@@ -8,17 +8,17 @@ use modelfmt_core::{DType, Limits, Part};
 use crate::error::{Error, Fault, Result};
 
 pub(crate) const MAGIC: &[u8] = b"\x93NUMPY";
-/// Magic, version and the longer of the two lengths.
+/// The length of magic, version and the longer form of the length field.
 const FRONT: u64 = 12;
-/// NumPy itself refuses headers of more than 10,000 bytes unless it is told to trust them.
+/// The largest header that is read. NumPy itself refuses headers of more than 10,000 bytes unless told to trust them.
 const MOST: u64 = 64 << 10;
-/// Dimensions that NumPy has: 32, or 64 from version 2 on.
+/// The largest number of dimensions in NumPy: 64 from version 2 on, 32 before.
 const DIMS: usize = 64;
 
 /// The header of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// How many bytes are before the values.
+    /// The number of bytes before the values.
     pub(crate) len: u64,
     pub(crate) major: u8,
     pub(crate) kind: std::result::Result<Elements, Fault>,
@@ -33,7 +33,7 @@ pub(crate) struct Elements {
     pub(crate) is_big_endian: bool,
 }
 
-/// The length of the header that begins with these bytes; `None` if more bytes are needed to know it.
+/// The length of the header that begins with these bytes; `None` if more bytes are needed to compute it.
 pub(crate) fn header_len(bytes: &[u8], at: u64, part: &Part) -> Result<Option<u64>> {
     let have = bytes.len().min(MAGIC.len());
     if bytes.get(..have) != MAGIC.get(..have) {
@@ -59,7 +59,8 @@ pub(crate) fn header_len(bytes: &[u8], at: u64, part: &Part) -> Result<Option<u6
     Ok(Some(front.saturating_add(text)))
 }
 
-/// Decodes a header that begins at byte `at`. A type that is not read is no error of the header: its array may be left out.
+/// Decodes a header that begins at byte `at`. An unsupported element type is not an error of the header, because the array may
+/// be left out.
 pub(crate) fn decode(bytes: &[u8], at: u64, part: &Part) -> Result<Header> {
     let have = bytes.len() as u64;
     let need = header_len(bytes, at, part)?.unwrap_or(FRONT);
@@ -110,7 +111,7 @@ fn dictionary(literal: &mut Literal<'_>) -> std::result::Result<Keys, &'static s
     }
 }
 
-/// The type of the elements: text, or a list of fields.
+/// The type of the elements: a string, or a list of fields for a structured array.
 fn descr(
     literal: &mut Literal<'_>,
 ) -> std::result::Result<std::result::Result<Elements, Fault>, &'static str> {
@@ -124,11 +125,11 @@ fn descr(
     }
 }
 
-/// A type as NumPy writes it: an order of bytes, a kind and a size.
+/// Parses a type as NumPy writes it: byte order, kind and size.
 fn elements(text: &[u8]) -> std::result::Result<Elements, Fault> {
     let shown = || String::from_utf8_lossy(text).into_owned();
     let (order, kind) = match text {
-        // What was native to the machine that wrote it; all of today's are little-endian.
+        // `=` is the native order of the machine that wrote the file; all of today's machines are little-endian.
         [order @ (b'<' | b'>' | b'|' | b'='), kind @ ..] => (*order, kind),
         kind => (b'|', kind),
     };
@@ -153,7 +154,7 @@ fn elements(text: &[u8]) -> std::result::Result<Elements, Fault> {
     Ok(Elements { dtype, is_big_endian: order == b'>' })
 }
 
-/// Reads a literal of Python, as far as NumPy writes them. Nothing nests but what is skipped.
+/// Parses the Python literals that NumPy writes. Only skipped values may be nested.
 struct Literal<'a> {
     text: &'a [u8],
     pos: usize,
@@ -166,7 +167,7 @@ impl<'a> Literal<'a> {
         self.pos = self.pos.saturating_add(blanks);
     }
 
-    /// Passes over a character, if it is next.
+    /// Skips this character if it is next; returns whether it was.
     fn takes(&mut self, what: u8) -> bool {
         self.skip_blanks();
         let is_next = self.text.get(self.pos) == Some(&what);
@@ -178,11 +179,11 @@ impl<'a> Literal<'a> {
         if self.takes(what) { Ok(()) } else { Err(why) }
     }
 
-    /// Text between quotes of either kind, without escapes.
+    /// A string in quotes of either kind, without escapes.
     fn string(&mut self) -> std::result::Result<&'a [u8], &'static str> {
         self.skip_blanks();
         let rest = self.text.get(self.pos..).unwrap_or_default();
-        // Python 2 may put a `u` or `b` before it.
+        // Python 2 may put `u` or `b` before a string.
         let prefix = usize::from(matches!(rest.first(), Some(b'u' | b'b')));
         let (&quote, body) = rest.get(prefix..).and_then(<[u8]>::split_first).ok_or("text is missing")?;
         if !matches!(quote, b'\'' | b'"') {
@@ -208,7 +209,7 @@ impl<'a> Literal<'a> {
         Ok(is_true)
     }
 
-    /// A tuple of numbers. Python 2 wrote an `L` after them.
+    /// A tuple of numbers. Python 2 put an `L` after each.
     fn shape(&mut self) -> std::result::Result<Vec<u64>, &'static str> {
         self.expect(b'(', "shape is no tuple")?;
         let mut shape = Vec::new();
@@ -233,7 +234,7 @@ impl<'a> Literal<'a> {
         Ok(shape)
     }
 
-    /// Passes over a list, tuple or dictionary with all that is in it.
+    /// Skips a list, tuple or dictionary with everything in it.
     fn skip_nested(&mut self) -> std::result::Result<(), &'static str> {
         let mut depth = 0_usize;
         loop {

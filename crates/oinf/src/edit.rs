@@ -13,15 +13,15 @@ use crate::metadata::Metadata;
 use crate::wire::{self, HEADER_LEN, Header, MetadataRecord, ValueType, text_fault};
 
 impl Index {
-    /// What becomes of the file with other names for some tensors, by their positions, and other size variables and metadata if they are
-    /// given. The values stay as they are; every table keeps the order of the file.
+    /// The file with some tensors renamed (`names` maps positions to new names) and, if `metadata` is given, with other size
+    /// variables and metadata. The values stay as they are, and every table keeps the order of the file.
     ///
-    /// OINF leaves no room before the values, so the file can be changed in place only if the tables and the values of the metadata take as
-    /// many bytes as before.
+    /// OINF leaves no room before the values, so the file can be changed in place only if the new tables and metadata values
+    /// take exactly as many bytes as the old ones.
     ///
     /// # Errors
-    /// [`EditError::Write`] for names and metadata that OINF cannot hold or that are there twice, and for a file whose metadata do not stand
-    /// before its tensors.
+    /// [`EditError::Write`] if OINF cannot hold a name or the metadata, if a name occurs twice, or if the file has tensor
+    /// values before metadata values.
     pub fn edit(
         &self,
         _: &impl Source,
@@ -52,7 +52,7 @@ impl Index {
         Ok(file)
     }
 
-    /// Where the first values of a tensor begin, or its quant payload; the values of the metadata are before them.
+    /// Where the first tensor values or quant payload begin. The metadata values must all be before that.
     fn first_blob(&self) -> Result<u64, EditError> {
         let extents = (0..self.tensors.len()).filter_map(|n| self.tensors.extent(n, self.file_len()));
         let blobs = extents.chain(self.quants.iter().map(|(_, extent)| extent));
@@ -74,12 +74,12 @@ impl Index {
     }
 }
 
-/// Where a byte goes when what begins at `first` begins at `start`.
+/// The new offset of a byte, after the part that began at `first` has moved to `start`.
 const fn moved(offset: u64, first: u64, start: u64) -> u64 {
     offset.saturating_sub(first).saturating_add(start)
 }
 
-/// Everything before the first values of a tensor, as it will be.
+/// Everything before the first tensor values, in its new form.
 struct Layout<'a> {
     index: &'a Index,
     metadata: &'a Metadata<'a>,
@@ -90,7 +90,7 @@ struct Layout<'a> {
 }
 
 impl Layout<'_> {
-    /// Places the tables, and returns where the first values of a tensor begin.
+    /// Places the tables and the metadata, and returns where the first tensor values begin.
     fn place(&mut self) -> Result<u64, EditError> {
         let fields = 12 + self.index.version().tensor_tail();
         let lens: [u64; 3] = [

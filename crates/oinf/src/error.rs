@@ -1,4 +1,4 @@
-//! What can be wrong with an OINF file, and with what is to become one.
+//! The rules that an OINF file, or a model to be written as one, can break.
 
 use modelfmt_core::DType;
 use modelfmt_core::value::KeyError;
@@ -36,12 +36,12 @@ pub enum Fault {
     /// An offset is not a multiple of 8.
     #[error("is {0}, which is not a multiple of 8")]
     Unaligned(u64),
-    /// A section begins before the one in front of it does, or inside the header.
+    /// A section begins inside the header, or before the section that should precede it.
     #[error("is {offset}, but the section before it reaches to {before}")]
     NotAscending {
-        /// Where the section begins.
+        /// The offset of the section.
         offset: u64,
-        /// The least it could be.
+        /// The smallest offset that the section can have.
         before: u64,
     },
     /// The file is longer or shorter than its header says.
@@ -60,15 +60,15 @@ pub enum Fault {
         /// Where the data section begins.
         data: u64,
     },
-    /// A string without characters.
+    /// A string is empty.
     #[error("is empty; an OINF string has one character of A-Z a-z 0-9 . _ - or more")]
     EmptyString,
-    /// A string with a character that OINF does not have.
+    /// A string has a character that OINF does not allow.
     #[error("has {found} at position {position}; an OINF string has only A-Z a-z 0-9 . _ -")]
     Character {
-        /// The character (the byte, in a file) and what it is.
+        /// The character (in a file: the byte) and its kind.
         found: String,
-        /// Where it is in the string, in bytes.
+        /// The position of the character in the string, in bytes.
         position: usize,
     },
     /// A value type that the format does not define.
@@ -77,45 +77,45 @@ pub enum Fault {
     /// A type that tensors and arrays cannot have.
     #[error("is {0}, but tensors and arrays hold numbers or booleans")]
     NotNumeric(ValueType),
-    /// Flag bits of a tensor that its version does not have.
+    /// The flags of a tensor have bits that the file's version does not define.
     #[error("has the unknown bits {0:#x}")]
     FlagBits(u32),
-    /// A tensor without data that has an offset or a length.
+    /// A tensor without data has an offset or a length.
     #[error("is {0}, but a tensor without HAS_DATA has 0")]
     DeclaredData(u64),
-    /// A tensor without a quant payload that has an offset or a length of one.
+    /// A tensor without a quant payload has an offset or a length for one.
     #[error("is {0}, but a tensor without HAS_QUANT has 0")]
     UndeclaredQuant(u64),
-    /// A scheme or a mode of a quant payload that the format does not define.
+    /// The format does not define this scheme or mode of a quant payload.
     #[error("is {0}, which the format does not define")]
     QuantCode(u32),
-    /// Scales along a dimension that the tensor does not have.
+    /// The scales are along a dimension that the tensor does not have.
     #[error("is {axis}, but the tensor has {rank} dimensions")]
     QuantAxis {
         /// The dimension.
         axis: u64,
-        /// How many there are.
+        /// The number of dimensions.
         rank: usize,
     },
-    /// Not as many scales or zero points as the shape implies.
+    /// The number of scales or zero points is not the one that the shape implies.
     #[error("is {found}, but the shape of the tensor implies {expected}")]
     QuantCount {
-        /// What is there.
+        /// The number in the file.
         found: u64,
-        /// What the shape implies.
+        /// The number that the shape implies.
         expected: u64,
     },
-    /// Zero points where there are none, or not along the dimension of the scales.
+    /// A symmetric payload has zero points, or the zero points of an asymmetric one do not match its scales.
     #[error(
         "does not fit: asymmetric payloads have zero points as they have scales, symmetric ones have none"
     )]
     QuantZeroPoints,
-    /// A quant payload of the wrong length.
+    /// A quant payload has the wrong length.
     #[error("is {found}, but a payload of this content takes {expected} bytes")]
     QuantLen {
-        /// What the file says.
+        /// The length that the file states.
         found: u64,
-        /// What the content implies.
+        /// The length that the content implies.
         expected: u64,
     },
     /// OpenInfer's writer has stored the quant payload elsewhere than the file says.
@@ -125,61 +125,61 @@ pub enum Fault {
          write the file again with a writer without the fault"
     )]
     QuantElsewhere(u64),
-    /// Quant payloads that share bytes, and together have more than the file.
+    /// Quant payloads share bytes, and their lengths add up to more than the length of the file.
     #[error("have {0} bytes together, which is more than the file has: many share the same ones")]
     SharedQuants(u64),
-    /// A metadata payload of the wrong length.
+    /// A metadata payload has the wrong length.
     #[error("is {found}, but a {value_type} payload of this content takes {expected} bytes")]
     PayloadLen {
         /// The type of the value.
         value_type: ValueType,
-        /// What the file says.
+        /// The length that the file states.
         found: u64,
-        /// What type and content imply.
+        /// The length that type and content imply.
         expected: u64,
     },
-    /// Metadata values that share bytes, and together have more than the file.
+    /// Metadata values share bytes, and their lengths add up to more than the length of the file.
     #[error("have {0} bytes together, which is more than the file has: many share the same ones")]
     SharedMetadata(u64),
-    /// A bitset whose byte count does not follow from its bit count.
+    /// The byte count of a bitset does not match its bit count.
     #[error("is {found}, but {bits} bits take {expected} bytes")]
     BitsetBytes {
-        /// What the file says.
+        /// The byte count that the file states.
         found: u64,
-        /// Bits in the set.
+        /// The number of bits in the set.
         bits: u32,
-        /// What they take.
+        /// The number of bytes that so many bits take.
         expected: u64,
     },
 
-    /// Padding that is not zero.
+    /// Padding is not zero.
     #[error("is padding and must be zero, but is {0:#04x}")]
     Padding(u8),
     /// The file ends inside the padding of its last payload.
     #[error("the file ends before the padding of its last payload does, at byte {0}")]
     CutPadding(u64),
-    /// Bytes between two parts that belong to neither, beyond the padding to 8.
+    /// Bytes between two parts belong to neither of them and are not padding to a multiple of 8.
     #[error("{0} bytes belong to no part of the file")]
     Gap(u64),
     /// Two payloads share bytes.
     #[error("shares bytes with {0}")]
     Overlap(String),
-    /// Booleans other than 0 and 1.
+    /// A boolean is neither 0 nor 1.
     #[error("is boolean and must be 0 or 1, but is {value} ({count} such bytes in all)")]
     Bool {
         /// The first such byte.
         value: u8,
-        /// How many there are.
+        /// The number of such bytes.
         count: u64,
     },
-    /// A ternary that is neither −1, 0 nor 1.
+    /// A ternary is −2, although the type allows only −1, 0 and 1.
     #[error("is ternary and must be -1, 0 or 1, but is -2 ({0} such elements in all)")]
     Ternary(u64),
-    /// Bits of a bitset beyond its bit count are set.
+    /// A bitset has bits set beyond its bit count.
     #[error("has bits set beyond its {0}")]
     StrayBits(u32),
 
-    /// A value type that came after version 1's document.
+    /// A value type that the document of version 1 does not have.
     #[error(
         "the document of OINF 1 has no {0}, though the package that is published reads it; write version 2, or ask for extended \
          types"
@@ -191,12 +191,12 @@ pub enum Fault {
     /// A quant payload for a tensor that is not written.
     #[error("has a quant payload, and no such tensor is to be written")]
     QuantOfNothing,
-    /// An element type that OINF lacks.
+    /// An element type that OINF does not have.
     #[error(
         "OINF cannot hold {0}; convert the values to a type that it has (bool, i8 to u64, f16, bf16, f32, f64)"
     )]
     NoCode(DType),
-    /// More entries than a 32-bit count can say.
+    /// The number of entries does not fit a 32-bit count.
     #[error("are {0}, and OINF counts up to 4,294,967,295")]
     TooMany(u64),
     /// No type of metadata has this name.
@@ -205,15 +205,15 @@ pub enum Fault {
          t2 and t1"
     )]
     UnknownTypeName(String),
-    /// A metadata value of another kind than its type asks for.
+    /// A metadata value is not of the kind that its type asks for.
     #[error("expected {expected}, found {found}")]
     WrongKind {
-        /// What the type asks for.
+        /// The kind that the type asks for.
         expected: &'static str,
-        /// What is there.
+        /// The kind of the value.
         found: &'static str,
     },
-    /// A number that its type cannot hold.
+    /// A number does not fit its type.
     #[error("{number} does not fit {dtype}")]
     NumberRange {
         /// The number.
@@ -221,29 +221,29 @@ pub enum Fault {
         /// The type.
         dtype: DType,
     },
-    /// Hex digits that are not those of a float of this type.
+    /// The hex digits are not the bits of a float of this type.
     #[error("{digits:?} are not the hex digits of the bits of {dtype}")]
     FloatBits {
-        /// What is there.
+        /// The digits in the value.
         digits: String,
         /// The type.
         dtype: DType,
     },
-    /// A tree that plain JSON cannot express as metadata of OINF.
+    /// A plain JSON value that has no counterpart in the metadata of OINF.
     #[error(
         "{0} is no metadata value of OINF: it takes booleans, numbers, strings, flat lists of booleans or numbers, and \
          {{\"type\": …, \"value\": …}}"
     )]
     NoValue(&'static str),
-    /// A member that a typed metadata value does not have.
+    /// An object with `type` has a member that a typed metadata value does not have.
     #[error("{{\"type\": …, \"value\": …}} has a member {0:?} that metadata of OINF cannot hold")]
     Member(String),
-    /// A list with integers and floats, which an array of one type cannot tell apart.
+    /// A list with both integers and floats; an array has one type.
     #[error(
         "a list of integers and floats; an array of OINF has one type: write all as floats (1.0), or all as integers"
     )]
     MixedList,
-    /// The file would be longer than an offset can say.
+    /// The file would be longer than a 64-bit offset can express.
     #[error("the file would be too long")]
     TooLong,
 }

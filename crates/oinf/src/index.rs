@@ -9,7 +9,8 @@ use crate::quant::Quants;
 use crate::sizevars::SizeVars;
 use crate::wire::{Header, Version};
 
-/// The content of an OINF file: size variables, metadata with its values, and where each tensor is; everything is checked.
+/// The content of an OINF file: size variables, metadata with its values, and where each tensor is. Everything has been
+/// checked.
 #[derive(Clone, Debug)]
 pub struct Index {
     pub(crate) header: Header,
@@ -19,7 +20,7 @@ pub struct Index {
     pub(crate) entries: Entries,
     pub(crate) tensors: TensorTable,
     pub(crate) quants: Quants,
-    /// Those it was parsed with, for `verify`, which parses again.
+    /// The limits that the index was parsed with; `verify` parses again.
     pub(crate) limits: Limits,
 }
 
@@ -53,7 +54,7 @@ impl Index {
         self.entries.keys.iter().enumerate().map(|(position, key)| (key, self.entries.value(position)))
     }
 
-    /// The metadata value of that key.
+    /// The metadata value with this key.
     #[must_use]
     pub fn value(&self, key: &str) -> Option<MetaValue<'_>> {
         self.entries.keys.find(key).map(|position| self.entries.value(position))
@@ -74,7 +75,7 @@ impl Index {
         &self.tensors
     }
 
-    /// Checks the extents of all quant payloads, and notes where OpenInfer's writer stores them.
+    /// Checks the total length of the quant payloads, and notes where OpenInfer's writer stores them.
     pub(crate) fn note_quants(&mut self) -> Result<()> {
         self.quants.check(self.header.file_size)?;
         if self.quants.iter().next().is_some() {
@@ -85,7 +86,7 @@ impl Index {
         Ok(())
     }
 
-    /// Bytes of heap that the index holds.
+    /// Bytes of heap memory that the index takes.
     #[must_use]
     pub fn heap_size(&self) -> usize {
         self.sizevars

@@ -37,28 +37,28 @@ impl WriteOptions {
         Self { version, ..self }
     }
 
-    /// Whether version 1 may use the value types 16 to 25, which its document lacks and the published package reads. Version 2 has
-    /// them in any case (docs/formats/oinf.md#types-16-to-25).
+    /// Whether version 1 may use the value types 16 to 25. Its document lacks them, but the published package reads them.
+    /// Version 2 always has them (docs/formats/oinf.md#types-16-to-25).
     #[must_use]
     pub fn extended_types(self, extended_types: bool) -> Self {
         Self { extended_types, ..self }
     }
 
-    /// Whether tensors are in the file in the order of their descriptions. They are sorted by name otherwise, as the published
-    /// package sorts them by the names that its dataclass has for them.
+    /// Whether the file keeps the order in which the tensors are described. Otherwise they are sorted by name, as the published
+    /// package sorts them by the field names of its dataclass.
     #[must_use]
     pub fn order_as_given(self, order_as_given: bool) -> Self {
         Self { order_as_given, ..self }
     }
 
-    /// Version 2: scales and zero points of the tensor of that name.
+    /// Version 2: sets the scales and zero points of the tensor with this name.
     #[must_use]
     pub fn quant(mut self, name: impl Into<String>, quant: Quant) -> Self {
         self.quants.insert(name.into(), quant);
         self
     }
 
-    /// The value type of a dtype, if the file may have it.
+    /// The value type of a dtype, if these options allow it in the file.
     fn value_type(&self, dtype: DType) -> Result<ValueType, Fault> {
         let value_type = ValueType::from_dtype(dtype).ok_or(Fault::NoCode(dtype))?;
         self.check_type(value_type)?;
@@ -79,15 +79,15 @@ impl WriteOptions {
 /// [`WriteOptions::order_as_given`] keeps the order of the tensors.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Tensors as their descriptions were given, with their offsets in the file.
+    /// The tensors in the order of their descriptions, with their offsets in the file.
     pub(crate) table: TensorTable,
-    /// Numbers of the descriptions, in file order.
+    /// The tensors in file order, each as the number of its description.
     order: Vec<usize>,
     /// Everything before the first tensor's values: header, tables, metadata.
     pub(crate) head: Vec<u8>,
-    /// Where values go, and quant payloads, which are numbered after the tensors; ascending.
+    /// Where values and quant payloads go, in ascending order. Quant payloads are numbered after the tensors.
     pub(crate) segments: Vec<Segment>,
-    /// The quant payloads, each with its tensor, ascending by that.
+    /// The quant payloads, sorted by the number of their tensor.
     pub(crate) quants: Vec<QuantPayload>,
     file_len: u64,
 }
@@ -120,7 +120,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The tensors, in the order of the file.
+    /// The tensors, in file order.
     pub fn tensors(&self) -> impl DoubleEndedIterator<Item = TensorInfo<'_>> + Clone {
         self.order.iter().filter_map(|&tensor| self.table.info(tensor))
     }
@@ -131,7 +131,7 @@ impl Plan {
         self.file_len
     }
 
-    /// Where the values of a tensor will begin, by the number of its description; `None` without data.
+    /// The offset of a tensor's values, by the number of its description; `None` for a tensor without data.
     #[must_use]
     pub fn offset(&self, tensor: usize) -> Option<u64> {
         self.table.offset(tensor)
@@ -145,7 +145,7 @@ impl Plan {
         values: &Values<'_>,
     ) -> Result<Header, WriteError> {
         let fields = 12 + version.tensor_tail();
-        // Sums of lengths of what is in memory: they stay far below 2^64.
+        // These are lengths of data in memory, so their sums stay far below 2^64.
         let table_lens: [u64; 3] = [
             sizevars.iter().map(|(name, _)| text_len(name) + 8).sum(),
             values.entries.iter().map(|entry| text_len(entry.key) + 24).sum(),
@@ -202,7 +202,7 @@ impl Plan {
         align(&mut out);
         for Entry { key, value_type, offset, nbytes } in &values.entries {
             text("metadata entry", key, &mut out)?;
-            // `place` has seen that the file has room for it.
+            // `place` has checked that this offset does not overflow.
             MetadataRecord::encode_rest(*value_type, *nbytes, header.data.saturating_add(*offset), &mut out);
         }
         align(&mut out);
@@ -225,7 +225,7 @@ impl Plan {
     }
 }
 
-/// A quant payload that is to be written.
+/// A quant payload to be written.
 #[derive(Clone, Debug)]
 pub(crate) struct QuantPayload {
     /// The number of the tensor's description.
@@ -234,7 +234,7 @@ pub(crate) struct QuantPayload {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The payloads of the tensors, ascending by their numbers.
+/// The quant payloads of the tensors, sorted by the number of the tensor.
 fn quants(table: &TensorTable, options: &WriteOptions) -> Result<Vec<QuantPayload>, WriteError> {
     let mut quants = Vec::with_capacity(options.quants.len());
     for (name, quant) in &options.quants {
@@ -254,14 +254,14 @@ fn quants(table: &TensorTable, options: &WriteOptions) -> Result<Vec<QuantPayloa
     Ok(quants)
 }
 
-/// Whether a version of OINF has a value type for a dtype, by its document: version 1 has more with
-/// [`WriteOptions::extended_types`].
+/// Whether a version of OINF has a value type for a dtype, according to its document. With [`WriteOptions::extended_types`],
+/// version 1 has more types.
 #[must_use]
 pub fn can_hold(version: Version, dtype: DType) -> bool {
     WriteOptions::new().version(version).value_type(dtype).is_ok()
 }
 
-/// Lists the tensors as they are described.
+/// Lists the tensors in the order of their descriptions.
 fn list<'a>(
     specs: impl IntoIterator<Item = TensorSpec<'a>>,
     options: &WriteOptions,
@@ -280,7 +280,7 @@ fn list<'a>(
     Ok(table)
 }
 
-/// Names with what they stand for, sorted; each once.
+/// Names with their values, sorted by name. Each name may occur once.
 pub(crate) fn sorted<'m, T>(
     what: &'static str,
     items: &'m [(Cow<'_, str>, T)],
@@ -301,7 +301,7 @@ pub(crate) fn sorted<'m, T>(
     }
 }
 
-/// Metadata as it will be in the file.
+/// The metadata in the form that the file stores.
 pub(crate) struct Values<'m> {
     pub(crate) entries: Vec<Entry<'m>>,
     /// The payloads, each padded to a multiple of 8.
@@ -311,7 +311,7 @@ pub(crate) struct Values<'m> {
 pub(crate) struct Entry<'m> {
     pub(crate) key: &'m str,
     pub(crate) value_type: ValueType,
-    /// From the start of the data section.
+    /// The offset from the start of the data section.
     pub(crate) offset: u64,
     pub(crate) nbytes: u64,
 }
@@ -330,7 +330,8 @@ impl<'m> Values<'m> {
                 part: Part::named("metadata value", key),
                 fault,
             })?;
-            // A scalar's value_nbytes is without the padding, that of others with theirs (docs/formats/oinf.md#value_nbytes).
+            // A scalar's value_nbytes excludes the padding; for all other types it includes the padding
+            // (docs/formats/oinf.md#value_nbytes).
             let nbytes = bytes.len() as u64 - offset;
             entries.push(Entry { key, value_type: value.value_type(), offset, nbytes });
             align(&mut bytes);
@@ -339,7 +340,7 @@ impl<'m> Values<'m> {
     }
 }
 
-/// Bytes that a string takes.
+/// The number of bytes that a string takes, with its length field and padding.
 pub(crate) fn text_len(text: &str) -> u64 {
     let len = 4 + text.len() as u64;
     len + wire::padding(len)
@@ -350,12 +351,12 @@ pub(crate) fn text(what: &'static str, text: &str, out: &mut Vec<u8>) -> Result<
         .map_err(|fault| WriteError::Unsupported { part: Part::named(what, text), fault })
 }
 
-/// Zeros up to the next multiple of 8, where the vector begins at one.
+/// Appends zeros up to the next multiple of 8. The start of the vector must be at a multiple of 8 in the file.
 pub(crate) fn align(out: &mut Vec<u8>) {
     wire::pad(out, out.len() as u64);
 }
 
-/// Where the next part begins after `len` bytes at `at`.
+/// The offset of the part that follows `len` bytes at `at`, aligned to 8.
 pub(crate) fn after(at: u64, len: u64) -> Result<u64, WriteError> {
     at.checked_add(len).and_then(|end| align_up(end, ALIGNMENT)).ok_or_else(too_long)
 }

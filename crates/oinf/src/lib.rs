@@ -198,7 +198,7 @@ pub use save::save;
 pub use sizevars::SizeVars;
 pub use wire::{ValueType, Version};
 
-// What every format crate has of modelfmt-core.
+// The parts of modelfmt-core that every format crate re-exports.
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use modelfmt_core::Mmap;
 pub use modelfmt_core::{

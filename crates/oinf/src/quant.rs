@@ -1,4 +1,4 @@
-//! Quant payloads, which version 2 has: scales and zero points of a tensor (docs/formats/oinf.md#quant-payload).
+//! The quant payloads of version 2: scales and zero points of a tensor (docs/formats/oinf.md#quant-payload).
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::Part;
@@ -7,25 +7,25 @@ use modelfmt_core::author::{Cursor, Extent, align_up};
 use crate::error::{Fault, Result};
 use crate::wire::{self, ALIGNMENT, malformed};
 
-/// How the numbers of a tensor become values: value = scale × (number − zero point).
+/// How to compute a tensor's values from its stored numbers: value = scale × (number − zero point).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quant {
     /// Whether there are zero points.
     pub scheme: Scheme,
-    /// The dimension that has a scale for each of its elements; `None` where one scale is for the whole tensor.
+    /// The dimension along which there is one scale per element; `None` if one scale applies to the whole tensor.
     pub axis: Option<u64>,
-    /// One, or as many as the dimension has elements.
+    /// One scale, or one for each element of the dimension.
     pub scales: Vec<f32>,
-    /// As many as there are scales, where the scheme is asymmetric.
+    /// One zero point for each scale, if the scheme is asymmetric.
     pub zero_points: Option<Vec<i32>>,
 }
 
 /// The scheme of a [`Quant`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scheme {
-    /// Zero is zero.
+    /// The number 0 has the value 0.
     Symmetric,
-    /// There are zero points.
+    /// Zero points say which number has the value 0.
     Asymmetric,
 }
 
@@ -39,7 +39,7 @@ impl Scheme {
         }
     }
 
-    /// The scheme of that name.
+    /// The scheme with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Symmetric, Self::Asymmetric].into_iter().find(|scheme| scheme.name() == name)
@@ -53,14 +53,14 @@ impl Scheme {
     }
 }
 
-/// Bytes before the scales.
+/// The length in bytes of the fields before the scales.
 pub(crate) const HEAD_LEN: u64 = 48;
 
 /// Codes of the modes of scales and zero points.
 const PER_TENSOR: u32 = 1;
 const PER_CHANNEL: u32 = 2;
 
-/// A payload as it is in a file.
+/// A decoded payload with its padding.
 pub(crate) struct Payload<'a> {
     pub(crate) quant: Quant,
     pub(crate) padding_at: u64,
@@ -68,7 +68,7 @@ pub(crate) struct Payload<'a> {
 }
 
 impl Quant {
-    /// The rule that this payload breaks for a tensor of that shape, if any.
+    /// The rule that this payload breaks for a tensor of this shape, if any.
     #[must_use]
     pub fn fault(&self, shape: &[u64]) -> Option<Fault> {
         let expected = match self.axis {
@@ -107,7 +107,7 @@ impl Quant {
         out
     }
 
-    /// Reads the payload of a tensor of that shape, which is the whole of `bytes` and begins in the file at `at`.
+    /// Decodes the payload of a tensor with this shape. `bytes` is the whole payload, and `at` its offset in the file.
     pub(crate) fn decode<'a>(bytes: &'a [u8], at: u64, shape: &[u64]) -> Result<Payload<'a>> {
         let mut c = Cursor::new(bytes, at);
         c.record("quant payload", None);
@@ -173,7 +173,7 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
 }
 
-/// Bytes of a payload with so many scales.
+/// The length in bytes of a payload with `scales` scales.
 pub(crate) fn payload_len(scales: u64, has_zeros: bool) -> Option<u64> {
     let len = scales.checked_mul(if has_zeros { 8 } else { 4 })?.checked_add(HEAD_LEN)?;
     align_up(len, ALIGNMENT)
@@ -182,16 +182,16 @@ pub(crate) fn payload_len(scales: u64, has_zeros: bool) -> Option<u64> {
 /// Where the quant payloads of a file are.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Quants {
-    /// Ascending by tensor.
+    /// Sorted by tensor.
     places: Vec<Place>,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     tensor: usize,
-    /// What the file says.
+    /// The extent that the file states.
     pub(crate) extent: Extent,
-    /// Where OpenInfer's writer stores the payload, which is elsewhere as soon as a tensor follows one with a payload
+    /// The offset at which OpenInfer's writer stores the payload. It differs as soon as a tensor follows one with a payload
     /// (docs/formats/oinf.md#payloads-in-another-place).
     pub(crate) written_at: u64,
 }
@@ -201,7 +201,7 @@ impl Quants {
         self.places.push(Place { tensor, extent, written_at: extent.offset() });
     }
 
-    /// Tensors and extents.
+    /// Each tensor that has a payload, with the payload's extent.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, Extent)> + '_ {
         self.places.iter().map(|place| (place.tensor, place.extent))
     }
@@ -219,7 +219,8 @@ impl Quants {
         self.places.capacity().saturating_mul(size_of::<Place>())
     }
 
-    /// Refuses payloads that share bytes beyond what a file has: a small one could have a large payload read a million times.
+    /// Refuses payloads that together are longer than the file. They would share bytes, and a small file could have the same
+    /// large payload read a million times.
     pub(crate) fn check(&self, file_len: u64) -> Result<()> {
         let total = self.places.iter().fold(0u64, |sum, place| sum.saturating_add(place.extent.len()));
         if total > file_len {
@@ -228,8 +229,8 @@ impl Quants {
         Ok(())
     }
 
-    /// Notes where OpenInfer's writer stores the payloads: it hands out offsets tensor by tensor, and then writes the values of all
-    /// tensors before all payloads. `data` are the values of all tensors.
+    /// Notes where OpenInfer's writer stores the payloads: it hands out offsets tensor by tensor, but then writes the values of
+    /// all tensors before all payloads. `data` has the extents of the values of all tensors.
     pub(crate) fn note_written(&mut self, data: impl Iterator<Item = Extent> + Clone) {
         let offsets = data.clone().chain(self.places.iter().map(|place| place.extent));
         let Some(first) = offsets.map(Extent::offset).min() else { return };

@@ -1,4 +1,4 @@
-//! Opens OINF files: what a reader asks of the format.
+//! Opens OINF files: implements the traits of modelfmt-core's reader for this format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::value::{Object, Value};
@@ -26,7 +26,7 @@ impl Index {
     /// Parses the index from the bytes of a file, with the default options.
     ///
     /// # Errors
-    /// If it cannot be read, breaks a rule of the format, or exceeds a limit.
+    /// If the bytes end early, break a rule of the format, or exceed a limit.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         Self::parse_bytes(bytes)
     }
@@ -61,7 +61,7 @@ impl FileIndex for Index {
         Ok(self.metadata().map(|(key, value)| (key, value.to_value())).collect::<Object>().into())
     }
 
-    /// Values without their types, and size variables under `sizevars.` and their name.
+    /// The values without their types, and each size variable under the key `sizevars.NAME`.
     async fn flat_metadata<S: Fetch>(&self, _: &S) -> Result<Object> {
         let mut keys: Object =
             self.metadata().map(|(key, value)| (key, value.to_value().to_plain())).collect();
@@ -69,25 +69,26 @@ impl FileIndex for Index {
         Ok(keys)
     }
 
-    /// `sizevars`: name to value.
+    /// An object `sizevars` that maps each name to its value.
     fn details(&self) -> Object {
         let sizevars: Object = self.sizevars().iter().collect();
         Object::from_iter([("sizevars", sizevars)])
     }
 
-    /// `structure` at every level, `padding`, `values` and `extents` at [`VerifyLevel::Full`]. OINF has no checksums, so
-    /// [`VerifyLevel::Control`] looks no deeper than [`VerifyLevel::Header`].
+    /// Checks `structure` at every level, and `padding`, `values` and `extents` at [`VerifyLevel::Full`]. OINF has no
+    /// checksums, so [`VerifyLevel::Control`] checks no more than [`VerifyLevel::Header`].
     async fn verify<S: Fetch>(&self, source: &S, level: VerifyLevel, work: &Execution<'_>) -> Report {
         crate::verify::verify(self, source, level, work).await
     }
 }
 
-/// What only OINF has: quant payloads.
+/// What an OINF reader has beyond the common reader: quant payloads.
 pub trait ReaderExt {
-    /// The quant payload of a tensor, if it has one. Reads it.
+    /// Reads the quant payload of a tensor; `None` if the tensor has none.
     ///
     /// # Errors
-    /// [`Error::NotFound`] if there is no tensor of that name; if the payload cannot be read, or breaks a rule of version 2.
+    /// [`Error::NotFound`] if there is no tensor with this name; an error if the payload cannot be read or breaks a rule of
+    /// version 2.
     fn quant(&self, key: impl TensorKey) -> Result<Option<Quant>>;
 }
 

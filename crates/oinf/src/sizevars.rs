@@ -3,7 +3,7 @@
 
 use modelfmt_core::{CommonFault, author::NameTable};
 
-/// The size variables of a file, in its order.
+/// The size variables of a file, in file order.
 #[derive(Clone, Debug, Default)]
 pub struct SizeVars {
     names: NameTable,
@@ -11,7 +11,7 @@ pub struct SizeVars {
 }
 
 impl SizeVars {
-    /// A list with room for `count`, which the caller has bounded by bytes that exist.
+    /// A list with capacity for `count` variables. The caller has checked `count` against the bytes that exist.
     pub(crate) fn with_capacity(count: usize) -> Self {
         Self { names: NameTable::with_capacity(count), values: Vec::with_capacity(count) }
     }
@@ -28,24 +28,24 @@ impl SizeVars {
         self.values.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no size variables.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// The value of the variable of that name.
+    /// The value of the variable with this name.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<u64> {
         self.values.get(self.names.find(name)?).copied()
     }
 
-    /// Names and values, in the file's order.
+    /// Names and values, in file order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, u64)> + Clone {
         self.names.iter().zip(self.values.iter().copied())
     }
 
-    /// Bytes of heap that the list holds.
+    /// Bytes of heap memory that the list takes.
     pub(crate) fn heap_size(&self) -> usize {
         self.names.heap_size().saturating_add(self.values.capacity().saturating_mul(size_of::<u64>()))
     }

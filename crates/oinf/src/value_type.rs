@@ -24,13 +24,13 @@ macro_rules! value_types {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// Its code in a file.
+            /// The type's code in a file.
             #[must_use]
             pub const fn code(self) -> u32 {
                 self as u32
             }
 
-            /// The element type, for numbers and booleans.
+            /// The element type, for numbers and booleans; `None` for other types.
             #[must_use]
             pub const fn dtype(self) -> Option<DType> {
                 match self { $(Self::$variant => $dtype,)* }
@@ -38,7 +38,7 @@ macro_rules! value_types {
         }
 
         impl ValueType {
-            /// The type of that number.
+            /// The type with this code.
             #[must_use]
             pub const fn from_code(code: u32) -> Option<Self> {
                 match code {
@@ -79,14 +79,14 @@ value_types! {
 }
 
 impl ValueType {
-    /// Whether version 1 has it only as an extension: types 16 to 25, which its document lacks and the published package writes
-    /// (docs/formats/oinf.md#types-16-to-25).
+    /// Whether version 1 has the type only as an extension: the published package writes the types 16 to 25, but the document
+    /// of version 1 lacks them (docs/formats/oinf.md#types-16-to-25).
     #[must_use]
     pub const fn is_extended(self) -> bool {
         self.code() > Self::Ndarray.code()
     }
 
-    /// The type whose elements are of this dtype; `None` for those that OINF lacks.
+    /// The type for elements of this dtype; `None` if OINF lacks it.
     #[must_use]
     pub fn from_dtype(dtype: DType) -> Option<Self> {
         Self::ALL.iter().copied().find(|t| t.dtype() == Some(dtype))

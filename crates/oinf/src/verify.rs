@@ -1,4 +1,4 @@
-//! Checks that report every finding; one small function each.
+//! Checks a file and reports every finding; each check is one small function.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{
@@ -12,7 +12,7 @@ use crate::metadata::{MetaValue, bool_fault, packed_fault, stray_fault, ternarie
 use crate::parser::IndexParser;
 use crate::wire::{ALIGNMENT, HEADER_LEN, malformed};
 
-/// The report on a file; the file itself is read again, whatever index it was opened with.
+/// The report on a file. The file is parsed again, even if `known` was made from another source.
 pub(crate) async fn verify(
     known: &Index,
     source: &impl Fetch,
@@ -45,7 +45,7 @@ fn add(report: &mut Report, name: &'static str, findings: &[Error], looked_at: &
     report.add(name, findings.iter().map(with_cause).collect(), looked_at);
 }
 
-/// The message with those of its causes.
+/// The error's message, followed by the messages of its causes.
 fn with_cause(error: &Error) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);
@@ -61,7 +61,7 @@ fn structure(index: &Index) -> String {
     format!("{sizevars} size variables, {metadata} metadata entries, {tensors} tensors")
 }
 
-/// A parser whose result has the notes with it.
+/// A parser that also returns its notes on padding.
 struct NotedParser(IndexParser);
 
 impl modelfmt_core::author::Parser for NotedParser {
@@ -79,14 +79,14 @@ impl modelfmt_core::author::Parser for NotedParser {
     }
 }
 
-/// What is being verified.
+/// The file to be verified.
 struct File<'a, S> {
     index: &'a Index,
     source: &'a S,
     work: &'a Execution<'a>,
 }
 
-/// A stretch of the file that belongs to something.
+/// A payload of the file and its owner.
 #[derive(Clone, Copy)]
 struct Blob {
     extent: Extent,
@@ -100,7 +100,7 @@ enum Owner {
     Quant(usize),
 }
 
-/// What is wrong with quant payloads.
+/// Findings about quant payloads.
 #[derive(Default)]
 struct QuantFindings {
     faults: Vec<Error>,
@@ -108,7 +108,7 @@ struct QuantFindings {
 }
 
 impl<S: Fetch> File<'_, S> {
-    /// Quant payloads keep the rules of version 2.
+    /// Checks that quant payloads keep the rules of version 2.
     async fn quants(&self) -> QuantFindings {
         let mut findings = QuantFindings::default();
         for (position, _) in self.index.quants.iter() {
@@ -120,7 +120,7 @@ impl<S: Fetch> File<'_, S> {
         findings
     }
 
-    /// Bits after the last element of packed tensors are zero.
+    /// Checks that the bits after the last element of packed tensors are zero.
     async fn stray_bits(&self, findings: &mut Vec<Error>) {
         let tensors = self.index.tensors();
         for (position, tensor) in tensors.iter().enumerate() {
@@ -140,7 +140,8 @@ impl<S: Fetch> File<'_, S> {
         }
     }
 
-    /// Padding must be zero (OINF 1, "High-Level Layout"). `notes` are the parser's: strings and header.
+    /// Checks that padding is zero (OINF 1, "High-Level Layout"). `notes` are the parser's findings on the header and on
+    /// strings.
     async fn padding(&self, notes: Vec<Error>) -> Vec<Error> {
         let mut findings = notes;
         findings.extend(self.payload_padding());
@@ -154,7 +155,7 @@ impl<S: Fetch> File<'_, S> {
         let blobs = self.blobs();
         for (position, blob) in blobs.iter().enumerate() {
             let end = blob.extent.end();
-            // Where the next payload begins inside the padding it is an overlap, for `extents`.
+            // If the next payload begins inside the padding, `extents` reports an overlap.
             let next = blobs.get(position.saturating_add(1)).map_or(u64::MAX, |next| next.extent.offset());
             if next >= end {
                 self.zeros(self.part(blob.owner), end, &mut findings).await;
@@ -164,7 +165,7 @@ impl<S: Fetch> File<'_, S> {
         findings
     }
 
-    /// The padding inside payloads of metadata.
+    /// Checks the padding inside metadata payloads.
     fn payload_padding(&self) -> Vec<Error> {
         let entries = &self.index.entries;
         let finding = |position: usize| {
@@ -180,7 +181,7 @@ impl<S: Fetch> File<'_, S> {
         (0..entries.values.len()).filter_map(finding).collect()
     }
 
-    /// The bytes from `end` to the next multiple of 8.
+    /// Checks that the bytes from `end` to the next multiple of 8 are zero.
     async fn zeros(&self, part: Part, end: u64, findings: &mut Vec<Error>) {
         let Some(to) = align_up(end, ALIGNMENT).filter(|&to| to > end) else { return };
         if to > self.index.file_len() {
@@ -197,7 +198,8 @@ impl<S: Fetch> File<'_, S> {
         }
     }
 
-    /// Booleans are 0 or 1, ternaries −1, 0 or 1, and bitsets have no bits beyond their count (docs/formats/oinf.md#values).
+    /// Checks that booleans are 0 or 1 and ternaries −1, 0 or 1, and that bitsets have no bits beyond their count
+    /// (docs/formats/oinf.md#values).
     async fn values(&self) -> (Vec<Error>, String) {
         let mut findings = Vec::new();
         for position in 0..self.index.entries.values.len() {
@@ -224,13 +226,13 @@ impl<S: Fetch> File<'_, S> {
         (findings, looked_at)
     }
 
-    /// What the tensors of a type have that its values may not be, and how many there are.
+    /// Forbidden values in the tensors of one type, and the number of these tensors.
     async fn tensor_values(&self, dtype: DType) -> (Vec<Error>, usize) {
         let mut findings = Vec::new();
         let (mut tensors, mut reach) = (self.tensors_of(dtype), 0);
         let looked_at = tensors.len();
-        // Every byte is looked at once: tied tensors have the same values, and one that begins inside another is a finding of
-        // its own (`extents`). So a small file cannot have the same bytes read a million times.
+        // Every byte is looked at once: tied tensors have the same values, and a tensor that begins inside another is reported
+        // by `extents`. So a small file cannot have the same bytes read a million times.
         tensors.retain(|&(extent, _)| {
             let is_new = extent.offset() >= reach;
             reach = extent.end().max(reach);
@@ -255,7 +257,7 @@ impl<S: Fetch> File<'_, S> {
         (findings, looked_at)
     }
 
-    /// The tensors of a type that have bytes, in the order of the file.
+    /// The tensors of one type that have bytes, in file order.
     fn tensors_of(&self, dtype: DType) -> Vec<(Extent, usize)> {
         let tensors = self.index.tensors();
         let those = tensors.iter().enumerate().filter(|(_, tensor)| tensor.dtype == dtype);
@@ -278,7 +280,7 @@ impl<S: Fetch> File<'_, S> {
         }
     }
 
-    /// Where the first byte of a tensor is that its type does not allow, and how many such elements there are.
+    /// The offset of the first byte that the tensor's type forbids, and a fault with the number of such elements.
     async fn forbidden(&self, dtype: DType, extent: Extent) -> Result<Option<(u64, Fault)>, ScanError> {
         let look = |at: u64, bytes: &[u8]| match dtype {
             DType::Bool => {
@@ -308,7 +310,7 @@ impl<S: Fetch> File<'_, S> {
         Ok(found.map(|(at, value, count)| (at, fault(value, count))))
     }
 
-    /// Every byte belongs to one part, and parts follow each other.
+    /// Checks that every byte belongs to exactly one part.
     fn extents(&self) -> Vec<Error> {
         let mut findings = self.section_gaps();
         let blobs = self.blobs();
@@ -341,7 +343,7 @@ impl<S: Fetch> File<'_, S> {
         findings
     }
 
-    /// Bytes between the end of what is before and `start`, beyond the padding to 8.
+    /// Reports the bytes between `end`, padded to a multiple of 8, and `start`.
     fn gap(&self, end: u64, start: u64, part: Part, findings: &mut Vec<Error>) {
         let Some(padded) = align_up(end, ALIGNMENT).filter(|&padded| padded < start) else { return };
         findings.push(malformed(
@@ -351,7 +353,7 @@ impl<S: Fetch> File<'_, S> {
         ));
     }
 
-    /// Payloads that have bytes, in the order of the file.
+    /// The payloads that have bytes, in file order.
     fn blobs(&self) -> Vec<Blob> {
         let metadata = self.index.entries.values.iter().enumerate();
         let metadata = metadata.map(|(n, entry)| Blob { extent: entry.extent, owner: Owner::Metadata(n) });
@@ -383,7 +385,7 @@ impl<S: Fetch> File<'_, S> {
     }
 }
 
-/// Payloads over the same bytes, one of which is not the values of a tensor: only those may be tied
+/// Pairs of payloads with the same bytes, at least one of which is not a tensor's values. Only tensor values may share bytes
 /// (docs/formats/oinf.md#overlaps).
 fn same_bytes(blobs: &[Blob]) -> Vec<Overlap> {
     let tensor = |blob: &Blob| matches!(blob.owner, Owner::Tensor(_));

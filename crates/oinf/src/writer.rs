@@ -10,14 +10,15 @@ use crate::layout::Plan;
 use crate::metadata::{bool_fault, stray_fault, ternary_fault};
 
 impl Plan {
-    /// Writes the file: tensors in pieces, as `data` gives them, then all that comes before them.
+    /// Writes the file: the tensors in pieces, as `data` gives them, and last everything that precedes them in the file.
     ///
-    /// `data` numbers tensors as their descriptions were given to [`Plan::new`]. Memory does not depend on their size.
+    /// `data` numbers the tensors in the order of the descriptions given to [`Plan::new`]. Memory use does not depend on their
+    /// size.
     ///
     /// # Errors
-    /// [`WriteError::Data`] if values cannot be read, [`WriteError::Unsupported`] for values that `verify` refuses, such as
-    /// a boolean of 2, [`WriteError::Write`],
-    /// [`WriteError::Cancelled`]. What has been written by then is for the sink's owner to discard.
+    /// [`WriteError::Data`] if values cannot be read, [`WriteError::Unsupported`] for values that `verify` refuses, such as a
+    /// boolean of 2, [`WriteError::Write`] if the sink refuses bytes, [`WriteError::Cancelled`] if the progress callback stops
+    /// the work. The owner of the sink must then discard what has been written.
     pub fn write(
         &self,
         data: &dyn TensorData,
@@ -39,11 +40,12 @@ impl Plan {
         let written = region.write(&data, sink, work, |at, bytes| self.check_values(at, bytes), keep);
         written.map_err(|error| error.named(&self.table))?;
         first?;
-        // The header last: until then these are no bytes of an OINF file.
+        // The header goes last, so that an unfinished file is not taken for an OINF file.
         sink.write_at(0, &self.head).map_err(|source| WriteError::Write { path: sink.name(), source })
     }
 
-    /// Checks booleans, ternaries and the bits after packed elements in a piece of the file: what `verify` would refuse is not written.
+    /// Checks booleans, ternaries and the bits after packed elements in a piece of the file, so that nothing is written that
+    /// `verify` would refuse.
     fn check_values(&self, at: u64, bytes: &[u8]) -> Result<(), WriteError> {
         let end = at.saturating_add(bytes.len() as u64);
         let first = self.segments.partition_point(|segment| segment.extent.end() <= at);
@@ -68,14 +70,14 @@ impl Plan {
     }
 }
 
-/// The values of the tensors, and after them the quant payloads.
+/// The values of the tensors, followed by the quant payloads.
 struct WithQuants<'a> {
     data: &'a dyn TensorData,
     plan: &'a Plan,
 }
 
 impl WithQuants<'_> {
-    /// The payload of that number, if it is no tensor's.
+    /// The quant payload with this number; `None` if the number is a tensor's.
     fn payload(&self, number: usize) -> Option<&[u8]> {
         let quant = self.plan.quants.get(number.checked_sub(self.plan.table.len())?);
         quant.map(|quant| &*quant.bytes)

@@ -1,4 +1,4 @@
-//! The signature's file: a Sigstore bundle with a DSSE envelope in it.
+//! The file of a signature: a Sigstore bundle that contains a DSSE envelope.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 #[cfg(not(target_arch = "wasm32"))]
@@ -20,7 +20,7 @@ pub const MAX_BUNDLE: u64 = 256 << 20;
 
 const MEDIA_TYPE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
 
-/// A bundle that has been read. Nothing in it is known to be true before [`check`](Self::check) says so.
+/// A parsed bundle. Nothing in it may be trusted before [`check`](Self::check) has succeeded.
 #[derive(Debug)]
 pub struct Bundle {
     hint: Option<String>,
@@ -32,7 +32,8 @@ impl Bundle {
     /// Reads the file of a signature, which must be a regular file of at most [`MAX_BUNDLE`] bytes.
     ///
     /// # Errors
-    /// [`Error::Missing`] if there is none, [`Error::Read`], [`Error::Bundle`].
+    /// [`Error::Missing`] if there is no such file, [`Error::Read`] if it cannot be read, [`Error::Bundle`] if it is not a
+    /// valid bundle.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn read(path: &Path) -> Result<Self> {
         let failed = |source: std::io::Error| match source.kind() {
@@ -49,10 +50,10 @@ impl Bundle {
         Self::parse(&bytes).map_err(bad)
     }
 
-    /// Reads the bytes of a signature's file.
+    /// Parses the bytes of a signature's file.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// A [`Fault`] if the bytes are not a valid bundle.
     pub fn parse(bytes: &[u8]) -> std::result::Result<Self, Fault> {
         if bytes.len() as u64 > MAX_BUNDLE {
             return Err(Fault::TooLarge(bytes.len() as u64, MAX_BUNDLE));
@@ -77,29 +78,30 @@ impl Bundle {
         Ok(Self { hint, payload, signature })
     }
 
-    /// The id of the key that is said to have signed. Anybody can write another one there: it says which key to ask for.
+    /// The id of the key that the bundle names. It proves nothing, because anyone can write it; it only says which key to try.
     #[must_use]
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 
-    /// Whether one of the keys made the signature, and which.
+    /// The id of the key that made the signature, if it is one of `keys`.
     #[must_use]
     pub fn check(&self, keys: &[PublicKey]) -> Option<KeyId> {
         let message = pae(&self.payload);
-        // A hint of another key is refused, so that a bundle never shows a key other than the one that counts.
+        // If the hint names another key, this key is not tried, so that a bundle never shows a key other than the one that
+        // counts.
         let named =
             keys.iter().filter(|key| self.hint.as_ref().is_none_or(|hint| *hint == key.id().to_string()));
         let mut nist = named.filter(|key| key.key_type().is_nist());
         nist.find(|key| key.verify(&message, &self.signature).is_ok()).map(PublicKey::id)
     }
 
-    /// What is signed: bytes of JSON.
+    /// The signed bytes, which are JSON.
     pub(crate) fn payload(&self) -> &[u8] {
         &self.payload
     }
 
-    /// The bundle of a payload that is signed now.
+    /// Signs a payload and returns the bundle.
     pub(crate) fn sign(payload: &[u8], key: &PrivateKey) -> Result<String> {
         let signature = key.sign(&pae(payload))?;
         Ok(format!(
@@ -113,7 +115,7 @@ impl Bundle {
     }
 }
 
-/// The bytes that are signed: the payload with its type, so that it cannot be taken for anything else (DSSE 1.0).
+/// The bytes that are signed: the payload with its type, so that it cannot be mistaken for data of another type (DSSE 1.0).
 fn pae(payload: &[u8]) -> Vec<u8> {
     let head = format!("DSSEv1 {} {PAYLOAD_TYPE} {} ", PAYLOAD_TYPE.len(), payload.len());
     [head.as_bytes(), payload].concat()
@@ -173,7 +175,7 @@ impl<'de> Members<'de> for Material {
     }
 }
 
-/// The id of a key. Bundles of releases before 1.1.0 have the key itself in its place, which is of no use.
+/// The id of a key. Bundles of `model_signing` before 1.1.0 have the key itself here, which is ignored.
 #[derive(Default)]
 struct Key(Option<String>);
 

@@ -1,4 +1,4 @@
-//! Compares the files that were signed with the files that are there.
+//! Compares the files that were signed with the files that exist.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
@@ -11,12 +11,12 @@ use crate::signed::Pages;
 use crate::statement::{Resource, Statement};
 use crate::walk::Found;
 
-/// A file as it was signed, with a digest for each range.
+/// A signed file: a digest of the whole file, or one for each range.
 #[derive(Debug, Default)]
 pub(crate) struct SignedFile<'a> {
     /// The digest of the whole file, if it was hashed whole.
     whole: Option<&'a [u8]>,
-    /// The digests of ranges, by where each range begins.
+    /// The digests of ranges, by the offset of each range.
     ranges: BTreeMap<u64, (u64, &'a [u8])>,
 }
 
@@ -57,28 +57,28 @@ pub(crate) fn signed(statement: &Statement) -> Result<SignedFiles<'_>, Fault> {
     Ok(files)
 }
 
-/// `path:start:end`; a path may have colons itself.
+/// Splits `path:start:end`. The path may contain colons itself.
 fn range_of(name: &str) -> Option<(&str, Range<u64>)> {
     let (rest, end) = name.rsplit_once(':')?;
     let (path, start) = rest.rsplit_once(':')?;
     Some((path, start.parse().ok()?..end.parse().ok()?))
 }
 
-/// What has to be hashed, and the differences that show without hashing.
+/// The files to hash, and the differences that show without hashing.
 #[derive(Debug, Default)]
 pub(crate) struct Comparison<'a> {
     pub(crate) jobs: Vec<Job<'a>>,
-    /// The digest that each job has to give.
+    /// The expected digest of each job.
     pub(crate) expected: Vec<&'a [u8]>,
     pub(crate) missing: Vec<String>,
     pub(crate) extra: Vec<String>,
-    /// Empty files about which ranges say nothing.
+    /// Empty files that a statement with ranges says nothing about.
     pub(crate) empty: Vec<String>,
-    /// Files of another length than what was signed.
+    /// Files with another length than the signed one.
     pub(crate) changed: Vec<String>,
 }
 
-/// Compares by names; both are sorted.
+/// Compares files by name. Both lists are sorted.
 pub(crate) fn compare<'a>(signed: &SignedFiles<'a>, found: &'a [Found], in_ranges: bool) -> Comparison<'a> {
     let mut out = Comparison::default();
     let (mut signed, mut found) = (signed.iter().peekable(), found.iter().peekable());
@@ -92,7 +92,7 @@ pub(crate) fn compare<'a>(signed: &SignedFiles<'a>, found: &'a [Found], in_range
         match order {
             Ordering::Less => out.missing.extend(signed.next().map(|(name, _)| (*name).to_owned())),
             Ordering::Greater => {
-                // An empty file has no range: nothing says whether it was there when the others were signed.
+                // An empty file has no ranges, so nothing says whether it existed when the others were signed.
                 let is_unknown = |file: &&Found| in_ranges && file.stamp.len == 0;
                 let list = if found.peek().is_some_and(is_unknown) { &mut out.empty } else { &mut out.extra };
                 list.extend(found.next().map(|file| file.name.clone()));
@@ -124,7 +124,7 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// What was recorded of each file.
+    /// The page digests that were recorded for each file.
     pub(crate) fn pages(&self, hashed: Vec<Hashed>) -> Pages {
         let mut pages = Pages::new();
         for (job, hashed) in self.jobs.iter().zip(hashed) {
@@ -135,7 +135,7 @@ impl<'a> Comparison<'a> {
         pages
     }
 
-    /// Adds the files whose digests are not what they have to be.
+    /// Adds the files whose digests are not the expected ones to `changed`.
     pub(crate) fn take(&mut self, hashed: &[Hashed]) {
         let pairs = self.jobs.iter().zip(&self.expected).zip(hashed);
         let differing = pairs.filter(|((_, expected), hashed)| **expected != hashed.digest.as_slice());
@@ -146,7 +146,7 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// The names of git's files, except for those about which the statement says something.
+/// The names of git's files, without those that the statement lists.
 pub(crate) fn unlisted_defaults(resources: &[Resource]) -> impl Iterator<Item = String> {
     let listed: HashSet<&str> = crate::names::DEFAULT_IGNORED
         .into_iter()

@@ -1,4 +1,4 @@
-//! Why a model could not be signed, or its signature could not be checked.
+//! Errors of signing and verifying.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
     /// The signature cannot be written.
@@ -23,10 +23,10 @@ pub enum Error {
     Write {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// There is a signature already.
+    /// The signature exists already.
     #[error("{}: exists already", path.display())]
     Exists {
         /// The signature's file.
@@ -35,40 +35,40 @@ pub enum Error {
     /// There is no signature.
     #[error("{}: there is no signature", path.display())]
     Missing {
-        /// Where it was looked for.
+        /// The path at which it was expected.
         path: PathBuf,
     },
-    /// A part of the model that cannot be signed.
+    /// A part of the model cannot be signed.
     #[error("{}: {why}", path.display())]
     Unsignable {
         /// The part.
         path: PathBuf,
-        /// Why not, and what helps.
+        /// The reason, and what helps.
         why: &'static str,
     },
-    /// A file was written to while it was hashed.
+    /// A file was changed while it was hashed.
     #[error("{}: was changed while it was read", path.display())]
     Changed {
         /// The file.
         path: PathBuf,
     },
-    /// The signature's file is no bundle that this crate knows.
+    /// The file of the signature is not a bundle that this crate can read.
     #[error("{}: {fault}", path.display())]
     Bundle {
         /// The signature's file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with the file.
         fault: Fault,
     },
-    /// No key that was named made the signature.
+    /// The signature names a key that is not one of the trusted keys.
     #[error("{}: is signed by the key {}, which is not one of the named keys", path.display(), hint)]
     UntrustedKey {
         /// The signature's file.
         path: PathBuf,
-        /// The id that the signature gives, which proves nothing.
+        /// The key id that the signature names, which proves nothing.
         hint: String,
     },
-    /// The signature is not by the named keys, or what it signs has changed.
+    /// The signature was not made by any of the trusted keys, or the signed statement has been changed.
     #[error("{}: the signature is not by {}, or its statement has been changed", path.display(), keys(ids))]
     BadSignature {
         /// The signature's file.
@@ -76,12 +76,12 @@ pub enum Error {
         /// The keys that were tried.
         ids: Vec<KeyId>,
     },
-    /// None of the keys can make or check such a signature.
+    /// None of the keys is of a type that can make or check such a signature.
     #[error(
         "a signature beside a file or folder (OpenSSF Model Signing) is by a key of P-256, P-384 or P-521, and {0}"
     )]
     WrongKey(String),
-    /// A key did not do its work.
+    /// An operation with a key failed.
     #[error(transparent)]
     Key(#[from] modelfmt_keys::Error),
     /// The progress callback asked to stop.
@@ -91,44 +91,44 @@ pub enum Error {
 
 modelfmt_core::author::debug_as_sentence!(Error);
 
-/// What is wrong with a bundle or a statement.
+/// The rules that a bundle or a statement can break.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// It is larger than the limit.
+    /// The file is larger than the limit.
     #[error("has {0} bytes, and the limit is {1}")]
     TooLarge(u64, u64),
-    /// It is not JSON, or a member is missing or of another kind.
+    /// The text is not JSON, or a member is missing or of another type.
     #[error("is no signature that can be read: {0}")]
     Json(String),
-    /// Another kind of bundle, or an unknown version.
+    /// A member has an unknown value: it is another kind of bundle, or an unknown version.
     #[error("{what} is {found:?}, not {expected:?}")]
     Unknown {
-        /// Which member.
+        /// The name of the member.
         what: &'static str,
-        /// What it says.
+        /// The value of the member.
         found: String,
-        /// What is read.
+        /// The value that this crate supports.
         expected: &'static str,
     },
-    /// It was signed with a certificate.
+    /// The bundle was signed with a certificate instead of a key.
     #[error("is signed with a certificate, not with a key; `model_signing verify` checks it")]
     Certificate,
-    /// There is not exactly one signature or subject.
+    /// The number of signatures or of subjects is not one.
     #[error("has {found} {what}, not one")]
     NotOne {
         /// `signatures` or `subjects`.
         what: &'static str,
-        /// How many.
+        /// The number that was found.
         found: usize,
     },
     /// A member is not Base64.
     #[error("{0} is no Base64")]
     Base64(&'static str),
-    /// The root digest does not match the resources.
+    /// The root digest does not match the digests of the listed files.
     #[error("the list of files does not match the digest over it")]
     Root,
-    /// A name that no signer writes: outside the folder, or the same twice.
+    /// A name leads out of the folder, or occurs twice.
     #[error("the name {name:?} {why}")]
     Name {
         /// The name.
@@ -136,10 +136,10 @@ pub enum Fault {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// A digest of another length, or for another algorithm than the statement's.
+    /// A digest has the wrong length, or another algorithm than the statement states.
     #[error("the digest of {0:?} is not what its algorithm gives")]
     Digest(String),
-    /// Ranges of a file that leave gaps, overlap or have another size than the statement says.
+    /// The ranges of a file leave gaps, overlap, or have another size than the statement states.
     #[error("the ranges of {0:?} do not cover it one after the other")]
     Shards(String),
 }

@@ -1,4 +1,4 @@
-//! The digests of files, on all cores: each thread takes one file after the other, the largest first.
+//! Computes the digests of files on all cores. Each thread takes one file after the other, the largest first.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -14,15 +14,15 @@ use sha2::{Digest as _, Sha256};
 use crate::error::{Error, Result};
 use crate::walk::{Found, Stamp, path_of};
 
-/// Bytes that are read at once: they are still in the core's own cache when they are hashed.
+/// How many bytes to read at once. They should still be in the core's own cache when they are hashed.
 const PIECE: usize = 128 << 10;
 
-/// The most groups of one file that are distinguished when it is recorded: 64 bytes are kept for each.
+/// The greatest number of groups in which one file is recorded. Each group takes 64 bytes of memory.
 const GROUPS_OF_FILE: u64 = 1 << 16;
-/// The same for all files together.
+/// The same limit for all files together.
 const GROUPS_OF_ALL: u64 = 1 << 20;
 
-/// A function of files that statements know.
+/// A hash function that a statement can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Algorithm {
     Sha256,
@@ -41,7 +41,7 @@ impl Algorithm {
         }
     }
 
-    /// Bytes of a digest.
+    /// The length of a digest in bytes.
     pub(crate) const fn len(self) -> usize {
         match self {
             Self::Sha256 | Self::Blake3 => 32,
@@ -50,11 +50,11 @@ impl Algorithm {
     }
 }
 
-/// A range of a file that has a digest of its own.
+/// A file, or a range of one, to compute a digest of.
 #[derive(Clone, Debug)]
 pub(crate) struct Job<'a> {
     pub(crate) file: &'a Found,
-    /// `None`: all of it.
+    /// The range; `None` for the whole file.
     pub(crate) range: Option<Range<u64>>,
 }
 
@@ -64,15 +64,15 @@ impl Job<'_> {
     }
 }
 
-/// What is known of a range of a file after it was read.
+/// The result of hashing a file or range.
 #[derive(Debug, Default)]
 pub(crate) struct Hashed {
     pub(crate) digest: Vec<u8>,
-    /// What proves later reads, if it was recorded.
+    /// The page digests for checking later reads, if they were recorded.
     pub(crate) page: Option<Page>,
 }
 
-/// Whether what proves later reads is kept.
+/// Whether to keep page digests for checking later reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
     Nothing,
@@ -80,7 +80,7 @@ pub(crate) enum Record {
 }
 
 impl Record {
-    /// How many groups of each job are distinguished, if it is recorded.
+    /// The number of groups in which each job is recorded; `None` if nothing is recorded.
     fn groups(self, jobs: &[Job<'_>]) -> impl Fn(u64) -> Option<u64> {
         let all = jobs.iter().fold(0u64, |sum, job| sum.saturating_add(job.len().div_ceil(GROUP)));
         move |len| {
@@ -92,7 +92,7 @@ impl Record {
     }
 }
 
-/// The digests of all jobs, in their order. `root` is the folder, or the file itself if it is one.
+/// The digests of all jobs, in order. `root` is the folder, or the file if the model is a single file.
 pub(crate) fn digests(
     root: &Path,
     jobs: &[Job<'_>],
@@ -173,7 +173,7 @@ fn one(
     Ok(Hashed { digest: hasher.finish(), page })
 }
 
-/// The digest of a range of a source; `path` is what it is called in errors.
+/// The digest of a range of a source; errors name it `path`.
 pub(crate) fn of_source(
     path: &Path,
     source: &dyn Source,

@@ -1,10 +1,10 @@
-//! Names of files within a model, and what they cover.
+//! The names of files within a model.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 /// Names that are left out of every folder, unless the statement lists them.
 pub(crate) const DEFAULT_IGNORED: [&str; 4] = [".git", ".gitattributes", ".github", ".gitignore"];
 
-/// What is wrong with a name. A name must lead from the folder downwards, and have only one spelling.
+/// The reason why a name is not valid. A name must lead from the folder downwards, and have only one spelling.
 pub(crate) fn fault(name: &str) -> Option<&'static str> {
     if name.contains('\0') {
         return Some("has a zero byte");
@@ -17,15 +17,15 @@ pub(crate) fn fault(name: &str) -> Option<&'static str> {
     name.split('/').find_map(part)
 }
 
-/// Whether `path` covers `name`: it is that, or a folder above it.
+/// Whether `path` is `name` itself or a folder above it.
 pub(crate) fn covers(path: &str, name: &str) -> bool {
     name.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Names that are left out, each with all below it. Looking one up does not depend on how many there are.
+/// Names that are left out, each with everything below it. A lookup is a binary search.
 #[derive(Debug, Default)]
 pub(crate) struct Ignored {
-    /// Sorted.
+    /// The names, sorted.
     names: Vec<String>,
 }
 
@@ -37,7 +37,7 @@ impl Ignored {
         Self { names }
     }
 
-    /// Whether exactly this name is listed. A walk asks for each folder before what is in it, so no more is needed.
+    /// Whether exactly this name is listed. That is enough, because a walk asks for each folder before its content.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.names.binary_search_by(|known| known.as_str().cmp(name)).is_ok()
     }

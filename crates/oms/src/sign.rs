@@ -1,4 +1,4 @@
-//! Signing.
+//! Signs models.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,11 +18,11 @@ use crate::place::{name_of, signature_path, within};
 use crate::statement::{Resource, Statement};
 use crate::walk::{self, Found, Stamp, nanoseconds};
 
-/// A file's time of modification is noted only if the file was written longer ago than this: systems count time in steps, and a second write within
-/// the same step does not show.
+/// A file's modification time is noted only if it is older than this, in nanoseconds. File systems count time in steps, and a
+/// second write within the same step would not show.
 const SETTLED: i128 = 2_000_000_000;
 
-/// How a model is signed.
+/// Options for signing a model.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct SignOptions {
@@ -33,13 +33,14 @@ pub struct SignOptions {
 }
 
 impl SignOptions {
-    /// The defaults: no signature is replaced, no symbolic link is followed, every file is hashed, and all files except those of git are signed.
+    /// The default options: an existing signature is not replaced, symbolic links are not followed, every file is hashed, and
+    /// all files except those of git are signed.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether a signature that exists may be replaced.
+    /// Sets whether an existing signature may be replaced.
     #[must_use]
     pub const fn overwrite(mut self, overwrite: Overwrite) -> Self {
         self.overwrite = overwrite;
@@ -70,19 +71,19 @@ impl SignOptions {
     }
 }
 
-/// A signature that was made.
+/// A signature that has been made.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Signed {
-    /// Its file.
+    /// The path of the signature.
     pub path: PathBuf,
-    /// The id of the key.
+    /// The id of the key that made it.
     pub key_id: KeyId,
-    /// How many files it covers.
+    /// The number of files that it covers.
     pub files: usize,
-    /// Their sizes together.
+    /// The total size of these files in bytes.
     pub nbytes: u64,
-    /// How many of them were not read, because they had not changed since the signature before.
+    /// The number of files that were not read, because they had not changed since the previous signature.
     pub reused: usize,
 }
 
@@ -98,7 +99,7 @@ pub fn sign(model: &Path, key: &PrivateKey, options: &SignOptions, work: &Execut
     }
     let path = signature_path(model);
     let overwrite = if options.trust_mtime { Overwrite::Replace } else { options.overwrite };
-    // Before hours of hashing.
+    // Create the file first, so that a failure does not come after hours of hashing.
     let output = AtomicFile::create(&path, overwrite).map_err(|error| not_written(&path, error))?;
     let begun = nanoseconds(SystemTime::now());
     let (found, ignored) = files(model, &path, options)?;
@@ -134,14 +135,15 @@ pub fn sign(model: &Path, key: &PrivateKey, options: &SignOptions, work: &Execut
     Ok(Signed { path, key_id: key.public().id(), files: found.len(), nbytes, reused })
 }
 
-/// The files to sign, and what is left out.
+/// The files to sign, and the names that are left out.
 fn files(model: &Path, signature: &Path, options: &SignOptions) -> Result<(Vec<Found>, Ignored)> {
     let defaults = DEFAULT_IGNORED.map(str::to_owned);
     if !model.is_dir() {
         if let Some(path) = interrupted_by(model) {
             return Err(Error::Unsignable { path, why: INTERRUPTED });
         }
-        // The Python tool uses this name for a single file. The specification wants the file's own name, which the tool does not verify.
+        // The Python tool names a single file `.`. The specification requires the file's own name, but the tool does not verify
+        // that.
         let found = walk::file(model, ".", options.allow_symlinks)?;
         return Ok((vec![found], Ignored::new(defaults)));
     }
@@ -153,7 +155,7 @@ fn files(model: &Path, signature: &Path, options: &SignOptions) -> Result<(Vec<F
     let asked = options.ignore.iter().cloned();
     let ignored = Ignored::new(defaults.into_iter().chain(asked).chain(within(model, signature)));
     let mut found = walk::folder(model, &ignored, options.allow_symlinks)?;
-    // Ours, while it is being written.
+    // The unfinished file of the signature itself.
     found.retain(|file| !is_partial(&file.name));
     if found.is_empty() {
         return Err(Error::Unsignable { path: model.to_owned(), why: "holds no file to sign" });
@@ -164,17 +166,18 @@ fn files(model: &Path, signature: &Path, options: &SignOptions) -> Result<(Vec<F
     Ok((found, ignored))
 }
 
-/// Why nothing is signed beside the journal of an edit.
+/// Why a file beside the journal of an edit is not signed.
 const INTERRUPTED: &str = "is what undoes or completes an edit that was interrupted or is still running, so the file beside it is not signed; \
                            `modelfmt edit` with that file alone, or with the index of its model, does that";
 
-/// Whether it is the unfinished file of a writer, such as this signature before it appears. A later `verify` reports the files that other writers
-/// have left.
+/// Whether the file is the unfinished output of a writer, such as this signature before it appears. If other writers have left
+/// such files, a later `verify` reports them.
 fn is_partial(name: &str) -> bool {
     name.starts_with(".modelfmt-") && name.ends_with(".partial")
 }
 
-/// The digests in the existing signature of files whose size and time it notes; none if it is not by this key.
+/// The digests of files from the existing signature, with the sizes and times that it notes; empty if the signature is not by
+/// this key.
 fn before(path: &Path, key: &PrivateKey) -> HashMap<String, (Stamp, Vec<u8>)> {
     let Ok(bundle) = Bundle::read(path) else { return HashMap::new() };
     if bundle.check(std::slice::from_ref(key.public())).is_none() {

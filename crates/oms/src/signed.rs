@@ -1,4 +1,4 @@
-//! Reading files that were verified.
+//! Reads files that have been verified.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,12 +12,12 @@ use modelfmt_keys::KeyId;
 
 use crate::verified::Verified;
 
-/// What was recorded of each file by its name in the statement, with where each range begins.
+/// By the name of each file in the statement: the recorded page digests of its ranges, with the offset of each range.
 pub(crate) type Pages = BTreeMap<String, Vec<(u64, Page)>>;
 
-/// The files that a signature covers, all of which were found to be what was signed: from [`verify_to_read`](crate::verify_to_read). Every read of a
-/// [`source`](Self::source) is checked against the bytes that were hashed then. 64 bytes are kept for each 16 KiB of a file, but at most 4 MiB a file
-/// and 64 MiB for all; of more bytes, larger groups are checked at once.
+/// The files that a signature covers, from [`verify_to_read`](crate::verify_to_read), which found all of them unchanged. Every
+/// read of a [`source`](Self::source) is checked against the bytes that were hashed then. This takes 64 bytes of memory for
+/// each 16 KiB of a file, but at most 4 MiB per file and 64 MiB in total; beyond that, larger groups are checked at once.
 pub struct SignedFiles {
     of: PathBuf,
     is_folder: bool,
@@ -53,34 +53,35 @@ impl SignedFiles {
         }
     }
 
-    /// The file or folder that is signed.
+    /// The signed file or folder.
     #[must_use]
     pub fn of(&self) -> &Path {
         &self.of
     }
 
-    /// The signature's file.
+    /// The path of the signature.
     #[must_use]
     pub fn signature(&self) -> &Path {
         &self.signature
     }
 
-    /// The key that made it, which is one of those that are trusted.
+    /// The id of the trusted key that made the signature.
     #[must_use]
     pub const fn key_id(&self) -> KeyId {
         self.key_id
     }
 
-    /// Whether the signature covers the file at that path.
+    /// Whether the signature covers the file at this path.
     #[must_use]
     pub fn covers(&self, path: &Path) -> bool {
         self.proof(path).is_some()
     }
 
-    /// The file at that path, opened as `source`: what it returns is what was signed, or an error.
+    /// Wraps `source`, which has the file at this path open: its reads return what was signed, or an error.
     ///
     /// # Errors
-    /// [`io::ErrorKind::PermissionDenied`] if the signature does not cover the file, [`io::ErrorKind::InvalidData`] if it has another length by now.
+    /// [`io::ErrorKind::PermissionDenied`] if the signature does not cover the file, [`io::ErrorKind::InvalidData`] if its
+    /// length has changed.
     pub fn source<S: Source>(&self, path: &Path, source: S) -> io::Result<VerifiedSource<S, RecordedProof>> {
         let signature = self.signature.display();
         let proof = self.proof(path).ok_or_else(|| {
@@ -99,14 +100,14 @@ impl SignedFiles {
 
     fn proof(&self, path: &Path) -> Option<&RecordedProof> {
         if !self.is_folder {
-            // The statement may call it by its name or not.
+            // The statement may use the file's own name or `.`.
             return self.proofs.values().next().filter(|_| path == self.of);
         }
         self.proofs.get(&name_below(&self.of, path)?)
     }
 }
 
-/// What a signature of the folder `of` calls a file; nothing for what is not below it.
+/// The name of a file in the signature of the folder `of`; `None` if the file is not below the folder.
 fn name_below(of: &Path, file: &Path) -> Option<String> {
     let is_here = |part: &Component<'_>| *part == Component::CurDir;
     let mut parts = file.components().filter(|part| !is_here(part));

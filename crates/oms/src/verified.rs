@@ -1,4 +1,4 @@
-//! What verifying finds.
+//! The results of verifying.
 
 use std::path::{Path, PathBuf};
 
@@ -11,23 +11,24 @@ use crate::error::{Error, Result};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Verified {
-    /// The signature's file.
+    /// The path of the signature.
     pub path: PathBuf,
-    /// The key that made it.
+    /// The id of the key that made the signature.
     pub key_id: KeyId,
-    /// What the signer called the model. It is only for people, and is not checked.
+    /// The signer's name for the model. It is only for people and is not checked.
     pub name: String,
-    /// How many files were signed.
+    /// The number of signed files.
     pub files: usize,
-    /// Files that were signed and are not there.
+    /// Signed files that do not exist.
     pub missing: Vec<String>,
-    /// Files that are there and were not signed.
+    /// Existing files that were not signed.
     pub extra: Vec<String>,
-    /// Files that are not what was signed.
+    /// Files that differ from what was signed.
     pub changed: Vec<String>,
-    /// Empty files that are there, and of which the signature says nothing because it is of ranges of files. Each of them may have been added.
+    /// Existing empty files that the signature says nothing about, because it covers ranges of files. Each of them may have
+    /// been added later.
     pub empty: Vec<String>,
-    /// The files that the signer left out, besides git's files and the signature. They could be anything.
+    /// The files that the signer left out, besides git's files and the signature. They may have any content.
     pub ignored: Vec<String>,
 }
 
@@ -38,11 +39,11 @@ impl Verified {
         [&self.missing, &self.extra, &self.changed].into_iter().all(Vec::is_empty)
     }
 
-    /// What differs, a line for each file.
+    /// The differences, one line per file.
     #[must_use]
     pub fn findings(&self) -> Vec<String> {
         let lines = |names: &[String], what| -> Vec<String> {
-            // A model that is one file has no name in its own signature.
+            // A model that is a single file has no name in its own signature.
             let quoted =
                 |name: &String| if name == "." { "the file".to_owned() } else { format!("{name:?}") };
             names.iter().map(|name| format!("{} {what}", quoted(name))).collect()
@@ -56,7 +57,7 @@ impl Verified {
     }
 }
 
-/// The key that made the signature, if it is one of these.
+/// The id of the key that made the signature, if it is one of `keys`.
 pub(crate) fn signer(path: &Path, bundle: &Bundle, keys: &[PublicKey]) -> Result<KeyId> {
     let nist: Vec<_> = keys.iter().filter(|key| key.key_type().is_nist()).collect();
     if nist.is_empty() {

@@ -1,4 +1,4 @@
-//! Verifying.
+//! Verifies models by their signatures.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use crate::statement::Statement;
 use crate::verified::{Verified, signer};
 use crate::walk::{self, Found};
 
-/// How a model is verified.
+/// Options for verifying a model.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct VerifyOptions {
@@ -25,7 +25,7 @@ pub struct VerifyOptions {
 }
 
 impl VerifyOptions {
-    /// The defaults: the signature is where [`signature_path`] says, and no symbolic link is followed.
+    /// The default options: the signature is at [`signature_path`], and symbolic links are not followed.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -38,7 +38,7 @@ impl VerifyOptions {
         self
     }
 
-    /// The signature's file.
+    /// Sets the path of the signature.
     #[must_use]
     pub fn signature(mut self, path: impl Into<PathBuf>) -> Self {
         self.signature = Some(path.into());
@@ -46,7 +46,7 @@ impl VerifyOptions {
     }
 }
 
-/// Verifies a file or folder by its signature and the keys that are trusted. Each file is read once, in pieces, several at once.
+/// Verifies a file or folder by its signature and the trusted keys. Each file is read once, in pieces, several files at once.
 ///
 /// # Errors
 /// If the signature does not count: [`Error::Missing`], [`Error::Bundle`], [`Error::UntrustedKey`], [`Error::BadSignature`], [`Error::WrongKey`]. If the
@@ -61,11 +61,11 @@ pub fn verify(
     Ok(compared(model, keys, options, Record::Nothing, work)?.0)
 }
 
-/// Verifies a file or folder as [`verify()`] does, and returns what later reads are checked by, if all files are what was signed. Through
-/// [`SignedFiles`] only bytes that were hashed here are read, also if somebody changes or exchanges files meanwhile.
+/// Verifies a file or folder as [`verify()`] does, and returns what later reads are checked against, if all files are
+/// unchanged. [`SignedFiles`] returns only bytes that were hashed here, even if someone changes or replaces files later.
 ///
 /// # Errors
-/// If the signature is none, is by no key of the list, or does not fit the files.
+/// If there is no valid signature, if none of the given keys made it, or if the files differ from what was signed.
 pub fn verify_to_read(
     model: &Path,
     keys: &[PublicKey],
@@ -77,7 +77,7 @@ pub fn verify_to_read(
     Ok((verified, files))
 }
 
-/// How the files compare with what was signed, and what was recorded of each.
+/// Compares the files with the statement. Also returns the page digests that were recorded for each file.
 fn compared(
     model: &Path,
     keys: &[PublicKey],
@@ -116,7 +116,7 @@ fn compared(
     Ok((verified, pages))
 }
 
-/// The files that are there.
+/// The files that exist.
 fn found(
     model: &Path,
     statement: &Statement,
@@ -129,7 +129,7 @@ fn found(
         let ignored = Ignored::new(unlisted_defaults(&statement.resources).chain(listed).chain(own));
         return walk::folder(model, &ignored, options.allow_symlinks);
     }
-    // The specification gives a single file its own name; the Python tool calls it `.`.
+    // The specification uses the file's own name for a single file; the Python tool uses `.`.
     let by_tool =
         statement.resources.iter().any(|resource| resource.name == "." || resource.name.starts_with(".:"));
     let name = model.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Verifying where there are no paths: one file, by the bytes of its signature.
+//! Verifies a single file where there are no paths, by the bytes of its signature.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use crate::statement::Statement;
 use crate::verified::{Verified, signer};
 use crate::walk::{Found, Stamp};
 
-/// Bytes that are read at once: a read of a source may ask another process.
+/// How many bytes to read at once. Large, because a source may ask another process for each read.
 const PIECE: usize = 512 << 10;
 
 /// Verifies one file by the bytes of its signature's file, and the keys that are trusted: [`verify`](crate::verify()) for what has no
@@ -40,7 +40,8 @@ const PIECE: usize = 512 << 10;
 /// ```
 ///
 /// # Errors
-/// If the signature is none, is by no key of the list, or does not fit the file; [`Error::Unsignable`] if it is of a folder.
+/// If there is no valid signature, if none of the given keys made it, or if the file differs from what was signed;
+/// [`Error::Unsignable`] if the signature is that of a folder.
 pub fn verify_source(
     name: &str,
     source: &dyn Source,
@@ -54,7 +55,7 @@ pub fn verify_source(
     let key_id = signer(&path, &bundle, keys)?;
     let statement = Statement::parse(bundle.payload()).map_err(bad)?;
     let signed = signed(&statement).map_err(bad)?;
-    // By the specification the one file has its own name, by the tool `.`.
+    // The specification uses the file's own name for a single file; the Python tool uses `.`.
     let by_tool = signed.contains_key(".");
     if signed.len() > 1 {
         let why = "is one file, and the signature is of a folder: verify that folder with the program";

@@ -1,4 +1,4 @@
-//! The files of a model. A folder has all regular files below it, in the order of their names.
+//! Lists the files of a model. For a folder, these are all regular files below it, sorted by name.
 
 use std::fs::{self, DirEntry, Metadata};
 use std::path::{Path, PathBuf};
@@ -7,19 +7,19 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::error::{Error, Result};
 use crate::names::Ignored;
 
-/// A file of a model, as it was found.
+/// A file that exists in a model.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
-    /// Its name in the statement.
+    /// The name of the file in the statement.
     pub(crate) name: String,
     pub(crate) stamp: Stamp,
 }
 
-/// Changes when a file is written to, unless somebody sets the time back.
+/// The size and modification time of a file. They change with every write, unless someone sets the time back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub(crate) len: u64,
-    /// Nanoseconds since 1970, if the system has the time.
+    /// The modification time in nanoseconds since 1970; `None` if the system does not provide it.
     pub(crate) modified: Option<i128>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn folder(folder: &Path, ignored: &Ignored, allow_symlinks: bool) -> 
     Ok(found)
 }
 
-/// A single file, under the given name.
+/// A single file, under the given name in the statement.
 pub(crate) fn file(path: &Path, name: &str, allow_symlinks: bool) -> Result<Found> {
     let failed = |source| Error::Read { path: path.to_owned(), source };
     let metadata = fs::symlink_metadata(path).map_err(failed)?;
@@ -74,7 +74,7 @@ pub(crate) fn file(path: &Path, name: &str, allow_symlinks: bool) -> Result<Foun
     Ok(Found { name: name.to_owned(), stamp: Stamp::of(&metadata) })
 }
 
-/// Where a file of a folder is.
+/// The path of a file in a folder.
 pub(crate) fn path_of(folder: &Path, name: &str) -> PathBuf {
     if name.is_empty() { folder.to_owned() } else { folder.join(name) }
 }
@@ -86,7 +86,7 @@ fn name_of(prefix: &str, entry: &DirEntry) -> Result<String> {
     Ok(if prefix.is_empty() { name } else { format!("{prefix}/{name}") })
 }
 
-/// A file's stamp, or nothing for a folder.
+/// The stamp of a file; `None` for a folder.
 fn look(entry: &DirEntry, allow_symlinks: bool) -> Result<Option<Stamp>> {
     let path = entry.path();
     let failed = |source| Error::Read { path: path.clone(), source };

@@ -15,14 +15,15 @@ use crate::layout::push_metadata;
 use crate::wire::{self, LEN_SIZE, METADATA};
 
 impl Index {
-    /// What becomes of the file, which `source` reads, with other names for some tensors, by their positions, and with `metadata` as its
-    /// `__metadata__` if it is given; empty metadata are left out. All else in the header stays as it is, and the values do, too.
+    /// The file with some tensors renamed (`names` maps positions to new names) and, if given, with `metadata` as its
+    /// `__metadata__`; empty metadata removes the key. `source` reads the file. The rest of the header and the values stay as
+    /// they are.
     ///
-    /// The header keeps its length if what it says fits in there: spaces fill it up. Then the file can be changed in place.
+    /// The header keeps its length if the new text fits; spaces fill it up. Then the file can be changed in place.
     ///
     /// # Errors
-    /// [`EditError::Read`] if the header cannot be read; [`EditError::Write`] for metadata that are no strings, for a name that is there
-    /// twice or is that of the metadata, and for a header that becomes longer than is read.
+    /// [`EditError::Read`] if the header cannot be read; [`EditError::Write`] for metadata with values other than strings, for
+    /// a name that occurs twice or is `__metadata__`, and for a header that becomes longer than readers accept.
     pub fn edit(
         &self,
         source: &impl Source,
@@ -41,7 +42,7 @@ impl Index {
         }
         let mut head = len.to_le_bytes().to_vec();
         head.extend(json);
-        // It is in memory, except for the padding.
+        // The JSON is already in memory; only the padding is added.
         head.resize(usize::try_from(LEN_SIZE.saturating_add(len)).unwrap_or(head.len()), b' ');
         let mut file = NewFile::new();
         file.push(head);
@@ -54,7 +55,7 @@ fn unfit(part: Part, fault: impl Into<Fault>) -> EditError {
     crate::WriteError::unsupported(part, fault).into()
 }
 
-/// The header's text with other names and metadata. Entries are copied as they are, whatever they say.
+/// The header's text with other names and metadata. Entries are copied unchanged.
 fn rewritten(
     text: &[u8],
     names: &BTreeMap<usize, String>,
@@ -102,7 +103,7 @@ fn rewritten(
     Ok(json)
 }
 
-/// Names and values of the header, in their order.
+/// The keys of the header and the text of their values, in order.
 struct Entries;
 
 impl<'de> Visitor<'de> for Entries {

@@ -1,4 +1,4 @@
-//! What can be wrong with a safetensors file, or with what is to become one.
+//! The rules of safetensors, as errors name them.
 
 use modelfmt_core::DType;
 
@@ -14,7 +14,7 @@ pub type EditError = modelfmt_write::edit::EditError<Fault>;
 /// The result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The rules of safetensors.
+/// The rules of safetensors that a file, or a model to be written, can break.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
@@ -27,15 +27,15 @@ pub enum Fault {
     /// A tensor's entry, or the index of a set, lacks a key.
     #[error("has no key `{0}`")]
     Missing(&'static str),
-    /// A type that the format does not have.
+    /// The format does not have this dtype.
     #[error("{0:?} is no dtype of safetensors")]
     UnknownDType(String),
     /// A tensor ends before it begins.
     #[error("ends at byte {end} of the data, before it begins at byte {begin}")]
     Reversed {
-        /// Where it begins.
+        /// The offset at which the tensor begins.
         begin: u64,
-        /// Where it ends.
+        /// The offset at which the tensor ends.
         end: u64,
     },
     /// There is a hole before a tensor, or it overlaps the one before it.
@@ -43,21 +43,21 @@ pub enum Fault {
         "begins at byte {found} of the data, but the tensors before it end at byte {expected}: holes and overlaps are not allowed"
     )]
     NotContiguous {
-        /// Where it should begin.
+        /// The offset at which the tensor should begin.
         expected: u64,
-        /// Where it begins.
+        /// The offset at which the tensor begins.
         found: u64,
     },
     /// Bytes follow the last tensor.
     #[error("{0} bytes follow the last tensor, which must end the file")]
     TrailingBytes(u64),
-    /// The name that stands for the metadata cannot be a tensor's.
+    /// A tensor has the name `__metadata__`, which is the key of the metadata.
     #[error("the name `__metadata__` is reserved, rename the tensor")]
     ReservedName,
     /// The format has no type for these elements.
     #[error("safetensors has no dtype for {0}, convert it first")]
     NoCounterpart(DType),
-    /// The format has no way to declare a tensor without values.
+    /// The tensor has no values, and the format cannot declare such a tensor.
     #[error("has no values, and safetensors cannot hold a tensor without")]
     NoValues,
     /// A metadata value is not a string.
@@ -70,10 +70,10 @@ pub enum Fault {
     HeaderTooLong {
         /// The length of the JSON text.
         len: u64,
-        /// The cap.
+        /// The longest text that is allowed.
         max: u64,
     },
-    /// A file of a set has a path that leads elsewhere.
+    /// The path of a file of a set leads out of the set's folder.
     #[error("{0}")]
     Path(&'static str),
 }

@@ -1,5 +1,5 @@
-//! The header's JSON, read in one pass into the flat tables: no tree, and no allocation for a tensor whose name has no
-//! escapes.
+//! Parses the header's JSON in one pass into flat tables, without a tree, and without an allocation for a tensor whose name has
+//! no escapes.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
@@ -15,13 +15,13 @@ use crate::error::{Error, Fault, Result};
 use crate::metadata::Metadata;
 use crate::{text, wire};
 
-/// What the header says.
+/// The content of the header.
 pub(crate) struct Header {
     pub(crate) tensors: TensorTable,
     pub(crate) metadata: Option<Metadata>,
 }
 
-/// Reads the header's JSON, which is at byte `at` of a file of `file_len` bytes. The data follow it.
+/// Parses the header's JSON, which begins at byte `at` of a file of `file_len` bytes. The data follow it.
 pub(crate) fn parse(json: &[u8], at: u64, file_len: u64, limits: &Limits) -> Result<Header> {
     let part = || Part::new("header");
     let json_text = std::str::from_utf8(json).map_err(|error| Error::Malformed {
@@ -46,30 +46,30 @@ pub(crate) fn parse(json: &[u8], at: u64, file_len: u64, limits: &Limits) -> Res
     Ok(Header { tensors: state.tensors, metadata: state.metadata.flatten() })
 }
 
-/// Levels that a header nests: itself, a tensor's entry, its shape.
+/// The nesting levels of a header: the header itself, a tensor's entry, its shape.
 const DEPTH: u64 = 3;
 
-/// Bytes that a tensor takes in the headers of real models, or more: room for that many is made at once.
+/// Entries of real models are at least about this long; the number of entries to reserve is computed from it.
 const USUAL_ENTRY_LEN: usize = 100;
 
 struct State<'a> {
     text: &'a str,
-    /// Where the text is in the file.
+    /// The offset of the text in the file.
     at: u64,
     file_len: u64,
     limits: &'a Limits,
     tensors: TensorTable,
-    /// What is under the key of the metadata, once it has been seen.
+    /// The value of `__metadata__`: `None` before the key has been seen, `Some(None)` for `null`.
     metadata: Option<Option<Metadata>>,
     dims: Vec<u64>,
-    /// Where the tensors read so far end, as long as they are one after the other in the header's order.
+    /// The end of the tensors read so far, as long as each begins where the previous one ends.
     end: Option<u64>,
     has_unknown_keys: bool,
     /// The number of the tensor that is being read.
     number: u64,
-    /// Where in the file the entry that is being read begins, if known.
+    /// The offset in the file of the entry that is being read, if known.
     entry_at: Option<u64>,
-    /// Why reading stopped, if not for a fault of the JSON itself.
+    /// Why parsing stopped, unless the JSON itself is faulty.
     stop: Option<Stop>,
 }
 
@@ -98,20 +98,21 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Where in the file the data begin.
+    /// The offset in the file at which the data begin.
     const fn data_start(&self) -> u64 {
         self.at.saturating_add(self.text.len() as u64)
     }
 
-    /// Notes where the entry of that name begins. A name without escapes is a part of the text, any other is not.
+    /// Notes where the entry with this name begins. A name without escapes borrows from the text, so its address gives the
+    /// offset.
     fn begin(&mut self, name: &str) {
         let offset = name.as_ptr().addr().wrapping_sub(self.text.as_ptr().addr());
-        // The quotation mark before it.
+        // The offset of the quotation mark before the name.
         let quote = (offset <= self.text.len()).then(|| (offset as u64).saturating_sub(1));
         self.entry_at = quote.map(|quote| self.at.saturating_add(quote));
     }
 
-    /// Stops reading for a fault of the tensor that is being read.
+    /// Stops parsing because of a fault in the current tensor.
     fn fault<E: serde::de::Error>(&mut self, name: &str, field: Option<&'static str>, fault: Fault) -> E {
         let mut part = Part::entry("tensor", self.number).with_name(name);
         part.field = field;
@@ -130,7 +131,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// The error for which serde_json stopped.
+    /// The error to report after serde_json has stopped: the noted one, or the error in the JSON.
     fn stopped(self, error: &serde_json::Error) -> Error {
         let here = self.at.saturating_add(text::offset(self.text, error));
         match self.stop {
@@ -145,7 +146,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Lists the tensor whose entry has been read; its dimensions are in `dims`.
+    /// Adds the tensor whose entry has been read; its dimensions are in `dims`.
     fn list(&mut self, name: &str, dtype: DType, begin: u64, end: u64) -> Result<(), Fault> {
         check_countable(&self.dims)?;
         let len = end.checked_sub(begin).ok_or(Fault::Reversed { begin, end })?;
@@ -163,7 +164,7 @@ impl<'a> State<'a> {
     }
 }
 
-/// The reference implementation multiplies from the left and fails on the way, even where a later dimension is 0.
+/// Refuses shapes whose product overflows from the left, even if a later dimension is 0, as the reference implementation does.
 pub(crate) fn check_countable(shape: &[u64]) -> Result<(), Fault> {
     match shape.iter().try_fold(1u64, |product, &dim| product.checked_mul(dim)) {
         Some(_) => Ok(()),
@@ -171,7 +172,7 @@ pub(crate) fn check_countable(shape: &[u64]) -> Result<(), Fault> {
     }
 }
 
-/// The tensors must cover all bytes after the header, each once (docs/formats/safetensors.md#coverage).
+/// Checks that the tensors cover all bytes after the header, each once (docs/formats/safetensors.md#coverage).
 fn check_coverage(state: &State<'_>) -> Result<()> {
     let data_start = state.data_start();
     let end = match state.end {
@@ -184,7 +185,7 @@ fn check_coverage(state: &State<'_>) -> Result<()> {
         Some(more) => {
             Err(Error::Malformed { part: Part::new("data"), at: end, fault: Fault::TrailingBytes(more) })
         }
-        // Every extent lies within the file, so their end does.
+        // Every extent has been checked against the length of the file, so the end is within it.
         None => Ok(()),
     }
 }
@@ -211,7 +212,7 @@ fn end_in_order_of_offsets(tensors: &TensorTable, data_start: u64) -> Result<u64
     Ok(expected)
 }
 
-/// The whole header: tensors by name, and the metadata among them.
+/// Visits the whole header: tensors by name, and the metadata among them.
 struct Entries<'s, 'a>(&'s mut State<'a>);
 
 impl<'de> Visitor<'de> for Entries<'_, '_> {
@@ -230,7 +231,7 @@ impl<'de> Visitor<'de> for Entries<'_, '_> {
                     let fault = modelfmt_core::CommonFault::Duplicate(wire::METADATA.to_owned()).into();
                     return Err(state.stop(Stop::Fault(Part::new("header"), fault)));
                 }
-                // `null` counts as absent: the reference implementation takes it so (docs/formats/safetensors.md#null-metadata).
+                // `null` counts as absent, as in the reference implementation (docs/formats/safetensors.md#null-metadata).
                 let metadata = map.next_value_seed(Texts(state))?;
                 state.metadata = Some(metadata);
                 continue;
@@ -245,7 +246,7 @@ impl<'de> Visitor<'de> for Entries<'_, '_> {
     }
 }
 
-/// `__metadata__`: text by text, or null.
+/// Visits `__metadata__`, which is an object of strings or null.
 struct Texts<'s, 'a>(&'s mut State<'a>);
 
 impl<'de> DeserializeSeed<'de> for Texts<'_, '_> {
@@ -294,7 +295,7 @@ impl<'de> Visitor<'de> for Texts<'_, '_> {
     }
 }
 
-/// The entry of one tensor.
+/// Visits the entry of one tensor.
 struct Entry<'s, 'a, 'n> {
     state: &'s mut State<'a>,
     name: &'n str,
@@ -338,7 +339,7 @@ impl<'de> Visitor<'de> for Entry<'_, '_, '_> {
                 }
                 Field::DataOffsets => offsets = Some(map.next_value::<(u64, u64)>()?),
                 Field::Unknown => {
-                    // The reference implementation skips it too (docs/formats/safetensors.md#unknown-fields).
+                    // The reference implementation also skips unknown keys (docs/formats/safetensors.md#unknown-fields).
                     state.has_unknown_keys = true;
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -429,7 +430,7 @@ impl Visitor<'_> for DTypeSeed<'_, '_, '_> {
     }
 }
 
-/// Dimensions, into the state's `dims`.
+/// Visits dimensions and appends them to the state's `dims`.
 struct Shape<'s, 'a>(&'s mut State<'a>);
 
 impl<'de> DeserializeSeed<'de> for Shape<'_, '_> {

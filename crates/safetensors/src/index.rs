@@ -1,4 +1,4 @@
-//! What a file holds and where, checked and owned.
+//! The content of a file: metadata, and where each tensor is; checked and owned.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::TensorTable;
@@ -6,7 +6,7 @@ use modelfmt_core::value::Object;
 
 use crate::metadata::Metadata;
 
-/// What a file holds. Owned, without a lifetime: it can be kept and shared, and opening again with it costs nothing.
+/// The content of a file. It has no lifetime, so it can be kept and shared; opening the file again with it reads nothing.
 ///
 /// Tensors are in the order of the header, which need not be that of their data.
 #[derive(Clone, Debug)]
@@ -24,14 +24,14 @@ impl Index {
         &self.tensors
     }
 
-    /// `__metadata__`: text by text, in the file's order. `None` if the file has none, which is not the same as an
-    /// empty one.
+    /// The strings of `__metadata__`, in file order. `None` if the file has no metadata; an empty object is not the same.
     #[must_use]
     pub fn metadata(&self) -> Option<&Object> {
         self.metadata.as_ref().map(Metadata::object)
     }
 
-    /// The same for the caller, of which nothing stays here: it takes several times the memory of the file's bytes.
+    /// A new copy of the metadata, equal to [`metadata`](Self::metadata). The index keeps no copy of it, since it takes several
+    /// times the memory of the file's bytes.
     #[must_use]
     pub fn to_metadata(&self) -> Option<Object> {
         self.metadata.as_ref().map(Metadata::to_object)
@@ -43,13 +43,13 @@ impl Index {
         self.header_len
     }
 
-    /// The length of the file that this is the index of.
+    /// The length of the file that this index was made for.
     #[must_use]
     pub const fn file_len(&self) -> u64 {
         self.file_len
     }
 
-    /// Bytes of heap that the tensors take; the metadata's come on top.
+    /// Bytes of heap memory that the tensors take; metadata is not counted.
     #[must_use]
     pub fn heap_size(&self) -> usize {
         self.tensors.heap_size()

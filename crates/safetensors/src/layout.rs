@@ -26,27 +26,27 @@ impl Default for WriteOptions {
 }
 
 impl WriteOptions {
-    /// Headers of at most [`MAX_HEADER_LEN`] bytes, files of a set of at most 2 GiB.
+    /// The default options: headers of at most [`MAX_HEADER_LEN`] bytes, and set files of at most 2 GiB.
     #[must_use]
     pub const fn new() -> Self {
         Self { max_header_len: MAX_HEADER_LEN, shard_size: 2 << 30, file_metadata: Object::new(), reserve: 0 }
     }
 
-    /// Allows headers of that many bytes; beyond [`MAX_HEADER_LEN`] most readers refuse them.
+    /// Allows headers of up to that many bytes. Most readers refuse headers longer than [`MAX_HEADER_LEN`].
     #[must_use]
     pub const fn max_header_len(mut self, len: u64) -> Self {
         self.max_header_len = len;
         self
     }
 
-    /// Caps the files of a set at that many bytes, header included. A tensor that is larger has a file of its own.
+    /// Limits each file of a set to that many bytes, header included. A larger tensor gets a file of its own.
     #[must_use]
     pub const fn shard_size(mut self, nbytes: u64) -> Self {
         self.shard_size = nbytes;
         self
     }
 
-    /// Leaves room for that many bytes in the header of each file, as spaces, for edits in place
+    /// Reserves that many bytes, as spaces in the header of each file, for later edits in place
     /// ([`Index::edit`](crate::Index::edit)).
     #[must_use]
     pub const fn reserve(mut self, nbytes: u64) -> Self {
@@ -54,8 +54,8 @@ impl WriteOptions {
         self
     }
 
-    /// Strings that each file of a set has in its `__metadata__` beyond those of the index. Most sets in the wild have
-    /// `format` there and not in the index.
+    /// Strings that each file of a set has in its `__metadata__` in addition to those of the index. Most published sets have
+    /// `format` there but not in the index.
     #[must_use]
     pub fn file_metadata(mut self, strings: Object) -> Self {
         self.file_metadata = strings;
@@ -63,21 +63,21 @@ impl WriteOptions {
     }
 }
 
-/// A file that is about to be written: all checks are done and every offset is fixed.
+/// A file to write: checked and laid out.
 ///
-/// Tensors keep the order in which they are given, their data are in that order and without gaps, and the data begin
-/// at a multiple of 8 (docs/formats/safetensors.md#order).
+/// Tensors keep the order in which they are given. Their data are in the same order and without gaps, and begin at a multiple
+/// of 8 (docs/formats/safetensors.md#order).
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub(crate) tensors: TensorTable,
-    /// The length and the JSON, with the spaces that fill it up.
+    /// The length field and the JSON, with the spaces that fill it up.
     pub(crate) head: Vec<u8>,
     pub(crate) segments: Vec<Segment>,
     pub(crate) data: Extent,
 }
 
 impl Plan {
-    /// Lays out tensors, with the strings of `metadata` as `__metadata__`; with `None` the file has none.
+    /// Lays out tensors, with the strings of `metadata` as `__metadata__`. With `None`, the file has no `__metadata__`.
     ///
     /// # Errors
     /// [`WriteError::Unsupported`] for the first tensor or key that the format cannot hold.
@@ -93,26 +93,26 @@ impl Plan {
         draft.finish(options)
     }
 
-    /// The tensors, in their order.
+    /// The tensors, in file order.
     #[must_use]
     pub const fn tensors(&self) -> &TensorTable {
         &self.tensors
     }
 
-    /// The length that the file will have.
+    /// The length of the file in bytes.
     #[must_use]
     pub const fn file_len(&self) -> u64 {
         self.data.end()
     }
 }
 
-/// A plan that tensors are still added to. Offsets count from the start of the data.
+/// A plan under construction. Offsets count from the start of the data.
 pub(crate) struct Draft {
     tensors: TensorTable,
     json: Vec<u8>,
     has_entry: bool,
     data_len: u64,
-    /// The number of its first tensor, for errors.
+    /// The number of the draft's first tensor in the whole model, for errors.
     first: usize,
 }
 
@@ -126,7 +126,7 @@ impl Draft {
         Ok(Self { tensors: TensorTable::default(), json, has_entry, data_len: 0, first })
     }
 
-    /// Adds a tensor after the others.
+    /// Appends a tensor.
     pub(crate) fn push(&mut self, spec: &TensorSpec<'_>) -> Result<(), WriteError> {
         let number = self.first.saturating_add(self.tensors.len()) as u64;
         let unfit = |fault: Fault| WriteError::Unsupported {
@@ -158,7 +158,7 @@ impl Draft {
         self.tensors.len()
     }
 
-    /// The length that the file has with one more tensor; at most what the format can hold.
+    /// The length of the file if this tensor were appended.
     pub(crate) fn file_len_with(&self, spec: &TensorSpec<'_>) -> u64 {
         let nbytes = spec.dtype.nbytes(&spec.shape).unwrap_or(0); // `push` says what is wrong with it
         let end = self.data_len.saturating_add(nbytes);
@@ -171,7 +171,7 @@ impl Draft {
             self.data_len,
             end,
         );
-        // A comma, the entry, the last brace.
+        // The added bytes are a comma, the entry and the last brace.
         let json_len = (self.json.len() as u64).saturating_add(entry.len() as u64).saturating_add(2);
         let head = wire::padded_len(json_len).unwrap_or(u64::MAX).saturating_add(wire::LEN_SIZE);
         head.saturating_add(end)
@@ -218,10 +218,10 @@ pub fn can_hold(dtype: DType) -> bool {
     wire::dtype_name(dtype).is_some()
 }
 
-/// No file is longer.
+/// The largest length of the data. It leaves room for the header in a file of 2^63 − 1 bytes.
 const MAX_DATA_LEN: u64 = i64::MAX as u64 - (1 << 40);
 
-/// The name that the format has for the tensor's type, if it can hold the tensor.
+/// The format's name of the tensor's dtype, after checking that the format can hold the tensor.
 fn check(spec: &TensorSpec<'_>) -> Result<&'static str, Fault> {
     if spec.name == wire::METADATA {
         return Err(Fault::ReservedName);

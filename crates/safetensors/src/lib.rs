@@ -197,7 +197,7 @@ pub use save::save;
 pub use set::{AsyncSetReader, SetIndex, SetPlan, SetReader};
 pub use wire::MAX_HEADER_LEN;
 
-// What every format crate has of modelfmt-core.
+// The parts of modelfmt-core that every format crate re-exports.
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use modelfmt_core::Mmap;
 pub use modelfmt_core::{

@@ -1,5 +1,5 @@
-//! `__metadata__` as it is kept: text after text. It becomes an object when it is asked for, which takes several times as
-//! much memory where texts are short.
+//! `__metadata__`, kept as flat text. It is turned into an object on first use, because an object of short strings takes
+//! several times as much memory.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::sync::OnceLock;
@@ -7,11 +7,11 @@ use std::sync::OnceLock;
 use modelfmt_core::value::Object;
 use modelfmt_core::{CommonFault, author::NameTable};
 
-/// Texts by key, in the file's order.
+/// Strings by key, in file order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Metadata {
     keys: NameTable,
-    /// All values, one after the other, and where each ends.
+    /// All values, back to back; `ends` says where each ends.
     values: String,
     ends: Vec<u32>,
     object: OnceLock<Object>,
@@ -23,10 +23,10 @@ impl Metadata {
         self.keys.len()
     }
 
-    /// Takes a key and its value.
+    /// Adds a key and its value.
     ///
     /// # Errors
-    /// [`Fault::Duplicate`] if the key is there already, [`Fault::TooManyNames`] beyond 4 GiB.
+    /// [`Fault::Duplicate`] if the key is already present, [`Fault::TooManyNames`] beyond 4 GiB.
     pub(crate) fn push(&mut self, key: &str, value: &str) -> Result<(), CommonFault> {
         let end = self.values.len().saturating_add(value.len());
         let end = u32::try_from(end).map_err(|_| CommonFault::TooManyNames)?;
@@ -36,19 +36,19 @@ impl Metadata {
         Ok(())
     }
 
-    /// Gives back memory that was reserved and not used.
+    /// Frees memory that was reserved and is not needed.
     pub(crate) fn shrink_to_fit(&mut self) {
         self.keys.shrink_to_fit();
         self.values.shrink_to_fit();
         self.ends.shrink_to_fit();
     }
 
-    /// All of it as an object.
+    /// The metadata as an object, which is kept.
     pub(crate) fn object(&self) -> &Object {
         self.object.get_or_init(|| self.made())
     }
 
-    /// An object for the caller, of which nothing stays here.
+    /// A new object for the caller; the metadata keeps no copy of it.
     pub(crate) fn to_object(&self) -> Object {
         self.object.get().cloned().unwrap_or_else(|| self.made())
     }

@@ -13,7 +13,7 @@ use crate::header;
 use crate::index::Index;
 use crate::wire::LEN_SIZE;
 
-/// Parses the index without I/O: it asks for the length of the header, then for the header.
+/// Parses the index without I/O: asks for the length of the header, then for the header.
 #[derive(Debug)]
 pub struct IndexParser {
     file_len: u64,
@@ -29,13 +29,13 @@ enum State {
 }
 
 impl IndexParser {
-    /// A parser for a file of that length.
+    /// A parser for a file of this length.
     #[must_use]
     pub const fn new(file_len: u64, limits: Limits) -> Self {
         Self { file_len, limits, state: State::Length }
     }
 
-    /// The bytes of the length, as far as they exist.
+    /// The range of the length field, cut to the length of the file.
     fn length_range(&self) -> Range<u64> {
         0..LEN_SIZE.min(self.file_len)
     }
@@ -46,7 +46,8 @@ impl IndexParser {
         let len = cursor.u64("length")?;
         let have = self.file_len.saturating_sub(LEN_SIZE);
         if len > have {
-            // First: what is cut short or no safetensors at all should not be told of limits.
+            // Check this before the limit: an error about a limit would mislead if the file is cut short or not a safetensors
+            // file.
             return Err(Error::Truncated { part: Part::new("header"), at: LEN_SIZE, need: len, have });
         }
         Limits::check("the length of the header", len, self.limits.index_len)?;
@@ -84,7 +85,7 @@ impl Parser for IndexParser {
 
     fn need(&self) -> Option<Range<u64>> {
         match &self.state {
-            // An empty file has nothing to give; `finish` says so.
+            // There is nothing to read in an empty file; `finish` reports the error.
             State::Length => Some(self.length_range()).filter(|range| !range.is_empty()),
             State::Header(extent) => Some(extent.range()),
             State::Done(_) => None,

@@ -1,4 +1,4 @@
-//! Opens safetensors files: what a reader asks of the format.
+//! Opens safetensors files: implements the traits of modelfmt-core's reader for this format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::value::{Object, Value};
@@ -25,7 +25,7 @@ impl Index {
     /// Parses the index from the bytes of a file, with the default options.
     ///
     /// # Errors
-    /// If it cannot be read, breaks a rule of the format, or exceeds a limit.
+    /// If the bytes end early, break a rule of the format, or exceed a limit.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         Self::parse_bytes(bytes)
     }
@@ -64,7 +64,7 @@ impl FileIndex for Index {
         Ok(self.metadata())
     }
 
-    /// The object of `__metadata__`, empty if the file has none.
+    /// The `__metadata__` object; empty if the file has none.
     async fn metadata_tree<S: Fetch>(&self, _: &S) -> Result<Value> {
         Ok(Value::Object(self.to_metadata().unwrap_or_default()))
     }

@@ -1,9 +1,10 @@
-//! What serde_json does not say: where in the text it stood, and how deep the text nests.
+//! What serde_json does not report: the byte offset of an error, and how deep the text nests.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{CommonError, Limits};
 
-/// The byte of `text` at which serde_json stopped. Its lines count from 1, its columns the bytes read of that line.
+/// The byte offset in `text` at which serde_json stopped, from its line (counted from 1) and its column (the bytes read of that
+/// line).
 pub(crate) fn offset(text: &str, error: &serde_json::Error) -> u64 {
     let newlines =
         text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at.saturating_add(1));
@@ -11,7 +12,7 @@ pub(crate) fn offset(text: &str, error: &serde_json::Error) -> u64 {
     start.saturating_add(error.column().saturating_sub(1)).min(text.len()) as u64
 }
 
-/// What serde_json says, without the place, and whether it is the JSON itself that is wrong.
+/// The message of serde_json without the position. If the text is not valid JSON, the message says so.
 pub(crate) fn message(error: &serde_json::Error) -> String {
     let message = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
@@ -19,10 +20,10 @@ pub(crate) fn message(error: &serde_json::Error) -> String {
     if error.is_data() { message.to_owned() } else { format!("is not good JSON: {message}") }
 }
 
-/// Checks how deep arrays and objects are nested, in text that is valid JSON.
+/// Checks how deep arrays and objects are nested. `text` must be valid JSON.
 ///
 /// # Errors
-/// [`CommonError::Limit`] beyond `limits.depth` levels.
+/// [`CommonError::Limit`] if they are nested more than `limits.depth` levels deep.
 pub(crate) fn check_depth(text: &str, limits: &Limits) -> Result<(), CommonError> {
     let (mut depth, mut deepest) = (0u64, 0u64);
     let (mut in_string, mut escaped) = (false, false);

@@ -1,4 +1,4 @@
-//! What `verify` looks at. The format has no checksum; all its rules are checked when a file is opened
+//! The report of `verify`. The format has no checksum, and all its rules are checked when a file is opened
 //! (docs/formats/safetensors.md#no-checksum).
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
@@ -6,7 +6,7 @@ use modelfmt_core::{Report, VerifyLevel};
 
 use crate::index::Index;
 
-/// The report on one file that has been opened.
+/// The report on one open file.
 pub(crate) fn file(index: &Index, level: VerifyLevel) -> Report {
     let mut report = Report::new(level);
     let looked_at =

@@ -3,16 +3,16 @@
 
 use modelfmt_core::{DType, author::align_up};
 
-/// Bytes of the length that begins the file.
+/// The size in bytes of the length field at the start of the file.
 pub(crate) const LEN_SIZE: u64 = 8;
 
 /// The longest header that the reference implementation reads (docs/formats/safetensors.md#header-length).
 pub const MAX_HEADER_LEN: u64 = 100_000_000;
 
-/// The key of the metadata among the names of tensors.
+/// The key of the metadata, which is not a tensor's name.
 pub(crate) const METADATA: &str = "__metadata__";
 
-/// The format's names of types. What is not here (ggml's blocks, packed bytes) has no counterpart.
+/// The format's names of dtypes. Types that are missing here (ggml's blocks, packed bytes) have no counterpart.
 const DTYPES: &[(&str, DType)] = &[
     ("F32", DType::F32),
     ("F16", DType::F16),
@@ -38,23 +38,23 @@ const DTYPES: &[(&str, DType)] = &[
     ("C64", DType::C64),
 ];
 
-/// The length of a header of `json_len` bytes with the spaces that let the data begin at a multiple of 8
+/// The length of a header of `json_len` bytes after padding it with spaces, so that the data begin at a multiple of 8
 /// (docs/formats/safetensors.md#alignment).
 pub(crate) fn padded_len(json_len: u64) -> Option<u64> {
     align_up(json_len, 8)
 }
 
-/// The format's name of a type, if it has one.
+/// The format's name of a dtype; `None` if it has none.
 pub(crate) fn dtype_name(dtype: DType) -> Option<&'static str> {
     DTYPES.iter().find(|(_, d)| *d == dtype).map(|(name, _)| *name)
 }
 
-/// The type of that name.
+/// The dtype with this name.
 pub(crate) fn dtype_of(name: &str) -> Option<DType> {
     DTYPES.iter().find(|(n, _)| *n == name).map(|(_, dtype)| *dtype)
 }
 
-/// Appends `text` as a JSON string, escaped as little as JSON allows, as the reference implementation does.
+/// Appends `text` as a JSON string. Only what JSON requires is escaped, as in the reference implementation.
 pub(crate) fn push_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     let mut plain = 0;
@@ -73,7 +73,7 @@ pub(crate) fn push_string(out: &mut Vec<u8>, text: &str) {
         out.extend_from_slice(text.as_bytes().get(plain..at).unwrap_or_default());
         out.extend_from_slice(escape);
         if escape == b"\\u00" {
-            // Below 0x20, so the first digit is 0 or 1.
+            // The byte is below 0x20, so the first digit is 0 or 1.
             let digit = |n: u8| b"0123456789abcdef".get(usize::from(n)).copied().unwrap_or(b'0');
             out.extend_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
         }

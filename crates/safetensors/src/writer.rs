@@ -1,4 +1,4 @@
-//! Streams a [`Plan`] into a sink: the header, then each tensor's values, once and in pieces.
+//! Streams a [`Plan`] into a sink: the header, then the values of each tensor, once and in pieces.
 
 use modelfmt_core::Execution;
 use modelfmt_write::{Region, Sink, TensorData};
@@ -7,8 +7,7 @@ use crate::error::WriteError;
 use crate::layout::Plan;
 
 impl Plan {
-    /// Writes the file. `data` gives the values of the tensors, which are numbered as they were given to
-    /// [`Plan::new`].
+    /// Writes the file. `data` numbers the tensors as they were given to [`Plan::new`].
     ///
     /// # Errors
     /// If values cannot be read, the sink refuses bytes, or the progress callback stops the work.

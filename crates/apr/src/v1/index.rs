@@ -1,4 +1,4 @@
-//! What a file holds: sections and metadata, checked and owned.
+//! The content of a file: sections and metadata, checked and owned.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::author::Extent;
@@ -14,7 +14,7 @@ use crate::error::{Result, malformed};
 pub(super) struct Sections {
     pub(super) metadata: Extent,
     pub(super) payload: Extent,
-    /// The signature and its key, if the header says that there are some.
+    /// The signature and its public key, if the header says that the file has them.
     pub(super) signature: Option<Extent>,
     /// The CRC of everything before it: the last four bytes of the file.
     pub(super) footer: Extent,
@@ -22,7 +22,7 @@ pub(super) struct Sections {
 
 impl Sections {
     pub(super) fn new(header: &Header, file_len: u64, limits: &Limits) -> Result<Self> {
-        // What lies before the footer; a file that is shorter has no room for any of it.
+        // The sections must end before the footer. A file shorter than the footer has no room for any section.
         let room = file_len.saturating_sub(FOOTER_LEN);
         let extent = |field, at, start, len| {
             let part = Part::new("header").with_field(field);
@@ -38,7 +38,7 @@ impl Sections {
         Ok(Self { metadata, payload, signature, footer })
     }
 
-    /// Where the footer should begin.
+    /// The offset at which the footer should begin.
     pub(super) fn end(&self) -> u64 {
         self.signature.unwrap_or(self.payload).end()
     }
@@ -50,7 +50,7 @@ pub struct Index {
     pub(super) header: Header,
     pub(super) sections: Sections,
     pub(super) file_len: u64,
-    /// The metadata as MessagePack, which has been checked.
+    /// The metadata as MessagePack; it has been checked.
     metadata: Box<[u8]>,
     depth: u64,
     no_tensors: TensorTable,
@@ -70,7 +70,7 @@ impl Index {
         self.header.version
     }
 
-    /// The kind of model that the payload is.
+    /// The kind of model that the payload holds.
     #[must_use]
     pub const fn model_type(&self) -> ModelType {
         self.header.model_type
@@ -88,13 +88,13 @@ impl Index {
         self.header.flags
     }
 
-    /// The result of aprender's own checks of the model, 0 to 100; also 0 if none were made.
+    /// The score of aprender's own checks of the model, 0 to 100; 0 also means that none were made.
     #[must_use]
     pub const fn quality(&self) -> u8 {
         self.header.quality
     }
 
-    /// Where the payload lies: bincode of a Rust structure, compressed and encrypted as the header says.
+    /// The extent of the payload: a Rust structure in bincode, compressed and encrypted as the header says.
     #[must_use]
     pub const fn payload(&self) -> Extent {
         self.sections.payload
@@ -106,7 +106,7 @@ impl Index {
         self.file_len
     }
 
-    /// The tensors: none.
+    /// The tensors: an empty table.
     #[must_use]
     pub const fn tensors(&self) -> &TensorTable {
         &self.no_tensors
@@ -115,7 +115,7 @@ impl Index {
     /// All keys of the metadata, in the order of the file.
     ///
     /// # Errors
-    /// None but that of memory: what is read again here was read when the file was opened.
+    /// Only if memory runs out: the bytes have been checked when the file was opened.
     pub fn metadata(&self) -> Result<Object> {
         metadata::object(&self.metadata, self.depth)
     }

@@ -1,4 +1,4 @@
-//! The metadata: a map in MessagePack, kept as bytes until it is asked for.
+//! The metadata: a MessagePack map, kept as bytes until it is used.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::value::{CheckSeed, Object, ParseOptions, Value, ValueSeed};
@@ -8,7 +8,7 @@ use serde::de::DeserializeSeed;
 use super::wire::HEADER_LEN;
 use crate::error::{Error, Result, malformed};
 
-/// Checks that these are a map and no byte more, nested no deeper than that; nothing is kept.
+/// Checks that the bytes are exactly one map, nested at most `depth` levels. Keeps nothing.
 pub(super) fn check(bytes: &[u8], depth: u64) -> Result<()> {
     match read(bytes, CheckSeed::new(options(depth)))? {
         "an object" => Ok(()),
@@ -16,7 +16,7 @@ pub(super) fn check(bytes: &[u8], depth: u64) -> Result<()> {
     }
 }
 
-/// What [`check`] has found to be a map.
+/// Decodes bytes that [`check`] has accepted.
 pub(super) fn object(bytes: &[u8], depth: u64) -> Result<Object> {
     match read(bytes, ValueSeed::new(options(depth)))? {
         Value::Object(object) => Ok(object),

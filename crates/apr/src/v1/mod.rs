@@ -1,6 +1,6 @@
 //! APRN, the container that aprender writes classical models into (`format::save`, its first generation): header, metadata and
-//! CRC. What it holds is one structure of a Rust program, which only that program can take apart, so there are no tensors
-//! to list (docs/formats/apr.md#aprn).
+//! CRC. Its payload is one structure of a Rust program, which only that program can decode, so there are no tensors to list
+//! (docs/formats/apr.md#aprn).
 //!
 //! ```text
 //! ┌─────────────────────┐ 0

@@ -10,7 +10,7 @@ use super::index::{Index, Sections};
 use super::wire::{HEADER_LEN, Header};
 use crate::error::{Error, Fault, Result};
 
-/// What is asked for first: most metadata fits.
+/// How many bytes to ask for first: most metadata fits.
 const FIRST: u64 = 4 << 10;
 
 /// Parses header and metadata of an APRN file; see [`Parser`].
@@ -21,14 +21,14 @@ pub struct IndexParser {
     state: State,
 }
 
-/// What has been read.
+/// What has been read so far.
 #[derive(Debug)]
 enum State {
-    /// Nothing.
+    /// Nothing yet.
     Start,
     /// The header.
     Head(Header, Sections),
-    /// All.
+    /// Everything.
     Done(Box<Index>),
 }
 
@@ -37,7 +37,7 @@ impl IndexParser {
         Self { file_len, limits, state: State::Start }
     }
 
-    /// The least that the next step has to see.
+    /// The range that the next step needs.
     fn wants(&self) -> Option<Range<u64>> {
         match &self.state {
             State::Start if self.file_len == 0 => None,
@@ -47,7 +47,7 @@ impl IndexParser {
         }
     }
 
-    /// Takes exactly the bytes that `wants` says.
+    /// Takes one step. `bytes` is exactly the range that `wants` returned.
     fn step(&mut self, bytes: &[u8]) -> Result<()> {
         self.state = match &self.state {
             State::Start => {

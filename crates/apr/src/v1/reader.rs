@@ -1,4 +1,4 @@
-//! Opens APRN files: what a reader asks of the format.
+//! Opens APRN files: implements the traits of modelfmt-core's reader for this format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::author::{FileIndex, OpenSettings};
@@ -22,7 +22,7 @@ impl Index {
     /// Parses the index from the bytes of a file, with the default options.
     ///
     /// # Errors
-    /// If it cannot be read, breaks a rule of the format, or exceeds a limit.
+    /// If the bytes end early, break a rule of the format, or exceed a limit.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         Self::parse_bytes(bytes)
     }
@@ -58,7 +58,7 @@ impl FileIndex for Index {
         Ok(self.metadata()?.into())
     }
 
-    /// What the payload is, and how it is stored. Numbers without a name are shown as numbers.
+    /// The kind of the payload and how it is stored. Codes without a name are shown as numbers.
     fn details(&self) -> Object {
         let named = |name: Option<&str>, number: u64| name.map_or_else(|| Value::from(number), Value::from);
         let (model_type, compression) = (self.model_type(), self.compression());

@@ -77,7 +77,7 @@ fn structure(index: &Index) -> Vec<String> {
     found
 }
 
-/// The keys that aprender always writes.
+/// Checks for the keys that aprender always writes.
 fn keys(index: &Index, found: &mut Vec<String>) {
     let at = index.sections.metadata.offset();
     let part = Part::new("metadata");
@@ -93,7 +93,7 @@ fn keys(index: &Index, found: &mut Vec<String>) {
     }
 }
 
-/// The CRC of everything before the footer.
+/// Checks the CRC of everything before the footer.
 async fn crc(index: &Index, source: &impl Fetch, work: &Execution<'_>) -> Result<Crc> {
     let footer = index.sections.footer;
     let mut seen = Crc::default();

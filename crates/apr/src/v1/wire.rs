@@ -11,17 +11,17 @@ use crate::error::{Fault, Result, malformed};
 pub(super) const MAGIC: [u8; 4] = *b"APRN";
 pub(super) const HEADER_LEN: u64 = 32;
 pub(super) const FOOTER_LEN: u64 = 4;
-/// An Ed25519 signature and the public key that belongs to it.
+/// The length of an Ed25519 signature and its public key.
 pub(super) const SIGNATURE_LEN: u64 = 96;
-/// aprender refuses payloads that expand to more.
+/// The largest decompressed payload that aprender accepts.
 pub(super) const MAX_UNCOMPRESSED: u32 = 1 << 30;
 
-/// The kind of model that the payload is.
+/// The kind of model that the payload holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ModelType(pub u16);
 
 impl ModelType {
-    /// The name of the kind, such as `linear_regression`, if it is a known one.
+    /// The name of the kind, such as `linear_regression`; `None` if it is unknown.
     #[must_use]
     pub const fn name(self) -> Option<&'static str> {
         Some(match self.0 {
@@ -53,7 +53,7 @@ impl ModelType {
 pub struct Compression(pub u8);
 
 impl Compression {
-    /// The name, if it is a known one. zstd has two numbers, of which the second says that more time was spent.
+    /// The name of the method; `None` if it is unknown. zstd has two numbers; the second stands for a higher compression level.
     #[must_use]
     pub const fn name(self) -> Option<&'static str> {
         Some(match self.0 {
@@ -65,7 +65,7 @@ impl Compression {
     }
 }
 
-/// What the header says about the file, one bit each.
+/// The flags of the header, one bit each.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Flags(u8);
 
@@ -78,7 +78,7 @@ impl Flags {
     pub const STREAMING: Self = Self(1 << 2);
     /// The metadata has a licence.
     pub const LICENSED: Self = Self(1 << 3);
-    /// The payload is laid out for aprender's own tensors.
+    /// The payload has the layout of aprender's own tensors.
     pub const TRUENO_NATIVE: Self = Self(1 << 4);
     /// Values are quantized.
     pub const QUANTIZED: Self = Self(1 << 5);
@@ -115,7 +115,7 @@ impl fmt::Debug for Flags {
     }
 }
 
-/// The first 32 bytes.
+/// The header: the first 32 bytes of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) version: (u8, u8),

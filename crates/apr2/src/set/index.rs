@@ -1,4 +1,4 @@
-//! The manifest JSON: which shards there are, and which tensor is in which.
+//! The manifest in JSON: the shards, and which tensor is in which shard.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::CommonFault;
@@ -26,19 +26,19 @@ struct Entry {
     crc32: Option<u32>,
 }
 
-/// A shard, as the manifest describes it.
+/// The manifest's description of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Shard<'a> {
-    /// Its path, relative to the manifest's folder, and never out of it.
+    /// The path, relative to the manifest's folder; it never leads out of it.
     pub path: &'a str,
-    /// Its size in bytes.
+    /// The size of the file in bytes.
     pub size: u64,
-    /// The CRC-32 of the whole file; `None` if the manifest has something else there than 8 lower-case hex digits.
+    /// The CRC-32 of the whole file; `None` if the manifest has anything but 8 lower-case hex digits.
     ///
-    /// A shard ends in its own CRC, so this number depends on the shard's length alone. It finds damage, as the shard's own CRC
-    /// does. It does not find that an intact shard is in the place of another of the same length; the tensors of the shard
-    /// show that.
+    /// A shard ends in its own CRC, so this number depends only on the shard's length. It finds damage, as the shard's own CRC
+    /// does. It does not show that another intact shard of the same length has taken the shard's place; the tensors of the
+    /// shard show that.
     pub crc32: Option<u32>,
 }
 
@@ -46,13 +46,14 @@ impl SetIndex {
     /// Reads the JSON text of a manifest. Keys that the specification does not name are skipped.
     ///
     /// # Errors
-    /// If it is not JSON, lacks a key, names a tensor or a file twice, maps one to a shard that it does not list, or has a path
-    /// that leads out of its folder.
+    /// If the text is not JSON, lacks a key, names a tensor or a file twice, maps a tensor to a shard that it does not list, or
+    /// has a path that leads out of its folder.
     pub fn parse(text: &[u8], limits: &Limits) -> Result<Self> {
         Self::parse_with(text, limits, |_, _| Ok(()))
     }
 
-    /// The same; `also` sees the manifest and the number of its shards before it is known which tensor is in which.
+    /// Like [`parse`](Self::parse), but `also` gets the manifest and the number of its shards before the map of tensors is
+    /// read.
     pub(crate) fn parse_with(
         text: &[u8],
         limits: &Limits,
@@ -85,7 +86,7 @@ impl SetIndex {
         Ok(manifest)
     }
 
-    /// Adds a tensor that a shard lists, and the manifest does not.
+    /// Adds a tensor that a shard lists but the manifest does not.
     pub(crate) fn found_in(&mut self, name: &str, shard: u32) -> Result<(), CommonFault> {
         self.names.push(name)?;
         self.homes.push(shard);
@@ -130,7 +131,7 @@ impl SetIndex {
         self.shards.iter().map(Entry::shard)
     }
 
-    /// The shard of that number, counted from 0.
+    /// The shard with this number, counted from 0.
     #[must_use]
     pub fn shard(&self, number: usize) -> Option<Shard<'_>> {
         self.shards.get(number).map(Entry::shard)
@@ -182,7 +183,7 @@ fn shards(object: &Object, limits: &Limits) -> Result<Vec<Entry>> {
     list.iter().enumerate().map(shard).collect()
 }
 
-/// 8 lower-case hex digits (docs/formats/apr2.md#manifest-rules).
+/// Parses a CRC of 8 lower-case hex digits (docs/formats/apr2.md#manifest-rules).
 fn parse_crc(text: &str) -> Option<u32> {
     let is_digit = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
     (text.len() == 8 && text.bytes().all(is_digit)).then(|| u32::from_str_radix(text, 16).ok())?

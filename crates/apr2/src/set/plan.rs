@@ -24,8 +24,8 @@ use crate::wire::{DATA_ALIGNMENT, FOOTER_LEN, HEADER_LEN, INDEX_HEADER_LEN, MAGI
 
 /// A sharded model to write: a manifest, and shards `STEM-00001-of-0000N.apr` beside it.
 ///
-/// Tensors keep their order; one that would take a shard over [`WriteOptions::shard_size`] begins the next. The first shard
-/// has the model's metadata, the others the three required keys.
+/// Tensors keep their order. A tensor that would take a shard over [`WriteOptions::shard_size`] begins the next shard. The
+/// first shard has the model's metadata, the others only the three required keys.
 #[derive(Clone, Debug)]
 pub struct SetPlan {
     manifest_name: String,
@@ -37,16 +37,16 @@ pub struct SetPlan {
 struct ShardPlan {
     name: String,
     plan: Plan,
-    /// The number of its first tensor.
+    /// The number of the shard's first tensor in the whole model.
     first: usize,
 }
 
 impl SetPlan {
-    /// Divides tensors into shards, and checks and lays out each. The manifest will be `manifest_name`, such as `model.apr`; its
-    /// stem is that of the shards.
+    /// Divides tensors into shards, and checks and lays out each of them. `manifest_name` is the file name of the manifest,
+    /// such as `model.apr`; the names of the shards begin with its stem.
     ///
     /// # Errors
-    /// If the format cannot hold what is described; if the name is no file name, or is that of a shard.
+    /// If the format cannot hold a tensor or the metadata, or if the name is not a valid file name or is the name of a shard.
     pub fn new<'a>(
         manifest_name: &str,
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
@@ -73,7 +73,7 @@ impl SetPlan {
         Ok(Self { manifest_name: manifest_name.to_owned(), apr_version, shards })
     }
 
-    /// The shards, as they are named and with the plan of each.
+    /// The shards, each with its name and its plan.
     pub fn shards(&self) -> impl ExactSizeIterator<Item = (&str, &Plan)> {
         self.shards.iter().map(|shard| (shard.name.as_str(), &shard.plan))
     }
@@ -84,7 +84,7 @@ impl SetPlan {
         &self.manifest_name
     }
 
-    /// Stores this tensor raw, whatever the compression.
+    /// Stores this tensor raw, even if the options ask for compression.
     pub fn keep_raw(&mut self, tensor: usize) {
         let at = self.shards.partition_point(|shard| shard.first <= tensor);
         if let Some(shard) = at.checked_sub(1).and_then(|at| self.shards.get_mut(at)) {
@@ -92,12 +92,12 @@ impl SetPlan {
         }
     }
 
-    /// Writes the shards, then the manifest. `data` numbers tensors as their descriptions were given. The bytes are the same
-    /// however many threads `work` allows.
+    /// Writes the shards, then the manifest. `data` numbers the tensors in the order of their descriptions. The bytes do not
+    /// depend on the number of threads that `work` allows.
     ///
     /// # Errors
-    /// If a value cannot be read; if a file cannot be created or written, or exists and may not be replaced. Then no file
-    /// appears, unless it is the last step that fails.
+    /// If a value cannot be read, if a file cannot be created or written, or if it exists and may not be replaced. Then no file
+    /// appears, unless only the last step fails.
     pub fn write(
         &self,
         data: &dyn TensorData,
@@ -115,16 +115,16 @@ impl SetPlan {
         set.commit(manifest(self, &crcs, None, false)?.as_bytes())
     }
 
-    /// The shards, each of which can be written by itself.
+    /// The shards, each of which can be written on its own.
     pub fn parts(&self) -> impl ExactSizeIterator<Item = SetPart> + '_ {
         self.shards.iter().map(|shard| SetPart::new(&shard.name, shard.first, shard.plan.tensors().len()))
     }
 
-    /// Writes one shard, which appears when it is complete; without a manifest it belongs to no set. Any process that writes it gets the same bytes
-    /// as [`write`](Self::write) gives it, however often.
+    /// Writes one shard, which appears when it is complete; it belongs to no set until the manifest is written. The result is
+    /// the same as that of [`write`](Self::write), in any process and any number of times.
     ///
     /// # Errors
-    /// If a value cannot be read, or the shard not be written; if there is no shard of that number.
+    /// If a value cannot be read, the shard cannot be written, or there is no shard with this number.
     pub fn write_part(
         &self,
         number: usize,
@@ -139,11 +139,11 @@ impl SetPlan {
         })
     }
 
-    /// Writes the manifest when all shards are there. `parts` is what [`write_part`](Self::write_part) returned, in order; the
-    /// files themselves are not looked at.
+    /// Writes the manifest after all shards have been written. `parts` is what [`write_part`](Self::write_part) returned, in
+    /// order; the files themselves are not read.
     ///
     /// # Errors
-    /// If a file cannot be written; if `parts` are not those of this plan.
+    /// If the manifest cannot be written, or `parts` does not belong to this plan.
     pub fn finish(&self, parts: &[WrittenPart], files: &impl NewFiles) -> Result<(), WriteError> {
         let crc = |part: &WrittenPart| {
             let value = u32::from_le_bytes(part.digests.as_slice().try_into().ok()?);
@@ -156,10 +156,10 @@ impl SetPlan {
         set.commit(manifest(self, &crcs, None, false)?.as_bytes())
     }
 
-    /// Writes the model into a folder, which must exist.
+    /// Writes the model into an existing folder.
     ///
     /// # Errors
-    /// If a value cannot be read, or a file not be written; if one exists and may not be replaced.
+    /// If a value cannot be read, a file cannot be written, or a file exists and may not be replaced.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn write_folder(
         &self,
@@ -172,11 +172,11 @@ impl SetPlan {
     }
 }
 
-/// APR2 2.0, "Manifest File": keys in the specification's order, a line for each. One that hides what the shards hide says
-/// nothing of the tensors and the metadata.
+/// The text of the manifest (APR2 2.0, "Manifest File"), with the keys in the specification's order, one per line. With
+/// `hides`, it leaves out tensors and metadata, because the shards hide them too.
 ///
 /// # Errors
-/// If it has something that JSON has no form for.
+/// If a value has no JSON form.
 pub fn manifest(
     plan: &SetPlan,
     crcs: &[Crc],
@@ -209,11 +209,11 @@ pub fn manifest(
         .map_err(|error| unfit(Part::new("manifest"), CommonFault::Metadata(error.to_string())))
 }
 
-/// The `crc32` that a manifest states of a shard of so many bytes: a shard ends in its own CRC and its length, so that of the whole
-/// depends on the length alone.
+/// The `crc32` that a manifest states for a shard of `len` bytes. A shard ends in its own CRC and its length, so the CRC of the
+/// whole file depends only on the length.
 #[must_use]
 pub fn shard_crc(len: u64) -> u32 {
-    // Bytes that are followed by their CRC have the same CRC, whatever they are.
+    // Bytes followed by their own CRC always have the same CRC.
     let own = Crc { len: len.saturating_sub(12), ..Crc::of(&Crc::default().value.to_le_bytes()) };
     own.then(Crc::of(&MAGIC_END)).then(Crc::of(&len.to_le_bytes())).value
 }
@@ -226,7 +226,7 @@ fn stem(path: &str) -> &str {
     }
 }
 
-/// Divides tensors into shards, in order. There is always one, since it has the metadata.
+/// Divides the tensors into shards, in order. There is always at least one, because it has the metadata.
 fn divide<'a>(
     specs: impl IntoIterator<Item = TensorSpec<'a>>,
     metadata: &Metadata,
@@ -262,14 +262,14 @@ fn divide<'a>(
     Ok(plans)
 }
 
-/// The other shards carry the three required keys (docs/formats/apr2.md#writing-shards).
+/// The metadata of the shards after the first: only the three required keys (docs/formats/apr2.md#writing-shards).
 fn only_required(metadata: &Metadata) -> Metadata {
     let mut object = metadata.object().clone();
     object.retain(|key, _| matches!(key, "apr_version" | "model_type" | "architecture"));
     Metadata::from(object)
 }
 
-/// The length that a shard would have without compression.
+/// The length of a shard without compression.
 #[derive(Clone, Copy)]
 struct Size {
     head: u64,
@@ -282,7 +282,7 @@ impl Size {
     }
 
     fn with(self, spec: &TensorSpec<'_>, options: &WriteOptions) -> Self {
-        // The entry's own arithmetic; a scalar is written with one dimension.
+        // The length of the tensor's entry; a scalar is written with one dimension.
         let entry = 2 + spec.name.len() as u64 + 2 + 8 * spec.shape.len().max(1) as u64 + 28;
         let nbytes = spec.dtype.nbytes(&spec.shape).unwrap_or(0); // what cannot be counted, `Plan::new` refuses
         let begin = align_up(self.data, options.alignment.bytes()).unwrap_or(u64::MAX);
@@ -295,7 +295,7 @@ impl Size {
     }
 }
 
-/// An error that counts tensors from the start of the model, not of the shard.
+/// Changes an error so that it counts tensors from the start of the model, not of the shard.
 fn renumbered(error: WriteError, first: usize) -> WriteError {
     match error {
         WriteError::Unsupported { mut part, fault } => {
@@ -308,7 +308,7 @@ fn renumbered(error: WriteError, first: usize) -> WriteError {
     }
 }
 
-/// Each plan has seen its own tensors only.
+/// Checks names across shards; each plan has only checked its own tensors.
 fn check_unique(shards: &[ShardPlan]) -> Result<(), WriteError> {
     let mut names = NameTable::default();
     for tensor in shards.iter().flat_map(|shard| shard.plan.tensors()) {

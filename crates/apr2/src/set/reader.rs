@@ -1,4 +1,4 @@
-//! Opens sharded models: what a reader asks of the format.
+//! Opens sharded models: implements the traits of modelfmt-core's reader for this format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{Error, Execution, FetchFiles, Limits, OpenSet, Report, VerifyLevel, author::ShardMap};
@@ -68,7 +68,7 @@ impl ShardMap for SetIndex {
         set.metadata_of(0).await
     }
 
-    /// Metadata, flags and alignment come from the first shard.
+    /// The first shard: metadata, flags and alignment come from it.
     fn described_by(&self) -> Option<usize> {
         Some(0)
     }

@@ -1,4 +1,4 @@
-//! Checks a sharded model: every shard by itself, and against the manifest.
+//! Checks a sharded model: each shard by itself and against the manifest.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use crate::index::Index;
 use crate::verify::{Findings, Verified};
 use crate::wire::Flags;
 
-/// What the checks of all shards found.
+/// The findings about all shards.
 #[derive(Default)]
 struct Found {
     structure: Vec<String>,
@@ -28,7 +28,7 @@ struct Found {
     is_compressed: bool,
 }
 
-/// The checks of a set of which nothing but flags says that it is signed.
+/// The report on a set that only the flags of its shards can mark as signed.
 pub(super) async fn report<F: FetchFiles>(
     manifest: &SetIndex,
     set: &OpenSet<SetIndex, F>,
@@ -39,8 +39,8 @@ pub(super) async fn report<F: FetchFiles>(
     report
 }
 
-/// The checks of a set with this manifest, and what the seals of its shards showed. `signature` adds to the report what is said of signatures: it is
-/// told whether a shard has the flag, and what there is to find fault with.
+/// Checks a set with this manifest. Returns the report, and what the seals of the shards showed. `signature` adds the check of
+/// signatures to the report; it gets whether a shard has the flag SIGNED, and the findings so far.
 pub async fn verify_set<M, F>(
     manifest: &SetIndex,
     set: &OpenSet<M, F>,
@@ -104,7 +104,7 @@ impl Found {
     }
 }
 
-/// What is said of the signatures of a set whose manifest has none.
+/// Adds the check of signatures for a set whose manifest has no signature.
 pub fn add_signature(report: &mut Report, is_signed: bool, findings: Vec<String>) {
     if is_signed {
         report.add_partial("signature", findings, "each shard is signed by itself, and not the set");
@@ -131,7 +131,7 @@ fn manifest_itself(manifest: &SetIndex, found: &mut Found) {
     }
 }
 
-/// What the checks of one shard by itself found, and its CRC.
+/// Adds the findings about one shard by itself to `found`.
 fn one_shard(number: usize, shard: Shard<'_>, index: &Index, of_shard: Findings, found: &mut Found) {
     let file = Shortened(shard.path);
     let named = |text: String| format!("shard {file:?}: {text}");
@@ -140,7 +140,7 @@ fn one_shard(number: usize, shard: Shard<'_>, index: &Index, of_shard: Findings,
     found.signature.extend(of_shard.signature.into_iter().map(named));
     found.is_signed |= index.flags().contains(Flags::SIGNED);
     found.is_compressed |= index.tensors.any_compressed() && !index.flags().contains(Flags::ENCRYPTED);
-    // A shard sets SHARDED (docs/formats/apr2.md#shard-rules).
+    // Every shard has the flag SHARDED (docs/formats/apr2.md#shard-rules).
     if !index.flags().contains(Flags::SHARDED) {
         found.structure.push(format!("shard {number} {file:?}: the flag SHARDED is not set"));
     }
@@ -155,7 +155,7 @@ fn one_shard(number: usize, shard: Shard<'_>, index: &Index, of_shard: Findings,
     }
 }
 
-/// The manifest's `crc32` is that of the whole file.
+/// Compares the manifest's `crc32` with the CRC of the whole file.
 fn compare(shard: Shard<'_>, crc: Crc, found: &mut Found) {
     let file = Shortened(shard.path);
     if crc.len != shard.size {
@@ -177,7 +177,7 @@ fn compare(shard: Shard<'_>, crc: Crc, found: &mut Found) {
     }
 }
 
-/// The CRC of a shard that does not open as an APR2 file.
+/// The CRC of a shard that cannot be opened as an APR2 file.
 async fn unreadable<M: ShardMap, F: FetchFiles>(
     set: &OpenSet<M, F>,
     number: usize,
@@ -201,7 +201,7 @@ async fn unreadable<M: ShardMap, F: FetchFiles>(
     }
 }
 
-/// Every tensor that the manifest maps to a shard is there, and the other way round.
+/// Checks that every tensor that the manifest maps to a shard is there, and that every tensor of a shard is in the map.
 fn map(manifest: &SetIndex, indexes: &[Option<&Index>], found: &mut Found) {
     for (position, name) in manifest.names().iter().enumerate() {
         let Some(home) = manifest.shard_of(position) else { continue };
@@ -217,7 +217,7 @@ fn map(manifest: &SetIndex, indexes: &[Option<&Index>], found: &mut Found) {
         let file = Shortened(shard.path);
         let tensors = index.iter().flat_map(|index| index.tensors());
         let mut strangers = tensors.filter(|tensor| home(tensor.name) != Some(number));
-        // Many paths may lead to one file: a line for each tensor of each would be a product.
+        // Many paths may lead to the same file. The cap keeps the number of findings from growing with paths × tensors.
         for tensor in strangers.by_ref().take(MAX_UNMAPPED) {
             let what =
                 format!("it has tensor {:?}, which the manifest does not map to it", Shortened(tensor.name));
@@ -231,5 +231,5 @@ fn map(manifest: &SetIndex, indexes: &[Option<&Index>], found: &mut Found) {
     }
 }
 
-/// How many tensors of a shard are named that the manifest does not map to it.
+/// How many unmapped tensors of a shard get a finding of their own.
 const MAX_UNMAPPED: usize = 20;

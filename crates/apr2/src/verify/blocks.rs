@@ -1,4 +1,4 @@
-//! Decodes the LZ4 blocks of one tensor, from wherever they lie.
+//! Decodes the LZ4 blocks of one tensor from any source.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{Execution, Fetch, author::with_causes};
@@ -8,11 +8,11 @@ use crate::blocks::Compressed;
 use crate::error::{Error, Result};
 use crate::index::Index;
 
-/// The LZ4 blocks of the tensor at a position that do not decode; none if it is not compressed. `source` has them where the tensor begins in the
-/// file, in plaintext.
+/// Decodes the LZ4 blocks of the tensor at a position and returns the faults; none if it is not compressed. `source` has the
+/// plaintext of the blocks at the tensor's offset in the file.
 ///
 /// # Errors
-/// If they cannot be read; if `work` asks to stop.
+/// If the blocks cannot be read, or if `work` cancels.
 pub async fn check_blocks(
     index: &Index,
     position: usize,

@@ -1,7 +1,8 @@
-//! The pass over a file with LZ4 blocks where several processes share it, such as the workers of a page.
+//! The pass over a file with LZ4 blocks when several processes share it, such as the workers of a web page.
 //!
-//! Threads of one process learn where all blocks begin before they look at them. Of several processes each would have to learn that of
-//! all blocks, and there each length of a block may be a slow read. So each process takes whole tensors, and reads them once, in order.
+//! Threads of one process find the offsets of all blocks before they decode them. If several processes share a file, each of
+//! them would have to find all these offsets, and each block length may be a slow read. So each process takes whole tensors,
+//! and reads them once, in order.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -19,7 +20,7 @@ use super::seal::Seal;
 use crate::blocks::Compressed;
 use crate::error::{Error, Fault};
 
-/// Looks at the units of a plan whose groups are whole tensors, and gives what is known of each to `take`, in order.
+/// Scans the units of a plan whose groups are whole tensors, and passes the result of each to `take`, in order.
 pub(super) async fn scan<L: Seal>(
     plan: &Plan<'_, L>,
     share: &Share,
@@ -39,7 +40,7 @@ pub(super) async fn scan<L: Seal>(
     };
     let (mut scratch, mut has_failed) = (Vec::new(), false);
     let one = async |number: usize| {
-        // The first error is the one that is reported.
+        // Only the first error is reported.
         if has_failed {
             return Err(ScanError::Cancelled);
         }
@@ -53,7 +54,7 @@ pub(super) async fn scan<L: Seal>(
     Ok(())
 }
 
-/// Looks at one unit.
+/// Scans one unit.
 async fn look<L: Seal>(
     window: &mut Window<'_, impl Fetch, L>,
     number: usize,
@@ -79,7 +80,7 @@ const fn len_of(range: &Range<u64>) -> u64 {
     range.end.saturating_sub(range.start)
 }
 
-/// Decodes the blocks of a tensor, as they come. A tensor whose headers are broken has no other findings.
+/// Decodes the blocks of a tensor in order. A tensor with broken block headers has no other findings.
 async fn check<L: Seal>(
     window: &mut Window<'_, impl Fetch, L>,
     tensor: &Compressed<'_>,
@@ -115,25 +116,25 @@ async fn check<L: Seal>(
     Ok(())
 }
 
-/// The bytes of a unit, of which some are here.
+/// A part of a unit's bytes, which moves forward through the unit.
 struct Window<'a, S, L: Seal> {
     source: &'a S,
     work: &'a Execution<'a>,
     plan: &'a Plan<'a, L>,
     bytes: AlignedBuf,
     seen: Seen,
-    /// The digests of the seal, if there is one.
+    /// Computes the digests that the seal wants, if there is a seal.
     digests: Option<ledger::Hasher<'a, L::Kind, 1>>,
-    /// Where the unit ends.
+    /// The end of the unit.
     end: u64,
 }
 
-/// The CRC of what has been seen of a unit.
+/// The CRC of a unit, as far as it has been computed.
 #[derive(Default)]
 struct Seen {
-    /// Where the bytes that are here begin in the file.
+    /// The offset in the file of the first byte in memory.
     start: u64,
-    /// Where those end that were added to the CRC.
+    /// The end of the bytes that the CRC covers so far.
     to: u64,
     crc: Hasher,
 }
@@ -155,16 +156,16 @@ impl<S: Fetch, L: Seal> Window<'_, S, L> {
         self.digests = self.plan.digests(unit.start);
         self.seen = Seen { start: unit.start, to: unit.start, crc: Hasher::new() };
         self.end = unit.end;
-        // Never more memory than there was before.
+        // This only shrinks the buffer, so it cannot fail for lack of memory.
         let _ = self.bytes.resize(0);
     }
 
-    /// Where the bytes end that are here.
+    /// The end of the bytes in memory.
     fn read_end(&self) -> u64 {
         self.seen.start.saturating_add(self.bytes.as_slice().len() as u64)
     }
 
-    /// Lets go of what is before byte `from`, and reads on; false at the end of the unit.
+    /// Drops the bytes before `from` and reads more; returns false at the end of the unit.
     async fn more(&mut self, from: u64, piece: &mut Piece<L::Kind>) -> Result<bool, ScanError> {
         self.seen.go_on(&self.bytes, from);
         let (at, kept) = (self.read_end(), self.seen.index(from)..self.bytes.as_slice().len());

@@ -22,16 +22,17 @@ pub use blocks::check_blocks;
 pub use pass::Pass;
 pub use seal::{Seal, Verified};
 
-/// What the checks of one file found, before it becomes a report.
+/// The findings about one file, before they become a report.
 pub struct Findings {
     pub(crate) structure: Vec<String>,
     pub(crate) extents: Vec<String>,
     pub(crate) signature: Vec<String>,
-    /// What reading every byte showed; only at [`VerifyLevel::Full`].
+    /// The result of reading every byte; only at [`VerifyLevel::Full`].
     pub pass: Option<Pass>,
 }
 
-/// The checks of one file: of its seal, or of why it has none that can be checked. At [`VerifyLevel::Full`] they complete the ledger of the seal.
+/// Runs the checks on one file. `seal` is its seal, or the reason why there is none to check. At [`VerifyLevel::Full`], reading
+/// the file also completes the ledger of the seal.
 pub async fn findings<S: Seal>(
     index: &Index,
     seal: Result<&S, &str>,
@@ -51,7 +52,7 @@ pub async fn findings<S: Seal>(
     }
 }
 
-/// The checks of a file that nothing but its flags says is signed.
+/// Runs the checks on a file that only its flags can mark as signed.
 pub(crate) async fn plain(
     index: &Index,
     source: &impl Fetch,
@@ -61,8 +62,8 @@ pub(crate) async fn plain(
     findings::<Unsealed>(index, Err(NOT_BUILT_IN), source, level, work).await
 }
 
-/// The checks of one file as a report. A checksum that covers structure alone does not exist in APR2, so
-/// [`VerifyLevel::Control`] looks at no more than [`VerifyLevel::Header`].
+/// The report on one file. APR2 has no checksum that covers structure alone, so [`VerifyLevel::Control`] checks no more than
+/// [`VerifyLevel::Header`].
 pub(crate) async fn report(
     index: &Index,
     source: &impl Fetch,
@@ -75,7 +76,7 @@ pub(crate) async fn report(
 }
 
 impl Findings {
-    /// The report; `signature` adds to it what is said of signatures, of which there are these findings.
+    /// The report. `signature` adds the check of signatures to it, and gets the findings about them.
     #[must_use]
     pub fn report(
         self,
@@ -103,7 +104,7 @@ impl Findings {
     }
 }
 
-/// What is said of the signatures of a file whose seal has not been looked at.
+/// Adds the check of signatures for a file whose seal has not been checked.
 pub fn add_signature(index: &Index, report: &mut Report, findings: Vec<String>) {
     if index.flags().contains(Flags::SIGNED) {
         report.add("signature", findings, "");
@@ -128,13 +129,14 @@ fn structure(index: &Index, is_sealed: bool) -> Vec<String> {
     found
 }
 
-/// APR2 2.0, "Required Keys"; their absence is for the verifier (docs/formats/apr2.md#metadata).
+/// Checks the required keys, whose absence does not prevent opening (APR2 2.0, "Required Keys")
+/// (docs/formats/apr2.md#metadata).
 fn required_keys(index: &Index, found: &mut Vec<String>) {
     let at = index.sections().metadata.offset();
     found.extend(index.metadata().missing().map(|error| finding(&Part::new("metadata"), at, error)));
 }
 
-/// The index header's reserved word is zero.
+/// Checks that the reserved word of the index header is zero.
 fn reserved(index: &Index, found: &mut Vec<String>) {
     if index.tensors.reserved != 0 {
         let part = Part::new("tensor index").with_field("reserved");
@@ -143,7 +145,7 @@ fn reserved(index: &Index, found: &mut Vec<String>) {
     }
 }
 
-/// QUANTIZED and COMPRESSED say what the tensors are (docs/formats/apr2.md#flags).
+/// Checks that QUANTIZED and COMPRESSED match the tensors (docs/formats/apr2.md#flags).
 fn feature_flags(index: &Index, found: &mut Vec<String>) {
     let quantized = index.tensors().iter().any(|tensor| tensor.dtype.is_quantized());
     let compressed = index.tensors.any_compressed();
@@ -159,7 +161,7 @@ fn feature_flags(index: &Index, found: &mut Vec<String>) {
     }
 }
 
-/// Bit 0 marks a compressed tensor, and no other bit is known.
+/// Checks the flags of tensors: bit 0 marks a compressed tensor, and no other bit is known.
 fn tensor_flags(index: &Index, found: &mut Vec<String>) {
     for (position, stored) in index.tensors.all_stored().enumerate() {
         let expected = if stored.compressed { wire::TENSOR_COMPRESSED } else { 0 };
@@ -178,7 +180,7 @@ fn tensor_flags(index: &Index, found: &mut Vec<String>) {
     }
 }
 
-/// Tensors lie in the order of the index.
+/// Checks that tensors are in the order of the index if the file has the flag STREAMING.
 fn streaming(index: &Index, found: &mut Vec<String>) {
     if !index.flags().contains(Flags::STREAMING) {
         return;
@@ -193,14 +195,14 @@ fn streaming(index: &Index, found: &mut Vec<String>) {
     }
 }
 
-/// The footer follows the last tensor byte directly (docs/formats/apr2.md#footer).
+/// Checks that the footer follows directly after the last byte of the tensors (docs/formats/apr2.md#footer).
 fn footer_place(index: &Index, found: &mut Vec<String>) {
     let data = index.sections().data;
     let last = |with_empty: bool| {
         let ends = index.tensors.all_stored().filter(|stored| with_empty || stored.len > 0);
         ends.map(|stored| stored.end()).max().unwrap_or(data.offset())
     };
-    // An empty tensor may be after the last byte, and a writer may have gone there or not.
+    // An empty tensor may be after the last byte. Some writers pad up to it, and some do not.
     if data.end() != last(false) && data.end() != last(true) {
         let what = format!("does not follow the last tensor byte, which is before byte {}", last(false));
         found.push(finding(&Part::new("footer"), data.end(), what));
@@ -214,7 +216,7 @@ fn extents(index: &Index) -> Vec<String> {
     found
 }
 
-/// A file that breaks its own promise of alignment (docs/formats/apr2.md#flags).
+/// Checks that the file keeps its own promise of alignment (docs/formats/apr2.md#flags).
 fn alignment(index: &Index, found: &mut Vec<String>) {
     let Some(alignment) = index.alignment() else { return };
     let data = index.sections().data.offset();
@@ -227,7 +229,7 @@ fn alignment(index: &Index, found: &mut Vec<String>) {
     }
 }
 
-/// A partial overlap of two tensors (docs/formats/apr2.md#ties).
+/// Checks that no two tensors overlap in part (docs/formats/apr2.md#ties).
 fn overlapping(index: &Index, found: &mut Vec<String>) {
     let extent = |stored: Stored| Extent::new(stored.offset, stored.len, u64::MAX);
     let extents: Result<Vec<_>, _> = index.tensors.all_stored().map(extent).collect();
@@ -241,11 +243,11 @@ fn overlapping(index: &Index, found: &mut Vec<String>) {
     }
 }
 
-/// Nothing here looks at seal sections.
+/// Why this crate cannot check a signature: it does not read seal sections.
 const NOT_BUILT_IN: &str =
     "nothing that could is built in (the crate modelfmt-apr2-seal; in modelfmt its feature `seal`)";
 
-/// A signature is promised by the flag and cannot be checked (docs/formats/apr2.md#encrypted-and-signed).
+/// A finding for a file with the flag SIGNED whose signature cannot be checked (docs/formats/apr2.md#encrypted-and-signed).
 fn signature(index: &Index, why: &str) -> Vec<String> {
     if !index.flags().contains(Flags::SIGNED) {
         return Vec::new();

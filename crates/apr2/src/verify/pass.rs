@@ -15,7 +15,7 @@ use crate::error::{Error, Fault, Result, SealFault, malformed};
 use crate::index::{Generation, Index};
 use crate::wire::Footer;
 
-/// What reading every byte of a file showed.
+/// The result of reading every byte of a file.
 #[derive(Default)]
 pub struct Pass {
     pub(crate) crc: Vec<String>,
@@ -25,13 +25,13 @@ pub struct Pass {
     pub(crate) seen: Crc,
     /// The CRC of the whole file, if all of it could be read.
     pub(crate) whole: Option<Crc>,
-    /// LZ4 blocks that were decoded.
+    /// The number of LZ4 blocks that were decoded.
     pub(crate) blocks: u64,
-    /// Why the file could not be read to its end: then the ledger of the seal is not complete.
+    /// Why the file could not be read to its end. In that case the ledger of the seal is incomplete.
     pub fault: Option<String>,
 }
 
-/// Reads the file once, on as many threads as `work` says.
+/// Reads the file once, on as many threads as `work` allows.
 pub(super) async fn run<S: Seal>(
     index: &Index,
     seal: Option<&S>,
@@ -76,7 +76,7 @@ pub(super) async fn run<S: Seal>(
     pass
 }
 
-/// Compares with the CRC in the footer, which is read again: the index may be older than the file.
+/// Compares the CRC with that of the footer, which is read again, because the index may be older than the file.
 async fn check_crc(index: &Index, is_sealed: bool, source: &impl Fetch, pass: &mut Pass) {
     let (at, end) = (index.footer_at(), source.size());
     let footer = match read(source, at..end).await {

@@ -1,4 +1,4 @@
-//! How a file is cut for the pass over every byte of it, and what a stretch of it shows.
+//! Cuts a file into units for the pass over every byte, and computes the result of each unit.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -16,57 +16,58 @@ use crate::error::{Fault, Result, SealFault};
 use crate::index::{Generation, Index};
 use crate::stored::Stored;
 
-/// The bytes that one thread reads at once. They are looked at again (CRC, blocks) and should still be in its cache then.
+/// How many bytes one thread reads at once. They are scanned twice (CRC, blocks) and should still be in the cache for the
+/// second scan.
 pub(super) const PIECE: u64 = 1 << 20;
-/// The same of a sealed file, whose bytes are looked at once more.
+/// The same number for a sealed file, whose bytes are scanned once more.
 const SEALED_PIECE: u64 = author::PIECE;
-/// Blocks that are decoded from one piece.
+/// How many blocks are decoded from one piece.
 const GROUP: u64 = PIECE / BLOCK;
 
-/// Some blocks of a compressed tensor, which are read together.
+/// Some blocks of a compressed tensor that are read together.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     tensor: usize,
     pub(super) first: u64,
     pub(super) count: u64,
-    /// Where they lie in the file, headers included.
+    /// Their range in the file, with their headers.
     pub(super) range: Range<u64>,
 }
 
 impl Group {
-    /// All blocks of a tensor.
+    /// A group of all blocks of a tensor.
     fn whole(tensor: &Compressed<'_>) -> Self {
         let range = tensor.stored.offset..tensor.stored.end();
         Self { tensor: tensor.number, first: 0, count: tensor.count(), range }
     }
 }
 
-/// A stretch of the file that one thread reads.
+/// A range of the file that one thread reads.
 #[derive(Clone, Debug)]
 struct Unit {
     range: Range<u64>,
-    /// The groups of blocks within.
+    /// The groups of blocks in the range.
     groups: Range<usize>,
 }
 
 impl Unit {
-    /// One that begins there, and is empty yet.
+    /// An empty unit that begins at `start`.
     const fn at(start: u64, next_group: usize) -> Self {
         Self { range: start..start, groups: next_group..next_group }
     }
 }
 
-/// What one unit showed.
+/// The result of one unit.
 pub(super) struct Piece<K: DigestKind> {
     pub(super) crc: Crc,
-    /// Headers of blocks that are broken, if they were not looked at before.
+    /// Faults in block headers, unless these were checked before.
     pub(super) walk: Vec<String>,
-    /// Blocks that do not decode.
+    /// Faults in the data of blocks.
     pub(super) lz4: Vec<String>,
     pub(super) padding: Vec<String>,
-    /// Blocks that were decoded.
+    /// The number of blocks that were decoded.
     pub(super) blocks: u64,
-    /// What is known of the digests of the seal.
+    /// The digests of the seal, as far as this unit determines them.
     pub(super) hashed: Seen<K>,
 }
 
@@ -105,22 +106,23 @@ impl<K: DigestKind<Digest: Parcel, Run: Parcel>> Parcel for Piece<K> {
     }
 }
 
-/// The file, cut into units.
+/// A file, cut into units.
 pub(super) struct Plan<'a, S: Seal> {
     index: &'a Index,
     seal: Option<&'a S>,
-    /// What cutting it has found of LZ4 blocks.
+    /// Faults in LZ4 blocks that were found while cutting.
     pub(super) found: Vec<String>,
     units: Vec<Unit>,
     pub(super) groups: Vec<Group>,
-    /// Ascending ranges that must be zero.
+    /// The ranges that must be zero, ascending.
     gaps: Vec<Range<u64>>,
-    /// The bytes that a unit has at most, unless they are a group of blocks.
+    /// The greatest length of a unit, unless it is a single group of blocks.
     most: u64,
 }
 
 impl<'a, S: Seal> Plan<'a, S> {
-    /// Cuts the file; walking over the block headers may show faults already. Several processes take whole tensors.
+    /// Cuts the file. Walking over the block headers may already find faults. If several processes share the file, each takes
+    /// whole tensors.
     pub(super) async fn new(index: &'a Index, seal: Option<&'a S>, source: &impl Fetch) -> Self {
         let mut found = Vec::new();
         let tensors = compressed_tensors(index, &mut found);
@@ -156,8 +158,9 @@ impl<'a, S: Seal> Plan<'a, S> {
         self.units = units;
     }
 
-    /// What a unit has whole: groups of blocks, each with its number, and the ranges whose digests the seal wants. A unit begins where a range does that
-    /// is too long for that, since BLAKE3 is fastest over pieces that lie in a range as its subtrees do.
+    /// The ranges that should not be split between units: groups of blocks, each with its number, and the ranges of the seal's
+    /// digests. A range that is too long for one unit begins a unit of its own, because BLAKE3 is fastest over pieces that
+    /// match its subtrees.
     fn kept_whole(&self) -> Vec<(Range<u64>, Option<usize>)> {
         let groups =
             self.groups.iter().enumerate().map(|(number, group)| (group.range.clone(), Some(number)));
@@ -169,7 +172,7 @@ impl<'a, S: Seal> Plan<'a, S> {
         all
     }
 
-    /// Goes on to byte `to`, in units of no more than `most` bytes.
+    /// Extends the unit to byte `to`, and starts new units so that none is longer than `most`.
     fn stretch(&self, units: &mut Vec<Unit>, unit: &mut Unit, to: u64) {
         while to > unit.range.end {
             let room = self.most.saturating_sub(unit.range.end.saturating_sub(unit.range.start));
@@ -180,12 +183,12 @@ impl<'a, S: Seal> Plan<'a, S> {
         }
     }
 
-    /// Makes the digests of the seal, if there is one, from byte `at` on.
+    /// A hasher for the digests of the seal, starting at byte `at`, if there is a seal.
     pub(super) fn digests(&self, at: u64) -> Option<ledger::Hasher<'a, S::Kind, 1>> {
         self.seal.map(|seal| seal.ledger().hasher(at))
     }
 
-    /// The compressed tensors in a unit, in order; the groups are whole tensors.
+    /// The compressed tensors in a unit, in order. Groups must be whole tensors.
     pub(super) fn tensors_in(&self, unit: usize) -> impl Iterator<Item = Compressed<'a>> {
         let groups = self.units.get(unit).and_then(|unit| self.groups.get(unit.groups.clone()));
         groups.unwrap_or_default().iter().filter_map(|group| compressed(self.index, group.tensor))
@@ -195,7 +198,7 @@ impl<'a, S: Seal> Plan<'a, S> {
         self.units.get(usize::try_from(number).ok()?)
     }
 
-    /// Gaps are zero.
+    /// Checks that the gaps are zero. `bytes` begin at byte `start` of the file.
     pub(super) fn check_gaps(&self, start: u64, bytes: &[u8], found: &mut Vec<String>) {
         let end = start.saturating_add(bytes.len() as u64);
         let first = self.gaps.partition_point(|gap| gap.end <= start);
@@ -218,7 +221,7 @@ impl<'a, S: Seal> Plan<'a, S> {
 
 impl<S: Seal> Scan for Plan<'_, S> {
     type Seen = Piece<S::Kind>;
-    /// Where blocks are decoded to.
+    /// The buffer that blocks are decoded into.
     type Scratch = Vec<u8>;
 
     fn count(&self) -> u64 {
@@ -237,8 +240,8 @@ impl<S: Seal> Scan for Plan<'_, S> {
         self.check_gaps(start, bytes, &mut piece.padding);
         let mut crc = Running { bytes, start, seen: start, hasher: Hasher::new() };
         if let Some(mut digests) = self.digests(start) {
-            // A CRC takes the bytes out of memory one after the other, as processors foresee it. Only then does BLAKE3, which reads
-            // several places at once, find them in a near cache.
+            // The CRC reads the bytes sequentially, which lets the processor prefetch them. BLAKE3 reads several places at
+            // once, so it runs second, when the bytes are in the cache.
             digests.update_after(bytes, |end| crc.go_on(end));
             piece.hashed = digests.finish();
         }
@@ -259,9 +262,9 @@ impl<S: Seal> Scan for Plan<'_, S> {
 /// The CRC of a unit, as far as it has been computed.
 struct Running<'b> {
     bytes: &'b [u8],
-    /// Where they begin in the file.
+    /// The offset of the bytes in the file.
     start: u64,
-    /// Where what has been seen of them ends.
+    /// The end of the bytes that the CRC covers so far.
     seen: u64,
     hasher: Hasher,
 }
@@ -273,7 +276,7 @@ impl Running<'_> {
     }
 }
 
-/// Ends a unit, and begins the next where it ends.
+/// Ends a unit and begins the next one at its end.
 fn flush(units: &mut Vec<Unit>, unit: &mut Unit) {
     let next = Unit::at(unit.range.end, unit.groups.end);
     let done = std::mem::replace(unit, next);
@@ -282,12 +285,12 @@ fn flush(units: &mut Vec<Unit>, unit: &mut Unit) {
     }
 }
 
-/// The compressed tensors, in the order of the file.
+/// The compressed tensors, in file order.
 ///
-/// Every byte belongs to one of them at most: tied tensors are decoded once, and one that begins inside another is a finding of
-/// its own (`extents`). So a hostile index cannot have the same bytes decoded a million times.
+/// Every byte belongs to at most one of them: tied tensors are decoded once, and a tensor that begins inside another is
+/// reported by `extents`. So a hostile index cannot have the same bytes decoded a million times.
 fn compressed_tensors<'a>(index: &'a Index, found: &mut Vec<String>) -> Vec<Compressed<'a>> {
-    // What is encrypted has no blocks to look at before it is decrypted.
+    // The blocks of encrypted tensors cannot be checked before decryption.
     let is_clear = !index.is_encrypted();
     let compressed_only = |(_, stored): &(usize, Stored)| stored.compressed && is_clear;
     let mut tensors: Vec<_> = index.tensors.all_stored().enumerate().filter(compressed_only).collect();
@@ -309,7 +312,7 @@ fn compressed_tensors<'a>(index: &'a Index, found: &mut Vec<String>) -> Vec<Comp
     all
 }
 
-/// The groups of blocks of tensors. One whose headers are broken is a finding and has none.
+/// The groups of blocks of the tensors. A tensor with broken block headers gives a finding and no groups.
 async fn groups(tensors: &[Compressed<'_>], source: &impl Fetch, found: &mut Vec<String>) -> Vec<Group> {
     let mut all = Vec::new();
     for tensor in tensors {
@@ -331,7 +334,7 @@ pub(super) async fn groups_of(tensor: &Compressed<'_>, source: &impl Fetch) -> R
         }
     };
     let mut next = tensor.walk(source, 0, tensor.stored.offset, count, see).await?;
-    // Each ends where the next one begins.
+    // Each group ends where the next one begins.
     for group in groups.iter_mut().rev() {
         group.range.end = next;
         next = group.range.start;
@@ -369,7 +372,7 @@ fn gaps(index: &Index, filled: Vec<Range<u64>>) -> Vec<Range<u64>> {
     gaps
 }
 
-/// The bytes of `range` out of those that begin at byte `start`.
+/// The bytes of `range`, cut from bytes that begin at byte `start` of the file.
 fn part<'b>(bytes: &'b [u8], start: u64, range: &Range<u64>) -> &'b [u8] {
     let cut = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     let skip = cut(range.start.saturating_sub(start));

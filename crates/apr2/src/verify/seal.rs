@@ -1,4 +1,4 @@
-//! What a seal adds to the checks of its file. Nothing here knows what one is.
+//! The interface between the checks of this crate and a seal, which is implemented elsewhere.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -13,26 +13,26 @@ use super::Findings;
 use crate::error::{Error, Fault};
 use crate::index::Index;
 
-/// The seal of a file, as the pass over every byte of the file knows it. The pass completes the digests that the seal wants, so that no byte is
-/// read twice.
+/// The seal of a file, as the pass over every byte of the file uses it. The pass also computes the digests that the seal wants,
+/// so that no byte is read twice.
 pub trait Seal: Sync {
-    /// How the digests are made.
+    /// The kind of digest.
     type Kind: DigestKind<Digest: Parcel, Run: Parcel>;
 
-    /// The digests of ranges of the file.
+    /// The digests to compute, by ranges of the file.
     fn ledger(&self) -> &Ledger<Self::Kind, 1>;
 
-    /// Ranges of the data section that are no padding, although no tensor of the index is there.
+    /// Ranges of the data section that are not padding, although no tensor of the index is there.
     fn filled(&self) -> Vec<Range<u64>>;
 
-    /// Up to which byte the seal has a CRC of its own.
+    /// The end of the bytes that the seal's own CRC covers.
     fn crc_end(&self) -> u64;
 
-    /// Why the CRC of everything up to there, which is `found`, is not the right one.
+    /// The error if `found` is not the right CRC of the bytes before [`crc_end`](Self::crc_end).
     fn crc_fault(&self, found: u32) -> Option<Error>;
 }
 
-/// That of a file that has none.
+/// The seal of a file that has none.
 pub(super) enum Unsealed {}
 
 impl Seal for Unsealed {
@@ -55,15 +55,15 @@ impl Seal for Unsealed {
     }
 }
 
-/// The index of a file that the verifier of sets can check: one of this crate, or one that has it inside.
+/// The index of a file that the verifier of sets can check: this crate's, or one that contains it.
 pub trait Verified: FileIndex<Fault = Fault> {
-    /// What the seals of all shards of a set showed.
+    /// The combined results of the seals of all shards of a set.
     type Seals: Default;
 
-    /// The index as it is without a seal.
+    /// The index without the seal.
     fn plain(&self) -> &Index;
 
-    /// The checks of the file, which is named `name`; adds what its seal showed to `seals`.
+    /// Runs the checks on the file named `name`, and adds the results of its seal to `seals`.
     fn findings<S: Fetch>(
         &self,
         source: &S,

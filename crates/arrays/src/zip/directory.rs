@@ -1,4 +1,4 @@
-//! The directory of an archive: which members there are, and where the header of each is.
+//! The directory of an archive: its members, and where the header of each is.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -14,19 +14,19 @@ const ENTRY: &[u8] = b"PK\x01\x02";
 const ENTRY_LEN: u64 = 46;
 const HEADER: &[u8] = b"PK\x03\x04";
 const HEADER_LEN: u64 = 30;
-/// The extra field with what 32 bits do not hold (APPNOTE.TXT, 4.5.3).
+/// The extra field for numbers that do not fit in 32 bits (APPNOTE.TXT, 4.5.3).
 const LONG: u16 = 1;
-/// Encrypted, by one of three ways.
+/// The flags for encryption, of which there are three kinds.
 const ENCRYPTED: u16 = 1 | 1 << 6 | 1 << 13;
-/// Sizes and CRC follow the content; the header before it has zeros.
+/// The flag that sizes and CRC follow the content, and that the header before it has zeros instead.
 const DESCRIBED_BEHIND: u16 = 1 << 3;
 
-/// A member of an archive, as the directory says it.
+/// A member of an archive, as the directory describes it.
 #[derive(Clone, Copy, Debug)]
 pub struct Member {
-    /// Where its header begins.
+    /// The offset of the member's header.
     header_at: u64,
-    /// Where the next header, or the directory, begins.
+    /// The offset of the next header or of the directory.
     next: u64,
     stored_len: u64,
     len: u64,
@@ -36,31 +36,31 @@ pub struct Member {
 }
 
 impl Member {
-    /// The size of its content.
+    /// The size of the content in bytes.
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.len
     }
 
-    /// How many bytes it takes in the file.
+    /// The number of bytes that the content takes in the file.
     #[must_use]
     pub const fn stored_len(&self) -> u64 {
         self.stored_len
     }
 
-    /// Whether it has no content.
+    /// Whether the content is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Where its header begins.
+    /// The offset of the member's header.
     #[must_use]
     pub const fn header_at(&self) -> u64 {
         self.header_at
     }
 
-    /// Where the next header, or the directory, begins.
+    /// The offset of the next header or of the directory.
     #[must_use]
     pub const fn next(&self) -> u64 {
         self.next
@@ -81,7 +81,7 @@ impl Directory {
         self.members.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no members.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
@@ -93,19 +93,19 @@ impl Directory {
         &self.names
     }
 
-    /// The member of that number.
+    /// The member with this number.
     #[must_use]
     pub fn member(&self, number: usize) -> Option<&Member> {
         self.members.get(number)
     }
 
-    /// What names a member in errors.
+    /// The part that errors about a member name.
     #[must_use]
     pub fn part(&self, number: usize) -> Part {
         Part::named("record", self.names.name(number).unwrap_or_default())
     }
 
-    /// The header before a member with its name, which [`record`](Self::record) takes.
+    /// The range of the header and name before a member, whose bytes [`record`](Self::record) needs.
     #[must_use]
     pub fn header_range(&self, number: usize) -> Range<u64> {
         let name = self.names.name(number).unwrap_or_default();
@@ -113,10 +113,10 @@ impl Directory {
         at..at.saturating_add(HEADER_LEN).saturating_add(name.len() as u64)
     }
 
-    /// Where the content of a member is. `header` is its [header](Self::header_range), and perhaps more.
+    /// Locates the content of a member. `header` has the bytes of its [header](Self::header_range), and may have more.
     ///
     /// # Errors
-    /// If the header says something else than the directory, or the content reaches into the next member.
+    /// If the header contradicts the directory, or the content reaches into the next member.
     pub fn record<F: ArrayFault>(&self, number: usize, header: &[u8]) -> Result<Record, Error<F>> {
         let no_member = || Error::NotFound { name: format!("record number {number}") };
         let member = self.members.get(number).ok_or_else(no_member)?;
@@ -134,7 +134,7 @@ impl Directory {
         c.bytes(4, "time")?;
         let (crc, stored_len, len) = (c.u32("crc")?, c.u32("stored size")?, c.u32("size")?);
         let (name_len, extra_len) = (c.u16("length of the name")?, c.u16("length of the extra fields")?);
-        // The header may be here without what is behind its name, so a longer name is told by its length.
+        // The bytes may end after the name, so a longer name is recognised by its length.
         let is_same_name = u64::from(name_len) == name.len() as u64
             && c.bytes(name_len.into(), "name").is_ok_and(|found| found == name.as_bytes());
         if !is_same_name {
@@ -146,8 +146,8 @@ impl Directory {
         if method != member.method {
             return Err(differs("method"));
         }
-        // Zeros are what a writer leaves that learns them later. A size of 64 bits is in an extra field, and not looked at: what counts is the
-        // directory.
+        // A writer that learns the numbers later leaves zeros here. A 64-bit size is in an extra field and is not compared,
+        // because only the directory counts.
         let is_behind = flags & DESCRIBED_BEHIND != 0;
         let is_same = |found: u32, stated: u64| {
             u64::from(found) == stated || found == u32::MAX || (is_behind && found == 0)
@@ -175,9 +175,10 @@ impl Directory {
     }
 }
 
-/// Reads the directory of an archive: while [`need`](Self::need) gives a range, [`feed`](Self::feed) its bytes.
+/// Parses the directory of an archive. As long as [`need`](Self::need) returns a range, [`feed`](Self::feed) must get its
+/// bytes.
 ///
-/// It is a part of a format's own parser, and so makes errors with the format's fault.
+/// It is used inside a format's own parser, and so returns errors with the format's fault.
 #[derive(Debug)]
 pub struct DirectoryParser {
     file_len: u64,
@@ -187,9 +188,9 @@ pub struct DirectoryParser {
 
 #[derive(Debug)]
 enum State {
-    /// The records at the end.
+    /// Reads the records at the end of the file.
     End,
-    /// The directory.
+    /// Reads the directory.
     Entries(End),
     Done(Directory),
 }
@@ -201,7 +202,7 @@ impl DirectoryParser {
         Self { file_len, limits, state: State::End }
     }
 
-    /// The bytes that are needed next; `None` when there are enough.
+    /// The range of bytes that is needed next; `None` when the directory is complete.
     #[must_use]
     pub fn need(&self) -> Option<Range<u64>> {
         match &self.state {
@@ -212,10 +213,10 @@ impl DirectoryParser {
         }
     }
 
-    /// Takes the bytes from the start of the needed range on: that range, or more.
+    /// Takes the bytes of the needed range, which may go on beyond its end.
     ///
     /// # Errors
-    /// If they break a rule of zip, or exceed a limit.
+    /// If the bytes break a rule of zip or exceed a limit.
     pub fn feed<F: ArrayFault>(&mut self, bytes: &[u8]) -> Result<(), Error<F>> {
         match &self.state {
             State::End => {
@@ -226,7 +227,7 @@ impl DirectoryParser {
                 Limits::fits(Part::new("directory"), end.at, end.count, ENTRY_LEN, end.len)?;
                 let inside = end.at.checked_sub(base).and_then(|at| usize::try_from(at).ok());
                 self.state = match inside.and_then(|at| bytes.get(at..)) {
-                    // The usual directory came with the end.
+                    // The directory is usually in the bytes that were read for the end record.
                     Some(rest) => State::Done(self.entries(end, rest)?),
                     None if end.len == 0 => State::Done(self.entries(end, &[])?),
                     None => State::Entries(end),
@@ -238,7 +239,7 @@ impl DirectoryParser {
         Ok(())
     }
 
-    /// The directory, once nothing more is needed.
+    /// The directory. Call it when [`need`](Self::need) returns `None`.
     ///
     /// # Errors
     /// If the file is empty.
@@ -252,7 +253,7 @@ impl DirectoryParser {
     fn entries<F: ArrayFault>(&self, end: End, bytes: &[u8]) -> Result<Directory, Error<F>> {
         let len = usize::try_from(end.len).unwrap_or(usize::MAX);
         let mut c = Cursor::new(bytes.get(..len).unwrap_or(bytes), end.at);
-        // Each has been seen to have bytes of its own.
+        // The count has been checked: each entry has bytes of its own.
         let count = usize::try_from(end.count).unwrap_or(usize::MAX);
         let mut found =
             Directory { names: NameTable::with_capacity(count), members: Vec::with_capacity(count) };
@@ -309,7 +310,7 @@ impl DirectoryParser {
             u32::MAX => long.u64("64-bit field").map_err(|_| refuse(Fault::NoLong)),
             short => Ok(short.into()),
         };
-        // APPNOTE.TXT, 4.5.3: only those that do not fit are there, in this order.
+        // APPNOTE.TXT, 4.5.3: the field has only the numbers that do not fit in 32 bits, in this order.
         let (len, stored_len, header_at) = (wide(len)?, wide(stored_len)?, wide(header_at)?);
         if method == Method::STORED && len != stored_len {
             return Err(refuse(Fault::StoredSizes { len, stored: stored_len }));
@@ -325,7 +326,7 @@ impl DirectoryParser {
 fn long_field(extra: &[u8]) -> Result<&[u8], Fault> {
     let mut c = Cursor::new(extra, 0);
     let mut found: &[u8] = &[];
-    // Up to 3 bytes of padding occur at the end.
+    // Up to 3 bytes of padding may be at the end.
     while c.remaining() >= 4 {
         let id = c.u16("id").map_err(|_| Fault::Extra)?;
         let len = c.u16("length").map_err(|_| Fault::Extra)?;
@@ -340,7 +341,8 @@ fn long_field(extra: &[u8]) -> Result<&[u8], Fault> {
     Ok(found)
 }
 
-/// Notes for each member where the next begins, and refuses those that reach into it: `end` is where the directory begins.
+/// Notes for each member where the next one begins, and refuses members that reach into it. `end` is the offset of the
+/// directory.
 fn disjoint<F: ArrayFault>(directory: &mut Directory, end: u64) -> Result<(), Error<F>> {
     let mut order: Vec<usize> = (0..directory.members.len()).collect();
     let at =

@@ -11,15 +11,15 @@ const END_LEN: u64 = 22;
 const LOCATOR: &[u8] = b"PK\x06\x07";
 const LOCATOR_LEN: u64 = 20;
 const LONG_END: &[u8] = b"PK\x06\x06";
-/// Signature and length of the 64-bit end record, which the length does not count.
+/// The length of the 64-bit end record's signature and length field, which the length itself does not count.
 const LONG_HEAD: u64 = 12;
-/// The 64-bit end record without anything of later versions.
+/// The length of the 64-bit end record without fields of later versions.
 const LONG_LEN: u64 = 56;
 
-/// The most that the records at the end take, a comment of 65,535 bytes included.
+/// The greatest length of the records at the end, with a comment of 65,535 bytes.
 pub(super) const MOST: u64 = END_LEN + 0xffff + LOCATOR_LEN + LONG_LEN;
 
-/// Where the directory is.
+/// The place of the directory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct End {
     pub(super) at: u64,
@@ -29,8 +29,8 @@ pub(super) struct End {
 
 /// Finds the end record in the last bytes of a file, which begin at byte `base`.
 ///
-/// The last signature in them must be the end record's, and its comment must end the file: readers that look for the first or for the last
-/// signature agree only then.
+/// The last signature in these bytes must be the end record's, and its comment must end the file. Only then do readers that
+/// look for the first signature agree with those that look for the last.
 pub(super) fn find<F: ArrayFault>(tail: &[u8], base: u64) -> Result<End, Error<F>> {
     let part = || Part::new("end record");
     let end_of_file = base.saturating_add(tail.len() as u64);
@@ -72,7 +72,7 @@ pub(super) fn find<F: ArrayFault>(tail: &[u8], base: u64) -> Result<End, Error<F
     Ok(found)
 }
 
-/// The 64-bit end record, if its locator is right before the end record at `end` of the tail; and where it begins.
+/// The 64-bit end record and its offset, if its locator is right before the end record, which begins at `end` in the tail.
 fn long_end<F: ArrayFault>(tail: &[u8], base: u64, end: usize) -> Result<Option<(u64, End)>, Error<F>> {
     let locator = end.checked_sub(usize::try_from(LOCATOR_LEN).unwrap_or(usize::MAX));
     let Some(locator) = locator.filter(|at| tail.get(*at..).is_some_and(|rest| rest.starts_with(LOCATOR)))

@@ -1,8 +1,8 @@
 //! Zip archives whose reader asks for ranges: the end records, the directory, and the header before each member
 //! (PKWARE's APPNOTE.TXT, 4.3).
 //!
-//! What two readers of zip could take for two different archives is refused: bytes before or behind the archive, names that
-//! occur twice, members that share bytes, headers that disagree with the directory.
+//! Archives that two readers of zip could read differently are refused: bytes before or after the archive, names that occur
+//! twice, members that share bytes, headers that contradict the directory.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod directory;

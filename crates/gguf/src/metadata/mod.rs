@@ -1,4 +1,4 @@
-//! Metadata as it is in the file, taken apart when it is asked for.
+//! Metadata as the file stores it, decoded on access.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod tree;
@@ -11,17 +11,17 @@ use modelfmt_core::value::{List, Object, Value};
 use crate::error::Fault;
 use crate::wire::ValueType;
 
-/// The metadata of a file: keys and values in the file's order.
+/// The metadata of a file: keys and values in file order.
 ///
-/// Values are kept as the bytes of the file, which have been checked, so that memory is in proportion to the file:
-/// its bytes, and about 50 for each key. They are taken apart by [`get`](Self::get) and [`iter`](Self::iter) without a
-/// copy, or by [`to_object`](Self::to_object) into a tree.
+/// Values are kept as the bytes of the file, which have been checked. So memory use is in proportion to the file: its bytes,
+/// and about 50 for each key. [`get`](Self::get) and [`iter`](Self::iter) decode values without a copy, and
+/// [`to_object`](Self::to_object) makes a tree.
 #[derive(Clone, Default)]
 pub struct Metadata {
     keys: NameTable,
     entries: Vec<Entry>,
     bytes: Vec<u8>,
-    /// The numbers of the entries with text that was no UTF-8, rising.
+    /// The numbers of the entries with text that was not valid UTF-8, ascending.
     replaced: Vec<usize>,
 }
 
@@ -37,7 +37,7 @@ struct Entry {
     start: usize,
 }
 
-/// A metadata value. Text and arrays are parts of the metadata.
+/// A metadata value. Strings and arrays borrow from the metadata.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum MetaValue<'a> {
@@ -55,7 +55,7 @@ pub enum MetaValue<'a> {
     I32(i32),
     /// IEEE 754 binary32.
     F32(f32),
-    /// A boolean; a byte other than 0 is true, and one other than 0 and 1 a finding of `verify` (docs/formats/gguf.md#booleans).
+    /// A boolean. Any byte other than 0 is true, and `verify` reports bytes other than 0 and 1 (docs/formats/gguf.md#booleans).
     Bool(bool),
     /// Text.
     String(&'a str),
@@ -70,7 +70,7 @@ pub enum MetaValue<'a> {
 }
 
 impl<'a> MetaValue<'a> {
-    /// The type.
+    /// The type of the value.
     #[must_use]
     pub const fn value_type(&self) -> ValueType {
         match self {
@@ -90,7 +90,7 @@ impl<'a> MetaValue<'a> {
         }
     }
 
-    /// The value as it is in a file.
+    /// Appends the value in the form that a file stores.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         match *self {
             Self::U8(n) => out.extend(n.to_le_bytes()),
@@ -116,20 +116,20 @@ impl<'a> MetaValue<'a> {
         }
     }
 
-    /// The text, if it is text.
+    /// The text; `None` if the value is not a string.
     #[must_use]
     pub const fn as_str(&self) -> Option<&'a str> {
         if let Self::String(text) = self { Some(*text) } else { None }
     }
 
-    /// The array, if it is one.
+    /// The array; `None` if the value is not an array.
     #[must_use]
     pub const fn as_array(&self) -> Option<Array<'a>> {
         if let Self::Array(array) = self { Some(*array) } else { None }
     }
 
-    /// The number, if it is an integer of any type that is not negative. (GGUF, "Standardized key-value pairs": the same
-    /// count may be stored as u32 or u64.)
+    /// The number, if the value is a non-negative integer of any type. (GGUF, "Standardized key-value pairs": the same count
+    /// may be stored as u32 or u64.)
     #[must_use]
     pub fn as_u64(&self) -> Option<u64> {
         match *self {
@@ -145,7 +145,7 @@ impl<'a> MetaValue<'a> {
         }
     }
 
-    /// The value as a tree. Floats become `f64`, integers keep their value.
+    /// The value as a tree. Floats become `f64`; integers are exact.
     #[must_use]
     pub fn to_value(&self) -> Value {
         match *self {
@@ -166,7 +166,7 @@ impl<'a> MetaValue<'a> {
     }
 }
 
-/// An array that is being made, of values of one type.
+/// An array under construction, with members of one type.
 #[derive(Clone, Debug)]
 pub struct ArrayBuf {
     kind: ValueType,
@@ -175,7 +175,7 @@ pub struct ArrayBuf {
 }
 
 impl ArrayBuf {
-    /// An array without members.
+    /// An array without members, for members of this type.
     #[must_use]
     pub const fn new(kind: ValueType) -> Self {
         Self { kind, len: 0, bytes: Vec::new() }
@@ -184,7 +184,7 @@ impl ArrayBuf {
     /// Adds a member.
     ///
     /// # Errors
-    /// If it has another type, or arrays are nested deeper than is read.
+    /// If the member has another type, or arrays are nested deeper than this library reads.
     pub fn push(&mut self, member: MetaValue<'_>) -> Result<(), Fault> {
         if member.value_type() != self.kind {
             return Err(Fault::MixedArray);
@@ -197,18 +197,18 @@ impl ArrayBuf {
         Ok(())
     }
 
-    /// The value.
+    /// The array as a metadata value.
     #[must_use]
     pub fn as_value(&self) -> MetaValue<'_> {
         MetaValue::Array(Array { kind: self.kind, len: self.len, bytes: &self.bytes })
     }
 }
 
-/// So many arrays may be nested: the object of all keys is a level too (docs/formats/gguf.md#nesting).
+/// How deep arrays may be nested. The object of all keys is a level too (docs/formats/gguf.md#nesting).
 const MAX_ARRAYS: u32 = modelfmt_core::value::MAX_DEPTH - 1;
 
 impl Array<'_> {
-    /// How deep arrays are nested.
+    /// How deep arrays are nested inside this one, itself included.
     fn depth(&self) -> u32 {
         let inner = self.iter().filter_map(|member| member.as_array());
         match self.kind {
@@ -218,7 +218,7 @@ impl Array<'_> {
     }
 }
 
-/// An array among the metadata.
+/// An array in the metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Array<'a> {
     kind: ValueType,
@@ -227,46 +227,46 @@ pub struct Array<'a> {
 }
 
 impl<'a> Array<'a> {
-    /// The type of its members.
+    /// The type of the members.
     #[must_use]
     pub const fn value_type(&self) -> ValueType {
         self.kind
     }
 
-    /// The number of its members.
+    /// The number of members.
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether it has none.
+    /// Whether the array has no members.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Its members as they are in the file, little-endian: numbers back to back.
+    /// The bytes of the members as they are in the file, but little-endian; numbers are back to back.
     #[must_use]
     pub const fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Its members, in order.
+    /// The members, in order.
     pub fn iter(&self) -> impl Iterator<Item = MetaValue<'a>> + Clone + use<'a> {
         let Self { kind, len, bytes } = *self;
         (0..len).scan(bytes, move |rest, _| take(kind, rest))
     }
 
-    /// The array as a tree, in one pass whatever its depth.
+    /// The array as a tree. Works in one pass, however deep arrays are nested.
     fn to_value(self) -> Value {
         let mut rest = self.bytes;
         tree(self.kind, self.len, &mut rest)
     }
 }
 
-/// The tree of an array whose members begin `rest`; they are taken off it.
+/// The tree of an array whose members are at the front of `rest`; removes them from `rest`.
 fn tree(kind: ValueType, len: u64, rest: &mut &[u8]) -> Value {
-    // A member of one byte takes up to two bytes, a longer one up to a quarter more than in the file, and a text less.
+    // In a tree, a member of one byte takes up to two bytes, a longer one up to a quarter more than in the file, and text less.
     let nbytes = match (kind, kind.size()) {
         (ValueType::Bool, _) => len,
         (_, Some(1)) => len.saturating_mul(2),
@@ -276,7 +276,7 @@ fn tree(kind: ValueType, len: u64, rest: &mut &[u8]) -> Value {
     let mut items = List::with_capacity(usize::try_from(nbytes).unwrap_or(0)); // there are that many members
     for _ in 0..len {
         let item = match kind {
-            // Not by `take`, which would walk over the members of each level once more.
+            // `take` would walk over the members once more at each level.
             ValueType::Array => take_head(rest).map(|(kind, len)| tree(kind, len, rest)),
             kind => take(kind, rest).map(|value| value.to_value()),
         };
@@ -287,7 +287,7 @@ fn tree(kind: ValueType, len: u64, rest: &mut &[u8]) -> Value {
     Value::Array(items)
 }
 
-/// Takes a value off the front. The bytes have been checked; `None` if they end anyway.
+/// Removes a value from the front. The bytes have been checked; `None` if they end early nevertheless.
 fn take<'a>(kind: ValueType, rest: &mut &'a [u8]) -> Option<MetaValue<'a>> {
     Some(match kind {
         ValueType::U8 => MetaValue::U8(u8::from_le_bytes(take_array(rest)?)),
@@ -328,13 +328,13 @@ fn take_string<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     take_bytes(len, rest)
 }
 
-/// Type and number of an array's members.
+/// Removes the type and the number of an array's members from the front.
 fn take_head(rest: &mut &[u8]) -> Option<(ValueType, u64)> {
     let kind = ValueType::try_from(u32::from_le_bytes(take_array(rest)?)).ok()?;
     Some((kind, u64::from_le_bytes(take_array(rest)?)))
 }
 
-/// Takes values off the front. Recursion ends with the arrays' depth, which has been checked.
+/// Removes values from the front. The recursion is bounded by the depth of arrays, which has been checked.
 fn skip(kind: ValueType, len: u64, rest: &mut &[u8]) -> Option<()> {
     if let Some(size) = kind.size() {
         return take_bytes(len.checked_mul(size)?, rest).map(|_| ());
@@ -373,30 +373,30 @@ impl Metadata {
         self.entries.len()
     }
 
-    /// Whether there is no key.
+    /// Whether there are no keys.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The value under `key`.
+    /// The value of `key`.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<MetaValue<'_>> {
         self.value(self.keys.find(key)?)
     }
 
-    /// Keys and values, in the file's order.
+    /// Keys and values, in file order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, MetaValue<'_>)> + Clone {
         (0..self.len()).filter_map(|number| Some((self.keys.name(number)?, self.value(number)?)))
     }
 
-    /// The metadata as a tree. An array takes up to twice the bytes that it has in the file.
+    /// The metadata as a tree. An array takes up to twice the bytes that it takes in the file.
     #[must_use]
     pub fn to_object(&self) -> Object {
         self.iter().map(|(key, value)| (key, value.to_value())).collect()
     }
 
-    /// Bytes of heap that the metadata take.
+    /// Bytes of heap memory that the metadata takes.
     #[must_use]
     pub fn heap_size(&self) -> usize {
         self.keys
@@ -411,7 +411,7 @@ impl Metadata {
         take(entry.kind, &mut self.bytes.get(entry.start..)?)
     }
 
-    /// The same without some keys.
+    /// A copy of the metadata without some keys.
     pub(crate) fn without(&self, keys: &[&str]) -> Self {
         let mut others = Self::default();
         for (number, entry) in self.entries.iter().enumerate() {
@@ -419,7 +419,7 @@ impl Metadata {
             let Some((key, bytes)) = self.keys.name(number).zip(self.bytes.get(entry.start..end)) else {
                 continue;
             };
-            // No key is there twice.
+            // Keys are unique, so `push_key` does not fail.
             if !keys.contains(&key) && others.push_key(key, entry.kind).is_ok() {
                 others.extend(bytes, None);
                 let is_replaced = self.replaced.binary_search(&number).is_ok();
@@ -429,13 +429,13 @@ impl Metadata {
         others
     }
 
-    /// The keys under which the file has text that is not UTF-8. What is not is here as U+FFFD
+    /// The keys whose text in the file is not valid UTF-8. Invalid bytes are replaced by U+FFFD here
     /// (docs/formats/gguf.md#names-and-keys).
     pub fn replaced_text(&self) -> impl Iterator<Item = &str> {
         self.replaced.iter().filter_map(|&number| self.keys.name(number))
     }
 
-    /// The keys whose booleans are neither 0 nor 1.
+    /// The keys with booleans that are neither 0 nor 1.
     pub(crate) fn odd_booleans(&self) -> impl Iterator<Item = &str> {
         let odd = |number: &usize| {
             let entry = self.entries.get(*number)?;
@@ -445,7 +445,7 @@ impl Metadata {
         (0..self.len()).filter(move |number| odd(number) == Some(true)).filter_map(|n| self.keys.name(n))
     }
 
-    /// The keys, in the file's order.
+    /// The keys, in file order.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         (0..self.len()).filter_map(|number| self.keys.name(number))
     }
@@ -456,23 +456,23 @@ impl Metadata {
         Self::default()
     }
 
-    /// Adds a key.
+    /// Adds a key with its value.
     ///
     /// # Errors
-    /// If it is there already.
+    /// If the key is already present.
     pub fn push(&mut self, key: &str, value: MetaValue<'_>) -> Result<(), Fault> {
         self.push_key(key, value.value_type())?;
         value.encode(&mut self.bytes);
         Ok(())
     }
 
-    /// The bytes that the entries take in a file.
+    /// The number of bytes that the entries take in a file.
     pub(crate) fn encoded_len(&self) -> u64 {
         let keys = self.keys().map(|key| (key.len() as u64).saturating_add(8 + 4));
         keys.fold(self.nbytes(), u64::saturating_add)
     }
 
-    /// The entries as they are in a file.
+    /// Appends the entries in the form that a file stores.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         for (number, entry) in self.entries.iter().enumerate() {
             let end = self.entries.get(number.saturating_add(1)).map_or(self.bytes.len(), |next| next.start);
@@ -485,14 +485,14 @@ impl Metadata {
         }
     }
 
-    /// Adds a key, with no bytes of its value yet.
+    /// Adds a key without a value; [`extend`](Self::extend) appends the bytes of its value.
     pub(crate) fn push_key(&mut self, key: &str, kind: ValueType) -> Result<(), modelfmt_core::CommonFault> {
         self.keys.push(key)?;
         self.entries.push(Entry { kind, start: self.bytes.len() });
         Ok(())
     }
 
-    /// Adds bytes to the value of the last key; turned around if they are big-endian values of `swapped`.
+    /// Appends bytes to the value of the last key. Big-endian values of type `swapped` are converted to little-endian.
     pub(crate) fn extend(&mut self, bytes: &[u8], swapped: Option<ValueType>) {
         let begin = self.bytes.len();
         self.bytes.extend_from_slice(bytes);
@@ -501,7 +501,7 @@ impl Metadata {
         }
     }
 
-    /// Adds a text as it is in the file, without its length, to the last key.
+    /// Appends a string to the value of the last key; `text` is without the length.
     pub(crate) fn extend_text(&mut self, text: &[u8]) {
         let text = String::from_utf8_lossy(text);
         if matches!(text, std::borrow::Cow::Owned(_)) {
@@ -511,7 +511,7 @@ impl Metadata {
         MetaValue::String(&text).encode(&mut self.bytes);
     }
 
-    /// Bytes of all values so far.
+    /// The total number of bytes of all values so far.
     pub(crate) fn nbytes(&self) -> u64 {
         self.bytes.len() as u64
     }

@@ -1,4 +1,4 @@
-//! Values from trees, as JSON has them, and what a tree does not tell of a value.
+//! Makes metadata values from trees, such as those of JSON, and lists what a tree cannot express.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::value::{Integer, List, Object, Value};
@@ -7,29 +7,29 @@ use super::{Entry, MAX_ARRAYS, Metadata, skip, take, take_head, take_string};
 use crate::error::Fault;
 use crate::wire::{ALIGNMENT, ValueType, check_key_len};
 
-/// What the trees of metadata do not tell: with both, [`Metadata::push_tree`] makes the same bytes again.
+/// What the trees of metadata cannot express. From a tree and its hints, [`Metadata::push_tree`] makes the same bytes again.
 #[derive(Clone, Debug, Default)]
 pub struct Hints {
-    /// The types of values that a plain tree would get other types for, by key.
+    /// By key: the types of values that would get another type from the plain tree.
     pub types: Object,
-    /// Values that a tree of JSON does not have bit for bit (a NaN, an infinity, a boolean that is neither 0 nor 1): type and value as
-    /// they are in the file, in hex digits, by key.
+    /// By key: values that a JSON tree cannot hold exactly (a NaN, an infinity, a boolean that is neither 0 nor 1), as the type
+    /// and value of the file in hex digits.
     pub stored: Object,
 }
 
 impl Metadata {
-    /// Adds a key with the value of a tree. A key that is not ASCII is one that a file may have; a writer refuses it unless it is
-    /// [told not to](crate::WriteOptions::utf8_keys).
+    /// Adds a key with the value of a tree. The key need not be ASCII, but a writer refuses other keys unless
+    /// [`WriteOptions::utf8_keys`](crate::WriteOptions::utf8_keys) allows them.
     ///
-    /// A plain value gets the type that comes first of those that hold it: an integer i32, u32, i64 or u64, and a list of integers
-    /// the first that holds all of them; a float f64. An empty list is one of i32. `general.alignment` is a u32.
+    /// A plain value gets the first type that can hold it: an integer i32, u32, i64 or u64, a list of integers the first of
+    /// these that holds all of them, and a float f64. An empty list has the type i32. `general.alignment` is a u32.
     ///
     /// An object `{"type": T, "value": V}` names the type: one of [`ValueType::name`], with `[]` after it for a list (`f32[]`) and
     /// for each level of lists in lists (`u8[][]`); for lists of different types in a list it is a list of their types. An object
     /// `{"stored": HEX}` has type and value as they are in a file.
     ///
     /// # Errors
-    /// [`Fault`], and nothing is added.
+    /// [`Fault`] if no type can hold the value; then nothing is added.
     pub fn push_tree(&mut self, key: &str, tree: &Value) -> Result<(), Fault> {
         check_key_len(key)?;
         let mut bytes = Vec::new();
@@ -43,7 +43,7 @@ impl Metadata {
         Ok(())
     }
 
-    /// What the trees of [`to_object`](Self::to_object) do not tell.
+    /// What the tree of [`to_object`](Self::to_object) cannot express.
     #[must_use]
     pub fn hints(&self) -> Hints {
         let mut hints = Hints::default();
@@ -70,7 +70,7 @@ impl Metadata {
     }
 }
 
-/// The type that a value is to have.
+/// The type that the caller states for a value.
 #[derive(Clone, Copy)]
 enum Stated<'a> {
     /// Not stated: the first type that holds the value.
@@ -91,7 +91,7 @@ impl<'a> Stated<'a> {
     }
 }
 
-/// What an object names: a value with its type, or the bytes of one.
+/// Appends the value of an object that states a type or stored bytes, and returns its type.
 fn encode_object(object: &Object, out: &mut Vec<u8>) -> Result<ValueType, Fault> {
     match (object.len(), object.get("type"), object.get("value"), object.get("stored")) {
         (2, Some(stated), Some(value), None) => encode(value, Stated::of(stated)?, 0, out),
@@ -100,7 +100,7 @@ fn encode_object(object: &Object, out: &mut Vec<u8>) -> Result<ValueType, Fault>
     }
 }
 
-/// Adds the bytes of a value, which is in so many lists, and returns its type.
+/// Appends the bytes of a value that is nested in `depth` lists, and returns its type.
 fn encode(tree: &Value, stated: Stated<'_>, depth: u32, out: &mut Vec<u8>) -> Result<ValueType, Fault> {
     if let Value::Array(items) = tree {
         encode_list(items, stated, depth, out)?;
@@ -152,7 +152,7 @@ fn encode_list(items: &List, stated: Stated<'_>, depth: u32, out: &mut Vec<u8>) 
     Ok(())
 }
 
-/// The first type that holds a value which is no list.
+/// The first type that holds a value other than a list.
 fn plain_type(tree: &Value) -> Result<ValueType, Fault> {
     match tree {
         Value::Bool(_) => Ok(ValueType::Bool),
@@ -164,7 +164,7 @@ fn plain_type(tree: &Value) -> Result<ValueType, Fault> {
     }
 }
 
-/// The first type that holds two integers and all between them.
+/// The first type that holds all integers from `least` to `most`.
 fn integer_type(least: Integer, most: Integer) -> Option<ValueType> {
     let within = |low: i64, high: u64| least >= Integer::from(low) && most <= Integer::from(high);
     [
@@ -177,7 +177,7 @@ fn integer_type(least: Integer, most: Integer) -> Option<ValueType> {
     .find_map(|(kind, low, high)| within(low, high).then_some(kind))
 }
 
-/// The first type that holds all members of a list.
+/// The first type that holds every member of a list.
 fn common_type(items: &List) -> Result<ValueType, Fault> {
     let mut items = items.iter();
     let Some(first) = items.next() else { return Ok(ValueType::I32) };
@@ -198,7 +198,7 @@ fn common_type(items: &List) -> Result<ValueType, Fault> {
     }
 }
 
-/// Adds the bytes of a value of that type, which is no list.
+/// Appends the bytes of a value of this type; it must not be a list.
 fn encode_as(kind: ValueType, tree: &Value, out: &mut Vec<u8>) -> Result<(), Fault> {
     macro_rules! integer {
         ($n:expr, $($kind:ident $type:ty),*) => {
@@ -230,7 +230,7 @@ fn encode_as(kind: ValueType, tree: &Value, out: &mut Vec<u8>) -> Result<(), Fau
     done.ok_or_else(|| not_of(kind.name(), tree))
 }
 
-/// Adds a float, if the type holds it. A number that was written in decimal is an f32 if that is how the f32 is written.
+/// Appends a float if the type can hold it. A decimal number counts as an f32 if the f32 is written with the same digits.
 #[expect(clippy::cast_possible_truncation, reason = "what is lost is looked at")]
 fn float(kind: ValueType, x: f64, out: &mut Vec<u8>) -> Option<()> {
     match kind {
@@ -249,7 +249,7 @@ fn not_of(name: &str, tree: &Value) -> Fault {
     Fault::NotOfType(name.to_owned(), tree.kind())
 }
 
-/// The type of a value at the front of `rest`, which is taken off, as [`Metadata::push_tree`] reads it.
+/// Removes a value from the front of `rest` and returns its type in the form that [`Metadata::push_tree`] reads.
 fn type_of(kind: ValueType, rest: &mut &[u8]) -> Option<Value> {
     if kind != ValueType::Array {
         skip(kind, 1, rest)?;
@@ -278,7 +278,7 @@ fn hex(kind: ValueType, stored: &[u8]) -> String {
     bytes.flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// Adds the bytes of a value that hex digits say, and returns its type; `None` if they are not those of one.
+/// Appends the bytes of a value given in hex digits, and returns its type; `None` if they are not the bytes of one value.
 fn stored(digits: &str, out: &mut Vec<u8>) -> Option<ValueType> {
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let (pairs, odd) = digits.as_bytes().as_chunks::<2>();
@@ -292,7 +292,7 @@ fn stored(digits: &str, out: &mut Vec<u8>) -> Option<ValueType> {
     Some(kind)
 }
 
-/// Takes values off the front that nobody has checked; `None` if they are none, or are in too many lists.
+/// Removes unchecked values from the front; `None` if they are not valid or nested too deep.
 fn check(kind: ValueType, len: u64, depth: u32, rest: &mut &[u8]) -> Option<()> {
     match kind {
         ValueType::String => {
@@ -318,7 +318,7 @@ mod tests {
     use crate::metadata::{ArrayBuf, MetaValue};
     use modelfmt_core::value::json;
 
-    /// Type and tree of what a tree becomes.
+    /// The type and tree of the value that a tree becomes.
     fn pushed(text: &str) -> Result<String, Fault> {
         let mut metadata = Metadata::new();
         metadata.push_tree("k", &json::parse(text.as_bytes()).unwrap())?;

@@ -1,4 +1,4 @@
-//! What the files of a split say together.
+//! The combined index of the files of a split.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use crate::index::Index;
 use crate::metadata::Metadata;
 use crate::wire;
 
-/// What the files of a split say together: which there are, and the tensors of all of them, in order.
+/// The combined index of the files of a split: the files, and the tensors of all of them, in order.
 ///
-/// A split has no index of its own. This one is made of the records of all its files, which agree on what they are.
+/// A split has no index of its own. This one is made from the records of all files, which must agree about the split.
 #[derive(Clone, Debug, Default)]
 pub struct SetIndex {
     paths: Vec<String>,
@@ -29,11 +29,11 @@ pub struct SetIndex {
 }
 
 impl SetIndex {
-    /// Reads the records of all files of the split of which `source` is one, the file `name` of `files`
+    /// Reads the records of all files of a split. `source` is one of them, the file `name` of `files`
     /// (docs/formats/gguf.md#opening-a-split).
     ///
     /// # Errors
-    /// If a file is missing or cannot be read, breaks a rule, or says something else of the split than its name or the others.
+    /// If a file is missing, cannot be read, breaks a rule, or contradicts its name or the other files.
     pub async fn read<F: FetchFiles>(
         source: &(impl Fetch + ?Sized),
         name: &str,
@@ -44,10 +44,10 @@ impl SetIndex {
         Self::read_others(opened, name, files, settings).await
     }
 
-    /// The same, of a file that has been opened.
+    /// Like [`read`](Self::read), but for a file that has already been opened.
     ///
     /// # Errors
-    /// If a file is missing, breaks a rule, or does not fit the others.
+    /// If a file is missing, breaks a rule, or contradicts the others.
     pub async fn read_others<F: FetchFiles>(
         opened: Index,
         name: &str,
@@ -89,13 +89,13 @@ impl SetIndex {
                 error.in_file(&part_of(self.shards.len() as u64, path))
             })?;
         }
-        // The folder is that of the file that was opened.
+        // The folder is that of the opened file, so only the last component is kept.
         self.paths.push(path.rsplit('/').next().unwrap_or(path).to_owned());
         self.shards.push(Arc::new(shard));
         Ok(())
     }
 
-    /// Every file says how many tensors there are in all.
+    /// Checks the total number of tensors that every file states.
     fn check_sums(&self) -> Result<()> {
         let expected = self.names.len() as u64;
         let mut all = self.shards.iter().zip(&self.paths).enumerate();
@@ -110,7 +110,7 @@ impl SetIndex {
         &self.paths
     }
 
-    /// What each of the files holds, in order.
+    /// The index of each file, in order.
     #[must_use]
     pub fn shards(&self) -> &[Arc<Index>] {
         &self.shards
@@ -128,7 +128,7 @@ impl SetIndex {
         &self.metadata
     }
 
-    /// The number of the file that has the tensor at a position, and the tensor's position there.
+    /// The number of the file that holds the tensor at a position, and the tensor's position in that file.
     #[must_use]
     pub fn home(&self, position: usize) -> Option<(usize, usize)> {
         let number = self.starts.partition_point(|&start| start <= position).checked_sub(1)?;
@@ -136,14 +136,14 @@ impl SetIndex {
         (there < self.shards.get(number)?.tensors().len()).then_some((number, there))
     }
 
-    /// Whether a key speaks of a file of a split, not of the model.
+    /// Whether a key describes one file of a split rather than the model.
     #[must_use]
     pub fn is_of_file(key: &str) -> bool {
         wire::SPLIT.contains(&key)
     }
 
-    /// Keys of the model in the files after the first, unless they say the same as there; with the number of the file
-    /// (docs/formats/gguf.md#keys-of-later-files).
+    /// Keys of the model in files after the first, each with the number of its file. A key with the same value as in the first
+    /// file is left out (docs/formats/gguf.md#keys-of-later-files).
     pub fn strangers(&self) -> impl Iterator<Item = (usize, &str)> {
         let first = self.shards.first().map(|first| first.metadata());
         self.shards.iter().enumerate().skip(1).flat_map(move |(number, shard)| {
@@ -156,7 +156,7 @@ impl SetIndex {
     }
 }
 
-/// Reads the records of another file.
+/// Reads the records of another file of the split.
 async fn fetch<F: FetchFiles>(
     number: u64,
     count: u64,
@@ -166,7 +166,7 @@ async fn fetch<F: FetchFiles>(
 ) -> Result<Index> {
     let failed = |source| Error::Open { path: path.to_owned(), source };
     let file = files.fetch_file(path).await.map_err(failed)?;
-    // The files share what one may make the reader do.
+    // The files share the limits of a single file.
     let settings = settings.clone().one_in(count);
     let parsed = parse_fetched(Index::parser(file.size(), &settings), &file).await;
     parsed.map_err(|error| error.in_file(&part_of(number, path)))
@@ -176,13 +176,13 @@ fn part_of(number: u64, path: &str) -> Part {
     Part::entry("file", number).with_name(path)
 }
 
-/// What a file says about its number and of how many there are.
+/// Checks the number of files and the own number that a file states.
 fn check(shard: &Index, number: u64, count: u64) -> Result<()> {
     expect(shard, 1, count)?;
     expect(shard, 0, number)
 }
 
-/// One of the keys of a split has that number.
+/// Checks that one of the keys of a split has this number.
 fn expect(shard: &Index, which: usize, expected: u64) -> Result<()> {
     let (part, at, found) = shard.split_key(which);
     let key = wire::SPLIT.get(which).copied().unwrap_or_default();

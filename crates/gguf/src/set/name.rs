@@ -1,19 +1,19 @@
 //! The names of the files of a split.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
-/// The name of a file of a split, taken apart: `NAME-00002-of-00003.gguf`.
+/// A parsed file name of a split, such as `NAME-00002-of-00003.gguf`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SplitName<'a> {
-    /// What is before the numbers, with the folder.
+    /// The part before the numbers, with the folder.
     pub stem: &'a str,
-    /// The number of the file, from 1 on.
+    /// The number of the file, counted from 1.
     pub number: u64,
-    /// How many files there are.
+    /// The number of files.
     pub count: u64,
 }
 
 impl<'a> SplitName<'a> {
-    /// Takes a name apart; `None` if it is not that of a file of a split.
+    /// Parses a name; `None` if it is not the name of a file of a split.
     #[must_use]
     pub fn parse(name: &'a str) -> Option<Self> {
         let rest = name.strip_suffix(".gguf")?;
@@ -39,7 +39,7 @@ pub(crate) fn file_name(stem: &str, number: u64, count: u64) -> String {
     format!("{stem}-{:05}-of-{count:05}.gguf", number.saturating_add(1))
 }
 
-/// The names of the files of a split that follow the one of that name; none if it is not the name of a file of a split.
+/// The names of the files that follow this one in its split; empty if it is not the name of a file of a split.
 #[must_use]
 pub fn later_files(name: &str) -> Vec<String> {
     let later = SplitName::parse(name).map(|name| (name.number..name.count).map(move |n| name.sibling(n)));

@@ -20,10 +20,10 @@ use crate::metadata::{MetaValue, Metadata};
 use crate::options::WriteOptions;
 use crate::wire;
 
-/// A split set that is about to be written: files `STEM-00001-of-0000N.gguf`.
+/// A split set to write: files `STEM-00001-of-0000N.gguf`.
 ///
-/// Tensors keep their order; one that would take a file over [`WriteOptions::shard_size`] begins the next. A model that needs one file
-/// alone is no split: the file is `STEM.gguf`, as gguf-py does.
+/// Tensors keep their order. A tensor that would take a file over [`WriteOptions::shard_size`] begins the next file. A model
+/// that fits in one file is not split: the file is `STEM.gguf`, as with gguf-py.
 #[derive(Clone, Debug)]
 pub struct SetPlan {
     shards: Vec<Shard>,
@@ -33,7 +33,7 @@ pub struct SetPlan {
 struct Shard {
     name: String,
     plan: Plan,
-    /// The number of its first tensor.
+    /// The number of the shard's first tensor in the whole model.
     first: usize,
 }
 
@@ -44,10 +44,11 @@ impl Shard {
 }
 
 impl SetPlan {
-    /// Lays out tensors. The metadata go into the first file; what a file says about the split follows them.
+    /// Lays out tensors. The metadata goes into the first file, followed by the keys of the split.
     ///
     /// # Errors
-    /// If the format cannot hold what is described; for a stem that is no file name, for more than 65,535 files.
+    /// If the format cannot hold a tensor or a key, the stem is not a valid file name, or there would be more than 65,535
+    /// files.
     pub fn new<'a>(
         stem: &str,
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
@@ -94,23 +95,23 @@ impl SetPlan {
         Ok(Self { shards })
     }
 
-    /// The files, as they are named and with the plan of each.
+    /// The files, each with its name and its plan.
     pub fn shards(&self) -> impl ExactSizeIterator<Item = (&str, &Plan)> {
         self.shards.iter().map(|shard| (shard.name.as_str(), &shard.plan))
     }
 
-    /// The bytes that all files will have.
+    /// The total length of all files in bytes.
     #[must_use]
     pub fn total_len(&self) -> u64 {
         self.shards.iter().map(|shard| shard.plan.file_len()).fold(0, u64::saturating_add)
     }
 
-    /// Writes the set. The first file appears last, and without it the others are no model. `data` gives the values of the
-    /// tensors, numbered as they were given to [`SetPlan::new`] (docs/formats/gguf.md#writing-a-split).
+    /// Writes the set. The first file appears last; without it, the others are not a model. `data` numbers the tensors as they
+    /// were given to [`SetPlan::new`] (docs/formats/gguf.md#writing-a-split).
     ///
     /// # Errors
-    /// If values cannot be read, a file refuses bytes, or the progress callback stops the work; no file appears then,
-    /// unless it is the last step that fails.
+    /// If values cannot be read, a file refuses bytes, or the progress callback stops the work. Then no file appears, unless
+    /// only the last step fails.
     pub fn write(
         &self,
         data: &dyn TensorData,
@@ -128,22 +129,22 @@ impl SetPlan {
         set.commit(&[])
     }
 
-    /// The file that appears last: the first one of the split.
+    /// The first file of the split, which appears last.
     #[must_use]
     pub fn head(&self) -> SetPart {
         self.shards.first().map_or_else(|| SetPart::new("", 0, 0), Shard::part)
     }
 
-    /// The files after the first, each of which can be written by itself.
+    /// The files after the first, each of which can be written on its own.
     pub fn parts(&self) -> impl ExactSizeIterator<Item = SetPart> + '_ {
         self.shards.iter().skip(1).map(Shard::part)
     }
 
-    /// Writes one file after the first, which appears when it is complete. Any process that writes it gets the same bytes as [`write`](Self::write)
-    /// gives it, however often.
+    /// Writes one file after the first, which appears when it is complete. The result is the same as that of
+    /// [`write`](Self::write), in any process and any number of times.
     ///
     /// # Errors
-    /// If a value cannot be read, or the part not be written; if there is no part of that number.
+    /// If a value cannot be read, the part cannot be written, or there is no part with this number.
     pub fn write_part(
         &self,
         number: usize,
@@ -159,11 +160,11 @@ impl SetPlan {
         })
     }
 
-    /// Writes the first file when all others are there. `parts` is what [`write_part`](Self::write_part) returned, in order; the
-    /// files themselves are not looked at.
+    /// Writes the first file after all others have been written. `parts` is what [`write_part`](Self::write_part) returned, in
+    /// order; the files themselves are not read.
     ///
     /// # Errors
-    /// If a file cannot be written; if `parts` are not those of this plan.
+    /// If a file cannot be written, or `parts` does not belong to this plan.
     pub fn finish(
         &self,
         parts: &[WrittenPart],
@@ -180,10 +181,10 @@ impl SetPlan {
         set.commit(&[])
     }
 
-    /// Writes the set into a folder, which must exist.
+    /// Writes the set into an existing folder.
     ///
     /// # Errors
-    /// If a value cannot be read, or a file not be written; if one exists and may not be replaced.
+    /// If a value cannot be read, a file cannot be written, or a file exists and may not be replaced.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn write_folder(
         &self,
@@ -196,10 +197,10 @@ impl SetPlan {
     }
 }
 
-/// The bytes that the three keys of a split take: key, type and value of each.
+/// The number of bytes that the three keys of a split take, each with its type and value.
 const SPLIT_LEN: u64 = (8 + 8 + 4 + 2) + (8 + 11 + 4 + 2) + (8 + 19 + 4 + 4);
 
-/// Each plan sees its own tensors only.
+/// Checks names across files; each plan only checks its own tensors.
 fn check_unique(specs: &[TensorSpec<'_>]) -> Result<(), WriteError> {
     let mut names = NameTable::default();
     specs.iter().try_for_each(|spec| {
@@ -211,15 +212,15 @@ fn check_unique(specs: &[TensorSpec<'_>]) -> Result<(), WriteError> {
     })
 }
 
-/// The number of the first tensor of each file; there is one file at least. `lens` are those of the metadata of the first file
-/// and of the others.
+/// The number of the first tensor of each file; there is at least one file. `lens` are the lengths of the metadata of the first
+/// file and of the others.
 fn divide(specs: &[TensorSpec<'_>], lens: [u64; 2], alignment: u32, cap: u64) -> Vec<usize> {
     let mut starts = vec![0];
     let [first, others] = lens.map(|len| len.saturating_add(wire::HEADER_LEN));
     let (mut head, mut data) = (first, 0u64);
     for (number, spec) in specs.iter().enumerate() {
         let record = record_len(&spec.name, spec.shape.len());
-        // What cannot be placed is refused when its file is laid out.
+        // A tensor whose length cannot be computed is refused when its file is laid out.
         let nbytes = spec.dtype.nbytes(&spec.shape).unwrap_or(0);
         let with = |head: u64, data: u64| {
             let head = head.saturating_add(record);

@@ -1,4 +1,4 @@
-//! Opens split models: what a reader asks of the format.
+//! Opens split models: implements the traits of modelfmt-core's reader for this format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl ShardMap for SetIndex {
 
     const SHARD: &'static str = "file";
 
-    /// One file does not say what the others hold, so the bytes of one are not enough.
+    /// Always fails: one file does not say what the others hold, so its bytes are not enough.
     fn parse(_: &[u8], _: &Limits) -> Result<Self> {
         Err(Error::Malformed { part: Part::new("header"), at: 0, fault: Fault::NoSplit })
     }
@@ -40,7 +40,7 @@ impl ShardMap for SetIndex {
         Self::read(source, name, files, settings).await
     }
 
-    /// There is no file beside those with tensors.
+    /// Zero: a split has no index file.
     fn text_len(&self) -> u64 {
         0
     }
@@ -91,7 +91,7 @@ impl ShardMap for SetIndex {
         self.shards().first()?.version_text()
     }
 
-    /// The metadata of the first file, without what it says about itself as a file.
+    /// The metadata of the first file without the keys of the split.
     async fn metadata<F: FetchFiles>(set: &OpenSet<Self, F>) -> Result<&Metadata> {
         Ok(set.index().metadata())
     }
@@ -100,7 +100,7 @@ impl ShardMap for SetIndex {
         Value::Object(self.metadata().to_object())
     }
 
-    /// `alignment`, in bytes, of the first file.
+    /// The `alignment` of the first file, in bytes.
     fn details(&self) -> Object {
         self.shards().first().map_or_else(Object::new, |first| first.details())
     }

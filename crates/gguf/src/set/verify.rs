@@ -1,5 +1,5 @@
-//! What `verify` looks at in a split: each file by itself, and that only the first has metadata of the model. What the files say about
-//! each other is checked when the split is opened.
+//! Checks a split: each file by itself, and that only the first has metadata of the model. Whether the files agree about the
+//! split is checked when it is opened.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{
@@ -20,7 +20,7 @@ pub(super) async fn report<F: FetchFiles>(
         let path = index.paths().get(number).map_or("", String::as_str);
         format!("{path:?}: metadata {key:?}: only the first file of a split has metadata of the model")
     });
-    // In the order of a single file.
+    // The checks come in the order in which a single file has them.
     let mut all = vec![("structure", strangers.collect::<Vec<_>>())];
     for (number, path) in index.paths().iter().enumerate() {
         match set.shard(number).await {

@@ -1,4 +1,4 @@
-//! Versions 0.1.0 and 0.2.0, snapshots: header, pool of strings and descriptors → [`Index`].
+//! Versions 0.1.0 and 0.2.0, called snapshots: header, string pool and descriptors → [`Index`].
 //!
 //! ```text
 //! ┌──────────────────────────────┐ 0
@@ -33,21 +33,21 @@ use crate::v1::wire::common;
 use crate::version::Version;
 use wire::{COVERED_FROM, Descriptor, Field, Header, MIN_DESCRIPTOR_LEN};
 
-/// What tensors are aligned to in version 0.2.0.
+/// The alignment of tensors in version 0.2.0.
 pub(crate) const ALIGNMENT: u64 = 16;
 
-/// Makes an [`Index`] of the bytes that it asks for.
+/// Makes an [`Index`] from the bytes that it asks for.
 ///
-/// The length of each part is in the part before it, so it parses what it has, and asks for more bytes where these end. It asks
-/// for a good share of what it has, so that all tries together take no more than a few times as long as one.
+/// The length of each part is in the part before it. So the parser parses what it has, and asks for more bytes when these end.
+/// Each request is in proportion to the bytes so far, so that all attempts together take only a few times as long as one.
 #[derive(Debug)]
 pub(crate) struct Parser {
     limits: Limits,
     require_checksum: bool,
     file_len: u64,
-    /// What has been fed so far, if it was not enough.
+    /// The bytes that have been fed so far, if they were not enough.
     bytes: Vec<u8>,
-    /// Up to where bytes are needed.
+    /// The end of the bytes that are needed.
     wanted: u64,
     index: Option<Index>,
 }
@@ -74,7 +74,7 @@ impl Parser {
         let have = bytes.len() as u64;
         match self.parse(bytes) {
             Ok(index) => self.index = Some(index),
-            // It goes on after the bytes that we were given.
+            // The part continues after the bytes that were fed.
             Err(Error::Truncated { at, need, .. })
                 if have < self.file_len && at.saturating_add(need) <= self.file_len =>
             {
@@ -82,7 +82,7 @@ impl Parser {
                 self.wanted = wanted.min(self.file_len);
                 self.bytes = if fed.is_empty() { bytes.to_vec() } else { fed };
             }
-            // As much as the file has, however little of it has been read.
+            // Report how many bytes the file has, not how many of them have been read.
             Err(Error::Truncated { part, at, need, .. }) => {
                 let have = self.file_len.saturating_sub(at);
                 return Err(Error::Truncated { part, at, need, have });
@@ -177,7 +177,7 @@ impl Parser {
         let begin = data.offset().checked_add(offset);
         let tensor = NewTensor { name, dtype, offset: begin, packed_nbytes: 0 };
         let nbytes = table.push(tensor, dims).map_err(|fault| wire::unlisted(part.clone(), at, fault))?;
-        // Every type of MAG has whole bytes an element.
+        // An element of every MAG dtype takes whole bytes.
         let expected = nbytes.checked_div(dtype.size().unwrap_or(1).into()).unwrap_or_default();
         if elements != expected {
             let fault = Fault::Numel { found: elements, expected };

@@ -1,4 +1,4 @@
-//! The parts of a snapshot as they are on disk. Little-endian, none of them aligned.
+//! The parts of a snapshot as they are in the file. Numbers are little-endian and not aligned.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{
@@ -11,23 +11,23 @@ use crate::error::{Error, Fault, Result};
 use crate::v1::wire::MAX_DIM;
 use crate::version::Version;
 
-/// Where the checksum is, and where what it covers begins.
+/// The offset of the checksum, and the start of the bytes that it covers.
 pub(crate) const CHECKSUM_AT: u64 = 16;
 pub(crate) const COVERED_FROM: usize = 20;
-/// Where the first mark is, which tells a snapshot from sources that were never released
+/// The offset of the first mark, which shows whether the file was written by unreleased sources
 /// (docs/formats/mag.md#unreleased-sources).
 const FIRST_MARK_AT: u64 = 32;
-/// The most strings that a pool has, and the most bytes.
+/// The largest number of strings in a pool, and of their bytes.
 const MAX_STRINGS: u32 = 65_534;
 const MAX_POOL_LEN: u32 = 128 << 20;
-/// The most dimensions of a tensor.
+/// The largest number of dimensions of a tensor.
 const MAX_RANK: u8 = 63;
 
 fn malformed(part: Part, at: u64, fault: impl Into<Fault>) -> Error {
     Error::Malformed { part, at, fault: fault.into() }
 }
 
-/// The header of 32 bytes.
+/// The header: the first 32 bytes of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) version: Version,
@@ -36,7 +36,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Reads the header and the mark after it.
+    /// Reads the header and checks the mark after it.
     pub(crate) fn decode(c: &mut Cursor<'_>) -> Result<Self> {
         let version = Version::decode(c)?;
         c.u64("time")?;
@@ -62,7 +62,7 @@ fn four(c: &mut Cursor<'_>, field: &'static str) -> Result<[u8; 4]> {
     Ok(c.u32(field)?.to_le_bytes())
 }
 
-/// Reads the mark that begins a part.
+/// Reads and checks the mark at the start of a part.
 pub(crate) fn mark(c: &mut Cursor<'_>, part: &'static str, expected: &'static str) -> Result<()> {
     c.record(part, None);
     let at = c.offset();
@@ -73,7 +73,7 @@ pub(crate) fn mark(c: &mut Cursor<'_>, part: &'static str, expected: &'static st
     Ok(())
 }
 
-/// Reads the pool of strings after its mark.
+/// Reads the string pool, after its mark.
 pub(crate) fn strings(c: &mut Cursor<'_>, limits: &Limits) -> Result<NameTable> {
     c.record("string pool", None);
     let at = c.offset();
@@ -116,17 +116,17 @@ pub(crate) fn strings(c: &mut Cursor<'_>, limits: &Limits) -> Result<NameTable> 
     Ok(names)
 }
 
-/// What describes a tensor.
+/// The description of a tensor.
 pub(crate) struct Descriptor<D> {
     pub(crate) dtype: DType,
-    /// The number of its name in the pool.
+    /// The number of the tensor's name in the string pool.
     pub(crate) name: u32,
     pub(crate) elements: u64,
     pub(crate) offset: u64,
     pub(crate) dims: D,
 }
 
-/// Where the fields of a descriptor are in it, for errors.
+/// The offsets of fields within a descriptor, for errors.
 pub(crate) struct Field;
 
 impl Field {
@@ -138,7 +138,7 @@ impl Field {
     pub(crate) const DIMS: u64 = 24;
 }
 
-/// The shortest descriptor: that of a scalar.
+/// The length of the shortest descriptor, that of a scalar.
 pub(crate) const MIN_DESCRIPTOR_LEN: u64 = 24;
 
 /// Skips a descriptor.
@@ -181,7 +181,7 @@ pub(crate) fn descriptor<'a>(
     Ok(Descriptor { dtype, name, elements, offset, dims })
 }
 
-/// The error of a tensor that cannot be listed: a name that another has, or a shape beyond what a file holds.
+/// The error for a tensor that cannot be added to the table: its name is taken, or its shape is too large.
 pub(crate) fn unlisted(part: Part, at: u64, fault: CommonFault) -> Error {
     match fault {
         CommonFault::Duplicate(_) => {

@@ -1,4 +1,4 @@
-//! Header and manifest of a file of version 0.3 that is to be written.
+//! Encodes header and manifest of a file of version 0.3.
 
 use std::fmt::Write as _;
 
@@ -17,8 +17,8 @@ use crate::v0_3::wire::{HEADER_LEN, Header};
 use crate::v1::wire::MAX_DIM;
 use crate::version::{PAGE, Version};
 
-/// Header and manifest of a file whose values take `values_len` bytes and begin at byte `at_least` or later, and where they begin. The
-/// offsets of the tensors count from there.
+/// Encodes header and manifest of a file whose values take `values_len` bytes. Also returns the offset of the values, which is
+/// `at_least` or more. Tensor offsets count from there.
 pub(crate) fn encode(
     tensors: &TensorTable,
     metadata: &Object,

@@ -1,4 +1,5 @@
-//! The manifest's JSON, read in one pass into the flat tables: no tree, and no allocation for a tensor whose name has no escapes.
+//! Parses the manifest's JSON in one pass into flat tables, without a tree, and without an allocation for a tensor whose name
+//! has no escapes.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
@@ -27,13 +28,13 @@ pub(crate) const METADATA: &str = "usr_metadata";
 pub(crate) const TENSORS: &str = "tensor_map";
 const KEYS: [&str; 6] = [MANIFEST_VERSION, TIMESTAMP, MAGNETRON, SNAPSHOT, METADATA, TENSORS];
 
-/// The keys of a tensor. Its `dtype` informs people; `dtype_id` decides (docs/formats/mag.md#version-03).
+/// The keys of a tensor. Its `dtype` is only for people; `dtype_id` counts (docs/formats/mag.md#version-03).
 const FIELDS: [&str; 5] = ["shape", "dtype", "dtype_id", "offset", "nbytes"];
 
-/// Bytes that a tensor takes in the manifests of real models, or more: room for that many is made at once.
+/// Entries of real models are at least about this long; the number of entries to reserve is computed from it.
 const USUAL_ENTRY_LEN: usize = 100;
 
-/// Reads the manifest that is at `at`. `values` is what the header sets apart for them.
+/// Parses the manifest, which begins at byte `at` of the file. `values` is the range for values that the header states.
 pub(crate) fn parse(
     bytes: &[u8],
     at: u64,
@@ -67,14 +68,14 @@ pub(crate) fn parse(
         (Err(error), None) => return Err(state.bad_json(&error)),
         (Ok(found), None) => found,
     };
-    // The same bytes of the text as it is in the file, with its bare words.
+    // The same range of the original text, which still has its bare words.
     let metadata = text.get(found.metadata).unwrap_or_default();
     state.tensors.shrink_to_fit();
     Ok((state.tensors, Manifest::new(&found.timestamp, &found.magnetron, metadata)))
 }
 
 struct State<'a> {
-    /// Its length is the length of the manifest in the file.
+    /// The manifest; as long as in the file, so that offsets in it are valid for both.
     text: &'a str,
     at: u64,
     values: Extent,
@@ -83,22 +84,22 @@ struct State<'a> {
     dims: Vec<u64>,
     /// The number of the tensor that is being read.
     number: u64,
-    /// Where in the file its entry begins, if known.
+    /// The offset of its entry in the file, if known.
     entry_at: Option<u64>,
-    /// Why reading stopped, if not for a fault of the JSON itself.
+    /// Why parsing stopped, unless the JSON itself is faulty.
     stop: Option<Error>,
 }
 
-/// What is beside the tensors.
+/// The parts of the manifest other than the tensors.
 struct Found {
     timestamp: String,
     magnetron: String,
-    /// The range of the text that the user's metadata take.
+    /// The range of the user's metadata in the text.
     metadata: std::ops::Range<usize>,
 }
 
 impl State<'_> {
-    /// Where in the text a part of it begins; `None` for text that had escapes and so is none.
+    /// The offset of `part` in the text; `None` if it had escapes and so does not borrow from the text.
     fn offset(&self, part: &str) -> Option<usize> {
         let offset = part.as_ptr().addr().checked_sub(self.text.as_ptr().addr())?;
         (offset <= self.text.len()).then_some(offset)
@@ -109,13 +110,13 @@ impl State<'_> {
         E::custom("stopped")
     }
 
-    /// Stops for a fault of the manifest that is no tensor's.
+    /// Stops parsing because of a fault in the manifest that is not about a tensor.
     fn fault<E: serde::de::Error>(&mut self, field: &'static str, at: u64, fault: impl Into<Fault>) -> E {
         let part = Part::new("manifest").with_field(field);
         self.stop(Error::Malformed { part, at, fault: fault.into() })
     }
 
-    /// Stops for a fault of the tensor that is being read.
+    /// Stops parsing because of a fault in the current tensor.
     fn tensor_fault<E: serde::de::Error>(
         &mut self,
         name: &str,
@@ -141,13 +142,13 @@ impl State<'_> {
         Error::Malformed { part: Part::new("manifest"), at, fault: CommonFault::Metadata(text).into() }
     }
 
-    /// What may nest below level `level` of the manifest.
+    /// A seed that checks a value below level `level` of the manifest for its depth.
     fn nested(&self, level: u64) -> CheckSeed {
         let depth = self.limits.depth.saturating_sub(level);
         CheckSeed::new(ParseOptions::new().with_max_depth(u32::try_from(depth).unwrap_or(u32::MAX)))
     }
 
-    /// Lists the tensor whose entry has been read; its dimensions are in `dims`.
+    /// Adds the tensor whose entry has been read; its dimensions are in `dims`.
     fn list(&mut self, name: &str, code: u64, offset: u64, nbytes: u64) -> Result<(), (&'static str, Fault)> {
         let version = Version::V0_3;
         let dtype = dtype_of(code).ok_or(("dtype_id", Fault::DType { code, version }))?;
@@ -166,7 +167,7 @@ impl State<'_> {
     }
 }
 
-/// The whole manifest.
+/// Visits the whole manifest.
 struct Keys<'s, 'a>(&'s mut State<'a>);
 
 impl<'de> DeserializeSeed<'de> for Keys<'_, '_> {
@@ -190,7 +191,7 @@ impl<'de> Visitor<'de> for Keys<'_, '_> {
         let mut found = Found { timestamp: String::new(), magnetron: String::new(), metadata: 0..0 };
         while let Some(key) = map.next_key_seed(TextSeed)? {
             let Some((known, seen)) = KEYS.iter().zip(&mut seen).find(|(known, _)| **known == key) else {
-                // Nothing is known of it, and magnetron passes it over too.
+                // The key is unknown; magnetron skips it too.
                 map.next_value_seed(state.nested(1))?;
                 continue;
             };
@@ -229,7 +230,7 @@ fn short(text: &str) -> String {
     text.chars().take(40).collect()
 }
 
-/// Checks the user's metadata and returns where in the text they are.
+/// Checks the user's metadata and returns its range in the text.
 fn metadata<E: serde::de::Error>(state: &mut State<'_>, raw: &RawValue) -> Result<std::ops::Range<usize>, E> {
     let text = raw.get();
     let Some(begin) = state.offset(text) else {
@@ -251,7 +252,7 @@ fn metadata<E: serde::de::Error>(state: &mut State<'_>, raw: &RawValue) -> Resul
     }
 }
 
-/// The tensors by name.
+/// Visits the tensors by name.
 struct Tensors<'s, 'a>(&'s mut State<'a>);
 
 impl<'de> DeserializeSeed<'de> for Tensors<'_, '_> {
@@ -273,7 +274,7 @@ impl<'de> Visitor<'de> for Tensors<'_, '_> {
         let state = self.0;
         while let Some(name) = map.next_key_seed(TextSeed)? {
             state.entry_at = state.offset(&name).map(|offset| {
-                // The quotation mark before it.
+                // The offset of the quotation mark before the name.
                 state.at.saturating_add((offset as u64).saturating_sub(1))
             });
             let (tensors, limits) = (state.tensors.len(), state.limits);
@@ -286,7 +287,7 @@ impl<'de> Visitor<'de> for Tensors<'_, '_> {
     }
 }
 
-/// The entry of one tensor.
+/// Visits the entry of one tensor.
 struct Entry<'s, 'a, 'n> {
     state: &'s mut State<'a>,
     name: &'n str,
@@ -338,7 +339,7 @@ impl<'de> Visitor<'de> for Entry<'_, '_, '_> {
     }
 }
 
-/// Dimensions, into the state's `dims`.
+/// Visits dimensions and appends them to the state's `dims`.
 struct Shape<'s, 'a>(&'s mut State<'a>);
 
 impl<'de> DeserializeSeed<'de> for Shape<'_, '_> {

@@ -30,7 +30,7 @@ use crate::v1::WINDOW;
 use crate::version::Version;
 use wire::{HEADER_LEN, Header};
 
-/// Makes an [`Index`] of the bytes that it asks for.
+/// Makes an [`Index`] from the bytes that it asks for.
 #[derive(Debug)]
 pub(crate) struct Parser {
     limits: Limits,
@@ -41,7 +41,7 @@ pub(crate) struct Parser {
 #[derive(Debug)]
 enum State {
     Begin,
-    /// The manifest goes on after the bytes that came with the header.
+    /// The manifest continues after the bytes that came with the header.
     Manifest(Header),
     Done(Box<Index>),
 }
@@ -86,7 +86,7 @@ impl Parser {
         }
     }
 
-    /// The index of a file, of the bytes from the manifest on.
+    /// Makes the index from the header and the bytes from the manifest on.
     fn index(&self, header: Header, rest: &[u8]) -> Result<State> {
         let Header { is_big_endian, manifest: place, values } = header;
         let mut c = Cursor::new(rest, place.offset());

@@ -1,4 +1,4 @@
-//! The header of version 0.3, 44 bytes. It is little-endian, whatever the values are.
+//! The header of version 0.3, 44 bytes. It is little-endian, even if the values are big-endian.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{
@@ -11,17 +11,17 @@ use crate::preamble::MAGIC;
 use crate::version::{PAGE, Version};
 
 pub(crate) const HEADER_LEN: u64 = 44;
-/// The one known bit of the aux field.
+/// The only known bit of the aux field: values are big-endian.
 const BIG_ENDIAN: u32 = 1;
 
-/// Where the fields are that are checked.
+/// The offsets of the fields that are checked.
 const AUX_AT: u64 = 8;
 const MANIFEST_AT: u64 = 12;
 const MANIFEST_LEN_AT: u64 = 20;
 const VALUES_AT: u64 = 28;
 const VALUES_LEN_AT: u64 = 36;
 
-/// Where manifest and values lie.
+/// The ranges of manifest and values, and the byte order of the values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) is_big_endian: bool,

@@ -19,29 +19,29 @@ use crate::metadata::Numbers;
 use crate::version::Version;
 use wire::{FileHeader, MIN_TENSOR_LEN, MetadataRecord, TensorField, TensorRecord, common};
 
-/// The least that is asked for at once; what is read beyond the records is never more than this.
+/// The least to ask for at once. Never more bytes than this are read beyond the records.
 pub(crate) const WINDOW: u64 = 64 << 10;
-/// The most that is asked for at once.
+/// The most to ask for at once.
 const MAX_WINDOW: u64 = 4 << 20;
 /// MAG 1, "File Header".
 const HEADER_LEN: u64 = FileHeader::LEN as u64;
-/// Entries that room is made for on the word of the header; more have to be seen first.
+/// How many entries to reserve memory for because the header counts them; more only as they are read.
 const ROOM: usize = 1 << 20;
 
-/// Makes an [`Index`] of the bytes that it asks for.
+/// Makes an [`Index`] from the bytes that it asks for.
 #[derive(Debug)]
 pub(crate) struct Parser {
     limits: Limits,
     require_checksum: bool,
     file_len: u64,
-    /// Where the next record begins.
+    /// The offset of the next record.
     at: u64,
-    /// The bytes of that record that have been fed already, so that no byte is asked for twice.
+    /// The bytes of that record that have already been fed, so that no byte is asked for twice.
     carry: Vec<u8>,
     state: Option<Records>,
 }
 
-/// What has been read so far, once the header is.
+/// What has been read so far, once the header has been.
 #[derive(Debug)]
 struct Records {
     header: FileHeader,
@@ -59,7 +59,7 @@ impl Records {
         u64::from(self.header.num_tensors).saturating_sub(self.tensors.len() as u64)
     }
 
-    /// The bytes that the records which are still to come take at least.
+    /// The minimal length of the records that have not been read yet.
     fn min_left(&self) -> u64 {
         self.metadata_left()
             .saturating_mul(MetadataRecord::MIN_LEN)
@@ -68,8 +68,8 @@ impl Records {
 }
 
 impl Parser {
-    /// A parser for a file of `file_len` bytes. Without `require_checksum` a file that matches neither checksum is
-    /// indexed anyway.
+    /// A parser for a file of `file_len` bytes. Without `require_checksum`, a file is indexed even if it matches neither
+    /// checksum.
     pub(crate) const fn new(file_len: u64, limits: Limits, require_checksum: bool) -> Self {
         Self { limits, require_checksum, file_len, at: 0, carry: Vec::new(), state: None }
     }
@@ -105,13 +105,13 @@ impl Parser {
         })
     }
 
-    /// Reads records until they or the bytes end, and returns where the last complete one ended.
+    /// Reads records until they or the bytes end. Returns the end of the last complete record in the bytes.
     fn records(&self, records: &mut Records, c: &mut Cursor<'_>) -> Result<usize> {
         let mut complete = c.consumed();
         while records.min_left() > 0 {
             match self.record(records, c) {
                 Ok(()) => complete = c.consumed(),
-                // The record goes on after the bytes that we were given.
+                // The record continues after the bytes that were fed.
                 Err(Error::Truncated { .. })
                     if c.offset().saturating_add(c.remaining() as u64) < self.file_len =>
                 {
@@ -159,7 +159,7 @@ impl Parser {
             CommonFault::Duplicate(_) => common(part("key"), c.offset().saturating_sub(name_len), fault),
             _ => common(part("shape"), at.saturating_add(TensorField::SHAPE), fault),
         })?;
-        // Every type of MAG has whole bytes an element.
+        // An element of every MAG dtype takes whole bytes.
         let expected = nbytes.checked_div(dtype.size().unwrap_or(1).into()).unwrap_or_default();
         if numel != expected {
             let fault = Fault::Numel { found: numel, expected };

@@ -1,4 +1,4 @@
-//! Header and records of a file of version 1 that is to be written.
+//! Encodes header and records of a file of version 1.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{Part, TensorTable};
@@ -8,7 +8,7 @@ use crate::error::{Fault, WriteError};
 use crate::metadata::Numbers;
 use crate::v1::wire::{FileHeader, MetadataRecord, TensorRecord, code_of};
 
-/// How many bytes they take.
+/// The length of header and records in bytes.
 pub(crate) fn len(tensors: &TensorTable, numbers: &Numbers) -> u64 {
     let entries: u64 = numbers.iter().map(|(key, _)| (key.len() as u64).saturating_add(16)).sum();
     let tensors = tensors.iter().map(|t| {
@@ -17,7 +17,7 @@ pub(crate) fn len(tensors: &TensorTable, numbers: &Numbers) -> u64 {
     (FileHeader::LEN as u64).saturating_add(entries).saturating_add(tensors.sum::<u64>())
 }
 
-/// The bytes, with their checksum.
+/// Encodes header and records, with their checksum.
 pub(crate) fn encode(
     tensors: &TensorTable,
     numbers: &Numbers,

@@ -1,4 +1,5 @@
-//! The records as they are on disk: MAG 1, "File Header", "Metadata Record", "Tensor Record". Little-endian.
+//! The records as they are in the file (MAG 1, "File Header", "Metadata Record", "Tensor Record"). All numbers are
+//! little-endian.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{CommonError, CommonFault, DType, Part, author::Cursor};
@@ -10,7 +11,7 @@ use crate::version::Version;
 
 /// Buffers begin at multiples of 64 (docs/formats/mag.md#offsets).
 pub(crate) const ALIGNMENT: u64 = 64;
-/// What writers put between buffers (docs/formats/mag.md#padding-in-version-1).
+/// The byte that writers put between buffers (docs/formats/mag.md#padding-in-version-1).
 pub(crate) const FILL: u8 = 0xff;
 /// MAG 1, "Limits": max key length.
 pub(crate) const MAX_KEY_LEN: u64 = 65_535;
@@ -29,12 +30,12 @@ pub(crate) struct FileHeader {
 
 impl FileHeader {
     pub(crate) const LEN: usize = 24;
-    /// Where the checksum field is.
+    /// The offset of the checksum field.
     pub(crate) const CHECKSUM_AT: usize = 8;
     /// The CRC-32C of magnetron begins just after the checksum field.
     const AFTER_CHECKSUM: usize = 12;
 
-    /// What is in front of the checksum, and what is after it.
+    /// The header's bytes before the checksum, and those after it.
     pub(crate) fn around_checksum(header: &[u8]) -> [&[u8]; 2] {
         let (before, after) = header.split_at(header.len().min(Self::AFTER_CHECKSUM));
         [before.get(..Self::CHECKSUM_AT).unwrap_or_default(), after]
@@ -73,7 +74,7 @@ pub(crate) struct MetadataRecord<'a> {
 }
 
 impl<'a> MetadataRecord<'a> {
-    /// The shortest record: a key of one byte.
+    /// The length of the shortest record, with a key of one byte.
     pub(crate) const MIN_LEN: u64 = 17;
 
     pub(crate) fn decode(c: &mut Cursor<'a>, entry: u64) -> Result<Self> {
@@ -109,7 +110,7 @@ impl<'a> MetadataRecord<'a> {
     }
 }
 
-/// MAG 1, "Tensor Record". The dimensions stay as they are in the file until they are asked for.
+/// MAG 1, "Tensor Record". Dimensions are decoded on access.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct TensorRecord<'a, D> {
     pub(crate) key: &'a str,
@@ -119,7 +120,7 @@ pub(crate) struct TensorRecord<'a, D> {
     pub(crate) shape: D,
 }
 
-/// Where the fields of a tensor record are in it, for errors.
+/// The offsets of fields within a tensor record, for errors.
 pub(crate) struct TensorField;
 
 impl TensorField {
@@ -130,7 +131,7 @@ impl TensorField {
     pub(crate) const SHAPE: u64 = 20;
 }
 
-/// The shortest tensor record: one dimension, a key of one byte.
+/// The length of the shortest tensor record, with one dimension and a key of one byte.
 pub(crate) const MIN_TENSOR_LEN: u64 = 33;
 
 impl<'a> TensorRecord<'a, ()> {
@@ -143,7 +144,7 @@ impl<'a> TensorRecord<'a, ()> {
         let at = c.offset();
         let [code, rank, reserved @ ..] = c.u32("aux")?.to_le_bytes();
         let (numel, offset) = (c.u64("numel")?, c.u64("offset")?);
-        // Version 1 is little-endian always, so no dimension asks the cursor for its order.
+        // Version 1 is always little-endian, so the cursor's byte order does not matter here.
         let shape = c.bytes(8 * u64::from(rank), "shape")?;
         let shape = shape.as_chunks().0.iter().map(|&dim| u64::from_le_bytes(dim));
         let key = decode_key(c)?;
@@ -171,7 +172,7 @@ impl<'a> TensorRecord<'a, ()> {
 }
 
 impl<D: ExactSizeIterator<Item = u64>> TensorRecord<'_, D> {
-    /// Appends the record. The caller has seen that there are 1 to 255 dimensions and that the dtype has a code.
+    /// Appends the record. The caller has checked that there are 1 to 255 dimensions and that the dtype has a code.
     pub(crate) fn encode(self, code: u8, out: &mut Vec<u8>) {
         let rank = u8::try_from(self.shape.len()).unwrap_or(u8::MAX);
         out.extend([code, rank, 0, 0]);
@@ -201,12 +202,13 @@ fn decode_key<'a>(c: &mut Cursor<'a>) -> Result<&'a str> {
 }
 
 fn encode_key(key: &str, out: &mut Vec<u8>) {
-    // The planner has refused keys beyond 65,535 bytes.
+    // The plan has already refused keys longer than 65,535 bytes.
     out.extend(u32::try_from(key.len()).unwrap_or(u32::MAX).to_le_bytes());
     out.extend(key.as_bytes());
 }
 
-/// 0 to 3 are those of magnetron 0.1.2, 4 to 10 of later sources of format version 1 (docs/formats/mag.md#dtype-codes).
+/// Codes 0 to 3 are those of magnetron 0.1.2, and 4 to 10 those of later sources with format version 1
+/// (docs/formats/mag.md#dtype-codes).
 const fn dtype_of(code: u8) -> Option<DType> {
     Some(match code {
         0 => DType::F32,
@@ -223,7 +225,7 @@ const fn dtype_of(code: u8) -> Option<DType> {
     })
 }
 
-/// The code that is written for a dtype, if it has one.
+/// The code that is written for a dtype; `None` if it has none.
 pub(crate) const fn code_of(dtype: DType) -> Option<u8> {
     Some(match dtype {
         DType::F32 => 0,
@@ -240,7 +242,7 @@ pub(crate) const fn code_of(dtype: DType) -> Option<u8> {
     })
 }
 
-/// A range that leaves the file, or a table's complaint, as an error about a field.
+/// Converts a fault that all formats share into an error about a field.
 pub(crate) fn common(part: Part, at: u64, fault: CommonFault) -> Error {
     CommonError::Malformed { part, at, fault }.into()
 }

@@ -1,4 +1,4 @@
-//! Trees from and to JSON text.
+//! Converts trees from and to JSON text.
 //!
 //! Text is written in the tree's order, the same bytes for the same tree. Numbers come back as what they were: integers
 //! exactly (up to 128 bits; longer ones are refused), floats in the fewest digits that give the same bits, with a point or an exponent that keeps them floats. A NaN,
@@ -34,7 +34,7 @@ pub fn parse_with(text: &[u8], options: ParseOptions) -> Result<Value, JsonError
     run(text, |known| ExactSeed { options, known })
 }
 
-/// Parses JSON text into what a seed makes of it: [`CheckSeed`](super::CheckSeed), or one of the caller's own.
+/// Parses JSON text with a seed: [`CheckSeed`](super::CheckSeed) or the caller's own.
 ///
 /// # Errors
 ///
@@ -43,7 +43,7 @@ pub fn parse_seed<'de, S: DeserializeSeed<'de>>(text: &'de [u8], seed: S) -> Res
     run(text, |_| seed)
 }
 
-/// Parses one member of an object as [`parse`] does, and keeps nothing of the others: `None` if it is not there.
+/// Parses one member of an object as [`parse`] does, and skips the others. `None` if the object does not have the key.
 ///
 /// # Errors
 ///
@@ -52,7 +52,7 @@ pub fn parse_member(text: &[u8], key: &str) -> Result<Option<Value>, JsonError> 
     run(text, |known| MemberSeed { key, known })
 }
 
-/// Whether the text has an integer beyond 64 bits, which [`parse`] keeps, and of which any other seed gets the nearest float.
+/// Whether the text has an integer beyond 64 bits. [`parse`] keeps such an integer, but any other seed gets the nearest float.
 #[must_use]
 pub fn has_large_integer(text: &[u8]) -> bool {
     std::str::from_utf8(text)
@@ -75,7 +75,7 @@ fn finish<'de, S: DeserializeSeed<'de>>(text: &'de str, seed: S) -> Result<S::Va
         .map_err(|error| JsonError::at(text, &error))
 }
 
-/// Parses JSON text that is an object.
+/// Parses JSON text whose value is an object.
 ///
 /// # Errors
 ///
@@ -90,7 +90,7 @@ pub fn parse_object(text: &[u8]) -> Result<Object, JsonError> {
     }
 }
 
-/// The tree without insignificant white space.
+/// The JSON text of the tree, without insignificant white space.
 ///
 /// # Errors
 ///
@@ -99,7 +99,7 @@ pub fn to_string(tree: &impl Tree) -> Result<String, JsonError> {
     tree.write(Layout::Compact)
 }
 
-/// The tree with a line for each member, indented by two spaces for each level, and without a newline at the end.
+/// The JSON text of the tree, one line per member, indented by two spaces per level, and without a newline at the end.
 ///
 /// # Errors
 ///
@@ -108,7 +108,7 @@ pub fn to_string_pretty(tree: &impl Tree) -> Result<String, JsonError> {
     tree.write(Layout::Pretty)
 }
 
-/// The tree without insignificant white space, with the keys of every object sorted by their bytes.
+/// The JSON text of the tree, without insignificant white space, and with the keys of every object sorted by their bytes.
 ///
 /// # Errors
 ///
@@ -117,7 +117,8 @@ pub fn to_string_sorted(tree: &impl Tree) -> Result<String, JsonError> {
     tree.write(Layout::Sorted)
 }
 
-/// The first `max` characters of what [`to_string`] gives; no more of it is made than that. If the tree is too deep, the text before that point.
+/// The first `max` characters of the text that [`to_string`] returns, without making the rest. If the tree is nested too deep,
+/// the text ends at that point.
 #[must_use]
 pub fn start(value: &Value, max: usize) -> String {
     let mut start = Start { bytes: Vec::new(), room: max.saturating_mul(4) };
@@ -126,7 +127,7 @@ pub fn start(value: &Value, max: usize) -> String {
     valid.chars().take(max).collect()
 }
 
-/// Takes so many bytes, and refuses the rest.
+/// A writer that accepts a limited number of bytes and fails after that.
 struct Start {
     bytes: Vec<u8>,
     room: usize,
@@ -145,7 +146,7 @@ impl io::Write for Start {
     }
 }
 
-/// What can be written: a [`Value`] or an [`Object`].
+/// A value that can be written as JSON: a [`Value`] or an [`Object`].
 pub trait Tree: sealed::Tree {}
 
 impl Tree for Value {}
@@ -157,7 +158,7 @@ mod numbers;
 pub use non_finite::{parse_with_bare_words, to_string_with_bare_words, without_bare_words};
 
 mod sealed {
-    /// Which of the functions above is at work.
+    /// The layout of the text.
     #[derive(Clone, Copy)]
     pub enum Layout {
         Compact,
@@ -166,7 +167,7 @@ mod sealed {
     }
 
     pub trait Tree {
-        /// JSON text of the tree.
+        /// The JSON text of the tree.
         fn write(&self, layout: Layout) -> Result<String, super::JsonError>;
     }
 }
@@ -206,7 +207,7 @@ struct Position {
 }
 
 impl Position {
-    /// The position of byte `offset` of `text`.
+    /// An error at byte `offset` of `text`.
     fn of(text: &[u8], offset: usize) -> Self {
         let before = text.get(..offset).unwrap_or(text);
         let column = before.iter().rev().take_while(|&&b| b != b'\n').count().saturating_add(1);
@@ -216,19 +217,19 @@ impl Position {
 }
 
 impl JsonError {
-    /// What is wrong, without the place.
+    /// What is wrong, without the position.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// The byte of the text at which parsing stopped; it may be the text's length.
+    /// The offset in the text at which parsing stopped; it may be the length of the text.
     #[must_use]
     pub fn offset(&self) -> Option<usize> {
         self.position.map(|position| position.offset)
     }
 
-    /// Line and column at which parsing stopped, both from 1; a column is a byte.
+    /// The line and column at which parsing stopped, both counted from 1. Columns count bytes.
     #[must_use]
     pub fn line_and_column(&self) -> Option<(usize, usize)> {
         self.position.map(|position| (position.line, position.column))
@@ -253,7 +254,7 @@ impl JsonError {
         let message = error.to_string();
         let place = format!(" at line {line} column {column}");
         let message = match message.strip_suffix(&place).unwrap_or(&message) {
-            // serde_json stops at the same level that we do, and before us.
+            // serde_json has the same depth limit and checks it first.
             "recursion limit exceeded" => TooDeep(MAX_DEPTH).to_string(),
             other => other.to_owned(),
         };
@@ -273,7 +274,7 @@ impl fmt::Display for JsonError {
     }
 }
 
-/// Where serde_json was: its lines count from 1, and its columns count the bytes of the line that it has read.
+/// The position at which serde_json stopped. Its lines count from 1, and its column is the number of bytes read of the line.
 fn position(text: &str, line: usize, column: usize) -> Option<Position> {
     let earlier_lines = line.checked_sub(1)?;
     let starts = text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(at, _)| at.saturating_add(1));

@@ -1,4 +1,4 @@
-//! The floats that JSON lacks as Python's `json` module writes and reads them: the bare words `NaN`, `Infinity` and
+//! Floats that JSON lacks, in the form that Python's `json` module reads and writes: the bare words `NaN`, `Infinity` and
 //! `-Infinity`.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
@@ -14,8 +14,8 @@ use super::{JsonError, finish};
 const WORDS: [(&str, f64); 3] =
     [("NaN", f64::NAN), ("Infinity", f64::INFINITY), ("-Infinity", f64::NEG_INFINITY)];
 
-/// JSON text of the same length in which a zero and spaces are in place of each bare word, so that any reader of JSON takes it;
-/// the text itself where there is none.
+/// Replaces each bare word by a zero and spaces, so that any JSON parser accepts the text. Its length is unchanged. Returns the
+/// text itself if it has no bare words.
 #[must_use]
 pub fn without_bare_words(text: &str) -> Cow<'_, str> {
     replace(text).0
@@ -34,7 +34,8 @@ pub fn parse_with_bare_words(text: &[u8]) -> Result<Value, JsonError> {
     finish(&plain, ExactSeed { options: ParseOptions::default(), known })
 }
 
-/// The tree without insignificant white space, with bare words for a NaN and the infinities. The object keeps its order.
+/// The JSON text of the object, without insignificant white space, with bare words for NaN and the infinities. Keys keep their
+/// order.
 ///
 /// # Errors
 ///
@@ -96,7 +97,7 @@ fn deeper(depth: u32) -> Result<u32, JsonError> {
     Ok(depth.saturating_add(1))
 }
 
-/// The text with a zero for each bare word, and what these words are.
+/// The text with a zero in place of each bare word, and the list of these words.
 fn replace(text: &str) -> (Cow<'_, str>, Vec<Word>) {
     let (bytes, mut words) = (text.as_bytes(), Vec::new());
     let mut at = 0;
@@ -129,7 +130,7 @@ fn replace(text: &str) -> (Cow<'_, str>, Vec<Word>) {
     (Cow::Owned(plain), words)
 }
 
-/// The bare word that begins at `at`, if it stands by itself there.
+/// The bare word that begins at `at`, if it is not a part of a longer word.
 fn word_at(text: &[u8], at: usize) -> Option<(&'static str, f64)> {
     let is_joined = |byte: Option<&u8>| {
         byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.' | b'_'))

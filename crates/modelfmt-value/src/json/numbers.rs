@@ -1,25 +1,26 @@
-//! Integers beyond 64 bits, of which serde_json makes floats. They are found in the text before it is parsed, so that a tree
-//! keeps them.
+//! Finds integers beyond 64 bits, which serde_json would turn into floats, before the text is parsed, so that a tree can keep
+//! them.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use super::super::Value;
 use super::super::de::KnownNumber;
 use super::super::integer::Integer;
 
-/// A bare word in place of which a zero stands: where it begins in the text, and which float it is.
+/// A bare word that was replaced by a zero: its offset in the text, and its float.
 pub(super) type Word = (usize, f64);
 
-/// The shortest integer that i64 or u64 may not hold has so many digits.
+/// The number of digits of the shortest integer that i64 or u64 may not hold.
 const DIGITS: usize = 19;
 
-/// The integers that neither i64 nor u64 holds, in the order of the text, or where one of more than 128 bits begins.
+/// The integers of the text that fit neither i64 nor u64, in order. The error is the offset of an integer of more than 128
+/// bits.
 ///
-/// What is found in text that is not JSON means nothing; the parser refuses it.
+/// If the text is not JSON, the result means nothing, and the parser refuses the text.
 pub(super) fn large_integers(text: &str) -> Result<Vec<KnownNumber>, usize> {
     known_numbers(text, &[])
 }
 
-/// These integers, and the floats that are in place of zeros at the given offsets, which ascend.
+/// Finds these integers, and adds the floats that were replaced by zeros at the given offsets, which must ascend.
 pub(super) fn known_numbers(text: &str, words: &[Word]) -> Result<Vec<KnownNumber>, usize> {
     let mut found = Vec::new();
     if words.is_empty() && !has_long_run(text.as_bytes()) {
@@ -49,7 +50,7 @@ pub(super) fn known_numbers(text: &str, words: &[Word]) -> Result<Vec<KnownNumbe
     Ok(found)
 }
 
-/// Whether so many digits are in a row that it may be a large integer. Such a run covers every 19th byte.
+/// Whether the text has a run of digits that is long enough for a large integer. Such a run covers every 19th byte.
 fn has_long_run(text: &[u8]) -> bool {
     (DIGITS - 1..text.len()).step_by(DIGITS).any(|at| {
         let digits = |byte: &&u8| byte.is_ascii_digit();
@@ -68,7 +69,7 @@ fn is_large(token: &str) -> bool {
         && token.parse::<i64>().is_err()
 }
 
-/// Behind the quotation mark that ends the string which begins at `at`.
+/// The offset after the quotation mark that ends the string which begins at `at`.
 pub(super) fn end_of_string(text: &[u8], at: usize) -> usize {
     let mut escaped = false;
     let rest = text.get(at.saturating_add(1)..).unwrap_or_default();

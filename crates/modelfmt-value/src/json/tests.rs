@@ -1,4 +1,4 @@
-//! JSON text: what is read, what is written, and where errors are.
+//! Tests of JSON text: what is read, what is written, and the positions of errors.
 
 use proptest::prelude::*;
 

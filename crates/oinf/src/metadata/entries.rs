@@ -10,9 +10,9 @@ use super::{MetaValue, Payload};
 use crate::error::{Error, Fault, Result};
 use crate::wire::{ValueType, malformed};
 
-/// Gaps up to this many bytes between payloads are read with them …
+/// If the gap between two payloads is at most this many bytes, it is read with them …
 const GAP: u64 = 4096;
-/// … up to this many bytes in all.
+/// … as long as all such gaps together are at most this many bytes.
 const SLACK: u64 = 64 << 10;
 
 /// Keys, types and extents as the table lists them.
@@ -38,7 +38,7 @@ struct Span {
 }
 
 impl Entries {
-    /// A list with room for `count`, which the caller has bounded by bytes that exist.
+    /// A list with capacity for `count` entries. The caller has checked `count` against the bytes that exist.
     pub(crate) fn with_capacity(count: usize) -> Self {
         let keys = NameTable::with_capacity(count);
         Self { keys, values: Vec::with_capacity(count), payloads: Vec::new() }
@@ -50,11 +50,11 @@ impl Entries {
         Ok(())
     }
 
-    /// The extents of the file that hold all payloads: few, ascending, apart from each other.
+    /// The extents of the file that hold all payloads. They are ascending and disjoint, and nearby payloads share one.
     pub(crate) fn spans(&self, limits: &Limits, file_len: u64) -> Result<Vec<Extent>> {
         let mut order: Vec<Extent> = self.values.iter().map(|entry| entry.extent).collect();
-        // The sum bounds the work on payloads that share bytes, too. Beyond the file's length, a small file could have many
-        // values over the same large payload, and decoding each of them would take memory for all.
+        // This bounds the work on payloads that share bytes. Otherwise many values of a small file could be the same large
+        // payload, and decoding each of them would take memory for all.
         let total = order.iter().fold(0u64, |sum, extent| sum.saturating_add(extent.len()));
         if total > file_len {
             return Err(malformed(Part::new("metadata values"), 0, Fault::SharedMetadata(total)));
@@ -87,12 +87,12 @@ impl Entries {
         self.payloads.push(Span { offset, bytes: bytes.to_vec() });
     }
 
-    /// How many spans there are.
+    /// The number of spans read so far.
     pub(crate) fn span_count(&self) -> usize {
         self.payloads.len()
     }
 
-    /// The bytes of the entry at a position, wherever they lie; none if there is no such entry.
+    /// The offset and the bytes of the entry at a position; empty if there is no such entry.
     pub(crate) fn bytes(&self, position: usize) -> (u64, &[u8]) {
         let Some(Entry { extent, .. }) = self.values.get(position) else { return (0, &[]) };
         let at = self.payloads.partition_point(|span| span.offset <= extent.offset());
@@ -104,7 +104,7 @@ impl Entries {
         (extent.offset(), bytes.unwrap_or_default())
     }
 
-    /// The value of the entry at a position, with its padding.
+    /// Decodes the value of the entry at a position, with its padding.
     pub(crate) fn payload(&self, position: usize, limits: &Limits) -> Result<Payload<'_>> {
         let Some((entry, key)) = self.values.get(position).zip(self.keys.name(position)) else {
             return Err(Error::NotFound { name: format!("number {position}") });
@@ -115,20 +115,20 @@ impl Entries {
         MetaValue::decode(entry.value_type, &mut c, limits).map_err(|error| named(error, position, key))
     }
 
-    /// The value of the entry at a position, which has been looked at when the index was made.
+    /// The value of the entry at a position. It has been checked when the index was made.
     pub(crate) fn value(&self, position: usize) -> MetaValue<'_> {
         // Payloads are decoded once when the index is made, so the fallback is never seen.
         self.checked(position).map_or(MetaValue::Bool(false), |payload| payload.value)
     }
 
-    /// The value of the entry at a position, with its padding; within whatever limits the index was made.
+    /// The value of the entry at a position, with its padding. No limits apply, because the index was made within them.
     pub(crate) fn checked(&self, position: usize) -> Option<Payload<'_>> {
         let mut unlimited = Limits::default();
         (unlimited.metadata_len, unlimited.rank) = (u64::MAX, u64::MAX);
         self.payload(position, &unlimited).ok()
     }
 
-    /// Bytes of heap that the list holds.
+    /// Bytes of heap memory that the list takes.
     pub(crate) fn heap_size(&self) -> usize {
         self.keys
             .heap_size()
@@ -142,7 +142,7 @@ impl Entries {
     }
 }
 
-/// The same error with the entry that it is about.
+/// Adds the entry's number and key to an error about it.
 #[cold]
 fn named(error: Error, position: usize, key: &str) -> Error {
     match error {

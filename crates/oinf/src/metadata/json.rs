@@ -1,4 +1,4 @@
-//! Metadata values from and to the tree that all formats share.
+//! Converts metadata values to and from the tree that all formats share.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
@@ -10,10 +10,10 @@ use super::{Bitset, MetaValue, NdArray};
 use crate::error::Fault;
 use crate::wire::ValueType;
 
-/// How a float that JSON has no number for is expressed.
+/// How to express a float that JSON has no number for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NonFinite {
-    /// As a float of the tree, which JSON text gets as "NaN", "Infinity", "-Infinity".
+    /// As a float of the tree, which JSON text shows as "NaN", "Infinity" or "-Infinity".
     Float,
     /// As `{"type", "bits"}`, which keeps every bit.
     Bits,
@@ -63,7 +63,7 @@ impl MetaValue<'_> {
 fn elements(array: &NdArray<'_>, non_finite: NonFinite) -> Value {
     let dtype = array.dtype();
     if let Some(small) = SmallType::from_dtype(dtype) {
-        // There are bytes for all of them.
+        // The array has bytes for all its elements, so this length fits memory.
         let mut codes = vec![0u8; usize::try_from(array.elements()).unwrap_or_default()];
         small.unpack(array.bytes(), &mut codes, |code| code);
         return codes.into_iter().map(|code| element(dtype, &[code], non_finite)).collect();
@@ -108,18 +108,20 @@ fn element(dtype: DType, le: &[u8], non_finite: NonFinite) -> Value {
     }
 }
 
-/// The sign, 0 or 1, and the payload of a NaN in a type with a shorter mantissa; never the payload 0, which would be infinity.
+/// The sign (0 or 1) and the payload of a NaN in a type with a shorter mantissa. The payload is never 0, which would be
+/// infinity.
 fn narrowed(nan: f64, mantissa: u32) -> (u64, u64) {
     let payload = (nan.to_bits() & ((1 << 52) - 1)) >> 52_u32.saturating_sub(mantissa);
     (nan.to_bits() >> 63, if payload == 0 { 1 << mantissa.saturating_sub(1) } else { payload })
 }
 
 impl MetaValue<'static> {
-    /// The value of a tree: of the form that [`to_value`](Self::to_value) and [`to_value_exact`](Self::to_value_exact) give, or
-    /// plain, where an integer is i64, or u64 if it has to be, a number f64, and a flat list an array of bool, i64, u64 or f64.
+    /// Makes a metadata value from a tree. The tree has the form that [`to_value`](Self::to_value) and
+    /// [`to_value_exact`](Self::to_value_exact) give, or it is plain: an integer becomes i64 (u64 if it does not fit), another
+    /// number f64, and a flat list an array of bool, i64, u64 or f64.
     ///
     /// # Errors
-    /// [`Fault`] if it is neither, or a number does not fit its type. Strings are checked when they are written.
+    /// [`Fault`] if the tree has neither form, or if a number does not fit its type. Strings are checked when they are written.
     pub fn from_value(value: &Value) -> Result<Self, Fault> {
         Ok(match value {
             Value::Bool(b) => Self::Bool(*b),
@@ -139,12 +141,12 @@ impl MetaValue<'static> {
     }
 }
 
-/// `{"type": …}` with what belongs to it.
+/// Makes a value from an object with `type` and the members that this type asks for.
 fn typed(object: &Object) -> Result<MetaValue<'static>, Fault> {
     let name = object.required_str("type")?;
     let unknown = || Fault::UnknownTypeName(name.to_owned());
     let value_type = ValueType::ALL.iter().copied().find(|t| t.name() == name).ok_or_else(unknown)?;
-    // Anything else that is there would be lost.
+    // An unknown member would be lost without a message, so it is refused.
     let has_bits = object.contains_key("bits") && value_type.dtype().is_some();
     let members: &[&str] = match value_type {
         ValueType::Ndarray => &["type", "dtype", "shape", "value"],
@@ -229,7 +231,7 @@ fn plain_array(items: &List) -> Result<NdArray<'static>, Fault> {
     NdArray::new(dtype, vec![items.len() as u64], bytes)
 }
 
-/// Appends a number or boolean in its little-endian bytes; one of fewer than 8 bits in a byte of its own.
+/// Appends a number or boolean as little-endian bytes. An element of fewer than 8 bits takes a byte of its own.
 fn push_element(dtype: DType, value: &Value, out: &mut Vec<u8>) -> Result<(), Fault> {
     macro_rules! integer {
         ($type:ty) => {{
@@ -264,13 +266,13 @@ fn push_element(dtype: DType, value: &Value, out: &mut Vec<u8>) -> Result<(), Fa
     Ok(())
 }
 
-/// The code of an integer of fewer than 8 bits.
+/// The code of a number of a [`SmallType`].
 fn push_small(small: SmallType, dtype: DType, value: &Value) -> Result<u8, Fault> {
     let Value::Int(n) = value else {
         return Err(Fault::WrongKind { expected: "an integer", found: value.kind() });
     };
     let outside = || Fault::NumberRange { number: n.to_string(), dtype };
-    // Such numbers are small, and f32 holds them.
+    // f32 holds all integers of 8 bits exactly.
     let number = i8::try_from(i128::from(*n)).map_err(|_| outside())?;
     let (code, fits) = small.rounded(number.into());
     if fits { Ok(code) } else { Err(outside()) }
@@ -323,7 +325,7 @@ fn push_float(dtype: DType, value: &Value, out: &mut Vec<u8>) -> Result<(), Faul
     Ok(())
 }
 
-/// `{"type": "f32", "bits": "7fc00000"}`: as many hex digits as the type has.
+/// Appends the float of `{"type": "f32", "bits": "7fc00000"}`, which has as many hex digits as the type takes.
 fn push_bits(dtype: DType, object: &Object, out: &mut Vec<u8>) -> Result<(), Fault> {
     let (name, digits) = (object.required_str("type")?, object.required_str("bits")?);
     let wrong = || Fault::FloatBits { digits: digits.to_owned(), dtype };

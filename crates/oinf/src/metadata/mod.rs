@@ -22,7 +22,7 @@ pub(crate) use small::{packed_fault, stray_fault, ternaries, ternary_fault};
 
 /// Everything in a file except its tensors, for [`Plan`](crate::Plan): size variables and metadata, in any order.
 ///
-/// [`Index::to_metadata`](crate::Index::to_metadata) gives that of a file.
+/// [`Index::to_metadata`](crate::Index::to_metadata) returns the metadata of an open file in this form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metadata<'a> {
     /// Names and values of the size variables.
@@ -32,13 +32,13 @@ pub struct Metadata<'a> {
 }
 
 impl<'a> Metadata<'a> {
-    /// Nothing.
+    /// Metadata without any entry.
     #[must_use]
     pub const fn new() -> Self {
         Self { sizevars: Vec::new(), values: Vec::new() }
     }
 
-    /// The value of a key.
+    /// The value with this key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&MetaValue<'a>> {
         self.values.iter().find(|(known, _)| known == key).map(|(_, value)| value)
@@ -78,7 +78,7 @@ macro_rules! values {
         }
 
         impl MetaValue<'_> {
-            /// Its type.
+            /// The type of the value.
             #[must_use]
             pub const fn value_type(&self) -> ValueType {
                 match self {
@@ -91,7 +91,7 @@ macro_rules! values {
                 }
             }
 
-            /// The little-endian bytes of a scalar; the others have none.
+            /// The little-endian bytes of a scalar; `None` for any other value.
             fn scalar_bytes(&self) -> Option<Scalar> {
                 Some(match self {
                     $(Self::$variant(x) => Scalar::new(&x.to_le_bytes()),)*
@@ -101,7 +101,7 @@ macro_rules! values {
                 })
             }
 
-            /// The scalar of that type with these little-endian bytes, if it is a scalar and there are as many as it has.
+            /// A scalar of this type from its little-endian bytes. `None` if the type is not a scalar or has another length.
             #[must_use]
             pub fn from_scalar(value_type: ValueType, bytes: &[u8]) -> Option<Self> {
                 Some(match value_type {
@@ -194,7 +194,7 @@ impl PartialEq for MetaValue<'_> {
 impl Eq for MetaValue<'_> {}
 
 impl<'a> MetaValue<'a> {
-    /// The same value with bytes of its own.
+    /// The same value with its own copy of the bytes.
     #[must_use]
     pub fn into_owned(self) -> MetaValue<'static> {
         match self {
@@ -224,19 +224,19 @@ impl<'a> MetaValue<'a> {
         }
     }
 
-    /// The text, if it is text.
+    /// The text; `None` if the value is not a string.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         if let Self::Str(text) = self { Some(text) } else { None }
     }
 
-    /// The boolean, if it is one.
+    /// The boolean; `None` if the value is not a boolean.
     #[must_use]
     pub const fn as_bool(&self) -> Option<bool> {
         if let Self::Bool(b) = self { Some(*b) } else { None }
     }
 
-    /// The integer, if it is one of any width; every integer of OINF fits.
+    /// The integer, of any width; `None` if the value is not an integer. Every integer of OINF fits in i128.
     #[must_use]
     pub fn as_integer(&self) -> Option<i128> {
         Some(match *self {
@@ -254,7 +254,7 @@ impl<'a> MetaValue<'a> {
         })
     }
 
-    /// The float, if it is one of any width.
+    /// The float, of any width; `None` if the value is not a float.
     #[must_use]
     pub fn as_float(&self) -> Option<f64> {
         match *self {
@@ -267,14 +267,14 @@ impl<'a> MetaValue<'a> {
         }
     }
 
-    /// The types that a file must support for it: its own type, and the type of its elements.
+    /// The types that a file must support to hold the value: its own type and, for an array, the type of its elements.
     pub fn types(&self) -> impl Iterator<Item = ValueType> {
         let elements =
             if let Self::Ndarray(array) = self { ValueType::from_dtype(array.dtype) } else { None };
         [self.value_type()].into_iter().chain(elements)
     }
 
-    /// Reads a payload, which is the whole of `c` (OINF 1, "Metadata Payloads").
+    /// Decodes a payload, which must be all of `c` (OINF 1, "Metadata Payloads").
     pub(crate) fn decode(value_type: ValueType, c: &mut Cursor<'a>, limits: &Limits) -> Result<Payload<'a>> {
         let (start, found) = (c.offset(), c.remaining() as u64);
         let wrong = |expected| {
@@ -304,7 +304,7 @@ impl<'a> MetaValue<'a> {
 
     fn decode_scalar(value_type: ValueType, size: u64, c: &mut Cursor<'a>) -> Result<(Self, Padding<'a>)> {
         let bytes = c.bytes(size, "value")?;
-        // There are as many bytes as the type has, so the fallback is never seen.
+        // `bytes` is as long as the type, so the fallback is never used.
         Ok((Self::from_scalar(value_type, bytes).unwrap_or(Self::Bool(false)), (c.offset(), &[])))
     }
 
@@ -313,7 +313,7 @@ impl<'a> MetaValue<'a> {
         Ok((Self::Str(Cow::Borrowed(text)), (padding_at, padding)))
     }
 
-    /// The payload without what may follow it to a multiple of 8.
+    /// Appends the payload, without the padding to a multiple of 8 that may follow it.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) -> Result<(), Fault> {
         match self {
             Self::Str(text) => wire::encode_text(text, out)?,
@@ -328,7 +328,7 @@ impl<'a> MetaValue<'a> {
 /// Where padding begins in the file, and its bytes.
 type Padding<'a> = (u64, &'a [u8]);
 
-/// A value as it is in a file.
+/// A decoded value with the padding that the file has for it.
 pub(crate) struct Payload<'a> {
     pub(crate) value: MetaValue<'a>,
     pub(crate) padding_at: u64,
@@ -339,7 +339,7 @@ pub(crate) struct Payload<'a> {
 #[derive(Clone, Debug)]
 pub struct Bitset<'a> {
     bits: u32,
-    /// As many as `bits` take.
+    /// The bytes of the set; there are exactly as many as `bits` need.
     bytes: Cow<'a, [u8]>,
 }
 
@@ -347,7 +347,7 @@ impl<'a> Bitset<'a> {
     /// The first `bits` bits of `bytes`.
     ///
     /// # Errors
-    /// [`Fault::BitsetBytes`] if there are not exactly as many bytes as they take.
+    /// [`Fault::BitsetBytes`] if `bytes` is not exactly as long as the bits need.
     pub fn new(bits: u32, bytes: impl Into<Cow<'a, [u8]>>) -> Result<Self, Fault> {
         let bytes = bytes.into();
         let (found, expected) = (bytes.len() as u64, u64::from(bits.div_ceil(8)));
@@ -357,7 +357,7 @@ impl<'a> Bitset<'a> {
         Ok(Self { bits, bytes })
     }
 
-    /// A set of these bits.
+    /// A bitset from an iterator of bits.
     ///
     /// # Errors
     /// [`Fault::TooMany`] if there are 2^32 or more.
@@ -382,26 +382,26 @@ impl<'a> Bitset<'a> {
         self.bits
     }
 
-    /// Whether there are none.
+    /// Whether the set has no bits.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.bits == 0
     }
 
-    /// The bytes, the first bit lowest in the first; bits beyond [`len`](Self::len) are as the file has them.
+    /// The bytes of the set. The first bit is the lowest of the first byte; bits beyond [`len`](Self::len) are as in the file.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The bits in their order.
+    /// The bits, in order.
     pub fn iter(&self) -> impl Iterator<Item = bool> {
-        // Bytes hold at least as many bits as the set has; a set may be of 2^32 − 1.
+        // `bytes` holds at least as many bits as the set has, which can be 2^32 − 1.
         let all = self.bytes.iter().flat_map(|byte| (0..8).map(move |bit| byte >> bit & 1 == 1));
         all.take(usize::try_from(self.bits).unwrap_or(usize::MAX))
     }
 
-    /// The bits of the last byte that are beyond the set; zero in a good file.
+    /// The bits of the last byte that are beyond the set. They are zero in a valid file.
     pub(crate) fn stray(&self) -> u8 {
         match (self.bits % 8, self.bytes.last()) {
             (used @ 1.., Some(last)) => last >> used,
@@ -426,7 +426,7 @@ impl<'a> Bitset<'a> {
         out.extend(self.bits.to_le_bytes());
         out.extend(found.to_le_bytes());
         out.extend(&*self.bytes);
-        // A bit set past bit_count is an error, so none is written (docs/formats/oinf.md#values).
+        // Set bits beyond bit_count are an error, so they are cleared before writing (docs/formats/oinf.md#values).
         if let (used @ 1.., Some(last)) = (self.bits % 8, out.last_mut()) {
             *last &= !(u8::MAX << used);
         }
@@ -435,7 +435,7 @@ impl<'a> Bitset<'a> {
     }
 }
 
-/// Two sets are equal if their bits are, whatever is beyond them.
+/// Two sets are equal if their bits are equal. Bits beyond the set do not count.
 impl PartialEq for Bitset<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.bits == other.bits && self.iter().eq(other.iter())
@@ -457,7 +457,7 @@ impl<'a> NdArray<'a> {
     ///
     /// # Errors
     /// [`Fault::NoCode`] for a dtype that OINF lacks; [`modelfmt_core::CommonFault::TooManyElements`] or
-    /// [`modelfmt_core::CommonFault::Nbytes`] if there are not as many bytes as dtype and shape imply.
+    /// [`modelfmt_core::CommonFault::Nbytes`] if the number of bytes is not the one that dtype and shape imply.
     pub fn new(
         dtype: DType,
         shape: impl Into<Cow<'a, [u64]>>,
@@ -473,33 +473,33 @@ impl<'a> NdArray<'a> {
         Ok(Self { dtype, shape, bytes })
     }
 
-    /// The type of its elements.
+    /// The type of the elements.
     #[must_use]
     pub const fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// Its dimensions in elements, slowest first; empty for a single value.
+    /// The dimensions in elements, slowest first; empty for a single value.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
         &self.shape
     }
 
-    /// Its values, little-endian and row-major.
+    /// The values, little-endian and row-major.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Its values as a tensor without a name, to read them as numbers or slices.
+    /// The values as a tensor without a name, which can be read as numbers or as a slice.
     ///
     /// # Errors
-    /// None that an array which exists can have.
+    /// None in practice: [`NdArray::new`] has made the same checks.
     pub fn view(&self) -> Result<TensorView<'_>, TensorError> {
         TensorView::new(TensorInfo::new("", self.dtype, &self.shape)?, Bytes::Borrowed(&self.bytes))
     }
 
-    /// How many elements it has.
+    /// The number of elements.
     pub(crate) fn elements(&self) -> u64 {
         modelfmt_core::element_count(&self.shape).unwrap_or_default()
     }
@@ -539,7 +539,7 @@ impl<'a> NdArray<'a> {
     }
 }
 
-/// OINF 1, "TensorIndexTable" and "Metadata Payloads": booleans are 0 or 1.
+/// A fault if a byte is neither 0 nor 1 (OINF 1, "TensorIndexTable" and "Metadata Payloads").
 pub(crate) fn bool_fault(bytes: &[u8]) -> Option<Fault> {
     let mut bad = bytes.iter().filter(|&&b| b > 1);
     let value = *bad.next()?;

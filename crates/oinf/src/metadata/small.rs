@@ -1,4 +1,4 @@
-//! Numbers of 8 bits and fewer, and what their packed bytes may not be.
+//! Numbers of 8 bits or fewer, and the rules for their packed bytes.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{DType, SmallType};
@@ -14,14 +14,14 @@ pub struct SmallNumber {
 }
 
 impl SmallNumber {
-    /// The number of a code; its bits beyond those of the type are left out. `None` for a type that is none of these.
+    /// The number with this code. Bits beyond the width of the type are dropped. `None` if the dtype is not one of these types.
     #[must_use]
     pub fn new(dtype: DType, code: u8) -> Option<Self> {
         let bits = SmallType::from_dtype(dtype)?.bits();
         Some(Self { value_type: ValueType::from_dtype(dtype)?, code: code & low_bits(bits) })
     }
 
-    /// As a file has it, with whatever bits are beyond those of the type.
+    /// The number as the file stores it, with any bits beyond the width of the type.
     pub(crate) const fn stored(value_type: ValueType, code: u8) -> Self {
         Self { value_type, code }
     }
@@ -30,44 +30,45 @@ impl SmallNumber {
         self.value_type
     }
 
-    /// Its type.
+    /// The type of the number.
     #[must_use]
     pub fn dtype(self) -> DType {
         self.value_type.dtype().unwrap_or(DType::U8)
     }
 
-    /// Its bits.
+    /// The bits of the number.
     #[must_use]
     pub const fn code(self) -> u8 {
         self.code
     }
 
-    /// The number.
+    /// The value of the number.
     #[must_use]
     pub fn to_f32(self) -> f32 {
         SmallType::from_dtype(self.dtype()).map_or(f32::NAN, |small| small.to_f32(self.code))
     }
 }
 
-/// A byte with its lowest bits set.
+/// A byte with its lowest `bits` bits set.
 const fn low_bits(bits: u32) -> u8 {
     if bits >= 8 { u8::MAX } else { !(u8::MAX << bits) }
 }
 
-/// Bits of packed elements beyond the last are zero, and ternaries are −1, 0 and 1 (docs/formats/oinf.md#types-16-to-25).
+/// A fault if bits after the last packed element are set, or if a ternary is not −1, 0 or 1
+/// (docs/formats/oinf.md#types-16-to-25).
 pub(crate) fn packed_fault(dtype: DType, bytes: &[u8], elements: u64) -> Option<Fault> {
     let stray = bytes.last().and_then(|&last| stray_fault(dtype, last, elements));
     stray.or_else(|| ternary_fault(dtype, bytes))
 }
 
-/// Bits of the last byte beyond the last element are zero.
+/// A fault if bits of the last byte after the last element are set.
 pub(crate) fn stray_fault(dtype: DType, last: u8, elements: u64) -> Option<Fault> {
     let bits = SmallType::from_dtype(dtype).map_or(8, |small| u64::from(small.bits()));
     let used = (elements % 8).saturating_mul(bits) % 8;
     (used > 0 && last >> used != 0).then_some(Fault::Padding(last))
 }
 
-/// Ternaries are −1, 0 and 1.
+/// A fault if a ternary is not −1, 0 or 1.
 pub(crate) fn ternary_fault(dtype: DType, bytes: &[u8]) -> Option<Fault> {
     if dtype != DType::T2 {
         return None;
@@ -76,7 +77,7 @@ pub(crate) fn ternary_fault(dtype: DType, bytes: &[u8]) -> Option<Fault> {
     (count > 0).then_some(Fault::Ternary(count))
 }
 
-/// A bit for each element of a byte of ternaries that is −2, whose code is 0b10.
+/// One bit for each ternary of the byte that is −2, whose code is 0b10.
 pub(crate) const fn ternaries(byte: u8) -> u8 {
     byte >> 1 & !byte & 0b0101_0101
 }

@@ -18,17 +18,17 @@ use crate::wire::{
     malformed,
 };
 
-/// Bytes of the tables that are asked for at once. Most files have all of them in one such piece.
+/// How many bytes of the tables to ask for at once. In most files one such window holds all tables.
 const WINDOW: u64 = 8 << 20;
 
-/// What the tables are called in errors, in their order.
+/// The names of the tables' records in errors, in the order of the tables.
 const RECORDS: [&str; 3] = ["size variable", "metadata entry", "tensor entry"];
 
-/// What the parser waits for.
+/// The part of the file that the parser reads next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Header,
-    /// Records of the table of this number.
+    /// Records of the table with this number.
     Table(usize),
     Payloads,
 }
@@ -38,18 +38,18 @@ enum Stage {
 pub struct IndexParser {
     file_len: u64,
     stage: Stage,
-    /// Where the next record begins.
+    /// Where the next record begins in the file.
     at: u64,
-    /// Records of this table that have been read.
+    /// How many records of the current table have been read.
     done: u32,
-    /// Bytes of the tables that are asked for at once: `WINDOW`, or less in tests …
+    /// How many bytes of the tables to ask for at once: `WINDOW`, or less in tests …
     window: u64,
-    /// … and more while a record does not fit.
+    /// … and more as long as a record does not fit.
     wanted: u64,
-    /// Where payloads lie, once the tables have been read.
+    /// The extents of the metadata payloads, known once the tables have been read.
     spans: Vec<Extent>,
     index: Index,
-    /// Padding that is not zero, if the caller asks for it.
+    /// Nonzero padding found so far, if the caller asked for it.
     notes: Option<Vec<Error>>,
 }
 
@@ -80,12 +80,12 @@ impl IndexParser {
         }
     }
 
-    /// A parser that also lists padding inside header and tables that is not zero, for [`finish_with_notes`](Self::finish_with_notes).
+    /// A parser that also records nonzero padding inside header and tables, for [`finish_with_notes`](Self::finish_with_notes).
     pub(crate) fn noting(file_len: u64, limits: &Limits) -> Self {
         Self { notes: Some(Vec::new()), ..Self::new(file_len, limits) }
     }
 
-    /// Index and notes.
+    /// The index and the recorded padding errors.
     pub(crate) fn finish_with_notes(mut self) -> Result<(Index, Vec<Error>)> {
         let notes = self.notes.take().unwrap_or_default();
         Ok((self.finish()?, notes))
@@ -126,7 +126,7 @@ impl IndexParser {
         self.begin_table(0)
     }
 
-    /// Goes to the first table from `number` on that has records, or on to the payloads.
+    /// Moves to the first table from `number` on that has records, or to the payloads if none has.
     fn begin_table(&mut self, mut number: usize) -> Result<()> {
         let header = self.index.header;
         self.done = 0;
@@ -162,13 +162,13 @@ impl IndexParser {
             }
             self.begin_table(number.saturating_add(1))?;
         }
-        // A record longer than a window: the next window is larger.
+        // If no record fits the window, the next window is twice as large.
         let stuck = before == (self.stage, self.done);
         self.wanted = if stuck { self.wanted.saturating_mul(2) } else { self.window };
         Ok(())
     }
 
-    /// Takes the records of one table, as many as are there. `complete` says that the table ends with the bytes.
+    /// Reads as many records of a table as `bytes` holds. `complete` says whether `bytes` reaches the end of the table.
     fn feed_table(&mut self, number: usize, bytes: &[u8], complete: bool) -> Result<()> {
         let count = self.index.header.counts.get(number).copied().unwrap_or_default();
         let mut c = Cursor::new(bytes, self.at);
@@ -236,7 +236,7 @@ impl IndexParser {
         Ok(())
     }
 
-    /// Where a tensor's values or its quant payload are, if it has them; else both numbers are 0
+    /// The extent of a tensor's values or quant payload. Without one, offset and length must both be 0
     /// (docs/formats/oinf.md#declared-tensors).
     fn place(
         &self,
@@ -260,7 +260,7 @@ impl IndexParser {
         Ok(None)
     }
 
-    /// The extent of a payload, if it lies where one can (OINF 1, "Validation Checklist").
+    /// The extent of a payload, after checking that it is aligned and inside the data section (OINF 1, "Validation Checklist").
     fn blob(&self, offset: u64, nbytes: u64) -> Result<Extent, Fault> {
         if !offset.is_multiple_of(ALIGNMENT) {
             return Err(Fault::Unaligned(offset));
@@ -322,12 +322,12 @@ impl Parser for IndexParser {
     }
 }
 
-/// Where the table of that number ends at the latest: where the next section begins.
+/// The latest offset at which a table can end: the start of the next section.
 fn table_end(header: &Header, number: usize) -> u64 {
     header.tables.get(number.saturating_add(1)).copied().unwrap_or(header.data)
 }
 
-/// Offsets that are not ascending or not multiples of 8 are refused (docs/formats/oinf.md#offsets).
+/// Refuses offsets that are not ascending or not multiples of 8 (docs/formats/oinf.md#offsets).
 fn check_offsets(header: &Header, file_len: u64) -> Result<()> {
     const FIELDS: [(&str, u64); 4] =
         [("offset_sizevars", 29), ("offset_metadata", 37), ("offset_tensors", 45), ("offset_data", 53)];

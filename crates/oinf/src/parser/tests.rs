@@ -7,7 +7,7 @@ use crate::metadata::Metadata;
 use modelfmt_core::{DType, Execution};
 use modelfmt_write::{MemoryFile, TensorSpec};
 
-/// Gives what is asked for and no more.
+/// Returns exactly the requested bytes.
 struct Ranges<'a>(&'a [u8]);
 
 impl Source for Ranges<'_> {
@@ -33,7 +33,7 @@ fn file() -> Vec<u8> {
     file.into_bytes()
 }
 
-/// However small the windows: records that do not fit make the next one larger, and nothing is read twice or left out.
+/// With windows of any size, a record that does not fit makes the next window larger, and no byte is read twice or left out.
 #[test]
 fn tables_are_read_in_windows_of_any_size() {
     let file = file();

@@ -1,4 +1,4 @@
-//! Records as they are in the file, decoding and encoding side by side.
+//! The records as they are in the file; each is decoded and encoded in one place.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{
@@ -15,15 +15,15 @@ pub(crate) const MAGIC: &[u8; 5] = b"OINF\0";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Version {
-    /// The document's version.
+    /// Version 1, which the document describes.
     #[default]
     V1,
-    /// Tensors may have a quant payload.
+    /// Version 2: tensors may have a quant payload.
     V2,
 }
 
 impl Version {
-    /// The number in the file.
+    /// The version number in the file.
     #[must_use]
     pub const fn number(self) -> u32 {
         match self {
@@ -40,7 +40,7 @@ impl Version {
         }
     }
 
-    /// The flags that a tensor can have.
+    /// The tensor flags that this version defines.
     const fn flags(self) -> u32 {
         match self {
             Self::V1 => HAS_DATA,
@@ -48,7 +48,7 @@ impl Version {
         }
     }
 
-    /// Bytes of a tensor record after its dimensions.
+    /// The length in bytes of a tensor record after its dimensions.
     pub(crate) const fn tensor_tail(self) -> u64 {
         match self {
             Self::V1 => 16,
@@ -73,7 +73,7 @@ pub(crate) const fn is_string_char(c: char) -> bool {
     matches!(c, 'A'..='Z' | 'a'..='z' | '0'..='9' | '.' | '_' | '-')
 }
 
-/// The fault of the first character of `text` that OINF does not have, if there is one (OINF 1, "Strings").
+/// The fault of an empty string, or of its first character that OINF does not allow (OINF 1, "Strings").
 pub(crate) fn text_fault(text: &str) -> Option<Fault> {
     if text.is_empty() {
         return Some(Fault::EmptyString);
@@ -82,7 +82,7 @@ pub(crate) fn text_fault(text: &str) -> Option<Fault> {
     Some(Fault::Character { found: format!("{found:?}"), position })
 }
 
-/// Bytes of zeros that bring `len` bytes to a multiple of 8.
+/// The number of zero bytes that pad `len` bytes to a multiple of 8.
 pub(crate) const fn padding(len: u64) -> u64 {
     len.wrapping_neg() % ALIGNMENT // a power of two
 }
@@ -99,9 +99,9 @@ impl TryFrom<u32> for ValueType {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) version: Version,
-    /// Size variables, metadata entries, tensors.
+    /// The numbers of size variables, metadata entries and tensors.
     pub(crate) counts: [u32; 3],
-    /// Where their tables begin.
+    /// The offsets of their tables.
     pub(crate) tables: [u64; 3],
     pub(crate) data: u64,
     pub(crate) file_size: u64,
@@ -136,7 +136,7 @@ impl Header {
     }
 }
 
-/// A field that both versions keep zero.
+/// Reads a field that is zero in both versions.
 fn zero(c: &mut Cursor<'_>, field: &'static str) -> Result<()> {
     let at = c.offset();
     match c.u32(field)? {
@@ -155,10 +155,10 @@ pub(crate) struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// Bytes of the shortest string.
+    /// The length in bytes of the shortest string, with its length field and padding.
     const MIN_LEN: u64 = 8;
 
-    /// A string of at most `max` bytes, without its padding.
+    /// Decodes a string of at most `max` bytes, and its padding.
     #[inline(always)] // called by the million; a result in memory stalls the caller
     pub(crate) fn decode(c: &mut Cursor<'a>, field: &'static str, max: u64) -> Result<Self> {
         let len = u64::from(c.u32(field)?);
@@ -174,12 +174,12 @@ impl<'a> Text<'a> {
     }
 }
 
-/// Whether all characters are those of strings; looks at each, which is faster than to stop at the first that is not.
+/// Whether all characters are allowed in strings. Looking at every byte is faster than stopping at the first bad one.
 fn has_string_bytes(text: &str) -> bool {
     text.bytes().fold(true, |good, byte| good & is_string_byte(byte))
 }
 
-/// [`is_string_char`] without a branch, for names by the million.
+/// [`is_string_char`] for a byte, without a branch: it runs on millions of names.
 fn is_string_byte(byte: u8) -> bool {
     let lower = byte | 0x20;
     let letter = lower.wrapping_sub(b'a') < 26;
@@ -198,7 +198,7 @@ fn character(bytes: &[u8]) -> Fault {
     }
 }
 
-/// OINF 1, "Strings".
+/// Appends a string with its length and padding (OINF 1, "Strings").
 pub(crate) fn encode_text(text: &str, out: &mut Vec<u8>) -> Result<(), Fault> {
     if let Some(fault) = text_fault(text) {
         return Err(fault);
@@ -210,7 +210,7 @@ pub(crate) fn encode_text(text: &str, out: &mut Vec<u8>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Zeros that bring what is `len` bytes long to a multiple of 8.
+/// Appends the zeros that pad `len` bytes to a multiple of 8.
 pub(crate) fn pad(out: &mut Vec<u8>, len: u64) {
     out.extend((0..padding(len)).map(|_| 0));
 }
@@ -255,7 +255,7 @@ impl<'a> MetadataRecord<'a> {
         Ok(Self { key, value_type, nbytes, offset })
     }
 
-    /// Everything after the key, which has been written.
+    /// Appends everything after the key. The key has been written before.
     pub(crate) fn encode_rest(value_type: ValueType, nbytes: u64, offset: u64, out: &mut Vec<u8>) {
         out.extend(value_type.code().to_le_bytes());
         out.extend(0u32.to_le_bytes());
@@ -274,18 +274,18 @@ pub(crate) struct TensorRecord<'a, D> {
     pub(crate) quant: BlobRecord,
 }
 
-/// Where a tensor's values lie, or its quant payload.
+/// The location of a tensor's values or quant payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlobRecord {
-    /// The tensor's flag for it.
+    /// Whether the tensor's flag for it is set.
     pub(crate) is_there: bool,
     pub(crate) nbytes: u64,
     pub(crate) offset: u64,
-    /// Where `nbytes` is in the file; `offset` is 8 bytes after it.
+    /// The offset in the file of the `nbytes` field; the `offset` field follows 8 bytes later.
     pub(crate) at: u64,
 }
 
-/// Bytes of the shortest tensor record.
+/// The length in bytes of the shortest tensor record.
 pub(crate) const fn tensor_min_len(version: Version) -> u64 {
     Text::MIN_LEN.saturating_add(12).saturating_add(version.tensor_tail())
 }
@@ -318,7 +318,7 @@ pub(crate) fn decode_tensor<'a>(
     Ok(TensorRecord { name, dtype, dims, data, quant })
 }
 
-/// Everything after the name, which has been written.
+/// Appends everything after the name. The name has been written before.
 pub(crate) fn encode_tensor_rest(
     version: Version,
     value_type: ValueType,
@@ -340,7 +340,7 @@ pub(crate) fn encode_tensor_rest(
     Ok(())
 }
 
-/// The type of the elements of tensors and arrays: value types 1 to 12, and 16 to 25.
+/// The element type of tensors and arrays: value types 1 to 12 and 16 to 25.
 pub(crate) fn element_type(code: u32) -> Result<DType, Fault> {
     let value_type = ValueType::try_from(code)?;
     value_type.dtype().ok_or(Fault::NotNumeric(value_type))

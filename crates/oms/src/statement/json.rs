@@ -8,16 +8,16 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 
 use crate::error::Fault;
 
-/// The most members of an object. This version of the format knows at most five.
+/// The greatest number of members of an object. This version of the format uses at most five.
 const MAX_MEMBERS: usize = 64;
 
 /// Collects the members of an object.
 pub(crate) trait Members<'de>: Default {
-    /// Takes the value of a member that it knows, or says that it does not know it.
+    /// Reads the value of a member that it knows; returns false for an unknown member, without reading its value.
     fn member<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<bool, A::Error>;
 }
 
-/// An object.
+/// Reads an object.
 pub(crate) struct Object<T>(PhantomData<T>);
 
 impl<T> Default for Object<T> {
@@ -59,7 +59,7 @@ impl<'de, T: Members<'de>> Visitor<'de> for Object<T> {
     }
 }
 
-/// A list of objects.
+/// Reads a list of objects.
 pub(crate) struct Objects<T>(PhantomData<T>);
 
 impl<T> Default for Objects<T> {
@@ -92,7 +92,7 @@ impl<'de, T: Members<'de>> Visitor<'de> for Objects<T> {
     }
 }
 
-/// The object that a text is.
+/// Parses a text that is one object.
 pub(crate) fn members<T: for<'de> Members<'de>>(text: &[u8]) -> Result<T, Fault> {
     let failed = |error: serde_json::Error| Fault::Json(error.to_string());
     let mut deserializer = serde_json::Deserializer::from_slice(text);
@@ -101,7 +101,7 @@ pub(crate) fn members<T: for<'de> Members<'de>>(text: &[u8]) -> Result<T, Fault>
     Ok(object)
 }
 
-/// A required text.
+/// A required string.
 pub(crate) fn text(value: Option<String>, what: &str) -> Result<String, Fault> {
     value.ok_or_else(|| Fault::Json(format!("there is no {what}")))
 }

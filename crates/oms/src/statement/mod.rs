@@ -1,4 +1,4 @@
-//! The statement: what is signed.
+//! The statement: the signed list of files and digests.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod json;
@@ -15,21 +15,21 @@ use crate::walk::Stamp;
 
 pub(crate) use json::{Members, Object, Objects, members, text};
 
-/// The kind of payload of an envelope.
+/// The payload type of the envelope.
 pub(crate) const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
 const TYPE: &str = "https://in-toto.io/Statement/v1";
 const PREDICATE_TYPE: &str = "https://model_signing/signature/v1.0";
 
-/// What a signer stated about a model's files.
+/// The signer's statement about a model's files.
 #[derive(Debug)]
 pub(crate) struct Statement {
     pub(crate) name: String,
     pub(crate) algorithm: Algorithm,
-    /// The bytes of a range, if files were hashed in ranges.
+    /// The length of a range in bytes, if files were hashed in ranges.
     pub(crate) shard_size: Option<u64>,
     pub(crate) allow_symlinks: bool,
     pub(crate) ignored: Vec<String>,
-    /// In the order of the list, which the root digest depends on.
+    /// The files in the order of the list, on which the root digest depends.
     pub(crate) resources: Vec<Resource>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Resource {
     /// Ends with `:START:END` if files were hashed in ranges.
     pub(crate) name: String,
     pub(crate) digest: Vec<u8>,
-    /// What the file's size and time of modification were, if the signer noted it.
+    /// The file's size and modification time, if the signer noted them.
     pub(crate) stamp: Option<Stamp>,
 }
 
@@ -51,7 +51,7 @@ impl Statement {
         for resource in &statement.resources {
             let name = &resource.name;
             let bad = |why| Fault::Name { name: name.clone(), why };
-            // The name of a model that is one file.
+            // `.` is the name of a model that is a single file.
             if name != "."
                 && let Some(why) = names::fault(name)
             {
@@ -94,7 +94,7 @@ impl Statement {
             let (name, algorithm, digest) = (quoted(name), self.algorithm.name(), hex(digest));
             out.push_str(&format!("{{\"name\":{name},\"algorithm\":\"{algorithm}\",\"digest\":\"{digest}\""));
             if let Some(Stamp { len, modified: Some(modified) }) = stamp {
-                // Written as text, because not every JSON reader keeps nanoseconds exactly.
+                // The time is a string, because not every JSON reader keeps nanoseconds exactly.
                 out.push_str(&format!(",\"size\":{len},\"modified_ns\":\"{modified}\""));
             }
             out.push('}');
@@ -104,7 +104,7 @@ impl Statement {
     }
 }
 
-/// The digest of all digests. It is SHA-256, whatever the files were hashed with.
+/// The digest of all digests. It is always SHA-256, even if the files were hashed with another function.
 fn root(resources: &[Resource]) -> [u8; 32] {
     let mut hasher = Sha256::new();
     resources.iter().for_each(|resource| hasher.update(&resource.digest));
@@ -122,7 +122,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     out
 }
 
-/// The bytes of lower-case hex digits.
+/// The bytes of lower-case hex digits; `None` if the text is not such digits.
 fn unhex(text: &str) -> Option<Vec<u8>> {
     let digit = |c: u8| match c {
         b'0'..=b'9' => Some(c.saturating_sub(b'0')),

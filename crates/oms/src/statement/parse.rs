@@ -1,4 +1,4 @@
-//! Statements from JSON.
+//! Parses statements from JSON.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use serde::de::{Error as _, MapAccess};
@@ -92,7 +92,7 @@ impl<'de> Members<'de> for Serialization {
             "hash_type" => self.hash_type = Some(map.next_value()?),
             "allow_symlinks" => self.allow_symlinks = map.next_value()?,
             "ignore_paths" => self.ignore_paths = map.next_value()?,
-            // The tool writes 128.0.
+            // The Python tool writes a float, such as 128.0.
             "shard_size" => self.shard_size = Some(map.next_value()?),
             _ => return Ok(false),
         }
@@ -119,7 +119,7 @@ impl<'de> Members<'de> for Listed {
                 self.digest =
                     unhex(&digest).ok_or_else(|| A::Error::custom("a digest is not in lower-case hex"))?;
             }
-            // Only modelfmt writes these, so values by other signers are ignored.
+            // Only modelfmt writes these members, so values of another type are ignored.
             "size" => self.size = map.next_value::<serde_json::Value>()?.as_u64(),
             "modified_ns" => {
                 self.modified =
@@ -182,7 +182,7 @@ fn shard_size(method: Option<String>, size: Option<f64>) -> Result<Option<u64>, 
         "files" => Ok(None),
         "shards" => {
             let size = size.unwrap_or(1e9);
-            // Beyond this, not every integer is a float.
+            // Beyond this limit, floats cannot represent every integer.
             let is_size = (1.0..=9e15).contains(&size) && size.fract() == 0.0;
             #[allow(
                 clippy::cast_possible_truncation,
@@ -202,7 +202,7 @@ fn shard_size(method: Option<String>, size: Option<f64>) -> Result<Option<u64>, 
 fn resource(listed: Listed, algorithm: Algorithm, shard_size: Option<u64>) -> Result<Resource, Fault> {
     let name = text(listed.name, "name of a resource")?;
     let found = listed.algorithm.unwrap_or_default();
-    // What the tool writes for ranges.
+    // The form that the Python tool writes for ranges.
     let sharded = shard_size.map(|size| format!("{}-sharded-{size}", algorithm.name()));
     if found != algorithm.name() && Some(&found) != sharded.as_ref() {
         return Err(Fault::Digest(name));

@@ -25,11 +25,12 @@ pub struct SetIndex {
 }
 
 impl SetIndex {
-    /// Reads the JSON text of an index. The values of keys other than `metadata` and `weight_map` are skipped
+    /// Parses the JSON text of an index. Keys other than `metadata` and `weight_map` are skipped, whatever their values
     /// (docs/formats/safetensors.md#the-index-of-a-set).
     ///
     /// # Errors
-    /// If it is not JSON, lacks `weight_map`, names a tensor twice, spells a file in two ways, or has a path that leads out of its folder.
+    /// If the text is not JSON, lacks `weight_map`, names a tensor twice, spells a file in two ways, or has a path that leads
+    /// out of its folder.
     pub fn parse(json: &[u8], limits: &Limits) -> Result<Self> {
         let part = || Part::new("index");
         Limits::check("the length of the index", json.len() as u64, limits.index_len)?;
@@ -57,7 +58,7 @@ impl SetIndex {
         }
         let State { names, files, homes, mut metadata, unknown, .. } = state;
         if modelfmt_core::value::json::has_large_integer(json.as_bytes()) {
-            // The pass above made floats of them.
+            // The first pass turns integers that are too large into floats; this one keeps them.
             let exact = modelfmt_core::value::json::parse_member(json.as_bytes(), "metadata").ok().flatten();
             metadata = exact.and_then(|exact| exact.as_object().cloned()).or(metadata);
         }
@@ -77,13 +78,13 @@ impl SetIndex {
         &self.files
     }
 
-    /// The number of the file that has the tensor at a position.
+    /// The number of the file that holds the tensor at a position.
     #[must_use]
     pub fn shard_of(&self, position: usize) -> Option<usize> {
         self.homes.get(position).map(|&number| number as usize)
     }
 
-    /// The index's own `metadata`: usually `total_size`, the bytes of all tensors, and what the writer added.
+    /// The `metadata` of the index: usually `total_size`, the number of bytes of all tensors, and what the writer has added.
     #[must_use]
     pub const fn metadata(&self) -> &Object {
         &self.metadata
@@ -110,7 +111,7 @@ struct State<'a> {
     metadata: Option<Object>,
     unknown: NameTable,
     has_map: bool,
-    /// Why reading stopped, if not for a fault of the JSON itself; it is given the position.
+    /// Why parsing stopped, unless the JSON itself is faulty. The function gets the position in the text.
     stop: Option<Box<dyn FnOnce(u64) -> Error>>,
 }
 
@@ -198,7 +199,7 @@ impl<'de> Visitor<'de> for Top<'_, '_> {
                     state.has_map = true;
                 }
                 _ => {
-                    // One that is there twice is known already, and means nothing.
+                    // A key that occurs twice is already listed, and its value is ignored anyway.
                     let _ = state.unknown.push(&key);
                     map.next_value::<IgnoredAny>()?;
                 }

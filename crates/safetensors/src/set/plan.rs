@@ -18,12 +18,12 @@ use crate::error::{Fault, WriteError};
 use crate::layout::{Draft, Plan, WriteOptions};
 use crate::wire::push_string;
 
-/// The key under which the index counts the bytes of all tensors.
+/// The key in the index for the number of bytes of all tensors.
 const TOTAL_SIZE: &str = "total_size";
 
 /// A set to write: files `STEM-00001-of-0000N.safetensors`, and `STEM.safetensors.index.json`.
 ///
-/// Tensors keep their order; one that would take a file over [`WriteOptions::shard_size`] begins the next.
+/// Tensors keep their order. A tensor that would take a file over [`WriteOptions::shard_size`] begins the next file.
 #[derive(Clone, Debug)]
 pub struct SetPlan {
     shards: Vec<Shard>,
@@ -35,17 +35,17 @@ pub struct SetPlan {
 struct Shard {
     name: String,
     plan: Plan,
-    /// The number of its first tensor.
+    /// The number of the shard's first tensor in the whole model.
     first: usize,
 }
 
 impl SetPlan {
-    /// Lays out tensors. `metadata` goes into the index, with the number of bytes of all tensors as `total_size` (in the place of
-    /// one that is there as a number, but a string of that name is kept); its strings also go into each
-    /// file, where loaders look for `format` (docs/formats/safetensors.md#writing-a-set).
+    /// Lays out tensors. `metadata` goes into the index, with the number of bytes of all tensors as `total_size`; it replaces a
+    /// number under that key, but not a string. The strings of `metadata` also go into each file, where loaders look for
+    /// `format` (docs/formats/safetensors.md#writing-a-set).
     ///
     /// # Errors
-    /// [`WriteError::Unsupported`] for the first tensor that the format cannot hold, or a stem that is no file name.
+    /// [`WriteError::Unsupported`] for the first tensor that the format cannot hold, or a stem that is not a valid file name.
     pub fn new<'a, 'm>(
         stem: &str,
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
@@ -73,7 +73,7 @@ impl SetPlan {
         Ok(Self { shards, index_name: format!("{stem}.safetensors.index.json"), index })
     }
 
-    /// The files, as they are named and with the plan of each.
+    /// The files, each with its name and its plan.
     pub fn shards(&self) -> impl ExactSizeIterator<Item = (&str, &Plan)> {
         self.shards.iter().map(|shard| (shard.name.as_str(), &shard.plan))
     }
@@ -84,19 +84,18 @@ impl SetPlan {
         &self.index_name
     }
 
-    /// The bytes that all files will have, with the index.
+    /// The total length of all files and the index in bytes.
     #[must_use]
     pub fn total_len(&self) -> u64 {
         let files = self.shards.iter().map(|shard| shard.plan.file_len());
         files.fold(self.index.len() as u64, u64::saturating_add)
     }
 
-    /// Writes the set: all files, then the index. `data` gives the values of the tensors, numbered as they were
-    /// given to [`SetPlan::new`].
+    /// Writes the set: all files, then the index. `data` numbers the tensors as they were given to [`SetPlan::new`].
     ///
     /// # Errors
-    /// If values cannot be read, a file refuses bytes, or the progress callback stops the work; no file appears then,
-    /// unless it is the last step that fails.
+    /// If values cannot be read, a file refuses bytes, or the progress callback stops the work. Then no file appears, unless
+    /// only the last step fails.
     pub fn write(
         &self,
         data: &dyn TensorData,
@@ -113,16 +112,16 @@ impl SetPlan {
         set.commit(&self.index)
     }
 
-    /// The files beside the index, each of which can be written by itself.
+    /// The files, without the index, each of which can be written on its own.
     pub fn parts(&self) -> impl ExactSizeIterator<Item = SetPart> + '_ {
         self.shards.iter().map(|shard| SetPart::new(&shard.name, shard.first, shard.plan.tensors().len()))
     }
 
-    /// Writes one file, which appears when it is complete. Any process that writes it gets the same bytes as [`write`](Self::write) gives it, however
-    /// often.
+    /// Writes one file, which appears when it is complete. The result is the same as that of [`write`](Self::write), in any
+    /// process and any number of times.
     ///
     /// # Errors
-    /// If a value cannot be read, or the part not be written; if there is no part of that number.
+    /// If a value cannot be read, the part cannot be written, or there is no part with this number.
     pub fn write_part(
         &self,
         number: usize,
@@ -137,11 +136,11 @@ impl SetPlan {
         })
     }
 
-    /// Writes the index when all files are there. `parts` is what [`write_part`](Self::write_part) returned, in order; the files
-    /// themselves are not looked at.
+    /// Writes the index after all files have been written. `parts` is what [`write_part`](Self::write_part) returned, in order;
+    /// the files themselves are not read.
     ///
     /// # Errors
-    /// If a file cannot be written; if `parts` are not those of this plan.
+    /// If the index cannot be written, or `parts` does not belong to this plan.
     pub fn finish(&self, parts: &[WrittenPart], files: &impl NewFiles) -> Result<(), WriteError> {
         let lens = self.shards.iter().map(|shard| shard.plan.file_len());
         if !lens.eq(parts.iter().map(|part| part.nbytes)) {
@@ -150,10 +149,10 @@ impl SetPlan {
         NewSet::begin(files, &self.index_name, [""; 0])?.commit(&self.index)
     }
 
-    /// Writes the set into a folder, which must exist.
+    /// Writes the set into an existing folder.
     ///
     /// # Errors
-    /// If a value cannot be read, or a file not be written; if one exists and may not be replaced.
+    /// If a value cannot be read, a file cannot be written, or a file exists and may not be replaced.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn write_folder(
         &self,
@@ -166,13 +165,13 @@ impl SetPlan {
     }
 }
 
-/// The entries that every file can carry.
+/// The entries with string values, which every file can hold.
 fn strings(metadata: &Object) -> Object {
     let entries = metadata.iter().filter(|(_, value)| value.as_str().is_some());
     entries.map(|(key, value)| (key.to_owned(), value.clone())).collect()
 }
 
-/// Divides tensors into files, in order.
+/// Divides the tensors into files, in order.
 fn divide<'a>(
     specs: impl IntoIterator<Item = TensorSpec<'a>>,
     metadata: Option<&Object>,
@@ -193,7 +192,7 @@ fn divide<'a>(
     Ok(plans)
 }
 
-/// Each plan has seen its own tensors only.
+/// Checks names across files; each plan has only checked its own tensors.
 fn check_unique(shards: &[Shard]) -> Result<(), WriteError> {
     let mut names = modelfmt_core::author::NameTable::default();
     for tensor in shards.iter().flat_map(|shard| shard.plan.tensors()) {
@@ -203,7 +202,7 @@ fn check_unique(shards: &[Shard]) -> Result<(), WriteError> {
     Ok(())
 }
 
-/// The text of the index, laid out as the usual writer's: indented by two, a line for each tensor.
+/// The text of the index in its usual layout: indented by two spaces, one line per tensor.
 fn index_text(shards: &[Shard], metadata: Option<&Object>) -> Result<Vec<u8>, WriteError> {
     let nbytes = |shard: &Shard| shard.plan.tensors().iter().map(|t| t.nbytes).fold(0, u64::saturating_add);
     let total = shards.iter().map(nbytes).fold(0, u64::saturating_add);

@@ -1,4 +1,4 @@
-//! Opens sharded models: what a reader asks of the format.
+//! Opens sharded models: implements the traits of modelfmt-core's reader for this format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::value::{Object, Value};
@@ -61,7 +61,7 @@ impl ShardMap for SetIndex {
         None
     }
 
-    /// The index's own `metadata`. For the metadata of a file, ask its reader: `set.shard(0)?.metadata()`.
+    /// The `metadata` of the index. For the metadata of a file, ask the reader of the file: `set.shard(0)?.metadata()`.
     async fn metadata<F: FetchFiles>(set: &OpenSet<Self, F>) -> Result<&Object> {
         Ok(Self::metadata(set.index()))
     }
@@ -70,13 +70,13 @@ impl ShardMap for SetIndex {
         Value::Object(self.metadata().clone())
     }
 
-    /// Without `total_size`, which counts the bytes of this layout.
+    /// Removes `total_size`, which counts the bytes of this layout.
     fn flatten(&self, mut keys: Object) -> Object {
         keys.retain(|key, value| key != "total_size" || !matches!(value, Value::Int(_)));
         keys
     }
 
-    /// No rule covers the values.
+    /// Adds no findings about values, because no rule of the format concerns them.
     async fn verify<F: FetchFiles>(
         &self,
         set: &OpenSet<Self, F>,

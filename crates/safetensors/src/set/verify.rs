@@ -1,4 +1,4 @@
-//! What `verify` looks at in a set: every file opens, and the index and the files agree on which file has which tensor.
+//! Checks a set: every file opens, and the index and the files agree on which file has which tensor.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{
@@ -42,11 +42,11 @@ pub(super) async fn report<F: FetchFiles>(
     report
 }
 
-/// The tensors of a file that the index does not look for there.
+/// Finds the tensors of a file that the index does not map to this file.
 fn unlisted(index: &SetIndex, file: usize, shard: &Index, findings: &mut Vec<String>) {
     let home = |name| index.find(name).and_then(|position| index.shard_of(position));
     let mut strangers = shard.tensors().iter().filter(|tensor| home(tensor.name) != Some(file));
-    // Many paths may lead to one file: a line for each tensor of each would be a product.
+    // Many paths may lead to the same file. The cap keeps the number of findings from growing with paths × tensors.
     for tensor in strangers.by_ref().take(MAX_UNLISTED) {
         let part = Part::named("tensor", tensor.name);
         findings.push(format!("{part}: is in {:?}, but the index does not say so", path(index, file)));
@@ -58,7 +58,7 @@ fn unlisted(index: &SetIndex, file: usize, shard: &Index, findings: &mut Vec<Str
     }
 }
 
-/// How many tensors of a file are named that the index does not look for there.
+/// How many unlisted tensors of a file get a finding of their own.
 const MAX_UNLISTED: usize = 20;
 
 fn path(index: &SetIndex, file: usize) -> &str {
