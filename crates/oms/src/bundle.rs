@@ -53,7 +53,7 @@ impl Bundle {
     /// Parses the bytes of a signature's file.
     ///
     /// # Errors
-    /// A [`Fault`] if the bytes are not a valid bundle.
+    /// A fault if the bytes are not a valid bundle.
     pub fn parse(bytes: &[u8]) -> std::result::Result<Self, Fault> {
         if bytes.len() as u64 > MAX_BUNDLE {
             return Err(Fault::TooLarge(bytes.len() as u64, MAX_BUNDLE));
