@@ -8,6 +8,7 @@ mod drill;
 mod drivers;
 mod edits;
 mod ggufs;
+mod hub;
 mod ledger;
 mod model;
 mod mutate;
@@ -19,6 +20,7 @@ mod roundtrips;
 mod samples;
 mod seals;
 mod sets;
+mod tokenizers;
 mod values;
 mod writers;
 
@@ -36,6 +38,7 @@ pub mod targets {
     pub use super::differ::any as diff_any;
     pub use super::drivers::any as drivers_any;
     pub use super::edits::any as edit_any;
+    pub use super::hub::folder as hub_folder;
     pub use super::ledger::any as ledger;
     pub use super::mutate::{
         aero as aero_mutate, apr as apr_mutate, apr2 as apr2_mutate, gguf as gguf_mutate, mag as mag_mutate,
@@ -55,6 +58,7 @@ pub mod targets {
     };
     pub use super::seals::{section as seal_section, segments as seal_segments, slots as seal_slots};
     pub use super::sets::{aeroset_index, apr2_manifest, gguf_split, safetensors_index};
+    pub use super::tokenizers::any as tokenizer_files;
     pub use super::values::{list as value_list, text as user_text};
 }
 
@@ -81,6 +85,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("gguf_parse", targets::gguf_parse),
     ("gguf_roundtrip", targets::gguf_roundtrip),
     ("gguf_split", targets::gguf_split),
+    ("hub_folder", targets::hub_folder),
     ("ledger", targets::ledger),
     ("mag_mutate", targets::mag_mutate),
     ("mag_parse", targets::mag_parse),
@@ -103,6 +108,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("seal_section", targets::seal_section),
     ("seal_segments", targets::seal_segments),
     ("seal_slots", targets::seal_slots),
+    ("tokenizer_files", targets::tokenizer_files),
     ("user_text", targets::user_text),
     ("value_list", targets::value_list),
 ];

@@ -96,6 +96,9 @@ fn bound(dtype: DType, values: &[f32]) -> f64 {
         DType::Q5_0 => (1.0 / 16.0 + scale, 16.0),
         DType::Q4_1 => (1.0 / 15.0 + 3.0 * scale, 16.0),
         DType::Q4_0 => (1.0 / 8.0 + scale, 8.0),
+        // Few levels, of which the best scale may leave the largest element far away.
+        DType::Q2K | DType::Q3K => (1.5, 63.0 * 16.0),
+        DType::Iq4Nl | DType::Iq4Xs => (1.0, 32.0 * 127.0),
         DType::Q4K => (4.0 / 15.0, 63.0 * 16.0),
         DType::Q5K => (4.0 / 31.0, 63.0 * 32.0),
         DType::Q6K => (4.0 / 63.0, 128.0 * 32.0),

@@ -1,6 +1,6 @@
 // Prints which type llama.cpp gives each tensor of models that are described on standard input:
 //
-//   ARCHITECTURE LAYERS EXPERTS IS_LARGE FILE_TYPE
+//   ARCHITECTURE LAYERS EXPERTS IS_LARGE HEADS_PER_KEY HAS_IMATRIX FILE_TYPE
 //   NAME NE0 NE1 NE2 NE3        a line for each tensor, with ggml's dimensions
 //   .                           the end of a model
 //
@@ -34,6 +34,8 @@ int64_t ggml_blck_size(ggml_type type) {
     switch (type) {
         case GGML_TYPE_F32: case GGML_TYPE_F16: return 1;
         case GGML_TYPE_Q4_0: case GGML_TYPE_Q4_1: case GGML_TYPE_Q5_0: case GGML_TYPE_Q5_1: case GGML_TYPE_Q8_0: return 32;
+        case GGML_TYPE_IQ4_NL: return 32;
+        case GGML_TYPE_Q2_K: case GGML_TYPE_Q3_K: case GGML_TYPE_IQ4_XS: return 256;
         case GGML_TYPE_Q4_K: case GGML_TYPE_Q5_K: case GGML_TYPE_Q6_K: return 256;
         default: std::cerr << "type " << type << '\n'; std::abort();
     }
@@ -50,6 +52,8 @@ struct Description {
     std::string architecture;
     uint32_t layers, experts;
     bool is_large;
+    uint32_t heads_per_key;
+    bool has_imatrix;
     int file_type;
 };
 
@@ -61,6 +65,10 @@ static void choose(const Description & description, std::vector<ggml_tensor> & t
     if (description.is_large) model.type = LLM_TYPE_70B;
     model.hparams.n_layer_all = description.layers;
     model.hparams.n_expert = description.experts;
+    for (uint32_t i = 0; i < description.layers; i++) {
+        model.hparams.n_head_arr[i] = description.heads_per_key;
+        model.hparams.n_head_kv_arr[i] = 1;
+    }
 
     const auto file_type = llama_ftype(description.file_type);
     auto params = llama_model_quantize_default_params();
@@ -73,7 +81,14 @@ static void choose(const Description & description, std::vector<ggml_tensor> & t
     std::vector<ggml_tensor *> pointers;
     for (auto & tensor : tensors) pointers.push_back(&tensor);
     std::vector<ggml_type> types(pointers.size());
-    llama_quant_compute_types(&state, file_type, pointers.data(), types.data(), pointers.size());
+    // As llama_quant_compute_types does it, which knows of no imatrix.
+    std::vector<tensor_metadata> metadata(pointers.size());
+    for (size_t i = 0; i < pointers.size(); i++) metadata[i].name = ggml_get_name(pointers[i]);
+    state.has_imatrix = description.has_imatrix;
+    state.has_tied_embeddings = true;
+    init_quantize_state_counters(state, metadata);
+    const ggml_type type = llama_ftype_get_default_type(file_type);
+    for (size_t i = 0; i < pointers.size(); i++) types[i] = llama_tensor_get_type(state, &params, pointers[i], type, metadata[i]);
     for (size_t i = 0; i < pointers.size(); i++) {
         const bool is_quantized = llama_quant_tensor_allows_quantization(&state, pointers[i]);
         std::cout << pointers[i]->name << ' ' << (is_quantized ? int(types[i]) : -1) << '\n';
@@ -84,7 +99,7 @@ static void choose(const Description & description, std::vector<ggml_tensor> & t
 int main() {
     Description description;
     while (std::cin >> description.architecture >> description.layers >> description.experts >> description.is_large >>
-           description.file_type) {
+           description.heads_per_key >> description.has_imatrix >> description.file_type) {
         std::vector<ggml_tensor> tensors;
         std::string name;
         while (std::cin >> name && name != ".") {

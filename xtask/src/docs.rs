@@ -7,7 +7,7 @@ use crate::workspace;
 
 /// Where the table stands.
 const CAPABILITIES_TABLE: Part = Part {
-    file: "README.md",
+    file: "docs/FORMATS.md",
     begin: "<!-- made by `cargo xtask docs` from `Format::capabilities` -->",
     end: "<!-- end -->",
 };
@@ -43,13 +43,13 @@ impl Part {
     }
 }
 
-/// Writes the table of what formats can hold into the README.
+/// Writes the table of what formats can hold into its page.
 pub(crate) fn write() -> Result {
     step("docs");
     CAPABILITIES_TABLE.write(&table()?)
 }
 
-/// Fails if the README's table is not what the code says.
+/// Fails if that table is not what the code says.
 pub(crate) fn check() -> Result {
     step("docs");
     let (old, new) = CAPABILITIES_TABLE.rewritten(&table()?)?;

@@ -46,7 +46,7 @@ const CRATES: &[Need] = &[
     },
     Need {
         name: "npm",
-        what_for: "a server of Azure, the page",
+        what_for: "llama.cpp, a server of Azure, the page",
         from: "npm",
         is_there: || says("npm", "--version"),
     },

@@ -21,8 +21,20 @@ const PACKAGES: &[&str] = &[
     "PyYAML>=6,<7", // all that `import gguf.quants` needs beside numpy
 ];
 
-/// Installed alone: gguf asks for an HTTP client and a progress bar, which nothing here uses.
-const PACKAGES_ALONE: &[&str] = &["gguf==0.19.0"];
+/// Installed alone: gguf and tokenizers ask for HTTP clients and progress bars, which nothing here uses.
+const PACKAGES_ALONE: &[&str] = &["gguf==0.19.0", "tokenizers==0.23.3", "sentencepiece==0.2.3"];
+
+/// llama.cpp built for CPUs, from npm. Its siblings for GPUs are optional dependencies, which are left out.
+const LLAMA_CPP: &str = "@node-llama-cpp/linux-x64";
+const LLAMA_CPP_VERSION: &str = "3.22.1";
+const LLAMA_CPP_INTEGRITY: &str =
+    "sha512-5uCCDNqWCNfaAm8aR/Uzxbo4HBpKgNF91kCHPepKhgMgV2OAmatoefbOlMihsqCiH2Od35E/eUHQCFbfRBJuOg==";
+
+/// Where it is below the environment; `xtask/oracles/llama_cpp.py` and `testkit::llama_cpp` look for it there.
+const LLAMA_CPP_FOLDER: &str = "llama-cpp";
+
+/// Our own sources that are built into the oracles.
+const OWN: &[&str] = &[include_str!("../oracles/ggml_missing.c"), include_str!("../oracles/llama_types.cpp")];
 
 /// The package that has ggml's sources in it. Only these are used: nothing of it is installed.
 const GGML: &str = "llama-cpp-python==0.3.36 \
@@ -49,7 +61,7 @@ const SIGNING: &[&str] =
 /// Fails unless every oracle loads; magnetron's part in C and openinfer-oinf's modules (which go by other
 /// names than the package) are the ones that may not.
 const PROBE: &str = "
-import dataclass_to_oinf, gguf.quants, magnetron, ml_dtypes, numpy, safetensors, verify_oinf
+import dataclass_to_oinf, gguf.quants, magnetron, ml_dtypes, numpy, safetensors, sentencepiece, tokenizers, verify_oinf
 assert magnetron.Tensor.ones(2, 3).sum().item() == 6
 ";
 
@@ -77,11 +89,11 @@ pub(crate) fn install() -> Result<PathBuf> {
     let dir = workspace::root().join("target/oracles");
     let python = dir.join("bin/python");
     let stamp = dir.join("installed.txt");
-    let wanted = [PACKAGES, PACKAGES_ALONE, GENERATIONS, SIGNING, &[GGML], CC_FLAGS, C_FLAGS, CXX_FLAGS]
-        .concat()
-        .join("\n");
-    let is_there =
-        || loads(&python) && [LIBRARY, REWRITES, CHOICE].iter().all(|file| dir.join(file).exists());
+    let wanted = [PACKAGES, PACKAGES_ALONE, GENERATIONS, SIGNING, &[GGML], CC_FLAGS, C_FLAGS, CXX_FLAGS, OWN];
+    let wanted = [&wanted[..], &[&[LLAMA_CPP, LLAMA_CPP_VERSION]]].concat().concat().join("\n");
+    let files =
+        || [LIBRARY, REWRITES, CHOICE].into_iter().chain(runs_llama_cpp().then_some(LLAMA_CPP_FOLDER));
+    let is_there = || loads(&python) && files().all(|file| dir.join(file).exists());
     if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) && is_there() {
         return Ok(python);
     }
@@ -108,6 +120,9 @@ pub(crate) fn install() -> Result<PathBuf> {
         return Err(format!("the oracles do not load: {} -c {PROBE:?}", python.display()).into());
     }
     ggml(&python, &dir)?;
+    if runs_llama_cpp() {
+        llama_cpp(&dir.join(LLAMA_CPP_FOLDER))?;
+    }
     fs::write(stamp, wanted)?;
     Ok(python)
 }
@@ -164,6 +179,34 @@ fn rewrites(sources: &Path, program: &Path) -> Result {
     cxx.arg(workspace::root().join("xtask/oracles/ggml_rewrites.cpp"));
     cxx.arg(src.join("gguf.cpp")).arg(src.join("ggml-threading.cpp"));
     exec(cxx.args(objects).args(["-lm", "-lpthread"]))
+}
+
+/// Whether this machine is of the only kind that the package of llama.cpp is for. Elsewhere its tests say that they are skipped.
+fn runs_llama_cpp() -> bool {
+    cfg!(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))
+}
+
+/// Installs llama.cpp's libraries with npm, which compares the package with its hash.
+fn llama_cpp(dir: &Path) -> Result {
+    fs::create_dir_all(dir)?;
+    let wanted = format!(r#""dependencies": {{"{LLAMA_CPP}": "{LLAMA_CPP_VERSION}"}}"#);
+    fs::write(dir.join("package.json"), format!("{{{wanted}}}"))?;
+    let package = format!(
+        r#""node_modules/{LLAMA_CPP}": {{"version": "{LLAMA_CPP_VERSION}", "integrity": "{LLAMA_CPP_INTEGRITY}"}}"#
+    );
+    let lock = format!(r#"{{"lockfileVersion": 3, "packages": {{"": {{{wanted}}}, {package}}}}}"#);
+    fs::write(dir.join("package-lock.json"), lock)?;
+    let mut npm = workspace::command("npm");
+    npm.args([
+        "ci",
+        "--omit=optional",
+        "--no-audit",
+        "--no-fund",
+        "--ignore-scripts",
+        "--silent",
+        "--prefix",
+    ]);
+    exec(npm.arg(dir))
 }
 
 fn loads(python: &Path) -> bool {

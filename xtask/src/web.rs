@@ -156,20 +156,33 @@ fn list(page: &Path) -> Result {
     Ok(fs::write(page.join("files.txt"), names)?)
 }
 
-/// Copies the files of a folder, which has no folders. Lines of scripts that are comments stay here: an eighth of what would be sent.
+/// Copies the files of a folder, which has no folders. Of scripts and styles, lines that are comments and indentation stay here: an eighth
+/// of what would be sent.
 fn copy_files(from: &Path, to: &Path) -> Result {
     for entry in fs::read_dir(from)? {
         let path = entry?.path();
         let copy = to.join(path.file_name().unwrap_or_default());
-        if path.extension().is_none_or(|extension| extension != "js") {
-            fs::copy(&path, copy)?;
-            continue;
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        match extension {
+            Some("js" | "css") => fs::write(copy, shortened(&path, &fs::read_to_string(&path)?)?)?,
+            _ => fs::copy(&path, copy).map(drop)?,
         }
-        let script = fs::read_to_string(&path)?;
-        let is_code = |line: &&str| !line.trim_start().starts_with("//");
-        fs::write(copy, script.split_inclusive('\n').filter(is_code).collect::<String>())?;
     }
     Ok(())
+}
+
+/// A script or style without comment lines and indentation.
+fn shortened(path: &Path, text: &str) -> Result<String> {
+    let mut short = String::new();
+    for line in text.lines().map(str::trim_start).filter(|line| !line.starts_with("//")) {
+        // A text of several lines has its indentation inside.
+        if line.matches('`').count() % 2 == 1 {
+            return Err(format!("{}: a template of several lines: {line}", path.display()).into());
+        }
+        short.push_str(line);
+        short.push('\n');
+    }
+    Ok(short)
 }
 
 /// What is no test: Rust's own checks.

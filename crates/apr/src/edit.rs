@@ -11,7 +11,7 @@ use modelfmt_write::edit::NewFile;
 use crate::error::{EditError, Error, Fault, WriteError, unfit};
 use crate::index::Index;
 use crate::metadata::Metadata;
-use crate::wire::{self, ALIGNMENT, Entry, FOOTER_LEN, HEADER_LEN, Header};
+use crate::wire::{self, ALIGNMENT, Entry, FOOTER_LEN, Flags, HEADER_LEN, Header};
 
 impl Index {
     /// The file with some tensors renamed (`names` maps positions to new names) and, if given, with other metadata. The values
@@ -42,6 +42,9 @@ impl Index {
         self.tensors()
             .renamed(names, |offset| offset)
             .map_err(|fault| unfit(Part::new("tensor index"), fault))?;
+        // A flag that was missing stays so: only a vocabulary that is new gets it.
+        let is_new = metadata.is_some_and(|new| new.has_vocabulary() && !self.metadata().has_vocabulary());
+        let flags = if is_new { self.header.flags.with(Flags::HAS_VOCAB) } else { self.header.flags };
         let metadata = match metadata {
             Some(metadata) => {
                 metadata.check()?;
@@ -53,7 +56,7 @@ impl Index {
         };
         let index = read(source, self.sections.index.offset()..self.tensors.index_end)?;
         let index = self.entries(&index, names)?;
-        let head = self.head(metadata, &index)?;
+        let head = self.head(metadata, &index, flags)?;
         let mut file = NewFile::new();
         let data = self.sections.data.offset();
         let Some(footer) = self.sections.footer else {
@@ -100,7 +103,7 @@ impl Index {
     }
 
     /// Everything before the data section.
-    fn head(&self, mut metadata: Vec<u8>, entries: &[u8]) -> Result<Vec<u8>, WriteError> {
+    fn head(&self, mut metadata: Vec<u8>, entries: &[u8], flags: Flags) -> Result<Vec<u8>, WriteError> {
         let too_long = || unfit(Part::new("tensor index"), Fault::TooLong);
         let up = |at: u64| align_up(at, ALIGNMENT).ok_or_else(too_long);
         let index_len = up(entries.len() as u64)?;
@@ -121,6 +124,7 @@ impl Index {
             metadata_size: metadata_size.map_err(|_| unfit(Part::new("metadata"), Fault::TooLong))?,
             index_offset,
             data_offset,
+            flags,
             ..self.header
         };
         let mut out = header.encode();

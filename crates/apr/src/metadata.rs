@@ -82,7 +82,18 @@ const ALIASES: &[&[&str]] = &[
     &["rms_norm_eps", "layer_norm_eps", "norm_eps"],
 ];
 
+/// The tokens of the model, in the order of their numbers.
+const VOCABULARY: &str = "tokenizer.vocabulary";
+
 impl Metadata {
+    /// Whether the tokens of the model are among the keys. `apr run` looks for them only in a file with [`Flags::HAS_VOCAB`](crate::Flags::HAS_VOCAB)
+    /// (docs/formats/apr.md#vocabulary).
+    #[must_use]
+    pub fn has_vocabulary(&self) -> bool {
+        let tokens = self.object().get(VOCABULARY).and_then(Value::as_array);
+        tokens.is_some_and(|tokens| !tokens.is_empty())
+    }
+
     /// Metadata with `model_type`, which every file has, and other keys.
     #[must_use]
     pub fn new(model_type: &str, others: Object) -> Self {

@@ -222,7 +222,7 @@ pub(crate) fn settle(outputs: &[&Path]) -> Result {
     succeed(&mut Command::new("sync"))
 }
 
-fn succeed(command: &mut Command) -> Result {
+pub(crate) fn succeed(command: &mut Command) -> Result {
     let status = command.status()?;
     ensure(status.success(), || format!("{command:?}: {status}"))
 }

@@ -12,6 +12,8 @@ mod check;
 mod checked;
 mod convert;
 mod edit;
+mod fetch;
+mod hub;
 mod load;
 mod lookup;
 mod map;
@@ -83,6 +85,9 @@ struct Sizes {
     /// MiB of the file that is loaded from a server; twice as much memory is needed
     #[arg(long, default_value_t = 1024)]
     remote_mib: u64,
+    /// MiB of the sparse file that is repaired from a server
+    #[arg(long, default_value_t = 8192)]
+    fetch_mib: u64,
     /// MiB of the files that are verified, half of that where they are compressed
     #[arg(long, default_value_t = 1024)]
     verify_mib: u64,
@@ -109,6 +114,7 @@ impl Sizes {
             lookup_mib: 16,
             load_mib: 24,
             remote_mib: 24,
+            fetch_mib: 64,
             verify_mib: 16,
             convert_mib: 64,
             quant_mib: 1,
@@ -255,9 +261,11 @@ fn run(args: &Args) -> Result {
     lookup::run(&mut bench)?;
     load::run(&mut bench)?;
     remote::run(&mut bench)?;
+    fetch::run(&mut bench)?;
     verify::run(&mut bench)?;
     proof::run(&mut bench)?;
     convert::run(&mut bench)?;
+    hub::run(&mut bench)?;
     pytorch::run(&mut bench)?;
     checked::run(&mut bench)?;
     check::run(&mut bench)?;

@@ -119,7 +119,7 @@ impl Served {
                 let mut block = blocks[number].lock().unwrap_or_else(PoisonError::into_inner);
                 let at = self.begin + (number * BLOCK) as u64;
                 let got = match stream {
-                    Ok(stream) => get(stream, &self.address, at, &mut block),
+                    Ok(stream) => get(stream, &self.address, FILE, at, &mut block),
                     Err(error) => Err(error.to_string().into()),
                 };
                 if let Err(error) = got {
@@ -148,10 +148,10 @@ impl Served {
     }
 }
 
-/// One request and its answer, whose body goes to where it belongs.
-fn get(stream: &mut TcpStream, address: &str, at: u64, out: &mut [u8]) -> Result {
+/// One request for a part of a file, and its answer, whose body goes to where it belongs.
+pub(crate) fn get(stream: &mut TcpStream, address: &str, file: &str, at: u64, out: &mut [u8]) -> Result {
     let last = at + out.len() as u64 - 1;
-    write!(stream, "GET /{FILE} HTTP/1.1\r\nHost: {address}\r\nRange: bytes={at}-{last}\r\n\r\n")?;
+    write!(stream, "GET /{file} HTTP/1.1\r\nHost: {address}\r\nRange: bytes={at}-{last}\r\n\r\n")?;
     let mut head = vec![0; 4096];
     let mut filled = 0;
     let end = loop {

@@ -24,6 +24,22 @@ impl Branch {
         Some(Self { node, value, parents })
     }
 
+    /// As [`new`](Self::new), but without the parents within the piece: a piece that is hashed at once takes less time than its groups
+    /// one by one.
+    #[must_use]
+    pub fn without_parents(shape: Shape, at: u64, bytes: &[u8]) -> Option<Self> {
+        let node = shape.find(at, bytes.len() as u64)?;
+        Some(Self { node, value: shape.value(node, bytes), parents: Vec::new() })
+    }
+
+    /// The branch of a piece that is missing: it is equal to no piece of a file, and neither is anything above it.
+    #[must_use]
+    pub fn missing(shape: Shape, at: u64, len: u64) -> Option<Self> {
+        let node = shape.find(at, len)?;
+        let parents = vec![0; usize::try_from(shape.parents(node.len)).ok()? * PARENT];
+        Some(Self { node, value: [0; 32], parents })
+    }
+
     /// Where [`parents`](Self::parents) are in the outboard.
     #[must_use]
     pub const fn offset(&self) -> u64 {

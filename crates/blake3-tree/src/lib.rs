@@ -55,12 +55,14 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod build;
+mod compare;
 mod page;
 mod run;
 mod shape;
 mod verify;
 
 pub use build::{Branch, Builder, Recorder, outboard, root_of};
+pub use compare::{Differences, Different};
 pub use page::{Mismatch, Page};
 pub use run::{BLOCK, CHUNK, Run, subtree_len};
 pub use shape::{GROUP, Shape};

@@ -69,6 +69,14 @@ impl Shape {
         self.parents(self.len) * PARENT as u64
     }
 
+    /// Where the parents within a piece are in the outboard; none of them for a piece of one group. `None` if the piece is not a subtree, as
+    /// [`Branch::new`](crate::Branch::new) takes them.
+    #[must_use]
+    pub fn parents_within(&self, at: u64, len: u64) -> Option<Range<u64>> {
+        let first = self.find(at, len)?.number * PARENT as u64;
+        Some(first..first + self.parents(len) * PARENT as u64)
+    }
+
     /// The whole groups that hold a range of the file; nothing of it lies beyond the end.
     #[must_use]
     pub fn around(&self, range: &Range<u64>) -> Range<u64> {

@@ -34,6 +34,11 @@ pub struct Verifier {
     known: Mutex<Known>,
 }
 
+/// The bytes of a file that its pages are over.
+pub(crate) const fn page_of(shape: Shape) -> u64 {
+    if shape.outboard_len() <= WHOLE { u64::MAX } else { PAGE }
+}
+
 #[derive(Debug, Default)]
 struct Known {
     /// Parents above pages, by their number.
@@ -73,8 +78,7 @@ impl Verifier {
     #[must_use]
     pub fn new(hash: [u8; 32], len: u64) -> Self {
         let shape = Shape::new(len);
-        let page = if shape.outboard_len() <= WHOLE { u64::MAX } else { PAGE };
-        Self { shape, root: hash, page, known: Mutex::default() }
+        Self { shape, root: hash, page: page_of(shape), known: Mutex::default() }
     }
 
     /// The shape of the tree.

@@ -60,6 +60,11 @@ impl Lanes {
     }
 
     #[inline]
+    pub(crate) fn is_other(self, other: Self) -> Mask {
+        self.compare(other, |a, b| a != b)
+    }
+
+    #[inline]
     pub(crate) fn is_zero(self) -> Mask {
         self.compare(self, |a, _| a == 0.0)
     }
@@ -82,6 +87,21 @@ impl Lanes {
             let code = if code < high { code } else { high };
             if code > low { code } else { low }
         })
+    }
+
+    /// `step` where a value is not below `threshold`, else 0. A NaN is below nothing.
+    #[inline]
+    pub(crate) fn steps_at(self, threshold: f32, step: f32) -> Self {
+        self.map(|value| if value < threshold { 0.0 } else { step })
+    }
+
+    /// What a byte without a sign makes of codes, if there may be some below 0.
+    #[inline]
+    pub(crate) fn as_byte(self, lowest: i32) -> Self {
+        if lowest > i32::MIN {
+            return self;
+        }
+        self.map(|code| (nearest_integer(code) & 0xff) as f32)
     }
 
     /// The nearest integers that lie between two bounds.

@@ -29,6 +29,7 @@ mod iq;
 mod k;
 mod lanes;
 mod legacy;
+mod search;
 #[cfg(test)]
 mod tests;
 
@@ -163,12 +164,85 @@ pub fn encode(dtype: DType, values: &[f32], out: &mut [u8]) -> Result<(), QuantE
         DType::Q5_0 => encode_blocks::<legacy::Q5_0, _>(dtype, values, out),
         DType::Q5_1 => encode_blocks::<legacy::Q5_1, _>(dtype, values, out),
         DType::Q8_0 => encode_blocks::<legacy::Q8_0, _>(dtype, values, out),
+        DType::Q2K => encode_blocks::<k::Q2K, _>(dtype, values, out),
+        DType::Q3K => encode_blocks::<k::Q3K, _>(dtype, values, out),
         DType::Q4K => encode_blocks::<k::Q4K, _>(dtype, values, out),
         DType::Q5K => encode_blocks::<k::Q5K, _>(dtype, values, out),
         DType::Q6K => encode_blocks::<k::Q6K, _>(dtype, values, out),
+        DType::Iq4Nl => encode_row::<iq::Iq4Nl, _>(dtype, values, None, out),
+        DType::Iq4Xs => encode_blocks::<iq::Iq4Xs, _>(dtype, values, out),
         DType::AprQ4 | DType::AprQ8 => apr::encode(dtype, values, out),
         _ => Err(QuantError::NoEncoder { dtype }),
     }
+}
+
+/// Encodes finite values into whole blocks of `dtype`, as [`encode`] does, where some columns are more important than others.
+///
+/// `values` are whole rows, and `importance` has a number for each column, not below 0: the mean square of what the column is
+/// multiplied by, as an importance matrix has it. The blocks are those of ggml's `ggml_quantize_chunk`, bit for bit. [`DType::Q8_0`] has no
+/// use for importance.
+///
+/// # Errors
+///
+/// [`QuantError::NoEncoder`] if [`can_encode_weighted`] says no, [`QuantError::Length`] if `values` are not whole rows, rows are not whole
+/// blocks or `out` is not exactly as long as these, [`QuantError::Importance`] for a number that is none, and the others of [`encode`]. After an
+/// error the content of `out` is unspecified.
+pub fn encode_weighted(
+    dtype: DType,
+    values: &[f32],
+    importance: &[f32],
+    out: &mut [u8],
+) -> Result<(), QuantError> {
+    // Beyond this, sums would be beyond `f32`.
+    let is_sound = |number: &f32| (0.0..=1e18).contains(number);
+    if let Some(column) = importance.iter().position(|number| !is_sound(number)) {
+        return Err(QuantError::Importance { column });
+    }
+    let length = QuantError::Length { dtype, elements: values.len(), nbytes: out.len() };
+    let columns = importance.len();
+    if columns == 0 || !values.len().is_multiple_of(columns) {
+        return if values.is_empty() && out.is_empty() { Ok(()) } else { Err(length) };
+    }
+    let rows = values.len() / columns;
+    let Some(row) =
+        out.len().checked_div(rows).filter(|row| row.checked_mul(rows) == Some(out.len()) && *row > 0)
+    else {
+        return if values.is_empty() && out.is_empty() { Ok(()) } else { Err(length) };
+    };
+    for (number, (values, out)) in values.chunks_exact(columns).zip(out.chunks_exact_mut(row)).enumerate() {
+        encode_one_row(dtype, values, importance, out).map_err(|error| error.after(number * columns))?;
+    }
+    Ok(())
+}
+
+fn encode_one_row(
+    dtype: DType,
+    values: &[f32],
+    importance: &[f32],
+    out: &mut [u8],
+) -> Result<(), QuantError> {
+    let importance = Some(importance);
+    match dtype {
+        DType::Q4_0 => encode_row::<legacy::Q4_0, _>(dtype, values, importance, out),
+        DType::Q4_1 => encode_row::<legacy::Q4_1, _>(dtype, values, importance, out),
+        DType::Q5_0 => encode_row::<legacy::Q5_0, _>(dtype, values, importance, out),
+        DType::Q5_1 => encode_row::<legacy::Q5_1, _>(dtype, values, importance, out),
+        DType::Q8_0 => encode(dtype, values, out),
+        DType::Q2K => encode_row::<k::Q2K, _>(dtype, values, importance, out),
+        DType::Q3K => encode_row::<k::Q3K, _>(dtype, values, importance, out),
+        DType::Q4K => encode_row::<k::Q4K, _>(dtype, values, importance, out),
+        DType::Q5K => encode_row::<k::Q5K, _>(dtype, values, importance, out),
+        DType::Q6K => encode_row::<k::Q6K, _>(dtype, values, importance, out),
+        DType::Iq4Nl => encode_row::<iq::Iq4Nl, _>(dtype, values, importance, out),
+        DType::Iq4Xs => encode_row::<iq::Iq4Xs, _>(dtype, values, importance, out),
+        _ => Err(QuantError::NoEncoder { dtype }),
+    }
+}
+
+/// Whether [`encode_weighted`] knows this type.
+#[must_use]
+pub const fn can_encode_weighted(dtype: DType) -> bool {
+    can_encode(dtype) && !apr::is_apr(dtype)
 }
 
 /// Whether [`decode`] knows this type.
@@ -180,8 +254,9 @@ pub const fn can_decode(dtype: DType) -> bool {
 /// Whether [`encode`] knows this type.
 #[must_use]
 pub const fn can_encode(dtype: DType) -> bool {
-    use DType::{Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0};
-    matches!(dtype, Q4_0 | Q4_1 | Q5_0 | Q5_1 | Q8_0 | Q4K | Q5K | Q6K) || apr::is_apr(dtype)
+    use DType::{Iq4Nl, Iq4Xs, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0};
+    matches!(dtype, Q4_0 | Q4_1 | Q5_0 | Q5_1 | Q8_0 | Q2K | Q3K | Q4K | Q5K | Q6K | Iq4Nl | Iq4Xs)
+        || apr::is_apr(dtype)
 }
 
 /// Why blocks were not decoded, or values not encoded.
@@ -225,6 +300,25 @@ pub enum QuantError {
         /// The index of the block's first element among the values.
         element: usize,
     },
+    /// The importance of a column is no number from 0 to 10^18.
+    #[error("the importance of column {column} is not from 0 to 1e18")]
+    Importance {
+        /// Its index.
+        column: usize,
+    },
+}
+
+impl QuantError {
+    /// The same of an element that comes so many later.
+    fn after(self, elements: usize) -> Self {
+        match self {
+            Self::NotFinite { element } => Self::NotFinite { element: elements.saturating_add(element) },
+            Self::ScaleOverflow { element } => {
+                Self::ScaleOverflow { element: elements.saturating_add(element) }
+            }
+            other => other,
+        }
+    }
 }
 
 tensor_core::debug_as_sentence!(QuantError);
@@ -279,12 +373,46 @@ trait Encode<const N: usize>: AnyBitPattern + NoUninit {
     fn encode(&mut self, values: &[f32; N]) -> Result<(), Refusal>;
 }
 
+/// Blocks that can be made from a row whose elements are of different importance.
+trait EncodeWeighted<const N: usize>: AnyBitPattern + NoUninit {
+    /// Encodes a row. There is importance for each block, or for none: then all elements are of the same.
+    fn encode_row(
+        out: &mut [Self],
+        values: &[[f32; N]],
+        importance: &[[f32; N]],
+    ) -> Result<(), (usize, Refusal)>;
+}
+
+/// Encodes a row block by block.
+fn each_weighted<B, const N: usize>(
+    out: &mut [B],
+    values: &[[f32; N]],
+    importance: &[[f32; N]],
+    encode: impl Fn(&mut B, &[f32; N], &[f32; N]) -> Result<(), Refusal>,
+) -> Result<(), (usize, Refusal)> {
+    for (index, (out, (values, importance))) in out.iter_mut().zip(values.iter().zip(importance)).enumerate()
+    {
+        encode(out, values, importance).map_err(|refusal| (index, refusal))?;
+    }
+    Ok(())
+}
+
 /// Why one block cannot be encoded.
 #[derive(Clone, Copy, Debug)]
 enum Refusal {
     /// Index within the block.
     NotFinite(usize),
     ScaleOverflow,
+}
+
+impl Refusal {
+    /// The error of a block whose first element has this index.
+    fn at(self, first: usize) -> QuantError {
+        match self {
+            Self::NotFinite(within) => QuantError::NotFinite { element: first + within },
+            Self::ScaleOverflow => QuantError::ScaleOverflow { element: first },
+        }
+    }
 }
 
 fn decode_blocks<B: Decode<N>, const N: usize>(
@@ -317,12 +445,25 @@ fn encode_blocks<B: Encode<N>, const N: usize>(
         return Err(mismatch);
     }
     for (index, (values, out)) in values.iter().zip(out).enumerate() {
-        out.encode(values).map_err(|refusal| match refusal {
-            Refusal::NotFinite(within) => QuantError::NotFinite { element: index * N + within },
-            Refusal::ScaleOverflow => QuantError::ScaleOverflow { element: index * N },
-        })?;
+        out.encode(values).map_err(|refusal| refusal.at(index * N))?;
     }
     Ok(())
+}
+
+fn encode_row<B: EncodeWeighted<N>, const N: usize>(
+    dtype: DType,
+    values: &[f32],
+    importance: Option<&[f32]>,
+    out: &mut [u8],
+) -> Result<(), QuantError> {
+    let mismatch = QuantError::Length { dtype, elements: values.len(), nbytes: out.len() };
+    let Ok(out) = bytemuck::try_cast_slice_mut::<u8, B>(out) else { return Err(mismatch) };
+    let (values, rest) = values.as_chunks::<N>();
+    let (importance, _) = importance.unwrap_or_default().as_chunks::<N>();
+    if !rest.is_empty() || out.len() != values.len() {
+        return Err(mismatch);
+    }
+    B::encode_row(out, values, importance).map_err(|(index, refusal)| refusal.at(index * N))
 }
 
 /// Prints the types that a predicate allows.

@@ -40,6 +40,10 @@ fn create(path: &Path, is_secret: bool, bytes: &[u8]) -> Result<()> {
     let _ = is_secret;
     let mut file = options.open(path).map_err(|source| match source.kind() {
         io::ErrorKind::AlreadyExists => Error::Exists { path: path.to_owned() },
+        io::ErrorKind::NotFound => {
+            let source = io::Error::new(source.kind(), "its folder does not exist; make it first");
+            Error::Write { path: path.to_owned(), source }
+        }
         _ => Error::Write { path: path.to_owned(), source },
     })?;
     file.write_all(bytes).and_then(|()| file.sync_all()).map_err(|source| {

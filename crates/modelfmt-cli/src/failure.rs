@@ -24,6 +24,9 @@ pub(crate) enum Failure {
     Usage(String),
     /// A file that is given to an option is invalid.
     Input(String),
+    /// A job failed that has its own errors: the stable name of the kind, and the text.
+    #[cfg(feature = "remote")]
+    Coded(&'static str, String),
     /// The library returned an error.
     Job(modelfmt::Error),
     /// Writing to standard output failed.
@@ -74,6 +77,8 @@ impl Failure {
                 ..message("usage", text.clone())?
             }),
             Self::Input(text) => message("input", text.clone()),
+            #[cfg(feature = "remote")]
+            Self::Coded(code, text) => message(code, text.clone()),
             Self::Job(error) => Some(Message::of(error)),
         }
     }
@@ -99,7 +104,8 @@ impl Message {
             && is_without_folder(path)
         {
             // The cause says "no such file", which would be misleading for a file that is to be created.
-            let text = format!("{}: cannot be written: its folder does not exist", path.display());
+            let text =
+                format!("{}: cannot be written: its folder does not exist; make it first", path.display());
             return message(text, Vec::new());
         }
         let mut text = error.in_words(&Flags);

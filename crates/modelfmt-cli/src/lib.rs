@@ -40,6 +40,14 @@ use failure::Failure;
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
     urls::note(&args);
+    if let [_, help, subject] = &args[..]
+        && (help, subject) == (&OsString::from("help"), &OsString::from("maps"))
+    {
+        return match commands::maps() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failure) => failure.report(false),
+        };
+    }
     let Cli { quiet, threads, command } = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => return help(&with_tip(error)),
@@ -55,8 +63,11 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Convert(args) => commands::convert::run(*args, quiet),
         Command::Extract(args) => commands::extract::run(&args, quiet),
         Command::Diff(args) => commands::diff::run(&args, quiet),
+        Command::Prove(args) => commands::prove::run(&args, quiet),
         Command::Edit(args) => commands::edit::run(&args, quiet),
         Command::Plan(args) => commands::plan::run(&args),
+        #[cfg(feature = "remote")]
+        Command::Fetch(args) => commands::fetch::run(&args, quiet),
         Command::Outboard(args) => commands::outboard::run(&args, quiet),
         Command::Sign(args) => commands::sign::run(&args, quiet),
         Command::Seal(args) => commands::seal::run(*args, quiet),

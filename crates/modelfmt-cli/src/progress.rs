@@ -19,7 +19,7 @@ pub(crate) fn set_threads(threads: Option<u16>) {
     THREADS.store(threads.map_or(0, usize::from), Ordering::Relaxed);
 }
 
-fn threads() -> usize {
+pub(crate) fn threads() -> usize {
     match THREADS.load(Ordering::Relaxed) {
         0 => Execution::default().threads,
         threads => threads,
@@ -72,6 +72,34 @@ impl Progress {
     }
 }
 
+/// A function that is called with how far a job is, and with its total; it says whether to go on.
+#[cfg(feature = "remote")]
+pub(crate) type Tell<'a> = dyn Fn(u64, u64) -> ControlFlow<()> + Sync + 'a;
+
+#[cfg(feature = "remote")]
+impl Progress {
+    /// Runs `job` with the bar, for a job whose total is not known in the beginning, and then removes the bar.
+    pub(crate) fn run_to<T>(&self, job: impl FnOnce(&Tell<'_>) -> T) -> T {
+        let begun = Instant::now();
+        let tell = |done, total| {
+            self.bar.set_length(total);
+            self.bar.set_position(done);
+            if let Some(line) = self.lines.as_ref().and_then(|lines| lines.at(done, total, begun.elapsed())) {
+                say(line);
+            }
+            if stop::is_asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        let result = job(&tell);
+        self.bar.finish_and_clear();
+        result
+    }
+
+    /// Prints something without the bar in between.
+    pub(crate) fn suspend(&self, print: impl FnOnce()) {
+        self.bar.suspend(print);
+    }
+}
+
 /// Makes lines that say from time to time how far a job is.
 struct Lines {
     total: u64,
@@ -91,6 +119,11 @@ impl Lines {
     /// Counts bytes. Returns a line if one is due.
     fn advance(&self, nbytes: u64, elapsed: Duration) -> Option<String> {
         let done = self.done.fetch_add(nbytes, Ordering::Relaxed).saturating_add(nbytes);
+        self.at(done, self.total, elapsed)
+    }
+
+    /// Returns a line if one is due.
+    fn at(&self, done: u64, total: u64, elapsed: Duration) -> Option<String> {
         let now = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
         let last = self.last.load(Ordering::Relaxed);
         if now.saturating_sub(last) < Self::EVERY {
@@ -98,7 +131,7 @@ impl Lines {
         }
         // Another thread may have been first.
         self.last.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).ok()?;
-        let (total, seconds) = (self.total, elapsed.as_secs_f64());
+        let seconds = elapsed.as_secs_f64();
         Some(format!(r#"{{"progress":{{"done":{done},"total":{total},"seconds":{seconds:.1}}}}}"#))
     }
 }

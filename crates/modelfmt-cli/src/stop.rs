@@ -3,10 +3,13 @@
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use modelfmt::modelfmt_write::remove_unfinished;
+
+use crate::failure::say;
 
 /// The time that work has to notice that it must stop.
 const GRACE: Duration = Duration::from_millis(400);
@@ -29,6 +32,29 @@ pub(crate) fn status() -> Option<ExitCode> {
     }
 }
 
+/// What is said of what is left, once a signal has ended the work. Without, nothing is said.
+static AT_END: Mutex<Option<fn() -> String>> = Mutex::new(None);
+
+/// Has a line printed if a signal ends the program.
+#[cfg(feature = "remote")]
+pub(crate) fn say_at_end(line: fn() -> String) {
+    *AT_END.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
+}
+
+/// The work is complete, so a signal leaves nothing to say.
+#[cfg(feature = "remote")]
+pub(crate) fn say_nothing_at_end() {
+    *AT_END.lock().unwrap_or_else(PoisonError::into_inner) = None;
+}
+
+/// Prints the line, if there is one that was not printed yet.
+pub(crate) fn say_now() {
+    let line = AT_END.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(line) = line {
+        say(line());
+    }
+}
+
 /// Handles a signal. The first one asks the work to stop and gives it a moment; the second one ends the process at once.
 fn on_signal(status: u8) {
     if STATUS.swap(status, Ordering::Relaxed) != 0 {
@@ -46,6 +72,7 @@ fn on_signal(status: u8) {
 
 /// Ends the process even if other threads are busy, perhaps in a read that never returns.
 fn end(status: u8, take_back: Duration) -> ! {
+    say_now();
     #[cfg(feature = "remote")]
     modelfmt_remote::abort_uploads(take_back);
     #[cfg(not(feature = "remote"))]

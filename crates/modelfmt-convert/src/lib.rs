@@ -1,4 +1,5 @@
-//! Converts models to other formats ([`convert`](mod@convert)), and extracts their tensors to files of their own ([`extract`]).
+//! Converts models to other formats ([`convert`](mod@convert)), extracts their tensors to files of their own ([`extract`]), and proves
+//! that one model is made of another ([`prove`]).
 //!
 //! ```
 //! use modelfmt_convert::Conversion;
@@ -17,6 +18,7 @@
 pub mod convert;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod extract;
+pub mod prove;
 
 pub use convert::Conversion;
 #[cfg(not(target_arch = "wasm32"))]

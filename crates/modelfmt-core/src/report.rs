@@ -59,11 +59,14 @@ pub fn finding(part: &Part, at: u64, what: impl fmt::Display) -> String {
     format!("{part} at byte {at}: {what}")
 }
 
-/// An error with its causes, on one line.
+/// An error with its causes, on one line. A cause that the text before it ends with is not said again.
 #[must_use]
 pub fn with_causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+    causes.map(ToString::to_string).fold(error.to_string(), |text, cause| match text.ends_with(&cause) {
+        true => text,
+        false => format!("{text}: {cause}"),
+    })
 }
 
 /// One kind of check and its outcome.

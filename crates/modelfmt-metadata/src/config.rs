@@ -20,6 +20,12 @@ pub(crate) fn names(model: &Model, notes: &mut Vec<String>) -> ModelNames {
     }
 }
 
+/// The name of the model in the file, if it says one.
+#[must_use]
+pub fn model_name(model: &Model) -> Option<String> {
+    names(model, &mut Vec::new()).name
+}
+
 /// Whether the file is there but ignored, because the pin or the signature that the caller asked for does not cover it.
 pub fn is_ignored(model: &Model) -> bool {
     model.sidecars().ignores(NAME)
@@ -48,9 +54,17 @@ fn ignored(model: &Model, why: &str) -> String {
 /// The file's bytes, if it is there.
 fn text(beside: &Sidecars) -> Result<Option<Vec<u8>>, String> {
     const MAX_LEN: u64 = 1 << 20;
-    let Some(source) = beside.open(NAME).map_err(|error| error.to_string())? else { return Ok(None) };
-    if source.len() > MAX_LEN {
-        return Err("it is longer than 1 MiB".to_owned());
+    file(beside, NAME, MAX_LEN)
+}
+
+/// The bytes of a file beside a model, if it is there and may be read.
+///
+/// # Errors
+/// Why it cannot be read: it is longer than `max_len`, or the system says so.
+pub fn file(beside: &Sidecars, name: &str, max_len: u64) -> Result<Option<Vec<u8>>, String> {
+    let Some(source) = beside.open(name).map_err(|error| error.to_string())? else { return Ok(None) };
+    if source.len() > max_len {
+        return Err(format!("it is longer than {} MiB", max_len >> 20));
     }
     let text = source.read(0..source.len()).map_err(|error| error.to_string())?;
     Ok(Some(text.to_vec()))

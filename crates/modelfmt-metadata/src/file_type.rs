@@ -56,10 +56,13 @@ fn quantized(options: &ConvertOptions) -> Option<u32> {
     match rules.filter_map(TypeRule::blocks).next()? {
         Quantization::Preset(preset) => Some(preset.file_type()),
         // llama.cpp takes these names for the middle presets.
+        Quantization::Type(DType::Q3K) => Some(modelfmt_rules::presets::Preset::Q3KM.file_type()),
         Quantization::Type(DType::Q4K) => Some(modelfmt_rules::presets::Preset::Q4KM.file_type()),
         Quantization::Type(DType::Q5K) => Some(modelfmt_rules::presets::Preset::Q5KM.file_type()),
         Quantization::Type(dtype) => {
-            let preset = modelfmt_rules::presets::Preset::ALL.iter().find(|preset| preset.base() == dtype);
+            let preset = modelfmt_rules::presets::Preset::ALL
+                .iter()
+                .find(|preset| preset.base() == dtype && preset.name().starts_with("mostly_"));
             preset.map(|preset| preset.file_type())
         }
     }

@@ -4,6 +4,9 @@ use std::collections::HashSet;
 
 use modelfmt_core::value::{Object, Value};
 
+pub use super::long_values::ListDiff;
+
+use super::long_values::beginning;
 use super::names::{self, KnownNames, is_added};
 use super::reserved;
 use super::source::{self, Content};
@@ -26,12 +29,33 @@ pub struct MetadataDiff {
     pub b: Option<Value>,
 }
 
+impl MetadataDiff {
+    /// How the values differ, if both are lists.
+    #[must_use]
+    pub fn lists(&self) -> Option<ListDiff> {
+        let list = |value: &Option<Value>| value.as_ref().and_then(Value::as_array).cloned();
+        ListDiff::new(&list(&self.a)?, &list(&self.b)?)
+    }
+}
+
+/// Of a value of more than 4,096 characters, only the beginning is written; `truncated` and `entries` then say so.
 impl Serialize for MetadataDiff {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(3))?;
+        let cut = |value: &Option<Value>| value.as_ref().and_then(beginning);
+        let (a, b) = (cut(&self.a), cut(&self.b));
+        let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("key", &self.key)?;
-        map.serialize_entry("a", &self.a)?;
-        map.serialize_entry("b", &self.b)?;
+        map.serialize_entry("a", &a.as_ref().or(self.a.as_ref()))?;
+        map.serialize_entry("b", &b.as_ref().or(self.b.as_ref()))?;
+        if a.is_some() || b.is_some() {
+            map.serialize_entry("truncated", &true)?;
+            let entries = self.lists().map(|lists| {
+                let numbers =
+                    [("a", lists.a), ("b", lists.b), ("differ", lists.differ), ("first", lists.first)];
+                Object::from_iter(numbers.map(|(key, number)| (key, Value::from(number as u64))))
+            });
+            map.serialize_entry("entries", &entries)?;
+        }
         map.end()
     }
 }

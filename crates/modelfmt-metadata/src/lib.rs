@@ -15,6 +15,7 @@
 pub mod config;
 mod file_type;
 pub mod flattened;
+mod long_values;
 pub mod mapper;
 pub mod names;
 mod non_finite;
@@ -22,6 +23,7 @@ mod plain;
 pub mod quants;
 mod required;
 pub mod reserved;
+pub mod schemes;
 mod several;
 pub mod source;
 mod typed_lists;

@@ -46,7 +46,8 @@ impl Mapper<'_> {
     /// Makes the metadata of a target that has a JSON object.
     fn json(&self, content: Content, tensors: &Tensors) -> Metadata {
         let (source, stem) = (content.format, self.stem);
-        let Content { mut keys, reserved, losses, own, own_set, names, config, manifest, .. } = content;
+        let Content { mut keys, reserved, losses, own, own_set, names, config, manifest, asked_for, .. } =
+            content;
         let (mut losses, mut notes) = (self.without_own(losses, own, own_set), content.notes);
         if source.capabilities().metadata == Kind::Numbers {
             let is_bare = |(_, value): &(&str, &Value)| !value.is_json();
@@ -63,6 +64,11 @@ impl Mapper<'_> {
         let silent = if content.is_config_ignored { NOT_COVERED } else { SILENT };
         let asked = RequiredKeys { source, names, config, silent, typed, options: self.options, stem };
         let mut changes = asked.fill(self.target.format, &mut keys, &mut notes);
+        for (key, value) in asked_for {
+            if !keys.contains_key(&key) {
+                changes.set(&mut keys, &key, value);
+            }
+        }
         for (key, value) in self.options.metadata.set.iter().flatten() {
             keys.insert(key, value.clone());
             changes.forget(key);

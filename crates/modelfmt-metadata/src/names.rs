@@ -14,6 +14,10 @@ pub(crate) const AERO_KEYS: &[&str] = &["model_name", "architecture"];
 pub(crate) const APR_KEYS: &[&str] = &["model_type"];
 pub(crate) const APR2_KEYS: &[&str] = &["apr_version", "model_type", "architecture"];
 
+/// Keys of the tokenizer beside a model, without which aprender's programs do not run the model. An APR gets them if there are such files.
+const APR_TOKENIZER_KEYS: &[&str] =
+    &["tokenizer.vocabulary", "tokenizer.vocab_size", "tokenizer.merges", "tokenizer.model_type"];
+
 /// The keys that formats with this JSON metadata require.
 pub(crate) const fn required_keys(schema: MetadataSchema) -> &'static [&'static str] {
     match schema {
@@ -25,7 +29,7 @@ pub(crate) const fn required_keys(schema: MetadataSchema) -> &'static [&'static 
 
 /// Whether some format requires the key, so that a conversion may add or replace it.
 pub(crate) fn is_asked_for(key: &str) -> bool {
-    AERO_KEYS.iter().chain(APR2_KEYS).any(|asked| *asked == key)
+    AERO_KEYS.iter().chain(APR2_KEYS).chain(APR_TOKENIZER_KEYS).any(|asked| *asked == key)
 }
 
 pub(crate) fn is_same_family(a: Format, b: Format) -> bool {

@@ -44,6 +44,8 @@ pub struct Content {
     pub(crate) restored: Vec<String>,
     /// Notes for the user.
     pub(crate) notes: Vec<String>,
+    /// Keys that the target gets if the source does not have them, because its programs ask for them.
+    pub(crate) asked_for: Vec<(String, Value)>,
 }
 
 impl Content {
@@ -64,7 +66,22 @@ impl Content {
             is_turned: false,
             restored: Vec::new(),
             notes: Vec::new(),
+            asked_for: Vec::new(),
         }
+    }
+
+    /// Adds keys that the target gets if the source does not have them, because its programs ask for them.
+    #[must_use]
+    pub fn asked_for(mut self, keys: Vec<(String, Value)>) -> Self {
+        self.asked_for = keys;
+        self
+    }
+
+    /// Adds a note.
+    #[must_use]
+    pub fn noted(mut self, note: Option<String>) -> Self {
+        self.notes.extend(note);
+        self
     }
 
     /// Reads the metadata of a model.
@@ -130,6 +147,12 @@ impl Content {
             content.is_config_ignored = super::config::is_ignored(model);
         }
         Ok(content)
+    }
+
+    /// A value of the source.
+    #[must_use]
+    pub fn key(&self, key: &str) -> Option<&Value> {
+        self.keys.get(key)
     }
 
     /// The name of the architecture: from the options, else the source, else a config.json beside it.

@@ -78,6 +78,41 @@ pub enum Error {
         /// Why, and what to do.
         why: &'static str,
     },
+    /// A folder of the hub cannot become what llama.cpp loads.
+    #[error("{}", self.in_words(&FieldNames))]
+    Unmapped {
+        /// The model.
+        path: PathBuf,
+        /// Why.
+        why: String,
+        /// The choice that helps: [`Choice::Map`] to write it as it is, [`Choice::Pre`] to state a name, or [`Choice::Dequantize`] to
+        /// decode weights.
+        help: Option<Choice>,
+    },
+    /// An adapter cannot be merged.
+    #[error("{}: the adapter cannot be merged: {why}", path.display())]
+    Adapter {
+        /// The adapter.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// A file is no importance matrix, or not one of this model.
+    #[error("{}: the importance matrix cannot be used: {why}", path.display())]
+    Imatrix {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// A GGUF cannot become a folder of the hub.
+    #[error("{}: it cannot become a folder of the hub: {why}", path.display())]
+    NoHubFolder {
+        /// The model.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
     /// A folder does not contain exactly one model.
     #[error("{}: {why}", path.display())]
     NoModel {
@@ -370,6 +405,10 @@ impl Error {
             Self::UnknownFormat { .. } => "unknown-format",
             Self::NoModel { .. } => "no-model",
             Self::Unpinnable { .. } => "unpinnable",
+            Self::Unmapped { .. } => "unmapped",
+            Self::Adapter { .. } => "adapter",
+            Self::Imatrix { .. } => "imatrix",
+            Self::NoHubFolder { .. } => "no-hub-folder",
             Self::NoTensors { .. } => "no-tensors",
             Self::NotEnabled { .. } => "not-enabled",
             Self::NotExtractable { .. } => "not-extractable",
@@ -417,6 +456,17 @@ impl Error {
     pub fn in_words(&self, words: &dyn Words) -> String {
         let remedy = self.remedy().map(|remedy| words.remedy(remedy)).unwrap_or_default();
         match self {
+            Self::Unmapped { path, why, help } => {
+                let help = match help {
+                    Some(Choice::Map) => format!("; {} none writes it as it is", words.choice(Choice::Map)),
+                    Some(Choice::Dequantize) => {
+                        format!("; {} f16 decodes them", words.choice(Choice::Dequantize))
+                    }
+                    Some(choice) => format!("; state one with {} NAME", words.choice(*choice)),
+                    None => String::new(),
+                };
+                format!("{}: llama.cpp could not load this as GGUF: {why}{help}", path.display())
+            }
             Self::Exists { path } => format!("{}: exists already; {remedy} replaces it", path.display()),
             Self::Damaged { path, error } => {
                 let path = path.display();

@@ -28,7 +28,6 @@ pub mod outboard;
 pub mod pin;
 mod plan;
 pub mod quant;
-pub mod quantized;
 mod readers;
 #[cfg(feature = "seal")]
 pub mod seal_keys;

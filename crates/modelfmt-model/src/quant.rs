@@ -1,8 +1,11 @@
 //! The scales and zero points that a format can have for a tensor.
 
 use std::fmt;
+use std::sync::Arc;
 
 use modelfmt_core::value::{Object, Value};
+
+use tensor_program::Affine;
 
 use crate::format_g::G6;
 
@@ -33,6 +36,11 @@ impl Quant {
         let is_expected = |count: usize| expected == Some(count as u64);
         let zeros = self.zero_points.as_ref();
         is_expected(self.scales.len()) && zeros.is_none_or(|zeros| is_expected(zeros.len()))
+    }
+
+    /// These scales and zero points for a tensor of this shape, which they must fit.
+    pub fn affine(self, shape: &[u64]) -> Arc<Affine> {
+        Arc::new(Affine::new(self.axis, self.scales, self.zero_points, shape))
     }
 
     /// The name of the scheme, `symmetric` or `asymmetric`.

@@ -7,9 +7,12 @@ use modelfmt_core::{
     AlignedBuf, AnyError, Bytes, DType, Execution, SmallType, TensorInfo, TensorView, author::PIECE,
 };
 
+use tensor_program::Failed;
+use tensor_program::blocks::{self, is_even};
+pub use tensor_program::is_number;
+
 use crate::error::{Error, Result};
 use crate::model::Model;
-use crate::quantized::{self, Failed, is_even};
 
 /// Reads a tensor's values in pieces of whole elements or blocks, in order.
 pub struct Pieces<'a> {
@@ -163,12 +166,6 @@ fn elements_in(dtype: DType, nbytes: u64) -> u64 {
     dtype.block().map_or(0, |block| nbytes / u64::from(block.nbytes) * u64::from(block.elements))
 }
 
-/// Whether elements of this dtype are numbers or booleans, so that they can be cast.
-pub const fn is_number(dtype: DType) -> bool {
-    use modelfmt_core::Kind;
-    matches!(dtype.kind(), Kind::Bool | Kind::Int | Kind::UInt | Kind::Float)
-}
-
 /// Whether values of this dtype can be read as numbers.
 pub const fn is_numeric(dtype: DType) -> bool {
     use modelfmt_core::Kind;
@@ -242,9 +239,9 @@ fn decode_floats(
     read: ReadBytes<'_>,
 ) -> Result<()> {
     let len = out.len() as u64;
-    quantized::decode(info, first, out, read).map_err(|failed| match failed {
+    blocks::decode(info, first, out, read).map_err(|failed| match failed {
         Failed::Read(error) => error,
-        Failed::Decode(error) => {
+        Failed::Values(error) => {
             let source = io::Error::new(io::ErrorKind::InvalidData, error);
             model.failed(AnyError::Io { at: first, len, source })
         }

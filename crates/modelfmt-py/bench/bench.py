@@ -157,6 +157,12 @@ def torch_rows(folder: Path, sizes: Sizes) -> Iterator[Row | Memory]:
     mapped = lambda: {tensor.name: tensor.torch() for tensor in modelfmt.open(path, mmap=True).tensors()}  # noqa: E731
     theirs = lambda: safetensors.torch.load_file(path)  # noqa: E731
     yield Row("all tensors, bf16 to torch, without a copy", "safetensors", 1, mapped, theirs, same)
+    checkpoint = str(folder / "model.bin")
+    torch.save(tensors, checkpoint)
+    opened = lambda: modelfmt.load(checkpoint, framework="torch")  # noqa: E731
+    safely = {"weights_only": True} if "weights_only" in torch.load.__code__.co_varnames else {}
+    loaded = lambda: torch.load(checkpoint, map_location="cpu", **safely)  # noqa: E731
+    yield Row("all tensors of a checkpoint, bf16 to torch, copied", "torch.load", 1, opened, loaded, same)
     if HAS_PEAKS:
         yield torch_memory(folder, sizes)
 

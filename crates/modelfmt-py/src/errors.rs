@@ -130,7 +130,7 @@ pub(crate) fn of_signature_saying(py: Python<'_>, error: &oms::Error, text: Stri
 }
 
 /// An error of the system at a file.
-fn of_file(py: Python<'_>, code: &str, text: &str, path: &Path, source: &io::Error) -> PyErr {
+pub(crate) fn of_file(py: Python<'_>, code: &str, text: &str, path: &Path, source: &io::Error) -> PyErr {
     make(py, code, text, Vec::new(), (errno_of(source), Some(path), None))
 }
 
@@ -154,6 +154,10 @@ fn path_of(error: &Error) -> Option<&Path> {
         | Error::Damaged { path, .. }
         | Error::UnknownFormat { path, .. }
         | Error::NoTensors { path, .. }
+        | Error::Unmapped { path, .. }
+        | Error::Adapter { path, .. }
+        | Error::Imatrix { path, .. }
+        | Error::NoHubFolder { path, .. }
         | Error::NoModel { path, .. }
         | Error::NotEnabled { path, .. }
         | Error::Exists { path }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use modelfmt::convert::{Converted, OPTIONS, OptionInfo, Overwrite, Takes, TypeChanged};
+use modelfmt::convert::{Converted, OPTIONS, OptionInfo, Overwrite, Takes, TensorProgram, TypeChanged};
 use modelfmt::diff::DiffOptions;
 use modelfmt::modelfmt_core::AlignedBuf;
 use modelfmt::modelfmt_core::source::FileSource;
@@ -45,7 +45,7 @@ pub(crate) fn convert<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let target = target(py, format)?;
     let mut options = options(given)?;
-    options.output.version = target.version;
+    target.set_in(&mut options);
     let source = Arc::clone(model.model());
     let place = Place::new(py, path, allowed(opening)?)?;
     let progress = Progress { callback: progress, total: nbytes(&source) };
@@ -54,14 +54,19 @@ pub(crate) fn convert<'py>(
         let planned = work::run(py, threads, &Progress::none(), move |_| {
             let plan = Conversion::to_format(&source, target.format).options(&options).plan()?;
             let changed: Vec<TypeChanged> = plan.changed().collect();
-            Ok((plan.target().name(), plan.nbytes(), changed, plan.warnings().to_vec()))
+            let name = if options.output.hub_folder { "hf" } else { plan.target().name() };
+            Ok((name, plan.nbytes(), changed, plan.warnings().to_vec(), plan.programs()))
         })?;
-        let (format, nbytes, changed, warnings) = planned.map_err(|error: Error| raise(py, &error))?;
+        let (format, nbytes, changed, warnings, programs) =
+            planned.map_err(|error: Error| raise(py, &error))?;
         result.set_item("format", format)?;
         result.set_item("nbytes", nbytes)?;
         result.set_item("changed", of_types(&changed))?;
         let warnings: Vec<String> = warnings.iter().map(|warning| warning.in_words(&Keywords)).collect();
         result.set_item("warnings", warnings)?;
+        let made = programs.tensors.iter().map(|program| of_program(py, program));
+        result.set_item("programs", made.collect::<PyResult<Vec<_>>>()?)?;
+        result.set_item("left_out", programs.left_out)?;
         return Ok(result);
     }
     let to = place.clone();
@@ -70,6 +75,17 @@ pub(crate) fn convert<'py>(
     let converted = converted.map_err(|error| raise(py, &error))?;
     progress.finish()?;
     answer(py, &converted, &place)
+}
+
+/// How a tensor is made, as `modelfmt convert --dry-run --json` prints it.
+fn of_program<'py>(py: Python<'py>, program: &TensorProgram) -> PyResult<Bound<'py, PyDict>> {
+    let result = PyDict::new(py);
+    result.set_item("tensor", &program.tensor)?;
+    result.set_item("dtype", program.dtype.name())?;
+    result.set_item("shape", &program.shape)?;
+    result.set_item("from", &program.from)?;
+    result.set_item("steps", &program.steps)?;
+    Ok(result)
 }
 
 /// Tensors that become another type: name, old and new type.
@@ -84,9 +100,14 @@ pub(crate) fn answer<'py>(
     place: &Place,
 ) -> PyResult<Bound<'py, PyDict>> {
     let result = PyDict::new(py);
-    result.set_item("format", converted.format.name())?;
+    let is_folder = converted.is_hub_folder;
+    result.set_item("format", if is_folder { "hf" } else { converted.format.name() })?;
     result.set_item("tensors", converted.tensors)?;
-    let files = converted.files.iter().map(|file| (place.written(file.path.as_ref()), file.nbytes));
+    let path = |file: &str| match is_folder {
+        true => place.shown().join(file).to_string_lossy().into_owned(),
+        false => place.written(file.as_ref()),
+    };
+    let files = converted.files.iter().map(|file| (path(&file.path), file.nbytes));
     result.set_item("files", files.collect::<Vec<_>>())?;
     let notes: Vec<String> = converted.notes.iter().map(|note| note.in_words(&Keywords)).collect();
     result.set_item("notes", notes)?;
@@ -117,7 +138,7 @@ pub(crate) fn save(
 ) -> PyResult<()> {
     let target = target(py, format)?;
     let mut options = options(given)?;
-    options.output.version = target.version;
+    target.set_in(&mut options);
     let metadata: Object = object(metadata)?;
     let (specs, values, total) = match storage {
         None => given_tensors(py, tensors)?,

@@ -14,6 +14,7 @@
 //! options  keywords as options of the library
 //! edit     metadata and names, changed without the values
 //! fits     what a format cannot hold
+//! fetch    files from URLs: fetched, resumed, repaired
 //! files    whole files: convert, save, verify, inspect, diff
 //! parts    conversions into sets, part by part, by independent processes
 //! oinf     OINF files from the fields of a dataclass
@@ -22,6 +23,7 @@
 mod answers;
 mod edit;
 mod errors;
+mod fetch;
 mod files;
 mod fits;
 mod model;
@@ -69,6 +71,7 @@ fn _modelfmt(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(files::format_of_name, module)?)?;
     module.add_function(wrap_pyfunction!(files::check, module)?)?;
     module.add_function(wrap_pyfunction!(files::outboard, module)?)?;
+    module.add_function(wrap_pyfunction!(fetch::fetch, module)?)?;
     module.add_function(wrap_pyfunction!(edit::edit, module)?)?;
     module.add_function(wrap_pyfunction!(edit::recover, module)?)?;
     module.add_function(wrap_pyfunction!(signed::sign, module)?)?;

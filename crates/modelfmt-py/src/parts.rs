@@ -122,7 +122,7 @@ impl Plan {
     ) -> PyResult<Self> {
         let target = target(py, format)?;
         let mut options = options(given)?;
-        options.output.version = target.version;
+        target.set_in(&mut options);
         // With a size of parts, a file becomes a set.
         let is_split = options.output.shard_size.is_some();
         let format = target.format.sharded().filter(|_| is_split).unwrap_or(target.format);

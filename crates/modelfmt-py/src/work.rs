@@ -115,7 +115,17 @@ pub(crate) fn run<T: Send + 'static>(
     progress: &Progress<'_>,
     job: impl FnOnce(&Execution<'_>) -> T + Send + 'static,
 ) -> PyResult<T> {
-    wait_for(py, threads, progress, Some(GRACE), job)
+    run_telling(py, threads, &|done| progress.tell(done), job)
+}
+
+/// As [`run`], with a function that is called with the bytes that are done.
+pub(crate) fn run_telling<T: Send + 'static>(
+    py: Python<'_>,
+    threads: Option<usize>,
+    tell: &dyn Fn(u64) -> PyResult<()>,
+    job: impl FnOnce(&Execution<'_>) -> T + Send + 'static,
+) -> PyResult<T> {
+    wait_for(py, threads, tell, Some(GRACE), job)
 }
 
 /// As [`run`], for a job that reads memory of Python: the caller waits for it, whatever happens.
@@ -125,13 +135,13 @@ pub(crate) fn run_to_end<T: Send + 'static>(
     progress: &Progress<'_>,
     job: impl FnOnce(&Execution<'_>) -> T + Send + 'static,
 ) -> PyResult<T> {
-    wait_for(py, threads, progress, None, job)
+    wait_for(py, threads, &|done| progress.tell(done), None, job)
 }
 
 fn wait_for<T: Send + 'static>(
     py: Python<'_>,
     threads: Option<usize>,
-    progress: &Progress<'_>,
+    tell: &dyn Fn(u64) -> PyResult<()>,
     patience: Option<Duration>,
     job: impl FnOnce(&Execution<'_>) -> T + Send + 'static,
 ) -> PyResult<T> {
@@ -154,7 +164,7 @@ fn wait_for<T: Send + 'static>(
         let now = shared.done.load(Ordering::Relaxed);
         let mut looked = py.check_signals();
         if looked.is_ok() && told.replace(now) != Some(now) {
-            looked = progress.tell(now);
+            looked = tell(now);
         }
         if let Err(error) = looked {
             shared.stop.store(true, Ordering::Relaxed);

@@ -1,6 +1,7 @@
 """Saving, converting, comparing."""
 
 import io
+import json
 import os
 import subprocess
 import sys
@@ -289,6 +290,41 @@ def test_convert_and_diff(tmp_path, saved, arrays):
     assert modelfmt.open(aero)["a"].dtype == np.float16
 
 
+def test_a_folder_of_the_hub_becomes_gguf_and_a_folder_again(tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    config = {
+        "model_type": "gemma",
+        "hidden_size": 8,
+        "num_attention_heads": 2,
+        "head_dim": 4,
+        "num_hidden_layers": 0,
+        "intermediate_size": 16,
+        "max_position_embeddings": 32,
+        "vocab_size": 4,
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    arrays = {
+        "model.embed_tokens.weight": np.arange(32, dtype="f2").reshape(4, 8),
+        "model.norm.weight": (np.arange(8) / 3).astype("f2"),
+    }
+    modelfmt.save(arrays, folder / "model.safetensors")
+    modelfmt.convert(folder / "model.safetensors", tmp_path / "m.gguf")
+    planned = modelfmt.convert(tmp_path / "m.gguf", tmp_path / "back", "hf", dry_run=True)
+    assert (planned.format, (tmp_path / "back").exists()) == ("hf", False)
+    done = modelfmt.convert(tmp_path / "m.gguf", tmp_path / "back", "hf")
+    assert done.format == "hf"
+    assert [os.path.relpath(path, tmp_path) for path, _ in done.files] == ["back/model.safetensors", "back/config.json"]
+    assert json.loads((tmp_path / "back/config.json").read_text()) == config
+    for name, array in modelfmt.load(tmp_path / "back/model.safetensors").items():
+        assert array.dtype == arrays[name].dtype and array.tobytes() == arrays[name].tobytes()
+    with pytest.raises(modelfmt.UnsupportedError, match="qwen2"):
+        modelfmt.convert(tmp_path / "m.gguf", tmp_path / "other", "hf", map="qwen2")
+    with pytest.raises(modelfmt.UsageError):
+        modelfmt.convert(folder / "model.safetensors", tmp_path / "other", "hf")
+    assert not (tmp_path / "other").exists()
+
+
 def test_what_does_not_fit_says_what_helps(tmp_path, saved):
     with pytest.raises(modelfmt.UnsupportedError) as caught:
         modelfmt.convert(saved, tmp_path / "m.mag")
@@ -296,6 +332,10 @@ def test_what_does_not_fit_says_what_helps(tmp_path, saved):
     assert isinstance(caught.value, ValueError) and caught.value.code == "unsupported"
     dry = modelfmt.convert(saved, tmp_path / "m.oinf", dry_run=True, include=["a", "mask"])
     assert dry.format == "oinf" and not (tmp_path / "m.oinf").exists()
+    programs = {program["tensor"]: program for program in dry.programs}
+    assert sorted(programs) == ["a", "mask"] and programs["a"]["from"] == ["a"] and programs["a"]["steps"] == []
+    assert sorted(dry.left_out) == sorted(set(modelfmt.open(saved)) - {"a", "mask"})
+    assert modelfmt.inspect(saved)["model"]["kind"] == "other"
 
 
 def test_several_models_become_one(tmp_path, saved, arrays):

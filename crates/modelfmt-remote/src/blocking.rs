@@ -133,6 +133,21 @@ impl Store {
         self.thread.wait(self.store.list(folder))
     }
 
+    /// Fetches a file, a set or a repository, as [`fetch`](crate::fetch::fetch()) does.
+    ///
+    /// # Errors
+    /// [`FetchError`](crate::fetch::FetchError).
+    #[cfg(feature = "models")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "models")))]
+    pub fn fetch(
+        &self,
+        urls: &[Location],
+        out: impl AsRef<std::path::Path>,
+        options: &crate::fetch::FetchOptions<'_>,
+    ) -> std::result::Result<crate::fetch::Fetched, crate::fetch::FetchError> {
+        self.thread.wait(crate::fetch::fetch(&self.store, urls, out, options))
+    }
+
     /// The files in the same folder as `place`, such as the files of a set next to its index. If `place` is a folder, the files
     /// in it.
     #[must_use]

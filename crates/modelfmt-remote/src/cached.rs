@@ -1,7 +1,7 @@
 //! The disk cache from the point of view of one file.
 
 use crate::answer::Version;
-use crate::cache::{CacheKey, DiskCache, Known, Pages};
+use crate::cache::{CacheKey, DiskCache, Known, PageLock, Pages};
 use crate::store::{CacheUse, Store};
 use crate::url::Location;
 
@@ -47,6 +47,12 @@ impl Cached {
     /// Whether the server has to be asked if that is still the state.
     pub(crate) const fn asks(&self) -> bool {
         self.asks
+    }
+
+    /// Waits until nobody else opens a file of which nothing is known: after that, the cache may have its beginning.
+    pub(crate) async fn lock(&self) -> Option<PageLock> {
+        let (cache, key) = (self.cache.clone(), self.key());
+        tokio::task::spawn_blocking(move || cache.lock_known(&key)).await.ok().flatten()
     }
 
     /// Forgets the state, because the file has changed.

@@ -66,7 +66,7 @@ pub enum Fault {
     Unnamed,
     /// The server sends only whole files.
     #[error(
-        "the server does not answer requests for ranges; download the file first, or send it through a pipe: curl … | modelfmt inspect -"
+        "the server does not answer requests for ranges; get the file first with `modelfmt fetch`, or send it through a pipe: curl … | modelfmt inspect -"
     )]
     NoRanges,
     /// The response breaks the rules of HTTP.
@@ -144,6 +144,12 @@ modelfmt_core::author::debug_as_sentence!(Fault);
 
 /// The fault where a file has to be named, whatever is in the folder.
 pub(crate) const NOT_A_FILE: Fault = Fault::Folder("it is a folder; name a file in it");
+
+/// The fault where several files might have been meant.
+pub(crate) const A_FOLDER: Fault = Fault::Folder(
+    "it is a folder; name the file in it, for a set its index (NAME.index.json) or any file of the split; a repository of a hub is \
+     hf://OWNER/REPO",
+);
 
 impl Error {
     /// An error for the file `place`, which must be printable: without secrets.

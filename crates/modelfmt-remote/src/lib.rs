@@ -10,6 +10,9 @@
 //! format crates. [`SiblingFiles`] opens the files of a set. [`blocking`] has the same for blocking code, with `Source`s for
 //! `modelfmt::OpenOptions::open_source`. With the feature `models`, `models` opens and writes whole models.
 //!
+//! With the feature `models`, [`fetch`](mod@fetch) gets files, sets and repositories: it goes on after a stop, and repairs damaged
+//! copies.
+//!
 //! A file is pinned to the version that was opened, by the server's version id or ETag; if it changes later, reading it returns
 //! [`Fault::Changed`]. An interrupted response is resumed at the byte where it stopped.
 //!
@@ -30,6 +33,9 @@ mod cached;
 mod client;
 mod crypto;
 mod error;
+#[cfg(feature = "models")]
+#[cfg_attr(docsrs, doc(cfg(feature = "models")))]
+pub mod fetch;
 mod folder;
 mod guard;
 mod list;

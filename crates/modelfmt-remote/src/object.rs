@@ -54,29 +54,36 @@ impl Store {
     /// # Errors
     /// If there is no such file, it cannot be read, or the server does not answer requests for ranges.
     pub async fn open(&self, place: &Location) -> Result<Object> {
-        let way = self.way(place).map_err(|fault| Error::new(place, fault))?;
-        Object::open(self.clone(), place.clone(), way).await
+        Object::open(self.clone(), place.clone(), self.options().front).await
     }
 }
 
 impl Object {
-    /// Opens a file: requests its beginning and, if its name is of a format that has the index at the end, its end at the same
+    /// Opens a file: requests its first `front` bytes and, if its name is of a format that has the index at the end, its end at the same
     /// time.
-    pub(crate) async fn open(store: Store, place: Location, way: Transport) -> Result<Self> {
+    pub(crate) async fn open(store: Store, place: Location, front: u32) -> Result<Self> {
+        let way = store.way(&place).map_err(|fault| Error::new(&place, fault))?;
         let cached = Cached::new(&store, &place);
         let stall = store.patience();
-        if let Some(cached) = &cached
-            && let Some(version) = still(&store, &way, cached, &stall).await
-            && let Some(pages) = cached.pages(&version)
-        {
-            let front = front_of(&pages, u64::from(store.options().front).min(version.size));
+        let mut known = known(&store, &way, cached.as_ref(), &stall).await;
+        // Of several that open a file of which nothing is known, one requests its beginning.
+        let mut _lock = None;
+        if let (None, Some(cached)) = (&known, &cached) {
+            let before = cached.known();
+            _lock = cached.lock().await;
+            if cached.known() != before {
+                known = self::known(&store, &way, Some(cached), &stall).await;
+            }
+        }
+        if let (Some((version, pages)), Some(cached)) = (known, &cached) {
+            let front = front_of(&pages, u64::from(front).min(version.size));
             let asked_server = cached.asks();
             store.note_commit(&place, &way);
             let cached = Some((cached.clone(), pages));
             return Ok(Self { place, store, way, version, front, tail: None, cached, asked_server });
         }
         let ends_with_index = place.file_name().ends_with(".apr");
-        let first = first(&store, &way, Ask::Part(0..u64::from(store.options().front)), &stall);
+        let first = first(&store, &way, Ask::Part(0..u64::from(front)), &stall);
         let opened = if ends_with_index {
             let (first, tail) = future::join(first, first_tail(&store, &way)).await;
             first.map(|(version, _, front)| (version, front, tail))
@@ -101,6 +108,21 @@ impl Object {
     #[must_use]
     pub const fn location(&self) -> &Location {
         &self.place
+    }
+
+    /// The bytes that came when the file was opened, from its beginning.
+    #[cfg(feature = "models")]
+    pub(crate) fn front(&self) -> &[u8] {
+        &self.front
+    }
+
+    /// The SHA-256 of the file, if its server states it: Hugging Face does for large files.
+    #[cfg(feature = "models")]
+    pub(crate) fn stated_sha256(&self) -> Option<[u8; 32]> {
+        match &self.way {
+            Transport::Web(web) => web.stated_sha256(),
+            Transport::Bucket(_) => None,
+        }
     }
 
     /// The version that is read.
@@ -261,7 +283,7 @@ impl Object {
     }
 
     /// Passes the bytes of a range to `take`, in order, with as many requests as necessary.
-    async fn pull_from_server(
+    pub(crate) async fn pull_from_server(
         &self,
         mut range: Range<u64>,
         mut take: impl FnMut(Chunk) -> Result<(), Fault>,
@@ -332,6 +354,19 @@ async fn first(store: &Store, way: &Transport, ask: Ask, stall: &Stall) -> Resul
             Err(fault) => tries.failed(fault, 0).await?,
         }
     }
+}
+
+/// The version of a file that the cache has, and its pages.
+async fn known(
+    store: &Store,
+    way: &Transport,
+    cached: Option<&Cached>,
+    stall: &Stall,
+) -> Option<(Version, Pages)> {
+    let cached = cached?;
+    let version = still(store, way, cached, stall).await?;
+    let pages = cached.pages(&version)?;
+    Some((version, pages))
 }
 
 /// The version that the file had at the last request, if it still has that.

@@ -170,6 +170,13 @@ impl Store {
         commit.unwrap_or(&at.revision).clone()
     }
 
+    /// Records the commit of a revision, if none is known.
+    #[cfg(feature = "models")]
+    pub(crate) fn note_commit_of(&self, at: &HfFile, commit: &str) {
+        let mut commits = self.shared.commits.lock().unwrap_or_else(PoisonError::into_inner);
+        commits.entry((at.repository.clone(), at.revision.clone())).or_insert_with(|| commit.to_owned());
+    }
+
     /// Records the commit of a revision, from the server's response.
     pub(crate) fn note_commit(&self, place: &Location, way: &Transport) {
         if let (Location::Hf(at), Transport::Web(web)) = (place, way)

@@ -276,6 +276,15 @@ impl HfFile {
         self.address(endpoint, &["api", "models"], "tree")
     }
 
+    /// The URL of what the server says of the repository, its files included.
+    #[cfg(feature = "models")]
+    pub(crate) fn info(&self, endpoint: &Url) -> Url {
+        let all = Self { file: String::new(), ..self.clone() };
+        let mut url = all.address(endpoint, &["api", "models"], "revision");
+        url.set_query(Some("blobs=true"));
+        url
+    }
+
     fn address(&self, endpoint: &Url, before: &[&str], what: &str) -> Url {
         let mut url = endpoint.clone();
         url.set_query(None);
@@ -294,8 +303,9 @@ impl fmt::Display for Location {
         match self {
             Self::Bucket(at) => write!(f, "{at}"),
             Self::Hf(HfFile { repository, file, revision }) => match revision.as_str() {
-                "main" => write!(f, "hf://{repository}/{file}"),
-                _ => write!(f, "hf://{repository}/{file}@{revision}"),
+                // The name of a folder may end in slashes, or be nothing else.
+                "main" => write!(f, "hf://{repository}/{}", file.trim_matches('/')),
+                _ => write!(f, "hf://{repository}/{}@{revision}", file.trim_matches('/')),
             },
             Self::File(path) => write!(f, "file://{}", path.display()),
             Self::Web(url) => write!(f, "{}{}", origin(url), readable(url.path())),
@@ -358,7 +368,7 @@ mod tests {
             ("hf://o/r/a/b.gguf", "hf://o/r/a/b.gguf"),
             ("hf://o/r/b.gguf@refs/pr/1", "hf://o/r/b.gguf@refs/pr/1"),
             ("hf://o/r", "hf://o/r/"),
-            ("hf://o/r/a/@v1", "hf://o/r/a/@v1"),
+            ("hf://o/r/a/@v1", "hf://o/r/a@v1"),
             ("file:///a%20b/c", "file:///a b/c"),
         ] {
             assert_eq!(shown(text).as_deref(), Ok(printed), "{text}");

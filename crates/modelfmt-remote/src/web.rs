@@ -21,7 +21,7 @@ use crate::answer::{
     self, Answer, Ask, Version, check_encoding, check_partial, content_length, content_range,
 };
 use crate::client::Client;
-use crate::error::Fault;
+use crate::error::{A_FOLDER, Fault};
 use crate::min_speed::Paced;
 use crate::url::origin;
 
@@ -52,6 +52,8 @@ pub(crate) struct Web {
     led: Mutex<Option<Url>>,
     /// The commit that the server states for the revision in that URL.
     commit: OnceLock<String>,
+    /// The SHA-256 of the file, as the server of that URL states it.
+    sha256: OnceLock<[u8; 32]>,
 }
 
 impl Web {
@@ -61,7 +63,7 @@ impl Web {
         // Neither can fail for a URL that has a host.
         let _ = url.set_username("");
         let _ = url.set_password(None);
-        Self { client, url, token, led: Mutex::default(), commit: OnceLock::new() }
+        Self { client, url, token, led: Mutex::default(), commit: OnceLock::new(), sha256: OnceLock::new() }
     }
 
     /// Requests bytes of the file; if there is a `pin`, only of that state.
@@ -82,6 +84,25 @@ impl Web {
         self.commit.get().map(String::as_str)
     }
 
+    /// The SHA-256 of a large file of Hugging Face, if the server has stated it.
+    #[cfg(feature = "models")]
+    pub(crate) fn stated_sha256(&self) -> Option<[u8; 32]> {
+        self.sha256.get().copied()
+    }
+
+    /// The whole file in one response, for a server that does not answer requests for ranges; its length, if it is stated.
+    #[cfg(feature = "models")]
+    pub(crate) async fn stream(&self) -> Result<(Option<u64>, Version, answer::Pieces), Fault> {
+        let (_, answer) = self.answered(self.url.clone(), |url| self.get_of(url)).await?;
+        let (head, body) = answer.into_parts();
+        if head.status.as_u16() != 200 {
+            return Err(answer::fault(head.status.as_u16(), &head.headers, &beginning(body).await));
+        }
+        check_encoding(&head.headers)?;
+        let len = content_length(&head.headers);
+        Ok((len, answer::version(&head.headers, len.unwrap_or_default()), pieces(body)))
+    }
+
     /// The whole response at this URL, or at `next`, the URL on this server where the list continues.
     pub(crate) async fn page(&self, next: Option<Url>) -> Result<Page, Fault> {
         let begin = next.unwrap_or_else(|| self.url.clone());
@@ -91,8 +112,12 @@ impl Web {
             return Err(answer::fault(head.status.as_u16(), &head.headers, &beginning(body).await));
         }
         check_encoding(&head.headers)?;
-        let next = head.headers.get(LINK).and_then(|link| next_of(link.to_str().ok()?, &url));
-        let next = next.filter(|next| origin(next) == origin(&self.url));
+        let mut links = head.headers.get_all(LINK).iter().filter_map(|link| link.to_str().ok());
+        let next = links.find_map(next_of).map(|next| url.join(next));
+        let next = next.transpose().map_err(|_| Fault::Answer("what follows the list is no URL"))?;
+        if next.as_ref().is_some_and(|next| origin(next) != origin(&self.url)) {
+            return Err(Fault::Answer("the list goes on at another server, which is not asked"));
+        }
         let mut bytes = Vec::new();
         let mut pieces = pieces(body);
         while let Some(piece) = pieces.try_next().await? {
@@ -128,10 +153,20 @@ impl Web {
             {
                 let _ = self.commit.set(commit); // it is said once
             }
+            if url == self.url
+                && let Some(sha256) = answer.headers().get("x-linked-etag").and_then(sha256)
+            {
+                let _ = self.sha256.set(sha256);
+            }
             if !matches!(answer.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
                 return Ok((url, answer));
             }
-            url = redirected(&url, answer.headers().get(LOCATION))?;
+            let next = redirected(&url, answer.headers().get(LOCATION))?;
+            // A server adds the slash to the name of a folder, and would send a page that lists it.
+            if origin(&next) == origin(&url) && next.path().strip_suffix('/') == Some(url.path()) {
+                return Err(A_FOLDER);
+            }
+            url = next;
         }
         Err(Fault::TooManyRedirects(MAX_REDIRECTS))
     }
@@ -162,10 +197,24 @@ impl Web {
     }
 }
 
-/// The URL where a list continues: `<URL>; rel="next"`.
-fn next_of(link: &str, from: &Url) -> Option<Url> {
-    let next = link.split(',').find(|link| link.contains("rel=\"next\""))?;
-    from.join(next.split_once('<')?.1.split_once('>')?.0).ok()
+/// Where a list continues: `<URL>; rel="next"`, among other links. A URL may contain commas.
+fn next_of(links: &str) -> Option<&str> {
+    let mut rest = links;
+    loop {
+        let (url, after) = rest.split_once('<')?.1.split_once('>')?;
+        let (parameters, others) = after
+            .split_once('<')
+            .map_or((after, ""), |(own, _)| (own, after.get(own.len()..).unwrap_or_default()));
+        let is_next = parameters.split([';', ',']).any(|parameter| {
+            let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+            let mut kinds = value.trim().trim_matches('"').split_ascii_whitespace();
+            name.trim().eq_ignore_ascii_case("rel") && kinds.any(|kind| kind.eq_ignore_ascii_case("next"))
+        });
+        if is_next {
+            return Some(url);
+        }
+        rest = others;
+    }
 }
 
 /// The user name and password of a URL as an `Authorization` header.
@@ -186,6 +235,24 @@ fn commit(value: &HeaderValue) -> Option<String> {
     let text = value.to_str().ok()?;
     let is_hash = text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_hash.then(|| text.to_owned())
+}
+
+/// A SHA-256 as an entity tag.
+fn sha256(value: &HeaderValue) -> Option<[u8; 32]> {
+    hash_of_hex(value.to_str().ok()?.trim_matches('"'))
+}
+
+/// A hash of 64 hexadecimal digits.
+pub(crate) fn hash_of_hex(text: &str) -> Option<[u8; 32]> {
+    let mut hash = [0; 32];
+    let digits = text.as_bytes();
+    if digits.len() != 64 || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    for (byte, pair) in hash.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(hash)
 }
 
 fn redirected(from: &Url, to: Option<&HeaderValue>) -> Result<Url, Fault> {
@@ -279,4 +346,24 @@ async fn beginning(body: Paced) -> Vec<u8> {
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_goes_on_where_its_links_say() {
+        for (links, next) in [
+            ("</a?cursor=2>; rel=\"next\"", Some("/a?cursor=2")),
+            ("</a?c=1,2>; rel=next", Some("/a?c=1,2")),
+            ("</first>; rel=\"first\", </b>; title=\"x\"; REL=\"last next\"", Some("/b")),
+            ("</first>; rel=\"first\"", None),
+            ("</a>; rel=\"nextish\"", None),
+            ("rel=\"next\"", None),
+            ("", None),
+        ] {
+            assert_eq!(next_of(links), next, "{links}");
+        }
+    }
 }

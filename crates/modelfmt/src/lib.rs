@@ -196,6 +196,8 @@
 // What most programs need. The rest is in the modules, by subject.
 #[doc(inline)]
 pub use modelfmt_convert::convert::{self, Conversion};
+#[doc(inline)]
+pub use modelfmt_convert::prove;
 #[cfg(not(target_arch = "wasm32"))]
 #[doc(inline)]
 pub use modelfmt_convert::{convert::save, extract};

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use blake2::Blake2b512;
 use modelfmt_core::proof::{GROUP, Page, Recording};
+#[cfg(not(target_arch = "wasm32"))]
+use modelfmt_core::source::FileSource;
 use modelfmt_core::{Execution, Source};
 use sha2::{Digest as _, Sha256};
 
@@ -171,6 +173,33 @@ fn one(
     }
     let page = recording.map(|recording| recording.finish().ok_or_else(changed)).transpose()?;
     Ok(Hashed { digest: hasher.finish(), page })
+}
+
+/// SHA-256 and BLAKE3-256 of a file, which is read once.
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) fn both(path: &Path, buffer: &mut Vec<u8>, work: &Execution<'_>) -> Result<(Vec<u8>, Vec<u8>)> {
+    let failed = |source| Error::Read { path: path.to_owned(), source };
+    let file = FileSource::open(path).map_err(failed)?;
+    let stamp = || std::fs::metadata(path).map(|metadata| Stamp::of(&metadata)).map_err(failed);
+    let before = stamp()?;
+    buffer.resize(PIECE, 0);
+    let mut hashers = [Hasher::new(Algorithm::Sha256), Hasher::new(Algorithm::Blake3)];
+    let (mut at, len) = (0_u64, file.len());
+    while at < len {
+        let most = usize::try_from(len - at).unwrap_or(usize::MAX).min(buffer.len());
+        let piece = buffer.get_mut(..most).unwrap_or_default();
+        file.read_into(at, piece).map_err(failed)?;
+        hashers.iter_mut().for_each(|hasher| hasher.update(piece));
+        at += most as u64;
+        if work.advance(most as u64).is_break() {
+            return Err(Error::Stopped);
+        }
+    }
+    if stamp()? != before {
+        return Err(Error::Changed { path: path.to_owned() });
+    }
+    let [sha256, blake3] = hashers.map(Hasher::finish);
+    Ok((sha256, blake3))
 }
 
 /// The digest of a range of a source; errors name it `path`.

@@ -52,6 +52,8 @@
 
 mod bundle;
 mod compare;
+#[cfg(not(target_arch = "wasm32"))]
+mod derivation;
 mod error;
 mod hash;
 mod names;
@@ -67,6 +69,8 @@ mod verify_source;
 mod walk;
 
 pub use bundle::{Bundle, MAX_BUNDLE};
+#[cfg(not(target_arch = "wasm32"))]
+pub use derivation::{DERIVATION, Derivation, HashedFile, derivation_path, differences};
 pub use error::{Error, Result};
 pub use place::{file_signature_path, folder_signature_path, signature_path};
 #[cfg(not(target_arch = "wasm32"))]

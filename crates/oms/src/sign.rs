@@ -191,7 +191,7 @@ fn before(path: &Path, key: &PrivateKey) -> HashMap<String, (Stamp, Vec<u8>)> {
     noted.filter_map(|resource| Some((resource.name, (resource.stamp?, resource.digest)))).collect()
 }
 
-fn not_written(path: &Path, source: io::Error) -> Error {
+pub(crate) fn not_written(path: &Path, source: io::Error) -> Error {
     match source.kind() {
         io::ErrorKind::AlreadyExists => Error::Exists { path: path.to_owned() },
         _ => Error::Write { path: path.to_owned(), source },

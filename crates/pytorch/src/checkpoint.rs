@@ -3,7 +3,7 @@
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use foldhash::quality::RandomState;
 use modelfmt_core::author::{NameError, NameTable, Shortened};
@@ -55,6 +55,8 @@ pub(crate) struct Checkpoint {
     pub(crate) globals: Vec<Named>,
     pub(crate) warnings: Vec<String>,
     pub(crate) notes: Vec<String>,
+    /// The parts at the top that hold tensors: dictionaries and lists, not tensors under names with dots.
+    roots: Vec<String>,
 }
 
 /// How many times as long as the pickle all names may be together: keys can be shared, names are not.
@@ -69,6 +71,8 @@ const SPARE_NAMES: u64 = 1 << 20;
 const SPARE_VISITS: u64 = 64 << 10;
 /// A tensor usually takes at least this many bytes of the pickle; memory is reserved for no more tensors.
 const USUAL_LEN: usize = 32;
+/// How many parts at the top are known by their names, for a note.
+const MOST_ROOTS: usize = 256;
 /// How deep tensors in parameters may nest.
 const WRAPPED: usize = 16;
 
@@ -391,7 +395,12 @@ impl<'a> Walk<'a> {
         } else {
             match self.tensor_at(value) {
                 Ok(true) => Ok(()),
-                Ok(false) => self.inside(value, depth.saturating_add(1)),
+                Ok(false) => {
+                    if len == 0 && self.found.roots.len() < MOST_ROOTS {
+                        self.found.roots.push(key.to_owned());
+                    }
+                    self.inside(value, depth.saturating_add(1))
+                }
                 Err(error) => Err(error),
             }
         };
@@ -740,7 +749,8 @@ impl Checkpoint {
                 name.strip_prefix(root)?.strip_prefix('.').map(str::to_owned)
             }
         };
-        let Self { tensors, dims, names, keys, storages, metadata, globals, warnings, notes } = self;
+        let Self { tensors, dims, names, keys, storages, metadata, globals, warnings, notes, roots: _ } =
+            self;
         let mut found = Self { dims, keys, storages, globals, warnings, notes, ..Self::default() };
         for (name, tensor) in names.iter().zip(tensors) {
             let Some(name) = below(name) else { continue };
@@ -766,8 +776,12 @@ impl Checkpoint {
         const SHOWN: usize = 8;
         let mut sizes: HashMap<&str, u64, RandomState> = HashMap::default();
         let mut order: Vec<&str> = Vec::new();
+        let roots: HashSet<&str, RandomState> = self.roots.iter().map(String::as_str).collect();
         for (name, tensor) in self.names.iter().zip(&self.tensors) {
             let Some((root, _)) = name.split_once('.') else { continue };
+            if !roots.contains(root) {
+                continue;
+            }
             let (shape, _) = tensor.dims.of(&self.dims);
             let elements = shape.iter().fold(1_u64, |product, &dim| product.saturating_mul(dim));
             let nbytes = elements.saturating_mul(tensor.dtype.size().map_or(1, u64::from));

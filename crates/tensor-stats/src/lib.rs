@@ -18,6 +18,7 @@
 //! ```
 //!
 //! [`scan()`] is one pass over values in memory that finds obvious faults: NaN, infinities, values that are all zero or all the same.
+//! [`Magnitudes`] find a value far beyond the others.
 //!
 //! # Features
 //!
@@ -29,6 +30,8 @@ mod element;
 mod exec;
 mod focus;
 mod gather;
+mod logs;
+mod magnitudes;
 mod narrow;
 mod scan;
 mod small;
@@ -49,6 +52,7 @@ use tensor_core::SmallType;
 use element::Element;
 use exec::{Exec, Halt, Shared};
 
+pub use magnitudes::{Magnitudes, Outlier};
 pub use scan::{Scan, scan};
 
 /// The README's example, compiled as a test.

@@ -6,6 +6,7 @@
 use tensor_core::{DType, SmallType};
 
 use super::Error;
+use super::logs::{Logs, MOST_BYTES};
 
 /// A summary of values. [`Scan::then`] joins the summaries of two pieces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,6 +17,8 @@ pub struct Scan {
     is_zero: bool,
     /// The bits of each value, if all have the same.
     bits: Option<u64>,
+    first_bad: Option<u64>,
+    logs: Logs,
 }
 
 impl Scan {
@@ -37,6 +40,20 @@ impl Scan {
         self.infinite
     }
 
+    /// The index of the first value that is NaN or infinite, counted from 0.
+    #[must_use]
+    pub const fn first_bad(&self) -> Option<u64> {
+        self.first_bad
+    }
+
+    /// Whether the values may have an [`Outlier`](super::Outlier), by how large they are on average. Where this is false there is
+    /// none, and [`Magnitudes`](super::Magnitudes) need not be counted. Always false for integers and for floats of less than 16
+    /// bits.
+    #[must_use]
+    pub const fn may_have_outlier(&self) -> bool {
+        self.logs.may_have_outlier(self.count.saturating_sub(self.nan).saturating_sub(self.infinite))
+    }
+
     /// Whether there are values and each is a zero, of either sign.
     #[must_use]
     pub const fn is_zero(&self) -> bool {
@@ -47,6 +64,12 @@ impl Scan {
     #[must_use]
     pub const fn is_constant(&self) -> bool {
         self.is_zero() || (self.bits.is_some() && self.nan == 0)
+    }
+
+    /// The same for floats with exponents of so many bits.
+    const fn with_exponents_of(mut self, bits: u32) -> Self {
+        self.logs.exponent_bits = bits;
+        self
     }
 
     /// The summary of these values and the ones after them.
@@ -61,6 +84,10 @@ impl Scan {
                 infinite: self.infinite.saturating_add(next.infinite),
                 is_zero: self.is_zero && next.is_zero,
                 bits: self.bits.filter(|_| self.bits == next.bits),
+                first_bad: self
+                    .first_bad
+                    .or_else(|| next.first_bad.map(|index| index.saturating_add(self.count))),
+                logs: self.logs.then(next.logs),
             },
         }
     }
@@ -101,10 +128,10 @@ pub fn scan(dtype: DType, bytes: &[u8], count: u64) -> Result<Scan, Error> {
         DType::I16 | DType::U16 => Ok(words_of_2(bytes, Codes::INTEGER)),
         DType::I32 | DType::U32 => Ok(words_of_4(bytes, Codes::INTEGER)),
         DType::I64 | DType::U64 => Ok(words_of_8(bytes, Codes::INTEGER)),
-        DType::F16 => Ok(words_of_2(bytes, Codes::ieee(16, 10))),
-        DType::BF16 => Ok(words_of_2(bytes, Codes::ieee(16, 7))),
-        DType::F32 => Ok(words_of_4(bytes, Codes::ieee(32, 23))),
-        DType::F64 => Ok(words_of_8(bytes, Codes::ieee(64, 52))),
+        DType::F16 => Ok(words_of_2(bytes, Codes::ieee(16, 10)).with_exponents_of(5)),
+        DType::BF16 => Ok(words_of_2(bytes, Codes::ieee(16, 7)).with_exponents_of(8)),
+        DType::F32 => Ok(words_of_4(bytes, Codes::ieee(32, 23)).with_exponents_of(8)),
+        DType::F64 => Ok(words_of_8(bytes, Codes::ieee(64, 52)).with_exponents_of(11)),
         DType::C64 => Ok(complex(bytes)),
         _ => Err(Error::Unsupported(dtype)),
     }
@@ -159,6 +186,7 @@ impl Codes {
 
 /// Bytes that are looked at together, so that they are in the nearest cache when they are looked at again.
 const NEAR: usize = 8 << 10;
+const _: () = assert!(NEAR <= MOST_BYTES, "the sums of a part fit");
 
 /// A scan of words of one size.
 macro_rules! words {
@@ -171,6 +199,7 @@ macro_rules! words {
             let (first, magnitude) = (<$word>::from_le_bytes(first), codes.magnitude as $word);
             let (mut differing, mut set): ($word, $word) = (0, 0);
             let mut found = Scan { count: words.len() as u64, ..Scan::default() };
+            let mut seen = 0;
             for near in words.as_flattened().chunks(NEAR) {
                 let words = near.as_chunks::<SIZE>().0;
                 if differing == 0 || (set == 0 && magnitude != 0) {
@@ -183,11 +212,24 @@ macro_rules! words {
                 let count = |is: &dyn Fn($word) -> bool| {
                     words.iter().filter(|&&word| is(<$word>::from_le_bytes(word))).count() as u64
                 };
+                let first_bad = |is: &dyn Fn($word) -> bool| {
+                    let at = words.iter().position(|&word| is(<$word>::from_le_bytes(word)))?;
+                    Some(seen + at as u64)
+                };
                 match codes.odd {
-                    Odd::From { infinity } if highest::<SIZE>(near) >= high_bits::<SIZE>(infinity) => {
-                        let infinity = infinity as $word;
-                        found.infinite += count(&|word| word & magnitude == infinity);
-                        found.nan += count(&|word| word & magnitude > infinity);
+                    Odd::From { infinity } => {
+                        let mut logs = Logs::of::<SIZE>(near);
+                        if logs.largest >= high_bits::<SIZE>(infinity) {
+                            let infinity = infinity as $word;
+                            found.infinite += count(&|word| word & magnitude == infinity);
+                            found.nan += count(&|word| word & magnitude > infinity);
+                            found.first_bad =
+                                found.first_bad.or_else(|| first_bad(&|word| word & magnitude >= infinity));
+                            let finite = words.iter().map(|&word| <$word>::from_le_bytes(word) & magnitude);
+                            let finite = finite.filter(|&word| word < infinity);
+                            logs = Logs::of_each(finite.map(|word| high_bits::<SIZE>(word.into())));
+                        }
+                        found.logs = found.logs.then(logs);
                     }
                     Odd::Is { mask, nan } => {
                         let (mask, nan) = (mask as $word, nan as $word);
@@ -196,10 +238,13 @@ macro_rules! words {
                         });
                         if is_there {
                             found.nan += count(&|word| word & mask == nan);
+                            found.first_bad =
+                                found.first_bad.or_else(|| first_bad(&|word| word & mask == nan));
                         }
                     }
-                    _ => {}
+                    Odd::None => {}
                 }
+                seen += words.len() as u64;
             }
             found.is_zero = set == 0 && magnitude != 0;
             found.bits = (differing == 0).then_some(u64::from(first));
@@ -220,29 +265,6 @@ const fn high_bits<const SIZE: usize>(word: u64) -> u16 {
     (word >> below) as u16
 }
 
-/// The largest of the [`high_bits`] of words, without their signs. All floats of 16 bits and more are compared as numbers of 16
-/// bits, for which every processor has vector instructions.
-fn highest<const SIZE: usize>(bytes: &[u8]) -> u16 {
-    // A multiple of the halves of a word. With fewer, the compiler makes no vector code of this.
-    const LANES: usize = 64;
-    if SIZE == 1 {
-        return bytes.iter().fold(0, |max, byte| max.max(byte & 0x7f)).into();
-    }
-    let mut largest = [0i16; LANES];
-    let (rows, rest) = bytes.as_chunks::<2>().0.as_chunks::<LANES>();
-    for row in rows {
-        for (max, &half) in largest.iter_mut().zip(row) {
-            *max = (*max).max(i16::from_le_bytes(half) & i16::MAX);
-        }
-    }
-    for (max, &half) in largest.iter_mut().zip(rest) {
-        *max = (*max).max(i16::from_le_bytes(half) & i16::MAX);
-    }
-    // The others are lower bits of words, and mean nothing.
-    let halves = SIZE / 2;
-    largest.iter().skip(halves - 1).step_by(halves).fold(0, |max, &half| max.max(half)).cast_unsigned()
-}
-
 /// Any byte but 0 is true.
 fn bools(bytes: &[u8]) -> Scan {
     let (any, all) = bytes.iter().fold((false, true), |(any, all), &x| (any | (x != 0), all & (x != 0)));
@@ -255,6 +277,7 @@ fn complex(bytes: &[u8]) -> Scan {
     let parts = words_of_4(bytes, Codes::ieee(32, 23));
     let mut found = Scan { is_zero: parts.is_zero, ..words_of_8(bytes, Codes::INTEGER) };
     if parts.nan + parts.infinite > 0 {
+        found.first_bad = parts.first_bad.map(|part| part / 2);
         for pair in bytes.as_chunks::<4>().0.as_chunks::<2>().0 {
             let [re, im] = pair.map(f32::from_le_bytes);
             let is_nan = re.is_nan() || im.is_nan();
@@ -302,6 +325,8 @@ mod tests {
             infinite: values.iter().filter(|x| x.is_infinite()).count() as u64,
             is_zero: values.iter().all(|&x| x == 0.0),
             bits: same.then_some(0),
+            first_bad: values.iter().position(|x| !x.is_finite()).map(|at| at as u64),
+            logs: Logs::default(),
         }
     }
 
@@ -315,6 +340,7 @@ mod tests {
             let found = a.then(b);
             assert_eq!((found.count(), found.nan()), (expected.count, expected.nan), "{dtype} {values:?}");
             assert_eq!(found.infinite(), expected.infinite, "{dtype} {values:?}");
+            assert_eq!(found.first_bad(), expected.first_bad, "{dtype} {values:?}");
             assert_eq!(found.is_zero(), expected.is_zero, "{dtype} {values:?}");
             assert_eq!(found.is_constant(), expected.is_constant(), "{dtype} {values:?}");
         }

@@ -13,7 +13,7 @@ const VARIABLE: &str = "MODELFMT_ORACLES_PYTHON";
 /// If there is no such environment, or the script fails; then with what it wrote to standard error.
 #[must_use]
 pub fn python(script: &str, arguments: &[&str]) -> String {
-    run(Command::new(interpreter()), script, arguments)
+    run(&mut Command::new(interpreter()), script, arguments)
 }
 
 /// As [`python`], with the packages of one of the folders that `cargo xtask oracles` makes before all others, such as
@@ -27,7 +27,27 @@ pub fn python_with(folder: &str, script: &str, arguments: &[&str]) -> String {
     assert!(folder.exists(), "no {}: run `cargo xtask oracles`", folder.display());
     let mut command = Command::new(interpreter());
     command.env("PYTHONPATH", folder);
-    run(command, script, arguments)
+    run(&mut command, script, arguments)
+}
+
+/// Runs a Python script that may `import llama_cpp` (`xtask/oracles/llama_cpp.py`); `None` if this machine has no llama.cpp. Then the
+/// test has compared nothing, and says so.
+///
+/// # Panics
+/// As [`python`].
+#[must_use]
+pub fn llama_cpp(script: &str, arguments: &[&str]) -> Option<String> {
+    let interpreter = interpreter();
+    let environment = interpreter.ancestors().nth(2).expect("DIR/bin/python");
+    if !environment.join("llama-cpp").exists() {
+        eprintln!(
+            "skipped: there is no llama.cpp for this kind of machine, or `cargo xtask oracles` has not run"
+        );
+        return None;
+    }
+    let mut command = Command::new(interpreter);
+    command.env("PYTHONPATH", crate::workspace::root().join("xtask/oracles"));
+    Some(run(command.arg("-B"), script, arguments))
 }
 
 /// Runs a Python script with Debian's interpreter if that has these packages, such as `torch`; `None` if it does not. Then the test has compared nothing, and
@@ -43,10 +63,10 @@ pub fn debian_python(packages: &str, script: &str, arguments: &[&str]) -> Option
         eprintln!("skipped: Debian's Python has no {packages}");
         return None;
     }
-    Some(run(python(), script, arguments))
+    Some(run(&mut python(), script, arguments))
 }
 
-fn run(mut command: Command, script: &str, arguments: &[&str]) -> String {
+fn run(command: &mut Command, script: &str, arguments: &[&str]) -> String {
     let interpreter = command.get_program().to_owned();
     let output = command
         .env("PYTHONIOENCODING", "utf-8")

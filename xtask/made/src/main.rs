@@ -1,4 +1,4 @@
-//! What is made from code: the golden files, and the README's table of formats. `cargo xtask fixtures` and `cargo xtask docs` run it. It
+//! What is made from code: the golden files, and the table of formats. `cargo xtask fixtures` and `cargo xtask docs` run it. It
 //! is a program of its own because it needs every format, and xtask itself is to start in a moment.
 
 mod fixtures;

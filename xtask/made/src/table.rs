@@ -1,27 +1,42 @@
-//! What each format can hold, as the README has it.
+//! What each format can hold, as `docs/FORMATS.md` has it.
 
 use modelfmt::convert::{Access, Blocks, Capabilities, Metadata, Names};
 use modelfmt::{DType, Format};
 
 pub(crate) fn table() -> String {
-    let mut table = String::from(
-        "| format | numbers | ggml blocks | rank | tensor names | without data | metadata |\n| --- | --- | --- | --- | --- | --- | --- |\n",
-    );
     let has_tensors = |entry: &&Capabilities| !matches!(entry.access, Access::NoTensors(_));
+    let mut rows: Vec<(Vec<String>, String)> = Vec::new();
     for entry in Format::ALL.iter().map(|format| format.capabilities()).filter(has_tensors) {
-        let access = if entry.format.is_writable() { "" } else { " (read only)" };
-        let cells = [
-            format!("`{}`{access}", entry.format),
-            numbers(entry),
-            blocks(entry),
-            format!("{} to {}", entry.min_rank, entry.max_rank),
-            names(entry),
-            if entry.declared { "yes" } else { "no" }.to_owned(),
-            metadata(entry).to_owned(),
-        ];
-        table.push_str(&format!("| {} |\n", cells.join(" | ")));
+        let (format, cells) = (format!("`{}`", entry.format), cells(entry));
+        match rows.last_mut() {
+            // A format and its sets mostly hold the same.
+            Some((formats, last)) if *last == cells => formats.push(format),
+            _ => rows.push((vec![format], cells)),
+        }
+    }
+    let mut table = String::from(
+        "| format | written | numbers | ggml blocks | rank | tensor names | without data | metadata |\n\
+         | --- | --- | --- | --- | --- | --- | --- | --- |\n",
+    );
+    for (formats, cells) in rows {
+        table.push_str(&format!("| {} | {cells} |\n", formats.join(" ")));
     }
     table
+}
+
+/// A row without the names of the formats.
+fn cells(entry: &Capabilities) -> String {
+    let yes_or_no = |yes| if yes { "yes" } else { "no" }.to_owned();
+    let cells = [
+        yes_or_no(entry.format.is_writable()),
+        numbers(entry),
+        blocks(entry),
+        format!("{} to {}", entry.min_rank, entry.max_rank),
+        names(entry),
+        yes_or_no(entry.declared),
+        metadata(entry).to_owned(),
+    ];
+    cells.join(" | ")
 }
 
 /// The types that an entry has, or those that it lacks, whichever is shorter.
@@ -72,7 +87,7 @@ fn names(entry: &Capabilities) -> String {
 
 const fn metadata(entry: &Capabilities) -> &'static str {
     match entry.metadata {
-        Metadata::Json => "JSON: everything, also what restores other formats on the way back",
+        Metadata::Json => "any JSON",
         Metadata::Numbers => "i64 and f64 by key",
         Metadata::Object => "values of any kind by key",
         Metadata::Typed => "typed values by key, size variables",

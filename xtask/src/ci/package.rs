@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use crate::run::{self, Result, exec, step};
 use crate::workspace::{self, Package};
 
+/// Where the sources of a package are; the maps of modelfmt-hub are compiled into it.
+const SOURCES: [&str; 2] = ["src/", "maps/"];
 /// What every package has beside its sources.
 const PAGES: [&str; 3] = ["README.md", "LICENSE-MIT", "LICENSE-APACHE"];
 /// What cargo adds.
@@ -70,7 +72,8 @@ fn forget(packages: &[Package]) -> Result {
 fn contents(package: &str, listed: &str) -> Vec<String> {
     let has = |file: &str| listed.lines().any(|line| line == file);
     let missing = PAGES.iter().filter(|page| !has(page)).map(|page| format!("{package} has no {page}"));
-    let known = |line: &str| line.starts_with("src/") || PAGES.contains(&line) || ADDED.contains(&line);
+    let is_source = |line: &str| SOURCES.iter().any(|folder| line.starts_with(folder));
+    let known = |line: &str| is_source(line) || PAGES.contains(&line) || ADDED.contains(&line);
     let strange = listed.lines().filter(|line| !known(&line.replace('\\', "/")));
     missing.chain(strange.map(|line| format!("{package} would publish {line}"))).collect()
 }

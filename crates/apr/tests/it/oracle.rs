@@ -1,10 +1,12 @@
 //! Against apr-format 0.72, aprender's own crate: it reads what we write, and we read what it writes, of random models.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "this is test code")]
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::common::{Tensor, noise, write};
-use apr::{DType, Metadata, Reader, VerifyLevel, WriteOptions};
+use apr::write::edit::Preview;
+use apr::{DType, Flags, Metadata, Reader, Source as _, VerifyLevel, WriteOptions};
 use serde_json::{Value, json};
 
 /// Numbers that follow from a seed.
@@ -180,5 +182,32 @@ fn quantized_values_have_the_same_bytes() {
         let mut expected = vec![0; found.bytes().len()];
         ggml_quant::encode(*dtype, values, &mut expected).unwrap();
         assert_eq!(hex(found.bytes()), hex(&expected), "{dtype}, {} values", values.len());
+    }
+}
+
+/// `apr run` looks for a tokenizer only in a file with the flag, which an edit sets that adds tokens.
+#[test]
+fn aprender_finds_the_vocabulary() {
+    let folder = tempfile::tempdir().unwrap();
+    let with =
+        ours(&json!({ "model_type": "m", "tokenizer.vocabulary": ["a", "b"], "tokenizer.vocab_size": 2 }));
+    let without = ours(&json!({ "model_type": "m", "tokenizer.vocabulary": [] }));
+    let tensors = [Tensor::new("a", DType::F32, &[3], 1)];
+    let plain = write(&tensors, &without, &WriteOptions::new(), 1);
+    let reader = Reader::from_source(&plain[..]).unwrap();
+    let edited = reader.index().edit(&&plain[..], &BTreeMap::new(), Some(&with)).unwrap();
+    let edited = Preview::new(edited, &plain[..]);
+    let edited = edited.read(0..edited.len()).unwrap().to_vec();
+    let files = [
+        ("with", write(&tensors, &with, &WriteOptions::new().flags(Flags::HAS_VOCAB), 1), true),
+        ("plain", plain.clone(), false),
+        ("edited", edited, true),
+    ];
+    for (name, bytes, has_vocab) in files {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        let found: Value = serde_json::from_str(&testkit::apr(&["read", path.to_str().unwrap()])).unwrap();
+        assert_eq!(found["has_vocab"], json!(has_vocab), "{name}");
+        assert_eq!(found["missing"], json!(0), "{name}");
     }
 }

@@ -127,6 +127,42 @@ impl Tensors {
         Self(vec![(matrix(0), dtype, vec![elements / COLUMNS, COLUMNS])])
     }
 
+    /// The tensors of a model of the hub, of the family llama: layers of `nbytes` bytes in all, at least one. Also its `config.json`.
+    pub fn llama(dtype: DType, nbytes: u64) -> (Self, String) {
+        const HIDDEN: u64 = 2048;
+        const KEYS: u64 = 512;
+        const INNER: u64 = 5632;
+        const WORDS: u64 = 8192;
+        let parts = [
+            ("self_attn.q_proj", vec![HIDDEN, HIDDEN]),
+            ("self_attn.k_proj", vec![KEYS, HIDDEN]),
+            ("self_attn.v_proj", vec![KEYS, HIDDEN]),
+            ("self_attn.o_proj", vec![HIDDEN, HIDDEN]),
+            ("mlp.gate_proj", vec![INNER, HIDDEN]),
+            ("mlp.up_proj", vec![INNER, HIDDEN]),
+            ("mlp.down_proj", vec![HIDDEN, INNER]),
+            ("input_layernorm", vec![HIDDEN]),
+            ("post_attention_layernorm", vec![HIDDEN]),
+        ];
+        let of_layer: u64 = parts.iter().filter_map(|(_, shape)| dtype.nbytes(shape)).sum();
+        let layers = (nbytes / of_layer).max(1);
+        let mut tensors = vec![
+            ("model.embed_tokens.weight".to_owned(), dtype, vec![WORDS, HIDDEN]),
+            ("model.norm.weight".to_owned(), dtype, vec![HIDDEN]),
+        ];
+        for layer in 0..layers {
+            let named = |(name, shape): &(&str, Vec<u64>)| {
+                (format!("model.layers.{layer}.{name}.weight"), dtype, shape.clone())
+            };
+            tensors.extend(parts.iter().map(named));
+        }
+        let config = format!(
+            r#"{{"model_type": "llama", "hidden_size": {HIDDEN}, "num_attention_heads": 32, "num_key_value_heads": 8,
+                "num_hidden_layers": {layers}, "intermediate_size": {INNER}, "vocab_size": {WORDS}, "tie_word_embeddings": true}}"#
+        );
+        (Self(tensors), config)
+    }
+
     /// How many there are.
     pub const fn len(&self) -> usize {
         self.0.len()

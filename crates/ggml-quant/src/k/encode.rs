@@ -1,29 +1,212 @@
-//! Encoders of the K-quants by the rules of ggml's plain C (`quantize_row_q4_K_ref` and its siblings), bit for bit.
+//! Encoders of the K-quants by the rules of ggml's plain C (`quantize_row_q4_K_ref` and its siblings, and with importance
+//! `quantize_row_q4_K_impl`), bit for bit.
 //!
-//! Each sub-block gets the scale, and the minimum where the type has one, whose weighted squares of errors are least
-//! among some that are tried. These are then rounded to 6 or 8 bits, and the elements take the nearest codes.
+//! Each sub-block gets the scale, and the minimum where the type has one, whose weighted errors are least among some that are
+//! tried. These are then rounded to 4, 6 or 8 bits, and the elements take the nearest codes.
 
-use super::{Q4K, Q5K, Q6K};
+use super::{Q2K, Q3K, Q4K, Q5K, Q6K, scales_and_minima, signed_scales};
 use crate::lanes::{LANES, Lanes, by_element, by_lane, nearest_integer};
-use crate::{Encode, Refusal, check_finite, narrow, wide};
+use crate::search::{NOTHING, Shifted, Signed, Steps, check, descend, extremes, positive, sum_of_squares};
+use crate::search::{sums, weighted};
+use crate::{Encode, EncodeWeighted, Refusal, check_finite, each_weighted, narrow, wide};
 
-/// What is smaller in magnitude is zero to ggml.
-const NOTHING: f32 = 1e-15;
+/// The weighted forms take a row block by block.
+macro_rules! weighted_by_block {
+    ($($block:ident)*) => {
+        $(impl EncodeWeighted<256> for $block {
+            fn encode_row(
+                out: &mut [Self],
+                values: &[[f32; 256]],
+                importance: &[[f32; 256]],
+            ) -> Result<(), (usize, Refusal)> {
+                each_weighted(out, values, importance, Self::with_importance)
+            }
+        })*
+    };
+}
+
+weighted_by_block! { Q2K Q3K Q4K Q5K Q6K }
+
+impl Encode<256> for Q2K {
+    #[inline]
+    fn encode(&mut self, values: &[f32; 256]) -> Result<(), Refusal> {
+        const STEPS: Steps = Steps { first: -0.5, by: 0.1, last: 15 };
+        check_finite(values)?;
+        let halves = halves(values);
+        let found =
+            halves.map(|elements| Shifted::of::<16, true>(&elements, &elements.map(Lanes::abs), 3, &STEPS));
+        let [scales, mins] =
+            [found.each_ref().map(|half| half.scale), found.each_ref().map(|half| -half.min)];
+        let largest = |all: &[Lanes; 2]| all.iter().flat_map(|lanes| lanes.0).fold(0.0, larger);
+        let (scale, min) = (largest(&scales), largest(&mins));
+        let nibbles = |all: [Lanes; 2], largest: f32| {
+            let inverse = if largest > 0.0 { 15.0 / largest } else { 0.0 };
+            all.map(|lanes| lanes.0.map(|lane| low_byte(nearest_integer(inverse * lane))))
+        };
+        let (scales, mins) = (nibbles(scales, scale), nibbles(mins, min));
+        (self.d, self.dmin) = (narrow(scale / 15.0)?, narrow(min / 15.0)?);
+        self.finish(&halves, &found, scales, mins);
+        Ok(())
+    }
+}
+
+impl Q2K {
+    fn with_importance(&mut self, values: &[f32; 256], importance: &[f32; 256]) -> Result<(), Refusal> {
+        check(values)?;
+        let mean = Lanes::all(sum_of_squares(values) / 256.0);
+        let halves = halves(values);
+        let [a, b] = &halves;
+        let [p, q] = self::halves(importance);
+        let weights = [weighted(a, &p, mean), weighted(b, &q, mean)];
+        let [v, w] = &weights;
+        let of = |elements, weights| Shifted::of::<16, false>(elements, weights, 3, &Steps::WEIGHTED);
+        let found = [of(a, v), of(b, w)];
+        let [first, second] = &found;
+        let scales = joined(first.scale, second.scale);
+        let mins = joined(-first.min, -second.min);
+        let ([d, dmin], [scales, mins]) = scale_of_both(scales, mins, joined(sums(v), sums(w)), 15);
+        (self.d, self.dmin) = (narrow(d)?, narrow(dmin)?);
+        self.finish(&halves, &found, in_halves(scales), in_halves(mins));
+        Ok(())
+    }
+
+    /// The scales and minima, of which only the low nibbles count, and the codes.
+    #[inline]
+    fn finish(
+        &mut self,
+        halves: &[[Lanes; 16]; 2],
+        found: &[Shifted; 2],
+        scales: [[u8; LANES]; 2],
+        mins: [[u8; LANES]; 2],
+    ) {
+        for ((packed, scale), min) in
+            self.scales.iter_mut().zip(scales.as_flattened()).zip(mins.as_flattened())
+        {
+            *packed = scale | (min << 4);
+        }
+        let (d, dmin) = (Lanes::all(wide(self.d)), Lanes::all(wide(self.dmin)));
+        let mut codes = [0; 256];
+        let parts = codes.as_chunks_mut::<128>().0.iter_mut().zip(self.scales.as_chunks::<LANES>().0);
+        for ((found, elements), (codes, packed)) in found.iter().zip(halves).zip(parts) {
+            let scales = Lanes(packed.map(|packed| (packed & 0xf).into()));
+            let mins = Lanes(packed.map(|packed| (packed >> 4).into()));
+            by_lane(&found.codes(elements, 3, d * scales, dmin * mins), codes);
+        }
+        pack_pairs(&codes, &mut self.qs);
+    }
+}
+
+impl Encode<256> for Q3K {
+    #[inline]
+    fn encode(&mut self, values: &[f32; 256]) -> Result<(), Refusal> {
+        check(values)?;
+        let halves = halves(values).map(|elements| (Descended::of(&elements), elements));
+        let largest = largest_scale(halves.iter().map(|(found, _)| found.scale))?;
+        let mut scales = [[32; LANES]; 2];
+        let inverse = -32.0 / largest;
+        for (scales, (found, _)) in scales.iter_mut().zip(&halves) {
+            *scales =
+                found.scale.0.map(|scale| low_byte(nearest_integer(inverse * scale).clamp(-32, 31) + 32));
+        }
+        (self.d, self.scales) = (narrow(1.0 / inverse)?, pack_signed_scales(scales));
+        if largest == 0.0 {
+            (self.d, self.scales) = ([0; 2], [0; 12]);
+        }
+        self.finish(|d| halves.each_ref().map(|(found, elements)| (elements, d, found)), Descended::codes);
+        Ok(())
+    }
+}
+
+impl Q3K {
+    fn with_importance(&mut self, values: &[f32; 256], importance: &[f32; 256]) -> Result<(), Refusal> {
+        check(values)?;
+        let mean = Lanes::all(2.0 * sum_of_squares(values) / 256.0);
+        let halves = halves(values);
+        let [a, b] = &halves;
+        let [p, q] = self::halves(importance);
+        let weights = [weighted(a, &p, mean), weighted(b, &q, mean)];
+        let [v, w] = &weights;
+        let found = [Signed::<4>::of(a, v), Signed::<4>::of(b, w)];
+        let [first, second] = &found;
+        // The scales are the elements of another search.
+        let scales = joined(first.scale, second.scale).map(|scale| in_lane(scale, 0.0));
+        let sums = joined(sums(v), sums(w)).map(|sum| in_lane(sum, 0.0));
+        largest_scale(found.iter().map(|found| found.scale))?;
+        let outer = Signed::<32>::of(&scales, &sums);
+        let codes = outer.best_codes(&scales).map(|Lanes([code, ..])| low_byte(nearest_integer(code)));
+        let [d, ..] = outer.scale.0;
+        (self.d, self.scales) = (narrow(d)?, pack_signed_scales(in_halves(codes)));
+        self.finish(|d| [(a, d, first), (b, d, second)], Signed::codes);
+        Ok(())
+    }
+
+    /// The codes, of elements and what was found for them.
+    #[inline]
+    fn finish<'a, F: 'a>(
+        &mut self,
+        halves: impl Fn(f32) -> [(&'a [Lanes; 16], f32, &'a F); 2],
+        codes_of: impl Fn(&F, &[Lanes; 16], Lanes) -> [Lanes; 16],
+    ) {
+        let mut codes = [0; 256];
+        let scales = signed_scales(&self.scales);
+        let parts = codes.as_chunks_mut::<128>().0.iter_mut().zip(scales.as_chunks::<LANES>().0);
+        for ((elements, d, found), (codes, scales)) in halves(wide(self.d)).into_iter().zip(parts) {
+            let d = Lanes::all(d) * Lanes(scales.map(f32::from));
+            by_lane(&codes_of(found, elements, d), codes);
+        }
+        self.hmask = [0; 32];
+        for (codes, bit) in codes.as_chunks::<32>().0.iter().zip(0..8) {
+            for (high, code) in self.hmask.iter_mut().zip(codes) {
+                *high |= ((code >> 2) & 1) << bit;
+            }
+        }
+        pack_pairs(&codes.map(|code| code & 3), &mut self.qs);
+    }
+}
 
 impl Encode<256> for Q4K {
     #[inline]
     fn encode(&mut self, values: &[f32; 256]) -> Result<(), Refusal> {
-        let (head, codes) = with_minima::<15>(values, -1.0, 20)?;
-        (self.d, self.dmin, self.scales) = (head.d, head.dmin, head.scales);
-        pack_nibbles(&codes, &mut self.qs);
+        const STEPS: Steps = Steps { first: -1.0, by: 0.1, last: 20 };
+        let (head, codes) = with_minima::<15>(values, &STEPS)?;
+        self.pack(&head, &codes);
         Ok(())
+    }
+}
+
+impl Q4K {
+    fn with_importance(&mut self, values: &[f32; 256], importance: &[f32; 256]) -> Result<(), Refusal> {
+        let (head, codes) = with_minima_and_importance::<15>(values, importance)?;
+        self.pack(&head, &codes);
+        Ok(())
+    }
+
+    #[inline]
+    fn pack(&mut self, head: &Head, codes: &[u8; 256]) {
+        (self.d, self.dmin, self.scales) = (head.d, head.dmin, head.scales);
+        pack_nibbles(codes, &mut self.qs);
     }
 }
 
 impl Encode<256> for Q5K {
     #[inline]
     fn encode(&mut self, values: &[f32; 256]) -> Result<(), Refusal> {
-        let (head, codes) = with_minima::<31>(values, -0.5, 15)?;
+        const STEPS: Steps = Steps { first: -0.5, by: 0.1, last: 15 };
+        let (head, codes) = with_minima::<31>(values, &STEPS)?;
+        self.pack(&head, &codes);
+        Ok(())
+    }
+}
+
+impl Q5K {
+    fn with_importance(&mut self, values: &[f32; 256], importance: &[f32; 256]) -> Result<(), Refusal> {
+        let (head, codes) = with_minima_and_importance::<31>(values, importance)?;
+        self.pack(&head, &codes);
+        Ok(())
+    }
+
+    #[inline]
+    fn pack(&mut self, head: &Head, codes: &[u8; 256]) {
         (self.d, self.dmin, self.scales) = (head.d, head.dmin, head.scales);
         self.qh = [0; 32];
         for (codes, bit) in codes.as_chunks::<32>().0.iter().zip(0..8) {
@@ -32,7 +215,6 @@ impl Encode<256> for Q5K {
             }
         }
         pack_nibbles(&codes.map(|code| code & 0xf), &mut self.qs);
-        Ok(())
     }
 }
 
@@ -40,16 +222,23 @@ impl Encode<256> for Q6K {
     #[inline]
     fn encode(&mut self, values: &[f32; 256]) -> Result<(), Refusal> {
         check_finite(values)?;
-        let (first, second) = values.split_at(128);
-        let halves =
-            [by_element::<16>(first), by_element(second)].map(|elements| (Signed::of(&elements), elements));
-        let mut largest = 0.0_f32;
-        for &scale in halves.iter().flat_map(|(found, _)| &found.scale.0) {
-            if !scale.is_finite() {
-                return Err(Refusal::ScaleOverflow);
-            }
-            largest = if scale.abs() > largest.abs() { scale } else { largest };
-        }
+        let halves = halves(values);
+        self.with_weights(&halves, &halves.map(|elements| elements.map(|x| x * x)))
+    }
+}
+
+impl Q6K {
+    fn with_importance(&mut self, values: &[f32; 256], importance: &[f32; 256]) -> Result<(), Refusal> {
+        check(values)?;
+        self.with_weights(&halves(values), &halves(importance))
+    }
+
+    #[inline]
+    fn with_weights(&mut self, halves: &[[Lanes; 16]; 2], weights: &[[Lanes; 16]; 2]) -> Result<(), Refusal> {
+        let [a, b] = halves;
+        let [v, w] = weights;
+        let found = [Signed::<32>::of(a, v), Signed::of(b, w)];
+        let largest = largest_scale(found.iter().map(|found| found.scale))?;
         if largest.abs() < NOTHING {
             *self = bytemuck::Zeroable::zeroed();
             return Ok(());
@@ -59,20 +248,15 @@ impl Encode<256> for Q6K {
         let d = Lanes::all(wide(self.d));
         let mut codes = [0; 256];
         let parts = codes.as_chunks_mut::<128>().0.iter_mut().zip(self.scales.as_chunks_mut::<LANES>().0);
-        for ((found, elements), (codes, scales)) in halves.iter().zip(parts) {
-            *scales = found.scale.0.map(|scale| {
-                let [rounded, ..] = nearest_integer(inverse * scale).min(127).to_le_bytes();
-                rounded
-            });
+        for ((found, elements), (codes, scales)) in found.iter().zip(halves).zip(parts) {
+            *scales = found.scale.0.map(|scale| low_byte(nearest_integer(inverse * scale).min(127)));
             let rounded = Lanes(scales.map(|scale| scale.cast_signed().into()));
             by_lane(&found.codes(elements, d * rounded), codes);
         }
         self.pack(&codes);
         Ok(())
     }
-}
 
-impl Q6K {
     fn pack(&mut self, codes: &[u8; 256]) {
         for ((codes, [ql0, ql1]), qh) in codes.as_chunks::<128>().0.iter().zip(&mut self.ql).zip(&mut self.qh)
         {
@@ -95,35 +279,129 @@ struct Head {
     scales: [u8; 12],
 }
 
-/// Encodes with codes from 0 to `MAX`; `first` and `steps` say which scales are tried.
+impl Head {
+    #[inline]
+    fn codes(&self, found: &Shifted, elements: &[Lanes; 32], max_code: u8) -> [u8; 256] {
+        let both = scales_and_minima(&self.scales);
+        let scaled = |d: [u8; 2], codes: [u8; LANES]| Lanes::all(wide(d)) * Lanes(codes.map(f32::from));
+        let d = scaled(self.d, both.map(|(scale, _)| scale));
+        let m = scaled(self.dmin, both.map(|(_, min)| min));
+        let mut codes = [0; 256];
+        by_lane(&found.codes(elements, max_code, d, m), &mut codes);
+        codes
+    }
+}
+
+/// Encodes with codes from 0 to `MAX`.
 #[inline]
-fn with_minima<const MAX: u8>(
-    values: &[f32; 256],
-    first: f32,
-    steps: u8,
-) -> Result<(Head, [u8; 256]), Refusal> {
+fn with_minima<const MAX: u8>(values: &[f32; 256], steps: &Steps) -> Result<(Head, [u8; 256]), Refusal> {
     check_finite(values)?;
     let elements = by_element::<32>(values);
-    let found = Shifted::of(&elements, MAX, first, steps);
-    let largest =
-        |lanes: Lanes| lanes.0.into_iter().fold(0.0, |most, lane| if lane > most { lane } else { most });
+    let found = Shifted::of::<32, false>(&elements, &weights(&elements), MAX, steps);
+    let largest = |lanes: Lanes| lanes.0.into_iter().fold(0.0, larger);
     let (scale, min) = (largest(found.scale), largest(-found.min));
     let six_bits = |lanes: Lanes, largest: f32| {
         let inverse = if largest > 0.0 { 63.0 / largest } else { 0.0 };
-        lanes.0.map(|lane| {
-            let [code, ..] = nearest_integer(inverse * lane).to_le_bytes();
-            code.min(63)
-        })
+        lanes.0.map(|lane| low_byte(nearest_integer(inverse * lane)).min(63))
     };
-    let (scales, mins) = (six_bits(found.scale, scale), six_bits(-found.min, min));
-    let (d, dmin) = (narrow(scale / 63.0)?, narrow(min / 63.0)?);
-    let scaled = |d: [u8; 2], codes: [u8; LANES]| Lanes::all(wide(d)) * Lanes(codes.map(f32::from));
-    let mut codes = [0; 256];
-    by_lane(&found.codes(&elements, MAX, scaled(d, scales), scaled(dmin, mins)), &mut codes);
-    Ok((Head { d, dmin, scales: pack_scales(scales, mins) }, codes))
+    let scales = pack_scales(six_bits(found.scale, scale), six_bits(-found.min, min));
+    let head = Head { d: narrow(scale / 63.0)?, dmin: narrow(min / 63.0)?, scales };
+    let codes = head.codes(&found, &elements, MAX);
+    Ok((head, codes))
 }
 
-/// The other way round than [`scales_and_minima`](super::scales_and_minima).
+/// The same, where elements are of different importance.
+fn with_minima_and_importance<const MAX: u8>(
+    values: &[f32; 256],
+    importance: &[f32; 256],
+) -> Result<(Head, [u8; 256]), Refusal> {
+    check(values)?;
+    let mean = Lanes::all(2.0 * sum_of_squares(values) / 256.0);
+    let elements = by_element::<32>(values);
+    let weights = weighted(&elements, &by_element(importance), mean);
+    let found = Shifted::of::<32, false>(&elements, &weights, MAX, &Steps::WEIGHTED);
+    let ([d, dmin], [scales, mins]) = scale_of_both(found.scale.0, (-found.min).0, sums(&weights).0, 63);
+    // A code that a byte without a sign makes of one below 0 is cut in Q5_K only.
+    let cut = |codes: [u8; LANES]| if MAX > 15 { codes.map(|code| code.min(63)) } else { codes };
+    let head = Head { d: narrow(d)?, dmin: narrow(dmin)?, scales: pack_scales(cut(scales), cut(mins)) };
+    let codes = head.codes(&found, &elements, MAX);
+    Ok((head, codes))
+}
+
+/// The best scale of the scales of all sub-blocks, and that of their minima, with codes for each.
+fn scale_of_both<const N: usize>(
+    scales: [f32; N],
+    mins: [f32; N],
+    weights: [f32; N],
+    max_code: u8,
+) -> ([f32; 2], [[u8; N]; 2]) {
+    let mut elements = [Lanes::ZERO; N];
+    for (element, (&scale, &min)) in elements.iter_mut().zip(scales.iter().zip(&mins)) {
+        *element = in_lane(scale, min);
+    }
+    let (Lanes([d, dmin, ..]), codes) =
+        positive(&elements, &weights.map(|weight| in_lane(weight, weight)), max_code);
+    let code = |code: f32| low_byte(nearest_integer(code));
+    (
+        [d, dmin],
+        [codes.map(|Lanes([first, ..])| code(first)), codes.map(|Lanes([_, second, ..])| code(second))],
+    )
+}
+
+/// A value in the first lane and one in the second.
+#[inline]
+fn in_lane(first: f32, second: f32) -> Lanes {
+    Lanes([first, second, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+}
+
+#[inline]
+fn halves(values: &[f32; 256]) -> [[Lanes; 16]; 2] {
+    let (first, second) = values.split_at(128);
+    [by_element(first), by_element(second)]
+}
+
+/// The lanes of two as one row.
+#[inline]
+fn joined(first: Lanes, second: Lanes) -> [f32; 16] {
+    let mut all = [0.0; 16];
+    for (all, lane) in all.iter_mut().zip(first.0.into_iter().chain(second.0)) {
+        *all = lane;
+    }
+    all
+}
+
+#[inline]
+fn in_halves(codes: [u8; 16]) -> [[u8; LANES]; 2] {
+    let mut halves = [[0; LANES]; 2];
+    halves.as_flattened_mut().copy_from_slice(&codes);
+    halves
+}
+
+#[inline]
+fn larger(most: f32, lane: f32) -> f32 {
+    if lane > most { lane } else { most }
+}
+
+#[inline]
+fn low_byte(code: i32) -> u8 {
+    let [low, ..] = code.to_le_bytes();
+    low
+}
+
+/// The scale of largest magnitude.
+#[inline]
+fn largest_scale(scales: impl Iterator<Item = Lanes>) -> Result<f32, Refusal> {
+    let mut largest = 0.0_f32;
+    for scale in scales.flat_map(|scales| scales.0) {
+        if !scale.is_finite() {
+            return Err(Refusal::ScaleOverflow);
+        }
+        largest = if scale.abs() > largest.abs() { scale } else { largest };
+    }
+    Ok(largest)
+}
+
+/// The other way round than [`scales_and_minima`].
 fn pack_scales(scales: [u8; LANES], mins: [u8; LANES]) -> [u8; 12] {
     let [s0, s1, s2, s3, s4, s5, s6, s7] = scales;
     let [m0, m1, m2, m3, m4, m5, m6, m7] = mins;
@@ -145,6 +423,22 @@ fn pack_scales(scales: [u8; LANES], mins: [u8; LANES]) -> [u8; 12] {
     ]
 }
 
+/// The other way round than [`signed_scales`], of scales that are 32 higher.
+fn pack_signed_scales([first, second]: [[u8; LANES]; 2]) -> [u8; 12] {
+    let mut packed = [0; 12];
+    let (low, high) = packed.split_at_mut(LANES);
+    for (low, (first, second)) in low.iter_mut().zip(first.iter().zip(second)) {
+        *low = (first & 0xf) | (second << 4);
+    }
+    let quarters = first.as_chunks::<4>().0.iter().chain(second.as_chunks::<4>().0);
+    for (quarter, shift) in quarters.zip([0, 2, 4, 6]) {
+        for (high, scale) in high.iter_mut().zip(quarter) {
+            *high |= ((scale >> 4) & 3) << shift;
+        }
+    }
+    packed
+}
+
 /// Pairs of sub-blocks, as low and high nibbles.
 fn pack_nibbles(codes: &[u8; 256], qs: &mut [u8; 128]) {
     for (codes, qs) in codes.as_chunks::<64>().0.iter().zip(qs.as_chunks_mut::<32>().0) {
@@ -155,88 +449,13 @@ fn pack_nibbles(codes: &[u8; 256], qs: &mut [u8; 128]) {
     }
 }
 
-/// The best `x = scale * code + min` for eight sub-blocks, with codes from 0 on and a minimum that is not above 0.
-struct Shifted {
-    scale: Lanes,
-    min: Lanes,
-    /// What gave the codes that were the best: `inverse * (x - base)`.
-    inverse: Lanes,
-    base: Lanes,
-}
-
-impl Shifted {
-    fn of(elements: &[Lanes; 32], max_code: u8, first: f32, steps: u8) -> Self {
-        let levels = f32::from(max_code);
-        let weights = weights(elements);
-        let [(mut min, max), (sum_w, sum_x)] = bounds_and_sums(elements, &weights);
-        min = min.is_above(Lanes::ZERO).select(Lanes::ZERO, min);
-        // Where all elements are the same and not above 0, the inverse is infinite, the scale 0, every product a NaN and
-        // so every code 0; no error is below 0, so that this stays. It is what ggml does by a case of its own.
-        let inverse = Lanes::all(levels) / (max - min);
-        let mut best = Self { scale: Lanes::all(1.0) / inverse, min, inverse, base: min };
-        let mut codes = [Lanes::ZERO; 32];
-        best.try_codes(elements, max_code, &mut codes);
-        let mut least = error(elements, &weights, &codes, best.scale, best.min);
-        for step in 0..=steps {
-            let inverse = Lanes::all(first + 0.1 * f32::from(step) + levels) / (max - best.min);
-            let mut next = Self { inverse, base: best.min, ..best };
-            next.try_codes(elements, max_code, &mut codes);
-            let determinant = next.fit(elements, &weights, &codes, sum_w, sum_x);
-            let error = error(elements, &weights, &codes, next.scale, next.min);
-            let better = determinant.is_above(Lanes::ZERO).and(error.is_below(least));
-            least = better.select(error, least);
-            best = Self {
-                scale: better.select(next.scale, best.scale),
-                min: better.select(next.min, best.min),
-                inverse: better.select(next.inverse, best.inverse),
-                base: better.select(next.base, best.base),
-            };
+/// Two bits of each code, those of elements that lie 32 apart in one byte.
+fn pack_pairs(codes: &[u8; 256], qs: &mut [u8; 64]) {
+    for (codes, qs) in codes.as_chunks::<128>().0.iter().zip(qs.as_chunks_mut::<32>().0) {
+        let [a, b, c, d] = codes.as_chunks::<32>().0 else { continue };
+        for (q, ((a, b), (c, d))) in qs.iter_mut().zip(a.iter().zip(b).zip(c.iter().zip(d))) {
+            *q = a | (b << 2) | (c << 4) | (d << 6);
         }
-        best
-    }
-
-    #[inline]
-    fn try_codes(&self, elements: &[Lanes; 32], max_code: u8, codes: &mut [Lanes; 32]) {
-        for (codes, &x) in codes.iter_mut().zip(elements) {
-            *codes = (self.inverse * (x - self.base)).codes(0, max_code.into());
-        }
-    }
-
-    /// Fits scale and minimum to codes by least squares. What it returns is above 0 where there is such a fit.
-    #[inline]
-    fn fit(
-        &mut self,
-        elements: &[Lanes; 32],
-        weights: &[Lanes; 32],
-        codes: &[Lanes; 32],
-        sum_w: Lanes,
-        sum_x: Lanes,
-    ) -> Lanes {
-        let (mut sum_l, mut sum_l2, mut sum_xl) = (Lanes::ZERO, Lanes::ZERO, Lanes::ZERO);
-        for ((&x, &w), &l) in elements.iter().zip(weights).zip(codes) {
-            let wl = w * l;
-            sum_l += wl;
-            sum_l2 += wl * l;
-            sum_xl += wl * x;
-        }
-        let determinant = sum_w * sum_l2 - sum_l * sum_l;
-        let min = (sum_l2 * sum_x - sum_l * sum_xl) / determinant;
-        let is_above = min.is_above(Lanes::ZERO);
-        self.min = is_above.select(Lanes::ZERO, min);
-        self.scale = is_above.select(sum_xl / sum_l2, (sum_w * sum_xl - sum_x * sum_l) / determinant);
-        determinant
-    }
-
-    /// The codes for a scale and a minimum that were rounded; where the scale became 0, those that were the best.
-    #[inline]
-    fn codes(&self, elements: &[Lanes; 32], max_code: u8, d: Lanes, m: Lanes) -> [Lanes; 32] {
-        let mut codes = [Lanes::ZERO; 32];
-        self.try_codes(elements, max_code, &mut codes);
-        let is_zero = d.is_zero();
-        for (codes, &x) in codes.iter_mut().zip(elements) {
-            *codes = is_zero.select(*codes, ((x + m) / d).codes(0, max_code.into()));
-        }
-        codes
     }
 }
 
@@ -251,102 +470,39 @@ fn weights(elements: &[Lanes; 32]) -> [Lanes; 32] {
     elements.map(|x| mean + x.abs())
 }
 
-/// The smallest and the largest element, and the sums of the weights and of the weighted elements.
-#[inline]
-fn bounds_and_sums(elements: &[Lanes; 32], weights: &[Lanes; 32]) -> [(Lanes, Lanes); 2] {
-    let [first, rest @ ..] = elements;
-    let [weight, weights @ ..] = weights;
-    let (mut min, mut max) = (*first, *first);
-    let (mut sum_w, mut sum_x) = (*weight, *weight * *first);
-    for (&x, &w) in rest.iter().zip(weights) {
-        min = x.is_below(min).select(x, min);
-        max = x.is_above(max).select(x, max);
-        sum_w += w;
-        sum_x += w * x;
-    }
-    [(min, max), (sum_w, sum_x)]
-}
-
-/// The weighted sum of the squares of what codes are off.
-#[inline]
-fn error(
-    elements: &[Lanes; 32],
-    weights: &[Lanes; 32],
-    codes: &[Lanes; 32],
+/// A good `x = scale * code` for eight sub-blocks of [`Q3K`], with codes from -4 to 3.
+struct Descended {
     scale: Lanes,
-    min: Lanes,
-) -> Lanes {
-    let mut sum = Lanes::ZERO;
-    for ((&x, &w), &l) in elements.iter().zip(weights).zip(codes) {
-        let off = scale * l + min - x;
-        sum += w * (off * off);
-    }
-    sum
+    codes: [Lanes; 16],
 }
 
-/// The best `x = scale * code` for eight sub-blocks, with codes from -32 to 31.
-struct Signed {
-    scale: Lanes,
-    /// What gave the codes that were the best.
-    inverse: Lanes,
-    /// The element of largest magnitude, as a magnitude.
-    largest: Lanes,
-}
-
-impl Signed {
+impl Descended {
     fn of(elements: &[Lanes; 16]) -> Self {
-        let (mut magnitude, mut extreme) = (Lanes::ZERO, Lanes::ZERO);
-        for &x in elements {
-            let is_larger = x.abs().is_above(magnitude);
-            magnitude = is_larger.select(x.abs(), magnitude);
-            extreme = is_larger.select(x, extreme);
+        let (largest, extreme) = extremes(elements);
+        let is_nothing = largest.is_below(Lanes::all(NOTHING));
+        let inverse = Lanes::all(-4.0) / extreme;
+        let mut codes = elements.map(|x| (inverse * x).codes(-4, 3));
+        let weights = elements.map(|x| x * x);
+        let mut sums = (Lanes::ZERO, Lanes::ZERO);
+        for ((&x, &w), &l) in elements.iter().zip(&weights).zip(&codes) {
+            sums.0 += w * x * l;
+            sums.1 += w * l * l;
         }
-        let inverse = Lanes::all(-32.0) / extreme;
-        let (sum_xl, sum_l2) = signed_sums(elements, inverse);
-        let scale = sum_l2.is_zero().select(Lanes::ZERO, sum_xl / sum_l2);
-        let mut best = Self { scale, inverse, largest: magnitude };
-        let mut most = scale * sum_xl;
-        for step in (-9_i8..=9).filter(|&step| step != 0) {
-            let inverse = Lanes::all(-(32.0 + 0.1 * f32::from(step))) / extreme;
-            let (sum_xl, sum_l2) = signed_sums(elements, inverse);
-            let better = sum_l2.is_above(Lanes::ZERO).and((sum_xl * sum_xl).is_above(most * sum_l2));
-            let scale = sum_xl / sum_l2;
-            most = better.select(scale * sum_xl, most);
-            best.scale = better.select(scale, best.scale);
-            best.inverse = better.select(inverse, best.inverse);
+        let scale = descend(elements, &weights, &mut codes, sums, (-4, 3), false);
+        Self {
+            scale: is_nothing.select(Lanes::ZERO, scale),
+            codes: codes.map(|code| is_nothing.select(Lanes::ZERO, code + Lanes::all(4.0))),
         }
-        best.scale = best.is_nothing().select(Lanes::ZERO, best.scale);
-        best
     }
 
-    #[inline]
-    fn is_nothing(&self) -> crate::lanes::Mask {
-        self.largest.is_below(Lanes::all(NOTHING))
-    }
-
-    /// The codes, 32 higher, for a scale that was rounded; where it became 0, those that were the best.
+    /// The codes, 4 higher, for a scale that was rounded; where it became 0, those that were found.
     #[inline]
     fn codes(&self, elements: &[Lanes; 16], d: Lanes) -> [Lanes; 16] {
-        let (is_zero, is_nothing, middle) = (d.is_zero(), self.is_nothing(), Lanes::all(32.0));
-        elements.map(|x| {
-            let best = (self.inverse * x).codes(-32, 31) + middle;
-            let best = is_nothing.select(Lanes::ZERO, best);
-            is_zero.select(best, (x / d).codes(-32, 31) + middle)
-        })
+        let is_zero = d.is_zero();
+        let mut codes = self.codes;
+        for (code, &x) in codes.iter_mut().zip(elements) {
+            *code = is_zero.select(*code, (x / d).codes(-4, 3) + Lanes::all(4.0));
+        }
+        codes
     }
-}
-
-/// The sums of the weighted products of elements and codes, and of the weighted squares of codes. The weights are the
-/// squares of the elements.
-#[inline]
-fn signed_sums(elements: &[Lanes; 16], inverse: Lanes) -> (Lanes, Lanes) {
-    let (mut sum_xl, mut sum_l2) = (Lanes::ZERO, Lanes::ZERO);
-    for &x in elements {
-        // No element is larger than that which the inverse makes 32.9. Where all are zero, what comes out is not used.
-        let l = (inverse * x).small_codes(-32.0, 31.0);
-        let w = x * x;
-        sum_xl += w * x * l;
-        sum_l2 += w * l * l;
-    }
-    (sum_xl, sum_l2)
 }

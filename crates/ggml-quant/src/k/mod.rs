@@ -7,7 +7,7 @@ use super::{Decode, wide};
 mod encode;
 
 /// 2 bits; sub-blocks of 16, with a scale in the low and a minimum in the high nibble of `scales`.
-#[derive(Clone, Copy, AnyBitPattern)]
+#[derive(Clone, Copy, AnyBitPattern, NoUninit)]
 #[repr(C)]
 pub(super) struct Q2K {
     scales: [u8; 16],
@@ -17,7 +17,7 @@ pub(super) struct Q2K {
 }
 
 /// 3 bits, the third of them in `hmask`; sub-blocks of 16 with scales of 6 bits.
-#[derive(Clone, Copy, AnyBitPattern)]
+#[derive(Clone, Copy, AnyBitPattern, NoUninit)]
 #[repr(C)]
 pub(super) struct Q3K {
     hmask: [u8; 32],

@@ -8,6 +8,8 @@ use bytemuck::{AnyBitPattern, NoUninit};
 
 use super::{Decode, Encode, Refusal, narrow, wide};
 
+mod weighted;
+
 /// 4 bits, `d * (q - 8)`. The low nibbles are the first 16 elements, the high ones the other 16.
 #[derive(Clone, Copy, AnyBitPattern, NoUninit)]
 #[repr(C)]

@@ -2,8 +2,8 @@
 
 Usage: python3 blocks.py FOLDER LIBRARY
 
-TYPE.blocks becomes TYPE.decoded.gguf and TYPE.decoded.c, TYPE.values becomes TYPE.encoded.gguf and TYPE.encoded.c, each
-where the one or the other can.
+TYPE.blocks becomes TYPE.decoded.gguf and TYPE.decoded.c, TYPE.values becomes TYPE.encoded.c, each where the one or the other can. Rows
+are as long as TYPE.importance, where there is one.
 """
 
 import ctypes
@@ -36,6 +36,16 @@ def by_c(library, name, array, out):
     return out
 
 
+def encoded(library, name, values, importance, nbytes, elements):
+    rows, columns = values.shape
+    out = np.zeros((rows, columns // elements * nbytes), np.uint8)
+    function = getattr(library, f"quantize_{name[:-1]}K" if name.endswith("_k") else f"quantize_{name}")
+    function.restype = ctypes.c_size_t
+    pointer = lambda array: None if array is None else array.ctypes.data_as(ctypes.c_void_p)
+    function(pointer(values), pointer(out), ctypes.c_int64(rows), ctypes.c_int64(columns), pointer(importance))
+    return out
+
+
 def main():
     folder, library = pathlib.Path(sys.argv[1]), ctypes.CDLL(sys.argv[2])
     for path in sorted(folder.glob("*.blocks")):
@@ -54,13 +64,10 @@ def main():
         name = path.stem
         kind = getattr(Type, name.upper())
         elements, nbytes = GGML_QUANT_SIZES[kind]
-        values = np.fromfile(path, np.float32).reshape(-1, elements)
-        out = np.zeros((len(values), nbytes), np.uint8)
-        reference = f"quantize_row_{name[:-1]}K_ref" if name.endswith("_k") else f"quantize_row_{name}_ref"
-        results = {"c": by_c(library, reference, values, out), "gguf": by_gguf(quants.quantize, values, kind)}
-        for by, blocks in results.items():
-            if blocks is not None:
-                blocks.tofile(folder / f"{name}.encoded.{by}")
+        weights = path.with_suffix(".importance")
+        importance = np.fromfile(weights, np.float32) if weights.exists() else None
+        values = np.fromfile(path, np.float32).reshape(-1, elements if importance is None else len(importance))
+        encoded(library, name, values, importance, nbytes, elements).tofile(folder / f"{name}.encoded.c")
 
 
 if __name__ == "__main__":

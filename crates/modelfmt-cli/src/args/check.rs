@@ -6,16 +6,19 @@ use clap::{Args, ValueHint};
 
 use super::OpenArgs;
 
-/// Look for bad values: NaN, infinities, and tensors that are all zero, constant or duplicates
+/// Look for bad values and for what could run code: NaN, outliers, templates, pickles
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   modelfmt check model.safetensors
   modelfmt check --json a.gguf b.gguf | jq 'select(.ok | not)'
 
-Each file gets a line, followed by the findings about its tensors. `FAILED` means
-that a tensor holds NaN or an infinity, or that an index and its files disagree;
-the exit status is then 1. All zero, constant and `same as` are not failures.
-Hashes and checksums are not checked: `verify` does that.")]
+Each file gets a line, followed by what was found. `FAILED` means that a tensor
+holds NaN or an infinity, that an index and its files disagree, or that a chat
+template or a pickle could run code; the exit status is then 1. The others are
+no failures: a value 32,768 times or more beyond half of its tensor (an outlier),
+tensors that are all zero, constant or equal, and characters that nobody sees.
+Hashes and checksums are not checked: `verify` does that. Vocabularies and other
+long lists of text are not searched, which is said.")]
 pub(crate) struct Check {
     /// Model files, indexes of sets, or folders with one of them
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Arg, Args, ValueHint};
-use modelfmt::convert::{OPTIONS, RenameRule, ScaleRule};
+use modelfmt::convert::{LoraRule, OPTIONS, RenameRule, ScaleRule};
 use modelfmt::{Format, Target};
 
 use super::{InOut, OpenArgs, RuleArgs, SealingArgs};
@@ -19,6 +19,7 @@ use crate::formats;
   modelfmt convert model.safetensors model.apr --quantize q8_0
   modelfmt convert model.safetensors model.aero --quantize q4_k_m
   modelfmt convert model.gguf model.aero
+  modelfmt convert model.gguf folder/ --to hf
   modelfmt convert model.safetensors model.gguf --quantize q4_k_m --metadata keys.json
   modelfmt convert big.safetensors big.aeroset.json --shard-size 2GiB
   modelfmt convert base.safetensors adapter.safetensors both.safetensors
@@ -31,7 +32,7 @@ pub(crate) struct Convert {
     #[command(flatten)]
     pub(crate) paths: InOut,
     #[arg(long, value_name = "FORMAT[@VERSION]", help = format!(
-        "The format to write, if OUT's extension does not say it: {}; mag@0.3 for magnetron 0.2, oinf@2 for OINF 2",
+        "The format to write, if OUT's extension does not say it: {}; mag@0.3 for magnetron 0.2, oinf@2 for OINF 2; hf for a folder of the hub, from GGUF: safetensors, config.json and the files of the tokenizer",
         formats::names(Format::is_writable)
     ))]
     pub(crate) to: Option<Target>,
@@ -48,7 +49,7 @@ pub(crate) struct Convert {
 }
 
 /// Options that `seal` and `unseal` take too. Their help comes from the library's table of options.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Args)]
 #[command(mut_args(with_help))]
 pub(crate) struct ConvertOptionArgs {
     #[arg(long)]
@@ -67,6 +68,8 @@ pub(crate) struct ConvertOptionArgs {
     pub(crate) widen: bool,
     #[command(flatten)]
     pub(crate) rules: RuleArgs,
+    #[arg(long, value_name = "FILE", help_heading = "Values", value_hint = ValueHint::FilePath)]
+    pub(crate) imatrix: Option<PathBuf>,
     #[arg(long, value_name = "WEIGHT=SCALE", help_heading = "Values")]
     pub(crate) scale: Vec<ScaleRule>,
     #[arg(long, value_name = "GLOB", help_heading = "Values")]
@@ -77,6 +80,12 @@ pub(crate) struct ConvertOptionArgs {
     pub(crate) rename: Vec<RenameRule>,
     #[arg(long, help_heading = "Values")]
     pub(crate) allow_ties: bool,
+    #[arg(long, value_name = "NAME|FILE|none", help_heading = "Values")]
+    pub(crate) map: Option<String>,
+    #[arg(long, value_name = "ADAPTER[=SCALE]", help_heading = "Values", value_hint = ValueHint::AnyPath)]
+    pub(crate) lora: Vec<LoraRule>,
+    #[arg(long, value_name = "FOLDER", help_heading = "Values", value_hint = ValueHint::DirPath)]
+    pub(crate) base: Option<PathBuf>,
     #[arg(long, help_heading = "Values")]
     pub(crate) dedupe: bool,
     #[arg(long, help_heading = "Values")]
@@ -88,6 +97,8 @@ pub(crate) struct ConvertOptionArgs {
     pub(crate) stringify: bool,
     #[arg(long, value_name = "FILE.json", help_heading = "Metadata", value_hint = ValueHint::FilePath)]
     pub(crate) metadata: Option<PathBuf>,
+    #[arg(long, value_name = "NAME", help_heading = "Metadata")]
+    pub(crate) pre: Option<String>,
     #[arg(long, value_name = "NAME", help_heading = "Metadata")]
     pub(crate) model_name: Option<String>,
     #[arg(long, value_name = "NAME", help_heading = "Metadata")]

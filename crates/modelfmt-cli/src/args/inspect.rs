@@ -36,6 +36,9 @@ pub(crate) struct Inspect {
     /// Group the tensors by the parts of their names, with sums
     #[arg(long)]
     pub(crate) tree: bool,
+    /// Show a model folder of the hub as this map would make it, names and metadata as GGUF has them; `modelfmt help maps` lists maps
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(crate) map: Option<String>,
     /// Show only format, size, and sums over the tensors
     #[arg(long, conflicts_with = "tree")]
     pub(crate) summary: bool,

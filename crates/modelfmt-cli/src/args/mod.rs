@@ -7,12 +7,15 @@ mod convert;
 mod diff;
 mod edit;
 mod extract;
+#[cfg(feature = "remote")]
+mod fetch;
 mod inspect;
 mod keygen;
 mod open;
 mod outboard;
 mod paths;
 mod plan;
+mod prove;
 mod remote;
 mod rules;
 mod seal;
@@ -31,12 +34,15 @@ pub(crate) use convert::{Convert, ConvertOptionArgs};
 pub(crate) use diff::Diff;
 pub(crate) use edit::Edit;
 pub(crate) use extract::Extract;
+#[cfg(feature = "remote")]
+pub(crate) use fetch::Fetch;
 pub(crate) use inspect::Inspect;
 pub(crate) use keygen::Keygen;
 pub(crate) use open::{OpenArgs, SignerArgs, UnlockArgs};
 pub(crate) use outboard::Outboard;
 pub(crate) use paths::InOut;
 pub(crate) use plan::Plan;
+pub(crate) use prove::Prove;
 pub(crate) use remote::RemoteArgs;
 pub(crate) use rules::RuleArgs;
 pub(crate) use seal::Seal;
@@ -65,12 +71,14 @@ use crate::formats;
   modelfmt convert model.safetensors model.aero --tensor-hashes
   modelfmt extract model.aero embed.weight -o embed.npy
   modelfmt inspect https://example.org/model.aero
+  modelfmt fetch https://example.org/model.aero model.aero
   zstd -dc model.gguf.zst | modelfmt inspect -
 
 The format is detected from the content: {}.
 For a model of several files, give its index, the JSON that lists them. A folder works if there is one model in it.
 A model may be at a URL: s3:// gs:// az:// http:// https:// hf://OWNER/REPO/FILE. It is read by ranges.
 `-` is standard input where a model is read, and standard output where one is written.
+`modelfmt help maps` says how a model folder of the hub becomes a GGUF.
 Exit status: 0 done; 1 the input is bad, a check failed or the job could not be done; 2 wrong usage.", formats::names(|_| true)))]
 pub(crate) struct Cli {
     /// No progress bars, no notes, no line about what was written; warnings and errors are still printed
@@ -92,7 +100,10 @@ pub(crate) enum Command {
     Convert(Box<Convert>),
     Extract(Extract),
     Diff(Diff),
+    Prove(Box<Prove>),
     Edit(Edit),
+    #[cfg(feature = "remote")]
+    Fetch(Fetch),
     Outboard(Outboard),
     Plan(Plan),
     Sign(Sign),
@@ -111,11 +122,14 @@ impl Command {
             Self::Check(args) => args.json,
             Self::Verify(args) => args.json,
             Self::Diff(args) => args.json,
+            Self::Prove(args) => args.json,
             Self::Plan(args) => args.json,
             Self::Convert(args) => args.how.json,
             Self::Seal(args) => args.how.json,
             Self::Unseal(args) => args.how.json,
             Self::Show(args) => args.json,
+            #[cfg(feature = "remote")]
+            Self::Fetch(args) => args.json,
             Self::Extract(_)
             | Self::Edit(_)
             | Self::Outboard(_)

@@ -46,6 +46,9 @@ pub(crate) struct Verify {
     /// Print one JSON object per file, one per line
     #[arg(long)]
     pub(crate) json: bool,
+    /// Check this statement of `prove --sign` about FILE: its signature, by --key, and the digests of every file
+    #[arg(long, value_name = "STATEMENT", help_heading = "Signatures and keys", requires = "key", conflicts_with = "recursive", value_hint = ValueHint::FilePath)]
+    pub(crate) derivation: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) beside: BesideArgs,
     #[command(flatten)]

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use modelfmt::convert::{ConvertOptions, Overwrite};
+use modelfmt::convert::{ABOUT_WEIGHTS, ConvertOptions, Overwrite, named_files};
 use modelfmt::value::json;
 use modelfmt::wording::Printable;
 use modelfmt::{Format, Model, Object, Value};
@@ -136,7 +136,14 @@ impl<'a> Batch<'a> {
         let converted =
             bar.run(|work| convert(&place.path, args.how.dry_run, &model, target, options, work))?;
         let notes = notes(args, target, &model, &converted);
-        let done = Done { output: &output, converted: &converted, notes, is_dry: args.how.dry_run, begun };
+        let done = Done {
+            output: &output,
+            converted: &converted,
+            notes,
+            is_dry: args.how.dry_run,
+            is_one_of_many: true,
+            begun,
+        };
         if args.how.json {
             done.print_json()?;
         } else {
@@ -156,8 +163,12 @@ impl<'a> Batch<'a> {
         let mut options = self.options.clone();
         options.output.overwrite = Overwrite::Refuse;
         // The options do not show secrets, so a new passphrase in the same file shows only in the modification time of the file.
-        let inputs =
-            json::to_string(&done::states(options.output.inputs.iter().cloned())).unwrap_or_default();
+        // A folder of the hub is more than its weights.
+        let folder = model.input_paths().next().and_then(|path| path.parent().map(Path::to_owned));
+        let names = || ABOUT_WEIGHTS.into_iter().chain(ONLY_READ);
+        let beside = folder.iter().flat_map(|folder| names().map(|name| folder.join(name)));
+        let inputs = beside.chain(named_files(&options)).filter(|path| path.is_file());
+        let inputs = json::to_string(&done::states(inputs)).unwrap_or_default();
         done::job(&format!("{} {options:?} {inputs}", self.target), model.input_paths())
     }
 
@@ -190,6 +201,9 @@ impl<'a> Batch<'a> {
         if failed > 0 { Err(Failure::Checked) } else { Ok(()) }
     }
 }
+
+/// Files of the hub that are read beside the weights, and that no folder is written with.
+const ONLY_READ: [&str; 2] = ["vocab.txt", "1_Pooling/config.json"];
 
 const fn plural(count: usize) -> &'static str {
     if count == 1 { "" } else { "s" }

@@ -88,41 +88,83 @@ fn text(report: &CheckReport, out: &mut dyn Write) -> Result {
             )?;
         }
     }
+    for text in &report.texts {
+        writeln!(out, "  {}", Printable(&text.to_string()))?;
+    }
+    for tensor in report.tensors.iter().filter(|tensor| tensor.first_bad.is_some()) {
+        writeln!(out, "  {}: {}", name(&tensor.name), Printable(&bad(tensor)))?;
+    }
     for tensor in &report.tensors {
-        writeln!(out, "  {}: {}", name(&tensor.name), Printable(&findings(tensor)))?;
+        if let Some(outlier) = tensor.outlier {
+            let (max, median) = (outlier.max_abs, outlier.median_abs);
+            writeln!(
+                out,
+                "  {}: one value or more lies far beyond the others: {max:e} at most, about {median:e} in the middle",
+                name(&tensor.name)
+            )?;
+        }
+    }
+    for (what, is) in ALIKE {
+        let which = report.tensors.iter().filter(|tensor| is(tensor)).map(|tensor| match &tensor.same_as {
+            Some(other) if what == EQUAL => format!("{} = {}", name(&tensor.name), name(other)),
+            _ => name(&tensor.name),
+        });
+        if let Some(which) = named(which) {
+            writeln!(out, "  {what}: {which}")?;
+        }
+    }
+    if let Some(text) = report.not_searched() {
+        writeln!(out, "  {}", Printable(&text))?;
     }
     Ok(())
+}
+
+/// The first of several names, and how many more there are.
+fn named(names: impl Iterator<Item = String>) -> Option<String> {
+    const NAMED: usize = 5;
+    let mut names = names.peekable();
+    names.peek()?;
+    let first: Vec<String> = names.by_ref().take(NAMED).collect();
+    let more = names.count();
+    let more =
+        if more > 0 { format!(" and {} more (--json lists all)", count(more as u64)) } else { String::new() };
+    Some(first.join(", ") + &more)
 }
 
 type Kind = (&'static str, fn(&TensorFindings) -> bool);
 
 /// The kinds of findings by which tensors are counted in the line of their file.
-const KINDS: [Kind; 5] = [
+const KINDS: [Kind; 6] = [
     ("with NaN", |tensor| tensor.nan > 0),
     ("with infinities", |tensor| tensor.inf > 0),
+    ("with outliers", |tensor| tensor.outlier.is_some()),
     ("all zero", |tensor| tensor.is_zero),
     ("constant", |tensor| tensor.is_constant && !tensor.is_zero),
     ("duplicate", |tensor| tensor.same_as.is_some()),
 ];
 
-fn findings(tensor: &TensorFindings) -> String {
+const EQUAL: &str = "equal";
+
+/// The kinds of tensors that share one line.
+const ALIKE: [Kind; 3] = [
+    ("all zero", |tensor| tensor.is_zero),
+    ("constant", |tensor| tensor.is_constant && !tensor.is_zero),
+    (EQUAL, |tensor| tensor.same_as.is_some()),
+];
+
+/// How many values are not finite, and where the first is.
+fn bad(tensor: &TensorFindings) -> String {
     let mut parts = Vec::new();
     if tensor.nan > 0 {
         parts.push(format!("{} NaN", count(tensor.nan)));
     }
     if tensor.inf > 0 {
-        parts.push(format!(
-            "{} {}",
-            count(tensor.inf),
-            if tensor.inf == 1 { "infinity" } else { "infinities" }
-        ));
+        let what = if tensor.inf == 1 { "infinity" } else { "infinities" };
+        parts.push(format!("{} {what}", count(tensor.inf)));
     }
-    if tensor.is_zero {
-        parts.push("all zero".to_owned());
-    } else if tensor.is_constant {
-        parts.push("constant".to_owned());
+    if let Some(first) = tensor.first_bad {
+        parts.push(format!("the first at index {}", count(first)));
     }
-    parts.extend(tensor.same_as.as_ref().map(|other| format!("same as {}", name(other))));
     parts.join(", ")
 }
 

@@ -81,7 +81,8 @@ fn run_if(mut args: Convert, quiet: bool, expect: impl FnOnce(&Model) -> Result)
         convert(output, args.how.dry_run, &model, target, &options, work)
     })?;
     let notes = notes(args, target, &model, &converted);
-    let done = Done { output, converted: &converted, notes, is_dry: args.how.dry_run, begun };
+    let done =
+        Done { output, converted: &converted, notes, is_dry: args.how.dry_run, is_one_of_many: false, begun };
     if args.how.json { done.print_json() } else { done.say(quiet) }
 }
 
@@ -128,7 +129,16 @@ fn target(args: &Convert) -> Result<Format> {
     let name = shown(&args.paths.output).to_string_lossy().into_owned();
     let is_folder = name.ends_with('/')
         || (args.to.is_none() && Format::for_output(&name).is_none() && args.paths.output.is_dir());
-    if is_folder && !args.recursive {
+    let is_hub = args.to.as_ref().is_some_and(|target| target.is_hub_folder);
+    if is_hub && args.recursive {
+        return Err(Failure::Usage(
+            "-r: a model for --to hf is a folder of its own; convert one at a time".to_owned(),
+        ));
+    }
+    if is_hub && streams::is_dash(&args.paths.output) {
+        return Err(Failure::Usage("-: --to hf writes a folder; name one".to_owned()));
+    }
+    if is_folder && !is_hub && !args.recursive {
         let why = "it is a folder; name the file to write, or convert every model of a folder with -r";
         return Err(Failure::Usage(format!("{name}: {why}")));
     }
@@ -161,13 +171,20 @@ fn options(args: &Convert) -> Result<ConvertOptions> {
     let how = &args.how;
     let mut options = ConvertOptions::default();
     options.types.widen = how.widen;
-    options.output.version = args.to.as_ref().and_then(|target| target.version.clone());
+    if let Some(target) = &args.to {
+        target.set_in(&mut options);
+    }
     options.types.rules.clone_from(&how.rules.0);
     options.types.scales.clone_from(&how.scale);
+    options.types.imatrix.clone_from(&how.imatrix);
     options.no_verify = how.no_verify;
     options.metadata.lossy = how.lossy;
     options.metadata.stringify = how.stringify;
     options.tensors.allow_ties = how.allow_ties;
+    options.tensors.map.clone_from(&how.map);
+    options.tensors.lora.clone_from(&how.lora);
+    options.tensors.base.clone_from(&how.base);
+    options.metadata.pre.clone_from(&how.pre);
     options.oinf.allow_extended_types = how.allow_extended_types;
     options.metadata.set = how.metadata.as_deref().map(metadata).transpose()?;
     options.oinf.sizevars = sizevars(&how.sizevar)?;

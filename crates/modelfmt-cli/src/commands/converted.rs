@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use modelfmt::convert::{ConvertOptions, Converted, SetNaming};
 use modelfmt::convert::{TypeChanged, Unsupported, WrittenFile};
-use modelfmt::modelfmt_write::Discard;
 use modelfmt::value::json;
 use modelfmt::wording::Printable;
 use modelfmt::{Conversion, DType, Execution, Format, Model, Object, Value};
@@ -30,7 +29,7 @@ pub(super) fn convert(
     let to_stream = || Conversion::to_format(model, target).options(options).execution(work);
     let to_file = || Conversion::new(model, output).to(target).options(options).execution(work);
     Ok(match (streams::is_dash(output), is_dry) {
-        (true, true) => to_stream().write_to_sink(&Discard::named("-"))?,
+        (true, true) => to_stream().plan()?.dry_run_to_sink("-", work)?,
         (true, false) => streams::to_stdout(|sink| Ok(to_stream().write_to_sink(sink)?))?,
         (false, true) => to_file().dry_run()?,
         (false, false) => to_file().write()?,
@@ -62,6 +61,8 @@ pub(super) struct Done<'a> {
     /// A note about the format that the file extension chose.
     pub(super) notes: Vec<String>,
     pub(super) is_dry: bool,
+    /// Whether it is one of many, whose text is a line each.
+    pub(super) is_one_of_many: bool,
     pub(super) begun: Instant,
 }
 
@@ -83,7 +84,11 @@ impl Done<'_> {
         for note in self.notes().filter(|_| !quiet) {
             say(format_args!("note: {}", Printable(&note)));
         }
-        let drops = if self.is_dry { "would drop" } else { "dropped" };
+        let drops = match (self.converted.is_hub_folder, self.is_dry) {
+            (true, _) => "not restored exactly:",
+            (false, true) => "would drop",
+            (false, false) => "dropped",
+        };
         let dropped = Unsupported::grouped(dropped)
             .into_iter()
             .map(|group| format!("{drops} {}", group.without_remedy()));
@@ -115,23 +120,25 @@ impl Done<'_> {
         if types.is_empty() { String::new() } else { format!(" ({})", types.join(", ")) }
     }
 
-    /// Prints what would be written, and the tensors whose dtype would change.
+    /// Prints what would be written, how each tensor would be made, and which are left out.
     fn say_dry(&self, what: &str) -> Result {
         let tensors = super::tensors(self.converted.tensors);
         let became = self.became("would become");
         let (what, nbytes) = (Printable(what), size(self.nbytes()));
         super::print(|out| {
             writeln!(out, "would write {what}: {tensors}{became}, {nbytes}")?;
-            for TypeChanged { tensor, from, to, .. } in &self.converted.changed {
-                writeln!(out, "{}: {from} would become {to}", Printable(tensor))?;
+            match &self.converted.programs {
+                _ if self.is_one_of_many => Ok(()),
+                Some(programs) => super::programs::write(programs, out),
+                None => Ok(()),
             }
-            Ok(())
         })
     }
 
     /// Prints everything as one JSON object.
     pub(super) fn print_json(&self) -> Result {
-        let Converted { format, tensors, clipped, dropped, files, changed, .. } = self.converted;
+        let Converted { format, is_hub_folder, tensors, clipped, dropped, files, changed, .. } =
+            self.converted;
         let clipped = clipped.iter().map(|clipped| Value::from(clipped.to_string()));
         let warnings = self.converted.warning_lines(&Flags).into_iter().map(Value::from);
         let changed = changed.iter().map(|TypeChanged { tensor, from, to, .. }| {
@@ -144,9 +151,9 @@ impl Done<'_> {
         let files = files.iter().map(|file| {
             Object::from_iter([("path", Value::from(file.path.as_str())), ("size", file.nbytes.into())])
         });
-        let object = Object::from_iter([
+        let mut object = Object::from_iter([
             ("out", Value::from(self.output.display().to_string())),
-            ("format", format.name().into()),
+            ("format", if *is_hub_folder { "hf" } else { format.name() }.into()),
             ("dry_run", self.is_dry.into()),
             ("tensors", (*tensors as u64).into()),
             ("size", self.nbytes().into()),
@@ -157,6 +164,11 @@ impl Done<'_> {
             ("clipped", clipped.collect()),
             ("dropped", dropped.collect()),
         ]);
+        if let Some(programs) = &self.converted.programs {
+            let left_out: Value = programs.left_out.iter().map(String::as_str).collect();
+            object.insert("programs", super::programs::to_value(programs));
+            object.insert("left_out", left_out);
+        }
         let text = json::to_string(&Value::Object(object)).unwrap_or_default();
         super::print(|out| Ok(writeln!(out, "{}", escaped(&text))?))
     }
@@ -167,6 +179,9 @@ fn written(output: &Path, converted: &Converted) -> String {
     const FEW: usize = 4;
     if streams::is_dash(output) {
         return "to standard output".to_owned();
+    }
+    if converted.is_hub_folder {
+        return output.display().to_string();
     }
     // The manifest of an APR2 set has the requested name with any extension; the index of safetensors gets its own.
     let is_index = |file: &&WrittenFile| {

@@ -74,13 +74,12 @@ fn text(diff: &Differences, options: &DiffOptions, out: &mut dyn Write) -> Resul
         writeln!(out, "~ tensor {}: {}", Printable(&changed.name), how(changed))?;
     }
     for entry in &diff.metadata {
-        let json = |value| modelfmt::value::json::to_string(value).unwrap_or_default();
         let (sign, text) = match (&entry.a, &entry.b) {
-            (Some(a), Some(b)) => ('~', format!("{} is now {}", json(a), json(b))),
-            (Some(a), None) => ('-', json(a)),
-            (None, b) => ('+', b.as_ref().map(json).unwrap_or_default()),
+            (Some(a), Some(b)) => ('~', metadata::both(entry, a, b)),
+            (Some(a), None) => ('-', metadata::one(a)),
+            (None, b) => ('+', b.as_ref().map(metadata::one).unwrap_or_default()),
         };
-        writeln!(out, "{sign} metadata {}: {}", Printable(&entry.key), Printable(&text))?;
+        writeln!(out, "{sign} metadata {}: {text}", Printable(&entry.key))?;
     }
     Ok(writeln!(out, "{}", summary(diff))?)
 }
@@ -117,6 +116,7 @@ fn how(changed: &Changed) -> String {
     }
     if let Some(values) = changed.values {
         parts.push(match (values.max_abs, values.max_rel) {
+            (Some(abs), _) if abs.is_nan() => "values differ, some by a NaN in one of them".to_owned(),
             (Some(abs), Some(rel)) => {
                 format!("values differ by up to {}, relative {}", digits(abs), digits(rel))
             }
@@ -138,4 +138,77 @@ fn how(changed: &Changed) -> String {
 fn digits(number: f64) -> String {
     let text = format!("{number:.3e}");
     text.strip_suffix("e0").map_or(text.clone(), str::to_owned)
+}
+
+/// Values of metadata, of which long ones are cut.
+mod metadata {
+    use modelfmt::Value;
+    use modelfmt::diff::MetadataDiff;
+    use modelfmt::value::json;
+    use modelfmt::wording::Printable;
+
+    use crate::units::count;
+
+    /// The maximum number of characters of a value.
+    const MAX: usize = 160;
+
+    /// A value that only one model has.
+    pub(super) fn one(value: &Value) -> String {
+        let text = cut(value);
+        match value.as_array() {
+            Some(list) if is_long(value) => format!("{} entries: {text}", count(list.len() as u64)),
+            _ => text,
+        }
+    }
+
+    /// Two values that differ.
+    pub(super) fn both(entry: &MetadataDiff, a: &Value, b: &Value) -> String {
+        if !is_long(a) && !is_long(b) {
+            return format!("{} is now {}", cut(a), cut(b));
+        }
+        if let (Some(a), Some(b)) = (a.as_str(), b.as_str()) {
+            return texts(a, b);
+        }
+        let (Some(lists), Some(of_a), Some(of_b)) = (entry.lists(), a.as_array(), b.as_array()) else {
+            return format!("{} is now {}", one(a), one(b));
+        };
+        let number = |number: usize| count(number as u64);
+        let counts = match lists.a == lists.b {
+            true => format!("{} of {} entries differ", number(lists.differ), number(lists.a)),
+            false => format!(
+                "{} entries are now {}, {} differ",
+                number(lists.a),
+                number(lists.b),
+                number(lists.differ)
+            ),
+        };
+        let at =
+            |list: &modelfmt::value::List| list.get(lists.first).map_or("none".to_owned(), |one| cut(&one));
+        format!("{counts}, the first is [{}]: {} is now {}", lists.first, at(of_a), at(of_b))
+    }
+
+    /// Two texts, from a little before the place where they begin to differ.
+    fn texts(a: &str, b: &str) -> String {
+        let same = a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
+        let from = same.saturating_sub(20);
+        let part = |text: &str| {
+            let rest: String = text.chars().skip(from).take(MAX + 1).collect();
+            let start = if from > 0 { "…" } else { "" };
+            Printable(&format!("\"{start}{rest}\"")).cut(MAX)
+        };
+        let [of_a, of_b] = [a, b].map(|text| count(text.chars().count() as u64));
+        format!(
+            "{of_a} characters are now {of_b}, they differ from character {same} on: {} is now {}",
+            part(a),
+            part(b)
+        )
+    }
+
+    fn is_long(value: &Value) -> bool {
+        json::start(value, MAX + 1).chars().count() > MAX
+    }
+
+    fn cut(value: &Value) -> String {
+        Printable(&json::start(value, MAX + 1)).cut(MAX)
+    }
 }

@@ -5,14 +5,19 @@ pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod convert;
 mod converted;
+mod derivation;
 pub(crate) mod diff;
 mod done;
 pub(crate) mod edit;
 pub(crate) mod extract;
+#[cfg(feature = "remote")]
+pub(crate) mod fetch;
 pub(crate) mod inspect;
 pub(crate) mod keygen;
 pub(crate) mod outboard;
 pub(crate) mod plan;
+mod programs;
+pub(crate) mod prove;
 pub(crate) mod seal;
 pub(crate) mod show;
 pub(crate) mod sign;
@@ -35,6 +40,11 @@ fn print(write: impl FnOnce(&mut dyn Write) -> Result) -> Result {
     write(&mut out)?;
     out.flush()?;
     Ok(())
+}
+
+/// Prints `modelfmt help maps`.
+pub(crate) fn maps() -> Result {
+    print(|out| Ok(out.write_all(modelfmt::convert::help_of_maps().as_bytes())?))
 }
 
 /// The first word of the line of a file.

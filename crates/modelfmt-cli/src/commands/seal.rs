@@ -23,7 +23,7 @@ pub(crate) fn run(args: Seal, quiet: bool) -> Result {
         let why = format!("its name is that of {other}, and what is sealed is an APR2 file; name it .apr");
         return Err(Failure::Usage(format!("{}: {why}", Printable(&name))));
     }
-    let to = Some(Target { format: Format::Apr2, version: None });
+    let to = Some(Target::from(Format::Apr2));
     let paths = InOut { inputs, output };
     convert::run(Convert { paths, to, recursive: false, seal: true, how }, quiet)
 }

@@ -114,7 +114,7 @@ pub(super) fn key_of_changed(model: &Path, keys: &[PathBuf]) -> Result<PrivateKe
 }
 
 /// Reads a key that can make signatures beside a file.
-fn key_beside(path: &Path) -> Result<PrivateKey> {
+pub(super) fn key_beside(path: &Path) -> Result<PrivateKey> {
     let key = PrivateKey::read(path).map_err(|error| keys::failed(&error))?;
     if key.key_type().is_nist() {
         return Ok(key);

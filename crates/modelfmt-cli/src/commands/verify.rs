@@ -8,7 +8,7 @@ use modelfmt::verify::{FileReport, Status};
 use modelfmt::wording::Printable;
 
 use super::done::DoneList;
-use super::{files, verdict};
+use super::{derivation, files, verdict};
 use crate::args::{OpenArgs, Verify};
 use crate::failure::{Failure, Result, is_reader_gone, say};
 use crate::json::EscapedJson;
@@ -20,6 +20,9 @@ use crate::{signature_beside, streams};
 pub(crate) fn run(args: &Verify, quiet: bool) -> Result {
     if args.open.pin.is_some() && (args.files.len() > 1 || args.recursive) {
         return Err(Failure::Usage("--pin: it is of one file; name no other, and no -r".to_owned()));
+    }
+    if args.derivation.is_some() && args.files.len() > 1 {
+        return Err(Failure::Usage("--derivation: it is of one model; name no other".to_owned()));
     }
     // The signature of a folder covers the files in it. If none of the keys can sign a folder, each file must have its own
     // signature.
@@ -58,6 +61,9 @@ pub(crate) fn run(args: &Verify, quiet: bool) -> Result {
     } else if args.files.len() > 1 && !args.json {
         summary(&tally, "", args.json, quiet)?;
     }
+    if !quiet {
+        tally.heal.iter().take(3).for_each(|text| say(format_args!("note: {text}")));
+    }
     match tally {
         Tally { verified: 0, unread: 0, skipped: 0, .. } => {
             Err(Failure::Input("there is no model to verify".to_owned()))
@@ -76,6 +82,8 @@ struct Tally {
     unread: usize,
     /// Models that were ok before and have not changed since.
     skipped: usize,
+    /// What is said of commands that would repair damaged files.
+    heal: Vec<String>,
 }
 
 /// Verifies a model of a folder, unless the list says that it was ok.
@@ -103,12 +111,14 @@ fn resume(
 }
 
 fn verify(path: &Path, args: &Verify, open: &OpenArgs, quiet: bool, tally: &mut Tally) -> Result {
-    let is_beside = !open.signers.key.is_empty() && signature_beside::is_signed_beside(path);
+    let is_beside =
+        args.derivation.is_none() && !open.signers.key.is_empty() && signature_beside::is_signed_beside(path);
     let keys = if is_beside { open.keys_beside()? } else { Vec::new() };
     let size = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
     let bar = Progress::of("verifying", size, args.json, quiet);
     let level = args.level.into();
     let report = bar.run(|work| match is_beside {
+        false if args.derivation.is_some() => streams::verify(path, level, &open.without_signers(), work),
         false => streams::verify(path, level, open, work),
         true => {
             let signers = (&*keys, &args.beside.options());
@@ -118,19 +128,63 @@ fn verify(path: &Path, args: &Verify, open: &OpenArgs, quiet: bool, tally: &mut 
     if stop::is_asked() {
         return Err(Failure::Checked);
     }
-    let report = report?;
+    let mut report = report?;
+    if let Some(statement) = &args.derivation {
+        let keys = open.keys_beside()?;
+        bar.run(|work| derivation::check(path, statement, &keys, &mut report, work))?;
+    }
     if !args.recursive && !quiet && path.is_dir() && report.format.is_none() && open.signers.key.is_empty() {
         say("note: `verify -r` takes every model below a folder");
     }
     streams::warn(&report.path, &report.warnings);
     tally.verified += 1;
     tally.failed += usize::from(!report.is_ok());
+    tally.heal.extend(heal(&report, args));
     print(|out| if args.json { json(&report, out) } else { text(&report, out) })
+}
+
+/// Checks that fail only where bytes are damaged that `fetch` can check.
+const HASHES: [&str; 6] = ["chunk-hashes", "tensor-hashes", "page-hashes", "shard-crcs", "crc", "outboard"];
+
+/// What is said of the command that would repair a damaged file, if there is something to check its parts by.
+fn heal(report: &FileReport, args: &Verify) -> Option<String> {
+    if !cfg!(feature = "remote") || report.is_ok() || !report.path.is_file() {
+        return None;
+    }
+    let format = report.format?;
+    let path = report.path.display().to_string();
+    let path = Printable(&path);
+    let is_damaged = |report: &FileReport| {
+        let mut failed = report.report.checks.iter().filter(|check| check.status == Status::Failed);
+        failed.any(|check| HASHES.contains(&check.name))
+    };
+    if let Some(pin @ modelfmt::Pin::B3(_)) = args.open.pin {
+        // A pin that does not match ends the look at the file. It may be damaged, or whole and another one.
+        let open = OpenArgs { pin: None, ..args.open.clone() };
+        let own =
+            streams::verify(&report.path, args.level.into(), &open, &modelfmt::Execution::default()).ok()?;
+        let command = format!("`modelfmt fetch URL {path} --pin {pin}`");
+        if is_damaged(&own) {
+            return Some(format!("{command} fetches what is damaged from a good copy at URL"));
+        }
+        let has_hashes =
+            own.report.checks.iter().any(|check| check.status == Status::Ok && HASHES.contains(&check.name));
+        return (!has_hashes).then(|| {
+            format!("if it is a damaged copy of the file of the pin, {command} fetches what is damaged")
+        });
+    }
+    // A set is fetched into a folder, by the URL of its index.
+    let folder = modelfmt::modelfmt_core::source::folder_of(&report.path).display().to_string();
+    let command = match format.is_set() {
+        true => format!("modelfmt fetch URL {}/", Printable(&folder)),
+        false => format!("modelfmt fetch URL {path}"),
+    };
+    is_damaged(report).then(|| format!("`{command}` fetches what is damaged from a good copy at URL"))
 }
 
 /// Prints the last line; to standard output if the results are text.
 fn summary(tally: &Tally, more: &str, is_json: bool, quiet: bool) -> Result {
-    let Tally { verified, failed, unread, skipped } = *tally;
+    let Tally { verified, failed, unread, skipped, .. } = *tally;
     let done = if skipped == 0 { String::new() } else { format!(", {skipped} ok before") };
     let unread = if unread == 0 { String::new() } else { format!(", {unread} not readable") };
     let line =

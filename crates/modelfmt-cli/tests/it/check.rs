@@ -30,21 +30,20 @@ fn each_file_has_a_verdict_and_the_last_line_counts_them() {
     let good = modelfmt_in(folder.path(), "check good.mag").ok();
     assert_eq!(
         good,
-        "ok good.mag: 3 tensors, 1 all zero, 1 duplicate\n  zero: all zero\n  again: same as w\n"
+        "ok good.mag: 3 tensors, 1 all zero, 1 duplicate\n  all zero: zero\n  equal: again = w\n"
     );
     let all = modelfmt_in(folder.path(), "check good.mag bad.aero no.model missing.gguf");
     assert_eq!((all.status, &*all.stderr), (1, ""));
     let bad = "FAILED bad.aero: 3 tensors, 1 with NaN, 2 with infinities, 1 constant\n  \
-               w\\u{1b}[2J: 1 NaN, 2 infinities\n  one: 1 infinity\n  half: constant\nFAILED no.model\n  not a model file";
+               w\\u{1b}[2J: 1 NaN, 2 infinities, the first at index 0\n  one: 1 infinity, the first at index 0\n  constant: half\nFAILED no.model\n  not a model file";
     assert!(all.stdout.contains(bad), "{}", all.stdout);
     assert!(all.stdout.ends_with("4 files: 1 ok, 3 failed\n"), "{}", all.stdout);
 
     let all = modelfmt_in(folder.path(), "check --json good.mag missing.gguf");
     let lines: Vec<Value> = all.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((all.status, lines.len()), (1, 2));
-    let zero = json!({"name": "zero", "nan": 0, "inf": 0, "zero": true, "constant": true, "same_as": null});
-    let again =
-        json!({"name": "again", "nan": 0, "inf": 0, "zero": false, "constant": false, "same_as": "w"});
+    let zero = json!({"name": "zero", "nan": 0, "inf": 0, "first_bad": null, "outlier": null, "zero": true, "constant": true, "same_as": null});
+    let again = json!({"name": "again", "nan": 0, "inf": 0, "first_bad": null, "outlier": null, "zero": false, "constant": false, "same_as": "w"});
     assert_eq!(lines[0], json!({"path": "good.mag", "ok": true, "tensors": [zero, again], "findings": []}));
     assert_eq!((&lines[1]["ok"], &lines[1]["tensors"]), (&json!(false), &json!([])));
     assert!(lines[1]["findings"][0].as_str().unwrap().starts_with("cannot be opened"), "{}", lines[1]);

@@ -41,3 +41,72 @@ fn norms_and_tolerance_are_options() {
     let found = run("diff a.mag d.mag --ignore-metadata --json").json();
     assert_eq!((&found["same"], &found["metadata"]), (&json!(true), &json!([])));
 }
+
+#[test]
+fn long_metadata_is_cut_and_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, change: &dyn Fn(&mut Vec<String>)| {
+        let mut tokens: Vec<String> = (0..100_000).map(|n| format!("token {n}")).collect();
+        change(&mut tokens);
+        let meta = json!({"tokens": tokens, "template": format!("{}{name}", "x".repeat(9000))});
+        std::fs::write(folder.path().join("meta.json"), meta.to_string()).unwrap();
+        let from = testdata("safetensors/dtypes.safetensors");
+        let args = format!(
+            "convert {} {name}.gguf --include f32.x --metadata meta.json --lossy --quiet",
+            from.display()
+        );
+        modelfmt_in(folder.path(), &args).ok();
+    };
+    write("a", &|_| {});
+    write("b", &|tokens| {
+        tokens[70_000] = "other".to_owned();
+        tokens[80_000] = "another".to_owned();
+    });
+    write("c", &|tokens| tokens.truncate(99_990));
+    let run = |args: &str| modelfmt_in(folder.path(), args);
+    let text = run("diff a.gguf b.gguf");
+    assert!(text.stdout.len() < 2000, "{}", text.stdout.len());
+    assert!(
+        text.stdout
+            .contains("2 of 100,000 entries differ, the first is [70000]: \"token 70000\" is now \"other\"")
+            && text.stdout.contains("from character 9000 on"),
+        "{}",
+        text.stdout
+    );
+    assert!(run("diff a.gguf c.gguf").stdout.contains("100,000 entries are now 99,990, 10 differ"));
+    let found = run("diff a.gguf b.gguf --json");
+    assert!(found.stdout.len() < 30_000);
+    let found: Value = serde_json::from_str(&found.stdout).unwrap();
+    let of =
+        |key: &str| found["metadata"].as_array().unwrap().iter().find(|entry| entry["key"] == key).unwrap();
+    assert_eq!(of("tokens")["entries"], json!({"a": 100_000, "b": 100_000, "differ": 2, "first": 70_000}));
+    assert_eq!((&of("tokens")["truncated"], &of("tokens")["a"][0]), (&json!(true), &json!("token 0")));
+    assert_eq!(of("template")["entries"], Value::Null);
+}
+
+#[test]
+fn a_nan_is_no_infinity() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, value) in [("a", 2.0_f32), ("nan", f32::NAN), ("inf", f32::INFINITY)] {
+        let head = br#"{"w":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}}"#;
+        let mut bytes = (head.len() as u64).to_le_bytes().to_vec();
+        bytes.extend_from_slice(head);
+        [1.0, value, 3.0].iter().for_each(|value: &f32| bytes.extend_from_slice(&value.to_le_bytes()));
+        std::fs::write(folder.path().join(format!("{name}.safetensors")), bytes).unwrap();
+    }
+    let run = |args: &str| modelfmt_in(folder.path(), &format!("diff --norms {args}"));
+    for (pair, text, number) in [
+        ("a.safetensors nan.safetensors", "some by a NaN in one of them", "NaN"),
+        ("nan.safetensors inf.safetensors", "some by a NaN in one of them", "NaN"),
+        ("a.safetensors inf.safetensors", "by up to inf", "Infinity"),
+    ] {
+        let said = run(pair).stdout;
+        assert!(said.contains(text) && said.contains("inf") == (number != "NaN"), "{pair}: {said}");
+        let found: Value = serde_json::from_str(&run(&format!("--json {pair}")).stdout).unwrap();
+        assert_eq!(
+            (&found["changed"][0]["max_abs"], &found["changed"][0]["rmse"]),
+            (&json!(number), &json!("NaN"))
+        );
+        assert_eq!(run(&format!("{pair} --tolerance 1e9")).status, 1);
+    }
+}

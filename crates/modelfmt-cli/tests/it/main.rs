@@ -12,13 +12,19 @@ mod edit;
 mod edit_signed;
 mod errors;
 mod extract;
+#[cfg(feature = "remote")]
+mod fetch;
 mod folders;
 mod hostile;
+mod hub;
+mod hub_folder;
+mod hub_inspect;
 mod inspect;
 mod kept;
 mod large;
 mod parts;
 mod pins;
+mod prove;
 mod pytorch;
 mod reference;
 #[cfg(feature = "remote")]

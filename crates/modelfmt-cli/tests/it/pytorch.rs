@@ -179,6 +179,19 @@ fn what_a_pickle_calls_is_said_by_every_command() {
     );
 }
 
+/// Keys with dots in one dictionary, as `state_dict()` makes them.
+#[test]
+fn a_plain_state_dict_has_no_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut pickle = Pickler::new(2);
+    pickle.op(b"}(").text("model.a").tensor(&TorchTensor::f32("a", "0", &[4, 6]));
+    pickle.text("lm_head.weight").tensor(&TorchTensor::f32("m", "1", &[3])).op(b"u");
+    let file = torch_zip(&pickle.stop(), &[("0", &values(96)), ("1", &values(12))]).build();
+    fs::write(folder.path().join("pytorch_model.bin"), file).unwrap();
+    let inspected = modelfmt_in(folder.path(), "inspect pytorch_model.bin");
+    assert!(inspected.status == 0 && !inspected.stderr.contains("--root"), "{}", inspected.stderr);
+}
+
 #[test]
 fn a_part_of_a_checkpoint_is_the_model() {
     let folder = tempfile::tempdir().unwrap();

@@ -202,8 +202,8 @@ impl<'a> Conversion<'a> {
     pub fn plan(self) -> Result<ConversionPlan<'a>> {
         let format = self.format()?;
         let mut options = self.options;
-        if let Some(version) = self.target.and_then(|target| target.version) {
-            options.to_mut().output.version = Some(version);
+        if let Some(target) = self.target.filter(|target| target.version.is_some() || target.is_hub_folder) {
+            target.set_in(options.to_mut());
         }
         ConversionPlan::new(self.model, format, options)
     }

@@ -4,7 +4,6 @@ use std::fmt;
 
 use modelfmt_core::DType;
 
-use super::values::cast::is_target;
 use modelfmt_model::error::{Error, Result};
 use modelfmt_model::formats::Format;
 use modelfmt_model::formats::capabilities::Alignments;
@@ -12,6 +11,7 @@ use modelfmt_rules::options::ConvertOptions;
 use modelfmt_rules::options::rules::{Quantization, TYPES, TypeChange, TypeRule, is_plain};
 use modelfmt_rules::wording::Choice;
 use modelfmt_rules::wording::Remedy;
+use tensor_program::is_castable;
 
 /// Fails for options that the target does not support, and for values that are never valid.
 pub(super) fn check(options: &ConvertOptions, target: Format) -> Result<()> {
@@ -52,6 +52,9 @@ pub(super) fn check_values(options: &ConvertOptions) -> Result<()> {
             "scales are for weights that are dequantized, and none is to be",
         ));
     }
+    if options.types.imatrix.is_some() && !options.types.rules.iter().any(|rule| rule.blocks().is_some()) {
+        return Err(Error::usage(Choice::Imatrix, "it is for weights that are quantized, and none is to be"));
+    }
     options.types.rules.iter().try_for_each(check_rule)
 }
 
@@ -65,7 +68,7 @@ fn check_rule(rule: &TypeRule) -> Result<()> {
         TypeChange::Quantize(Quantization::Type(dtype)) if !is_ggml(dtype) && !is_plain(dtype) => {
             format!("there is no encoder for {dtype}, only for {TYPES}")
         }
-        TypeChange::Cast(dtype) if !is_target(dtype) => format!(
+        TypeChange::Cast(dtype) if !is_castable(dtype) => format!(
             "values cannot be cast to {dtype}; they can to bool, integers such as i8 and floats such as bf16"
         ),
         _ => return Ok(()),
@@ -96,7 +99,7 @@ fn other_way(rule: &TypeRule) -> Option<Remedy> {
         TypeChange::Cast(dtype) if ggml_quant::can_encode(dtype) && dtype.ggml_type().is_some() => {
             Some(Remedy::Quantize(dtype))
         }
-        TypeChange::Quantize(Quantization::Type(dtype)) if is_target(dtype) => {
+        TypeChange::Quantize(Quantization::Type(dtype)) if is_castable(dtype) => {
             Some(Remedy::Cast { to: dtype, by_name: rule.glob.is_some() })
         }
         _ => None,

@@ -5,6 +5,7 @@ use modelfmt_core::DType;
 #[cfg(doc)]
 use super::MetadataOptions;
 use super::output::WrittenFile;
+use super::programs::Programs;
 use super::values::clipped::Clipped;
 use super::warnings::Warning;
 use modelfmt_model::formats::Format;
@@ -29,8 +30,12 @@ pub struct Converted {
     pub clipped: Vec<Clipped>,
     /// Metadata that the target cannot hold and that was dropped because of [`MetadataOptions::lossy`].
     pub dropped: Vec<Unsupported>,
+    /// What happens to each tensor; only of a dry run.
+    pub programs: Option<Programs>,
     /// The output files, in the order in which they were created.
     pub files: Vec<WrittenFile>,
+    /// Whether this is a folder of the hub. The files are then in the folder that was named as the output.
+    pub is_hub_folder: bool,
 }
 
 impl Converted {

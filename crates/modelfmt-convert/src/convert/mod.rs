@@ -48,6 +48,12 @@
 //! into blocks of 128 if that gives the number of scales, else into as many equal blocks. If neither fits, the weight is refused,
 //! and so is a weight without known scales.
 //!
+//! # Schemes
+//!
+//! Checkpoints that come quantized store a weight as several tensors: GPTQ, AWQ, compressed-tensors, NVFP4, MXFP4, bitsandbytes.
+//! `dequantize` makes one tensor of them, by the formula of the scheme in f32, rounded once to the requested dtype. Its name is that
+//! of the weight, which is also what globs match. `docs/formats/conversion.md` of the repository lists the schemes.
+//!
 //! Scales and zero points that the file itself has for a tensor (OINF 2) are kept if the target can hold them: in OINF 2, and under
 //! the reserved key of formats with JSON. In other formats they are listed as a loss. `dequantize` computes scale × (number − zero
 //! point) of each number in f64, and rounds it once to the requested dtype. Widening the dtype keeps the numbers, and so the
@@ -66,17 +72,39 @@
 mod builder;
 mod check;
 mod converted;
+#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+pub(crate) mod hub;
+#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+pub(crate) mod hub_adapter;
+#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+mod hub_back;
+#[cfg(not(target_arch = "wasm32"))]
+mod hub_files;
+#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+pub(crate) mod hub_folder;
+#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+pub(crate) mod hub_parts;
+#[cfg(not(target_arch = "wasm32"))]
+mod imatrix;
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) mod lora;
+#[cfg(not(target_arch = "wasm32"))]
+mod named;
 pub(crate) mod output;
 mod parts;
+mod programs;
 mod same_format;
 #[cfg(not(target_arch = "wasm32"))]
 mod save;
+pub(crate) mod schemes;
 #[cfg(feature = "seal")]
 mod signatures;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) mod single;
 mod table;
 pub(crate) mod tensors;
+#[cfg(all(any(feature = "apr", feature = "gguf"), not(target_arch = "wasm32")))]
+mod tokenizer;
 pub(crate) mod values;
 mod warnings;
 
@@ -92,6 +120,12 @@ use modelfmt_write::{Discard, InputFiles};
 
 pub use builder::Conversion;
 pub use converted::{Converted, TypeChanged};
+#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+pub use hub::mapped;
+#[cfg(not(target_arch = "wasm32"))]
+pub use hub_files::ABOUT_WEIGHTS;
+#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+pub use modelfmt_hub::maps::help as help_of_maps;
 pub use modelfmt_metadata::flattened::MetadataDiff;
 pub use modelfmt_model::formats::capabilities::{
     Access, Alignments, Blocks, Capabilities, Contents, Metadata, MetadataSchema, Names, PinKind, Properties,
@@ -101,14 +135,17 @@ pub use modelfmt_model::unsupported::{Subject, Unsupported, UnsupportedGroup};
 pub use modelfmt_rules::options::rename::RenameRule;
 pub use modelfmt_rules::options::rules::{Quantization, TypeChange, TypeRule};
 pub use modelfmt_rules::options::{
-    AeroOptions, Apr2Options, Compression, ConvertOptions, Declared, MagChecksum, MagOptions,
+    AeroOptions, Apr2Options, Compression, ConvertOptions, Declared, LoraRule, MagChecksum, MagOptions,
     MetadataOptions, OinfOptions, OutputOptions, PAGE_SIZE, ScaleRule, TensorOptions, TypeOptions,
 };
+#[cfg(not(target_arch = "wasm32"))]
+pub use named::named_files;
 pub use output::WrittenFile;
 #[cfg(not(target_arch = "wasm32"))]
 pub use output::guard::files_of_index;
 pub use parts::receipt::Receipt;
 pub use parts::{Part, PartPlan, PlannedPart};
+pub use programs::{Programs, TensorProgram};
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::{Saving, save, save_as};
 pub use table::{OPTIONS, OptionInfo, Takes};
@@ -122,7 +159,7 @@ use modelfmt_metadata::source::Content;
 use modelfmt_model::error::{Error, Result};
 use modelfmt_model::formats::Format;
 use modelfmt_model::formats::entry::{Job, JobError};
-use modelfmt_model::job::tensors::{Item, Tensors};
+use modelfmt_model::job::tensors::{Item, Origin, Tensors};
 use modelfmt_model::model::Model;
 use modelfmt_rules::wording::Choice;
 use modelfmt_rules::wording::{Note, Size};
@@ -135,11 +172,26 @@ use values::Values;
 
 /// A conversion that is ready to write, from [`Conversion::plan`]. Everything is selected and checked, and nothing is written yet.
 pub struct ConversionPlan<'a> {
-    model: &'a Model,
+    /// The model that is converted; for a folder of the hub, the model that its map makes of it.
+    model: Cow<'a, Model>,
     target: Format,
     options: Cow<'a, ConvertOptions>,
     tensors: Tensors,
     /// For tensors that share bytes in the target, too: the number of the tensor, and that of the tensor whose bytes it shares.
+    tied: BTreeMap<usize, usize>,
+    metadata: modelfmt_model::job::metadata::Metadata,
+    notes: Vec<Note>,
+    warnings: Vec<Warning>,
+    dropped: Vec<Unsupported>,
+    /// For a folder of the hub, the files beside the weights: name and bytes.
+    #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no folders"))]
+    beside: Vec<(String, Vec<u8>)>,
+}
+
+/// What a plan says besides its model.
+struct Planned<'a> {
+    options: Cow<'a, ConvertOptions>,
+    tensors: Tensors,
     tied: BTreeMap<usize, usize>,
     metadata: modelfmt_model::job::metadata::Metadata,
     notes: Vec<Note>,
@@ -156,6 +208,9 @@ impl std::fmt::Debug for ConversionPlan<'_> {
 impl<'a> ConversionPlan<'a> {
     /// Selects tensors, their dtypes and the metadata.
     fn new(model: &'a Model, target: Format, options: Cow<'a, ConvertOptions>) -> Result<Self> {
+        if options.output.hub_folder {
+            return Self::of_hub_folder(model, target, options);
+        }
         let path = || model.path().to_owned();
         let target = target.sharded().filter(|_| options.output.shard_size.is_some()).unwrap_or(target);
         let version = options.output.version.as_deref();
@@ -175,9 +230,69 @@ impl<'a> ConversionPlan<'a> {
         if !target.is_enabled() {
             return Err(Error::NotEnabled { path: path(), format: target, feature: target.feature() });
         }
+        #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+        let will_map = hub::will_map(model, target, &options);
+        #[cfg(not(all(feature = "gguf", not(target_arch = "wasm32"))))]
+        let will_map = false;
+        let (model, own_notes) = schemes::decoded(model, target, capabilities, &options, will_map)?;
+        #[cfg(not(target_arch = "wasm32"))]
+        let mut own_notes = own_notes;
+        #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+        let (model, is_mapped) = {
+            use lora::Stage::{AfterMap, BeforeMap, Only};
+            let maps = lora::Maps {
+                named: &|base: &Model, adapter: &Model| hub_adapter::named_as_in(base, adapter, &options),
+                made: &|base: &Model| hub::made(base, &options),
+            };
+            let (model, notes) =
+                lora::merged(model, if will_map { BeforeMap } else { Only }, &options, maps)?;
+            own_notes.extend(notes);
+            match hub::map(&model, target, &options)? {
+                (Cow::Owned(mapped), notes) => {
+                    own_notes.extend(notes);
+                    let (mapped, notes) = lora::merged(Cow::Owned(mapped), AfterMap, &options, maps)?;
+                    own_notes.extend(notes);
+                    (Cow::Owned(mapped.into_owned()), true)
+                }
+                (Cow::Borrowed(_), notes) => {
+                    own_notes.extend(notes);
+                    (model, false)
+                }
+            }
+        };
+        #[cfg(all(not(feature = "gguf"), not(target_arch = "wasm32")))]
+        let (model, notes) = lora::merged(model, lora::Stage::Only, &options, lora::Maps::NONE)?;
+        #[cfg(all(not(feature = "gguf"), not(target_arch = "wasm32")))]
+        own_notes.extend(notes);
+        #[cfg(not(all(feature = "gguf", not(target_arch = "wasm32"))))]
+        let is_mapped = false;
+        let planned = Self::of(&model, target, capabilities, options)?;
+        let Planned { options, tensors, tied, metadata, mut notes, mut warnings, dropped } = planned;
+        notes.splice(0..0, own_notes);
+        let is_adapter = metadata.keys.contains_key("adapter.type");
+        if is_mapped && !is_adapter && !metadata.keys.contains_key("tokenizer.ggml.tokens") {
+            warnings.push(Warning::NoTokenizer);
+        }
+        let beside = Vec::new();
+        let mut made =
+            Self { model, target, options, tensors, tied, metadata, notes, warnings, dropped, beside };
+        made.notes.extend(made.larger_than_shards());
+        Ok(made)
+    }
+
+    /// Selects tensors, their dtypes and the metadata of the model that is written.
+    fn of(
+        model: &Model,
+        target: Format,
+        capabilities: &'static Capabilities,
+        options: Cow<'a, ConvertOptions>,
+    ) -> Result<Planned<'a>> {
+        let path = || model.path().to_owned();
         let options = same_format::completed(model, target, options);
         let options = from_pickle(model, options);
         let content = Content::read_for(model, &options)?;
+        #[cfg(all(feature = "apr", not(target_arch = "wasm32")))]
+        let content = with_tokenizer(content, model, target);
         let choice = Chooser::new(model, capabilities, &options)?.choose(&content)?;
         let mapper = Mapper {
             target: capabilities,
@@ -212,11 +327,80 @@ impl<'a> ConversionPlan<'a> {
         let notes = notes.collect();
         let mut warnings = choice.warnings;
         let names = choice.tensors.items.iter().map(|item| choice.tensors.name(Some(model.opened()), item));
-        warnings.extend(Warning::of_gguf(model.format(), target, names, &metadata.keys));
+        #[cfg(not(target_arch = "wasm32"))]
+        let has_config = model.sidecars().open("config.json").is_ok_and(|found| found.is_some());
+        #[cfg(target_arch = "wasm32")]
+        let has_config = false;
+        warnings.extend(Warning::of_gguf(model.format(), target, names, (&metadata.keys, has_config)));
         let (tensors, tied) = (choice.tensors, tied.kept);
-        let mut made = Self { model, target, options, tensors, tied, metadata, notes, warnings, dropped };
-        made.notes.extend(made.larger_than_shards());
+        Ok(Planned { options, tensors, tied, metadata, notes, warnings, dropped })
+    }
+
+    /// Plans the folder of the hub that a GGUF becomes.
+    #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+    fn of_hub_folder(model: &'a Model, target: Format, options: Cow<'a, ConvertOptions>) -> Result<Self> {
+        if target != Format::Safetensors {
+            let why = format!("the weights of a folder of the hub are safetensors, not {target}");
+            return Err(Error::usage(Choice::Target, why));
+        }
+        model.expect_tensors()?;
+        let mut own = options.into_owned();
+        let restored = {
+            let map = own.tensors.map.take();
+            check::check(&own, target)?;
+            own.tensors.map = map;
+            let (mut weights, mut notes) = {
+                let maps = lora::Maps {
+                    named: &|base: &Model, adapter: &Model| hub_adapter::named_as_in(base, adapter, &own),
+                    ..lora::Maps::NONE // the base is a GGUF, and has its names
+                };
+                lora::merged(Cow::Borrowed(model), lora::Stage::Only, &own, maps)?
+            };
+            hub_folder::restore(&mut weights, &own).map(|mut restored| {
+                notes.append(&mut restored.notes);
+                (hub_folder::Restored { notes, ..restored }, weights)
+            })
+        };
+        let (hub_folder::Restored { files, losses, notes: mapping }, model) = restored?;
+        if !own.metadata.lossy && !losses.is_empty() {
+            return Err(Error::Unsupported { path: model.path().to_owned(), target, unsupported: losses });
+        }
+        let shard_size = own.output.shard_size.take();
+        let plan = |target: Format, options: ConvertOptions| {
+            let planned = Self::of(&model, target, target.capabilities(), Cow::Owned(options))?;
+            let Planned { options, tensors, tied, metadata, mut notes, warnings, mut dropped } = planned;
+            notes.splice(0..0, mapping.iter().cloned());
+            dropped.splice(0..0, losses.iter().cloned());
+            let (model, beside) = (model.clone(), files.clone());
+            Ok(Self { model, target, options, tensors, tied, metadata, notes, warnings, dropped, beside })
+        };
+        let mut made = plan(target, own.clone())?;
+        if let (Some(most), Some(sharded)) =
+            (shard_size.filter(|most| made.nbytes() > *most), target.sharded())
+        {
+            own.output.shard_size = Some(most);
+            made = plan(sharded, own)?;
+            made.notes.extend(made.larger_than_shards());
+        }
         Ok(made)
+    }
+
+    /// Refuses a folder of the hub in a build that cannot make one.
+    #[cfg(not(all(feature = "gguf", not(target_arch = "wasm32"))))]
+    fn of_hub_folder(_: &'a Model, _: Format, _: Cow<'a, ConvertOptions>) -> Result<Self> {
+        Err(Error::usage(
+            Choice::Target,
+            "this build cannot make a folder of the hub: it has no GGUF, or no files",
+        ))
+    }
+
+    /// Fails for a folder of the hub, which is written only into a folder of this machine.
+    pub(super) fn expect_no_folder(&self) -> Result<()> {
+        if !self.options.output.hub_folder {
+            return Ok(());
+        }
+        let why = "a folder of the hub is written into a folder of this machine; name one";
+        Err(Error::usage(Choice::Output, why))
     }
 
     /// A note about tensors that are larger than the maximum size of a file.
@@ -249,8 +433,19 @@ impl<'a> ConversionPlan<'a> {
 
     /// The tensors whose dtype changes.
     pub fn changed(&self) -> impl Iterator<Item = TypeChanged> {
-        let changed = self.tensors.items.iter().filter(|item| item.from != item.to);
-        changed.map(|item| TypeChanged { tensor: self.name(item).to_owned(), from: item.from, to: item.to })
+        let from = |item: &Item| match item.origin {
+            Origin::Model(position) => self.model.stored_dtype(position).unwrap_or(item.from),
+            _ => item.from,
+        };
+        let items = self.tensors.items.iter().map(move |item| (item, from(item)));
+        let changed = items.filter(|(item, from)| *from != item.to);
+        changed.map(|(item, from)| TypeChanged { tensor: self.name(item).to_owned(), from, to: item.to })
+    }
+
+    /// How each tensor of the output is made, and which tensors of the source are left out.
+    #[must_use]
+    pub fn programs(&self) -> Programs {
+        Programs::of(&self.model, &self.tensors)
     }
 
     /// Warnings about results that you may not want, as far as they are known before values are read.
@@ -273,6 +468,9 @@ impl<'a> ConversionPlan<'a> {
     #[cfg(not(target_arch = "wasm32"))]
     pub fn write(mut self, out: impl AsRef<Path>, work: &Execution<'_>) -> Result<Converted> {
         use modelfmt_write::Output;
+        if self.options.output.hub_folder {
+            return self.write_hub_folder(out.as_ref(), work);
+        }
         let Place { out, name, guard } = self.place(out.as_ref())?;
         self.find_equal(work)?;
         let failed = |source| cannot_write(&out, source);
@@ -299,18 +497,22 @@ impl<'a> ConversionPlan<'a> {
 
     /// Does everything that [`write`](Self::write) does, but writes nothing. Values are read, checked and converted, so it fails
     /// where `write` would fail, except for faults of the disk. The result lists the files and their lengths, but not the files
-    /// that would be removed.
+    /// that would be removed, and it has the [programs](Self::programs).
     ///
     /// # Errors
     /// If the target cannot hold the model, or it cannot be read or written.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn dry_run(mut self, out: impl AsRef<Path>, work: &Execution<'_>) -> Result<Converted> {
+        if self.options.output.hub_folder {
+            return self.dry_run_hub_folder(out.as_ref(), work);
+        }
+        let programs = self.programs();
         let Place { out, name, guard } = self.place(out.as_ref())?;
         let folder = out.parent().unwrap_or(Path::new(""));
         if !modelfmt_core::source::folder_of(&out).is_dir() {
             return Err(cannot_write(&out, std::io::ErrorKind::NotFound.into()));
         }
-        match name {
+        let converted = match name {
             Some(name) => {
                 self.find_equal(work)?;
                 self.write_to_folder(folder, &name, &output::dry_run::Rehearsed(guard.files()), work)
@@ -320,7 +522,8 @@ impl<'a> ConversionPlan<'a> {
                 self.find_equal(work)?;
                 self.write_one(&out, &Discard::default(), work)
             }
-        }
+        };
+        Ok(Converted { programs: Some(programs), ..converted? })
     }
 
     /// Finds the place of the output. Fails if it may not be written there.
@@ -335,7 +538,7 @@ impl<'a> ConversionPlan<'a> {
         if self.options.output.outboard && name.is_none() {
             modelfmt_model::outboard::expect_none(&out, self.options.output.overwrite)?;
         }
-        let inputs = self.model.input_paths().chain(self.options.output.inputs.iter().cloned());
+        let inputs = self.model.input_paths().chain(named_files(&self.options));
         let guard = Guard::new(&out, self.options.output.overwrite, InputFiles::new(inputs));
         let guard = guard.of_target(self.target)?;
         Ok(Place { out, name, guard })
@@ -346,7 +549,7 @@ impl<'a> ConversionPlan<'a> {
         if !self.options.aero.dedupe || !self.target.properties().shared_values {
             return Ok(());
         }
-        let (count, nbytes) = tensors::dedupe::find(self.model, &self.tensors, &mut self.tied, work)?;
+        let (count, nbytes) = tensors::dedupe::find(&self.model, &self.tensors, &mut self.tied, work)?;
         let note = match count {
             0 => "finds no two tensors that are equal and do not share their bytes yet".to_owned(),
             1 => format!("finds 1 tensor that is equal to another, of {}; it is written once", Size(nbytes)),
@@ -366,6 +569,7 @@ impl<'a> ConversionPlan<'a> {
     /// # Errors
     /// If the target cannot hold the model, or it cannot be read or written.
     pub fn write_to_sink(mut self, sink: &dyn Sink, work: &Execution<'_>) -> Result<Converted> {
+        self.expect_no_folder()?;
         if self.target.is_set() {
             let why = format!(
                 "{} is several files, and a stream takes one; name a file to write (Conversion::write_to_files)",
@@ -394,6 +598,7 @@ impl<'a> ConversionPlan<'a> {
         files: &impl NewFiles,
         work: &Execution<'_>,
     ) -> Result<Converted> {
+        self.expect_no_folder()?;
         if !self.target.is_set() {
             return Err(Error::usage(Choice::Target, format!("{} is one file", self.target)));
         }
@@ -414,7 +619,21 @@ impl<'a> ConversionPlan<'a> {
         files: &impl NewFiles,
         work: &Execution<'_>,
     ) -> Result<Converted> {
-        self.write_to_files(name, &output::dry_run::Rehearsed(files), work)
+        let programs = self.programs();
+        let converted = self.write_to_files(name, &output::dry_run::Rehearsed(files), work)?;
+        Ok(Converted { programs: Some(programs), ..converted })
+    }
+
+    /// Does everything that [`write_to_sink`](Self::write_to_sink) does, but writes nothing, like [`dry_run`](Self::dry_run). Errors
+    /// call the sink `name`.
+    ///
+    /// # Errors
+    /// If the target cannot hold the model, or it cannot be read; [`Error::Usage`] for a target of several files.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn dry_run_to_sink(self, name: &str, work: &Execution<'_>) -> Result<Converted> {
+        let programs = self.programs();
+        let converted = self.write_to_sink(&Discard::named(name), work)?;
+        Ok(Converted { programs: Some(programs), ..converted })
     }
 
     /// The name of the file that stands for a set, made from the requested name: the index, or the first file of a split GGUF.
@@ -485,7 +704,7 @@ impl<'a> ConversionPlan<'a> {
     }
 
     fn values(&self) -> Result<Values<'_>> {
-        Values::new(self.model, &self.tensors, !self.options.no_verify)
+        Values::new(&self.model, &self.tensors, !self.options.no_verify)
     }
 
     /// The result of the conversion. The caller adds `dropped`, which may be as large as the metadata.
@@ -500,6 +719,8 @@ impl<'a> ConversionPlan<'a> {
             clipped: values.clipped(|number| items.get(number).map_or("", |item| self.name(item))),
             dropped: Vec::new(),
             files,
+            is_hub_folder: self.options.output.hub_folder,
+            programs: None,
         }
     }
 
@@ -556,6 +777,18 @@ pub fn merged(models: impl IntoIterator<Item = Model>, options: &ConvertOptions)
 /// Whether a model is a checkpoint, which can contain any values besides tensors.
 fn is_from_pickle(model: &Model) -> bool {
     model.format().properties().contents == Contents::Checkpoint
+}
+
+/// An APR gets the tokenizer beside a model, without which aprender's programs do not run it.
+#[cfg(all(feature = "apr", not(target_arch = "wasm32")))]
+fn with_tokenizer(content: Content, model: &Model, target: Format) -> Content {
+    if target.properties().schema != Some(MetadataSchema::Apr) {
+        return content;
+    }
+    match tokenizer::apr::keys(model) {
+        Ok(keys) => content.asked_for(keys),
+        Err(why) => content.noted(Some(format!("the tokenizer beside the model is not written: {why}"))),
+    }
 }
 
 /// Writes other values of a checkpoint as text if the target holds only text: nobody has chosen them as metadata.

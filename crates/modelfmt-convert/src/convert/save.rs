@@ -133,6 +133,10 @@ impl<'p> Saving<'p> {
         if let Access::ReadOnly(instead) = target.access {
             return Err(write::never(format, instead));
         }
+        if options.output.hub_folder {
+            let why = "a folder of the hub is made of a GGUF, not of tensors that are given";
+            return Err(Error::usage(Choice::Target, why));
+        }
         if let Some(choice) = of_a_model(options) {
             return Err(Error::usage(
                 choice,

@@ -11,7 +11,6 @@ use modelfmt_metadata::quants;
 use modelfmt_metadata::source::Content;
 use modelfmt_model::error::Result;
 use modelfmt_model::formats::capabilities::holds_every_value;
-use modelfmt_model::job::affine::Affine;
 use modelfmt_model::job::tensors::{Item, Origin, ScaledBy, Shape, Tensors};
 use modelfmt_model::model::Model;
 use modelfmt_model::quant::Quant;
@@ -156,8 +155,8 @@ impl Single {
         let scales = match scaled {
             _ if decoded.is_none() => None,
             Scaled::By(scaling) => Some(ScaledBy::Tensor(scaling)),
-            Scaled::Quant(quant) => Some(ScaledBy::Quant(Affine::new(quant, info.shape))),
-            Scaled::No | Scaled::Unclear(_) => None,
+            Scaled::Quant(quant) => Some(ScaledBy::Quant(quant.affine(info.shape))),
+            Scaled::No | Scaled::Unclear(_) | Scaled::Stored(_) => None,
         };
         let is_dequantized = is_blocks || scales.is_some();
         let mut single = Self::of(position, from, to, scales);

@@ -77,7 +77,7 @@ impl OptionInfo {
 }
 
 /// The options of a conversion. Some have no entry: `ConvertOptions::apr2.seal` (who signs and who can decrypt) is a set of keys,
-/// not one option; the version is part of the [`Target`](modelfmt_model::Target); and `inputs` is not a choice of the user.
+/// not one option; the version and a folder of the hub are parts of the [`Target`](modelfmt_model::Target); and `inputs` is not a choice of the user.
 pub const OPTIONS: &[OptionInfo] = &[
     OptionInfo::new("tensors", "include", Takes::Many("GLOB"), "Only tensors whose names match, such as 'layers.*'; may be repeated")
         .flag("--include")
@@ -93,18 +93,30 @@ pub const OPTIONS: &[OptionInfo] = &[
     OptionInfo::new("tensors", "allow_ties", Takes::Nothing, "Write each tensor that shares its bytes with another separately, however large that makes OUT")
         .flag("--allow-ties")
         .in_page(),
+    OptionInfo::new("tensors", "map", Takes::One("NAME|FILE|none"), "GGUF: the map by which a folder of the hub becomes what llama.cpp loads; by default the one for the `model_type` of its config.json. `none` writes names and metadata as they are")
+        .flag("--map")
+        .choice(Choice::Map),
+    OptionInfo::new("tensors", "lora", Takes::Many("ADAPTER[=SCALE]"), "Merge an adapter (LoRA), a folder of PEFT or a GGUF of llama.cpp, times SCALE; may be repeated. Sums are of f32, rounded once to the types of IN")
+        .flag("--lora")
+        .choice(Choice::Lora),
+    OptionInfo::new("tensors", "base", Takes::One("FOLDER"), "GGUF: the folder of the hub with the base of IN, an adapter (LoRA) of PEFT, where the adapter does not name one here")
+        .flag("--base")
+        .choice(Choice::Base),
     OptionInfo::new("types", "cast", Takes::Many("[GLOB=]DTYPE"), "Change floats to this type, or all numbers whose tensors' names match GLOB; values are rounded if necessary. This option and the next two may be repeated, and for each tensor the last one that matches counts, so give general ones first. DTYPE has its usual names: f16, fp16, float16, half")
         .flag("--cast")
         .choice(Choice::Cast)
         .in_page(),
-    OptionInfo::new("types", "dequantize", Takes::Many("[GLOB=]f32|f16|bf16"), "Decode block-quantized tensors to f32, f16 or bf16, multiply weights of 8 bits or fewer by the scales beside them, and apply the scales and zero points of OINF 2")
+    OptionInfo::new("types", "dequantize", Takes::Many("[GLOB=]f32|f16|bf16"), "Decode block-quantized tensors to f32, f16 or bf16, multiply weights of 8 bits or fewer by the scales beside them, decode weights in several tensors (GPTQ, AWQ, bitsandbytes and others), and apply the scales and zero points of OINF 2")
         .flag("--dequantize")
         .choice(Choice::Dequantize)
         .in_page(),
-    OptionInfo::new("types", "quantize", Takes::Many("[GLOB=]TYPE|PRESET"), "Quantize float tensors of rank 2 and more whose rows are whole blocks: of 32 for q8_0, q4_0, q4_1, q5_0 and q5_1, of 256 for q4_k, q5_k and q6_k; the others stay as they are. Or give each tensor the type that llama.cpp gives it: q4_k_m, q4_k_s, q5_k_m, q5_k_s, and with mostly_ before the name of a type, such as mostly_q8_0")
+    OptionInfo::new("types", "quantize", Takes::Many("[GLOB=]TYPE|PRESET"), "Quantize float tensors of rank 2 and more whose rows are whole blocks: of 32 for q8_0, q4_0, q4_1, q5_0, q5_1 and iq4_nl, of 256 for q2_k, q3_k, q4_k, q5_k, q6_k and iq4_xs; the others stay as they are. Or give each tensor the type that llama.cpp gives it: q2_k_s, q3_k_s, q3_k_m, q3_k_l, q4_k_s, q4_k_m, q5_k_s, q5_k_m, and with mostly_ before the name of a type, such as mostly_q8_0")
         .flag("--quantize")
         .choice(Choice::Quantize)
         .in_page(),
+    OptionInfo::new("types", "imatrix", Takes::One("FILE"), "For --quantize: an importance matrix of llama.cpp, a GGUF or .dat, which says how important each column of a weight is")
+        .flag("--imatrix")
+        .choice(Choice::Imatrix),
     OptionInfo::new("types", "scales", Takes::Many("WEIGHT=SCALE"), "For --dequantize: the tensor that holds the scales of a weight, if its name does not say so; a * in both names stands for the same text")
         .flag("--scale")
         .choice(Choice::Scales)
@@ -123,6 +135,9 @@ pub const OPTIONS: &[OptionInfo] = &[
         .flag("--stringify")
         .choice(Choice::Stringify)
         .in_page(),
+    OptionInfo::new("metadata", "pre", Takes::One("NAME"), "GGUF: llama.cpp's name of the pre-tokenizer of a folder of the hub, if tokenizer.json does not tell it")
+        .flag("--pre")
+        .choice(Choice::Pre),
     OptionInfo::new("metadata", "model_name", Takes::One("NAME"), "The model's name, for AERO and APR2")
         .flag("--model-name")
         .choice(Choice::ModelName)
@@ -223,7 +238,7 @@ mod tests {
 
     #[test]
     fn every_field_is_in_the_table() {
-        let no_options = ["apr2.seal", "output.inputs", "output.version"];
+        let no_options = ["apr2.seal", "output.inputs", "output.version", "output.hub_folder"];
         let fields: BTreeSet<String> =
             fields().into_iter().filter(|field| !no_options.contains(&field.as_str())).collect();
         let name = |option: &OptionInfo| match option.name {

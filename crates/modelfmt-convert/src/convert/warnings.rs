@@ -23,10 +23,14 @@ pub enum Warning {
         /// All rules in an order in which each has an effect, if there is one.
         order: Option<Vec<TypeRule>>,
     },
+    /// A GGUF file without a tokenizer, which llama.cpp does not load.
+    NoTokenizer,
     /// A GGUF file that llama.cpp does not load.
     NotForLlama {
         /// Whether the file says the architecture of the model.
         has_architecture: bool,
+        /// Whether there is a config.json beside the model.
+        has_config: bool,
         /// A tensor with Hugging Face's name instead of llama.cpp's, if there is one.
         name: Option<String>,
     },
@@ -38,7 +42,7 @@ impl Warning {
         source: Format,
         target: Format,
         mut names: impl Iterator<Item = &'n str>,
-        keys: &Object,
+        (keys, has_config): (&Object, bool),
     ) -> Option<Self> {
         let is_gguf = |format: Format| format.capabilities().metadata == Kind::TypedLists;
         if !is_gguf(target) || is_gguf(source) {
@@ -46,7 +50,11 @@ impl Warning {
         }
         let name = names.find(|name| modelfmt_rules::presets::has_other_name(name)).map(str::to_owned);
         let has_architecture = keys.contains_key("general.architecture");
-        (!has_architecture || name.is_some()).then_some(Self::NotForLlama { has_architecture, name })
+        (!has_architecture || name.is_some()).then_some(Self::NotForLlama {
+            has_architecture,
+            has_config,
+            name,
+        })
     }
 
     /// The warning in one line, in the words of a program.
@@ -69,11 +77,20 @@ impl Warning {
                 };
                 format!("{rule} has no effect, because a later rule decides {which} that it is for; {help}")
             }
-            Self::NotForLlama { has_architecture, name } => {
+            Self::NoTokenizer => {
+                "llama.cpp will not load this GGUF file: there is no tokenizer beside the model".to_owned()
+            }
+            Self::NotForLlama { has_architecture, has_config, name } => {
                 let name = name.as_ref().map(|name| {
                     format!("tensors have the names of Hugging Face, such as {:?}", Shortened(name))
                 });
-                let key = (!has_architecture).then(|| "the key general.architecture is missing".to_owned());
+                let key = (!has_architecture).then(|| {
+                    let why = match has_config {
+                        true => "because the config.json beside the model has no `model_type`",
+                        false => "which follows from `model_type` of a config.json beside the model",
+                    };
+                    format!("the key general.architecture is missing, {why}")
+                });
                 let why: Vec<String> = key.into_iter().chain(name).collect();
                 let why = why.join(", and ");
                 format!(

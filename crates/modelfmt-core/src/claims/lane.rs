@@ -2,7 +2,7 @@
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::Claim;
 use crate::error::AnyError;
@@ -21,6 +21,8 @@ pub(super) trait AnyLane: Send + Sync {
     fn is_in_order(&self) -> bool;
     /// The ranges within all claims that were not hashed yet.
     fn missing(&self) -> Vec<Range<u64>>;
+    /// The ranges of the claims that failed, in ascending order.
+    fn failed(&self) -> Vec<Range<u64>>;
     /// The error of the first claim that failed.
     fn failure(&self) -> Option<AnyError>;
 }
@@ -29,6 +31,8 @@ pub(super) struct Checked<K: DigestKind, W, F> {
     /// The claims, in ascending order.
     lane: Lane<K, Listed<K::Digest, W>>,
     failed: OnceLock<(usize, K::Digest)>,
+    /// The numbers of all claims that failed.
+    all_failed: Mutex<Vec<usize>>,
     describe: F,
 }
 
@@ -53,7 +57,12 @@ impl<D, W> Ranges for Listed<D, W> {
 impl<K: DigestKind, W, F> Checked<K, W, F> {
     /// A lane of claims that are in ascending order and do not overlap. Claims of empty ranges are checked now.
     pub(super) fn new(claims: Vec<Claim<K::Digest, W>>, describe: F) -> Self {
-        let checked = Self { lane: Lane::new(Listed(claims)), failed: OnceLock::new(), describe };
+        let checked = Self {
+            lane: Lane::new(Listed(claims)),
+            failed: OnceLock::new(),
+            all_failed: Mutex::default(),
+            describe,
+        };
         let empty = |(_, claim): &(usize, &Claim<_, W>)| claim.extent.is_empty();
         for (number, _) in checked.lane.list().0.iter().enumerate().filter(empty) {
             checked.judge(number, K::whole(&[]));
@@ -64,7 +73,8 @@ impl<K: DigestKind, W, F> Checked<K, W, F> {
     /// Compares the digest of a claim's bytes with the one expected, and remembers the first failure.
     fn judge(&self, number: usize, found: K::Digest) {
         if self.lane.list().0.get(number).is_some_and(|claim| claim.expected != found) {
-            let _ = self.failed.set((number, found)); // one is enough
+            let _ = self.failed.set((number, found)); // one is enough for an error
+            self.all_failed.lock().unwrap_or_else(PoisonError::into_inner).push(number);
         }
     }
 }
@@ -96,6 +106,12 @@ where
 
     fn missing(&self) -> Vec<Range<u64>> {
         self.lane.missing()
+    }
+
+    fn failed(&self) -> Vec<Range<u64>> {
+        let mut numbers = self.all_failed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        numbers.sort_unstable();
+        numbers.into_iter().filter_map(|number| self.lane.list().range(number)).collect()
     }
 
     fn failure(&self) -> Option<AnyError> {

@@ -198,6 +198,18 @@ impl Claims {
         own.or_else(|| self.members.iter().find_map(of_member))
     }
 
+    /// The ranges of the claims of a file that have failed so far.
+    #[must_use]
+    pub fn failed(&self, file: usize) -> Vec<Range<u64>> {
+        self.lanes(file).flat_map(AnyLane::failed).collect()
+    }
+
+    /// The ranges that claims of a file cover and that were not hashed yet, joined where they touch.
+    #[must_use]
+    pub fn unseen(&self, file: usize) -> Vec<Range<u64>> {
+        merged(self.lanes(file).flat_map(AnyLane::missing).collect())
+    }
+
     /// Whether nobody uses the bytes before all claims are checked: see [`deferred`](Self::deferred).
     pub(crate) const fn is_deferred(&self) -> bool {
         self.is_deferred

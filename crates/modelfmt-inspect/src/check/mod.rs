@@ -1,9 +1,13 @@
-//! Finds suspicious values: NaN, infinities, tensors that are all zero or constant, tensors that are equal to others, and an index
-//! that disagrees with its files.
+//! Finds suspicious values: NaN, infinities, values far beyond the others, tensors that are all zero or constant, tensors that are
+//! equal to others, an index that disagrees with its files, and templates that could run code.
 
 mod duplicates;
 mod report;
 mod scan;
+mod template;
+mod text;
+
+use std::collections::HashMap;
 
 use modelfmt_core::author::with_causes;
 use modelfmt_core::{Execution, VerifyLevel};
@@ -12,12 +16,16 @@ use modelfmt_model::error::Result;
 use modelfmt_model::model::Model;
 use modelfmt_model::tied_weights::Ties;
 
-pub use report::{CheckReport, PickleFindings, TensorFindings};
+pub use report::{CheckReport, PickleFindings, TensorFindings, TextFinding};
 use scan::Found;
+pub use tensor_stats::Outlier;
 
-/// Reads every value of a model once, on as many cores as `work` says, and reports the tensors that contain NaN or infinities, are
-/// all zero, are constant, or are equal to an earlier one; for a set also where its index and its files disagree. Blocks are
-/// decoded.
+/// Reads every value of a model once, on as many cores as `work` says, and reports the tensors that contain NaN or infinities, have
+/// a value far beyond the others, are all zero, are constant, or are equal to an earlier one; for a set also where its index and its
+/// files disagree. Blocks are decoded. Tensors that may have a value far beyond the others are read once more.
+///
+/// Texts of the metadata, and the templates in the files beside the model, are searched for what could run code where a template is
+/// rendered, and for characters that nobody sees. Long lists of texts, such as vocabularies, are not searched.
 ///
 /// Tensors of one element are checked only for NaN and infinities; tensors without elements or data are only counted. Two tensors
 /// are equal if their dtype, shape and bytes are; a fingerprint of each finds candidates, and BLAKE3 hashes of these prove it.
@@ -61,15 +69,39 @@ pub fn check(model: &Model, work: &Execution<'_>) -> Result<CheckReport> {
     let ties = Ties::of(model, positions.iter().copied())?;
     ties.check_reading(model)?;
     let found = scan::scan(model, &ties.firsts, work)?;
+    let outliers = outliers(model, &ties, &found, work)?;
     let same = duplicates::duplicates(model, &positions, &ties, &found, work)?;
     report.looked_at(positions.len());
     for (&position, group) in positions.iter().zip(&ties.groups) {
         let (Some(info), Some(found)) = (model.container().info(position), found.get(*group)) else {
             continue;
         };
-        report.add(info, found, name_of(model, same.get(&position)));
+        report.add(info, found, outliers.get(group).copied(), name_of(model, same.get(&position)));
     }
+    let texts = text::texts(model);
+    (report.texts, report.passed_over) = (texts.findings, texts.passed_over);
     Ok(report)
+}
+
+/// The outliers, by the tensors' groups.
+fn outliers(
+    model: &Model,
+    ties: &Ties,
+    found: &[Found],
+    work: &Execution<'_>,
+) -> Result<HashMap<usize, Outlier>> {
+    const AT_ONCE: usize = 64; // each takes 16 KiB
+    let groups = ties.firsts.iter().zip(found).enumerate();
+    let groups = groups.filter(|(_, (_, found))| found.values.may_have_outlier());
+    let (groups, positions): (Vec<usize>, Vec<usize>) =
+        groups.map(|(group, (&first, _))| (group, first)).unzip();
+    let mut outliers = HashMap::new();
+    for (groups, positions) in groups.chunks(AT_ONCE).zip(positions.chunks(AT_ONCE)) {
+        let of = scan::outliers(model, positions, work)?;
+        let of = groups.iter().zip(of).filter_map(|(&group, outlier)| Some((group, outlier?)));
+        outliers.extend(of);
+    }
+    Ok(outliers)
 }
 
 /// What the pickles of a checkpoint name; for a set, of all files that can be opened.

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 
 use modelfmt_core::{TensorInfo, author::Shortened};
 use serde::ser::{Serialize, SerializeMap, Serializer};
+use tensor_stats::Outlier;
 
 use super::scan::{Found, has_numbers};
 
 /// The findings of a check: the object that `modelfmt check --json` prints.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CheckReport {
     /// The path of the model.
@@ -25,6 +26,30 @@ pub struct CheckReport {
     pub without_values: usize,
     /// What a checkpoint of PyTorch names; `None` for other formats.
     pub pickle: Option<PickleFindings>,
+    /// What is odd about texts of the metadata and templates beside the model.
+    pub texts: Vec<TextFinding>,
+    /// The vocabularies and other long lists of the metadata that were not searched.
+    pub passed_over: Vec<String>,
+}
+
+/// Something odd about a text of the metadata, or about a template in a file beside the model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TextFinding {
+    /// The key of the text, such as `tokenizer.chat_template`, or the name of the file.
+    pub name: String,
+    /// Where it is in the text, in bytes.
+    pub at: u64,
+    /// What it is, for people.
+    pub what: String,
+    /// Whether a renderer of templates could run code of the file's choice. The other findings are no faults.
+    pub runs_code: bool,
+}
+
+impl std::fmt::Display for TextFinding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}, byte {}: {}", Shortened(&self.name), self.at, self.what)
+    }
 }
 
 /// What the pickles of a checkpoint name. No code in them is ever run here.
@@ -46,7 +71,7 @@ impl PickleFindings {
 }
 
 /// The findings for one tensor.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TensorFindings {
     /// The name of the tensor.
@@ -55,6 +80,10 @@ pub struct TensorFindings {
     pub nan: u64,
     /// The number of values that are infinite.
     pub inf: u64,
+    /// The index of the first value that is NaN or infinite, counted from 0 in the order of storage.
+    pub first_bad: Option<u64>,
+    /// The largest magnitude, if it lies far beyond most others: 2^15 times or more, by exponents.
+    pub outlier: Option<Outlier>,
     /// Whether all values are zero.
     pub is_zero: bool,
     /// Whether all values are the same number, including zero.
@@ -67,7 +96,18 @@ impl CheckReport {
     pub(super) fn new(path: &Path) -> Self {
         let path = path.to_owned();
         let (tensors, disagreements, unread) = (Vec::new(), Vec::new(), Vec::new());
-        Self { path, tensors, disagreements, unread, looked_at: None, without_values: 0, pickle: None }
+        let (texts, passed_over) = (Vec::new(), Vec::new());
+        Self {
+            path,
+            tensors,
+            disagreements,
+            unread,
+            looked_at: None,
+            without_values: 0,
+            pickle: None,
+            texts,
+            passed_over,
+        }
     }
 
     /// The report for a model that cannot be opened or read.
@@ -76,21 +116,38 @@ impl CheckReport {
         Self { disagreements: vec![reason], ..Self::new(path.as_ref()) }
     }
 
-    /// Whether no tensor contains NaN or an infinity, index and files agree, and no pickle would run code. Tensors that are zero,
-    /// constant or duplicates do not count as faults.
+    /// Whether no tensor contains NaN or an infinity, index and files agree, and neither a pickle nor a template could run code.
+    /// Values far beyond others, and tensors that are zero, constant or duplicates, do not count as faults.
     #[must_use]
     pub fn is_ok(&self) -> bool {
         let runs_code = self.pickle.as_ref().is_some_and(PickleFindings::runs_code);
         !runs_code
+            && !self.texts.iter().any(|text| text.runs_code)
             && self.disagreements.is_empty()
             && self.tensors.iter().all(|tensor| tensor.nan == 0 && tensor.inf == 0)
+    }
+
+    /// Says which texts were not searched, if there are any.
+    #[must_use]
+    pub fn not_searched(&self) -> Option<String> {
+        const NAMED: usize = 4;
+        let named: Vec<&str> = self.passed_over.iter().take(NAMED).map(String::as_str).collect();
+        let more = self.passed_over.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        (!named.is_empty()).then(|| format!("not searched: {}{more}", named.join(", ")))
     }
 
     pub(super) const fn looked_at(&mut self, tensors: usize) {
         self.looked_at = Some(tensors);
     }
 
-    pub(super) fn add(&mut self, info: TensorInfo<'_>, found: &Found, same_as: Option<String>) {
+    pub(super) fn add(
+        &mut self,
+        info: TensorInfo<'_>,
+        found: &Found,
+        outlier: Option<Outlier>,
+        same_as: Option<String>,
+    ) {
         if !has_numbers(info.dtype) {
             let (name, dtype) = (Shortened(info.name), info.dtype);
             self.unread.push(format!("tensor {name:?}: {dtype} values cannot be read as numbers"));
@@ -101,6 +158,8 @@ impl CheckReport {
             name: info.name.to_owned(),
             nan: found.values.nan(),
             inf: found.values.infinite(),
+            first_bad: found.values.first_bad(),
+            outlier,
             is_zero: is_several && found.values.is_zero(),
             is_constant: is_several && found.values.is_constant(),
             same_as,
@@ -113,7 +172,12 @@ impl CheckReport {
 
 impl TensorFindings {
     const fn is_any(&self) -> bool {
-        self.nan > 0 || self.inf > 0 || self.is_zero || self.is_constant || self.same_as.is_some()
+        self.nan > 0
+            || self.inf > 0
+            || self.outlier.is_some()
+            || self.is_zero
+            || self.is_constant
+            || self.same_as.is_some()
     }
 }
 
@@ -130,7 +194,9 @@ impl Serialize for CheckReport {
         };
         let findings = self.disagreements.iter().chain(&self.unread).chain(&without);
         let runs = self.pickle.iter().flat_map(|pickle| &pickle.unknown);
-        map.serialize_entry("findings", &findings.chain(runs).collect::<Vec<_>>())?;
+        let texts: Vec<String> =
+            self.texts.iter().map(ToString::to_string).chain(self.not_searched()).collect();
+        map.serialize_entry("findings", &findings.chain(runs).chain(&texts).collect::<Vec<_>>())?;
         if let Some(pickle) = &self.pickle {
             map.serialize_entry("globals", &pickle.globals)?;
             map.serialize_entry("runs_code", &pickle.runs_code())?;
@@ -141,13 +207,27 @@ impl Serialize for CheckReport {
 
 impl Serialize for TensorFindings {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(6))?;
+        let mut map = serializer.serialize_map(Some(8))?;
         map.serialize_entry("name", &self.name)?;
         map.serialize_entry("nan", &self.nan)?;
         map.serialize_entry("inf", &self.inf)?;
+        map.serialize_entry("first_bad", &self.first_bad)?;
+        map.serialize_entry("outlier", &self.outlier.map(Magnitudes))?;
         map.serialize_entry("zero", &self.is_zero)?;
         map.serialize_entry("constant", &self.is_constant)?;
         map.serialize_entry("same_as", &self.same_as)?;
+        map.end()
+    }
+}
+
+/// An outlier as JSON.
+struct Magnitudes(Outlier);
+
+impl Serialize for Magnitudes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(2))?;
+        map.serialize_entry("max_abs", &self.0.max_abs)?;
+        map.serialize_entry("median_abs", &self.0.median_abs)?;
         map.end()
     }
 }

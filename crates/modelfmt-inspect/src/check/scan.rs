@@ -2,7 +2,7 @@
 //! ones.
 
 use modelfmt_core::{AlignedBuf, AnyError, DType, Execution, author::PIECE};
-use tensor_stats::Scan;
+use tensor_stats::{Magnitudes, Outlier, Scan};
 
 use modelfmt_model::error::Result;
 use modelfmt_model::model::Model;
@@ -18,6 +18,44 @@ pub(super) struct Found {
 
 /// Scans the tensors at these positions, each once.
 pub(super) fn scan(model: &Model, positions: &[usize], work: &Execution<'_>) -> Result<Vec<Found>> {
+    let mut all = vec![Found::default(); positions.len()];
+    let take = |place: usize, found: Found| {
+        if let Some(all) = all.get_mut(place) {
+            all.values = all.values.then(found.values);
+            all.fingerprint = mixed(all.fingerprint, found.fingerprint);
+        }
+    };
+    each_piece(model, positions, work, Job::found, take)?;
+    Ok(all)
+}
+
+/// The outliers of the tensors at these positions, which are read once more: those whose [`Scan`] says that they may have one.
+pub(super) fn outliers(
+    model: &Model,
+    positions: &[usize],
+    work: &Execution<'_>,
+) -> Result<Vec<Option<Outlier>>> {
+    let mut all = vec![Magnitudes::default(); positions.len()];
+    let take = |place: usize, found: Magnitudes| {
+        if let Some(all) = all.get_mut(place) {
+            *all = std::mem::take(all).then(&found);
+        }
+    };
+    // The progress of the first pass has counted these bytes.
+    let untold = |_| work.advance(0);
+    each_piece(model, positions, &Execution { progress: Some(&untold), ..*work }, Job::magnitudes, take)?;
+    Ok(all.iter().map(Magnitudes::outlier).collect())
+}
+
+/// Reads the values of tensors in pieces, on several threads, and gives what `look` finds in each to `take`, in order, with the place
+/// of the tensor among the positions.
+fn each_piece<T: Send>(
+    model: &Model,
+    positions: &[usize],
+    work: &Execution<'_>,
+    look: impl Fn(&Job, &Model, &[u8], u64) -> Result<T> + Sync,
+    mut take: impl FnMut(usize, T) + Send,
+) -> Result<()> {
     let mut jobs = Vec::with_capacity(positions.len());
     let mut count = 0u64;
     for &position in positions {
@@ -28,21 +66,16 @@ pub(super) fn scan(model: &Model, positions: &[usize], work: &Execution<'_>) -> 
     let job_of = |number: u64| jobs.partition_point(|job| job.first <= number).saturating_sub(1);
     let one = |buffer: &mut AlignedBuf, number: u64| {
         let place = job_of(number);
-        let found = jobs
-            .get(place)
-            .map_or(Ok(Found::default()), |job| job.piece(model, number - job.first, buffer, work));
-        found.map(|found| (place, found))
+        let found = jobs.get(place).map(|job| job.piece(model, number - job.first, buffer, work, &look));
+        found.transpose().map(|found| (place, found))
     };
-    let mut all = vec![Found::default(); positions.len()];
-    let take = |(place, found): (usize, Found)| {
-        if let Some(all) = all.get_mut(place) {
-            all.values = all.values.then(found.values);
-            all.fingerprint = mixed(all.fingerprint, found.fingerprint);
+    let take = |(place, found): (usize, Option<T>)| {
+        if let Some(found) = found {
+            take(place, found);
         }
         Ok(())
     };
-    work.each(count, AlignedBuf::default, one, take)?;
-    Ok(all)
+    work.each(count, AlignedBuf::default, one, take)
 }
 
 /// Whether values can be checked one by one.
@@ -85,22 +118,23 @@ impl Job {
         self.elements.div_ceil(self.per_piece)
     }
 
-    fn piece(
+    fn piece<T>(
         &self,
         model: &Model,
         number: u64,
         buffer: &mut AlignedBuf,
         work: &Execution<'_>,
-    ) -> Result<Found> {
+        look: impl Fn(&Self, &Model, &[u8], u64) -> Result<T>,
+    ) -> Result<T> {
         let first = number.saturating_mul(self.per_piece);
         let count = self.per_piece.min(self.elements.saturating_sub(first));
         let len = self.dtype.nbytes(&[count]).unwrap_or_default();
         let read = self.share(first.saturating_add(count)) - self.share(first);
         let found = match self.borrowed(model, first, len) {
-            Some(bytes) => self.found(model, bytes, count),
+            Some(bytes) => look(self, model, bytes, count),
             None => {
                 self.read(model, first, len, buffer)?;
-                self.found(model, buffer, count)
+                look(self, model, buffer, count)
             }
         };
         if work.advance(read).is_break() {
@@ -139,12 +173,19 @@ impl Job {
         if !self.is_numeric {
             return Ok(Found { values: Scan::default(), fingerprint });
         }
-        let values = tensor_stats::scan(self.dtype, bytes, count).map_err(|error| {
-            let source = std::io::Error::new(std::io::ErrorKind::InvalidData, error);
-            model.failed(AnyError::Io { at: 0, len: bytes.len() as u64, source })
-        })?;
-        Ok(Found { values, fingerprint })
+        let values = tensor_stats::scan(self.dtype, bytes, count);
+        Ok(Found { values: values.map_err(|error| odd(model, bytes, error))?, fingerprint })
     }
+
+    fn magnitudes(&self, model: &Model, bytes: &[u8], _: u64) -> Result<Magnitudes> {
+        Magnitudes::of(self.dtype, bytes).map_err(|error| odd(model, bytes, error))
+    }
+}
+
+/// The error for bytes that are no values of their type.
+fn odd(model: &Model, bytes: &[u8], error: tensor_stats::Error) -> modelfmt_model::error::Error {
+    let source = std::io::Error::new(std::io::ErrorKind::InvalidData, error);
+    model.failed(AnyError::Io { at: 0, len: bytes.len() as u64, source })
 }
 
 /// An odd number without a pattern.

@@ -103,8 +103,8 @@ impl Sums {
                 }
                 _ => difference(a, b),
             };
-            self.max_abs = self.max_abs.max(abs);
-            self.max_rel = self.max_rel.max(rel);
+            self.max_abs = larger(self.max_abs, abs);
+            self.max_rel = larger(self.max_rel, rel);
             if norms {
                 // `abs` has the exact difference of large integers; a difference from a NaN is a NaN.
                 let apart = if a.is_finite() && b.is_finite() { abs } else { f64::NAN };
@@ -179,12 +179,20 @@ fn integer(x: f64) -> Option<i128> {
     (FIRST..END).contains(&x.abs()).then_some(x as i128)
 }
 
+/// The larger of two numbers, or NaN if one of them is.
+fn larger(x: f64, y: f64) -> f64 {
+    if x.is_nan() || y <= x { x } else { y }
+}
+
 /// The absolute difference, and the difference relative to the larger magnitude.
 fn difference(x: f64, y: f64) -> (f64, f64) {
     if x == y || (x.is_nan() && y.is_nan()) {
         return (0.0, 0.0);
     }
     let abs = (x - y).abs();
+    if x.is_nan() || y.is_nan() {
+        return (f64::NAN, f64::NAN);
+    }
     if !x.is_finite() || !y.is_finite() {
         return (f64::INFINITY, f64::INFINITY);
     }

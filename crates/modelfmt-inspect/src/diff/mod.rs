@@ -10,7 +10,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use compare::{Compared, compare};
 use modelfmt_metadata::flattened::differences;
-pub use modelfmt_metadata::flattened::{MetadataDiff, flat_metadata};
+pub use modelfmt_metadata::flattened::{ListDiff, MetadataDiff, flat_metadata};
 use modelfmt_model::error::Result;
 use modelfmt_model::model::Model;
 use modelfmt_model::tied_weights::{Ties, check_reading};
@@ -86,10 +86,10 @@ pub struct Norms {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ValueDiff {
-    /// The largest absolute difference; infinite between a number and a NaN or an infinity. `None` if the values are not numbers,
-    /// or both tensors do not have the same number of them.
+    /// The largest absolute difference; NaN if one of two values is a NaN, else infinite if one is an infinity. `None` if the
+    /// values are not numbers, or both tensors do not have the same number of them.
     pub max_abs: Option<f64>,
-    /// The largest difference relative to the larger magnitude of the two.
+    /// The largest difference relative to the larger magnitude of the two; NaN and infinite as `max_abs`.
     pub max_rel: Option<f64>,
 }
 
@@ -130,7 +130,9 @@ pub fn diff_with(a: &Model, b: &Model, options: &DiffOptions, work: &Execution<'
     }
     diff.changed = all_changed(a, b, &common, options, work)?;
     if options.norms {
-        let most = |changed: &Changed| changed.norms.and_then(|norms| norms.rel_norm).unwrap_or(-1.0);
+        // A NaN comes first, whatever its sign.
+        let rank = |norm: f64| if norm.is_nan() { f64::NAN } else { norm };
+        let most = |changed: &Changed| changed.norms.and_then(|norms| norms.rel_norm).map_or(-1.0, rank);
         diff.changed.sort_by(|x, y| most(y).total_cmp(&most(x)));
     }
     let new = b.tensors().enumerate().filter(|(_, info)| a.container().find(info.name).is_none());

@@ -10,6 +10,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod facts;
 mod totals;
 mod tree;
 
@@ -24,6 +25,8 @@ use modelfmt_model::quant::Quant;
 use modelfmt_rules::globs::Globs;
 use modelfmt_rules::wording::Choice;
 
+pub use facts::{ModelFacts, ModelKind};
+pub use modelfmt_metadata::schemes::{Schemes, Stored};
 pub use totals::{Sums, Totals};
 pub use tree::TreeNode;
 
@@ -108,10 +111,14 @@ impl InspectOptions {
 pub struct Inspection<'a> {
     /// The model.
     pub model: &'a Model,
+    /// What the model is.
+    pub facts: ModelFacts,
     /// The format's own metadata.
     pub metadata: Value,
     /// The selected tensors, in file order or sorted as requested.
     pub tensors: Vec<InspectedTensor<'a>>,
+    /// The weights that are stored as several of the tensors.
+    pub weights: Schemes,
     /// Features of this format alone.
     pub details: Value,
     /// The pins of the file: see [`Model::pins`].
@@ -180,6 +187,7 @@ pub fn inspect<'m>(
         let wanted = tensors.iter_mut().filter(|(_, tensor)| tensor.info.has_data);
         wanted.zip(hashes).for_each(|((_, tensor), hash)| tensor.blake3 = Some(hash));
     }
+    let weights = weights(model, options)?;
     let mut tensors: Vec<_> = tensors.into_iter().map(|(_, tensor)| tensor).collect();
     match options.sort {
         Some(Sort::Name) => tensors.sort_by_key(|tensor| tensor.info.name),
@@ -189,8 +197,10 @@ pub fn inspect<'m>(
     }
     Ok(Inspection {
         model,
+        facts: ModelFacts::with(model, &weights.0),
         metadata: model.metadata()?,
         tensors,
+        weights: weights.1,
         details: model.details()?,
         pins: model.pins()?,
         #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
@@ -208,11 +218,15 @@ impl Serialize for Inspection<'_> {
         map.serialize_entry("format", self.model.format().name())?;
         map.serialize_entry("version", &container.version())?;
         map.serialize_entry("file_size", &container.file_size())?;
+        map.serialize_entry("model", &self.facts)?;
         if self.extent == Extent::Summary {
             map.serialize_entry("summary", &self.totals())?;
         } else {
             map.serialize_entry("metadata", &self.metadata)?;
             map.serialize_entry("tensors", &Tensors(self))?;
+            if !self.weights.weights.is_empty() {
+                map.serialize_entry("weights", &Weights(self))?;
+            }
             map.serialize_entry("details", &self.details)?;
         }
         let notes: Vec<String> = self.model.warnings().into_iter().chain(self.model.notes()).collect();
@@ -228,6 +242,58 @@ impl Serialize for Inspection<'_> {
             map.serialize_entry("signature", signature)?;
         }
         map.end()
+    }
+}
+
+/// The weights that are stored as several tensors: all of them, and the selected ones.
+fn weights(model: &Model, options: &InspectOptions) -> Result<(Schemes, Schemes)> {
+    // Of a file elsewhere, many small tensors would be many requests.
+    #[cfg(not(target_arch = "wasm32"))]
+    let reads = model.input_paths().next().is_some();
+    #[cfg(target_arch = "wasm32")]
+    let reads = false;
+    let all = Schemes::find(model, reads)?;
+    let mut shown = all.clone();
+    if let Some(globs) = &options.tensors {
+        let names = |position: usize| model.container().info(position).map(|info| info.name);
+        let is_shown = |weight: &Stored| {
+            globs.is_match(&weight.name) || weight.parts().filter_map(names).any(|name| globs.is_match(name))
+        };
+        shown.weights.retain(is_shown);
+    }
+    Ok((all, shown))
+}
+
+struct Weights<'a>(&'a Inspection<'a>);
+
+impl Serialize for Weights<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(Some(self.0.weights.weights.len()))?;
+        for weight in &self.0.weights.weights {
+            list.serialize_element(&Weight { weight, model: self.0.model })?;
+        }
+        list.end()
+    }
+}
+
+struct Weight<'a> {
+    weight: &'a Stored,
+    model: &'a Model,
+}
+
+impl Serialize for Weight<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { weight, model } = self;
+        let mut row = serializer.serialize_map(None)?;
+        row.serialize_entry("name", &weight.name)?;
+        row.serialize_entry("shape", &weight.shape)?;
+        row.serialize_entry("scheme", weight.scheme)?;
+        row.serialize_entry("numbers", &weight.numbers)?;
+        row.serialize_entry("group", &weight.group)?;
+        let names = weight.parts().filter_map(|position| Some(model.container().info(position)?.name));
+        row.serialize_entry("tensors", &names.collect::<Vec<_>>())?;
+        row.serialize_entry("problem", &weight.fault())?;
+        row.end()
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 #[cfg(feature = "aero")]
 use modelfmt_core::OpenFile;
+use modelfmt_core::claims::{Claims, Wanted};
 use modelfmt_core::load::{LoadOptions, Loaded};
 use modelfmt_core::plan::{Pick, Slice, TensorSlice};
 use modelfmt_core::read::Opened as _;
@@ -347,6 +348,16 @@ impl<F: FetchFiles> AsyncModel<F> {
             list_index(&mut details, self.name.rsplit('/').next().unwrap_or(&self.name), len);
         }
         Ok(details.into())
+    }
+
+    /// What the files of the model claim about their own bytes: digests of ranges, of the values of all tensors and of what else
+    /// they cover. Files are numbered as in [`file_paths`](Self::file_paths); a single file is 0.
+    ///
+    /// # Errors
+    /// [`Error::File`] if a part of the index that has digests cannot be read.
+    pub async fn claims(&self) -> Result<Claims> {
+        let wanted: Vec<Wanted> = (0..self.tensor_count()).map(Wanted::whole).collect();
+        self.named(self.reader.claims(&wanted).await)
     }
 
     /// Checks the model; for a set, all of its files.

@@ -99,15 +99,23 @@ mod on {
         work: &Execution<'_>,
     ) -> Result<(), JobError> {
         let metadata = Metadata::from(job.metadata.keys.clone());
-        let plan = Plan::new(job.specs(), &metadata, &options(job));
+        let plan = Plan::new(job.specs(), &metadata, &options(job, &metadata));
         Ok(plan.and_then(|plan| plan.write(data, sink, work))?)
     }
 
-    /// The output keeps the flags that say what is in the file; a merged model has the flags of all sources.
-    fn options(job: &Job<'_>) -> WriteOptions {
+    /// The output keeps the flags that say what is in the file; a merged model has the flags of all sources. A vocabulary that no
+    /// source had gets its flag.
+    fn options(job: &Job<'_>, metadata: &Metadata) -> WriteOptions {
         let sources =
             readers(job.source).filter_map(|(_, source)| reader_of::<apr::Reader<BoxSource>>(source));
-        let flags = sources.fold(Flags::empty(), |flags, reader| flags.with(reader.index().flags()));
+        let (mut flags, mut had_vocabulary) = (Flags::empty(), false);
+        for source in sources {
+            flags = flags.with(source.index().flags());
+            had_vocabulary |= source.index().metadata().has_vocabulary();
+        }
+        if metadata.has_vocabulary() && !had_vocabulary {
+            flags = flags.with(Flags::HAS_VOCAB);
+        }
         WriteOptions::new().flags(flags).reserve(job.options.output.reserve.unwrap_or_default())
     }
 

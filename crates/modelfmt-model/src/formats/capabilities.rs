@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 
 use modelfmt_core::DType::{self, BF16, Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
-use modelfmt_core::{Kind, SmallType};
+use modelfmt_core::Kind;
+
+pub use tensor_program::holds_every_value;
 
 use super::Format;
 
@@ -275,23 +277,6 @@ pub fn plain_fault(text: &str) -> Option<String> {
     }
     let other = text.chars().find(|&c| !is_plain(c))?;
     Some(format!("texts of oinf have only A-Z a-z 0-9 . _ -, and this has {other:?}"))
-}
-
-/// Whether `wide` can hold every value of `narrow`.
-pub fn holds_every_value(wide: DType, narrow: DType) -> bool {
-    let bits =
-        |dtype: DType| SmallType::from_dtype(dtype).map_or(dtype.size().unwrap_or(0) * 8, SmallType::bits);
-    match (wide.kind(), narrow.kind()) {
-        (Kind::Int | Kind::UInt, Kind::Bool) => true,
-        (Kind::Int, Kind::Int) | (Kind::UInt, Kind::UInt) => bits(wide) >= bits(narrow),
-        (Kind::Int, Kind::UInt) => bits(wide) > bits(narrow),
-        (Kind::Float, Kind::Float) => match (wide, narrow) {
-            (BF16, F16) | (F16, BF16 | DType::F8E8M0) => false,
-            // Floats of at most 8 bits cannot hold each other's values.
-            _ => wide == narrow || bits(wide) >= bits(narrow).max(16),
-        },
-        _ => false,
-    }
 }
 
 #[cfg(test)]

@@ -16,7 +16,15 @@ pub(super) static GGUF: Entry = Entry {
     is_set: false,
     versions: &[],
     capabilities: CAPABILITIES,
-    choices: &[Choice::ShardSize, Choice::Align, Choice::Stringify, Choice::Reserve],
+    choices: &[
+        Choice::ShardSize,
+        Choice::Align,
+        Choice::Stringify,
+        Choice::Reserve,
+        Choice::Map,
+        Choice::Base,
+        Choice::Pre,
+    ],
     driver: driver!("gguf", write: super::entry::Write::File(on::write), common_metadata: Some(on::common_metadata), plain: Some(on::plain), value: Some(on::value), edit: Some(on::edit), retyped: Some(on::retyped)),
 };
 
@@ -34,7 +42,15 @@ pub(super) static GGUF_SHARDED: Entry = Entry {
         properties: Properties { set_naming: SetNaming::Numbered, ..CAPABILITIES.properties },
         ..CAPABILITIES
     },
-    choices: &[Choice::ShardSize, Choice::Align, Choice::Stringify, Choice::Reserve],
+    choices: &[
+        Choice::ShardSize,
+        Choice::Align,
+        Choice::Stringify,
+        Choice::Reserve,
+        Choice::Map,
+        Choice::Base,
+        Choice::Pre,
+    ],
     driver: driver!("gguf", write: super::entry::Write::Set(on::plan_set), first_file: Some(on::first_file), common_metadata: Some(on::common_metadata), plain: Some(on::plain), value: Some(on::value), edit_set: Some(on::EDIT_SET)),
 };
 

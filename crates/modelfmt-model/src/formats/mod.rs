@@ -16,6 +16,7 @@ pub mod entry;
 mod gguf;
 mod index;
 mod mag;
+pub(crate) mod mapped;
 pub(crate) mod merged;
 mod npy;
 mod oinf;

@@ -44,18 +44,37 @@ impl Format {
     }
 }
 
-/// What to write: a format, and a version of it. Parsed from text such as `mag` and `mag@0.3`.
+/// What to write: a format, and a version of it. Parsed from text such as `mag`, `mag@0.3` and `hf`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// The format.
     pub format: Format,
     /// Its version; `None` means the version of the format's document.
     pub version: Option<String>,
+    /// Whether this is `hf`, a folder of the hub: its weights are safetensors.
+    pub is_hub_folder: bool,
+}
+
+/// What `hf` is called.
+const HUB_FOLDER: &str = "hf";
+
+impl Target {
+    /// The name by which [`parse`](str::parse) finds it, without its version.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        if self.is_hub_folder { HUB_FOLDER } else { self.format.name() }
+    }
+
+    /// Sets the version and the form in options for the format.
+    pub fn set_in(&self, options: &mut modelfmt_rules::options::ConvertOptions) {
+        options.output.version.clone_from(&self.version);
+        options.output.hub_folder = self.is_hub_folder;
+    }
 }
 
 impl From<Format> for Target {
     fn from(format: Format) -> Self {
-        Self { format, version: None }
+        Self { format, version: None, is_hub_folder: false }
     }
 }
 
@@ -63,13 +82,16 @@ impl FromStr for Target {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
+        if text == HUB_FOLDER {
+            return Ok(Self { format: Format::Safetensors, version: None, is_hub_folder: true });
+        }
         let (format, version) = match text.split_once('@') {
             Some((format, version)) => (format, Some(version)),
             None => (text, None),
         };
         let format: Format = format.parse()?;
         match format.capabilities_of(version) {
-            Some(_) => Ok(Self { format, version: version.map(str::to_owned) }),
+            Some(_) => Ok(Self { format, version: version.map(str::to_owned), is_hub_folder: false }),
             None => Err(format.unwritten(version)),
         }
     }
@@ -83,6 +105,8 @@ mod tests {
     fn versions_are_asked_for_by_any_of_their_names() {
         let target = |text: &str| text.parse::<Target>().map(|target| (target.format, target.version));
         assert_eq!(target("mag"), Ok((Format::Mag, None)));
+        assert_eq!(target("hf"), Ok((Format::Safetensors, None)));
+        assert_eq!("hf".parse::<Target>().map(|target| target.name()), Ok("hf"));
         for version in ["1", "0.3", "0.3.0"] {
             let found = target(&format!("mag@{version}"));
             assert_eq!(found, Ok((Format::Mag, Some(version.to_owned()))));

@@ -1,7 +1,5 @@
 //! The input of a writer: the selected tensors, and metadata in the form of the target.
 
-pub mod affine;
 pub mod metadata;
 pub mod renamed;
-pub mod scaling;
 pub mod tensors;

@@ -1,13 +1,13 @@
 //! The tensors that are selected for writing.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use modelfmt_core::{Container, DType};
 use modelfmt_write::TensorSpec;
+use tensor_program::{Affine, Program, ProgramError, Scaling};
 
-use crate::job::affine::Affine;
 use crate::job::renamed::Renamed;
-use crate::job::scaling::Scaling;
 use crate::quant::Quant;
 use modelfmt_rules::options::Declared;
 
@@ -23,7 +23,8 @@ pub enum Origin {
     Given(usize),
 }
 
-/// A tensor that is written.
+/// A tensor that is written, and what happens to it: [`Tensors::program`] says that as a program. An index may have millions of
+/// tensors, so programs are made when they are needed.
 #[derive(Clone, Copy, Debug)]
 pub struct Item {
     /// Where the tensor comes from.
@@ -49,9 +50,18 @@ impl Item {
 #[derive(Clone, Debug, PartialEq)]
 pub enum ScaledBy {
     /// Scales in another tensor.
-    Tensor(Scaling),
+    Tensor(ScaleTensor),
     /// Scales and zero points that the file has for this tensor.
-    Quant(Affine),
+    Quant(Arc<Affine>),
+}
+
+/// A tensor with the scales of another one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ScaleTensor {
+    /// Its position in the model.
+    pub position: usize,
+    /// Which elements each scale is for.
+    pub scaling: Scaling,
 }
 
 /// How the shape of a tensor changes.
@@ -80,6 +90,8 @@ pub struct Tensors {
     pub scalars: Vec<String>,
     /// The scales that [`Item::scaling`] refers to.
     pub scalings: Vec<ScaledBy>,
+    /// How important the columns of tensors of the model are that become blocks, by their positions.
+    pub importance: BTreeMap<usize, Arc<[f32]>>,
     /// Scales and zero points that are not applied to the values, by the names of their tensors.
     pub quants: Vec<(String, Quant)>,
     /// If the target sorts tensors: the position in the target of each tensor, in the order here. Empty if they are sorted already.
@@ -90,7 +102,7 @@ pub struct Tensors {
 
 impl Tensors {
     /// What the writer of the target needs to know about an item.
-    pub(crate) fn spec<'s>(
+    pub fn spec<'s>(
         &'s self,
         source: Option<&'s (impl Container + ?Sized)>,
         item: &Item,
@@ -121,6 +133,42 @@ impl Tensors {
         let is_own = item.to == DType::Packed || (item.from == item.to && item.to.nbytes(shape).is_none());
         spec.packed_nbytes = if is_own { nbytes } else { 0 };
         Some(spec)
+    }
+
+    /// How the values of an item are computed. The inputs are positions in `source`. `None` for a tensor that is not in the model.
+    ///
+    /// # Errors
+    /// If a step does not fit the tensor.
+    pub fn program(
+        &self,
+        source: &(impl Container + ?Sized),
+        item: &Item,
+    ) -> Result<Option<Program>, ProgramError> {
+        let input = |position: usize| source.info(position).map(|info| Program::tensor(position, &info));
+        let Origin::Model(position) = item.origin else { return Ok(None) };
+        let Some(program) = input(position) else { return Ok(None) };
+        let program = match item.scaling.and_then(|number| self.scalings.get(number)) {
+            Some(ScaledBy::Tensor(ScaleTensor { position, scaling })) => {
+                let Some(scales) = input(*position) else { return Ok(None) };
+                program.cast(DType::F32)?.scaled(scales.cast(DType::F32)?, scaling.clone())?
+            }
+            Some(ScaledBy::Quant(affine)) => program.cast(DType::F64)?.affine(Arc::clone(affine))?,
+            None if item.from.is_quantized() && item.from != item.to => program.dequantized()?,
+            None => program,
+        };
+        let program = match item.to {
+            to if to == program.dtype() => program,
+            to if to.is_quantized() => match self.importance.get(&position) {
+                Some(importance) => program.quantized_by(to, Arc::clone(importance))?,
+                None => program.quantized(to)?,
+            },
+            to => program.cast(to)?,
+        };
+        match item.shape {
+            Shape::Same => Ok(Some(program)),
+            Shape::One => program.reshaped(&[1]).map(Some),
+            Shape::Scalar => program.reshaped(&[]).map(Some),
+        }
     }
 
     /// The name under which an item is written.

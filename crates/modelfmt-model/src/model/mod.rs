@@ -4,6 +4,7 @@
 //! [`Globs`] select tensors by their names, and a [`Quant`] is the scales and zero points that a file has for a tensor.
 
 mod joined;
+pub mod mapped;
 mod pin;
 pub(crate) mod pinned;
 
@@ -28,6 +29,7 @@ use crate::formats::Format;
 use crate::formats::capabilities::Access;
 use crate::formats::common_metadata::CommonMetadata;
 use crate::formats::entry::{Opened, Sealing, ToOpen, reader_of};
+use crate::formats::mapped::Mapped;
 use crate::formats::open_any::OpenAny;
 use crate::model::pinned::Pinned;
 use crate::open::{ALONE, NoFiles, OpenOptions};
@@ -593,7 +595,8 @@ impl Model {
     pub fn common_metadata(&self) -> Result<CommonMetadata> {
         let driver = self.format.driver();
         let read = driver.and_then(|driver| driver.common_metadata).unwrap_or(CommonMetadata::keys_of);
-        read(self.opened()).map_err(|error| self.failed(error))
+        let opened = reader_of::<Mapped>(self.opened()).map_or(self.opened(), |mapped| &**mapped.head());
+        read(opened).map_err(|error| self.failed(error))
     }
 
     /// An error of the format's reader, with the path of its file.

@@ -19,6 +19,7 @@ from ._errors import (
     UsageError,
     VerifyError,
 )
+from ._fetch import Fetched, FetchSource, fetch
 from ._files import Converted, check, convert, diff, formats, inspect, save, select, show, stats, verify
 from ._keys import KeyPair, Outboard, Signed, keygen, outboard, sign
 from ._load import load
@@ -35,6 +36,8 @@ __all__ = [
     "Converted",
     "Converting",
     "Edited",
+    "FetchSource",
+    "Fetched",
     "FileError",
     "FormatError",
     "KeyPair",
@@ -57,6 +60,7 @@ __all__ = [
     "convert",
     "diff",
     "edit",
+    "fetch",
     "formats",
     "inspect",
     "keygen",

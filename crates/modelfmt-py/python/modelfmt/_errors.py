@@ -123,6 +123,8 @@ _BY_CODE: dict[str, type[ModelfmtError]] = {
     "values": UnsupportedError,
     "no-data": UnsupportedError,
     "no-tensors": UnsupportedError,
+    "unmapped": UnsupportedError,
+    "no-hub-folder": UnsupportedError,
     "not-enabled": UnsupportedError,
     "not-extractable": UnsupportedError,
     "not-editable": UnsupportedError,

@@ -43,6 +43,10 @@ class Converted:
     dropped: list[str]
     #: For a dry run, the bytes that all tensors would take.
     nbytes: int | None = None
+    #: For a dry run, how each tensor would be made: ``programs`` of ``modelfmt convert --dry-run --json``.
+    programs: list[dict[str, Any]] | None = None
+    #: For a dry run, the names of the tensors that no tensor would be made from.
+    left_out: list[str] | None = None
 
 
 @checked(*Opening.__annotations__)
@@ -56,11 +60,16 @@ def convert(
     dequantize: Rules = (),
     quantize: Rules = (),
     rules: Sequence[str] = (),
+    imatrix: Path | None = None,
     scales: Mapping[str, str] | None = None,
     include: str | Sequence[str] = (),
     exclude: str | Sequence[str] = (),
     rename: Mapping[str, str] | None = None,
     allow_ties: bool = False,
+    map: Path | None = None,
+    lora: str | Sequence[str] = (),
+    base: Path | None = None,
+    pre: str | None = None,
     dedupe: bool = False,
     lossy: bool = False,
     stringify: bool = False,
@@ -105,6 +114,12 @@ def convert(
     matches decides. Those for all tensors count as first, then those with patterns, ``cast`` before ``dequantize`` before ``quantize``.
     ``rules`` is a list in an order of your own, and comes after them: ``rules=["quantize q4_k", "cast *embed*=f16"]``.
 
+    A folder of the hub with a ``config.json`` becomes a GGUF that llama.cpp loads: ``map`` is the name of a family or the path of a
+    map instead of the one for its ``model_type``, or ``"none"`` for names as they are; ``pre`` is llama.cpp's name of the
+    pre-tokenizer, where ``tokenizer.json`` does not tell it. With ``format="hf"`` a GGUF becomes such a folder, at ``path``, again: the
+    weights as safetensors, ``config.json`` and the files of the tokenizer, each as it was. What a GGUF of others does not say exactly
+    is an :class:`UnsupportedError`, unless ``lossy`` takes the best that follows from it.
+
     Values are checked against the hashes and checksums of their file, unless ``verify`` is false.
 
     An APR2 file is signed by the private keys of ``sign`` (Ed25519), with a ``revision`` that readers can demand as the lowest,
@@ -118,7 +133,17 @@ def convert(
     done = _modelfmt.convert(model, path, name, given, requests, dry_run, threads, told)
     if dry_run:
         return Converted(
-            done["format"], len(model), [], done["changed"], [], done["warnings"], [], [], done["nbytes"]
+            done["format"],
+            len(model),
+            [],
+            done["changed"],
+            [],
+            done["warnings"],
+            [],
+            [],
+            done["nbytes"],
+            done["programs"],
+            done["left_out"],
         )
     return Converted(**done)
 
@@ -166,11 +191,12 @@ def conversion(given: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **{name: given.get(name) for name in _PLAIN},
         **{name: _rules(of(name, ())) for name in ("cast", "dequantize", "quantize")},
-        **{name: _list(of(name, ())) for name in ("include", "exclude", "rules")},
+        **{name: _list(of(name, ())) for name in ("include", "exclude", "rules", "lora")},
         "scales": [f"{weight}={scale}" for weight, scale in of("scales", {}).items()],
         "rename": list(of("rename", {}).items()),
         "declare": [(name, dtype, list(shape)) for name, (dtype, shape) in of("declare", {}).items()],
         "metadata": None if metadata is None else dumps(metadata),
+        **{name: None if given.get(name) is None else os.fspath(given[name]) for name in ("map", "base", "imatrix")},
         "seal": sealing(given.get("seal"), given.get("sign"), given.get("revision")),
         **_layout(given),
     }
@@ -182,6 +208,7 @@ _PLAIN = (
     "dedupe",
     "lossy",
     "stringify",
+    "pre",
     "allow_extended_types",
     "reserve",
     "outboard",

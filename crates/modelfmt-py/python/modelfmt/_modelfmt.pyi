@@ -18,6 +18,7 @@ __all__ = [
     "decode",
     "diff",
     "edit",
+    "fetch",
     "format_of_name",
     "formats",
     "keygen",
@@ -169,6 +170,17 @@ def edit(
 ) -> dict[str, Any]: ...
 def recover(path: _Path) -> bool: ...
 def abort_uploads() -> None: ...
+def fetch(
+    urls: Sequence[str],
+    out: _Path,
+    pin: str | None,
+    overwrite: bool,
+    include: Sequence[str],
+    exclude: Sequence[str],
+    given: dict[str, Any],
+    threads: int | None,
+    progress: _Progress,
+) -> dict[str, Any]: ...
 def outboard(path: _Path, overwrite: bool, progress: _Progress) -> tuple[str, str, int]: ...
 def sign(
     path: _Path,

@@ -25,7 +25,7 @@ Key = Path | bytes
 
 
 class Requests(TypedDict, total=False):
-    """Keywords of :func:`modelfmt.save`: what requests to servers may do."""
+    """Keywords of :func:`modelfmt.save` and :func:`modelfmt.fetch`: what requests to servers may do."""
 
     #: Ask the metadata address of the cloud that this machine runs in for credentials, if the environment has none.
     allow_instance_credentials: bool

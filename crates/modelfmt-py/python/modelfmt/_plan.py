@@ -25,11 +25,16 @@ class Converting(Opening, total=False):
     dequantize: Rules
     quantize: Rules
     rules: Sequence[str]
+    imatrix: Path | None
     scales: Mapping[str, str] | None
     include: str | Sequence[str]
     exclude: str | Sequence[str]
     rename: Mapping[str, str] | None
     allow_ties: bool
+    map: Path | None
+    lora: str | Sequence[str]
+    base: Path | None
+    pre: str | None
     dedupe: bool
     lossy: bool
     stringify: bool

@@ -129,19 +129,26 @@ impl DiskCache {
     /// locking is impossible: then the same page may be fetched twice.
     #[must_use]
     pub(crate) fn lock(&self, key: &CacheKey, number: u64) -> Option<PageLock> {
-        self.locked(key, number, |file| file.lock().ok())
+        self.locked(&page::path(&self.pages(), key, number), |file| file.lock().ok())
     }
 
     /// Does what [`lock`](Self::lock) does, but returns `None` if the page is locked.
     #[must_use]
     pub(crate) fn try_lock(&self, key: &CacheKey, number: u64) -> Option<PageLock> {
-        self.locked(key, number, |file| file.try_lock().ok())
+        self.locked(&page::path(&self.pages(), key, number), |file| file.try_lock().ok())
     }
 
-    fn locked(&self, key: &CacheKey, number: u64, lock: impl Fn(&File) -> Option<()>) -> Option<PageLock> {
+    /// Waits until no other thread or process is opening the object at a URL of which nothing is known, and makes others wait as
+    /// long as the result exists.
+    #[must_use]
+    pub(crate) fn lock_known(&self, url: &CacheKey) -> Option<PageLock> {
+        self.locked(&self.known_path(url), |file| file.lock().ok())
+    }
+
+    fn locked(&self, path: &Path, lock: impl Fn(&File) -> Option<()>) -> Option<PageLock> {
         /// No process loses the race this often.
         const TRIES: usize = 1000;
-        let path = page::path(&self.pages(), key, number).with_extension("lock");
+        let path = path.with_extension("lock");
         for _ in 0..TRIES {
             let file =
                 page::in_folder(&path, |path| File::options().create(true).append(true).open(path)).ok()?;
@@ -209,7 +216,7 @@ const fn is_at(_: &File, _: &Path) -> bool {
     true
 }
 
-/// The lock on a page that is being fetched.
+/// The lock on a page that is being fetched, or on an object that is being opened.
 #[derive(Debug)]
 #[must_use = "others fetch the same as soon as this is dropped"]
 pub(crate) struct PageLock {

@@ -313,3 +313,103 @@ fn an_archive_of_arrays_costs_its_directory_and_its_headers() {
     let traffic = store.traffic();
     assert!(traffic.requests <= 13 && traffic.bytes <= 6 << 20, "{traffic:?}");
 }
+
+/// A store with a cache in a folder.
+fn cached(server: &Server, folder: &std::path::Path) -> Store {
+    Store::new(server.options().cache(modelfmt_remote::DiskCache::new(folder, 1 << 30))).unwrap()
+}
+
+/// Pages of the cache end at multiples of 256 KiB: a tensor on both sides of such an end is one request.
+#[test]
+fn a_tensor_that_straddles_pages_of_the_cache_is_one_request() {
+    const PAGE: u64 = 256 << 10;
+    let bytes: Vec<u8> = (0..6 << 20u64).map(|at: u64| (at * 31 + at / 251) as u8).collect();
+    for (offset, len) in [
+        (5 * PAGE - 20, 40),
+        (5 * PAGE - 563, 300_000),
+        (3 * PAGE - 7, 2 * PAGE + 9),
+        (8 * PAGE, PAGE),
+        (4 * PAGE + 1, 9 * PAGE),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let server = Server::of(bytes.clone());
+        let store = cached(&server, folder.path());
+        let file = store.open(&server.url("m")).unwrap();
+        assert_eq!(server.requests().len(), 1);
+        let mut out = vec![0; len as usize];
+        modelfmt_core::Source::read_into(&file, offset, &mut out).unwrap();
+        assert!(out == bytes[offset as usize..][..len as usize]);
+        let asked: Vec<_> =
+            server.requests()[1..].iter().filter_map(|request| request.range(6 << 20)).collect();
+        assert_eq!(asked.len(), 1, "{offset}: {asked:?}");
+        // The part of it that a page of the cache has is not asked for again, and the rest still at once.
+        server.forget();
+        let wider = cached(&server, folder.path()).open(&server.url("m")).unwrap();
+        let mut out = vec![0; len as usize + PAGE as usize];
+        modelfmt_core::Source::read_into(&wider, offset, &mut out).unwrap();
+        assert!(out == bytes[offset as usize..][..out.len()]);
+        let asked: Vec<_> =
+            server.requests()[1..].iter().filter_map(|request| request.range(6 << 20)).collect();
+        assert!(
+            asked.len() <= 1 && asked.iter().all(|range| range.end - range.start <= 2 * PAGE),
+            "{offset}: {asked:?}"
+        );
+    }
+}
+
+#[test]
+fn one_tensor_of_many_takes_two_round_trips_with_a_cache_too_and_none_when_it_is_warm() {
+    let bytes = safetensors();
+    let wait = Some(Duration::from_millis(200));
+    let server = Server::start(move |request| Reply { wait, ..Reply::file(request, &bytes, "\"1\"") });
+    let folder = tempfile::tempdir().unwrap();
+    let place = server.url("bucket/m.safetensors");
+    let read = |store: &Store| {
+        let model = models::open(store, &place, &OpenOptions::new()).unwrap();
+        assert!(is_right(model.tensor(&name(77_777)).unwrap().bytes(), 77_777));
+    };
+    read(&cached(&server, folder.path()));
+    assert!(server.waves() <= 3, "{} round trips", server.waves());
+    server.forget();
+    read(&cached(&server, folder.path()));
+    assert_eq!(server.requests().len(), 1, "with a tag, the server is asked once");
+    server.forget();
+    // As a pin has it opened: the program's tests have that.
+    let trusting = cached(&server, folder.path()).revalidating(false);
+    let source: BoxSource = Box::new(trusting.open(&place).unwrap());
+    let model = OpenOptions::new().open_source("m", source, None).unwrap();
+    assert!(is_right(model.tensor(&name(77_777)).unwrap().bytes(), 77_777));
+    assert_eq!(server.requests().len(), 0, "it is not asked");
+}
+
+/// Four that begin with an empty cache at the same moment.
+#[test]
+fn those_who_want_the_same_at_once_fetch_it_once() {
+    for len in [1_000_000u64, 2_700_000] {
+        let bytes: Vec<u8> = (0..len).map(|at| (at * 31 + at / 251) as u8).collect();
+        let read = |server: &Server, folder: &std::path::Path| {
+            let file = cached(server, folder).open(&server.url("m")).unwrap();
+            let mut out = vec![0; len as usize];
+            modelfmt_core::Source::read_into(&file, 0, &mut out).unwrap();
+            assert!(out == bytes);
+        };
+        let sent = |server: &Server| {
+            let ranges = server.requests();
+            let ranges = ranges.iter().filter_map(|request| request.range(len));
+            ranges.map(|range| range.end - range.start).sum::<u64>()
+        };
+        let alone = Server::of(bytes.clone());
+        read(&alone, tempfile::tempdir().unwrap().path());
+        let folder = tempfile::tempdir().unwrap();
+        let served = bytes.clone();
+        // Answers take some time, so that all of them are there before the first is complete.
+        let wait = Some(Duration::from_millis(50));
+        let server = Server::start(move |request| Reply { wait, ..Reply::file(request, &served, "\"1\"") });
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| read(&server, folder.path()));
+            }
+        });
+        assert!(sent(&server) * 10 <= sent(&alone) * 13, "{} of {}", sent(&server), sent(&alone));
+    }
+}

@@ -6,6 +6,7 @@ mod cache;
 mod common;
 mod counted;
 mod faults;
+mod fetch;
 mod folders;
 mod parts;
 mod servers;

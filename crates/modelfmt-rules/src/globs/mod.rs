@@ -24,7 +24,7 @@ const MAX_STEPS: usize = 1 << 18;
 /// assert!(!globs.is_match("layers.0.bias"));
 /// # Ok::<(), modelfmt::wording::ParseError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Globs {
     patterns: Vec<String>,
     /// Patterns without wildcards, each with its positions in `patterns`.

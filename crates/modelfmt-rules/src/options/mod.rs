@@ -64,6 +64,14 @@ pub struct TensorOptions {
     /// Writes tensors that share their bytes in the source separately, however large that makes the output. Without this option, a
     /// conversion is refused if shared bytes would make the output more than 16 times as large as the source.
     pub allow_ties: bool,
+    /// For GGUF, the map by which a folder of the hub becomes what llama.cpp loads: the name of a family, the path of a map, or
+    /// `none` for names and metadata as they are. By default it is the map for the `model_type` of the `config.json` beside the
+    /// source, if there is one.
+    pub map: Option<String>,
+    /// Adapters (LoRA) that are merged into the source, in this order.
+    pub lora: Vec<LoraRule>,
+    /// For GGUF, the folder with the base of the source, if that is an adapter of PEFT. By default the one that it names.
+    pub base: Option<PathBuf>,
 }
 
 /// How the dtypes of tensors change.
@@ -79,6 +87,9 @@ pub struct TypeOptions {
     /// Changes a dtype that the target format lacks to the first one that it has and that holds every value, in the order i8 u8 i16
     /// u16 i32 u32 i64 u64, or f16 bf16 f32 f64; bool becomes u8, else i8. This is lossless.
     pub widen: bool,
+    /// A file that says how important the columns of weights are, which quantization takes into account: an importance matrix of
+    /// llama.cpp, a GGUF or the `.dat` of before.
+    pub imatrix: Option<PathBuf>,
 }
 
 /// How the metadata changes.
@@ -93,6 +104,8 @@ pub struct MetadataOptions {
     /// objects and lists with members of several types in GGUF. Converted from safetensors back to GGUF, values of a GGUF file get
     /// their types again.
     pub stringify: bool,
+    /// For GGUF, llama.cpp's name of the pre-tokenizer of a folder of the hub, where `tokenizer.json` does not tell it.
+    pub pre: Option<String>,
     /// Sets `model_name` of AERO and APR2.
     pub model_name: Option<String>,
     /// Sets `architecture` of AERO and APR2. For APR2 it may be the text of a JSON object.
@@ -114,6 +127,9 @@ pub struct OutputOptions {
     /// The alignment of tensors in bytes: 32 or 64 for APR2, a power of two for GGUF. By default it is that of a source of the same
     /// format, else 64 for APR2 and 32 for GGUF.
     pub align: Option<u32>,
+    /// Writes a folder of the hub: the weights as safetensors, `config.json` and the files of the tokenizer. The source is a GGUF, and
+    /// the path of the output that of a folder, which must be absent or empty unless files may be replaced.
+    pub hub_folder: bool,
     /// Leaves this many bytes free in the header of each file, so that later edits of metadata and names can be made in place; at
     /// most 1 GiB. OINF has no place for them.
     pub reserve: Option<u64>,
@@ -220,6 +236,9 @@ impl ConvertOptions {
             (Choice::Architecture, self.metadata.architecture.is_some()),
             (Choice::ModelType, self.metadata.model_type.is_some()),
             (Choice::Stringify, self.metadata.stringify),
+            (Choice::Map, self.tensors.map.is_some()),
+            (Choice::Base, self.tensors.base.is_some()),
+            (Choice::Pre, self.metadata.pre.is_some()),
             (Choice::ShardSize, self.output.shard_size.is_some()),
             (Choice::Reserve, self.output.reserve.is_some()),
             (Choice::ControlHash, self.aero.control_hash),
@@ -248,6 +267,40 @@ impl ConvertOptions {
         ];
         let named = named.into_iter().filter(|(_, value)| value.is_some()).map(|(key, _)| key);
         named.chain(self.metadata.set.iter().flat_map(Object::keys))
+    }
+}
+
+/// `ADAPTER` or `ADAPTER=SCALE`: an adapter (LoRA) to merge, a folder of PEFT or a GGUF, and what it is multiplied by besides.
+///
+/// ```
+/// use modelfmt::convert::LoraRule;
+///
+/// let rule: LoraRule = "style-lora=0.5".parse()?;
+/// assert_eq!((rule.path.to_str(), rule.scale), (Some("style-lora"), 0.5));
+/// assert_eq!("a=b".parse::<LoraRule>()?.scale, 1.0); // no number, so a part of the name
+/// # Ok::<(), &str>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoraRule {
+    /// The path of the adapter.
+    pub path: PathBuf,
+    /// What it is multiplied by; 1 as it is.
+    pub scale: f32,
+}
+
+impl FromStr for LoraRule {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        let scaled = text.rsplit_once('=').and_then(|(path, scale)| Some((path, scale.parse::<f32>().ok()?)));
+        let (path, scale) = scaled.unwrap_or((text, 1.0));
+        if path.is_empty() {
+            return Err("give ADAPTER or ADAPTER=SCALE, a folder or a GGUF and a number");
+        }
+        if !scale.is_finite() {
+            return Err("the scale of an adapter is a finite number");
+        }
+        Ok(Self { path: PathBuf::from(path), scale })
     }
 }
 

@@ -47,7 +47,7 @@ pub enum TypeChange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Quantization {
     /// This dtype for every tensor whose rows are whole blocks of it: blocks of 32 for q8_0, q4_0, q4_1, q5_0 and q5_1, of 256 for
-    /// q4_k, q5_k and q6_k (without an importance matrix). With f32, f16 or bf16 the rule is a cast.
+    /// q2_k, q3_k, q4_k, q5_k, q6_k, iq4_nl and iq4_xs. With f32, f16 or bf16 the rule is a cast.
     Type(DType),
     /// The dtype that the preset chooses for each tensor: see "Presets" on the page of `convert`.
     Preset(Preset),
@@ -75,7 +75,7 @@ impl fmt::Display for Quantization {
 }
 
 /// The block dtypes that have an encoder, as errors list them.
-pub const TYPES: &str = "q8_0 q4_0 q4_1 q5_0 q5_1 q4_k q5_k q6_k";
+pub const TYPES: &str = "q8_0 q4_0 q4_1 q5_0 q5_1 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs";
 
 impl TypeRule {
     /// Makes a rule that casts all floats.

@@ -1,6 +1,6 @@
 //! Quantization presets: the dtype that llama.cpp gives each tensor of a model.
 //!
-//! The rules are those of `llama-quantize` without an importance matrix, from `src/llama-quant.cpp` of llama.cpp in the package
+//! The rules are those of `llama-quantize`, from `src/llama-quant.cpp` of llama.cpp in the package
 //! `llama-cpp-python` 0.3.36. docs/PRESETS.md has them as tables.
 
 mod family;
@@ -52,11 +52,29 @@ pub enum Preset {
     Q5KM,
     /// q6_k.
     Q6K,
+    /// q2_k, with q3_k and q4_k for the more sensitive tensors.
+    Q2K,
+    /// q2_k, with q4_k for few tensors. It needs an importance matrix.
+    Q2KS,
+    /// q3_k.
+    Q3KS,
+    /// q3_k, with q4_k and q5_k for the more sensitive tensors.
+    Q3KM,
+    /// q3_k, with q5_k for the more sensitive tensors.
+    Q3KL,
+    /// iq4_nl, with q5_k for few tensors.
+    Iq4Nl,
+    /// iq4_xs, with q5_k for few tensors.
+    Iq4Xs,
 }
 
 impl Preset {
     /// All presets.
     pub const ALL: &[Self] = &[
+        Self::Q2KS,
+        Self::Q3KS,
+        Self::Q3KM,
+        Self::Q3KL,
         Self::Q4KS,
         Self::Q4KM,
         Self::Q5KS,
@@ -67,6 +85,9 @@ impl Preset {
         Self::Q5_0,
         Self::Q5_1,
         Self::Q8_0,
+        Self::Q2K,
+        Self::Iq4Nl,
+        Self::Iq4Xs,
     ];
 
     /// The name of the preset. If llama.cpp's name is also the name of a dtype, the preset has the prefix `mostly_`.
@@ -83,6 +104,13 @@ impl Preset {
             Self::Q5KS => "q5_k_s",
             Self::Q5KM => "q5_k_m",
             Self::Q6K => "mostly_q6_k",
+            Self::Q2K => "mostly_q2_k",
+            Self::Q2KS => "q2_k_s",
+            Self::Q3KS => "q3_k_s",
+            Self::Q3KM => "q3_k_m",
+            Self::Q3KL => "q3_k_l",
+            Self::Iq4Nl => "mostly_iq4_nl",
+            Self::Iq4Xs => "mostly_iq4_xs",
         }
     }
 
@@ -98,6 +126,10 @@ impl Preset {
             Self::Q4KS | Self::Q4KM => DType::Q4K,
             Self::Q5KS | Self::Q5KM => DType::Q5K,
             Self::Q6K => DType::Q6K,
+            Self::Q2K | Self::Q2KS => DType::Q2K,
+            Self::Q3KS | Self::Q3KM | Self::Q3KL => DType::Q3K,
+            Self::Iq4Nl => DType::Iq4Nl,
+            Self::Iq4Xs => DType::Iq4Xs,
         }
     }
 
@@ -115,6 +147,13 @@ impl Preset {
             Self::Q5KS => 16,
             Self::Q5KM => 17,
             Self::Q6K => 18,
+            Self::Q2K => 10,
+            Self::Q3KS => 11,
+            Self::Q3KM => 12,
+            Self::Q3KL => 13,
+            Self::Q2KS => 21,
+            Self::Iq4Nl => 25,
+            Self::Iq4Xs => 30,
         }
     }
 
@@ -123,10 +162,10 @@ impl Preset {
     /// `tensors` are the names and shapes of all tensors of the model: the dtype of one tensor depends on the others.
     pub fn types<'a>(
         self,
-        architecture: Option<&str>,
+        about: About<'_>,
         tensors: impl Iterator<Item = (&'a str, &'a [u64])>,
     ) -> Result<HashMap<&'a str, DType>, Unknown> {
-        let family = Family::of(architecture);
+        let family = Family::of(about.architecture);
         if family == Family::Glm5Next {
             return Err(Unknown::Architecture);
         }
@@ -137,9 +176,36 @@ impl Preset {
         }
         // Some rules count the tensors that came before, in llama.cpp's order.
         tensors.sort_by(|a, b| a.canonical.order().cmp(&b.canonical.order()));
-        let mut rules = Rules::new(self, family, &tensors);
+        let mut rules = Rules::new(self, family, about, &tensors);
         Ok(tensors.iter().filter_map(|tensor| Some((tensor.name, rules.dtype(tensor)?))).collect())
     }
+}
+
+impl Preset {
+    /// Whether llama.cpp refuses to give a tensor this dtype where nothing says how important its columns are.
+    #[must_use]
+    pub fn needs_importance(self, name: &str, dtype: DType) -> bool {
+        let name = Canonical::of(name).name;
+        self == Self::Q2KS && dtype == DType::Q2K && !matches!(&*name, "token_embd.weight" | "output.weight")
+    }
+}
+
+/// What the rules know of a model besides its tensors.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct About<'a> {
+    /// The architecture, in the words of GGUF or Hugging Face.
+    pub architecture: Option<&'a str>,
+    /// How many heads of queries share each head of keys in the first layer, where the metadata says it. Else the tensors show it.
+    pub heads_per_key: Option<u64>,
+    /// Whether the importance of columns is known.
+    pub has_importance: bool,
+}
+
+/// GGUF's name of a tensor, and the number of the expert if GGUF has one tensor for all of them.
+#[must_use]
+pub fn gguf_name(name: &str) -> (std::borrow::Cow<'_, str>, Option<u64>) {
+    let Canonical { name, expert } = Canonical::of(name);
+    (name, expert)
 }
 
 /// Whether llama.cpp has another name for the tensor with this Hugging Face name.
@@ -176,8 +242,7 @@ impl fmt::Display for Unknown {
 }
 
 /// The names of presets, as errors list them.
-pub(crate) const PRESETS: &str =
-    "q4_k_s q4_k_m q5_k_s q5_k_m, and with mostly_ before it q4_0 q4_1 q5_0 q5_1 q8_0 q6_k";
+pub(crate) const PRESETS: &str = "q2_k_s q3_k_s q3_k_m q3_k_l q4_k_s q4_k_m q5_k_s q5_k_m, and with mostly_ before it q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q6_k iq4_nl iq4_xs";
 
 impl FromStr for Preset {
     type Err = ParseError;

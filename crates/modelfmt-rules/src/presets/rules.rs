@@ -3,7 +3,7 @@
 use modelfmt_core::DType;
 
 use super::family::Family;
-use super::{Preset, Tensor};
+use super::{About, Preset, Tensor};
 
 /// What a tensor does in a model, as far as the rules distinguish it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +107,9 @@ pub(super) struct Rules {
     family: Family,
     is_large: bool,
     has_output: bool,
+    /// Whether at least four heads of queries share a head of keys.
+    has_shared_keys: bool,
+    has_importance: bool,
     layers: u64,
     experts: u64,
     /// The number of tensors with the role [`Role::Values`], and how many of them came already.
@@ -116,7 +119,7 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    pub(super) fn new(preset: Preset, family: Family, tensors: &[Tensor<'_>]) -> Self {
+    pub(super) fn new(preset: Preset, family: Family, about: About<'_>, tensors: &[Tensor<'_>]) -> Self {
         let layers =
             tensors.iter().filter_map(|tensor| Some(tensor.canonical.layer()? + 1)).max().unwrap_or(0);
         let roles = || tensors.iter().map(|tensor| Role::of(&tensor.canonical.name));
@@ -124,6 +127,11 @@ impl Rules {
             preset,
             family,
             is_large: is_large(family, layers, tensors),
+            has_shared_keys: about
+                .heads_per_key
+                .or_else(|| heads_per_key(tensors))
+                .is_some_and(|heads| heads >= 4),
+            has_importance: about.has_importance,
             has_output: roles().any(|role| role == Role::Output),
             layers,
             experts: tensors.iter().filter_map(experts).max().unwrap_or(0),
@@ -172,14 +180,26 @@ impl Rules {
         let dtype = match self.preset {
             Preset::Q4KM | Preset::Q5KM if has_more_bits(number, self.values) => DType::Q6K,
             Preset::Q4KS if number < 4 => DType::Q5K,
+            Preset::Q2K | Preset::Q2KS if self.has_shared_keys => DType::Q4K,
+            Preset::Q2K => DType::Q3K,
+            Preset::Q3KM if number >= 2 => DType::Q4K,
+            Preset::Q3KM | Preset::Q3KL => DType::Q5K,
+            Preset::Iq4Nl | Preset::Iq4Xs if self.has_shared_keys => DType::Q5K,
             _ => base,
         };
-        if self.is_large && dtype == DType::Q4K { DType::Q5K } else { dtype }
+        if self.is_large && matches!(dtype, DType::Q3K | DType::Q4K) { DType::Q5K } else { dtype }
     }
 
     fn attention_output(&self) -> DType {
+        use Preset::{Iq4Nl, Iq4Xs, Q2K, Q3KL, Q3KM, Q3KS, Q4KM, Q4KS};
         match self.preset {
-            Preset::Q4KS | Preset::Q4KM if self.family != Family::Falcon && self.experts == 8 => DType::Q5K,
+            Q3KL if self.family == Family::Falcon => DType::Q4K,
+            preset if self.family == Family::Falcon => preset.base(),
+            Q2K | Q3KS | Q3KM | Q4KS | Q4KM | Iq4Nl | Iq4Xs if self.experts == 8 => DType::Q5K,
+            preset if self.experts == 8 => preset.base(),
+            Q2K => DType::Q3K,
+            Q3KM => DType::Q4K,
+            Q3KL => DType::Q5K,
             preset => preset.base(),
         }
     }
@@ -197,6 +217,15 @@ impl Rules {
             Preset::Q4KM if is_falcon => DType::Q4K,
             Preset::Q4KM | Preset::Q5KM if more => DType::Q6K,
             Preset::Q4KS if !is_falcon && number < layers / 8 => DType::Q5K,
+            Preset::Q2K => DType::Q3K,
+            Preset::Q2KS if number < layers / 8 => DType::Q4K,
+            Preset::Q3KM if number < layers / 16 => DType::Q5K,
+            Preset::Q3KM if !is_falcon || more => DType::Q4K,
+            Preset::Q3KL if is_falcon => DType::Q4K,
+            Preset::Q3KL => DType::Q5K,
+            Preset::Iq4Nl | Preset::Iq4Xs if !self.has_importance && number < layers / 8 => DType::Q5K,
+            Preset::Q4_0 if self.has_importance && number < layers / 8 => DType::Q4_1,
+            Preset::Q5_0 if self.has_importance && number < layers / 8 => DType::Q5_1,
             preset => preset.base(),
         }
     }
@@ -206,6 +235,20 @@ impl Rules {
 fn has_more_bits(number: u64, layers: u64) -> bool {
     let eighth = layers / 8;
     number < eighth || number >= 7 * layers / 8 || (number - eighth) % 3 == 2
+}
+
+/// How many heads of queries share a head of keys, as the rows of the first layer show it.
+fn heads_per_key(tensors: &[Tensor<'_>]) -> Option<u64> {
+    let shape =
+        |name: &str| tensors.iter().find(|tensor| tensor.canonical.name == name).map(|tensor| tensor.shape);
+    if let (Some([queries, ..]), Some([keys, ..])) =
+        (shape("blk.0.attn_q.weight"), shape("blk.0.attn_k.weight"))
+    {
+        return queries.checked_div(*keys);
+    }
+    // Queries, keys and values in one: as many queries as there are columns, and as many keys as values.
+    let [rows, columns] = shape("blk.0.attn_qkv.weight")? else { return None };
+    columns.checked_div(rows.saturating_sub(*columns) / 2)
 }
 
 /// Whether llama.cpp treats a model as one with 70 billion weights.
@@ -248,6 +291,8 @@ fn that_fits(dtype: DType, columns: u64) -> DType {
         DType::Q4K => DType::Q5_0,
         DType::Q5K => DType::Q5_1,
         DType::Q6K => DType::Q8_0,
+        DType::Q2K | DType::Q3K => DType::Q4_0,
+        DType::Iq4Xs => DType::Iq4Nl,
         other => other,
     };
     if fits(smaller, columns) { smaller } else { DType::F16 }

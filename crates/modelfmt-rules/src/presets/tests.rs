@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use modelfmt_core::DType;
 
 use super::names::Canonical;
-use super::{Preset, Unknown};
+use super::{About, Preset, Unknown};
 
 /// The tensors of a model without their values, with GGUF's names.
 #[derive(Clone)]
@@ -15,12 +15,25 @@ struct Described {
     layers: u64,
     experts: u64,
     is_large: bool,
+    heads_per_key: u64,
+    has_importance: bool,
+    /// Whether the metadata says how many heads there are, and the tensors do not.
+    says_heads: bool,
     tensors: Vec<(String, Vec<u64>)>,
 }
 
 impl Described {
     fn new(architecture: &'static str, layers: u64) -> Self {
-        Self { architecture, layers, experts: 0, is_large: false, tensors: Vec::new() }
+        Self {
+            architecture,
+            layers,
+            experts: 0,
+            is_large: false,
+            heads_per_key: 1,
+            has_importance: false,
+            says_heads: false,
+            tensors: Vec::new(),
+        }
     }
 
     fn large(mut self) -> Self {
@@ -38,8 +51,11 @@ impl Described {
     }
 
     fn asked(&self, file_type: u32) -> String {
-        let Self { architecture, layers, experts, is_large, tensors } = self;
-        let mut text = format!("{architecture} {layers} {experts} {} {file_type}\n", u8::from(*is_large));
+        let Self { architecture, layers, experts, is_large, heads_per_key, has_importance, tensors, .. } =
+            self;
+        let (large, important) = (u8::from(*is_large), u8::from(*has_importance));
+        let mut text =
+            format!("{architecture} {layers} {experts} {large} {heads_per_key} {important} {file_type}\n");
         for (name, shape) in tensors {
             let mut dims: Vec<u64> = shape.iter().rev().copied().collect();
             dims.resize(4, 1);
@@ -50,13 +66,20 @@ impl Described {
 
     fn types(&self, preset: Preset) -> Result<HashMap<&str, DType>, Unknown> {
         let tensors = self.tensors.iter().map(|(name, shape)| (name.as_str(), shape.as_slice()));
-        preset.types(Some(self.architecture), tensors)
+        let heads_per_key = self.says_heads.then_some(self.heads_per_key);
+        let has_importance = self.has_importance;
+        preset.types(About { heads_per_key, has_importance, ..about(self.architecture) }, tensors)
     }
+}
+
+fn about(architecture: &str) -> About<'_> {
+    About { architecture: Some(architecture), ..About::default() }
 }
 
 /// A model like LLaMA: attention in four parts, feed-forward in three.
 fn llama(architecture: &'static str, layers: u64, hidden: u64, keys: u64, inner: u64) -> Described {
     let mut model = Described::new(architecture, layers);
+    model.heads_per_key = hidden / keys;
     model.push("token_embd.weight", &[32000, hidden]);
     model.push("output.weight", &[32000, hidden]);
     model.push("output_norm.weight", &[hidden]);
@@ -99,6 +122,7 @@ fn experts(architecture: &'static str, layers: u64, experts: u64, hidden: u64) -
 /// A model like Falcon: queries, keys and values in one tensor.
 fn falcon(layers: u64, hidden: u64) -> Described {
     let mut model = Described::new("falcon", layers);
+    model.heads_per_key = hidden / 64;
     model.push("token_embd.weight", &[65024, hidden]);
     model.push("output.weight", &[65024, hidden]);
     model.each_layer(|model, _, layer| {
@@ -170,6 +194,7 @@ fn anything(random: &mut u64) -> Described {
     let architecture = ["gemma3", "falcon", "phi3", "mamba"][below(4)];
     let mut model = Described::new(architecture, layers);
     model.experts = experts;
+    (model.heads_per_key, model.says_heads) = ([1, 3, 4, 8][below(4)], true);
     if experts > 0 {
         model.push("blk.0.ffn_gate_inp.weight", &[experts, 256]);
     }
@@ -235,6 +260,8 @@ fn models() -> Vec<Described> {
         .push(Described { tensors: models[0].tensors.iter().rev().cloned().collect(), ..models[0].clone() });
     let mut random = 7;
     models.extend((0..20).map(|_| anything(&mut random)));
+    let important = |model: &Described| Described { has_importance: true, ..model.clone() };
+    models.extend(models.iter().map(important).collect::<Vec<_>>());
     models
 }
 
@@ -271,7 +298,7 @@ fn the_choice_is_that_of_llama_cpp() {
     let of = |preset| seen.iter().filter(|(known, _)| *known == preset).count();
     assert_eq!(
         (of(Preset::Q4KM), of(Preset::Q4KS), of(Preset::Q4_0)),
-        (7, 7, 4),
+        (7, 7, 5),
         "every rule is met: {seen:?}"
     );
 }
@@ -443,12 +470,12 @@ fn experts_in_tensors_of_their_own_are_counted() {
         tensors.push((format!("model.layers.0.block_sparse_moe.experts.{expert}.w2.weight"), vec![256, 256]));
     }
     let types = Preset::Q4KS
-        .types(None, tensors.iter().map(|(name, shape)| (name.as_str(), shape.as_slice())))
+        .types(About::default(), tensors.iter().map(|(name, shape)| (name.as_str(), shape.as_slice())))
         .unwrap();
     assert_eq!(types[tensors[0].0.as_str()], DType::Q8_0);
     let fewer = &tensors[..8];
     let types = Preset::Q4KS
-        .types(None, fewer.iter().map(|(name, shape)| (name.as_str(), shape.as_slice())))
+        .types(About::default(), fewer.iter().map(|(name, shape)| (name.as_str(), shape.as_slice())))
         .unwrap();
     assert_eq!(types[tensors[0].0.as_str()], DType::Q5K);
 }
@@ -468,13 +495,16 @@ fn names_from_a_hostile_file_end_well() {
     ];
     for shape in [&[][..], &[0, 0], &[u64::MAX, u64::MAX], &[u64::MAX; 9]] {
         for &preset in Preset::ALL {
-            let types = preset.types(Some("falcon"), names.iter().map(|&name| (name, shape))).unwrap();
+            let types = preset.types(about("falcon"), names.iter().map(|&name| (name, shape))).unwrap();
             assert_eq!(types.is_empty(), shape.is_empty(), "{shape:?}");
         }
     }
-    assert_eq!(Preset::Q4KM.types(None, [("w", &[256, 256][..])].into_iter()), Err(Unknown::Names));
+    assert_eq!(
+        Preset::Q4KM.types(About::default(), [("w", &[256, 256][..])].into_iter()),
+        Err(Unknown::Names)
+    );
     let known = [("output.weight", &[256, 256][..])];
-    assert_eq!(Preset::Q4KM.types(Some("GLM5-next"), known.into_iter()), Err(Unknown::Architecture));
+    assert_eq!(Preset::Q4KM.types(about("GLM5-next"), known.into_iter()), Err(Unknown::Architecture));
 }
 
 #[test]
@@ -486,5 +516,5 @@ fn presets_are_read_as_people_write_them() {
         assert!(preset.name().parse::<DType>().is_err());
     }
     assert_eq!("MOSTLY_Q4_K_M".parse(), Ok(Preset::Q4KM));
-    assert!("q8_0".parse::<Preset>().is_err() && "q3_k_m".parse::<Preset>().is_err());
+    assert!("q8_0".parse::<Preset>().is_err() && "q3_k_x".parse::<Preset>().is_err());
 }

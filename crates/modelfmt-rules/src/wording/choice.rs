@@ -20,6 +20,16 @@ pub enum Choice {
     Include,
     /// `TensorOptions::exclude`.
     Exclude,
+    /// `TensorOptions::map`.
+    Map,
+    /// `TensorOptions::lora`.
+    Lora,
+    /// `TensorOptions::base`.
+    Base,
+    /// `TypeOptions::imatrix`.
+    Imatrix,
+    /// `MetadataOptions::pre`.
+    Pre,
     /// `AeroOptions::dedupe`.
     Dedupe,
     /// `TypeRule::cast`.
@@ -92,6 +102,11 @@ impl Choice {
             Self::Tensors => "tensors",
             Self::Include => "include",
             Self::Exclude => "exclude",
+            Self::Map => "map",
+            Self::Lora => "lora",
+            Self::Base => "base",
+            Self::Imatrix => "imatrix",
+            Self::Pre => "pre",
             Self::Dedupe => "dedupe",
             Self::Cast => "cast",
             Self::Dequantize => "dequantize",

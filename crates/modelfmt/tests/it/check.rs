@@ -36,8 +36,8 @@ fn values(view: &TensorView<'_>) -> Option<Vec<f64>> {
     to_f64(view).ok()
 }
 
-/// Name; NaN, infinities, all zero, constant; the same as.
-type Findings = (String, (u64, u64, bool, bool), Option<String>);
+/// Name; NaN, infinities, all zero, constant; the first that is not finite, the same as.
+type Findings = (String, (u64, u64, bool, bool), Option<u64>, Option<String>);
 
 /// What a slow look finds.
 fn slow(model: &Model) -> Vec<Findings> {
@@ -58,7 +58,8 @@ fn slow(model: &Model) -> Vec<Findings> {
             all(&|x| x == values[0]),
         );
         if findings != (0, 0, false, false) || same_as.is_some() {
-            found.push((info.name.to_owned(), findings, same_as));
+            let first_bad = values.iter().position(|x| !x.is_finite()).map(|index| index as u64);
+            found.push((info.name.to_owned(), findings, first_bad, same_as));
         }
     }
     found
@@ -68,9 +69,14 @@ fn slow(model: &Model) -> Vec<Findings> {
 fn found(report: &CheckReport) -> Vec<Findings> {
     let of = |found: &TensorFindings| {
         let counts = (found.nan, found.inf, found.is_zero, found.is_constant);
-        (found.name.clone(), counts, found.same_as.clone())
+        (found.name.clone(), counts, found.first_bad, found.same_as.clone())
     };
-    report.tensors.iter().map(of).collect()
+    // Golden files have no trained weights; outliers have tests of their own.
+    let only_outlier = |found: &&TensorFindings| {
+        let same = found.is_zero || found.is_constant || found.same_as.is_some();
+        found.first_bad.is_none() && !same
+    };
+    report.tensors.iter().filter(|found| !only_outlier(found)).map(of).collect()
 }
 
 fn saved(folder: &Path, tensors: &[(&str, &[f32], &[u64])]) -> Model {
@@ -215,4 +221,65 @@ fn an_index_that_disagrees_with_its_files_is_a_finding() {
     let missing = checked(&index(r#""a": "a.safetensors", "b": "b.safetensors""#));
     assert!(!missing.is_ok() && missing.looked_at == Some(1), "{missing:?}");
     assert!(missing.disagreements.concat().contains("b.safetensors"), "{missing:?}");
+}
+
+/// A value far beyond the others is found wherever it is, in each float type and in blocks; common values have none.
+#[test]
+fn a_value_far_beyond_the_others_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let len = 300_000usize; // three pieces
+    let common: Vec<f32> = (0..len).map(|n| (n * 7919 % 1000) as f32 / 1000.0 - 0.4995).collect();
+    let mut odd = common.clone();
+    odd[len - 2] = -1e6;
+    let mut zeros = vec![0.0; len];
+    zeros[5] = 1e6;
+    let shape: &[u64] = &[len as u64];
+    let model =
+        saved(folder.path(), &[("common", &common, shape), ("odd", &odd, shape), ("zeros", &zeros, shape)]);
+    let report = checked(&model);
+    let found: Vec<_> = report
+        .tensors
+        .iter()
+        .map(|found| (&*found.name, found.outlier.map(|o| (o.max_abs, o.median_abs))))
+        .collect();
+    assert_eq!(found, [("odd", Some((1e6, 0.125)))]);
+    assert!(report.is_ok());
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(json["tensors"][0]["outlier"], serde_json::json!({"max_abs": 1e6, "median_abs": 0.125}));
+}
+
+/// Templates and hidden characters in metadata are found, also in JSON within it and in files beside a model; vocabularies are not
+/// searched.
+#[test]
+fn texts_are_searched() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.safetensors");
+    let save = |metadata: &[(&str, &str)]| {
+        let metadata: modelfmt::Object =
+            metadata.iter().map(|&(key, text)| (key.to_owned(), modelfmt::Value::from(text))).collect();
+        let _ = fs::remove_file(&path);
+        modelfmt::save(&path, [("w", View::new(&[1.0f32, 2.0], [2]).unwrap())], &metadata).unwrap();
+        checked(&Model::open(&path).unwrap())
+    };
+    let words: Vec<String> = (0..300).map(|n| format!("{{{{ x.__class__ }}}} {n}")).collect();
+    let report = save(&[
+        ("chat_template", "{{ a }}{{ ''.__class__ }}"),
+        ("good", "{{ bos_token }}"),
+        ("config", r#"{"chat_template": "{{ open('x') }}", "note": "a\u200bb"}"#),
+        ("vocabulary", &serde_json::to_string(&words).unwrap()),
+        ("prose", "__class__ and os.system are words here"),
+    ]);
+    let mut found: Vec<_> = report.texts.iter().map(|text| (&*text.name, text.at, text.runs_code)).collect();
+    found.sort_unstable();
+    let expected =
+        [("chat_template", 13, true), ("config.chat_template", 3, true), ("config.note", 1, false)];
+    assert_eq!(found, expected, "{:?}", report.texts);
+    assert_eq!(report.passed_over, ["vocabulary"]);
+    assert!(!report.is_ok());
+    assert!(save(&[("note", "a\u{202e}b")]).is_ok());
+
+    fs::write(folder.path().join("chat_template.jinja"), "{% include 'x' %}").unwrap();
+    let report = save(&[]);
+    assert_eq!(report.texts[0].name, "chat_template.jinja");
+    assert!(!report.is_ok());
 }

@@ -17,7 +17,7 @@ pub(crate) use json::{Members, Object, Objects, members, text};
 
 /// The payload type of the envelope.
 pub(crate) const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
-const TYPE: &str = "https://in-toto.io/Statement/v1";
+pub(crate) const TYPE: &str = "https://in-toto.io/Statement/v1";
 const PREDICATE_TYPE: &str = "https://model_signing/signature/v1.0";
 
 /// The signer's statement about a model's files.

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use apr_format::v2::{
-    AprV2Metadata, AprV2Reader, AprV2StreamingWriter, AprV2Writer, TensorDType, required_file_len,
+    AprV2Flags, AprV2Metadata, AprV2Reader, AprV2StreamingWriter, AprV2Writer, TensorDType, required_file_len,
 };
 use serde_json::{Value, json};
 
@@ -43,6 +43,7 @@ fn read(path: &str) -> Result<Value> {
         "metadata": metadata,
         "tensors": tensors,
         "aligned": reader.verify_alignment(),
+        "has_vocab": reader.header().flags.contains(AprV2Flags::HAS_VOCAB),
         "row_major": reader.header().flags.is_layout_valid(),
         "missing": required_file_len(&file)?.saturating_add(4).abs_diff(file.len() as u64),
     }))

@@ -13,18 +13,20 @@ use modelfmt::wording::Printable;
 
 use crate::args::Inspect;
 use crate::failure::{Failure, Result, say};
+use crate::flags::Flags;
 use crate::json::EscapedJson;
 use crate::progress::Progress;
 use crate::stop;
 use crate::streams;
 use crate::units::{count, size};
 use crate::width::fits;
+pub(super) use tensors::rows_as_table;
 
 /// The maximum number of characters of a name or a shape: the longest one sets the width of its column.
-const LONGEST: usize = 200;
+pub(super) const LONGEST: usize = 200;
 
 /// A table of more rows than this is printed piece by piece, without measuring all rows first.
-const TABLE_ROWS: usize = 10_000;
+pub(super) const TABLE_ROWS: usize = 10_000;
 
 pub(crate) fn run(args: &Inspect, quiet: bool) -> Result {
     let mut options = InspectOptions::new().hash(args.hash);
@@ -66,7 +68,14 @@ fn several(args: &Inspect, options: &InspectOptions, quiet: bool) -> Result {
 
 /// Inspects a file. `before` is printed before its text.
 fn inspect(path: &Path, args: &Inspect, options: &InspectOptions, quiet: bool, before: &str) -> Result {
-    let model = streams::open_signed(path, &args.open, &args.beside.options(), quiet)?;
+    let mut model = streams::open_signed(path, &args.open, &args.beside.options(), quiet)?;
+    if let Some(map) = &args.map {
+        let (mapped, notes) = modelfmt::convert::mapped(&model, map)?;
+        for note in notes.iter().filter(|_| !quiet && !args.json) {
+            say(format_args!("note: {}", Printable(&note.in_words(&Flags))));
+        }
+        model = mapped;
+    }
     let total = if args.hash { super::nbytes(&model) } else { 0 };
     let bar = Progress::of("hashing", total, args.json, quiet || !args.hash);
     let mut inspection = bar.run(|work| modelfmt::inspect::inspect(&model, options, work))?;
@@ -100,6 +109,9 @@ fn text(inspection: &Inspection<'_>, args: &Inspect, out: &mut dyn Write) -> Res
     let version = container.version().map_or_else(String::new, |version| format!(" {version}"));
     let (format, bytes) = (inspection.model.format(), size(container.file_size()));
     writeln!(out, "{}: {format}{version}, {bytes}", Printable(&path))?;
+    if inspection.facts.is_known() {
+        writeln!(out, "{}", Printable(&inspection.facts.to_string()).cut(LONGEST))?;
+    }
     if let Some(signature) = &inspection.signature {
         writeln!(out, "{}", signature::line(signature))?;
     }
@@ -114,6 +126,7 @@ fn text(inspection: &Inspection<'_>, args: &Inspect, out: &mut dyn Write) -> Res
             true => tensors::tree(inspection, out)?,
             false => tensors::tensors(&inspection.tensors, out)?,
         }
+        tensors::weights(inspection, out)?;
         writeln!(out)?;
     }
     totals(inspection, &inspection.totals(), out)

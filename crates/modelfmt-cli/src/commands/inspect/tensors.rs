@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use comfy_table::CellAlignment;
-use modelfmt::inspect::{InspectedTensor, Inspection, TreeNode};
+use modelfmt::inspect::{InspectedTensor, Inspection, Stored, TreeNode};
 use modelfmt::wording::Printable;
 
 use super::metadata::{name, table};
@@ -24,13 +24,34 @@ pub(super) fn tensors(tensors: &[InspectedTensor<'_>], out: &mut dyn Write) -> R
     writeln!(out, "\ntensors")?;
     for chunk in tensors.chunks(TABLE_ROWS) {
         let rows: Vec<_> = chunk.iter().map(row).collect();
-        rows_as_table(&rows, 3, out)?;
+        rows_as_table(&rows, Some(3), out)?;
+    }
+    Ok(())
+}
+
+/// Writes a line for each weight that is stored as several tensors.
+pub(super) fn weights(inspection: &Inspection<'_>, out: &mut dyn Write) -> Result {
+    let weights = &inspection.weights.weights;
+    if weights.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\nweights in several tensors")?;
+    for chunk in weights.chunks(TABLE_ROWS) {
+        let row = |weight: &Stored| {
+            let shape = weight.shape.as_deref();
+            let shape = shape.map(|shape| modelfmt::modelfmt_core::DisplayShape(shape).to_string());
+            let shape = Printable(&shape.unwrap_or_default()).cut(LONGEST);
+            let fault = weight.fault().map_or_else(String::new, |why| Printable(why).cut(LONGEST));
+            let tensors = format!("{} tensors", weight.parts().count());
+            vec![format!("  {}", name(&weight.name)), weight.text(), shape, tensors, fault]
+        };
+        rows_as_table(&chunk.iter().map(row).collect::<Vec<_>>(), None, out)?;
     }
     Ok(())
 }
 
 /// Writes rows whose first cell is a name. The column with the number `right` is aligned to the right.
-fn rows_as_table(rows: &[Vec<String>], right: usize, out: &mut dyn Write) -> Result {
+pub(crate) fn rows_as_table(rows: &[Vec<String>], right: Option<usize>, out: &mut dyn Write) -> Result {
     let text = as_table(rows, right);
     if fits(&text) {
         return Ok(writeln!(out, "{text}")?);
@@ -38,10 +59,10 @@ fn rows_as_table(rows: &[Vec<String>], right: usize, out: &mut dyn Write) -> Res
     rows.iter().try_for_each(|row| wrapped(row, out))
 }
 
-fn as_table(rows: &[Vec<String>], right: usize) -> String {
+fn as_table(rows: &[Vec<String>], right: Option<usize>) -> String {
     let mut table = table();
     table.add_rows(rows);
-    if let Some(column) = table.column_mut(right) {
+    if let Some(column) = right.and_then(|right| table.column_mut(right)) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table.trim_fmt()
@@ -94,7 +115,7 @@ pub(super) fn tree(inspection: &Inspection<'_>, out: &mut dyn Write) -> Result {
     };
     for chunk in branches.chunks(TABLE_ROWS) {
         let rows: Vec<_> = chunk.iter().map(row).collect();
-        let text = as_table(&rows, 2);
+        let text = as_table(&rows, Some(2));
         match width() {
             Some(width) if !fits(&text) => {
                 let sizes =

@@ -80,6 +80,7 @@ impl<'a> ConversionPlan<'a> {
     /// If the target cannot hold the model, or is a single file; [`Error::Usage`] with
     /// [`OutputOptions::outboard`](super::OutputOptions::outboard).
     pub fn into_parts(mut self, name: &str) -> Result<PartPlan<'a>> {
+        self.expect_no_folder()?;
         if !self.target.is_set() {
             let why = format!("{} is one file, and has no parts; give a shard size", self.target);
             return Err(Error::usage(Choice::Target, why));
@@ -253,7 +254,7 @@ impl<'a> PartPlan<'a> {
 
     fn values(&self, tensors: &Range<usize>) -> Result<Values<'_>> {
         let conversion = &self.conversion;
-        Values::of(conversion.model, &conversion.tensors, tensors, !conversion.options.no_verify)
+        Values::of(&conversion.model, &conversion.tensors, tensors, !conversion.options.no_verify)
     }
 
     fn failed(&self, error: AnyWriteError) -> Error {

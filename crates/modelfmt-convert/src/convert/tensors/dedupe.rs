@@ -31,6 +31,9 @@ pub(crate) fn find(
     let untied = tensors.items.iter().enumerate().filter(|(number, _)| !tied.contains_key(number));
     for (number, &Item { origin, from, to, scaling, .. }) in untied {
         let (Origin::Model(position), None) = (origin, scaling) else { continue };
+        if tensors.importance.contains_key(&position) {
+            continue; // Equal values give other blocks.
+        }
         let Some(info) = model.container().info(position) else { continue };
         if info.has_data && info.nbytes > 0 {
             let shape = (from != to).then_some(info.shape);

@@ -2,11 +2,13 @@
 
 pub(super) mod dedupe;
 pub(crate) mod filter;
+#[cfg(not(target_arch = "wasm32"))]
+mod importance;
 mod notes;
 mod presets;
 pub(super) mod scales;
 pub(super) mod tied;
-mod types;
+pub(super) mod types;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -21,7 +23,6 @@ use modelfmt_metadata::source::Content;
 use modelfmt_model::error::{Error, Result};
 use modelfmt_model::formats::Format;
 use modelfmt_model::formats::capabilities::{Capabilities, Metadata, holds_every_value};
-use modelfmt_model::job::affine::Affine;
 use modelfmt_model::job::renamed::Renamed;
 use modelfmt_model::job::tensors::{Item, Origin, ScaledBy, Shape, Tensors};
 use modelfmt_model::model::Model;
@@ -29,6 +30,7 @@ use modelfmt_model::quant::Quant;
 use modelfmt_model::unsupported::Unsupported;
 use modelfmt_rules::options::rules::{Quantization, TypeChange};
 use modelfmt_rules::options::{ConvertOptions, Declared};
+use modelfmt_rules::presets::About;
 use modelfmt_rules::wording::{Note, Remedy};
 use scales::{Scaled, Scales, is_weight};
 use types::{Candidate, Decision, TypeRules};
@@ -54,6 +56,8 @@ pub(super) struct Chooser<'a> {
     losses: Vec<Unsupported>,
     /// Notes about what was taken from a config.json beside the model.
     from_beside: BTreeSet<String>,
+    #[cfg(not(target_arch = "wasm32"))]
+    importance: importance::Importance,
     /// The number of tensors so far, including those that are only listed.
     place: u64,
 }
@@ -88,6 +92,8 @@ impl<'a> Chooser<'a> {
             applied_quants: 0,
             losses: Vec::new(),
             from_beside: BTreeSet::new(),
+            #[cfg(not(target_arch = "wasm32"))]
+            importance: importance::Importance::open(options)?,
             place: 0,
         })
     }
@@ -113,7 +119,7 @@ impl<'a> Chooser<'a> {
             let info = self.model.info(position)?;
             let was_scalar =
                 info.shape == [1] && scalars.binary_search_by(|s| s.as_str().cmp(info.name)).is_ok();
-            self.add(position, info, was_scalar);
+            self.add(position, info, was_scalar)?;
             place += 1;
         }
         listed.zip(listed_before..).for_each(|((_, declared), number)| self.declare(declared, number));
@@ -147,7 +153,7 @@ impl<'a> Chooser<'a> {
         let mut names = Vec::new();
         for position in 0..count {
             let name = model.info(position)?.name;
-            if self.filter.would_take(name) && !self.used_scales.contains(&position) {
+            if self.would_take(position) && !self.used_scales.contains(&position) {
                 names.push((position, name));
             }
         }
@@ -160,6 +166,12 @@ impl<'a> Chooser<'a> {
         self.chosen.renamed = Renamed::of(&self.options.tensors.rename, &names)
             .map_err(|fault| Error::rename(model.path(), fault))?;
         Ok(())
+    }
+
+    /// Whether the filters take the tensor at a position. Does not count it.
+    fn would_take(&mut self, position: usize) -> bool {
+        let origins = self.model.origins(position);
+        origins.is_empty() || origins.into_iter().any(|name| self.filter.would_take(name))
     }
 
     /// The name of the tensor at a position in the output.
@@ -191,6 +203,11 @@ impl<'a> Chooser<'a> {
     /// Finds the scales of all weights, and which scales are not written because their weights are multiplied by them.
     fn find_scales(&mut self) -> Result<()> {
         let model = self.model;
+        for position in 0..model.tensor_count() {
+            if let Some(scheme) = model.scheme(position) {
+                self.scaled.insert(position, Scaled::Stored(scheme.to_owned()));
+            }
+        }
         if self.options.types.scales.is_empty() && !model.tensors().any(|info| is_weight(info.dtype)) {
             return Ok(());
         }
@@ -203,11 +220,18 @@ impl<'a> Chooser<'a> {
                 }
                 scaled = Scaled::Unclear(quants::TWICE.to_owned());
             }
-            let candidate =
-                Candidate { name: info.name, dtype: info.dtype, shape: info.shape, scaled: &scaled };
+            let origins = model.origins(position);
+            let candidate = Candidate {
+                name: info.name,
+                origins: &origins,
+                is_fixed: model.is_fixed(position),
+                dtype: info.dtype,
+                shape: info.shape,
+                scaled: &scaled,
+            };
             if let Scaled::By(scaling) = &scaled
                 && self.rules.decodes(candidate)
-                && self.filter.would_take(info.name)
+                && self.would_take(position)
             {
                 self.used_scales.insert(scaling.position);
                 self.from_beside.extend(scales.note(position, scaling));
@@ -236,11 +260,19 @@ impl<'a> Chooser<'a> {
         let model = self.model;
         let mut tensors = Vec::new();
         for (position, info) in model.tensors().enumerate() {
-            if self.filter.would_take(info.name) && !self.used_scales.contains(&position) {
+            if self.would_take(position) && !self.used_scales.contains(&position) {
                 tensors.push((info.name, info.shape));
             }
         }
-        self.unsupported.extend(self.rules.presets().plan(architecture, &tensors));
+        let about = About {
+            architecture,
+            heads_per_key: architecture.and_then(|name| heads_per_key(content, name)),
+            #[cfg(not(target_arch = "wasm32"))]
+            has_importance: self.importance.is_known(),
+            #[cfg(target_arch = "wasm32")]
+            has_importance: false,
+        };
+        self.unsupported.extend(self.rules.presets().plan(about, &tensors));
     }
 
     /// The positions of the model's tensors in the order in which they are written: file order, or the original order from the
@@ -304,28 +336,43 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    fn add(&mut self, position: usize, info: TensorInfo<'_>, was_scalar: bool) {
-        if !self.filter.takes(info.name) || self.used_scales.contains(&position) {
-            return;
+    fn add(&mut self, position: usize, info: TensorInfo<'_>, was_scalar: bool) -> Result<()> {
+        let origins = self.model.origins(position);
+        let taken = origins.iter().filter(|name| self.filter.takes(name)).count();
+        if taken > 0 && taken < origins.len() {
+            let why = format!("only {taken} of the {} tensors that it is made of are chosen", origins.len());
+            self.unsupported.push(Unsupported::tensor(info.name, why, Some(Remedy::Exclude)));
+        }
+        if taken == 0 && !origins.is_empty() || self.used_scales.contains(&position) {
+            return Ok(());
         }
         let scaled = self.scaled.remove(&position).unwrap_or_default();
         let name = self.name(position, info.name);
         if !info.has_data && !self.target.declared {
             self.keep_quant(&name, scaled);
             self.list(Declared { name, dtype: info.dtype, shape: info.shape.to_vec() });
-            return;
+            return Ok(());
         }
         let shape = self.check(&name, info.shape, was_scalar);
-        let source = self.model.member_at(position).0.format();
-        let candidate = Candidate { name: info.name, dtype: info.dtype, shape: info.shape, scaled: &scaled };
+        let source = self.model.stored_format(position);
+        let candidate = Candidate {
+            name: info.name,
+            origins: &origins,
+            is_fixed: self.model.is_fixed(position),
+            dtype: info.dtype,
+            shape: info.shape,
+            scaled: &scaled,
+        };
         let (to, is_decoded) = self.dtype(candidate, source);
         self.check_rows(&info, to);
+        #[cfg(not(target_arch = "wasm32"))]
+        self.weigh(position, &info, to)?;
         let mut item = Item { origin: Origin::Model(position), from: info.dtype, to, shape, scaling: None };
         let scales = match scaled {
             Scaled::By(scaling) if is_decoded => Some(ScaledBy::Tensor(scaling)),
             Scaled::Quant(quant) if is_decoded => {
                 self.applied_quants += 1;
-                info.has_data.then(|| ScaledBy::Quant(Affine::new(quant, info.shape)))
+                info.has_data.then(|| ScaledBy::Quant(quant.affine(info.shape)))
             }
             other => {
                 self.keep_quant(&name, other);
@@ -336,7 +383,14 @@ impl<'a> Chooser<'a> {
             item.scaling = Some(self.chosen.scalings.len());
             self.chosen.scalings.push(scales);
         }
+        if info.has_data
+            && !item.is_copied()
+            && let Err(error) = self.chosen.program(self.model.container(), &item)
+        {
+            self.unsupported.push(Unsupported::tensor(info.name, error.to_string(), Some(Remedy::Exclude)));
+        }
         self.push(item, &name, info.shape);
+        Ok(())
     }
 
     /// Keeps scales and zero points of a tensor for the target.
@@ -394,7 +448,8 @@ impl<'a> Chooser<'a> {
     /// Adds a tensor without values; rules go by its old name. Returns whether its scales are applied.
     fn declare_new(&mut self, declared: &Declared, name: &str, scaled: &Scaled) -> bool {
         let shape = self.check(&declared.name, &declared.shape, false);
-        let candidate = Candidate { name, dtype: declared.dtype, shape: &declared.shape, scaled };
+        let (dtype, shape_of) = (declared.dtype, &declared.shape);
+        let candidate = Candidate { name, origins: &[name], is_fixed: false, dtype, shape: shape_of, scaled };
         let (to, is_decoded) = self.dtype(candidate, self.model.format());
         let origin = Origin::Declared(self.chosen.declared.len());
         self.chosen.declared.push(declared.clone());
@@ -436,7 +491,7 @@ impl<'a> Chooser<'a> {
 
     /// The dtype of a tensor in the output, or its own dtype if there is an error; and whether it is decoded.
     fn dtype(&mut self, tensor: Candidate<'_>, source: Format) -> (DType, bool) {
-        let Candidate { name, dtype: from, shape, scaled } = tensor;
+        let Candidate { name, dtype: from, shape, scaled, .. } = tensor;
         let (to, is_decoded) = match self.rules.decide(tensor) {
             Decision::Refused(unsupported) => {
                 self.unsupported.push(unsupported);
@@ -468,7 +523,7 @@ impl<'a> Chooser<'a> {
         let known = self.unsupported.len();
         let to = self.fitting(name, from, source);
         if to != Some(from) && *scaled != Scaled::No && !is_same(to.unwrap_or(from)) {
-            let (why, remedy) = types::lacks_scales(from);
+            let (why, remedy) = types::lacks_scales(tensor);
             self.unsupported.truncate(known);
             self.unsupported.push(Unsupported::tensor(name, why, Some(remedy)));
             return None;
@@ -521,11 +576,24 @@ impl<'a> Chooser<'a> {
     }
 }
 
+/// How many heads of queries share a head of keys in the first layer, as the keys of GGUF say it.
+fn heads_per_key(content: &Content, architecture: &str) -> Option<u64> {
+    let number = |key: &str| {
+        let value = content.key(&format!("{architecture}.attention.{key}"))?;
+        let value = value.as_object().and_then(|typed| typed.get("value")).unwrap_or(value);
+        let first = |layers: &modelfmt_core::value::List| layers.get(0)?.as_u64();
+        value.as_array().map_or_else(|| value.as_u64(), first)
+    };
+    let heads = number("head_count")?;
+    // llama.cpp takes a key that is missing for as many as there are heads.
+    Some(heads.checked_div(number("head_count_kv").unwrap_or(heads)).unwrap_or_default())
+}
+
 /// The dtype of a tensor after it is multiplied by its scales, if it is dequantized; else why it cannot be.
 pub(super) fn scaled_dtype(from: DType, decoded: Option<DType>, scaled: &Scaled) -> Result<DType, String> {
     match (decoded, scaled) {
         (None, _) => Ok(from),
-        (Some(float), Scaled::By(_) | Scaled::Quant(_)) => Ok(float),
+        (Some(float), Scaled::By(_) | Scaled::Quant(_) | Scaled::Stored(_)) => Ok(float),
         (Some(_), Scaled::Unclear(why)) => Err(why.clone()),
         (Some(_), Scaled::No) if is_weight(from) => {
             Err(format!("no scales for this {from} are known; if it has none, cast it instead"))

@@ -20,6 +20,8 @@ impl Chooser<'_> {
             notes.push(Note::of(&[Choice::Rename], text));
         }
         notes.extend(self.rules.notes().map(Note::from));
+        #[cfg(not(target_arch = "wasm32"))]
+        notes.extend(self.importance.notes());
         if !self.used_scales.is_empty() {
             let count = self.used_scales.len() as u64;
             let text =
@@ -82,7 +84,7 @@ impl Chooser<'_> {
             return None;
         }
         Some(format!(
-            "leaves tensors of integers as they are that have scales beside them, such as INT8 and NVFP4: {}",
+            "leaves tensors of integers as they are that have scales beside them, in no scheme that is known: {}",
             Examples::of(names)
         ))
     }

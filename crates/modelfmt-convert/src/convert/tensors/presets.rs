@@ -7,7 +7,7 @@ use modelfmt_core::DType;
 use modelfmt_model::formats::capabilities::Capabilities;
 use modelfmt_model::unsupported::Unsupported;
 use modelfmt_rules::options::rules::{Quantization, TypeChange};
-use modelfmt_rules::presets::Preset;
+use modelfmt_rules::presets::{About, Preset};
 use modelfmt_rules::wording::Choice;
 use modelfmt_rules::wording::Remedy;
 
@@ -34,14 +34,10 @@ impl<'a> Presets<'a> {
     }
 
     /// Asks the presets for the dtypes of these tensors. Returns an item for each preset that cannot choose them.
-    pub(super) fn plan(
-        &mut self,
-        architecture: Option<&str>,
-        tensors: &[(&'a str, &'a [u64])],
-    ) -> Vec<Unsupported> {
+    pub(super) fn plan(&mut self, about: About<'_>, tensors: &[(&'a str, &'a [u64])]) -> Vec<Unsupported> {
         let mut unsupported = Vec::new();
         for (preset, types) in &mut self.types {
-            match preset.types(architecture, tensors.iter().copied()) {
+            match preset.types(about, tensors.iter().copied()) {
                 Ok(found) => *types = found,
                 Err(unknown) => {
                     let (why, helps) = (unknown.to_string(), Some(Remedy::Quantize(preset.base())));
@@ -55,6 +51,13 @@ impl<'a> Presets<'a> {
     /// The dtype that a preset chooses for a tensor; `None` if the tensor stays as it is.
     pub(super) fn dtype(&self, preset: Preset, name: &str) -> Option<DType> {
         self.types.get(&preset)?.get(name).copied()
+    }
+
+    /// Whether one of the presets gives a tensor this dtype only where the importance of its columns is known.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(super) fn needs_importance(&self, name: &str, dtype: DType) -> bool {
+        let mut chosen = self.types.iter().filter(|(_, types)| types.get(name) == Some(&dtype));
+        chosen.any(|(preset, _)| preset.needs_importance(name, dtype))
     }
 
     /// Records the dtype that a tensor gets, if the target lacks it.

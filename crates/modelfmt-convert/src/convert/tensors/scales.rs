@@ -6,11 +6,12 @@ use modelfmt_core::{DType, Kind, SmallType, TensorInfo, author::Shortened};
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_metadata::{config, names::BESIDE};
 use modelfmt_model::error::{Error, Result};
-use modelfmt_model::job::scaling::Scaling;
+use modelfmt_model::job::tensors::ScaleTensor;
 use modelfmt_model::model::Model;
 use modelfmt_model::quant::Quant;
 use modelfmt_rules::options::ScaleRule;
 use modelfmt_rules::wording::Choice;
+use tensor_program::Scaling;
 
 /// Suffixes of the name of a weight: `q_proj.weight_scale_inv`, `gate_up_proj_scale`.
 const SUFFIXES: [&str; 2] = ["_scale_inv", "_scale"];
@@ -35,9 +36,11 @@ pub(crate) enum Scaled {
     #[default]
     No,
     /// The scales are another tensor.
-    By(Scaling),
+    By(ScaleTensor),
     /// The file has scales and zero points for the tensor.
     Quant(Quant),
+    /// The weight is stored in this scheme, and what it is read from decodes it.
+    Stored(String),
     /// There are scales, but it is not clear how they apply, for this reason.
     Unclear(String),
 }
@@ -101,9 +104,9 @@ impl<'a> Scales<'a> {
 
     /// A note about the block size of a weight that is multiplied by its scales: that it is from a config.json, or that a
     /// config.json was ignored.
-    pub(crate) fn note(&self, position: usize, scaling: &Scaling) -> Option<String> {
+    pub(crate) fn note(&self, position: usize, scales: &ScaleTensor) -> Option<String> {
         #[cfg(not(target_arch = "wasm32"))]
-        if scaling.is_in_blocks() {
+        if scales.scaling.is_in_blocks() {
             return match self.config(position)? {
                 ConfigBlocks::States(block) => {
                     let block: Vec<String> = block.iter().map(u64::to_string).collect();
@@ -117,7 +120,7 @@ impl<'a> Scales<'a> {
                 ConfigBlocks::Silent => None,
             };
         }
-        let _ = (position, scaling);
+        let _ = (position, scales);
         None
     }
 
@@ -199,8 +202,8 @@ impl<'a> Scales<'a> {
             return unclear("have no values".to_owned());
         }
         let block = self.model.container().find(weight.name).and_then(|position| self.block(position));
-        match Scaling::new(position, scales.dtype, weight.shape, scales.shape, block) {
-            Ok(scaling) => Scaled::By(scaling),
+        match Scaling::new(weight.shape, scales.shape, block) {
+            Ok(scaling) => Scaled::By(ScaleTensor { position, scaling }),
             Err(why) => Scaled::Unclear(why),
         }
     }

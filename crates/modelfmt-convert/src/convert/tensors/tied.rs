@@ -38,14 +38,16 @@ impl Tied {
         let ties = Ties::of(model, items.iter().map(|&(_, _, position, _)| position))?;
         let (mut kept, mut written) = (BTreeMap::new(), 0u64);
         let mut firsts = HashMap::new();
-        for (&(number, item, _, shape), &group) in items.iter().zip(&ties.groups) {
+        for (&(number, item, position, shape), &group) in items.iter().zip(&ties.groups) {
             // Conversion may depend on the shape.
             let scales = item.scaling.and_then(|number| Some((number, tensors.scalings.get(number)?)));
             let scales = scales.map(|(number, scales)| match scales {
-                ScaledBy::Tensor(scaling) => (None, Some(scaling)),
+                ScaledBy::Tensor(scales) => (None, Some(scales)),
                 ScaledBy::Quant(_) => (Some(number), None),
             });
-            let made = (group, item.to, (!item.is_copied()).then_some(shape), scales);
+            // Blocks depend on it, and it is hardly ever the same.
+            let importance = tensors.importance.contains_key(&position).then_some(position);
+            let made = (group, item.to, (!item.is_copied()).then_some(shape), scales, importance);
             let first = *firsts.entry(made).or_insert(number);
             if first != number && target.properties().shared_values {
                 kept.insert(number, first);

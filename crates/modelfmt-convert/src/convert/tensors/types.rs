@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use modelfmt_core::{DType, Kind};
+use modelfmt_core::{DType, Kind, author::Shortened};
 
 use super::presets::Presets;
 use super::scaled_dtype;
@@ -19,11 +19,15 @@ use modelfmt_rules::wording::Remedy;
 
 /// A tensor as the rules see it, as it is in the source.
 #[derive(Clone, Copy)]
-pub(super) struct Candidate<'t> {
-    pub(super) name: &'t str,
-    pub(super) dtype: DType,
-    pub(super) shape: &'t [u64],
-    pub(super) scaled: &'t Scaled,
+pub(in crate::convert) struct Candidate<'t> {
+    pub(in crate::convert) name: &'t str,
+    /// The names that globs match: those of the tensors that this one is computed from, or its own.
+    pub(in crate::convert) origins: &'t [&'t str],
+    /// Whether it keeps its dtype, unless a rule names it.
+    pub(in crate::convert) is_fixed: bool,
+    pub(in crate::convert) dtype: DType,
+    pub(in crate::convert) shape: &'t [u64],
+    pub(in crate::convert) scaled: &'t Scaled,
 }
 
 /// What happens to a tensor.
@@ -65,7 +69,7 @@ struct Tally {
 }
 
 /// The rules, in their order.
-pub(super) struct TypeRules<'a> {
+pub(in crate::convert) struct TypeRules<'a> {
     rules: &'a [TypeRule],
     /// The globs of the rules that have one.
     globs: Globs,
@@ -80,7 +84,7 @@ pub(super) struct TypeRules<'a> {
 }
 
 impl<'a> TypeRules<'a> {
-    pub(super) fn new(rules: &'a [TypeRule], target: &'static Capabilities) -> Result<Self> {
+    pub(in crate::convert) fn new(rules: &'a [TypeRule], target: &'static Capabilities) -> Result<Self> {
         let globs = |rule: &'a TypeRule| rule.glob.as_deref();
         for rule in rules {
             // Compiles each glob alone, so that the error names the wrong one.
@@ -107,13 +111,13 @@ impl<'a> TypeRules<'a> {
     }
 
     /// Whether one of the rules dequantizes.
-    pub(super) fn has_dequantize(&self) -> bool {
+    pub(in crate::convert) fn has_dequantize(&self) -> bool {
         self.rules.iter().any(|rule| matches!(rule.change, TypeChange::Dequantize(_)))
     }
 
     /// Whether a tensor is decoded, or multiplied by its scales. Does not count it.
-    pub(super) fn decodes(&self, tensor: Candidate<'_>) -> bool {
-        let verdicts = self.verdicts(tensor, &self.named_for(tensor.name));
+    pub(in crate::convert) fn decodes(&self, tensor: Candidate<'_>) -> bool {
+        let verdicts = self.verdicts(tensor, &self.named_for(tensor.origins));
         let last = verdicts.into_iter().rfind(|(_, verdict)| !matches!(verdict, Verdict::LacksScales));
         last.is_some_and(|(number, verdict)| {
             matches!(self.rules.get(number).map(TypeRule::effective), Some(TypeChange::Dequantize(_)))
@@ -123,7 +127,14 @@ impl<'a> TypeRules<'a> {
 
     /// Decides what happens to a tensor that is written.
     pub(super) fn decide(&mut self, tensor: Candidate<'_>) -> Decision {
-        let by_name = self.named_for(tensor.name);
+        let by_name = self.named_for(tensor.origins);
+        if let Some(other) = tensor.origins.iter().find(|other| self.named_for(&[other]) != by_name) {
+            let why = format!(
+                "{:?}, which it is made of, is not in all rules of its other parts",
+                Shortened(other)
+            );
+            return Decision::Refused(Unsupported::tensor(tensor.name, why, None));
+        }
         for &number in &by_name {
             self.tallies.get_mut(number).into_iter().for_each(|tally| tally.has_matched = true);
         }
@@ -141,7 +152,7 @@ impl<'a> TypeRules<'a> {
                 Decision::Refused(Unsupported::tensor(tensor.name, why, remedy))
             }
             None if all > 0 => {
-                let (why, remedy) = lacks_scales(tensor.dtype);
+                let (why, remedy) = lacks_scales(tensor);
                 Decision::Refused(Unsupported::tensor(tensor.name, why, Some(remedy)))
             }
             Some(_) => Decision::Stays,
@@ -152,19 +163,23 @@ impl<'a> TypeRules<'a> {
         }
     }
 
-    /// The numbers of the rules whose globs match, ascending.
-    fn named_for(&self, name: &str) -> Vec<usize> {
+    /// The numbers of the rules whose globs match one of the names, ascending.
+    fn named_for(&self, names: &[&str]) -> Vec<usize> {
         if self.named.is_empty() {
             return Vec::new();
         }
-        self.globs.matches(name).into_iter().filter_map(|at| self.named.get(at).copied()).collect()
+        let matches = |name: &&str| self.globs.matches(name);
+        let found: BTreeSet<usize> = names.iter().flat_map(matches).collect();
+        found.into_iter().filter_map(|at| self.named.get(at).copied()).collect()
     }
 
     /// The verdicts of the rules that match a tensor.
     fn verdicts(&self, tensor: Candidate<'_>, by_name: &[usize]) -> Vec<(usize, Verdict)> {
         let rules = self.rules.iter().enumerate();
-        let for_it =
-            rules.filter(|(number, rule)| rule.glob.is_none() || by_name.binary_search(number).is_ok());
+        let for_it = rules.filter(|(number, rule)| match rule.glob {
+            None => !tensor.is_fixed,
+            Some(_) => by_name.binary_search(number).is_ok(),
+        });
         let verdict = for_it.map(|(number, rule)| (number, self.verdict(rule, tensor)));
         verdict.filter(|(_, verdict)| !matches!(verdict, Verdict::Misses)).collect()
     }
@@ -317,8 +332,11 @@ impl<'a> TypeRules<'a> {
 }
 
 /// Why numbers that need scales cannot be changed alone, and the remedy.
-pub(super) fn lacks_scales(dtype: DType) -> (String, Remedy) {
-    let why = format!("its {dtype} values mean nothing without the scales beside it");
+pub(super) fn lacks_scales(tensor: Candidate<'_>) -> (String, Remedy) {
+    let why = match tensor.scaled {
+        Scaled::Stored(scheme) => format!("it is stored as {scheme}, and only decoded values can be changed"),
+        _ => format!("its {} values mean nothing without the scales beside it", tensor.dtype),
+    };
     (why, Remedy::Dequantize(DType::BF16))
 }
 
@@ -348,7 +366,7 @@ fn cast(rule: &TypeRule, to: DType, tensor: Candidate<'_>) -> Verdict {
         Scaled::No => Verdict::Takes(to),
         _ if keeps => Verdict::Takes(to),
         _ if is_named => {
-            let (why, remedy) = lacks_scales(dtype);
+            let (why, remedy) = lacks_scales(tensor);
             Verdict::Refuses(why, Some(remedy))
         }
         _ => Verdict::LacksScales,
@@ -379,7 +397,7 @@ fn quantize(rule: &TypeRule, to: Quantization, dtype: Option<DType>, tensor: Can
     }
     match (dtype, to) {
         (Some(_), _) if *tensor.scaled != Scaled::No && is_named => {
-            let (why, remedy) = lacks_scales(tensor.dtype);
+            let (why, remedy) = lacks_scales(tensor);
             Verdict::Refuses(why, Some(remedy))
         }
         (Some(_), _) if *tensor.scaled != Scaled::No => Verdict::LacksScales,

@@ -7,27 +7,7 @@ use modelfmt_core::DType;
 use modelfmt_core::author::Shortened;
 
 use modelfmt_model::unsupported::Examples;
-
-/// The number of values of a piece that were lost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Lost {
-    /// Values that were not 0 and became 0.
-    pub(crate) zero: u64,
-    pub(crate) infinite: u64,
-    /// Numbers that became a NaN, in a dtype that has it instead of an infinity.
-    pub(crate) nan: u64,
-    /// Numbers that became the smallest or the largest number of the dtype.
-    pub(crate) saturated: u64,
-}
-
-impl Lost {
-    pub(crate) const fn add(&mut self, other: Self) {
-        self.zero = self.zero.saturating_add(other.zero);
-        self.infinite = self.infinite.saturating_add(other.infinite);
-        self.nan = self.nan.saturating_add(other.nan);
-        self.saturated = self.saturated.saturating_add(other.saturated);
-    }
-}
+use tensor_program::Lost;
 
 /// The counts of a tensor, added up by several threads. A value that a writer reads twice is counted twice, so only ratios are
 /// exact.

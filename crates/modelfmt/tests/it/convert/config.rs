@@ -179,7 +179,10 @@ fn the_architecture_that_presets_go_by_is_noted() {
     let zeros = T { name, dtype: DType::F32, shape: vec![256, 256], bytes: vec![0; 4 << 16] };
     let source = safetensors(&[zeros], "{}");
     let (_folder, model) = beside_of(br#"{"model_type": "llama"}"#, &source);
-    let preset = options(|o| o.types.rules = vec![TypeRule::quantize(Preset::Q4KM)]);
+    let preset = options(|o| {
+        o.types.rules = vec![TypeRule::quantize(Preset::Q4KM)];
+        o.tensors.map = Some("none".to_owned());
+    });
     let notes = notes(&try_convert(&model, Format::Gguf, &preset).unwrap().1);
     let expected = r#"types are chosen for the architecture "llama", from the config.json beside the file"#;
     assert!(notes.iter().any(|note| note == expected), "{notes:?}");

@@ -612,13 +612,12 @@ fn what_llama_cpp_will_not_load_is_a_warning() {
     let said = warnings(&hub, &none);
     assert_eq!(
         said,
-        [
-            "llama.cpp will not load this GGUF file: the key general.architecture is missing, and tensors have the names of \
-          Hugging Face, such as \"model.embed_tokens.weight\"; names and metadata are written as they are"
-        ]
+        ["llama.cpp will not load this GGUF file: the key general.architecture is missing, which follows \
+          from `model_type` of a config.json beside the model, and tensors have the names of \
+          Hugging Face, such as \"model.embed_tokens.weight\"; names and metadata are written as they are"]
     );
     let own = safetensors(&[tensor("token_embd.weight", DType::F32, &[2, 4])], "{}");
-    assert!(warnings(&own, &none)[0].contains("general.architecture is missing; names"));
+    assert!(warnings(&own, &none)[0].contains("general.architecture is missing, which follows"));
     let given = options(|o| o.metadata.set = Some(object(r#"{"general.architecture": "llama"}"#)));
     assert!(warnings(&own, &given).is_empty());
     assert!(

@@ -137,12 +137,14 @@ fn types_that_the_target_lacks_are_listed() {
 #[test]
 fn what_is_no_type_and_no_preset_is_refused() {
     let refused = |text: &str| TypeRule::parse_quantize(text).unwrap_err().to_string();
-    let why = "no such type and no such preset; there are the types q8_0 q4_0 q4_1 q5_0 q5_1 q4_k q5_k q6_k, and the presets \
-               q4_k_s q4_k_m q5_k_s q5_k_m, and with mostly_ before it q4_0 q4_1 q5_0 q5_1 q8_0 q6_k";
-    assert_eq!(refused("q3_k_m"), why);
+    let why = "no such type and no such preset; there are the types q8_0 q4_0 q4_1 q5_0 q5_1 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs, and the presets \
+               q2_k_s q3_k_s q3_k_m q3_k_l q4_k_s q4_k_m q5_k_s q5_k_m, and with mostly_ before it q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q6_k iq4_nl iq4_xs";
+    assert_eq!(refused("iq3_m"), why);
     assert_eq!(refused("*.weight=q4_k_l"), why);
     // What `there are` says is true.
-    for name in ["q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k"] {
+    for name in
+        ["q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs"]
+    {
         assert!(ggml_quant::can_encode(name.parse().unwrap()), "{name}");
     }
     let listed: Vec<&str> = why.split([' ', ',']).collect();

@@ -206,7 +206,7 @@ fn a_rehearsal_says_what_the_run_says_and_writes_nothing() {
         });
         let out = folder.path().join(name);
         let before = std::fs::read_dir(folder.path()).unwrap().count();
-        let said = Conversion::to_format(&model, target)
+        let mut said = Conversion::to_format(&model, target)
             .options(&opts)
             .plan()
             .unwrap()
@@ -214,6 +214,9 @@ fn a_rehearsal_says_what_the_run_says_and_writes_nothing() {
             .unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), before, "{name}");
         let done = Conversion::new(&model, &out).to(target).options(&opts).execution(&work).write().unwrap();
+        // Only a rehearsal lists programs.
+        let programs = said.programs.take().unwrap();
+        assert_eq!(programs.tensors.len(), done.tensors, "{name}");
         assert_eq!(said, done, "{name}");
         let error = Conversion::to_format(&model, target)
             .options(&opts)

@@ -151,7 +151,7 @@ fn types_that_other_options_make_name_these() {
     let model = source();
     assert!(refused(&model, &["cast q4_k"]).ends_with("what helps: quantize to q4_k"));
     assert!(refused(&model, &["quantize i8"]).ends_with("what helps: cast to i8"));
-    assert!(refused(&model, &["quantize q2_k"]).contains("there is no encoder for q2_k"));
+    assert!(refused(&model, &["quantize iq3_s"]).contains("there is no encoder for iq3_s"));
 }
 
 #[test]

@@ -118,15 +118,15 @@ fn every_type_and_every_edge_follow_the_formula() {
 fn integers_with_scales_beside_them_are_said() {
     let source = safetensors(
         &[
-            tensor("int8.weight", DType::I8, &[4, 4]),
-            scales("int8.weight_scale", DType::F32, &[4]),
+            tensor("int8.codes", DType::I8, &[4, 4]),
+            scales("int8.codes_scale", DType::F32, &[4]),
             tensor("moe_blocks", DType::U8, &[2, 16]),
             tensor("moe_scales", DType::U8, &[2]),
             tensor("ids", DType::I32, &[3]),
         ],
         "{}",
     );
-    let text = "leaves tensors of integers as they are that have scales beside them, such as INT8 and NVFP4: \"int8.weight\", \"moe_blocks\"";
+    let text = "leaves tensors of integers as they are that have scales beside them, in no scheme that is known: \"int8.codes\", \"moe_blocks\"";
     let error = try_convert(&source, Format::Safetensors, &to(DType::F32)).unwrap_err().to_string();
     assert!(error.ends_with(&format!("dequantize f32: finds nothing to act on: it {text}")), "{error}");
     let (_, done) = try_convert(&source, Format::Safetensors, &options(|_| {})).unwrap();

@@ -169,8 +169,8 @@ fn values_that_no_option_takes_are_errors_of_usage() {
         ),
         (
             Format::Apr2,
-            |o| o.types.rules.push(TypeRule::quantize(DType::Q2K)),
-            "quantize: there is no encoder for q2_k",
+            |o| o.types.rules.push(TypeRule::quantize(DType::Iq3S)),
+            "quantize: there is no encoder for iq3_s",
         ),
         (
             Format::Apr2,

@@ -13,7 +13,7 @@ fn reference(file: &str) -> Model {
 }
 
 fn to(model: &Model, target: &str, folder: &TempDir, name: &str) -> Model {
-    let Target { format, version } = target.parse().unwrap();
+    let Target { format, version, .. } = target.parse().unwrap();
     let mut options = ConvertOptions::default();
     options.output.version = version;
     let path = folder.path().join(name);

@@ -1,0 +1,176 @@
+//! Signed statements that a model is made of another: written and compared by `prove`, checked by `verify`.
+
+use std::fs::Metadata;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use modelfmt::convert::Overwrite;
+use modelfmt::keys::{PrivateKey, PublicKey};
+use modelfmt::modelfmt_core::author::with_causes;
+use modelfmt::modelfmt_core::source::folder_of;
+use modelfmt::oms::{self, Derivation, HashedFile, derivation_path, differences};
+use modelfmt::prove::{Proof, ProvedTensor};
+use modelfmt::verify::FileReport;
+use modelfmt::wording::Printable;
+use modelfmt::{Execution, Model};
+use serde_json::{Value, json};
+
+use crate::args::Prove;
+use crate::failure::{Failure, Result, say};
+use crate::progress::Progress;
+
+/// Files beside a model that a map reads.
+const BESIDE: [&str; 10] = [
+    "config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "tokenizer.model",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "generation_config.json",
+    "chat_template.jinja",
+    "vocab.json",
+    "merges.txt",
+];
+
+/// The files of BASE and of DERIVED, as they were before the proof.
+pub(super) struct Files {
+    base: Vec<PathBuf>,
+    derived: Vec<PathBuf>,
+    stamps: Vec<Option<(u64, SystemTime)>>,
+}
+
+impl Files {
+    pub(super) fn of(base: &Model, derived: &Model, args: &Prove) -> Result<Self> {
+        let mut of_base = of(base)?;
+        let folder = of_base.first().map(|first| folder_of(first).to_owned()).unwrap_or_default();
+        of_base.extend(BESIDE.iter().map(|name| folder.join(name)).filter(|path| path.is_file()));
+        for rule in &args.lora {
+            of_base.extend(of(&Model::open(&rule.path)?)?);
+            of_base.extend([rule.path.join("adapter_config.json")].into_iter().filter(|path| path.is_file()));
+        }
+        let files = Self { base: of_base, derived: of(derived)?, stamps: Vec::new() };
+        Ok(Self { stamps: files.stamps(), ..files })
+    }
+
+    fn stamps(&self) -> Vec<Option<(u64, SystemTime)>> {
+        let stamp = |metadata: Metadata| Some((metadata.len(), metadata.modified().ok()?));
+        let all = self.base.iter().chain(&self.derived);
+        all.map(|path| std::fs::metadata(path).ok().and_then(stamp)).collect()
+    }
+
+    /// The digests of both, of the bytes that were proved.
+    fn hashed(&self, quiet: bool) -> Result<(Vec<HashedFile>, Vec<HashedFile>)> {
+        let bar = Progress::new("hashing", 0, quiet);
+        let hashed = bar.run(|work| {
+            Ok::<_, oms::Error>((HashedFile::of(&self.base, work)?, HashedFile::of(&self.derived, work)?))
+        });
+        let hashed = hashed.map_err(|error| failed(&error))?;
+        if self.stamps != self.stamps() {
+            return Err(Failure::Input("a file was changed while it was proved; prove it again".to_owned()));
+        }
+        Ok(hashed)
+    }
+}
+
+/// The files of a model of this machine.
+fn of(model: &Model) -> Result<Vec<PathBuf>> {
+    let files: Vec<PathBuf> = model.input_paths().collect();
+    if files.is_empty() || files.iter().any(|file| !file.is_file()) {
+        let path = model.path().display();
+        return Err(Failure::Input(format!(
+            "{path}: statements are about files of this machine; download it first"
+        )));
+    }
+    Ok(files)
+}
+
+/// Signs a proof that holds, and writes `DERIVED.derivation.json`.
+pub(super) fn sign(files: &Files, proof: &Proof, args: &Prove, key: &PrivateKey, quiet: bool) -> Result {
+    let (base, derived) = files.hashed(quiet)?;
+    let predicate = json!({
+        "base": base.iter().map(HashedFile::to_json).collect::<Vec<_>>(),
+        "tensors": proof.tensors.iter().map(step).collect::<Vec<_>>(),
+        "metadata": serde_json::to_value(&proof.metadata).map_err(std::io::Error::from)?,
+        "options": {
+            "map": args.map, "pre": args.pre, "complete": args.complete,
+            "allow_added": args.allow_added, "allow_changed": args.allow_changed,
+            "lora": args.lora.iter().map(|rule| rule.scale).collect::<Vec<_>>(),
+        },
+        "version": format!("modelfmt {}", env!("CARGO_PKG_VERSION")),
+    });
+    let path = derivation_path(files.derived.first().map_or(args.derived.as_path(), PathBuf::as_path));
+    let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
+    Derivation::sign(&path, &derived, &predicate, key, overwrite).map_err(|error| {
+        let hint = if matches!(error, oms::Error::Exists { .. }) { "; --force replaces it" } else { "" };
+        Failure::Input(format!("{}{hint}", with_causes(&error)))
+    })?;
+    if !quiet {
+        say(format_args!("wrote {}", Printable(&path.display().to_string())));
+    }
+    Ok(())
+}
+
+/// What a statement says of a tensor.
+fn step(tensor: &ProvedTensor) -> Value {
+    json!({"name": tensor.name, "from": tensor.from, "steps": tensor.steps, "result": tensor.result.name()})
+}
+
+/// How a statement differs from a proof and from the files. `keys` may be empty: then the signature is not checked.
+pub(super) fn against(
+    statement: &Path,
+    keys: &[PublicKey],
+    files: &Files,
+    proof: &Proof,
+    quiet: bool,
+) -> Result<Vec<String>> {
+    let stated = if keys.is_empty() {
+        say("warning: the signature is not checked; name the signer's key by --key");
+        Derivation::read_unchecked(statement)
+    } else {
+        Derivation::read(statement, keys)
+    };
+    let stated = stated.map_err(|error| failed(&error))?;
+    let (base, derived) = files.hashed(quiet)?;
+    let mut findings = stated.findings(&derived);
+    let list = |name: &str| stated.predicate.get(name).and_then(Value::as_array).cloned();
+    let of_base: Option<Vec<HashedFile>> =
+        list("base").and_then(|all| all.iter().map(HashedFile::from_json).collect());
+    match of_base {
+        Some(of_base) => {
+            let of_base = differences(&of_base, &base);
+            findings.extend(of_base.into_iter().map(|finding| format!("BASE: {finding}")));
+        }
+        None => findings.push("the statement does not say what BASE is".to_owned()),
+    }
+    let made: Vec<Value> = proof.tensors.iter().map(step).collect();
+    if list("tensors").as_ref() != Some(&made) {
+        findings.push("the statement says other steps of tensors than the proof".to_owned());
+    }
+    Ok(findings)
+}
+
+/// Adds the check of a statement about a model to the report on it.
+pub(super) fn check(
+    path: &Path,
+    statement: &Path,
+    keys: &[PublicKey],
+    report: &mut FileReport,
+    work: &Execution<'_>,
+) -> Result {
+    let stated = match Derivation::read(statement, keys) {
+        Ok(stated) => stated,
+        Err(error) => {
+            report.report.add("derivation", vec![with_causes(&error)], "");
+            return Ok(());
+        }
+    };
+    let files = HashedFile::of(&of(&Model::open(path)?)?, work).map_err(|error| failed(&error))?;
+    let by = stated.key_id.map_or_else(String::new, |key| format!("by the key {key}, which was named"));
+    report.report.add("derivation", stated.findings(&files), by);
+    Ok(())
+}
+
+fn failed(error: &oms::Error) -> Failure {
+    Failure::Input(with_causes(error))
+}

@@ -1,0 +1,111 @@
+//! `modelfmt convert MODEL.gguf FOLDER/ --to hf`.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "this is test code")]
+
+use std::fs;
+
+use crate::common::modelfmt_in;
+use crate::hub_inspect::{CONFIG, folder};
+
+#[test]
+fn a_folder_comes_back() {
+    let folder = folder(CONFIG);
+    let run = |args: &str| modelfmt_in(folder.path(), args);
+    fs::write(folder.path().join("generation_config.json"), r#"{"temperature": 0.6}"#).unwrap();
+    fs::create_dir(folder.path().join("out")).unwrap();
+    run("convert model.safetensors out/m.gguf --quiet").ok();
+    let dry = run("convert out/m.gguf back/ --to hf --dry-run --json").json();
+    assert_eq!((&dry["format"], &dry["dry_run"]), (&"hf".into(), &true.into()));
+    let q = dry["programs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["tensor"].as_str().unwrap().contains("q_proj"));
+    assert_eq!(q.unwrap()["from"][0], "blk.0.attn_q.weight");
+    assert!(!folder.path().join("back").exists());
+    let done = run("convert out/m.gguf back/ --to hf --json").json();
+    assert_eq!(done["dropped"].as_array().unwrap().len(), 0);
+    let names: Vec<&str> =
+        done["files"].as_array().unwrap().iter().map(|file| file["path"].as_str().unwrap()).collect();
+    assert_eq!(names, ["model.safetensors", "config.json", "generation_config.json"]);
+    let notes = done["notes"].to_string();
+    assert!(
+        notes.contains("had \\\"model.layers.0.self_attn.rotary_emb.inv_freq\\\", which it has not"),
+        "{notes}"
+    );
+    let value = |path: &str| -> serde_json::Value {
+        serde_json::from_slice(&fs::read(folder.path().join(path)).unwrap()).unwrap()
+    };
+    assert_eq!(value("back/config.json"), value("config.json"));
+    assert_eq!(value("back/generation_config.json"), value("generation_config.json"));
+    let diff = |args: &str| -> serde_json::Value { serde_json::from_str(&run(args).stdout).unwrap() };
+    let found = diff("diff model.safetensors back/model.safetensors --json");
+    assert_eq!(found["only_in_a"].as_array().map(Vec::len), Some(1), "{found}");
+    let is_empty = |found: &serde_json::Value, keys: &[&str]| {
+        keys.iter().all(|key| found[key].as_array().is_some_and(Vec::is_empty))
+    };
+    assert!(is_empty(&found, &["only_in_b", "changed"]), "{found}");
+    // The folder makes the same GGUF again, but for its name and what was left out.
+    run("convert back/ out/again.gguf --quiet").ok();
+    let found = diff("diff out/m.gguf out/again.gguf --json");
+    assert!(is_empty(&found, &["only_in_a", "only_in_b", "changed"]), "{found}");
+}
+
+#[test]
+fn what_is_refused_names_what_helps() {
+    let folder = folder(CONFIG);
+    let run = |args: &str| modelfmt_in(folder.path(), args);
+    fs::create_dir(folder.path().join("out")).unwrap();
+    run("convert model.safetensors out/m.gguf --quiet").ok();
+    for (args, status, why) in [
+        ("convert out/m.gguf out/ --to hf", 1, "--force"),
+        ("convert out/m.gguf - --to hf", 2, "--to hf writes a folder"),
+        ("convert -r out/ all/ --to hf", 2, "one at a time"),
+        ("convert out/m.gguf back/ --to hf --map none", 2, "is made by a map"),
+        ("convert out/m.gguf back/ --to hf --stringify --pre x", 2, "--pre"),
+        ("convert model.safetensors back/ --to hf", 2, "is made of a GGUF"),
+    ] {
+        let done = run(args);
+        assert_eq!(done.status, status, "{args}: {}", done.stderr);
+        assert!(done.stderr.contains(why), "{args}: {}", done.stderr);
+        assert!(!folder.path().join("back").exists(), "{args}");
+    }
+    // Without what travels, the types of norms are not known.
+    run("edit out/m.gguf --unset modelfmt.hub.map --quiet").ok();
+    let done = run("convert out/m.gguf back/ --to hf");
+    assert_eq!(done.status, 1);
+    assert!(done.stderr.contains("--lossy") && done.stderr.contains("output_norm.weight"), "{}", done.stderr);
+    let done = run("convert out/m.gguf back/ --to hf --lossy");
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    assert!(
+        done.stderr.contains("warning: not restored exactly: 3 tensors: nothing says of which type"),
+        "{}",
+        done.stderr
+    );
+}
+
+#[test]
+fn a_batch_makes_a_model_again_if_what_is_beside_it_has_changed() {
+    let folder = folder(CONFIG);
+    fs::create_dir(folder.path().join("in")).unwrap();
+    for name in ["model.safetensors", "config.json"] {
+        fs::rename(folder.path().join(name), folder.path().join("in").join(name)).unwrap();
+    }
+    let run = |args: &str| modelfmt_in(folder.path(), args).stderr;
+    let command = "convert -r in out --to gguf";
+    let said = run(command);
+    assert!(said.contains("1 model converted"), "{said}");
+    let said = run(command);
+    assert!(said.contains("1 done before"), "{said}");
+    let config = folder.path().join("in/config.json");
+    let text = fs::read_to_string(&config).unwrap();
+    fs::write(&config, text + "\n").unwrap();
+    let said = run(command);
+    assert!(said.contains("--force replaces it") && !said.contains("done before"), "{said}");
+    let said = run(&format!("{command} --force"));
+    assert!(said.contains("1 model converted"), "{said}");
+    // A config without a family is told from none.
+    fs::write(&config, "{}").unwrap();
+    let said = run("convert in/model.safetensors new.gguf");
+    assert!(said.contains("because the config.json beside the model has no `model_type`"), "{said}");
+}

@@ -1,0 +1,207 @@
+//! A folder of the hub as what llama.cpp loads: its tensors and metadata through the map of its family (`modelfmt_hub`).
+
+use std::borrow::Cow;
+
+use super::hub_parts::{NONE, head, is_gguf, read_map};
+use super::lora::Made;
+use super::schemes;
+use super::tokenizer::gguf as tokenizer;
+use super::{hub_adapter, hub_back};
+use modelfmt_core::author::Shortened;
+use modelfmt_hub::{Config, HubTensor, Key, Map, MapError, POOLING, pooling};
+use modelfmt_metadata::config;
+use modelfmt_model::error::{Error, Result};
+use modelfmt_model::formats::Format;
+use modelfmt_model::model::Model;
+use modelfmt_model::model::mapped::Computed;
+use modelfmt_rules::options::ConvertOptions;
+use modelfmt_rules::wording::{Choice, Note};
+
+/// The name of the file that says what a folder is.
+const CONFIG: &str = "config.json";
+
+/// What is converted in place of a model, and notes about that: what its map makes of it, if it is a folder of the hub and becomes a
+/// GGUF, or the model itself.
+pub(crate) fn map<'m>(
+    model: &'m Model,
+    target: Format,
+    options: &ConvertOptions,
+) -> Result<(Cow<'m, Model>, Vec<Note>)> {
+    let as_it_is = || Ok((Cow::Borrowed(model), Vec::new()));
+    let asked = options.tensors.map.as_deref();
+    if !is_gguf(target) || asked == Some(NONE) {
+        return as_it_is();
+    }
+    if is_gguf(model.format()) {
+        return match asked {
+            None => as_it_is(),
+            Some(_) => {
+                Err(Error::usage(Choice::Map, "the model is a GGUF already; maps are for folders of the hub"))
+            }
+        };
+    }
+    if let Some((mapped, notes)) = hub_adapter::mapped(model, options)? {
+        return Ok((Cow::Owned(mapped), notes));
+    }
+    let folder = Folder { model };
+    let Some(config) = folder.config(asked)? else { return as_it_is() };
+    let Some(map) = folder.map(asked, &config)? else { return as_it_is() };
+    let (mapped, notes) = folder.mapped(&map, &config, options.metadata.pre.as_deref())?;
+    Ok((Cow::Owned(mapped), notes))
+}
+
+/// Whether a model is converted through a map, unless that fails: whether it is a folder of the hub that becomes a GGUF.
+pub(super) fn will_map(model: &Model, target: Format, options: &ConvertOptions) -> bool {
+    let asked = options.tensors.map.as_deref();
+    let says_family =
+        || config::read(model, &mut Vec::new()).is_some_and(|config| config.get("model_type").is_some());
+    is_gguf(target) && !is_gguf(model.format()) && asked != Some(NONE) && (asked.is_some() || says_family())
+}
+
+/// What the map of a folder of the hub makes; `None` for another model.
+pub(crate) fn made(model: &Model, options: &ConvertOptions) -> Result<Option<Made>> {
+    let asked = options.tensors.map.as_deref().filter(|asked| *asked != NONE);
+    let folder = Folder { model };
+    let Some(config) = folder.config(asked)? else { return Ok(None) };
+    let Some(map) = folder.map(asked, &config)? else { return Ok(None) };
+    let tensors: Vec<HubTensor<'_>> = model
+        .tensors()
+        .map(|info| HubTensor { name: info.name, dtype: info.dtype, shape: info.shape })
+        .collect();
+    let mapped = map.apply(&config, &tensors).map_err(|error| folder.unmapped(&error))?;
+    let tensors = mapped.tensors.into_iter().map(|made| (made.name, made.program)).collect();
+    Ok(Some(Made { architecture: map.architecture().to_owned(), tensors }))
+}
+
+/// The model that a map makes of a folder of the hub, with names, shapes and metadata as a GGUF would have them, and notes about
+/// that. Values are computed when they are read. `map` is a family, the name of a map or the path of one.
+///
+/// # Errors
+/// [`Error::Usage`] for a map that there is not, or a model that is no folder of the hub; [`Error::Unmapped`] if the map does not fit it.
+pub fn mapped(model: &Model, map: &str) -> Result<(Model, Vec<Note>)> {
+    let mut options = ConvertOptions::default();
+    options.tensors.map = Some(map.to_owned());
+    let (model, notes) = self::map(model, Format::Gguf, &options)?;
+    Ok((model.into_owned(), notes))
+}
+
+/// A model and what is beside it.
+struct Folder<'a> {
+    model: &'a Model,
+}
+
+impl Folder<'_> {
+    fn failed(&self, why: &(impl ToString + ?Sized)) -> Error {
+        Error::Unmapped { path: self.model.path().to_owned(), why: why.to_string(), help: None }
+    }
+
+    /// An error of a map. Names and metadata can be written as they are where the map does not know them.
+    fn unmapped(&self, error: &MapError) -> Error {
+        let is_unknown = matches!(error, MapError::UnknownFamily { .. } | MapError::UnknownTensor { .. });
+        let help = is_unknown.then_some(Choice::Map);
+        Error::Unmapped { path: self.model.path().to_owned(), why: error.to_string(), help }
+    }
+
+    /// A file beside the model, if there is one.
+    fn beside(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        const MAX_LEN: u64 = 1 << 20;
+        config::file(self.model.sidecars(), name, MAX_LEN)
+            .map_err(|why| self.failed(&format!("{name}: {why}")))
+    }
+
+    /// The config.json; `None` if there is none, and no map was asked for.
+    fn config(&self, asked: Option<&str>) -> Result<Option<Config>> {
+        if self.model.sidecars().ignores(CONFIG) {
+            return Err(
+                self.failed("the pin or the signature does not cover the config.json beside the file")
+            );
+        }
+        let is_remote = self.model.path().to_string_lossy().contains("://");
+        if is_remote && self.model.tensors().any(|info| modelfmt_rules::presets::has_other_name(info.name)) {
+            let why = "what is beside the weights of a folder of the hub is not read from a URL; \
+                       `modelfmt fetch URL FOLDER/` gets the files, and the folder can be converted";
+            let help = Some(Choice::Map);
+            return Err(Error::Unmapped { path: self.model.path().to_owned(), why: why.to_owned(), help });
+        }
+        match (self.beside(CONFIG)?, asked) {
+            (Some(text), _) => Config::parse(&text).map(Some).map_err(|error| self.failed(&error)),
+            (None, Some(_)) => Err(Error::usage(Choice::Map, "there is no config.json beside the model")),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// The map: the one that was asked for, or that of the family. `None` for a model whose family nobody says, and for one that has
+    /// the metadata of a GGUF already.
+    fn map(&self, asked: Option<&str>, config: &Config) -> Result<Option<Map>> {
+        if let Some(asked) = asked {
+            return read_map(asked).map(Some);
+        }
+        let Some(family) = config.model_type() else { return Ok(None) };
+        if self.model.common_metadata()?.keys.contains_key("general.architecture") {
+            return Ok(None);
+        }
+        Map::of_family(family).map(Some).map_err(|error| self.unmapped(&error))
+    }
+
+    /// The model that the map makes, and notes about it.
+    fn mapped(&self, map: &Map, config: &Config, pre: Option<&str>) -> Result<(Model, Vec<Note>)> {
+        let model = self.model;
+        model.open_all()?;
+        let count = model.tensor_count().saturating_sub(schemes::count_of_scales(model));
+        let tensors: Vec<HubTensor<'_>> = model
+            .tensors()
+            .take(count)
+            .map(|info| HubTensor { name: info.name, dtype: info.dtype, shape: info.shape })
+            .collect();
+        let mapped = match map.apply(config, &tensors) {
+            Ok(mapped) => mapped,
+            Err(error) => return Err(schemes::stored(model)?.unwrap_or_else(|| self.unmapped(&error))),
+        };
+        let mut notes = vec![Note::from(format!(
+            "the map {} gives tensors and metadata the names of llama.cpp",
+            map.name()
+        ))];
+        let (mut keys, left_out) = (mapped.keys.clone(), &mapped.left_out);
+        if let [first, others @ ..] = &left_out[..] {
+            let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
+            notes.push(Note::from(format!("the map leaves out {:?}{more}", Shortened(first))));
+        }
+        notes.extend(mapped.notes.iter().cloned().map(Note::from));
+        if let Some(text) = self.beside(POOLING)?.filter(|_| map.pools()) {
+            match pooling(&text).map_err(|error| self.failed(&error))? {
+                Some(kind) => keys.push((format!("{}.pooling_type", map.architecture()), kind)),
+                None => notes.push(Note::from(format!(
+                    "llama.cpp does not pool as {POOLING} says, so nothing is said of it"
+                ))),
+            }
+        }
+        let (of_tokenizer, about_it) = tokenizer::keys(model, config, &mapped.tensors, pre)?;
+        notes.extend(about_it);
+        if let Some(name) = self.name().filter(|name| tokenizer::is_name(name, &of_tokenizer)) {
+            keys.push(("general.name".to_owned(), Key::Text(name)));
+        }
+        keys.extend(of_tokenizer);
+        // What travels is what the other keys do not say.
+        let travelling = hub_back::keys(model, (map, config), &tensors, (&mapped, &keys), &mut notes)?;
+        keys.extend(travelling);
+        let made = mapped.tensors.iter().map(|made| (&*made.name, &made.program));
+        let scales = schemes::mapped_scales(model, made).map_err(|why| {
+            let (path, help) = (model.path().to_owned(), Some(Choice::Dequantize));
+            Error::Unmapped { path, why, help }
+        })?;
+        let computed =
+            mapped.tensors.into_iter().map(|made| Computed::new(made.name, made.program).fixed(made.is_f32));
+        let mapped = model.mapped(&head(model, &keys)?, computed.chain(scales).collect())?;
+        Ok((mapped, notes))
+    }
+
+    /// The name of the model: what the config says, or the name of the folder.
+    fn name(&self) -> Option<String> {
+        let folder = || {
+            let path = self.model.input_paths().next()?;
+            let path = std::path::absolute(path).ok()?;
+            Some(path.parent()?.file_name()?.to_string_lossy().into_owned())
+        };
+        config::model_name(self.model).or_else(folder)
+    }
+}

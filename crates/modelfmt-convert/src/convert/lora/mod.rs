@@ -1,0 +1,445 @@
+//! Adapters (LoRA): what they add to the weights of a base, as programs over the tensors of both.
+//!
+//! A weight becomes `W + scale · B · A` in f32: products are added in the order of the rank, and the sum is rounded once to the dtype of
+//! the base. So the result does not depend on the number of threads.
+
+mod gguf;
+pub(super) mod peft;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use modelfmt_core::author::Shortened;
+use modelfmt_core::{DType, DisplayShape};
+use modelfmt_model::error::{Error, Result};
+use modelfmt_model::model::Model;
+use modelfmt_model::model::mapped::{Computed, Program};
+use modelfmt_rules::options::{ConvertOptions, LoraRule};
+use modelfmt_rules::wording::{Choice, Note};
+use tensor_program::ProgramError;
+
+/// The tensor of llama.cpp whose matrices lie the other way round.
+pub(super) const EMBEDDING: &str = "token_embd.weight";
+
+/// What an adapter does to one tensor of the base.
+pub(super) struct Change {
+    /// The name of the tensor, as the adapter has it.
+    pub(super) base: String,
+    pub(super) kind: Kind,
+}
+
+pub(super) enum Kind {
+    /// Adds the product of two matrices of the adapter, times a number.
+    Delta(Delta),
+    /// Takes the place of the tensor: the position in the adapter.
+    Replaces(usize),
+}
+
+/// Positions in the adapter. The product is `b · a`, of shapes `[rows, rank]` and `[rank, columns]`, where each may have to be
+/// transposed first.
+pub(super) struct Delta {
+    pub(super) a: usize,
+    pub(super) b: usize,
+    /// The factor that belongs to the adapter.
+    pub(super) number: f64,
+    pub(super) orientation: Orientation,
+}
+
+/// How the product lies in the weight.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Orientation {
+    /// As it is.
+    Plain,
+    /// Transposed: the weight has inputs as rows.
+    Transposed,
+    /// Transposed if the weight has that shape alone, and by this rule if both fit: the adapter says it of all weights, although
+    /// some of them may be others.
+    TransposedUnlessOther,
+    /// As the embeddings of a GGUF adapter: `a · bᵀ`.
+    Embedding,
+}
+
+/// Which adapters are merged: those whose names are the model's before a map changes them, or after.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// All: there is no map.
+    Only,
+    /// Those of the hub, before the map.
+    #[cfg_attr(not(feature = "gguf"), allow(dead_code, reason = "there are no maps"))]
+    BeforeMap,
+    /// Those of llama.cpp, after the map.
+    #[cfg_attr(not(feature = "gguf"), allow(dead_code, reason = "there are no maps"))]
+    AfterMap,
+}
+
+/// How adapters and bases with names of two kinds find each other.
+#[derive(Clone, Copy)]
+pub(crate) struct Maps<'a> {
+    /// Gives an adapter of PEFT the names of its base, a GGUF; `None` if the base is none.
+    pub(crate) named: &'a dyn Fn(&Model, &Model) -> Result<Option<Model>>,
+    /// What llama.cpp has for a folder of the hub; `None` for another base.
+    pub(crate) made: &'a dyn Fn(&Model) -> Result<Option<Made>>,
+}
+
+/// What llama.cpp has for a folder of the hub.
+#[derive(Default)]
+pub(crate) struct Made {
+    pub(crate) architecture: String,
+    /// The tensors: programs over those of the folder.
+    pub(crate) tensors: BTreeMap<String, Program>,
+}
+
+impl Maps<'_> {
+    /// No maps.
+    #[cfg_attr(feature = "gguf", allow(dead_code, reason = "for builds without GGUF"))]
+    pub(crate) const NONE: Self = Self { named: &|_, _| Ok(None), made: &|_| Ok(None) };
+}
+
+/// The model with the adapters of the options merged into it, or the model itself, and notes about that.
+pub(crate) fn merged<'m>(
+    model: Cow<'m, Model>,
+    stage: Stage,
+    options: &ConvertOptions,
+    maps: Maps<'_>,
+) -> Result<(Cow<'m, Model>, Vec<Note>)> {
+    let mut adapters = Vec::new();
+    for rule in &options.tensors.lora {
+        adapters.extend(Adapter::open(rule, &model, stage, maps)?);
+    }
+    if adapters.is_empty() {
+        return Ok((model, Vec::new()));
+    }
+    model.open_all()?;
+    let is_missing = |change: &Change| find(&model, &change.base).is_none();
+    let is_other = |adapter: &Adapter| adapter.is_gguf && adapter.changes.iter().any(is_missing);
+    let mapped = if adapters.iter().any(is_other) { (maps.made)(&model)? } else { None };
+    if let Some(mapped) = &mapped {
+        let mut of_gguf = adapters.iter().filter(|adapter| adapter.is_gguf);
+        of_gguf.try_for_each(|adapter| check_architecture(&adapter.model, Some(&mapped.architecture)))?;
+    }
+    let mapped = mapped.unwrap_or_default().tensors;
+    let mut merging = Merging { base: &model, mapped, made: BTreeMap::new(), notes: Vec::new() };
+    let mut models = vec![Model::clone(&model)];
+    let mut first = model.tensor_count();
+    for adapter in adapters {
+        merging.add(&adapter, first)?;
+        first = first.saturating_add(adapter.model.tensor_count());
+        models.push(adapter.model);
+    }
+    let (made, notes) = (merging.made, merging.notes);
+    let mut computed = Vec::with_capacity(model.tensor_count());
+    for position in 0..model.tensor_count() {
+        let info = model.info(position)?;
+        let tensor = Program::tensor(position, &info);
+        let program = match made.get(&position) {
+            None => tensor,
+            Some(made) => made.program(tensor).map_err(|error| {
+                let why = format!("tensor {:?}: {error}", Shortened(info.name));
+                Error::Adapter { path: model.path().to_owned(), why }
+            })?,
+        };
+        let origins = model.origins(position).into_iter().map(str::to_owned).collect();
+        let fixed = model.is_fixed(position);
+        computed.push(Computed { origins, ..Computed::new(info.name.to_owned(), program).fixed(fixed) });
+    }
+    // Adapters may have tensors of the same names; all are found by their positions.
+    let inputs = Model::joined(models, &mut |_| false)?;
+    Ok((Cow::Owned(model.computed_from(&inputs, computed)?), notes))
+}
+
+/// What adapters do to one tensor of the base, as programs over the joined tensors.
+#[derive(Default)]
+struct Changed {
+    deltas: Vec<Program>,
+    replaced: Option<Program>,
+}
+
+impl Changed {
+    /// The tensor with all changes, in f32 and rounded once.
+    fn program(&self, base: Program) -> std::result::Result<Program, ProgramError> {
+        let dtype = base.dtype();
+        let base = self.replaced.clone().unwrap_or(base);
+        if self.deltas.is_empty() {
+            return base.cast(dtype);
+        }
+        let mut sum = base.cast(DType::F32)?;
+        for delta in &self.deltas {
+            sum = sum.sum(delta.clone())?;
+        }
+        sum.cast(dtype)
+    }
+}
+
+struct Merging<'a> {
+    base: &'a Model,
+    /// The tensors of a GGUF, as programs over those of the base, if adapters have such names.
+    mapped: BTreeMap<String, Program>,
+    /// By the position in the base.
+    made: BTreeMap<usize, Changed>,
+    notes: Vec<Note>,
+}
+
+impl Merging<'_> {
+    /// Adds the changes of an adapter whose tensors have numbers from `first` on.
+    fn add(&mut self, adapter: &Adapter, first: usize) -> Result<()> {
+        let count = adapter.changes.len();
+        for change in &adapter.changes {
+            let failed = |why: String| adapter.failed(format!("{:?}: {why}", Shortened(&change.base)));
+            let input = |number: usize| {
+                let info = adapter.model.info(number)?;
+                Ok::<_, Error>(Program::tensor(first.saturating_add(number), &info))
+            };
+            let Some(position) = find(self.base, &change.base) else {
+                self.add_back(adapter, change, &input)?;
+                continue;
+            };
+            let info = self.base.info(position)?;
+            let made = self.made.entry(position).or_default();
+            match &change.kind {
+                Kind::Replaces(number) => {
+                    if adapter.scale != 1.0 {
+                        let why = "the adapter has it as a whole, which cannot be merged in part";
+                        return Err(failed(format!("{why}; merge without a scale")));
+                    }
+                    if made.replaced.is_some() || !made.deltas.is_empty() {
+                        return Err(failed(
+                            "another adapter changes it, and this one has it as a whole".to_owned(),
+                        ));
+                    }
+                    let tensor = input(*number)?;
+                    if tensor.shape() != info.shape {
+                        return Err(failed(mismatch(tensor.shape(), info.shape)));
+                    }
+                    if !tensor.dtype().is_float() || tensor.dtype().is_quantized() {
+                        return Err(failed(format!("the adapter has it as {}", tensor.dtype())));
+                    }
+                    if !info.dtype.is_float() || info.dtype.is_quantized() {
+                        return Err(failed(format!(
+                            "it is {} in the base, and the adapter has floats",
+                            info.dtype
+                        )));
+                    }
+                    made.replaced = Some(tensor);
+                }
+                Kind::Delta(delta) => {
+                    check_dtype(info.dtype).map_err(failed)?;
+                    let matrices = (input(delta.a)?, input(delta.b)?);
+                    made.deltas.push(delta.fitting(matrices, adapter.scale, info.shape).map_err(failed)?);
+                }
+            }
+        }
+        let tensors = if count == 1 { "tensor" } else { "tensors" };
+        let path = adapter.model.path().display();
+        let scale = if adapter.scale == 1.0 { String::new() } else { format!(" times {}", adapter.scale) };
+        self.notes.push(Note::of(&[Choice::Lora], format!("merges {path}{scale} into {count} {tensors}")));
+        Ok(())
+    }
+
+    /// Adds a change of a tensor that llama.cpp has, to the tensors of the base that it is made of.
+    fn add_back(
+        &mut self,
+        adapter: &Adapter,
+        change: &Change,
+        input: &dyn Fn(usize) -> Result<Program>,
+    ) -> Result<()> {
+        let failed = |why: String| adapter.failed(format!("{:?}: {why}", Shortened(&change.base)));
+        let (Some(of_map), Kind::Delta(delta)) = (self.mapped.get(&change.base), &change.kind) else {
+            let base = self.base.path().display();
+            return Err(failed(format!("{base} has no such tensor, so this is no adapter for it")));
+        };
+        if !of_map.only_moves() {
+            return Err(failed("the map computes it, and nothing can be added to that".to_owned()));
+        }
+        let matrices = (input(delta.a)?, input(delta.b)?);
+        let product = delta.fitting(matrices, adapter.scale, of_map.shape()).map_err(failed)?;
+        for (position, program) in of_map.undone(product).map_err(|error| failed(error.to_string()))? {
+            check_dtype(self.base.info(position)?.dtype).map_err(failed)?;
+            let program = program.inward().map_err(|error| failed(error.to_string()))?;
+            self.made.entry(position).or_default().deltas.push(program);
+        }
+        Ok(())
+    }
+}
+
+/// The position of a tensor of the base. Names may have the prefix of a class of the hub's library more or less.
+fn find(base: &Model, name: &str) -> Option<usize> {
+    const PREFIXES: [&str; 3] = ["model.", "transformer.", "bert."];
+    let container = base.container();
+    container.find(name).or_else(|| {
+        let mut others = PREFIXES.iter().flat_map(|prefix| {
+            let more = container.find(&format!("{prefix}{name}"));
+            let less = name.strip_prefix(prefix).and_then(|name| container.find(name));
+            more.into_iter().chain(less)
+        });
+        others.next().filter(|_| others.next().is_none())
+    })
+}
+
+/// Fails for a dtype to which no product is added: numbers of 8 bits mean nothing without their scales, and an f64 would lose digits.
+fn check_dtype(dtype: DType) -> std::result::Result<(), String> {
+    if matches!(dtype, DType::F32 | DType::F16 | DType::BF16) {
+        return Ok(());
+    }
+    let is_packed = dtype.is_quantized() || dtype.is_float() && dtype != DType::F64;
+    let help = if is_packed { "; dequantize the base first" } else { "" };
+    Err(format!("it is {dtype} in the base, and adapters are added to f32, f16 and bf16{help}"))
+}
+
+fn mismatch(found: &[u64], base: &[u64]) -> String {
+    format!("its shape is {}, and that of the base {}", DisplayShape(found), DisplayShape(base))
+}
+
+impl Delta {
+    /// What is added to a tensor of this shape.
+    fn fitting(
+        &self,
+        (a, b): (Program, Program),
+        scale: f32,
+        shape: &[u64],
+    ) -> std::result::Result<Program, String> {
+        let number = self.number * f64::from(scale);
+        if number.abs() > f64::from(f32::MAX) {
+            return Err("its factor is too large for f32".to_owned());
+        }
+        let program = self.program(a, b, number, shape).map_err(|error| error.to_string())?;
+        if program.shape() == shape { Ok(program) } else { Err(mismatch(program.shape(), shape)) }
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "rounding to the nearest f32 is what is asked for")]
+    fn program(
+        &self,
+        a: Program,
+        b: Program,
+        number: f64,
+        base: &[u64],
+    ) -> std::result::Result<Program, ProgramError> {
+        let (a, b) = (a.cast(DType::F32)?, b.cast(DType::F32)?);
+        if self.orientation == Orientation::Embedding {
+            return a.low_rank(b.transposed()?, number as f32);
+        }
+        let (rows, columns) = (b.shape().first().copied(), a.shape().last().copied());
+        let plain = [rows, columns] == [base.first().copied(), base.get(1).copied()];
+        let is_square = rows == columns;
+        match self.orientation {
+            Orientation::Transposed => a.transposed()?.low_rank(b.transposed()?, number as f32),
+            Orientation::TransposedUnlessOther if !plain || is_square => {
+                a.transposed()?.low_rank(b.transposed()?, number as f32)
+            }
+            _ => b.low_rank(a, number as f32),
+        }
+    }
+}
+
+/// An adapter, as far as it is understood.
+struct Adapter {
+    model: Model,
+    /// What the user multiplies it by.
+    scale: f32,
+    changes: Vec<Change>,
+    /// Whether its names are those of llama.cpp.
+    is_gguf: bool,
+}
+
+impl Adapter {
+    /// Opens an adapter; `None` if it is merged at another stage.
+    fn open(rule: &LoraRule, base: &Model, stage: Stage, maps: Maps<'_>) -> Result<Option<Self>> {
+        let mut model = Model::open(&rule.path)?;
+        model.expect_tensors()?;
+        model.open_all()?;
+        let of_gguf = gguf::changes(&model)?;
+        if matches!((stage, &of_gguf), (Stage::BeforeMap, Some(_)) | (Stage::AfterMap, None)) {
+            return Ok(None);
+        }
+        let mut is_gguf = of_gguf.is_some();
+        let changes = match of_gguf {
+            Some(changes) => changes,
+            None => match (maps.named)(base, &model)? {
+                Some(other) => {
+                    is_gguf = true;
+                    model = other;
+                    gguf::changes(&model)?.unwrap_or_default()
+                }
+                None => peft::changes(&model)?,
+            },
+        };
+        if changes.is_empty() {
+            return Err(failed(&model, "it has no tensor of an adapter".to_owned()));
+        }
+        if is_gguf {
+            check_architecture(&model, architecture(base)?.as_deref())?;
+        }
+        Ok(Some(Self { model, scale: rule.scale, changes, is_gguf }))
+    }
+
+    fn failed(&self, why: String) -> Error {
+        failed(&self.model, why)
+    }
+}
+
+/// The architecture that a model says as a GGUF does.
+fn architecture(model: &Model) -> Result<Option<String>> {
+    let keys = model.common_metadata()?.keys;
+    Ok(keys.get("general.architecture").and_then(|own| own.as_str()).map(str::to_owned))
+}
+
+/// Fails for an adapter of another architecture, whose names and shapes may fit all the same.
+fn check_architecture(adapter: &Model, base: Option<&str>) -> Result<()> {
+    match (architecture(adapter)?, base) {
+        (Some(own), Some(base)) if own != base => {
+            Err(failed(adapter, format!("it is for the architecture {own:?}, and the base is {base:?}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn failed(model: &Model, why: String) -> Error {
+    Error::Adapter { path: model.path().to_owned(), why }
+}
+
+/// Pairs of matrices by the name of their module, as they are found one by one.
+#[derive(Default)]
+struct Pairs(BTreeMap<String, [Option<usize>; 2]>);
+
+impl Pairs {
+    /// Adds a matrix: `side` is 0 for A and 1 for B. `false` if it is there already.
+    fn add(&mut self, module: &str, side: usize, number: usize) -> bool {
+        let pair = self.0.entry(module.to_owned()).or_default();
+        pair.get_mut(side).is_some_and(|place| place.replace(number).is_none())
+    }
+
+    /// The pairs.
+    ///
+    /// # Errors
+    /// If one of two is missing.
+    fn complete(self, model: &Model) -> Result<Vec<(String, usize, usize)>> {
+        let whole = |(module, pair): (String, [Option<usize>; 2])| match pair {
+            [Some(a), Some(b)] => Ok((module, a, b)),
+            [a, _] => {
+                let lacks = if a.is_some() { "lora_B" } else { "lora_A" };
+                Err(failed(model, format!("{:?}: it lacks {lacks}", Shortened(&module))))
+            }
+        };
+        self.0.into_iter().map(whole).collect()
+    }
+}
+
+/// The rank of a pair: the rows of A and the columns of B.
+///
+/// # Errors
+/// If they are no matrices with one rank.
+fn rank(model: &Model, module: &str, (a, b): (usize, usize)) -> Result<u64> {
+    let (a, b) = (model.info(a)?, model.info(b)?);
+    let why = match (a.shape, b.shape) {
+        (&[rank, _], &[_, same]) if rank == same && rank > 0 => return Ok(rank),
+        (&[_, _], &[_, _]) => "no ranks that are the same",
+        _ => "not two dimensions each (convolutions are not merged)",
+    };
+    let (a, b) = (DisplayShape(a.shape), DisplayShape(b.shape));
+    Err(failed(model, format!("{:?}: A is {a} and B {b}: {why}", Shortened(module))))
+}
+
+/// A rank as a number.
+#[allow(clippy::cast_precision_loss, reason = "a rank is below 2^16, or the product is refused")]
+pub(super) const fn f64_of(rank: u64) -> f64 {
+    rank as f64
+}

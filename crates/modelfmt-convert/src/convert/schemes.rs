@@ -1,0 +1,262 @@
+//! Checkpoints that come quantized: weights that are stored as several tensors become one tensor each, where a rule dequantizes them.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use modelfmt_core::DType;
+use modelfmt_metadata::schemes::{self, Failure, Schemes, Stored};
+use modelfmt_model::error::{Error, Result};
+use modelfmt_model::formats::Format;
+use modelfmt_model::formats::capabilities::Capabilities;
+use modelfmt_model::model::Model;
+use modelfmt_model::model::mapped::{Computed, Program};
+use modelfmt_model::unsupported::Unsupported;
+use modelfmt_rules::options::ConvertOptions;
+use modelfmt_rules::wording::{Choice, Note, Remedy};
+
+use super::tensors::scales::{Scaled, Scales, is_weight};
+use super::tensors::types::{Candidate, TypeRules};
+
+/// A model whose weights are decoded that a rule dequantizes, or the model itself, and notes about that. `maps` says whether a map
+/// comes next, which takes no scales beside weights.
+pub(crate) fn decoded<'m>(
+    model: &'m Model,
+    target: Format,
+    capabilities: &'static Capabilities,
+    options: &ConvertOptions,
+    maps: bool,
+) -> Result<(Cow<'m, Model>, Vec<Note>)> {
+    let rules = TypeRules::new(&options.types.rules, capabilities)?;
+    // GGUF has blocks of its own for some schemes.
+    let keeps = capabilities.has(DType::Nvfp4) && !model.format().capabilities().has(DType::Nvfp4);
+    if !rules.has_dequantize() && !keeps {
+        return Ok((Cow::Borrowed(model), Vec::new()));
+    }
+    model.open_all()?;
+    let mut made = Made {
+        keeps,
+        scales: Vec::new(),
+        model,
+        rules,
+        weights: BTreeMap::new(),
+        used: BTreeSet::new(),
+        refused: Vec::new(),
+    };
+    let mut notes = Vec::new();
+    made.schemes(&mut notes)?;
+    if maps {
+        made.scaled(options)?;
+    }
+    if !made.refused.is_empty() {
+        let path = model.path().to_owned();
+        return Err(Error::Unsupported { path, target, unsupported: made.refused });
+    }
+    if made.weights.is_empty() {
+        return Ok((Cow::Borrowed(model), Vec::new()));
+    }
+    Ok((Cow::Owned(model.decoded(made.tensors()?)?), notes))
+}
+
+/// An error for a model whose weights are stored in a scheme, which a map does not take. `None` if it has none.
+#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+pub(super) fn stored(model: &Model) -> Result<Option<Error>> {
+    let mut kinds = Schemes::find(model, true)?.kinds();
+    if kinds.is_empty() {
+        let scaled = model.tensors().filter(|info| is_weight(info.dtype));
+        let first = scaled.clone().next();
+        kinds.extend(first.map(|info| (format!("{} with scales beside them", info.dtype), scaled.count())));
+    }
+    let Some((text, count)) = kinds.into_iter().max_by_key(|(_, count)| *count) else { return Ok(None) };
+    let weights = if count == 1 { "weight is" } else { "weights are" };
+    let why = format!("{count} {weights} stored as {text}");
+    Ok(Some(Error::Unmapped { path: model.path().to_owned(), why, help: Some(Choice::Dequantize) }))
+}
+
+/// The weights that are decoded.
+struct Made<'a> {
+    model: &'a Model,
+    rules: TypeRules<'a>,
+    /// Whether weights that no rule dequantizes become blocks of GGUF, if it has those.
+    keeps: bool,
+    /// The scales of all values of weights that are kept as blocks.
+    scales: Vec<Computed>,
+    /// By the position of the tensor in whose place the weight comes.
+    weights: BTreeMap<usize, Computed>,
+    /// The positions of tensors that are left out.
+    used: BTreeSet<usize>,
+    refused: Vec<Unsupported>,
+}
+
+impl Made<'_> {
+    /// Whether a rule dequantizes the weight.
+    fn is_decoded(&self, name: &str, shape: &[u64], scaled: &Scaled, dtype: DType) -> bool {
+        self.rules.decodes(Candidate { name, origins: &[name], is_fixed: false, dtype, shape, scaled })
+    }
+
+    /// Decodes weights that are stored as several tensors.
+    fn schemes(&mut self, notes: &mut Vec<Note>) -> Result<()> {
+        let mut kinds: BTreeMap<(&str, String), u64> = BTreeMap::new();
+        for weight in Schemes::find(self.model, true)?.weights {
+            let scheme = weight.text();
+            let shape = weight.shape.clone().unwrap_or_default();
+            if !self.is_decoded(&weight.name, &shape, &Scaled::Stored(scheme.clone()), DType::F32) {
+                if self.keeps && self.keep(&weight)? {
+                    let count = kinds.entry(("kept in the blocks of GGUF", scheme)).or_default();
+                    *count = count.saturating_add(1);
+                }
+                continue;
+            }
+            match weight.program(self.model) {
+                Ok(program) => {
+                    self.add(&weight, program, Some(scheme.clone()));
+                    let count = kinds.entry(("decoded", scheme)).or_default();
+                    *count = count.saturating_add(1);
+                }
+                Err(Failure::Read(error)) => return Err(error),
+                Err(Failure::Why(why)) => {
+                    let why = format!("it is stored as {scheme}: {why}");
+                    self.refused.push(Unsupported::tensor(&weight.name, why, Some(Remedy::Exclude)));
+                }
+            }
+        }
+        for ((what, scheme), count) in kinds {
+            let weights = if count == 1 { "weight is" } else { "weights are" };
+            let text = format!("{count} {weights} {what}, of the scheme {scheme}");
+            let choices: &[Choice] = if what == "decoded" { &[Choice::Dequantize] } else { &[] };
+            notes.push(Note::of(choices, text));
+        }
+        Ok(())
+    }
+
+    /// Keeps a weight in the blocks of GGUF, if that has them. Returns whether it does.
+    fn keep(&mut self, weight: &Stored) -> Result<bool> {
+        let (blocks, scale) = match weight.blocks(self.model) {
+            Ok(kept) => kept,
+            Err(Failure::Read(error)) => return Err(error),
+            Err(Failure::Why(_)) => return Ok(false),
+        };
+        self.add(weight, blocks, None);
+        if let Some(scale) = scale {
+            let origins = vec![weight.name.clone()];
+            let name = scale_name(&weight.name);
+            self.scales.push(Computed { origins, ..Computed::new(name, scale).fixed(true) });
+        }
+        Ok(true)
+    }
+
+    fn add(&mut self, weight: &Stored, program: Program, scheme: Option<String>) {
+        let origins = vec![weight.name.clone()];
+        let computed = Computed { origins, scheme, ..Computed::new(weight.name.clone(), program) };
+        let mut parts = weight.parts();
+        if let Some(first) = parts.next() {
+            self.weights.insert(first, computed);
+        }
+        self.used.extend(parts.chain(weight.beside()));
+    }
+
+    /// Decodes small floats with scales in another tensor.
+    fn scaled(&mut self, options: &ConvertOptions) -> Result<()> {
+        let model = self.model;
+        if !model.tensors().any(|info| is_weight(info.dtype)) {
+            return Ok(());
+        }
+        let mut scales = Scales::new(model, &options.types.scales)?;
+        for (position, info) in schemes::tensors(model) {
+            let scaled = scales.of(&info);
+            if !is_weight(info.dtype) || !self.is_decoded(info.name, info.shape, &scaled, info.dtype) {
+                continue;
+            }
+            let Scaled::By(by) = scaled else { continue };
+            let Some(of) = model.container().info(by.position) else { continue };
+            let numbers = Program::tensor(position, &info).cast(DType::F32);
+            let factors = Program::tensor(by.position, &of).cast(DType::F32);
+            let program = numbers.and_then(|numbers| numbers.scaled(factors?, by.scaling));
+            match program {
+                Ok(program) => {
+                    let scheme = Some(format!("{} with scales", info.dtype));
+                    let origins = vec![info.name.to_owned()];
+                    let computed =
+                        Computed { origins, scheme, ..Computed::new(info.name.to_owned(), program) };
+                    self.weights.insert(position, computed);
+                    self.used.insert(by.position);
+                    let stem = info.name.strip_suffix(".weight").unwrap_or(info.name);
+                    self.used.extend(schemes::beside(model, stem));
+                }
+                Err(error) => {
+                    let why = error.to_string();
+                    self.refused.push(Unsupported::tensor(info.name, why, Some(Remedy::Exclude)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// All tensors: the decoded ones in their places, and the others as they are.
+    fn tensors(mut self) -> Result<Vec<Computed>> {
+        let mut tensors = Vec::new();
+        for (position, info) in schemes::tensors(self.model) {
+            if let Some(weight) = self.weights.remove(&position) {
+                tensors.push(weight);
+            } else if !self.used.contains(&position) {
+                tensors.push(Computed::new(info.name.to_owned(), Program::tensor(position, &info)));
+            }
+        }
+        // A map sees all tensors but these.
+        tensors.append(&mut self.scales);
+        Ok(tensors)
+    }
+}
+
+/// The name of the scale of all values of a weight, as llama.cpp has it.
+fn scale_name(weight: &str) -> String {
+    format!("{}.scale", weight.strip_suffix(".weight").unwrap_or(weight))
+}
+
+/// The number of tensors at the end that are scales of weights in blocks.
+#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+pub(super) fn count_of_scales(model: &Model) -> usize {
+    let of = |name: &str| {
+        let weight = format!("{}.weight", name.strip_suffix(".scale")?);
+        let position = model.container().find(&weight)?;
+        model.container().info(position).filter(|info| info.dtype == DType::Nvfp4)
+    };
+    let names = (0..model.tensor_count()).rev().map_while(|position| model.container().info(position));
+    if model.format() == Format::Gguf { 0 } else { names.take_while(|info| of(info.name).is_some()).count() }
+}
+
+/// The scales of the weights in blocks that a map has made, with the names that llama.cpp has for them.
+///
+/// # Errors
+/// Text that names a tensor that is made of weights with several scales, or has a bias where llama.cpp takes none.
+#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+pub(super) fn mapped_scales<'t>(
+    model: &Model,
+    made: impl Iterator<Item = (&'t str, &'t Program)>,
+) -> std::result::Result<Vec<Computed>, String> {
+    let scale = |input: usize| {
+        let weight = model.container().info(input)?;
+        let position = model.container().find(&scale_name(weight.name))?;
+        let info = model.container().info(position)?;
+        Some((position, Program::tensor(position, &info)))
+    };
+    let made: Vec<(&str, &Program)> = made.collect();
+    let mut scales = Vec::new();
+    for (name, program) in made.iter().filter(|(_, program)| program.dtype() == DType::Nvfp4) {
+        let inputs = program.inputs();
+        let found: Vec<Program> = inputs.iter().filter_map(|&input| scale(input)).map(|(_, of)| of).collect();
+        let is_stacked = program.shape().len() > 2 && program.shape().first() == Some(&(inputs.len() as u64));
+        if found.is_empty() {
+            continue;
+        }
+        if found.len() != inputs.len() || found.len() > 1 && !is_stacked {
+            return Err(format!("{name:?} is made of weights with several scales"));
+        }
+        let bias = name.replace(".weight", ".bias");
+        if name.contains(".ffn_") && made.iter().any(|(other, _)| *other == bias) {
+            return Err(format!("{name:?} has a scale and a bias, which llama.cpp does not compute with"));
+        }
+        let all = Program::concatenated(found, 0).map_err(|error| error.to_string())?;
+        scales.push(Computed::new(scale_name(name), all).fixed(true));
+    }
+    Ok(scales)
+}

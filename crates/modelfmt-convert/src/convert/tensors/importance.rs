@@ -1,0 +1,114 @@
+//! How important the columns of tensors are that are quantized.
+
+use std::sync::Arc;
+
+use modelfmt_core::author::Shortened;
+use modelfmt_core::{DType, TensorInfo};
+
+use super::Chooser;
+use crate::convert::imatrix::Imatrix;
+use modelfmt_model::error::Result;
+use modelfmt_model::unsupported::{Examples, Unsupported};
+use modelfmt_rules::options::ConvertOptions;
+use modelfmt_rules::presets;
+use modelfmt_rules::wording::{Choice, Note};
+
+/// What is known of the importance of columns, and which tensors it was used for.
+#[derive(Default)]
+pub(super) struct Importance {
+    matrix: Option<Imatrix>,
+    used: u64,
+    /// Tensors that are quantized without.
+    without: Vec<String>,
+    /// Tensors of which the matrix has another number of columns, where llama.cpp does not mind.
+    ignored: Vec<String>,
+}
+
+impl Importance {
+    pub(super) fn open(options: &ConvertOptions) -> Result<Self> {
+        let matrix = options.types.imatrix.as_deref().map(Imatrix::open).transpose()?;
+        Ok(Self { matrix, ..Self::default() })
+    }
+
+    pub(super) const fn is_known(&self) -> bool {
+        self.matrix.is_some()
+    }
+
+    /// The importance of the columns of a tensor that is quantized.
+    fn of(&mut self, name: &str, shape: &[u64], to: DType) -> Result<Option<Arc<[f32]>>> {
+        let Some(matrix) = &self.matrix else { return Ok(None) };
+        if to == DType::Q8_0 || !ggml_quant::can_encode_weighted(to) {
+            return Ok(None);
+        }
+        let (gguf_name, expert) = presets::gguf_name(name);
+        let Some(found) = matrix.of(&gguf_name)? else {
+            self.without.push(name.to_owned());
+            return Ok(None);
+        };
+        let (columns, groups) = match *shape {
+            [.., groups, _, columns] => (columns, groups),
+            [.., columns] => (columns, 1),
+            [] => (1, 1),
+        };
+        let expected = columns.saturating_mul(groups);
+        // Each expert may have a tensor of its own, where GGUF has one for all.
+        if let Some(expert) = expert.and_then(|expert| usize::try_from(expert).ok())
+            && let Some(part) =
+                found.chunks_exact(usize::try_from(expected).unwrap_or(usize::MAX).max(1)).nth(expert)
+        {
+            self.used = self.used.saturating_add(1);
+            return Ok(Some(part.into()));
+        }
+        if found.len() as u64 == expected && expert.is_none() {
+            self.used = self.used.saturating_add(1);
+            return Ok(Some(found));
+        }
+        if gguf_name == "token_embd.weight" {
+            self.ignored.push(name.to_owned());
+            return Ok(None);
+        }
+        let why = format!(
+            "it has {} numbers for {:?}, and the tensor has {columns} columns in {groups} groups of rows: it is of another model",
+            found.len(),
+            Shortened(&gguf_name)
+        );
+        Err(matrix.refused(why))
+    }
+
+    pub(super) fn notes(&self) -> Vec<Note> {
+        let Self { matrix: Some(_), used, without, ignored } = self else { return Vec::new() };
+        let mut text = match used {
+            0 => "is used for no tensor".to_owned(),
+            1 => "is used for 1 tensor".to_owned(),
+            _ => format!("is used for {used} tensors"),
+        };
+        let names = |names: &[String]| Examples::of(names.iter().map(String::as_str)).to_string();
+        if !without.is_empty() {
+            text.push_str(&format!("; it says nothing of {}", names(without)));
+        }
+        if !ignored.is_empty() {
+            text.push_str(&format!("; it is of another size for {}", names(ignored)));
+        }
+        vec![Note::of(&[Choice::Imatrix], text)]
+    }
+}
+
+impl Chooser<'_> {
+    /// Finds the importance of the columns of a tensor that becomes blocks. `preset` says which preset chose them.
+    pub(super) fn weigh(&mut self, position: usize, info: &TensorInfo<'_>, to: DType) -> Result<()> {
+        if !to.is_quantized() || to == info.dtype || !info.has_data {
+            return Ok(());
+        }
+        match self.importance.of(info.name, info.shape, to)? {
+            Some(importance) => {
+                self.chosen.importance.insert(position, importance);
+            }
+            None if self.rules.presets().needs_importance(info.name, to) => {
+                let why = "q2_k_s makes q2_k of it only where an importance matrix says which columns matter (--imatrix)";
+                self.unsupported.push(Unsupported::tensor(info.name, why.to_owned(), None));
+            }
+            None => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,364 @@
+//! What BASE gives: its own tensors, and those that a map, adapters and decoding make of them.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use modelfmt_core::{DType, TensorInfo};
+use tensor_program::Program;
+
+use super::ProveOptions;
+use super::steps::{Derivation, derivations};
+use crate::convert::{ConvertOptions, TypeRule};
+use modelfmt_model::checked::Checked;
+use modelfmt_model::error::{Error, Result};
+use modelfmt_model::formats::Format;
+use modelfmt_model::model::Model;
+use modelfmt_rules::options::rules::TypeChange;
+
+#[cfg(not(target_arch = "wasm32"))]
+use crate::convert::lora;
+use crate::convert::schemes;
+#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+use crate::convert::{hub, hub_adapter, hub_folder, hub_parts};
+
+/// A tensor that BASE gives: the number of the source, and the position there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Given {
+    pub(super) source: usize,
+    pub(super) position: usize,
+}
+
+/// A way from BASE to a tensor of DERIVED.
+#[derive(Clone, Debug)]
+pub(super) struct Way {
+    pub(super) given: Given,
+    pub(super) derivation: Derivation,
+}
+
+/// BASE, or what is made of it before tensors get their dtypes.
+struct Source<'m> {
+    model: Cow<'m, Model>,
+    /// Whether a map gave names and shapes.
+    is_mapped: bool,
+    /// Whether weights that are stored as several tensors are decoded.
+    is_decoded: bool,
+    /// The names of tensors, before a map, that adapters change.
+    changed: BTreeSet<String>,
+}
+
+/// BASE, and what is made of it.
+pub(super) struct Base<'m> {
+    /// What tensors are looked for in, in this order. The last is BASE without a map, with the adapters.
+    sources: Vec<Source<'m>>,
+    /// The adapters' steps.
+    adapters: Vec<String>,
+    pub(super) model: &'m Model,
+    pub(super) notes: Vec<String>,
+}
+
+impl<'m> Base<'m> {
+    /// Maps, merges and decodes as a conversion to the format of DERIVED does.
+    pub(super) fn new(model: &'m Model, derived: &Model, options: &ProveOptions) -> Result<Self> {
+        model.open_all()?;
+        let mut base = Self { sources: Vec::new(), adapters: adapters(options), model, notes: Vec::new() };
+        base.add_mapped(derived, options)?;
+        base.add(None, &[], options)?;
+        // Weights that are decoded are looked for first.
+        base.sources.sort_by_key(|source| !source.is_decoded);
+        Ok(base)
+    }
+
+    /// Adds what a map makes.
+    #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+    fn add_mapped(&mut self, derived: &Model, options: &ProveOptions) -> Result<()> {
+        let asked = options.map.as_deref();
+        if hub_parts::is_gguf(self.model.format()) && !hub_parts::is_gguf(derived.format()) {
+            return self.add_restored(derived, options);
+        }
+        let decode = decode();
+        self.add(None, &decode, options)?;
+        if asked == Some(hub_parts::NONE) || (asked.is_none() && !hub_parts::is_gguf(derived.format())) {
+            return Ok(());
+        }
+        let done = self.add(Some(asked), &[], options);
+        let done = match done {
+            // The weights have to be decoded first.
+            Err(Error::Unmapped { .. }) => self.add(Some(asked), &decode, options),
+            done => done,
+        };
+        match done {
+            Err(Error::Unmapped { why, .. }) if asked.is_none() => {
+                self.notes.push(format!("BASE is compared as it is, because no map fits it: {why}"));
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    /// Adds the folder of the hub that a GGUF becomes.
+    #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+    fn add_restored(&mut self, derived: &Model, options: &ProveOptions) -> Result<()> {
+        let (model, asked) = (self.model, options.map.as_deref());
+        // A folder that was made of a GGUF has the names of the hub.
+        let is_renamed = derived.tensors().any(|info| model.container().find(info.name).is_none());
+        if asked == Some(hub_parts::NONE) || (asked.is_none() && !is_renamed) {
+            return Ok(());
+        }
+        let mut convert = ConvertOptions::default();
+        convert.tensors.map.clone_from(&options.map);
+        let mut weights = Cow::Borrowed(model);
+        match hub_folder::restore(&mut weights, &convert) {
+            Ok(restored) => {
+                self.notes.extend(restored.notes.iter().map(ToString::to_string));
+                let model = Cow::Owned(weights.into_owned());
+                let changed = BTreeSet::new();
+                self.sources.push(Source { model, is_mapped: true, is_decoded: false, changed });
+                Ok(())
+            }
+            Err(Error::NoHubFolder { .. }) if asked.is_none() => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Only decodes: this build has no maps.
+    #[cfg(not(all(feature = "gguf", not(target_arch = "wasm32"))))]
+    fn add_mapped(&mut self, _: &Model, options: &ProveOptions) -> Result<()> {
+        self.add(None, &decode(), options)
+    }
+
+    /// Adds BASE as a conversion with these rules takes it. `map` is `None` without a map, and else the one that was asked for.
+    fn add(&mut self, map: Option<Option<&str>>, rules: &[TypeRule], options: &ProveOptions) -> Result<()> {
+        let mut convert = ConvertOptions::default();
+        convert.types.rules = rules.to_vec();
+        convert.tensors.lora.clone_from(&options.lora);
+        convert.tensors.map = map.flatten().map(str::to_owned);
+        convert.metadata.pre.clone_from(&options.pre);
+        // GGUF has blocks for some schemes.
+        let target = if map.is_some() { Format::Gguf } else { Format::Safetensors };
+        let decoded = schemes::decoded(self.model, target, target.capabilities(), &convert, true);
+        let (model, is_decoded) = match decoded {
+            Ok((Cow::Borrowed(_), _)) if !rules.is_empty() && map.is_none() => return Ok(()),
+            Ok((model, _)) => {
+                let is_decoded = matches!(model, Cow::Owned(_));
+                (model, is_decoded)
+            }
+            Err(Error::Unsupported { unsupported, .. }) => {
+                let why = unsupported.first().map(ToString::to_string).unwrap_or_default();
+                self.notes.push(format!("no weight is decoded: {why}"));
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        let (source, notes) = merged(model, map.is_some(), &convert)?;
+        // A folder without a config.json, for example, is taken as it is.
+        if map.is_some() && !source.is_mapped {
+            return Ok(());
+        }
+        for note in notes.into_iter().filter(|note| !self.notes.contains(note)).collect::<Vec<_>>() {
+            self.notes.push(note);
+        }
+        self.sources.push(Source { is_decoded, ..source });
+        Ok(())
+    }
+
+    /// The model of a source.
+    pub(super) fn source(&self, number: usize) -> &Model {
+        self.sources.get(number).map_or(self.model, |source| &source.model)
+    }
+
+    /// The number of sources.
+    pub(super) const fn count(&self) -> usize {
+        self.sources.len()
+    }
+
+    /// Readers that check the values of all tensors that the ways take, one for each source.
+    pub(super) fn readers<'w>(
+        &self,
+        ways: &(impl Iterator<Item = &'w Way> + Clone),
+    ) -> Result<Vec<Checked<'_>>> {
+        let readers = (0..self.count()).map(|number| {
+            let own = ways.clone().filter(|way| way.given.source == number);
+            let positions: BTreeSet<usize> = own.map(|way| way.given.position).collect();
+            let positions: Vec<usize> = positions.into_iter().collect();
+            Checked::new(self.source(number), &positions, true)
+        });
+        readers.collect()
+    }
+
+    /// The tensors with a name, those first that are looked for first.
+    pub(super) fn find(&self, name: &str) -> Vec<Given> {
+        let all = (0..self.count()).filter_map(|source| {
+            Some(Given { source, position: self.source(source).container().find(name)? })
+        });
+        let mut found = Vec::new();
+        for given in all {
+            found.push(given);
+            // Only a weight that is decoded is also there as it is stored.
+            if !self.is_decoded(given) {
+                break;
+            }
+        }
+        found
+    }
+
+    /// The description of a tensor.
+    pub(super) fn info(&self, given: Given) -> Option<TensorInfo<'_>> {
+        self.source(given.source).container().info(given.position)
+    }
+
+    fn is_decoded(&self, given: Given) -> bool {
+        self.source(given.source).scheme(given.position).is_some()
+    }
+
+    /// The ways from tensors to a dtype and a shape, the shortest first.
+    pub(super) fn ways(&self, all: &[Given], dtype: DType, shape: &[u64]) -> Vec<Way> {
+        let is_decoded = all.iter().any(|given| self.is_decoded(*given));
+        let mut ways = Vec::new();
+        for &given in all {
+            let Some(info) = self.info(given).filter(|info| info.has_data) else { continue };
+            // The numbers of a weight with scales are not its values: they are only copied.
+            if is_decoded && !self.is_decoded(given) && info.dtype != dtype {
+                continue;
+            }
+            let program = Program::tensor(given.position, &info);
+            let has_numbers = self.is_decoded(given) && !info.dtype.is_quantized();
+            let made = derivations(&program, &self.steps(given), has_numbers, dtype, shape);
+            ways.extend(made.into_iter().map(|derivation| Way { given, derivation }));
+        }
+        ways.sort_by_key(|way| way.derivation.steps.len());
+        ways
+    }
+
+    /// The steps before the dtype changes: those of adapters and of a map, in short.
+    fn steps(&self, given: Given) -> Vec<String> {
+        let Some(source) = self.sources.get(given.source) else { return Vec::new() };
+        let mut steps = Vec::new();
+        if source.model.origins(given.position).into_iter().any(|name| source.changed.contains(name)) {
+            steps.extend(self.adapters.iter().cloned());
+        }
+        if source.is_mapped {
+            steps.push("map".to_owned());
+            let program = source.model.program(given.position).filter(|_| !self.is_decoded(given));
+            steps.extend(program.map(map_steps).unwrap_or_default());
+        }
+        steps
+    }
+
+    /// Every tensor that BASE gives. What a map or decoding only copies is there once.
+    pub(super) fn all(&self) -> Vec<Given> {
+        let mut all = Vec::new();
+        for (source, own) in self.sources.iter().enumerate() {
+            let is_last = !own.is_mapped && !own.is_decoded;
+            let positions = (0..own.model.tensor_count()).filter(|&position| {
+                let is_copied =
+                    || own.model.program(position).is_some_and(|program| program.copied().is_some());
+                is_last || !is_copied()
+            });
+            all.extend(positions.map(|position| Given { source, position }));
+        }
+        all
+    }
+
+    /// The names of the tensors of BASE that a tensor is made of, each once.
+    pub(super) fn names(&self, given: Given) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for name in self.source(given.source).origins(given.position) {
+            if !names.iter().any(|known| known == name) {
+                names.push(name.to_owned());
+            }
+        }
+        names
+    }
+}
+
+/// The rule by which weights are decoded that are stored as several tensors.
+fn decode() -> Vec<TypeRule> {
+    vec![TypeRule { glob: None, change: TypeChange::Dequantize(DType::F32) }]
+}
+
+/// A step for each adapter, with the name of its file or folder.
+fn adapters(options: &ProveOptions) -> Vec<String> {
+    let names = options.lora.iter().map(|rule| {
+        let name = rule.path.file_name().unwrap_or(rule.path.as_os_str()).to_string_lossy();
+        format!("lora:{name}")
+    });
+    names.collect()
+}
+
+/// Merges adapters and maps, as a conversion does. Returns what is made, and notes about that.
+#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+fn merged<'m>(
+    model: Cow<'m, Model>,
+    will_map: bool,
+    options: &ConvertOptions,
+) -> Result<(Source<'m>, Vec<String>)> {
+    use lora::Stage::{AfterMap, BeforeMap, Only};
+    let has_adapters = !options.tensors.lora.is_empty();
+    let maps = lora::Maps {
+        named: &|base: &Model, adapter: &Model| hub_adapter::named_as_in(base, adapter, options),
+        made: &|base: &Model| hub::made(base, options),
+    };
+    let (model, mut notes) = lora::merged(model, if will_map { BeforeMap } else { Only }, options, maps)?;
+    let mut changed = if has_adapters { changed(&model, false) } else { BTreeSet::new() };
+    let mut source = Source { model, is_mapped: false, is_decoded: false, changed: BTreeSet::new() };
+    if will_map && let (Cow::Owned(mapped), more) = hub::map(&source.model, Format::Gguf, options)? {
+        let (mapped, about) = lora::merged(Cow::Owned(mapped), AfterMap, options, maps)?;
+        if !about.is_empty() {
+            changed.extend(self::changed(&mapped, true));
+        }
+        notes.extend(more.into_iter().chain(about));
+        (source.model, source.is_mapped) = (Cow::Owned(mapped.into_owned()), true);
+    }
+    source.changed = changed;
+    Ok((source, notes.iter().map(ToString::to_string).collect()))
+}
+
+/// Merges adapters, as a conversion does.
+#[cfg(all(not(feature = "gguf"), not(target_arch = "wasm32")))]
+fn merged<'m>(model: Cow<'m, Model>, _: bool, options: &ConvertOptions) -> Result<(Source<'m>, Vec<String>)> {
+    let (model, notes) = lora::merged(model, lora::Stage::Only, options, lora::Maps::NONE)?;
+    let changed = if options.tensors.lora.is_empty() { BTreeSet::new() } else { changed(&model, false) };
+    let notes = notes.iter().map(ToString::to_string).collect();
+    Ok((Source { model, is_mapped: false, is_decoded: false, changed }, notes))
+}
+
+/// Nothing: adapters are files.
+#[cfg(target_arch = "wasm32")]
+fn merged<'m>(model: Cow<'m, Model>, _: bool, _: &ConvertOptions) -> Result<(Source<'m>, Vec<String>)> {
+    Ok((Source { model, is_mapped: false, is_decoded: false, changed: BTreeSet::new() }, Vec::new()))
+}
+
+/// The names of the tensors that are not copied: those that an adapter changes. `by_sums`: only those that are sums.
+#[cfg(not(target_arch = "wasm32"))]
+fn changed(model: &Model, by_sums: bool) -> BTreeSet<String> {
+    let positions = (0..model.tensor_count()).filter(|&position| {
+        let Some(program) = model.program(position) else { return false };
+        model.scheme(position).is_none()
+            && program.copied().is_none()
+            && (!by_sums || program.inputs().len() > 1)
+    });
+    positions.flat_map(|position| model.origins(position)).map(str::to_owned).collect()
+}
+
+/// What a map does to elements, in short.
+fn map_steps(program: &Program) -> Vec<String> {
+    let mut steps = Vec::new();
+    let all = program.steps(&|_| None);
+    let has_moves = all.iter().any(|text| text.starts_with("permute") || text == "transpose");
+    for text in &all {
+        match text.split_once(' ') {
+            Some(("permute", _)) => steps.push("permute".to_owned()),
+            Some(("reshape", _)) if has_moves => {}
+            Some((what @ ("cast" | "quantize" | "dequantize"), dtype)) => {
+                steps.push(format!("{what}:{dtype}"));
+            }
+            _ => steps.push(text.clone()),
+        }
+    }
+    steps
+}
+
+/// The elements and the bytes of the smallest part of a dtype that is compared.
+pub(super) fn unit(dtype: DType) -> (u64, u64) {
+    dtype.block().map_or((1, 1), |block| (u64::from(block.elements.max(1)), u64::from(block.nbytes.max(1))))
+}

@@ -1,0 +1,89 @@
+//! Where the metadata of DERIVED comes from.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use modelfmt_core::value::{Object, Value};
+
+use super::{KeyResult, ProveOptions, ProvedKey};
+use modelfmt_metadata::flattened::{MetadataDiff, differences, flat_metadata};
+use modelfmt_model::error::Result;
+use modelfmt_model::model::Model;
+
+/// The keys by which GGUF, APR and APR2 say how a model is quantized.
+const FILE_TYPE: &str = "general.file_type";
+const VERSION: &str = "general.quantization_version";
+const QUANTIZATION: &str = "quantization";
+
+/// Compares the metadata of DERIVED with that of BASE, and with what a map has `made` of it. Returns the keys, and whether all are
+/// proved or excused.
+pub(super) fn prove(
+    (base, made): (&Model, &Model),
+    derived: &Model,
+    options: &ProveOptions,
+) -> Result<(Vec<ProvedKey>, bool)> {
+    let keys = flat_metadata(derived)?;
+    let own = flat_metadata(base)?;
+    let different: BTreeMap<String, MetadataDiff> =
+        differences(made, derived)?.into_iter().map(|diff| (diff.key.clone(), diff)).collect();
+    let mut is_ok = true;
+    let mut proved = Vec::new();
+    for (key, value) in &keys {
+        let is_same = own.get(key) == Some(value);
+        let result = match different.get(key) {
+            _ if is_same => KeyResult::Same,
+            None => KeyResult::Mapped,
+            Some(MetadataDiff { a: None, .. }) if !own.contains_key(key) => KeyResult::Added,
+            Some(_) => KeyResult::Changed,
+        };
+        is_ok &= match result {
+            KeyResult::Added => is_made(key, value) || options.allow_added.is_match(key),
+            KeyResult::Changed => is_made(key, value) || options.allow_changed.is_match(key),
+            _ => true,
+        };
+        proved.push(ProvedKey { key: key.to_owned(), result });
+    }
+    for key in different.into_values().filter(|diff| diff.b.is_none()).map(|diff| diff.key) {
+        is_ok &= !options.complete || is_about_types(&key);
+        proved.push(ProvedKey { key, result: KeyResult::Missing });
+    }
+    for key in parts(made, derived)? {
+        is_ok &= options.allow_added.is_match(&key);
+        proved.push(ProvedKey { key, result: KeyResult::Added });
+    }
+    Ok((proved, is_ok))
+}
+
+/// Whether a conversion sets this key itself, and this is such a value.
+fn is_made(key: &str, value: &Value) -> bool {
+    match key {
+        FILE_TYPE | VERSION => value.as_u64().is_some(),
+        QUANTIZATION => value.as_object().is_some_and(is_quantization),
+        _ => false,
+    }
+}
+
+/// Whether a conversion leaves out this key itself.
+fn is_about_types(key: &str) -> bool {
+    matches!(key, FILE_TYPE | VERSION | QUANTIZATION)
+}
+
+/// Whether this says the method and the bits of a quantization, and nothing else.
+fn is_quantization(object: &Object) -> bool {
+    const LONGEST: usize = 16;
+    object.iter().all(|(key, value)| match key {
+        "method" => value.as_str().is_some_and(|method| method.len() <= LONGEST),
+        "bits_per_weight" => value.as_f64().is_some(),
+        _ => false,
+    })
+}
+
+/// The parts of DERIVED besides tensors and keys that BASE has not, such as chunks of AERO.
+fn parts(base: &Model, derived: &Model) -> Result<BTreeSet<String>> {
+    let all = |model: &Model| -> Result<BTreeSet<String>> {
+        let common = model.common_metadata()?;
+        let parts = common.own.iter().chain(&common.own_set).chain(&common.losses);
+        Ok(parts.map(modelfmt_model::unsupported::Unsupported::what).collect())
+    };
+    let own = all(base)?;
+    Ok(all(derived)?.into_iter().filter(|part| !own.contains(part)).collect())
+}

@@ -1,0 +1,167 @@
+//! Finds tensors under other names by the digests of their values. Each tensor of BASE is derived once for each type, whatever the
+//! number of tensors that are looked for.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use modelfmt_core::{AnyError, DType, Execution};
+
+use super::base::{Base, Way};
+use super::compare::derive;
+use modelfmt_model::checked::Checked;
+use modelfmt_model::error::Result;
+use modelfmt_model::model::Model;
+
+/// The bytes whose digest decides whether a whole tensor is derived.
+const BEGIN: u64 = 64 << 10;
+/// The bytes that are read at once.
+const PIECE: u64 = 1 << 20;
+
+/// What tensors must have in common.
+type Kind = (DType, Vec<u64>);
+
+/// A way to compute a tensor from BASE, and what it gives.
+struct Candidate {
+    kind: Kind,
+    way: Way,
+}
+
+/// Where tensors of DERIVED come from, by their positions.
+pub(super) type Found = BTreeMap<usize, Way>;
+
+/// Looks for the tensors of DERIVED at these positions. Tensors of BASE whose names are not in `known` are preferred.
+pub(super) fn find(
+    base: &Base<'_>,
+    derived: &Model,
+    positions: &[usize],
+    known: &BTreeSet<String>,
+    work: &Execution<'_>,
+) -> Result<Found> {
+    let mut kinds: BTreeMap<usize, Kind> = BTreeMap::new();
+    for &position in positions {
+        let info = derived.info(position)?;
+        if info.has_data {
+            kinds.insert(position, (info.dtype, info.shape.to_vec()));
+        }
+    }
+    let candidates = candidates(base, &kinds, known);
+    if candidates.is_empty() {
+        return Ok(Found::new());
+    }
+    let readers = base.readers(&candidates.iter().map(|candidate| &candidate.way))?;
+    // The digests of what tensors begin with leave few to derive whole.
+    let all: Vec<&Candidate> = candidates.iter().collect();
+    let made = of_candidates(derived, &readers, &all, Some(BEGIN), work)?;
+    let made = all.iter().zip(made).filter_map(|(candidate, hash)| Some((*candidate, hash?)));
+    let made: Vec<(&Candidate, blake3::Hash)> = made.collect();
+    let positions: Vec<usize> = kinds.keys().copied().collect();
+    let begins = of_derived(derived, &positions, Some(BEGIN), work)?;
+    let wanted: Vec<(usize, &Kind, blake3::Hash)> =
+        kinds.iter().zip(begins).map(|((at, kind), hash)| (*at, kind, hash)).collect();
+    let of_wanted: HashSet<_> = wanted.iter().map(|(_, kind, hash)| (*kind, *hash)).collect();
+    let of_made: HashSet<_> = made.iter().map(|(candidate, hash)| (&candidate.kind, *hash)).collect();
+    let likely: Vec<&Candidate> = made
+        .iter()
+        .filter(|(candidate, hash)| of_wanted.contains(&(&candidate.kind, *hash)))
+        .map(|(candidate, _)| *candidate)
+        .collect();
+    let mut by_hash: HashMap<(&Kind, blake3::Hash), &Candidate> = HashMap::new();
+    for (candidate, hash) in likely.iter().zip(of_candidates(derived, &readers, &likely, None, work)?) {
+        if let Some(hash) = hash {
+            by_hash.entry((&candidate.kind, hash)).or_insert(candidate);
+        }
+    }
+    let begun = wanted.iter().filter(|(_, kind, hash)| of_made.contains(&(*kind, *hash)));
+    let (begun, of_begun): (Vec<usize>, Vec<&Kind>) = begun.map(|(at, kind, _)| (*at, *kind)).unzip();
+    let mut found = Found::new();
+    for ((position, kind), hash) in begun.iter().zip(of_begun).zip(of_derived(derived, &begun, None, work)?) {
+        if let Some(candidate) = by_hash.get(&(kind, hash)) {
+            found.insert(*position, candidate.way.clone());
+        }
+    }
+    readers.iter().try_for_each(|reader| reader.finish(work))?;
+    Ok(found)
+}
+
+/// Every way from a tensor of BASE to a kind that is looked for. Tensors that no other is made of come first, and of them the most
+/// direct ways.
+fn candidates(base: &Base<'_>, kinds: &BTreeMap<usize, Kind>, known: &BTreeSet<String>) -> Vec<Candidate> {
+    let mut by_elements: HashMap<u64, BTreeSet<&Kind>> = HashMap::new();
+    for kind in kinds.values() {
+        let elements = modelfmt_core::element_count(&kind.1).unwrap_or(0);
+        by_elements.entry(elements).or_default().insert(kind);
+    }
+    let mut candidates = Vec::new();
+    for given in base.all() {
+        let kinds = base.info(given).and_then(|info| by_elements.get(&info.elements()));
+        let is_known = base.names(given).iter().all(|name| known.contains(name));
+        for kind in kinds.into_iter().flatten() {
+            let ways = base.ways(&[given], kind.0, &kind.1).into_iter().enumerate();
+            let of_kind = |(rank, way)| ((is_known, rank), Candidate { kind: (*kind).clone(), way });
+            candidates.extend(ways.map(of_kind));
+        }
+    }
+    candidates.sort_by_key(|(order, _)| *order);
+    candidates.into_iter().map(|(_, candidate)| candidate).collect()
+}
+
+/// The digests of what tensors begin with, or of all their values.
+fn of_derived(
+    derived: &Model,
+    positions: &[usize],
+    most: Option<u64>,
+    work: &Execution<'_>,
+) -> Result<Vec<blake3::Hash>> {
+    let run = |buffer: &mut Vec<u8>, number: u64| {
+        let position = usize::try_from(number).ok().and_then(|number| positions.get(number)).copied();
+        let position = position.unwrap_or(usize::MAX);
+        let nbytes = derived.info(position)?.nbytes;
+        let read = |at: u64, out: &mut [u8]| derived.read_into(position, at, out).map(|()| true);
+        digest(derived, nbytes.min(most.unwrap_or(u64::MAX)), buffer, read, work)
+    };
+    let hashes = work.map(positions.len() as u64, Vec::new, run)?;
+    Ok(hashes.into_iter().map(|hash| hash.unwrap_or_else(|| blake3::hash(&[]))).collect())
+}
+
+/// The digests of what derivations begin with, or of all their values; `None` where they cannot be computed.
+fn of_candidates(
+    derived: &Model,
+    readers: &[Checked<'_>],
+    candidates: &[&Candidate],
+    most: Option<u64>,
+    work: &Execution<'_>,
+) -> Result<Vec<Option<blake3::Hash>>> {
+    let run = |buffer: &mut Vec<u8>, number: u64| {
+        let Some(candidate) = usize::try_from(number).ok().and_then(|number| candidates.get(number)) else {
+            return Ok(None);
+        };
+        let program = &candidate.way.derivation.program;
+        let Some(nbytes) = program.nbytes() else { return Ok(None) };
+        let read = |at: u64, out: &mut [u8]| derive(&candidate.way, readers, at, out);
+        digest(derived, nbytes.min(most.unwrap_or(u64::MAX)), buffer, read, work)
+    };
+    work.map(candidates.len() as u64, Vec::new, run)
+}
+
+/// The digest of `nbytes` bytes that `read` gives in pieces; `None` if it cannot.
+fn digest(
+    derived: &Model,
+    nbytes: u64,
+    buffer: &mut Vec<u8>,
+    read: impl Fn(u64, &mut [u8]) -> Result<bool>,
+    work: &Execution<'_>,
+) -> Result<Option<blake3::Hash>> {
+    let (mut hasher, mut at) = (blake3::Hasher::new(), 0_u64);
+    while at < nbytes {
+        let len = PIECE.min(nbytes.saturating_sub(at));
+        buffer.resize(usize::try_from(len).unwrap_or(usize::MAX), 0);
+        if !read(at, buffer)? {
+            return Ok(None);
+        }
+        hasher.update(buffer);
+        at = at.saturating_add(len);
+        if work.advance(0).is_break() {
+            return Err(derived.failed(AnyError::Cancelled));
+        }
+    }
+    Ok(Some(hasher.finalize()))
+}

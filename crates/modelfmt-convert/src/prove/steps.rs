@@ -1,0 +1,70 @@
+//! The derivations that are tried for a tensor: to its dtype in one step, or in the two that are usual.
+
+use modelfmt_core::{DType, Kind};
+use tensor_program::{Program, ProgramError};
+
+/// A way to compute a tensor of DERIVED.
+#[derive(Clone, Debug)]
+pub(super) struct Derivation {
+    pub(super) program: Program,
+    /// The steps, such as `cast:f16` and `quantize:q4_k`.
+    pub(super) steps: Vec<String>,
+}
+
+/// The floats to which models are often rounded before they are quantized.
+const BETWEEN: [DType; 2] = [DType::F16, DType::BF16];
+
+/// The ways from a tensor of BASE to a dtype and a shape, the most direct first. None if no step leads there. `is_decoded` says
+/// that the program has decoded numbers already.
+pub(super) fn derivations(
+    program: &Program,
+    before: &[String],
+    is_decoded: bool,
+    dtype: DType,
+    shape: &[u64],
+) -> Vec<Derivation> {
+    if !fits(program.shape(), shape) {
+        return Vec::new();
+    }
+    let Ok(program) = program.clone().reshaped(shape) else { return Vec::new() };
+    let with = |made: Result<Program, ProgramError>, steps: &[String]| {
+        let steps = before.iter().chain(steps).cloned().collect();
+        made.ok().map(|program| Derivation { program, steps })
+    };
+    let from = program.dtype();
+    if from == dtype && !is_decoded {
+        return with(Ok(program), &[]).into_iter().collect();
+    }
+    let numbers = || if is_decoded { Ok(program.clone()) } else { program.clone().dequantized() };
+    let to = |what: &str, dtype: DType| format!("{what}:{dtype}");
+    match (is_decoded || from.is_quantized(), dtype.is_quantized()) {
+        (false, false) => with(program.cast(dtype), &[to("cast", dtype)]).into_iter().collect(),
+        (true, false) => {
+            let made = numbers().and_then(|numbers| numbers.cast(dtype));
+            with(made, &[to("dequantize", dtype)]).into_iter().collect()
+        }
+        (false, true) if from.kind() != Kind::Float => Vec::new(),
+        (false, true) => {
+            let last = to("quantize", dtype);
+            let direct = with(program.clone().quantized(dtype), std::slice::from_ref(&last));
+            let twice = BETWEEN.into_iter().filter(|between| *between != from).filter_map(|between| {
+                let made = program.clone().cast(between).and_then(|program| program.quantized(dtype));
+                with(made, &[to("cast", between), last.clone()])
+            });
+            direct.into_iter().chain(twice).collect()
+        }
+        (true, true) => {
+            let last = to("quantize", dtype);
+            let ways = std::iter::once(DType::F32).chain(BETWEEN).filter_map(|between| {
+                let made = numbers().and_then(|numbers| numbers.cast(between)?.quantized(dtype));
+                with(made, &[to("dequantize", between), last.clone()])
+            });
+            ways.collect()
+        }
+    }
+}
+
+/// Whether shapes mean the same tensor: equal, or a scalar that a format writes as `[1]`.
+pub(super) fn fits(a: &[u64], b: &[u64]) -> bool {
+    a == b || matches!((a, b), ([], [1]) | ([1], []))
+}

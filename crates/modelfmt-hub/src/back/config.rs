@@ -1,0 +1,111 @@
+//! The config that keys and tensors of a GGUF show.
+
+use modelfmt_value::{Object, Value};
+
+use super::Gguf;
+use super::number::shortest;
+use super::rope;
+use crate::Key;
+use crate::maps::Map;
+use crate::maps::file::{KeyEntry, Kind, Required};
+use crate::number::rounded;
+
+/// A config without what only its writer knew: what `config.json` has beyond this travels as a difference.
+pub(crate) fn of_keys(map: &Map, gguf: &Gguf<'_>) -> Object {
+    let mut config = Object::new();
+    if let Some(family) = map.file.families.first() {
+        config.insert("model_type", family.as_str());
+    }
+    for (path, required) in &map.file.require {
+        if let Required::OneOf(values) = required
+            && let Some(value) = values.first()
+        {
+            insert(&mut config, path, value.clone());
+        }
+    }
+    for (name, entry) in &map.file.metadata {
+        let KeyEntry::Config { kind, path, .. } = entry else { continue };
+        let Some(found) = gguf.keys.get(&map.key_name(name)) else { continue };
+        let found = match (kind, found) {
+            (Kind::F32, Value::Float(number)) => Value::Float(shortest(rounded(*number))),
+            _ => found.clone(),
+        };
+        insert(&mut config, path, found);
+    }
+    let has = |name: &str| gguf.tensors.iter().any(|tensor| tensor.name == name);
+    for (_, tensor) in &map.tensors {
+        let is_there = has(&tensor.to.replace("{i}", "0"));
+        if let Some(key) = tensor.unless.as_ref().filter(|_| !tensor.to.contains('{')) {
+            insert(&mut config, key, Value::Bool(!is_there));
+        }
+        if let Some(key) = &tensor.when {
+            insert(&mut config, key, Value::Bool(is_there));
+        }
+    }
+    // Old GGUF files do not count the vocabulary.
+    let rows = gguf.tensors.iter().find(|tensor| tensor.name == "token_embd.weight");
+    if let Some(rows) = rows.and_then(|tensor| tensor.shape.first())
+        && !config.contains_key("vocab_size")
+    {
+        config.insert("vocab_size", *rows);
+    }
+    rope::insert_scaling(map, gguf, &mut config);
+    config
+}
+
+/// Sets the value at a path of keys.
+fn insert(config: &mut Object, path: &str, value: Value) {
+    match path.split_once('.') {
+        None => {
+            config.insert(path, value);
+        }
+        Some((first, rest)) => {
+            let mut inner = config.get(first).cloned().unwrap_or_default().into_object();
+            insert(&mut inner, rest, value);
+            config.insert(first, inner);
+        }
+    }
+}
+
+/// Whether a value of a GGUF is that of a key.
+pub(crate) fn is_same(key: &Key, value: &Value) -> bool {
+    let numbers = |value: &Value| match value {
+        Value::Float(number) => Some(rounded(*number).to_bits()),
+        other => other.as_f64().map(|number| rounded(number).to_bits()),
+    };
+    match key {
+        Key::Text(text) => value.as_str() == Some(text),
+        Key::U32(number) => value.as_u64() == Some(u64::from(*number)),
+        Key::F32(number) => numbers(value) == Some(number.to_bits()),
+        Key::Bool(flag) => value.as_bool() == Some(*flag),
+        Key::Texts(texts) => {
+            value.as_array().and_then(modelfmt_value::List::texts).is_some_and(|own| own == *texts)
+        }
+        Key::F32s(all) => value.as_array().is_some_and(|own| {
+            own.len() == all.len() && own.iter().zip(all).all(|(own, x)| numbers(&own) == Some(x.to_bits()))
+        }),
+        Key::I32s(all) => value.as_array().is_some_and(|own| {
+            own.len() == all.len() && own.iter().zip(all).all(|(own, x)| own.as_i64() == Some(i64::from(*x)))
+        }),
+        Key::Bytes(all) => value.as_array().is_some_and(|own| {
+            own.len() == all.len() && own.iter().zip(all).all(|(own, x)| own.as_u64() == Some(u64::from(*x)))
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_objects_in_objects() {
+        let mut config = Object::from_iter([("a", Value::from(1u64))]);
+        insert(&mut config, "b.c.d", Value::from(2u64));
+        insert(&mut config, "b.e", Value::from(3u64));
+        insert(&mut config, "a.x", Value::from(4u64));
+        assert_eq!(
+            modelfmt_value::json::to_string(&Value::Object(config)).unwrap(),
+            r#"{"a":{"x":4},"b":{"c":{"d":2},"e":3}}"#
+        );
+    }
+}

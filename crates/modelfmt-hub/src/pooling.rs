@@ -1,0 +1,46 @@
+//! How the embeddings of tokens become that of a text.
+
+use modelfmt_value::{Value, json};
+
+use crate::{Key, MapError};
+
+/// The file of a folder that says so, as the library of sentence transformers writes it.
+pub const POOLING: &str = "1_Pooling/config.json";
+
+/// What llama.cpp's key has for each flag of that file.
+const KINDS: [(&str, u32); 3] =
+    [("pooling_mode_mean_tokens", 1), ("pooling_mode_cls_token", 2), ("pooling_mode_lasttoken", 3)];
+/// What the names of all flags begin with.
+const FLAGS: &str = "pooling_mode_";
+
+/// The value of `pooling_type` for the text of [`POOLING`]; `None` if llama.cpp does not pool in that way.
+///
+/// # Errors
+/// If the text is no JSON object.
+pub fn pooling(text: &[u8]) -> Result<Option<Key>, MapError> {
+    let object = json::parse_object(text).map_err(|error| MapError::Config(format!("{POOLING}: {error}")))?;
+    let is_set = |(name, value): &(&str, &Value)| name.starts_with(FLAGS) && value.as_bool() == Some(true);
+    let mut flags = object.iter().filter(is_set).map(|(name, _)| name);
+    let (Some(flag), None) = (flags.next(), flags.next()) else { return Ok(None) };
+    Ok(KINDS.iter().find(|(name, _)| *name == flag).map(|(_, kind)| Key::U32(*kind)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_flag_is_set() {
+        for (text, kind) in [
+            (r#"{"pooling_mode_mean_tokens": true, "pooling_mode_cls_token": false}"#, Some(1)),
+            (r#"{"pooling_mode_cls_token": true}"#, Some(2)),
+            (r#"{"pooling_mode_lasttoken": true, "include_prompt": true}"#, Some(3)),
+            (r#"{"pooling_mode_max_tokens": true}"#, None),
+            (r#"{"pooling_mode_mean_tokens": true, "pooling_mode_cls_token": true}"#, None),
+            ("{}", None),
+        ] {
+            assert_eq!(pooling(text.as_bytes()).unwrap(), kind.map(Key::U32), "{text}");
+        }
+        assert!(pooling(b"[").unwrap_err().to_string().contains(POOLING));
+    }
+}

@@ -1,0 +1,259 @@
+//! Tokenizers: the files of a folder as the keys that llama.cpp reads.
+//!
+//! | files | `tokenizer.ggml.model` |
+//! | --- | --- |
+//! | `tokenizer.json` with BPE over bytes; `vocab.json` and `merges.txt` | `gpt2` |
+//! | `tokenizer.json` with BPE over characters; `tokenizer.model` with BPE | `llama` |
+//! | `tokenizer.json` or `tokenizer.model` with a unigram model | `t5` |
+//! | `tokenizer.json` with WordPiece; `vocab.txt` | `bert` |
+//!
+//! `tokenizer.ggml.pre` names how llama.cpp cuts texts before it looks for tokens. It follows from the patterns in `tokenizer.json`.
+//!
+//! ```
+//! use modelfmt_hub::{Config, Key, Tokenizer, TokenizerFiles, TokenizerOptions};
+//!
+//! let mut files = TokenizerFiles::new();
+//! files.insert("vocab.json", br#"{"a": 0, "b": 1, "ab": 2}"#.to_vec());
+//! files.insert("merges.txt", b"#version: 0.2\na b\n".to_vec());
+//! files.insert("tokenizer_config.json", br#"{"tokenizer_class": "GPT2Tokenizer"}"#.to_vec());
+//! let config = Config::parse(br#"{"model_type": "gpt2"}"#)?;
+//! let tokenizer = Tokenizer::read(&files, &config, &TokenizerOptions::new())?.unwrap();
+//! assert!(tokenizer.keys.contains(&("tokenizer.ggml.pre".to_owned(), Key::Text("gpt-2".to_owned()))));
+//! # Ok::<(), modelfmt_hub::MapError>(())
+//! ```
+
+mod chat;
+mod error;
+mod files;
+mod gpt2;
+mod hub_json;
+mod merges;
+mod normalizer;
+mod parts;
+mod patterns;
+pub(crate) mod pre;
+mod protobuf;
+mod sentencepiece;
+mod sequence;
+mod special;
+mod template;
+mod vocabulary;
+mod wordpiece;
+
+pub use files::Files;
+
+use crate::{Config, Key, MapError};
+use error::fault;
+use parts::{Model, Parts};
+use sentencepiece::{Algorithm, SentencePiece};
+use special::{Sides, Special};
+use vocabulary::{Kind, Token};
+
+/// What a caller knows about a tokenizer beside its files.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    rows: Option<u64>,
+    pre: Option<String>,
+}
+
+impl Options {
+    /// The options of a caller who knows nothing else.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { rows: None, pre: None }
+    }
+
+    /// The number of tokens of the model: the rows of its embedding. By default it is `vocab_size` of the config.
+    #[must_use]
+    pub const fn rows(mut self, rows: Option<u64>) -> Self {
+        self.rows = rows;
+        self
+    }
+
+    /// llama.cpp's name of the pre-tokenizer, which then is not looked for.
+    #[must_use]
+    pub fn pre(mut self, name: Option<&str>) -> Self {
+        self.pre = name.map(str::to_owned);
+        self
+    }
+}
+
+/// A tokenizer as keys of GGUF.
+#[derive(Clone, Debug, Default)]
+pub struct Tokenizer {
+    /// The keys with their values.
+    pub keys: Vec<(String, Key)>,
+    /// What llama.cpp does otherwise than the files say, in sentences.
+    pub notes: Vec<String>,
+}
+
+impl Tokenizer {
+    /// Reads the files. `None` if none of them has a vocabulary.
+    ///
+    /// # Errors
+    /// [`MapError::Tokenizer`] for a file that is not what it should be, or that llama.cpp has no counterpart of, and
+    /// [`MapError::UnknownPreTokenizer`] if the name of its pre-tokenizer is not known.
+    pub fn read(files: &Files, config: &Config, options: &Options) -> Result<Option<Self>, MapError> {
+        let sides = Sides::read(files, config)?;
+        let Some(mut parts) = parts(files, &sides, options)? else { return Ok(None) };
+        check_charsmap(&parts)?;
+        let special = Special::find(&sides, &parts);
+        let mut notes = std::mem::take(&mut parts.notes);
+        notes.extend(special.notes.iter().cloned());
+        if parts.letters.is_some_and(|letters| letters.strip_accents) {
+            notes.push(format!(
+                "llama.cpp strips marks of Korean and of South Asian scripts otherwise than {} says",
+                parts.file
+            ));
+        }
+        let model = parts.model;
+        let mut keys = own_keys(&mut parts);
+        for token in parts.vocabulary.iter_mut() {
+            match model {
+                Model::Bert => token.text = wordpiece::marked(token),
+                Model::Llama | Model::T5 if token.kind == Kind::UserDefined => {
+                    token.text = hub_json::with_spaces(&token.text);
+                }
+                _ => {}
+            }
+        }
+        let rows = options.rows.or_else(|| config.count("vocab_size").ok());
+        let file = parts.file;
+        let (tokens, left_out) = parts.vocabulary.finish(file, rows)?;
+        vocabulary::check_loadable(file, &tokens, model == Model::Llama)?;
+        if left_out > 0 {
+            notes.push(format!(
+                "{left_out} added tokens are left out, because the embedding has only {} rows",
+                tokens.len()
+            ));
+        }
+        keys.extend(special.keys(model, tokens.len()));
+        keys.extend(chat::keys(files, &sides)?);
+        keys.extend(lists(model, tokens));
+        Ok(Some(Self { keys, notes }))
+    }
+}
+
+/// The tokens of a tokenizer, as its own files have them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vocabulary {
+    /// The kind of the tokenizer: `BPE`, `Unigram` or `WordPiece`.
+    pub kind: &'static str,
+    /// The texts of the tokens by their ids. An id without a token has a text of its own.
+    pub tokens: Vec<String>,
+    /// The merges of BPE over bytes, two tokens with a space between.
+    pub merges: Vec<String>,
+}
+
+impl Vocabulary {
+    /// Reads the files. `None` if none of them has a vocabulary.
+    ///
+    /// # Errors
+    /// [`MapError::Tokenizer`] for a file that is not what it should be.
+    pub fn read(files: &Files, config: &Config) -> Result<Option<Self>, MapError> {
+        // How texts are cut is not asked for.
+        let options = Options::new().pre(Some("default"));
+        let Some(parts) = parts(files, &Sides::read(files, config)?, &options)? else { return Ok(None) };
+        let kind = match parts.model {
+            Model::Gpt2 | Model::Llama => "BPE",
+            Model::T5 => "Unigram",
+            Model::Bert => "WordPiece",
+        };
+        let (tokens, _) = parts.vocabulary.finish(parts.file, None)?;
+        let tokens = tokens.into_iter().map(|token| token.text).collect();
+        Ok(Some(Self { kind, tokens, merges: parts.merges }))
+    }
+}
+
+fn name(key: &str) -> String {
+    format!("tokenizer.ggml.{key}")
+}
+
+/// The parts that the first file with a vocabulary has.
+fn parts(files: &Files, sides: &Sides<'_>, options: &Options) -> Result<Option<Parts>, MapError> {
+    let pre = options.pre.as_deref();
+    if let Some(parts) = hub_json::read(files, pre)? {
+        return Ok(Some(parts));
+    }
+    let mut parts = match sentencepiece::file(files) {
+        Some((file, bytes)) => of_sentencepiece(file, SentencePiece::parse(file, bytes)?, sides),
+        None => match gpt2::read(files, sides.text("tokenizer_class"), pre)? {
+            Some(parts) => parts,
+            None => match wordpiece::read(files, sides.flag("do_lower_case") != Some(false))? {
+                Some(parts) => parts,
+                None => return Ok(None),
+            },
+        },
+    };
+    if let Some(pre) = pre {
+        pre.clone_into(&mut parts.pre);
+    }
+    sides.add_tokens(&mut parts.vocabulary)?;
+    Ok(Some(parts))
+}
+
+/// The parts of a `tokenizer.model`.
+fn of_sentencepiece(file: &'static str, model: SentencePiece, sides: &Sides<'_>) -> Parts {
+    let kind = if model.algorithm == Algorithm::Bpe { Model::Llama } else { Model::T5 };
+    let mut parts = Parts::new(file, kind, model.vocabulary);
+    parts.ids = model.ids.to_vec();
+    parts.has_space_prefix = Some(sides.flag("add_prefix_space").unwrap_or(model.has_dummy_prefix));
+    if kind == Model::T5 {
+        parts.removes_extra_whitespaces = Some(model.removes_extra_whitespaces);
+        parts.charsmap = model.charsmap;
+        return parts;
+    }
+    if model.removes_extra_whitespaces {
+        parts.notes.push(format!("{file} drops spaces beside spaces, and llama.cpp keeps them"));
+    }
+    if !model.charsmap.is_empty() {
+        parts.notes.push(format!("{file} normalizes characters, and llama.cpp does not"));
+    }
+    parts
+}
+
+/// llama.cpp does not load a table of replacements without its two parts.
+fn check_charsmap(parts: &Parts) -> Result<(), MapError> {
+    let is_sound = match parts.charsmap.split_first_chunk() {
+        Some((len, rest)) => usize::try_from(u32::from_le_bytes(*len))
+            .is_ok_and(|len| len.is_multiple_of(4) && len < rest.len()),
+        None => parts.charsmap.is_empty(),
+    };
+    if is_sound { Ok(()) } else { Err(fault(parts.file, "its `precompiled_charsmap` is broken")) }
+}
+
+/// The keys that need no ids.
+fn own_keys(parts: &mut Parts) -> Vec<(String, Key)> {
+    let mut keys = vec![
+        (name("model"), Key::Text(parts.model.name().to_owned())),
+        (name("pre"), Key::Text(std::mem::take(&mut parts.pre))),
+    ];
+    if let Some(flag) = parts.has_space_prefix {
+        keys.push((name("add_space_prefix"), Key::Bool(flag)));
+    }
+    if let Some(flag) = parts.removes_extra_whitespaces {
+        keys.push((name("remove_extra_whitespaces"), Key::Bool(flag)));
+    }
+    if let Some(letters) = parts.letters {
+        keys.push((name("normalizer.lowercase"), Key::Bool(letters.lowercase)));
+        keys.push((name("normalizer.strip_accents"), Key::Bool(letters.strip_accents)));
+    }
+    if !parts.charsmap.is_empty() {
+        keys.push((name("precompiled_charsmap"), Key::Bytes(std::mem::take(&mut parts.charsmap))));
+    }
+    if parts.model == Model::Gpt2 {
+        keys.push((name("merges"), Key::Texts(std::mem::take(&mut parts.merges))));
+    }
+    keys
+}
+
+/// The lists with a value for each token.
+fn lists(model: Model, tokens: Vec<Token>) -> Vec<(String, Key)> {
+    let mut keys =
+        vec![(name("token_type"), Key::I32s(tokens.iter().map(|token| token.kind as i32).collect()))];
+    if matches!(model, Model::Llama | Model::T5) {
+        keys.push((name("scores"), Key::F32s(tokens.iter().map(|token| token.score).collect())));
+    }
+    keys.push((name("tokens"), Key::Texts(tokens.into_iter().map(|token| token.text).collect())));
+    keys
+}

@@ -1,0 +1,75 @@
+//! What a tokenizer is made of, whichever files say it.
+
+use super::template::Template;
+use super::vocabulary::Vocabulary;
+
+/// The algorithms that llama.cpp has, by the names that it has for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Model {
+    /// BPE with ranks of merges.
+    Gpt2,
+    /// BPE with scores of tokens.
+    Llama,
+    /// A unigram model.
+    T5,
+    /// WordPiece.
+    Bert,
+}
+
+impl Model {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Gpt2 => "gpt2",
+            Self::Llama => "llama",
+            Self::T5 => "t5",
+            Self::Bert => "bert",
+        }
+    }
+}
+
+/// BERT's rules for letters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Letters {
+    pub(super) lowercase: bool,
+    pub(super) strip_accents: bool,
+}
+
+/// A tokenizer before its special tokens are known.
+#[derive(Clone, Debug)]
+pub(super) struct Parts {
+    /// The file with the vocabulary, for errors.
+    pub(super) file: &'static str,
+    pub(super) model: Model,
+    pub(super) pre: String,
+    pub(super) vocabulary: Vocabulary,
+    pub(super) merges: Vec<String>,
+    /// What is put around each text; `None` where the file does not say.
+    pub(super) template: Option<Template>,
+    /// Ids of special tokens that the file states, by their roles.
+    pub(super) ids: Vec<(&'static str, Option<u32>)>,
+    pub(super) has_space_prefix: Option<bool>,
+    pub(super) removes_extra_whitespaces: Option<bool>,
+    pub(super) charsmap: Vec<u8>,
+    pub(super) letters: Option<Letters>,
+    pub(super) notes: Vec<String>,
+}
+
+impl Parts {
+    /// A tokenizer that has a vocabulary and nothing else.
+    pub(super) fn new(file: &'static str, model: Model, vocabulary: Vocabulary) -> Self {
+        Self {
+            file,
+            model,
+            pre: "default".to_owned(),
+            vocabulary,
+            merges: Vec::new(),
+            template: None,
+            ids: Vec::new(),
+            has_space_prefix: None,
+            removes_extra_whitespaces: None,
+            charsmap: Vec::new(),
+            letters: None,
+            notes: Vec::new(),
+        }
+    }
+}

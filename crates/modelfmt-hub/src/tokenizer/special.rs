@@ -1,0 +1,246 @@
+//! Which tokens are special, and what is put around texts.
+
+use std::collections::HashSet;
+
+use modelfmt_value::{Object, Value};
+
+use super::error::{fault, quoted};
+use super::files::Files;
+use super::parts::{Model, Parts};
+use super::vocabulary::{Kind, Vocabulary};
+use crate::{Config, Key, MapError};
+
+/// The roles of special tokens, as files of the hub and as GGUF name them.
+const ROLES: &[(&str, &str)] = &[
+    ("bos", "bos_token_id"),
+    ("eos", "eos_token_id"),
+    ("eot", "eot_token_id"),
+    ("eom", "eom_token_id"),
+    ("unk", "unknown_token_id"),
+    // So it is spelt.
+    ("sep", "seperator_token_id"),
+    ("pad", "padding_token_id"),
+    ("cls", "cls_token_id"),
+    ("mask", "mask_token_id"),
+];
+
+/// The files that say something about special tokens.
+pub(super) struct Sides<'a> {
+    config: &'a Config,
+    /// `tokenizer_config.json`.
+    tokenizer: Object,
+    /// `special_tokens_map.json`.
+    map: Object,
+    /// `generation_config.json`.
+    generation: Object,
+    /// `added_tokens.json`.
+    added: Object,
+}
+
+const TOKENIZER: &str = "tokenizer_config.json";
+const ADDED: &str = "added_tokens.json";
+
+impl<'a> Sides<'a> {
+    pub(super) fn read(files: &Files, config: &'a Config) -> Result<Self, MapError> {
+        let object = |name| files.object(name).map(Option::unwrap_or_default);
+        Ok(Self {
+            config,
+            tokenizer: object(TOKENIZER)?,
+            map: object("special_tokens_map.json")?,
+            generation: object("generation_config.json")?,
+            added: object(ADDED)?,
+        })
+    }
+
+    /// A text of `tokenizer_config.json`.
+    pub(super) fn text(&self, key: &str) -> Option<&str> {
+        self.tokenizer.get(key)?.as_str()
+    }
+
+    /// A flag of `tokenizer_config.json`.
+    pub(super) fn flag(&self, key: &str) -> Option<bool> {
+        self.tokenizer.get(key)?.as_bool()
+    }
+
+    /// What `tokenizer_config.json` has as `chat_template`.
+    pub(super) fn chat_template(&self) -> Option<&Value> {
+        self.tokenizer.get("chat_template")
+    }
+
+    /// Adds the tokens that `added_tokens.json` and `tokenizer_config.json` have beside the vocabulary.
+    pub(super) fn add_tokens(&self, vocabulary: &mut Vocabulary) -> Result<(), MapError> {
+        let special = self.special_texts();
+        for (text, id) in &self.added {
+            let kind = if special.contains(text) { Kind::Control } else { Kind::UserDefined };
+            let bad = || fault(ADDED, format!("the id of token {} is {}", quoted(text), id.kind()));
+            vocabulary.add_beside(ADDED, id.as_u64().ok_or_else(bad)?, text, kind)?;
+        }
+        let Some(added) = self.tokenizer.get("added_tokens_decoder").and_then(Value::as_object) else {
+            return Ok(());
+        };
+        for (id, token) in added {
+            let is_special = token.get("special").and_then(Value::as_bool) == Some(true);
+            let kind = if is_special { Kind::Control } else { Kind::UserDefined };
+            let bad = || fault(TOKENIZER, format!("added token {} has no id or no text", quoted(id)));
+            let number = id.parse().map_err(|_| bad())?;
+            vocabulary.add_beside(TOKENIZER, number, text_of(token).ok_or_else(bad)?, kind)?;
+        }
+        Ok(())
+    }
+
+    /// The texts that some role has.
+    fn special_texts(&self) -> HashSet<String> {
+        let mut texts = HashSet::new();
+        for (key, value) in self.tokenizer.iter().chain(self.map.iter()) {
+            match value {
+                Value::Array(list) if key == "additional_special_tokens" => {
+                    texts.extend(list.iter().filter_map(|token| text_of(&token).map(str::to_owned)));
+                }
+                _ if key.ends_with("_token") => texts.extend(text_of(value).map(str::to_owned)),
+                _ => {}
+            }
+        }
+        texts
+    }
+
+    /// The id of the token with a role, if some file says it.
+    fn id(&self, role: &str, parts: &Parts) -> Option<u32> {
+        let key = format!("{role}_token");
+        let texts = [&self.tokenizer, &self.map].into_iter().filter_map(|object| text_of(object.get(&key)?));
+        let named = texts.filter_map(|text| parts.vocabulary.id(text)).next();
+        let first = || self.stated(&key).into_iter().find(|id| parts.vocabulary.token(*id).is_some());
+        let own = || parts.ids.iter().rev().find(|(own, _)| *own == role)?.1;
+        named.or_else(first).or_else(own)
+    }
+
+    /// The ids that `config.json` and `generation_config.json` state for `bos_token` and the like: one, or several.
+    fn stated(&self, key: &str) -> Vec<u32> {
+        let key = format!("{key}_id");
+        let values = [self.config.get(&key), self.generation.get(&key)];
+        let ids = values.into_iter().flatten().flat_map(|value| match value {
+            Value::Array(list) => list.iter().collect(),
+            one => vec![one.clone()],
+        });
+        ids.filter_map(|id| u32::try_from(id.as_u64()?).ok()).collect()
+    }
+}
+
+/// The text of a token that stands as a text or as an object.
+fn text_of(token: &Value) -> Option<&str> {
+    token.as_str().or_else(|| token.get("content")?.as_str())
+}
+
+/// The ids of special tokens, and whether texts get them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Special {
+    /// Each role with its id.
+    ids: Vec<(&'static str, u32)>,
+    add_bos: bool,
+    add_eos: bool,
+    pub(super) notes: Vec<String>,
+}
+
+impl Special {
+    pub(super) fn find(sides: &Sides<'_>, parts: &Parts) -> Self {
+        let mut special = Self::default();
+        for (role, _) in ROLES {
+            special.set(role, sides.id(role, parts));
+        }
+        // llama.cpp knows what goes around a text by these two names only.
+        let (cls, sep) = (special.id("cls"), special.id("sep"));
+        if parts.model == Model::Bert || special.id("bos").is_none() {
+            special.set("bos", cls);
+        }
+        if parts.model == Model::Bert || special.id("eos").is_none() {
+            special.set("eos", sep);
+        }
+        special.place(sides, parts);
+        special.end(sides, parts);
+        special
+    }
+
+    fn id(&self, role: &str) -> Option<u32> {
+        self.ids.iter().find(|(own, _)| *own == role).map(|(_, id)| *id)
+    }
+
+    /// Sets a role, unless the id is `None`.
+    fn set(&mut self, role: &'static str, id: Option<u32>) {
+        let Some(id) = id else { return };
+        match self.ids.iter_mut().find(|(own, _)| *own == role) {
+            Some((_, own)) => *own = id,
+            None => self.ids.push((role, id)),
+        }
+    }
+
+    /// What is put around a text.
+    fn place(&mut self, sides: &Sides<'_>, parts: &Parts) {
+        if let Some(template) = &parts.template {
+            self.add_bos = self.around("bos", &template.before, "before", parts);
+            let eos = self.id("eos");
+            self.add_eos = self.around("eos", &template.after, "after", parts);
+            if self.id("eos") != eos && self.id("eot").is_none() {
+                self.set("eot", eos);
+            }
+        } else {
+            self.add_bos = parts.model == Model::Llama;
+            self.add_eos = parts.model == Model::T5;
+        }
+        self.add_bos = sides.flag("add_bos_token").unwrap_or(self.add_bos) && self.id("bos").is_some();
+        self.add_eos = sides.flag("add_eos_token").unwrap_or(self.add_eos) && self.id("eos").is_some();
+    }
+
+    /// Whether one token is put at this end of a text; the role becomes its.
+    fn around(&mut self, role: &'static str, texts: &[String], end: &str, parts: &Parts) -> bool {
+        match texts {
+            [] => false,
+            [text] => {
+                let id = parts.vocabulary.id(text);
+                self.set(role, id);
+                id.is_some()
+            }
+            [first, ..] => {
+                self.notes.push(format!(
+                    "{} puts {} tokens {end} each text, {} first; llama.cpp puts one at most, and here none",
+                    parts.file,
+                    texts.len(),
+                    quoted(first)
+                ));
+                false
+            }
+        }
+    }
+
+    /// The other tokens that end a generation. llama.cpp finds the usual ones by their texts.
+    fn end(&mut self, sides: &Sides<'_>, parts: &Parts) {
+        for id in sides.stated("eos_token") {
+            let Some(token) = parts.vocabulary.token(id) else { continue };
+            let role = if token.text == "<|eom_id|>" { "eom" } else { "eot" };
+            match self.id(role) {
+                _ if self.id("eos") == Some(id) => {}
+                None => self.set(role, Some(id)),
+                Some(own) if own == id => {}
+                Some(_) => self.notes.push(format!(
+                    "the token {} ends a generation too, and GGUF has no more keys for such tokens: it is not said",
+                    quoted(&token.text)
+                )),
+            }
+        }
+    }
+
+    /// The keys for a vocabulary of `count` tokens.
+    pub(super) fn keys(&self, model: Model, count: usize) -> Vec<(String, Key)> {
+        let name = |key: &str| format!("tokenizer.ggml.{key}");
+        let is_there = |id: u32| usize::try_from(id).is_ok_and(|id| id < count);
+        let mut keys: Vec<(String, Key)> = ROLES
+            .iter()
+            .filter_map(|(role, key)| Some((name(key), self.id(role).filter(|id| is_there(*id))?)))
+            .map(|(key, id)| (key, Key::U32(id)))
+            .collect();
+        if model != Model::Bert {
+            let has = |role| self.id(role).is_some_and(is_there);
+            keys.push((name("add_bos_token"), Key::Bool(self.add_bos && has("bos"))));
+            keys.push((name("add_eos_token"), Key::Bool(self.add_eos && has("eos"))));
+        }
+        keys
+    }
+}

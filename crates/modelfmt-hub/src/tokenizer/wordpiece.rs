@@ -1,0 +1,44 @@
+//! WordPiece, as BERT has it.
+
+use super::error::fault;
+use super::files::Files;
+use super::normalizer::SPACE;
+use super::parts::{Letters, Model, Parts};
+use super::vocabulary::{Kind, Token, Vocabulary};
+use crate::MapError;
+
+/// What a token begins with that goes on with a word.
+pub(super) const PREFIX: &str = "##";
+
+const NAME: &str = "vocab.txt";
+const MARKS: [&str; 5] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
+
+/// Reads `vocab.txt`, a token a line, if it is there. `lowercase` is what `tokenizer_config.json` says.
+pub(super) fn read(files: &Files, lowercase: bool) -> Result<Option<Parts>, MapError> {
+    let Some(text) = files.text(NAME)? else { return Ok(None) };
+    let mut vocabulary = Vocabulary::default();
+    for (id, line) in (0_u64..).zip(text.lines()) {
+        let kind = if MARKS.contains(&line) { Kind::Control } else { Kind::Normal };
+        vocabulary.add(NAME, id, Token::new(line, kind))?;
+    }
+    if vocabulary.is_empty() {
+        return Err(fault(NAME, "it has no tokens"));
+    }
+    let mut parts = Parts::new(NAME, Model::Bert, vocabulary);
+    parts.letters = Some(Letters { lowercase, strip_accents: lowercase });
+    parts.ids = ["pad", "unk", "cls", "sep", "mask"]
+        .into_iter()
+        .zip(MARKS)
+        .map(|(role, mark)| (role, parts.vocabulary.id(mark)))
+        .collect();
+    Ok(Some(parts))
+}
+
+/// The text that llama.cpp has for a token: the mark is at the beginnings of words, and not where they go on.
+pub(super) fn marked(token: &Token) -> String {
+    match token.text.strip_prefix(PREFIX) {
+        _ if token.kind != Kind::Normal => token.text.clone(),
+        Some(rest) => rest.to_owned(),
+        None => format!("{SPACE}{}", token.text),
+    }
+}

@@ -1,0 +1,133 @@
+//! What is odd about the texts of a model's metadata: templates that could run code, and characters that nobody sees.
+
+use modelfmt_core::value::{List, ParseOptions, Value, json};
+use modelfmt_model::model::Model;
+
+use super::report::TextFinding;
+use super::template::dangers;
+
+/// A text of a template longer than this is out of the ordinary; the longest of the hub's have 30 KiB.
+const LONG_TEMPLATE: usize = 100_000;
+/// The same for another text.
+const LONG_TEXT: usize = 1 << 20;
+/// A longer list of texts is a vocabulary or the like.
+const LONG_LIST: usize = 256;
+/// No more findings are listed.
+const MOST: usize = 100;
+/// JSON within metadata is taken apart so often: a file of a tokenizer that holds a template.
+const MAX_NESTED: u32 = 2;
+
+/// What the texts of a model say.
+#[derive(Default)]
+pub(super) struct Texts {
+    pub(super) findings: Vec<TextFinding>,
+    /// The vocabularies and other long lists that were not looked into.
+    pub(super) passed_over: Vec<String>,
+}
+
+/// Looks at the metadata of a model, and at the templates in the files beside it.
+pub(super) fn texts(model: &Model) -> Texts {
+    let mut texts = Texts::default();
+    if let Ok(metadata) = model.metadata() {
+        texts.look("", &metadata, 0);
+    }
+    beside(model, &mut texts);
+    texts
+}
+
+/// Files of the hub that hold templates.
+#[cfg(not(target_arch = "wasm32"))]
+const FILES: [&str; 3] = ["chat_template.jinja", "chat_template.json", "tokenizer_config.json"];
+
+#[cfg(not(target_arch = "wasm32"))]
+fn beside(model: &Model, texts: &mut Texts) {
+    const MAX_LEN: u64 = 32 << 20;
+    for name in FILES {
+        let read = modelfmt_metadata::config::file(model.sidecars(), name, MAX_LEN);
+        if let Some(text) = read.ok().flatten().and_then(|bytes| String::from_utf8(bytes).ok()) {
+            texts.text(name, &text, 0);
+        }
+    }
+}
+
+#[cfg(target_arch = "wasm32")]
+const fn beside(_: &Model, _: &mut Texts) {}
+
+impl Texts {
+    fn look(&mut self, name: &str, value: &Value, nested: u32) {
+        match value {
+            Value::String(text) => self.text(name, text, nested),
+            Value::Array(list) => self.list(name, list, nested),
+            Value::Object(object) => {
+                for (key, value) in object.iter() {
+                    self.look(&joined(name, key), value, nested);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn list(&mut self, name: &str, list: &List, nested: u32) {
+        if list.len() > LONG_LIST {
+            if list.get(0).is_some_and(|first| first.as_str().is_some()) && self.passed_over.len() < MOST {
+                self.passed_over.push(name.to_owned());
+            }
+            return;
+        }
+        for (at, value) in list.iter().enumerate() {
+            self.look(&joined(name, &at.to_string()), &value, nested);
+        }
+    }
+
+    fn text(&mut self, name: &str, text: &str, nested: u32) {
+        if nested < MAX_NESTED && is_json(text) {
+            // As many values as the text can have; vocabularies are lists and objects of texts.
+            let options = ParseOptions::new().with_max_nodes(text.len() as u64);
+            if let Ok(value) = json::parse_with(text.as_bytes(), options) {
+                return self.look(name, &value, nested + 1);
+            }
+        }
+        let is_template = text.contains("{{") || text.contains("{%");
+        if is_template {
+            for danger in dangers(text) {
+                let what = format!("a renderer could run code of this template: {}", danger.what);
+                self.add(name, danger.at, what, true);
+            }
+        }
+        if let Some((at, hidden)) = text.char_indices().find(|&(_, c)| is_hidden(c)) {
+            let count = text.chars().filter(|&c| is_hidden(c)).count();
+            let several = if count > 1 { format!(", {count} of them") } else { String::new() };
+            let what = format!("it holds characters that nobody sees (U+{:04X}{several})", u32::from(hidden));
+            self.add(name, at, what, false);
+        }
+        if text.len() > if is_template { LONG_TEMPLATE } else { LONG_TEXT } {
+            self.add(name, 0, format!("it is unusually long ({} bytes)", text.len()), false);
+        }
+    }
+
+    fn add(&mut self, name: &str, at: usize, what: String, runs_code: bool) {
+        if self.findings.len() < MOST {
+            self.findings.push(TextFinding { name: name.to_owned(), at: at as u64, what, runs_code });
+        }
+    }
+}
+
+fn joined(name: &str, key: &str) -> String {
+    if name.is_empty() { key.to_owned() } else { format!("{name}.{key}") }
+}
+
+/// Whether a text may be an object or a list of JSON, and no template, which begins with two brackets.
+fn is_json(text: &str) -> bool {
+    let inside = text.trim_start();
+    let first =
+        inside.strip_prefix('{').map(str::trim_start).is_some_and(|rest| rest.starts_with(['"', '}']));
+    first || inside.starts_with('[')
+}
+
+/// Characters that take no room, or turn the direction of what follows.
+const fn is_hidden(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+        | '\u{2060}'..='\u{2064}' | '\u{2066}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+        | '\u{e0000}'..='\u{e007f}' | '\u{e0100}'..='\u{e01ef}')
+}

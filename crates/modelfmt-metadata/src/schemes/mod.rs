@@ -1,0 +1,317 @@
+//! Weights of checkpoints that come quantized: each is stored as several tensors, which have the names and shapes of a scheme.
+//!
+//! [`Schemes::find`] recognizes them by the names of a table, and [`Stored::program`] says how the values are computed, by
+//! the formula that the scheme's authors publish. The config.json beside a model says what names and shapes leave open.
+
+mod bitsandbytes;
+mod floats;
+mod groups;
+mod integers;
+mod stated;
+mod table;
+
+use modelfmt_core::{DType, TensorInfo};
+use modelfmt_model::error::{Error, Result};
+use modelfmt_model::model::Model;
+use tensor_program::{Program, ProgramError};
+
+use stated::Stated;
+use table::{Kind, Names};
+
+/// A weight that is stored as several tensors.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    /// The name of the weight, which no tensor of the model has, or only the one with its numbers.
+    pub name: String,
+    /// The shape of the weight, slowest dimension first; `None` if it is not known.
+    pub shape: Option<Vec<u64>>,
+    /// The scheme, such as `gptq`.
+    pub scheme: &'static str,
+    /// The type of the stored numbers, such as `u4`; `None` if it is not known.
+    pub numbers: Option<String>,
+    /// How many numbers of a row have the same scale, where groups have one size; `None` for whole rows or tensors.
+    pub group: Option<u64>,
+    kind: Kind,
+    /// The tensors, with what follows the name of the module: first the one with the numbers.
+    parts: Vec<(&'static str, usize)>,
+    /// Tensors about activations, which the values do not need.
+    beside: Vec<usize>,
+    /// What the tensors themselves say of the weight, as far as it is read.
+    layout: std::result::Result<Layout, String>,
+}
+
+/// What is known of a weight before its numbers are read.
+#[derive(Clone, Debug, Default)]
+struct Layout {
+    shape: Option<Vec<u64>>,
+    bits: Option<u32>,
+    /// The type of the numbers, if it is more than their bits.
+    numbers: Option<&'static str>,
+    group: Option<u64>,
+    /// What is added to each zero point.
+    zero_add: u8,
+    /// The scheme of `qweight`, which GPTQ and AWQ have.
+    is_awq: bool,
+    state: Option<bitsandbytes::State>,
+}
+
+/// Why there is no program for a weight.
+#[derive(Debug)]
+pub enum Failure {
+    /// A tensor cannot be read.
+    Read(Error),
+    /// The tensors do not fit the scheme, or this kind of it is not known.
+    Why(String),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Read(error)
+    }
+}
+
+impl From<ProgramError> for Failure {
+    fn from(error: ProgramError) -> Self {
+        Self::Why(error.to_string())
+    }
+}
+
+impl From<String> for Failure {
+    fn from(why: String) -> Self {
+        Self::Why(why)
+    }
+}
+
+/// The weights of a model that are stored as several tensors.
+#[derive(Clone, Debug, Default)]
+pub struct Schemes {
+    /// In the order of the tensors with their numbers.
+    pub weights: Vec<Stored>,
+}
+
+impl Schemes {
+    /// Finds the weights. Tensors that state shapes are read only if `reads` says so; without, some shapes are not known.
+    ///
+    /// # Errors
+    /// If the metadata or such a tensor cannot be read.
+    pub fn find(model: &Model, reads: bool) -> Result<Self> {
+        let mut found = Self::default();
+        let mut stated = None;
+        for (position, info) in tensors(model) {
+            let Some((names, stem)) = table::of(model, &info) else { continue };
+            if stated.is_none() {
+                stated = Some(Stated::of(model)?);
+            }
+            let Some(stated) = &stated else { continue };
+            found.weights.push(Stored::of(model, (position, names, stem), stated, reads)?);
+        }
+        Ok(found)
+    }
+
+    /// The weights as people name them, such as `gptq (u4 in groups of 128)`, each kind once, with their number.
+    #[must_use]
+    pub fn kinds(&self) -> Vec<(String, usize)> {
+        let mut kinds: Vec<(String, usize)> = Vec::new();
+        for weight in &self.weights {
+            let text = weight.text();
+            match kinds.iter_mut().find(|(known, _)| *known == text) {
+                Some((_, count)) => *count += 1,
+                None => kinds.push((text, 1)),
+            }
+        }
+        kinds
+    }
+}
+
+/// The tensors whose files are there, with their positions.
+pub fn tensors(model: &Model) -> impl Iterator<Item = (usize, TensorInfo<'_>)> {
+    (0..model.tensor_count()).filter_map(|position| Some((position, model.container().info(position)?)))
+}
+
+/// The positions of the tensors about the activations of the module with this name.
+pub fn beside(model: &Model, module: &str) -> Vec<usize> {
+    table::BESIDE.iter().filter_map(|end| model.container().find(&format!("{module}{end}"))).collect()
+}
+
+impl Stored {
+    fn of(
+        model: &Model,
+        (position, names, stem): (usize, &'static Names, &str),
+        stated: &Stated,
+        reads: bool,
+    ) -> Result<Self> {
+        let find = |end: &&'static str| Some((*end, model.container().find(&format!("{stem}{end}"))?));
+        let mut parts = vec![(names.first, position)];
+        parts.extend(names.with.iter().chain(names.may).filter_map(find));
+        let beside = beside(model, stem);
+        let mut stored = Self {
+            name: format!("{stem}{}", names.weight),
+            shape: None,
+            scheme: names.scheme,
+            numbers: None,
+            group: None,
+            kind: names.kind,
+            parts,
+            beside,
+            layout: Ok(Layout::default()),
+        };
+        let layout = match names.kind {
+            Kind::Groups => groups::layout(&stored, model, stated),
+            Kind::Packed => integers::packed(&stored, model, stated, reads),
+            Kind::Int8 => integers::layout(&stored, model),
+            Kind::Nvfp4 | Kind::Nvfp4Divided | Kind::Mxfp4 | Kind::Mxfp4Blocks => {
+                floats::layout(&stored, model)
+            }
+            Kind::FourBits => bitsandbytes::layout(&stored, model, reads),
+            Kind::Scb => bitsandbytes::rows(&stored, model),
+        };
+        let layout = match layout {
+            Err(Failure::Read(error)) => return Err(error),
+            Err(Failure::Why(why)) => Err(why),
+            Ok(layout) => Ok(layout),
+        };
+        if let Ok(known) = &layout {
+            stored.shape.clone_from(&known.shape);
+            stored.group = known.group;
+            let of_bits = || known.bits.map(|bits| format!("{}{bits}", names.sign));
+            stored.numbers = known.numbers.map(str::to_owned).or_else(of_bits);
+            if known.is_awq {
+                stored.scheme = "awq";
+            }
+            if let Some(state) = &known.state {
+                stored.scheme = state.scheme();
+            }
+        }
+        stored.layout = layout;
+        Ok(stored)
+    }
+
+    /// How the values are computed, in `f32`. The inputs are positions in the model. Tensors that say to which group a column belongs
+    /// are read and checked.
+    ///
+    /// # Errors
+    /// If such a tensor cannot be read, the tensors do not fit the scheme, or this kind of it is not known.
+    pub fn program(&self, model: &Model) -> std::result::Result<Program, Failure> {
+        let layout = self.layout.clone().map_err(Failure::Why)?;
+        match self.kind {
+            Kind::Groups => groups::program(self, model, &layout),
+            Kind::Packed => integers::packed_program(self, model, &layout),
+            Kind::Int8 => integers::program(self, model),
+            Kind::Nvfp4 | Kind::Nvfp4Divided | Kind::Mxfp4 | Kind::Mxfp4Blocks => {
+                floats::program(self, model, self.kind, &layout)
+            }
+            Kind::FourBits => bitsandbytes::program(self, model, &layout),
+            Kind::Scb => bitsandbytes::rows_program(self, model),
+        }
+    }
+
+    /// The weight in the blocks of GGUF, and the scale of all of its values, if they are multiplied by one. All numbers are kept.
+    ///
+    /// # Errors
+    /// If GGUF has no such blocks, or the tensors do not fit the scheme.
+    pub fn blocks(&self, model: &Model) -> std::result::Result<(Program, Option<Program>), Failure> {
+        let layout = self.layout.clone().map_err(Failure::Why)?;
+        match self.kind {
+            Kind::Nvfp4 | Kind::Nvfp4Divided | Kind::Mxfp4 => floats::blocks(self, model, &layout),
+            _ => Err("GGUF has no blocks of this scheme".to_owned().into()),
+        }
+    }
+
+    /// Why the weight cannot be decoded, as far as that is known before the numbers are read.
+    #[must_use]
+    pub fn fault(&self) -> Option<&str> {
+        self.layout.as_ref().err().map(String::as_str)
+    }
+
+    /// The positions of the tensors that the weight is stored as.
+    pub fn parts(&self) -> impl Iterator<Item = usize> {
+        self.parts.iter().map(|(_, position)| *position)
+    }
+
+    /// The positions of tensors about the activations of the same module. The values do not need them.
+    pub fn beside(&self) -> impl Iterator<Item = usize> {
+        self.beside.iter().copied()
+    }
+
+    /// The scheme as people name it, such as `gptq (u4 in groups of 128)`.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let Self { scheme, numbers, group, .. } = self;
+        match (numbers, group) {
+            (Some(numbers), Some(group)) => format!("{scheme} ({numbers} in groups of {group})"),
+            (Some(numbers), None) => format!("{scheme} ({numbers})"),
+            (None, _) => (*scheme).to_owned(),
+        }
+    }
+
+    /// The position of the part with this end of its name.
+    fn at(&self, end: &str) -> Option<usize> {
+        self.parts.iter().find(|(own, _)| *own == end).map(|(_, position)| *position)
+    }
+
+    /// A part that must be there.
+    fn part<'m>(&self, model: &'m Model, end: &str) -> std::result::Result<(usize, TensorInfo<'m>), Failure> {
+        self.may(model, end).ok_or_else(|| Failure::Why(format!("its tensor {end:?} is not there")))
+    }
+
+    /// A part that may be there.
+    fn may<'m>(&self, model: &'m Model, end: &str) -> Option<(usize, TensorInfo<'m>)> {
+        let position = self.at(end)?;
+        Some((position, model.container().info(position)?))
+    }
+}
+
+/// The lengths of a matrix, neither of which is 0.
+fn matrix(info: &TensorInfo<'_>) -> std::result::Result<(u64, u64), String> {
+    match *info.shape {
+        [rows, columns] if rows > 0 && columns > 0 => Ok((rows, columns)),
+        _ => Err(format!("{:?} has the shape {:?}, and a matrix is needed", info.name, info.shape)),
+    }
+}
+
+/// A tensor of floats as `f32`.
+fn floats_of((position, info): (usize, TensorInfo<'_>)) -> std::result::Result<Program, Failure> {
+    if !info.dtype.is_float() || !info.has_data {
+        return Err(Failure::Why(format!("{:?} is {}, and floats are needed", info.name, info.dtype)));
+    }
+    Ok(Program::tensor(position, &info).cast(DType::F32)?)
+}
+
+/// The transpose of a matrix of floats as `f32`.
+fn transposed_floats_of(part: (usize, TensorInfo<'_>)) -> std::result::Result<Program, Failure> {
+    let (position, info) = part;
+    floats_of(part)?;
+    Ok(Program::tensor(position, &info).transposed()?.cast(DType::F32)?)
+}
+
+/// Reads whole numbers, at most `most` of them.
+fn numbers_of(
+    model: &Model,
+    (position, info): (usize, TensorInfo<'_>),
+    most: u64,
+) -> std::result::Result<Vec<i64>, Failure> {
+    let count = modelfmt_core::element_count(info.shape).filter(|count| *count <= most);
+    let size = match info.dtype {
+        DType::I32 => 4,
+        DType::I64 => 8,
+        DType::U8 => 1,
+        _ => 0,
+    };
+    let Some(len) =
+        count.and_then(|count| usize::try_from(count).ok()?.checked_mul(size)).filter(|_| size > 0)
+    else {
+        let why = format!(
+            "{:?} is {} of shape {:?}, and at most {most} whole numbers are read",
+            info.name, info.dtype, info.shape
+        );
+        return Err(Failure::Why(why));
+    };
+    let mut bytes = vec![0; len];
+    model.read_into(position, 0, &mut bytes)?;
+    let number = |bytes: &[u8]| match *bytes {
+        [a, b, c, d] => i64::from(i32::from_le_bytes([a, b, c, d])),
+        [a, b, c, d, e, f, g, h] => i64::from_le_bytes([a, b, c, d, e, f, g, h]),
+        _ => bytes.first().copied().map_or(0, i64::from),
+    };
+    Ok(bytes.chunks_exact(size).map(number).collect())
+}

@@ -1,0 +1,159 @@
+//! The names of the tensors that weights are stored as, for each scheme.
+
+use modelfmt_core::{DType, TensorInfo};
+use modelfmt_model::model::Model;
+
+/// How the values of a weight are computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// GPTQ and AWQ: packed numbers, zero points and scales of groups, transposed.
+    Groups,
+    /// Packed numbers with scales.
+    Packed,
+    /// Numbers of 8 bits with scales.
+    Int8,
+    /// 4-bit floats with scales, which have a scale themselves.
+    Nvfp4,
+    /// The same, with scales that are divided by another.
+    Nvfp4Divided,
+    /// 4-bit floats with powers of two as scales.
+    Mxfp4,
+    /// The same in blocks of 32, transposed.
+    Mxfp4Blocks,
+    /// Places in a table of 16 values, with scales.
+    FourBits,
+    /// Numbers of 8 bits with the largest magnitude of each row.
+    Scb,
+}
+
+/// The tensors of a weight. Their names are that of a module, and one of these ends.
+pub(super) struct Names {
+    pub(super) kind: Kind,
+    pub(super) scheme: &'static str,
+    /// The letter before the number of bits in the name of the numbers' type.
+    pub(super) sign: &'static str,
+    /// The end of the weight's own name.
+    pub(super) weight: &'static str,
+    /// The tensor with the numbers, and its dtype.
+    pub(super) first: &'static str,
+    dtype: DType,
+    /// The tensors that must be there too, and those that may.
+    pub(super) with: &'static [&'static str],
+    pub(super) may: &'static [&'static str],
+}
+
+/// Tensors about activations and caches of a module.
+pub(super) const BESIDE: &[&str] =
+    &[".input_scale", ".input_global_scale", ".input_zero_point", ".output_scale", ".k_scale", ".v_scale"];
+
+/// The first that fits counts.
+const TABLE: &[Names] = &[
+    Names {
+        kind: Kind::Groups,
+        scheme: "gptq",
+        sign: "u",
+        weight: ".weight",
+        first: ".qweight",
+        dtype: DType::I32,
+        with: &[".qzeros", ".scales"],
+        may: &[".g_idx"],
+    },
+    Names {
+        kind: Kind::Packed,
+        scheme: "pack-quantized",
+        sign: "i",
+        weight: ".weight",
+        first: ".weight_packed",
+        dtype: DType::I32,
+        with: &[".weight_scale"],
+        may: &[".weight_shape", ".weight_zero_point", ".weight_g_idx"],
+    },
+    Names {
+        kind: Kind::Nvfp4Divided,
+        scheme: "nvfp4-pack-quantized",
+        sign: "f",
+        weight: ".weight",
+        first: ".weight_packed",
+        dtype: DType::U8,
+        with: &[".weight_scale", ".weight_global_scale"],
+        may: &[],
+    },
+    Names {
+        kind: Kind::Mxfp4,
+        scheme: "mxfp4-pack-quantized",
+        sign: "f",
+        weight: ".weight",
+        first: ".weight_packed",
+        dtype: DType::U8,
+        with: &[".weight_scale"],
+        may: &[],
+    },
+    Names {
+        kind: Kind::Nvfp4,
+        scheme: "nvfp4",
+        sign: "f",
+        weight: ".weight",
+        first: ".weight",
+        dtype: DType::U8,
+        with: &[".weight_scale", ".weight_scale_2"],
+        may: &[],
+    },
+    Names {
+        kind: Kind::Mxfp4Blocks,
+        scheme: "mxfp4",
+        sign: "f",
+        weight: "",
+        first: "_blocks",
+        dtype: DType::U8,
+        with: &["_scales"],
+        may: &[],
+    },
+    Names {
+        kind: Kind::FourBits,
+        scheme: "bitsandbytes",
+        sign: "u",
+        weight: ".weight",
+        first: ".weight",
+        dtype: DType::U8,
+        with: &[".weight.absmax", ".weight.quant_map"],
+        may: &[
+            ".weight.nested_absmax",
+            ".weight.nested_quant_map",
+            ".weight.quant_state.bitsandbytes__nf4",
+            ".weight.quant_state.bitsandbytes__fp4",
+        ],
+    },
+    Names {
+        kind: Kind::Scb,
+        scheme: "bitsandbytes int8",
+        sign: "i",
+        weight: ".weight",
+        first: ".weight",
+        dtype: DType::I8,
+        with: &[".SCB"],
+        may: &[".weight_format"],
+    },
+    Names {
+        kind: Kind::Int8,
+        scheme: "int-quantized",
+        sign: "i",
+        weight: ".weight",
+        first: ".weight",
+        dtype: DType::I8,
+        with: &[".weight_scale"],
+        may: &[".weight_zero_point"],
+    },
+];
+
+/// The scheme of the weight whose numbers a tensor has, if the other tensors are there, and the name of its module.
+pub(super) fn of<'n>(model: &Model, info: &TensorInfo<'n>) -> Option<(&'static Names, &'n str)> {
+    if !matches!(info.dtype, DType::I32 | DType::U8 | DType::I8) || !info.has_data {
+        return None;
+    }
+    TABLE.iter().filter(|names| names.dtype == info.dtype).find_map(|names| {
+        let stem = info.name.strip_suffix(names.first)?;
+        let is_there = |end: &&str| model.container().find(&format!("{stem}{end}")).is_some();
+        let rank_fits = names.kind != Kind::Mxfp4Blocks || info.shape.len() == 4;
+        (rank_fits && names.with.iter().all(is_there)).then_some((names, stem))
+    })
+}

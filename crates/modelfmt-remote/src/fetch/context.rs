@@ -1,0 +1,99 @@
+//! What all files of one fetch share: the store, the options, notes and progress.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::error::{FetchError, Result};
+use super::options::FetchOptions;
+use super::report::FetchProgress;
+use crate::store::Store;
+
+pub(super) struct Context<'a> {
+    pub(super) store: Store,
+    pub(super) options: &'a FetchOptions<'a>,
+    notes: Mutex<Vec<String>>,
+    done: AtomicU64,
+    kept: AtomicU64,
+    total: AtomicU64,
+    /// Bytes of a local file that were looked at.
+    looked: AtomicU64,
+    has_stopped: AtomicBool,
+}
+
+impl<'a> Context<'a> {
+    pub(super) fn new(store: &Store, options: &'a FetchOptions<'a>) -> Self {
+        Self {
+            store: store.uncached(),
+            options,
+            notes: Mutex::default(),
+            done: AtomicU64::new(0),
+            kept: AtomicU64::new(0),
+            total: AtomicU64::new(0),
+            looked: AtomicU64::new(0),
+            has_stopped: AtomicBool::new(false),
+        }
+    }
+
+    /// Tells the user something, once.
+    pub(super) fn note(&self, text: String) {
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        if notes.contains(&text) {
+            return;
+        }
+        if let Some(note) = self.options.note {
+            note(&text);
+        }
+        notes.push(text);
+    }
+
+    pub(super) fn take_notes(&self) -> Vec<String> {
+        std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Counts a file.
+    pub(super) fn expect(&self, size: u64) {
+        self.total.fetch_add(size, Ordering::Relaxed);
+    }
+
+    /// Takes back what was counted of a file that begins anew.
+    pub(super) fn forget(&self, done: u64) {
+        for count in [&self.done, &self.kept] {
+            let less = |now: u64| Some(now.saturating_sub(done));
+            let _ = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        }
+    }
+
+    /// Counts bytes that are in place.
+    pub(super) fn came(&self, nbytes: u64) -> Result<()> {
+        self.keep(nbytes);
+        self.passed(nbytes)
+    }
+
+    /// Counts bytes that came and that a stop would lose.
+    pub(super) fn passed(&self, nbytes: u64) -> Result<()> {
+        let done = self.done.fetch_add(nbytes, Ordering::Relaxed).saturating_add(nbytes);
+        if self.tell(done, false) { Ok(()) } else { Err(FetchError::Stopped) }
+    }
+
+    /// Counts bytes that [`passed`](Self::passed) counted and that a stop no longer loses.
+    pub(super) fn keep(&self, nbytes: u64) {
+        self.kept.fetch_add(nbytes, Ordering::Relaxed);
+    }
+
+    /// Counts bytes of a local file that were looked at; says whether to go on.
+    pub(super) fn looked(&self, nbytes: u64) -> bool {
+        let looked = self.looked.fetch_add(nbytes, Ordering::Relaxed).saturating_add(nbytes);
+        self.tell(looked, true)
+    }
+
+    fn tell(&self, done: u64, is_checking: bool) -> bool {
+        let (kept, total) = (self.kept.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed));
+        if let Some(progress) = self.options.progress
+            && progress(FetchProgress { done, kept, total, is_checking }) == ControlFlow::Break(())
+        {
+            self.has_stopped.store(true, Ordering::Relaxed);
+        }
+        !self.has_stopped.load(Ordering::Relaxed)
+    }
+}

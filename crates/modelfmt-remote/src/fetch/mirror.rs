@@ -1,0 +1,132 @@
+//! The servers that have a file, and how each of them does.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+
+use super::context::Context;
+use super::report::FetchSource;
+use crate::error::{Error, Fault};
+use crate::object::Object;
+use crate::url::Location;
+
+/// A server with the file, which is open.
+pub(super) struct Mirror {
+    /// The URL, without secrets.
+    pub(super) name: String,
+    pub(super) place: Location,
+    pub(super) object: Object,
+    pub(super) bytes: Cell<u64>,
+    pub(super) refused: Cell<u64>,
+    /// How many requests are under way.
+    pub(super) active: Cell<usize>,
+    /// It has sent wrong bytes.
+    pub(super) lies: Cell<bool>,
+    /// It no longer answers, or has another file now.
+    pub(super) fault: std::cell::RefCell<Option<Fault>>,
+    since: Cell<Option<Instant>>,
+}
+
+impl Mirror {
+    pub(super) fn is_alive(&self) -> bool {
+        self.fault.borrow().is_none()
+    }
+
+    pub(super) const fn size(&self) -> u64 {
+        self.object.version().size
+    }
+
+    /// What identifies the version of the file, if nothing else can have the same; `None` if the server does not say.
+    pub(super) fn tag(&self) -> Option<String> {
+        let version = self.object.version();
+        let id = version.id.as_ref().map(|id| format!("id {id}"));
+        id.or_else(|| version.strong().map(|etag| format!("etag {etag}")))
+    }
+
+    pub(super) fn begins(&self) {
+        self.active.set(self.active.get() + 1);
+        if self.since.get().is_none() {
+            self.since.set(Some(Instant::now()));
+        }
+    }
+
+    pub(super) fn ends(&self) {
+        self.active.set(self.active.get().saturating_sub(1));
+    }
+
+    pub(super) fn came(&self, len: u64) {
+        self.bytes.set(self.bytes.get().saturating_add(len));
+    }
+
+    /// How long `len` bytes from it take, if it goes on as before; `None` before anything has come.
+    pub(super) fn time_for(&self, len: u64) -> Option<Duration> {
+        let (since, came) = (self.since.get()?, self.bytes.get());
+        let seconds = since.elapsed().as_secs_f64() * (len as f64) / (came as f64);
+        (came > 0).then(|| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
+    }
+
+    fn report(&self) -> FetchSource {
+        FetchSource { url: self.name.clone(), bytes: self.bytes.get(), refused: self.refused.get() }
+    }
+}
+
+/// All servers of one file.
+#[derive(Default)]
+pub(super) struct Mirrors {
+    pub(super) all: Vec<Mirror>,
+    /// Those that do not answer requests for ranges.
+    pub(super) without_ranges: Vec<Location>,
+    /// The error of the first that cannot be opened.
+    pub(super) error: Option<Error>,
+}
+
+impl Mirrors {
+    /// Asks all servers for the first bytes of the file at once.
+    pub(super) async fn open(cx: &Context<'_>, places: &[Location], front: u32) -> Self {
+        let opened =
+            join_all(places.iter().map(|place| Object::open(cx.store.clone(), place.clone(), front)));
+        let mut mirrors = Self::default();
+        for (place, opened) in places.iter().zip(opened.await) {
+            match opened {
+                Ok(object) => {
+                    let name = place.to_string();
+                    mirrors.all.push(Mirror {
+                        bytes: Cell::new(0),
+                        name,
+                        place: place.clone(),
+                        object,
+                        refused: Cell::new(0),
+                        active: Cell::new(0),
+                        lies: Cell::new(false),
+                        fault: Default::default(),
+                        since: Cell::new(None),
+                    });
+                }
+                Err(error) if *error.fault() == Fault::NoRanges => mirrors.without_ranges.push(place.clone()),
+                Err(error) => {
+                    if places.len() > 1 {
+                        cx.note(format!("{error}; it is not used"));
+                    }
+                    mirrors.error.get_or_insert(error);
+                }
+            }
+        }
+        mirrors
+    }
+
+    /// The lengths that servers state, in their order, each once.
+    pub(super) fn sizes(&self) -> Vec<u64> {
+        let mut sizes = Vec::new();
+        for size in self.all.iter().map(Mirror::size) {
+            if !sizes.contains(&size) {
+                sizes.push(size);
+            }
+        }
+        sizes
+    }
+
+    pub(super) fn reports(&self) -> Vec<FetchSource> {
+        self.all.iter().map(Mirror::report).collect()
+    }
+}

@@ -1,0 +1,484 @@
+//! The unfinished file beside a target, and the list of what has come of it.
+//!
+//! The list is a file of its own, to which lines are added; a line that a kill has cut is ignored. Bytes are written before the line
+//! that says so. After a crash of the system, the disk may have the line and not the bytes, so a range counts only if the system
+//! has not been started since, or if the bytes had been flushed before.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+
+use modelfmt_core::claims::merged;
+use modelfmt_core::source::folder_of;
+
+use super::names::ENDING;
+
+/// The longest list that is read.
+const MAX_LOG: u64 = 64 << 20;
+/// How many bytes are written between two flushes.
+const FLUSH: u64 = 1 << 30;
+
+/// A target that is not complete.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) file: File,
+    path: PathBuf,
+    target: PathBuf,
+    log: Option<Log>,
+}
+
+/// The paths of the unfinished file and of its list.
+pub(super) fn paths(target: &Path) -> (PathBuf, PathBuf) {
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    // A name may be as long as the file system allows, so that ours would be too long.
+    let name = match name.len() > 200 {
+        true => {
+            blake3_tree::hash(name.as_bytes()).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+        }
+        false => name.into_owned(),
+    };
+    let folder = folder_of(target);
+    (folder.join(format!(".{name}{ENDING}")), folder.join(format!(".{name}{ENDING}-log")))
+}
+
+/// Opens a file for writing that is no link, and locks it.
+pub(super) fn open_locked(path: &Path, is_new: bool, may_be_link: bool) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(is_new);
+    #[cfg(unix)]
+    if !may_be_link {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+        options.custom_flags(i32::try_from(flags.bits()).unwrap_or_default());
+    }
+    #[cfg(not(unix))]
+    if !may_be_link && fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a link, which is not followed"));
+    }
+    let file = options.open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    match file.try_lock() {
+        Err(fs::TryLockError::WouldBlock) => {
+            let why = "another process is fetching it; wait until it is done";
+            Err(io::Error::new(io::ErrorKind::ResourceBusy, why))
+        }
+        // Between open and lock, its owner may have completed it, so that another file has the name now, or none.
+        _ if !is_at(&file, path, may_be_link) => {
+            let why = "another process has just changed it; try again";
+            Err(io::Error::new(io::ErrorKind::ResourceBusy, why))
+        }
+        // Some file systems have no locks.
+        _ => Ok(file),
+    }
+}
+
+/// Whether the path leads to an open file.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path, may_be_link: bool) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let found = if may_be_link { fs::metadata(path) } else { fs::symlink_metadata(path) };
+    match (file.metadata(), found) {
+        (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
+        _ => false,
+    }
+}
+
+#[cfg(not(unix))]
+fn is_at(_: &File, path: &Path, _: bool) -> bool {
+    path.is_file() // an open file cannot be renamed away there
+}
+
+/// Fails if a file of that size cannot be, or if the disk has not the room for what is to be fetched, where the system tells it.
+fn check_room(folder: &Path, size: u64, wanted: u64) -> io::Result<()> {
+    if i64::try_from(size).is_err() {
+        let why = format!("the server says that the file has {size} bytes, which no file can have");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
+    }
+    #[cfg(unix)]
+    if let Ok(disk) = rustix::fs::statvfs(folder) {
+        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        if free < wanted {
+            let why = format!("{wanted} bytes are to be fetched, and the disk has room for {free}");
+            return Err(io::Error::new(io::ErrorKind::StorageFull, why));
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = (folder, wanted);
+    Ok(())
+}
+
+impl Part {
+    /// The unfinished file of a target, and the ranges that it has. `key` says what it is a part of: with another key, it begins
+    /// anew. Without a key, nothing is listed.
+    pub(super) fn open(target: &Path, size: u64, key: Option<&str>) -> io::Result<(Self, Vec<Range<u64>>)> {
+        let (path, log_path) = paths(target);
+        let found = key.map(|key| came(&log_path, key, size)).unwrap_or_default();
+        let had = found.iter().map(|range| range.end.saturating_sub(range.start)).sum();
+        check_room(folder_of(target), size, size.saturating_sub(had))?;
+        let file = open_locked(&path, true, false)?;
+        let has = file.metadata()?.len();
+        let found = if found.iter().all(|range| range.end <= has) { found } else { Vec::new() };
+        if found.is_empty() {
+            file.set_len(0)?;
+        } else {
+            file.sync_data()?; // what is listed from now on survives a crash of the system
+        }
+        let log = key.map(|key| Log::begin(log_path.clone(), key, size, &found)).transpose()?;
+        if log.is_none() {
+            remove(&log_path)?;
+        }
+        Ok((Self { file, path, target: target.to_owned(), log }, found))
+    }
+
+    /// The path of the unfinished file.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether what comes is listed, so that a fetch that was stopped goes on.
+    pub(super) const fn is_listed(&self) -> bool {
+        self.log.is_some()
+    }
+
+    /// Notes that a range was written.
+    pub(super) fn note(&mut self, range: Range<u64>) -> io::Result<()> {
+        match &mut self.log {
+            Some(log) => log.add(range, &self.file),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes the unfinished file: nothing of it is right.
+    pub(super) fn remove(mut self) -> io::Result<()> {
+        self.log = None;
+        let (_, log_path) = paths(&self.target);
+        remove(&log_path)?;
+        remove(&self.path)
+    }
+
+    /// Gives the complete file its name.
+    pub(super) fn finish(mut self, size: u64, may_replace: bool) -> io::Result<()> {
+        if let Some(log) = &mut self.log {
+            log.flush()?;
+        }
+        self.file.set_len(size)?;
+        self.file.sync_all()?;
+        if may_replace {
+            fs::rename(&self.path, &self.target)?;
+        } else {
+            match fs::hard_link(&self.path, &self.target) {
+                Ok(()) => fs::remove_file(&self.path)?,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
+                // Not every file system has hard links.
+                Err(_) => fs::rename(&self.path, &self.target)?,
+            }
+        }
+        remove(&paths(&self.target).1)?;
+        #[cfg(unix)]
+        let _ = File::open(folder_of(&self.target)).and_then(|folder| folder.sync_all());
+        Ok(())
+    }
+}
+
+/// Removes a file that may not exist.
+pub(super) fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The list of the ranges that have come.
+#[derive(Debug)]
+struct Log {
+    file: File,
+    len: u64,
+    /// Ranges that were written and are not in the list yet.
+    pending: Vec<Range<u64>>,
+    pending_len: u64,
+    /// How many bytes may be missing in the list.
+    step: u64,
+    unflushed: u64,
+    /// A flush that is running, and how much of the list it will make safe.
+    flushing: Option<(u64, JoinHandle<io::Result<()>>)>,
+}
+
+impl Log {
+    /// Begins a list with ranges that are on the disk.
+    fn begin(path: PathBuf, key: &str, size: u64, found: &[Range<u64>]) -> io::Result<Self> {
+        let mut text = line(&format!("is {key} {size}")) + &line(&format!("boot {}", boot()));
+        for range in found {
+            text += &line(&format!("came {} {}", range.start, range.end));
+        }
+        text += &line(&format!("safe {}", text.len()));
+        let new = path.with_extension("modelfmt-fetch-new");
+        remove(&new)?;
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create_new(true).open(&new)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_data()?;
+        fs::rename(&new, path)?;
+        let step = (size / 256).clamp(16 << 10, 16 << 20);
+        let len = text.len() as u64;
+        Ok(Self { file, len, pending: Vec::new(), pending_len: 0, step, unflushed: 0, flushing: None })
+    }
+
+    fn add(&mut self, range: Range<u64>, data: &File) -> io::Result<()> {
+        let len = range.end.saturating_sub(range.start);
+        match self.pending.iter_mut().find(|known| known.end == range.start) {
+            Some(known) => known.end = range.end,
+            None => self.pending.push(range),
+        }
+        self.pending_len = self.pending_len.saturating_add(len);
+        self.unflushed = self.unflushed.saturating_add(len);
+        if self.pending_len >= self.step {
+            self.flush()?;
+        }
+        self.sync(data)
+    }
+
+    /// Writes the lines that are due.
+    fn flush(&mut self) -> io::Result<()> {
+        let pending = std::mem::take(&mut self.pending);
+        self.pending_len = 0;
+        let lines: String =
+            pending.iter().map(|range| line(&format!("came {} {}", range.start, range.end))).collect();
+        self.write(&lines)
+    }
+
+    fn write(&mut self, lines: &str) -> io::Result<()> {
+        self.file.write_all(lines.as_bytes())?;
+        self.len = self.len.saturating_add(lines.len() as u64);
+        Ok(())
+    }
+
+    /// Flushes the bytes from time to time, on a thread of its own.
+    fn sync(&mut self, data: &File) -> io::Result<()> {
+        if let Some((len, flushing)) = self.flushing.take_if(|(_, flushing)| flushing.is_finished())
+            && matches!(flushing.join(), Ok(Ok(())))
+        {
+            self.write(&line(&format!("safe {len}")))?;
+        }
+        if self.unflushed < FLUSH || self.flushing.is_some() {
+            return Ok(());
+        }
+        self.flush()?;
+        self.unflushed = 0;
+        let data = data.try_clone()?;
+        let flushing = std::thread::Builder::new().spawn(move || data.sync_data());
+        self.flushing = flushing.ok().map(|flushing| (self.len, flushing));
+        Ok(())
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        let _ = self.flush(); // without it, some bytes are fetched again
+    }
+}
+
+/// A line, with a checksum.
+fn line(text: &str) -> String {
+    format!("{} {text}\n", check_of(text))
+}
+
+fn check_of(text: &str) -> String {
+    blake3_tree::hash(text.as_bytes()).iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What distinguishes the runs of the system; empty if it does not say.
+fn boot() -> String {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    id.chars().filter(char::is_ascii_hexdigit).collect()
+}
+
+/// The ranges of a list that certainly were written.
+fn came(path: &Path, key: &str, size: u64) -> Vec<Range<u64>> {
+    parse(&read(path), key, size, &boot())
+}
+
+/// The text of a list; empty if there is none.
+fn read(path: &Path) -> String {
+    let is_small = fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() <= MAX_LOG);
+    let text = if is_small { fs::read(path).unwrap_or_default() } else { Vec::new() };
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// How many bytes an unfinished file has that is not a part of what `key` and `size` say.
+pub(super) fn of_another(target: &Path, key: &str, size: u64) -> u64 {
+    let (path, log) = paths(target);
+    if !path.exists() {
+        return 0;
+    }
+    let text = read(&log);
+    let first = text.lines().next().and_then(|line| line.split_once(" is "));
+    let Some((of, len)) = first.and_then(|(_, first)| first.split_once(' ')) else { return 0 };
+    let len = len.parse().unwrap_or_default();
+    if (of, len) == (key, size) {
+        return 0;
+    }
+    parse(&text, of, len, &boot()).iter().map(|range| range.end - range.start).sum()
+}
+
+/// Whether a list says that all of a file has come.
+pub(super) fn is_complete(target: &Path, key: &str, size: u64) -> bool {
+    matches!(came(&paths(target).1, key, size).as_slice(), [all] if *all == (0..size))
+}
+
+/// Whether there is an unfinished file with something of that key.
+pub(super) fn has_some(target: &Path, key: &str, size: u64) -> bool {
+    let (path, log) = paths(target);
+    path.exists() && !came(&log, key, size).is_empty()
+}
+
+fn parse(text: &str, key: &str, size: u64, now: &str) -> Vec<Range<u64>> {
+    let (mut found, mut at, mut safe, mut is_same_run) = (Vec::new(), 0_u64, 0_u64, false);
+    let mut is_ours = false;
+    for whole in text.split_inclusive('\n') {
+        let Some(payload) = whole.strip_suffix('\n').and_then(|whole| whole.split_once(' ')) else { break };
+        let (check, payload) = payload;
+        if check != check_of(payload) {
+            break;
+        }
+        let words: Vec<&str> = payload.split(' ').collect();
+        match words.as_slice() {
+            ["is", of, len] => is_ours = *of == key && len.parse() == Ok(size),
+            ["boot", id] => is_same_run = !id.is_empty() && *id == now,
+            ["came", start, end] => {
+                let range = start.parse::<u64>().ok().zip(end.parse::<u64>().ok());
+                if let Some((start, end)) = range.filter(|(start, end)| start < end && *end <= size) {
+                    found.push((at, start..end));
+                }
+            }
+            ["safe", len] => safe = len.parse().unwrap_or(safe).max(safe),
+            _ => break,
+        }
+        at = at.saturating_add(whole.len() as u64);
+    }
+    if !is_ours {
+        return Vec::new();
+    }
+    merged(found.into_iter().filter(|(at, _)| is_same_run || *at < safe).map(|(_, range)| range).collect())
+}
+
+/// What is not in these disjoint, ascending ranges, of a file of that length.
+pub(super) fn missing(found: &[Range<u64>], size: u64) -> Vec<Range<u64>> {
+    let mut at = 0;
+    let mut missing = Vec::new();
+    for range in found {
+        if at < range.start {
+            missing.push(at..range.start);
+        }
+        at = range.end;
+    }
+    if at < size {
+        missing.push(at..size);
+    }
+    missing
+}
+
+#[cfg(test)]
+#[allow(clippy::single_range_in_vec_init, reason = "lists of ranges are compared")]
+mod tests {
+    use super::*;
+
+    fn log() -> String {
+        let head = line("is k 100") + &line("boot b");
+        let first = head + &line("came 0 10") + &line("came 50 60");
+        let safe = first.len();
+        first + &line("came 10 20") + &line(&format!("safe {safe}")) + &line("came 20 30")
+    }
+
+    #[test]
+    fn there_is_room_or_nothing_is_begun() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("m.bin");
+        for size in [u64::MAX, 1 << 62] {
+            let error = Part::open(&target, size, None).unwrap_err();
+            assert!(
+                error.to_string().contains("which no file can have")
+                    || error.to_string().contains("has room for"),
+                "{error}"
+            );
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_list_counts_as_far_as_it_is_whole() {
+        let text = log();
+        assert_eq!(parse(&text, "k", 100, "b"), [0..30, 50..60]);
+        // After a crash of the system, what was flushed.
+        assert_eq!(parse(&text, "k", 100, "c"), [0..10, 50..60]);
+        assert_eq!(parse(&text, "k", 100, ""), [0..10, 50..60]);
+        for (key, size) in [("other", 100), ("k", 99)] {
+            assert!(parse(&text, key, size, "b").is_empty());
+        }
+        let whole = [0..30, 50..60];
+        for cut in 0..text.len() {
+            for range in parse(&text[..cut], "k", 100, "b") {
+                assert!(
+                    whole.iter().any(|whole| whole.start <= range.start && range.end <= whole.end),
+                    "{cut}"
+                );
+            }
+        }
+        for at in 0..text.len() {
+            let mut bytes = text.clone().into_bytes();
+            bytes[at] ^= 1;
+            for range in parse(&String::from_utf8_lossy(&bytes), "k", 100, "b") {
+                assert!(
+                    whole.iter().any(|whole| whole.start <= range.start && range.end <= whole.end),
+                    "{at}"
+                );
+            }
+        }
+        let beyond = line("is k 100") + &line("boot b") + &line("came 90 101") + &line("came 9 8");
+        assert!(parse(&beyond, "k", 100, "b").is_empty());
+    }
+
+    #[test]
+    fn what_was_written_is_found_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("m");
+        let (mut part, found) = Part::open(&target, 1 << 20, Some("k")).unwrap();
+        assert!(found.is_empty());
+        assert_eq!(Part::open(&target, 1 << 20, Some("k")).unwrap_err().kind(), io::ErrorKind::ResourceBusy);
+        part.file.set_len(1 << 20).unwrap();
+        part.note(0..100_000).unwrap();
+        part.note(500_000..500_001).unwrap();
+        drop(part);
+        let (part, found) = Part::open(&target, 1 << 20, Some("k")).unwrap();
+        assert_eq!(found, [0..100_000, 500_000..500_001]);
+        drop(part);
+        let (part, found) = Part::open(&target, 1 << 20, Some("other")).unwrap();
+        assert!(found.is_empty() && part.file.metadata().unwrap().len() == 0);
+        part.finish(5, false).unwrap();
+        assert_eq!(fs::read(&target).unwrap(), [0; 5]);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_in_place_of_the_unfinished_file_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let other = folder.path().join("other");
+        fs::write(&other, b"precious").unwrap();
+        let target = folder.path().join("m");
+        std::os::unix::fs::symlink(&other, paths(&target).0).unwrap();
+        assert!(Part::open(&target, 10, None).is_err());
+        assert_eq!(fs::read(&other).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn missing_ranges() {
+        assert_eq!(missing(&[], 5), [0..5]);
+        assert_eq!(missing(&[0..2, 3..5], 5), [2..3]);
+        assert_eq!(missing(&[1..2], 5), [0..1, 2..5]);
+        assert!(missing(&[], 0).is_empty());
+    }
+}

@@ -1,0 +1,116 @@
+//! What a fetch did.
+
+use std::path::PathBuf;
+
+/// What was fetched, and what was there already.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Fetched {
+    /// The file, or the folder of several.
+    pub path: PathBuf,
+    /// The length in bytes; of several files, the sum.
+    pub size: u64,
+    /// Right bytes that were there and were not fetched.
+    pub kept: u64,
+    /// Bytes of the file that came from servers, wrong ones included. The outboard's are not counted.
+    pub fetched: u64,
+    /// Pieces that were there and wrong.
+    pub bad: u64,
+    /// Requests, those for the length and the outboard included.
+    pub requests: u64,
+    /// The servers.
+    pub sources: Vec<FetchSource>,
+    /// How the bytes were checked; `None` if nothing was known to check by. For several files, the weakest check of all.
+    pub checked_by: Option<CheckedBy>,
+    /// For a set or a folder, each file.
+    pub files: Vec<Self>,
+    /// What the user should know, such as servers that were given up.
+    pub notes: Vec<String>,
+}
+
+/// How far a fetch is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FetchProgress {
+    /// Bytes that are in place and right. While a file of this machine is checked: bytes that were looked at.
+    pub done: u64,
+    /// Bytes in place that the same call does not fetch again if this one is stopped now.
+    pub kept: u64,
+    /// The length of all files, as far as it is known: of several files, it grows.
+    pub total: u64,
+    /// Whether a file of this machine is being checked.
+    pub is_checking: bool,
+}
+
+/// A server and what came from it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FetchSource {
+    /// The URL, without secrets.
+    pub url: String,
+    /// The bytes of the file that came from it.
+    pub bytes: u64,
+    /// Pieces from it that were wrong.
+    pub refused: u64,
+}
+
+/// What bytes were checked against, the strongest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum CheckedBy {
+    /// A BLAKE3 hash of the whole file, given by the caller.
+    B3,
+    /// A SHA-256 of the whole file, stated by a hub or the index of a set.
+    Sha256,
+    /// The hashes in the file itself.
+    Own,
+    /// Nothing but the entity tag: all bytes are of one version.
+    Etag,
+}
+
+impl CheckedBy {
+    /// The word for it in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::B3 => "b3",
+            Self::Sha256 => "sha256",
+            Self::Own => "own",
+            Self::Etag => "etag",
+        }
+    }
+}
+
+impl Fetched {
+    /// The sums over several files.
+    pub(super) fn of_files(path: PathBuf, files: Vec<Self>, notes: Vec<String>) -> Self {
+        let sum = |number: fn(&Self) -> u64| files.iter().map(number).fold(0, u64::saturating_add);
+        let mut sources: Vec<FetchSource> = Vec::new();
+        for source in files.iter().flat_map(|file| &file.sources) {
+            match sources.iter_mut().find(|known| known.url == source.url) {
+                Some(known) => {
+                    known.bytes = known.bytes.saturating_add(source.bytes);
+                    known.refused = known.refused.saturating_add(source.refused);
+                }
+                None => sources.push(source.clone()),
+            }
+        }
+        // `None` is the weakest.
+        let checked_by = match files.iter().all(|file| file.checked_by.is_some()) {
+            true => files.iter().filter_map(|file| file.checked_by).max(),
+            false => None,
+        };
+        Self {
+            path,
+            size: sum(|file| file.size),
+            kept: sum(|file| file.kept),
+            fetched: sum(|file| file.fetched),
+            bad: sum(|file| file.bad),
+            requests: sum(|file| file.requests),
+            sources,
+            checked_by,
+            files,
+            notes,
+        }
+    }
+}

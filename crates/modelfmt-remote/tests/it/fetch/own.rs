@@ -1,0 +1,216 @@
+//! Files with hashes of their own: they find and prove what is damaged.
+
+use std::fs;
+use std::path::Path;
+
+use modelfmt::convert::ConvertOptions;
+use modelfmt::{Conversion, Format, Model};
+use modelfmt_remote::fetch::{CheckedBy, FetchError, FetchOptions};
+
+use super::{asked, fetch_from, files, names};
+
+/// A safetensors file with tensors that differ.
+fn safetensors(path: &Path, count: u64, len: u64) {
+    let tensors: Vec<String> = (0..count)
+        .map(|n| {
+            format!(
+                "\"t{n}\":{{\"dtype\":\"U8\",\"shape\":[{len}],\"data_offsets\":[{},{}]}}",
+                n * len,
+                (n + 1) * len
+            )
+        })
+        .collect();
+    let mut json = format!("{{{}}}", tensors.join(","));
+    while !json.len().is_multiple_of(8) {
+        json.push(' ');
+    }
+    let bytes = super::content((count * len) as usize);
+    fs::write(path, [&(json.len() as u64).to_le_bytes()[..], json.as_bytes(), &bytes].concat()).unwrap();
+}
+
+/// The same values as AERO with hashes of tensors, or as APR.
+fn model(folder: &Path, name: &str) -> Vec<u8> {
+    let (from, to) = (folder.join("from.safetensors"), folder.join(name));
+    safetensors(&from, 12, 300_000);
+    let mut options = ConvertOptions::default();
+    (options.metadata.model_name, options.metadata.architecture) =
+        (Some("m".to_owned()), Some("a".to_owned()));
+    options.metadata.model_type = Some("t".to_owned());
+    options.aero.tensor_hashes = true;
+    let format = if name.ends_with("aero") { Format::Aero } else { Format::Apr2 };
+    Conversion::new(&Model::open(&from).unwrap(), &to).to(format).options(&options).write().unwrap();
+    fs::read(to).unwrap()
+}
+
+#[test]
+fn damaged_tensors_are_fetched_and_the_rest_is_kept() {
+    let made = tempfile::tempdir().unwrap();
+    let good = model(made.path(), "m.aero");
+    let server = files(vec![("m.aero", good.clone())]);
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("m.aero");
+    let at = good.len() - 1_000_000;
+    for (name, damage) in [("a byte", 1), ("a hole", 250_000), ("the header too", 2)] {
+        let mut bad = good.clone();
+        bad[at..at + damage].fill(0);
+        bad[at] = good[at] ^ 1;
+        if damage == 2 {
+            bad[9] ^= 1;
+        }
+        fs::write(&out, &bad).unwrap();
+        server.forget();
+        let done = fetch_from(&server, &[server.url("m.aero")], &out, &FetchOptions::new()).unwrap();
+        assert!(fs::read(&out).unwrap() == good, "{name}");
+        assert_eq!(done.checked_by, Some(CheckedBy::Own), "{name}");
+        assert!(done.kept > good.len() as u64 - 1_400_000 && done.bad >= 1, "{name}: {done:?}");
+        assert!(asked(&server, "m.aero", good.len()).1 < 1_800_000, "{name}");
+        assert_eq!(names(folder.path()), ["m.aero"], "{name}");
+    }
+    let done = fetch_from(&server, &[server.url("m.aero")], &out, &FetchOptions::new()).unwrap();
+    assert_eq!(done.bad, 0);
+}
+
+#[test]
+fn a_new_file_is_checked_by_its_own_hashes() {
+    let made = tempfile::tempdir().unwrap();
+    let good = model(made.path(), "m.aero");
+    let server = files(vec![("m.aero", good.clone())]);
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("m.aero");
+    let done = fetch_from(&server, &[server.url("m.aero")], &out, &FetchOptions::new()).unwrap();
+    assert_eq!(done.checked_by, Some(CheckedBy::Own));
+    assert!(fs::read(&out).unwrap() == good);
+    // A server that has it damaged is named, and the next has it right.
+    fs::remove_file(&out).unwrap();
+    let mut wrong = good.clone();
+    let at = wrong.len() - 1_000_000;
+    wrong[at] ^= 1;
+    let lying = files(vec![("m.aero", wrong)]);
+    let urls = [lying.url("m.aero"), server.url("m.aero")];
+    let done = fetch_from(&server, &urls, &out, &FetchOptions::new()).unwrap();
+    assert!(fs::read(&out).unwrap() == good);
+    assert!(
+        done.notes.iter().any(|note| note.starts_with(&lying.url("m.aero").to_string())),
+        "{:?}",
+        done.notes
+    );
+    fs::remove_file(&out).unwrap();
+    let error = fetch_from(&lying, &[lying.url("m.aero")], &out, &FetchOptions::new()).unwrap_err();
+    assert!(matches!(error, FetchError::Wrong { .. }), "{error}");
+    assert!(names(folder.path()).is_empty());
+}
+
+#[test]
+fn what_no_hash_covers_is_not_repaired() {
+    let made = tempfile::tempdir().unwrap();
+    let from = made.path().join("m.safetensors");
+    safetensors(&from, 3, 1000);
+    let good = fs::read(&from).unwrap();
+    let server = files(vec![("m.safetensors", good.clone())]);
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("m.safetensors");
+    let mut bad = good;
+    *bad.last_mut().unwrap() ^= 1;
+    fs::write(&out, &bad).unwrap();
+    let error = fetch_from(&server, &[server.url("m.safetensors")], &out, &FetchOptions::new()).unwrap_err();
+    assert!(error.to_string().contains("--pin"), "{error}");
+    assert!(fs::read(&out).unwrap() == bad);
+}
+
+#[test]
+fn another_model_is_no_damaged_copy() {
+    let made = tempfile::tempdir().unwrap();
+    let good = model(made.path(), "m.aero");
+    let server = files(vec![("m.aero", good)]);
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("m.aero");
+    fs::write(&out, b"something else").unwrap();
+    let error = fetch_from(&server, &[server.url("m.aero")], &out, &FetchOptions::new()).unwrap_err();
+    assert!(matches!(error, FetchError::Refused { .. }), "{error}");
+    assert_eq!(fs::read(&out).unwrap(), b"something else");
+}
+
+/// Bytes of an npz that no CRC covers: the time in the header of its first record.
+const TIME: usize = 10;
+
+#[test]
+fn what_no_hash_covers_stays_where_nothing_proves_it_wrong() {
+    let good = fs::read(testkit::testdata("npy/stored.npz")).unwrap();
+    let server = files(vec![("m.npz", good.clone())]);
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("m.npz");
+    let get = || fetch_from(&server, &[server.url("m.npz")], &out, &FetchOptions::new()).unwrap();
+    let mut edited = good.clone();
+    edited[TIME] ^= 1;
+    fs::write(&out, &edited).unwrap();
+    let done = get();
+    assert!(fs::read(&out).unwrap() == edited);
+    let says = |notes: &[String], text: &str| notes.iter().any(|note| note.contains(text));
+    assert!(
+        says(&done.notes, "1 byte that no hash covers") && says(&done.notes, "--force"),
+        "{:?}",
+        done.notes
+    );
+    // Also where something else is repaired.
+    let values = good.windows(6).position(|six| six == b"\x93NUMPY").unwrap() + 130;
+    let mut damaged = edited.clone();
+    damaged[values] ^= 1;
+    fs::write(&out, &damaged).unwrap();
+    let done = get();
+    assert!(fs::read(&out).unwrap() == edited, "{done:?}");
+    assert!(done.bad == 1 && says(&done.notes, "so they stay"), "{done:?}");
+    // What cannot be read with them gets the server's.
+    let end = good.len() - 22;
+    edited[end] ^= 1;
+    fs::write(&out, &edited).unwrap();
+    let done = get();
+    assert!(fs::read(&out).unwrap() == good);
+    assert!(
+        says(&done.notes, "2 bytes that no hash covers") && says(&done.notes, "replaced"),
+        "{:?}",
+        done.notes
+    );
+    // What is behind the end is not cut in silence.
+    let longer = [&good[..], b"mine"].concat();
+    fs::write(&out, longer).unwrap();
+    let done = get();
+    assert!(
+        fs::read(&out).unwrap() == good && says(&done.notes, "4 bytes behind the end"),
+        "{:?}",
+        done.notes
+    );
+    assert!(get().notes.is_empty());
+}
+
+#[test]
+fn another_version_of_the_file_is_no_damaged_copy() {
+    let made = tempfile::tempdir().unwrap();
+    let good = model(made.path(), "m.aero");
+    let server = files(vec![("m.aero", good)]);
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("m.aero");
+    let mut options = ConvertOptions::default();
+    options.metadata.architecture = Some("a".to_owned());
+    options.aero.tensor_hashes = true;
+    let from = made.path().join("from.safetensors");
+    let values = fs::read(&from).unwrap();
+    for (name, at) in [("n", values.len() - 1), ("n".repeat(9000).as_str(), values.len())] {
+        let mut values = values.clone();
+        if let Some(last) = values.get_mut(at) {
+            *last ^= 1;
+        }
+        fs::write(&from, values).unwrap();
+        options.metadata.model_name = Some(name.to_owned());
+        let mine = Model::open(&from).unwrap();
+        fs::remove_file(&out).ok();
+        Conversion::new(&mine, &out).to(Format::Aero).options(&options).write().unwrap();
+        let mine = fs::read(&out).unwrap();
+        let got = fetch_from(&server, &[server.url("m.aero")], &out, &FetchOptions::new());
+        let error = got.unwrap_err();
+        assert!(
+            matches!(error, FetchError::Refused { .. }) && error.to_string().contains("--force"),
+            "{error}"
+        );
+        assert!(fs::read(&out).unwrap() == mine);
+    }
+}

@@ -1,0 +1,23 @@
+//! Floats in bytes.
+
+/// Replaces each `f32` in place.
+pub(crate) fn update(values: &mut [u8], of: impl Fn(f32) -> f32) {
+    let floats = values.as_chunks_mut::<4>().0.iter_mut();
+    floats.for_each(|bytes| *bytes = of(f32::from_le_bytes(*bytes)).to_le_bytes());
+}
+
+/// Adds each `f32` of `other` in place.
+pub(crate) fn add(values: &mut [u8], other: &[f32]) {
+    let pairs = values.as_chunks_mut::<4>().0.iter_mut().zip(other);
+    pairs.for_each(|(a, b)| *a = (f32::from_le_bytes(*a) + b).to_le_bytes());
+}
+
+/// Copies floats to bytes; as many as both sides have.
+pub(crate) fn to_bytes(floats: &[f32], out: &mut [u8]) {
+    out.as_chunks_mut::<4>().0.iter_mut().zip(floats).for_each(|(out, float)| *out = float.to_le_bytes());
+}
+
+/// Copies bytes to floats; as many as both sides have.
+pub(crate) fn from_bytes(bytes: &[u8], out: &mut [f32]) {
+    out.iter_mut().zip(bytes.as_chunks::<4>().0).for_each(|(out, bytes)| *out = f32::from_le_bytes(*bytes));
+}
