@@ -211,6 +211,7 @@ fn tests(page: &Path, package: &Path, tally: &mut Tally) -> Result {
     let files = [
         "flow.test.mjs",
         "parts.test.mjs",
+        "channel.test.mjs",
         "version.test.mjs",
         "page.test.mjs",
         "verify.test.mjs",

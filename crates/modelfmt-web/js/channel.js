@@ -20,7 +20,8 @@ export function ofChannel({ name, size, channel: shared }, post) {
         const length = Math.min(PIECE, out.length - done);
         Atomics.store(numbers, READY, 0);
         post({ wish: { name, offset: offset + done, length } });
-        Atomics.wait(numbers, READY, 0);
+        // The call that wakes it may belong to the range before: only the number says that the answer is there.
+        while (Atomics.load(numbers, READY) === 0) Atomics.wait(numbers, READY, 0);
         const got = Atomics.load(numbers, LENGTH);
         if (got < 0) throw new Error(new TextDecoder().decode(new Uint8Array(shared, HEAD, -got).slice()));
         if (got !== length) throw new Error(`${got} bytes were given where ${length} were asked for`);
