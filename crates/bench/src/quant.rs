@@ -121,12 +121,7 @@ fn searched(bench: &mut Bench) -> Result {
             case: dtype.to_string(),
             samples: race.speedups(),
             unit: Unit::Times,
-            // Those two are not yet as fast.
-            target: if matches!(dtype, DType::Q2K | DType::Q3K) {
-                Target::None
-            } else {
-                Target::AtLeast(1.0)
-            },
+            target: Target::AtLeast(1.0),
             note: race.times().replace("other", "ggml"),
         });
     }

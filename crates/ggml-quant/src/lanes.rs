@@ -12,9 +12,9 @@ pub(crate) const LANES: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Lanes(pub(crate) [f32; LANES]);
 
-/// A yes or no for each sub-block.
+/// A yes or no for each sub-block: all bits or none, as vectors compare and select.
 #[derive(Clone, Copy)]
-pub(crate) struct Mask([bool; LANES]);
+pub(crate) struct Mask([u32; LANES]);
 
 impl Lanes {
     pub(crate) const ZERO: Self = Self::all(0.0);
@@ -42,9 +42,9 @@ impl Lanes {
 
     #[inline]
     fn compare(self, other: Self, f: impl Fn(f32, f32) -> bool) -> Mask {
-        let mut mask = Mask([false; LANES]);
+        let mut mask = Mask([0; LANES]);
         for (mask, (a, b)) in mask.0.iter_mut().zip(self.0.into_iter().zip(other.0)) {
-            *mask = f(a, b);
+            *mask = if f(a, b) { u32::MAX } else { 0 };
         }
         mask
     }
@@ -137,7 +137,7 @@ impl Mask {
     pub(crate) fn select(self, yes: Lanes, no: Lanes) -> Lanes {
         let mut out = no;
         for (out, (yes, mask)) in out.0.iter_mut().zip(yes.0.into_iter().zip(self.0)) {
-            *out = if mask { yes } else { *out };
+            *out = f32::from_bits((yes.to_bits() & mask) | (out.to_bits() & !mask));
         }
         out
     }

@@ -8,6 +8,7 @@
 //! - Integer to integer: a number beyond the range becomes the end of the range, and is counted.
 //! - Booleans are 0 and 1; every number but zero becomes true.
 
+use multiversion::multiversion;
 use tensor_core::{DType, Kind, SmallType, bf16, f16};
 
 use crate::types::holds_every_value;
@@ -83,6 +84,7 @@ fn cast_runs(from: DType, to: DType, source: &[u8], out: &mut [u8]) -> Result<Lo
 }
 
 /// Casts between f32, f16 and bf16 without f64 in between, several at once. `None` for other dtypes.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2"))]
 fn half_floats(from: DType, to: DType, source: &[u8], out: &mut [u8]) -> Option<Lost> {
     let of_bf16 = |bits: [u8; 2]| u32::from(u16::from_le_bytes(bits)) << 16;
     let of_f16 = |bits: [u8; 2]| widened(u16::from_le_bytes(bits));
@@ -109,6 +111,7 @@ const BF16: u16 = 0x7f80;
 const F32: u32 = 0x7f80_0000;
 
 /// Narrows floats to 16 bits, and counts those that became 0 or `infinite`. There is no branch, so that the compiler can vectorize this.
+#[inline]
 fn narrow<const N: usize>(
     source: &[u8],
     out: &mut [u8],
@@ -167,6 +170,7 @@ const fn widened(bits: u16) -> u32 {
 }
 
 /// Widens bf16 to f32 bit for bit, also for a NaN.
+#[inline]
 fn widen_bf16(source: &[u8], out: &mut [u8]) {
     for (out, bits) in out.as_chunks_mut::<4>().0.iter_mut().zip(source.as_chunks::<2>().0) {
         *out = [0, 0, bits[0], bits[1]];

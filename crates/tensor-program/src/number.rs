@@ -1,5 +1,34 @@
 //! Floats in bytes.
 
+/// A float, in memory or in bytes.
+pub(crate) trait Number: Copy {
+    fn of(float: f32) -> Self;
+    fn float(self) -> f32;
+}
+
+impl Number for f32 {
+    fn of(float: f32) -> Self {
+        float
+    }
+
+    fn float(self) -> f32 {
+        self
+    }
+}
+
+/// Little-endian, as everywhere here.
+impl Number for [u8; 4] {
+    #[inline]
+    fn of(float: f32) -> Self {
+        float.to_le_bytes()
+    }
+
+    #[inline]
+    fn float(self) -> f32 {
+        f32::from_le_bytes(self)
+    }
+}
+
 /// Replaces each `f32` in place.
 pub(crate) fn update(values: &mut [u8], of: impl Fn(f32) -> f32) {
     let floats = values.as_chunks_mut::<4>().0.iter_mut();

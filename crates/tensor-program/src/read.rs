@@ -4,10 +4,11 @@ use tensor_core::{DType, SmallType, TensorInfo};
 
 use crate::cast::{Lost, NotANumber, cast};
 use crate::gather::Layout;
+use crate::low_rank::Product;
 use crate::number::{add, from_bytes, to_bytes, update};
 use crate::packing::Packing;
 use crate::program::Step;
-use crate::{Failed, Program, ValueError, blocks, low_rank};
+use crate::{Failed, Program, ValueError, blocks};
 
 /// Where the values of inputs come from. A closure `|number, at, out|` is one.
 pub trait Inputs {
@@ -258,9 +259,8 @@ impl Program {
                 })
             }
             Step::LowRank { tall, wide, number } => {
-                low_rank::multiply((tall, wide), *number, first, out, &mut |of, first, out| {
-                    of.floats(first, out, inputs)
-                })
+                let product = Product { tall, wide, number: *number };
+                product.replace(first, out, &mut |of, first, out| of.floats(first, out, inputs))
             }
             _ => {
                 let run = self.run();
@@ -514,6 +514,10 @@ impl Program {
 
 /// Adds the elements of another `f32` tensor to `out`.
 fn sum<I: Inputs>(of: &Program, first: u64, out: &mut [u8], inputs: &mut I) -> Result<(), Failed<I::Error>> {
+    if let Step::LowRank { tall, wide, number } = &of.step {
+        let (product, out) = (Product { tall, wide, number: *number }, out.as_chunks_mut::<4>().0);
+        return product.add(first, out, &mut |of, first, out| of.floats(first, out, inputs));
+    }
     let (mut at, mut other) = (first, Vec::new());
     for out in out.chunks_mut(SUMMED * size_of::<f32>()) {
         other.resize(out.len() / size_of::<f32>(), 0.0);

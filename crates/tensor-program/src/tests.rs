@@ -444,12 +444,14 @@ fn zero_points_are_subtracted_in_f64() {
 
 #[test]
 fn a_low_rank_product_is_the_product() {
-    for (rows, rank, columns) in [(3, 2, 5), (40, 7, 9), (2, 3, 9000), (1, 1, 1), (4, 0, 3)] {
+    for (rows, rank, columns) in [(3, 2, 5), (40, 7, 9), (2, 3, 9000), (1, 1, 1), (4, 0, 3), (5, 9000, 3)] {
         let tall: Vec<f32> = (0..rows * rank).map(|n| (n % 11) as f32 - 5.0).collect();
         let wide: Vec<f32> = (0..rank * columns).map(|n| (n % 13) as f32 - 6.0).collect();
         let program = Program::input(0, DType::F32, &[rows as u64, rank as u64])
             .low_rank(Program::input(1, DType::F32, &[rank as u64, columns as u64]), 0.5)
             .unwrap();
+        let base: Vec<f32> = (0..rows * columns).map(|n| n as f32 / 8.0).collect();
+        let sum = f32s(2, &[rows as u64, columns as u64]).sum(program.clone()).unwrap();
         let expected: Vec<f32> = (0..rows * columns)
             .map(|at| {
                 let (row, column) = (at / columns, at % columns);
@@ -459,6 +461,10 @@ fn a_low_rank_product_is_the_product() {
         for piece in [12, 1001, 1 << 20] {
             let (found, _) = bytes_of(&program, &[bytes(&tall), bytes(&wide)], piece).unwrap();
             assert_eq!(floats(&found), expected, "{rows} × {rank} × {columns}");
+            let (found, _) = bytes_of(&sum, &[bytes(&tall), bytes(&wide), bytes(&base)], piece).unwrap();
+            let expected: Vec<f32> =
+                expected.iter().zip(&base).map(|(product, base)| base + product).collect();
+            assert_eq!(floats(&found), expected, "added to the base: {rows} × {rank} × {columns}");
         }
     }
     let tall = || Program::input(0, DType::F32, &[3, 2]);

@@ -4,6 +4,8 @@
 //! Each sub-block gets the scale, and the minimum where the type has one, whose weighted errors are least among some that are
 //! tried. These are then rounded to 4, 6 or 8 bits, and the elements take the nearest codes.
 
+use multiversion::multiversion;
+
 use super::{Q2K, Q3K, Q4K, Q5K, Q6K, scales_and_minima, signed_scales};
 use crate::lanes::{LANES, Lanes, by_element, by_lane, nearest_integer};
 use crate::search::{NOTHING, Shifted, Signed, Steps, check, descend, extremes, positive, sum_of_squares};
@@ -100,7 +102,7 @@ impl Encode<256> for Q3K {
     #[inline]
     fn encode(&mut self, values: &[f32; 256]) -> Result<(), Refusal> {
         check(values)?;
-        let halves = halves(values).map(|elements| (Descended::of(&elements), elements));
+        let halves = halves(values).map(|elements| (descended(&elements), elements));
         let largest = largest_scale(halves.iter().map(|(found, _)| found.scale))?;
         let mut scales = [[32; LANES]; 2];
         let inverse = -32.0 / largest;
@@ -477,24 +479,6 @@ struct Descended {
 }
 
 impl Descended {
-    fn of(elements: &[Lanes; 16]) -> Self {
-        let (largest, extreme) = extremes(elements);
-        let is_nothing = largest.is_below(Lanes::all(NOTHING));
-        let inverse = Lanes::all(-4.0) / extreme;
-        let mut codes = elements.map(|x| (inverse * x).codes(-4, 3));
-        let weights = elements.map(|x| x * x);
-        let mut sums = (Lanes::ZERO, Lanes::ZERO);
-        for ((&x, &w), &l) in elements.iter().zip(&weights).zip(&codes) {
-            sums.0 += w * x * l;
-            sums.1 += w * l * l;
-        }
-        let scale = descend(elements, &weights, &mut codes, sums, (-4, 3), false);
-        Self {
-            scale: is_nothing.select(Lanes::ZERO, scale),
-            codes: codes.map(|code| is_nothing.select(Lanes::ZERO, code + Lanes::all(4.0))),
-        }
-    }
-
     /// The codes, 4 higher, for a scale that was rounded; where it became 0, those that were found.
     #[inline]
     fn codes(&self, elements: &[Lanes; 16], d: Lanes) -> [Lanes; 16] {
@@ -504,5 +488,25 @@ impl Descended {
             *code = is_zero.select(*code, (x / d).codes(-4, 3) + Lanes::all(4.0));
         }
         codes
+    }
+}
+
+/// Searches in the widest vectors that the processor has.
+#[multiversion(targets("x86_64+avx2+bmi2"))]
+fn descended(elements: &[Lanes; 16]) -> Descended {
+    let (largest, extreme) = extremes(elements);
+    let is_nothing = largest.is_below(Lanes::all(NOTHING));
+    let inverse = Lanes::all(-4.0) / extreme;
+    let mut codes = elements.map(|x| (inverse * x).codes(-4, 3));
+    let weights = elements.map(|x| x * x);
+    let mut sums = (Lanes::ZERO, Lanes::ZERO);
+    for ((&x, &w), &l) in elements.iter().zip(&weights).zip(&codes) {
+        sums.0 += w * x * l;
+        sums.1 += w * l * l;
+    }
+    let scale = descend(elements, &weights, &mut codes, sums, (-4, 3), false);
+    Descended {
+        scale: is_nothing.select(Lanes::ZERO, scale),
+        codes: codes.map(|code| is_nothing.select(Lanes::ZERO, code + Lanes::all(4.0))),
     }
 }
