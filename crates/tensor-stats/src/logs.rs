@@ -3,6 +3,8 @@
 //! They say of nearly every tensor that no value of it lies far beyond the others, so that its magnitudes need not be counted one
 //! by one.
 
+use multiversion::multiversion;
+
 /// What the highest 16 bits of floats say, without their signs. [`Logs::then`] joins those of two pieces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Logs {
@@ -33,17 +35,8 @@ impl Logs {
             let largest = bytes.iter().fold(0, |max, byte| max.max(byte & 0x7f)).into();
             return Self { largest, ..Self::default() };
         }
-        let (mut largest, mut zeros, mut sums) = ([0i16; LANES], [0i16; LANES], [0i16; LANES]);
         let (rows, rest) = bytes.as_chunks::<2>().0.as_chunks::<LANES>();
-        for row in rows {
-            let lanes = row.iter().zip(&mut largest).zip(&mut zeros).zip(&mut sums);
-            for (((&half, max), zeros), sum) in lanes {
-                let half = i16::from_le_bytes(half) & i16::MAX;
-                *max = half.max(*max);
-                *zeros = zeros.wrapping_add(i16::from(half == 0));
-                *sum = sum.wrapping_add(half >> COARSE);
-            }
-        }
+        let [largest, zeros, sums] = in_lanes(rows);
         let high = |lanes: &[i16; LANES], add: fn(u32, u32) -> u32| {
             let high = |at| at % (SIZE / 2) == SIZE / 2 - 1;
             let each = lanes.iter().enumerate();
@@ -97,4 +90,20 @@ impl Logs {
         let below = not_zero.saturating_mul(largest).saturating_sub(self.sum);
         largest >= far && not_zero > 0 && below.saturating_mul(2) >= finite.saturating_mul(far)
     }
+}
+
+/// The largest half of each lane, how many are 0 and the sum of all.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2"))]
+fn in_lanes(rows: &[[[u8; 2]; LANES]]) -> [[i16; LANES]; 3] {
+    let (mut largest, mut zeros, mut sums) = ([0i16; LANES], [0i16; LANES], [0i16; LANES]);
+    for row in rows {
+        let lanes = row.iter().zip(&mut largest).zip(&mut zeros).zip(&mut sums);
+        for (((&half, max), zeros), sum) in lanes {
+            let half = i16::from_le_bytes(half) & i16::MAX;
+            *max = half.max(*max);
+            *zeros = zeros.wrapping_add(i16::from(half == 0));
+            *sum = sum.wrapping_add(half >> COARSE);
+        }
+    }
+    [largest, zeros, sums]
 }
