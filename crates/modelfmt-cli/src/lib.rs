@@ -83,13 +83,31 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Adds a tip to an error if there is a file or URL instead of a command.
+/// Commands of other tools, and the one that does it here.
+const ELSEWHERE: [(&[&str], &str); 8] = [
+    (&["info", "ls", "list", "dump"], "to see what is in a file: modelfmt inspect FILE"),
+    (&["stats"], "for statistics of tensors: modelfmt show FILE --stats"),
+    (&["hash", "sha256", "digest"], "for the hash of each tensor: modelfmt inspect FILE --hash"),
+    (&["quantize"], "to quantize a model: modelfmt convert IN OUT.gguf --quantize q4_k_m"),
+    (&["split", "shard"], "to split a model: modelfmt convert IN OUT --shard-size 2GiB"),
+    (
+        &["merge", "join"],
+        "to join a set: modelfmt convert INDEX OUT; to merge an adapter: modelfmt convert BASE OUT --lora ADAPTER",
+    ),
+    (&["download", "repair", "get", "pull"], "to get a file or repair a copy: modelfmt fetch URL OUT"),
+    (&["rename"], "to rename tensors: modelfmt edit FILE --rename OLD=NEW"),
+];
+
+/// Adds a tip to an error if the command is one of other tools, or if there is a file or URL instead of a command.
 fn with_tip(mut error: clap::Error) -> clap::Error {
-    if let (ErrorKind::InvalidSubcommand, Some(ContextValue::String(word))) =
-        (error.kind(), error.get(ContextKind::InvalidSubcommand))
-        && (Path::new(word).exists() || word.contains("://"))
-    {
-        let tip = "to see what is in a file: modelfmt inspect FILE".to_owned();
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return error };
+    if error.kind() != ErrorKind::InvalidSubcommand {
+        return error;
+    }
+    let is_file = || Path::new(word).exists() || word.contains("://");
+    let known = ELSEWHERE.iter().find(|(words, _)| words.contains(&word.as_str()));
+    if let Some((_, tip)) = known.or_else(|| ELSEWHERE.first().filter(|_| is_file())) {
+        let tip = (*tip).to_owned();
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error

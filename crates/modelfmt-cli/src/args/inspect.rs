@@ -15,6 +15,7 @@ use super::{BesideArgs, OpenArgs};
   modelfmt inspect model.apr --tensors 'encoder.*'
   modelfmt inspect --summary models/*.gguf
   modelfmt inspect model.safetensors --tree
+  modelfmt inspect model.gguf --get tokenizer.chat_template
   modelfmt inspect model.mag --json | jq '.tensors[].name'")]
 pub(crate) struct Inspect {
     /// Model files, indexes of sets, or folders with one of them
@@ -33,6 +34,12 @@ pub(crate) struct Inspect {
     /// List the tensors in this order instead of the order of the file; size lists the largest first
     #[arg(long, value_enum, value_name = "name|size|dtype", hide_possible_values = true)]
     pub(crate) sort: Option<SortArg>,
+    /// Only the N largest tensors, the largest first
+    #[arg(long, value_name = "N")]
+    pub(crate) top: Option<usize>,
+    /// Print one value of the metadata in full, and nothing else
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["hash", "tensors", "sort", "top", "tree", "summary"])]
+    pub(crate) get: Option<String>,
     /// Group the tensors by the parts of their names, with sums
     #[arg(long)]
     pub(crate) tree: bool,

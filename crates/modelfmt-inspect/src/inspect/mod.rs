@@ -36,6 +36,7 @@ pub struct InspectOptions {
     hash: bool,
     tensors: Option<Globs>,
     sort: Option<Sort>,
+    top: Option<usize>,
     extent: Extent,
 }
 
@@ -87,6 +88,13 @@ impl InspectOptions {
     #[must_use]
     pub const fn sort(mut self, by: Sort) -> Self {
         self.sort = Some(by);
+        self
+    }
+
+    /// Lists only the `count` largest tensors by the length of their values, the largest first. [`sort`](Self::sort) then orders these.
+    #[must_use]
+    pub const fn top(mut self, count: usize) -> Self {
+        self.top = Some(count);
         self
     }
 
@@ -180,6 +188,10 @@ pub fn inspect<'m>(
     }
     if let Some(globs) = options.tensors.as_ref().filter(|_| tensors.is_empty()) {
         return Err(model.nothing_selected(&[Choice::Tensors], Some(globs.to_string())));
+    }
+    if let Some(count) = options.top {
+        tensors.sort_by_key(|(_, tensor)| std::cmp::Reverse(tensor.info.nbytes));
+        tensors.truncate(count);
     }
     if options.hash {
         let wanted = tensors.iter().filter(|(_, tensor)| tensor.info.has_data);

@@ -3,12 +3,13 @@
 use std::io::Write;
 
 use comfy_table::{ContentArrangement, Table, presets};
-use modelfmt::Value;
 use modelfmt::value::{List, json};
 use modelfmt::wording::Printable;
+use modelfmt::{Model, Value};
 
 use super::{LONGEST, TABLE_ROWS};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
+use crate::json::EscapedJson;
 use crate::units::count;
 use crate::width;
 
@@ -30,6 +31,34 @@ pub(super) fn tree(title: &str, tree: &Value, out: &mut dyn Write) -> Result {
         writeln!(out, "{}", table.trim_fmt())?;
     }
     Ok(())
+}
+
+/// Prints one value in full: text line by line, without characters that would disturb a terminal, and anything else as JSON.
+pub(super) fn value(model: &Model, key: &str, as_json: bool) -> Result {
+    let metadata = model.metadata()?;
+    let Some(value) = find(&metadata, key) else {
+        let path = model.path().display().to_string();
+        let why = format!("{path}: its metadata has no key {key:?}; without --get, inspect lists them");
+        return Err(Failure::Input(why));
+    };
+    super::super::print(|out| match value {
+        Value::String(text) if !as_json => {
+            for line in text.lines() {
+                writeln!(out, "{}", Printable(line))?;
+            }
+            Ok(())
+        }
+        value => {
+            serde_json::to_writer(EscapedJson(&mut *out), value).map_err(std::io::Error::from)?;
+            Ok(writeln!(out)?)
+        }
+    })
+}
+
+/// The value of a key; parts of a key that is not there as it is name values within values.
+fn find<'v>(value: &'v Value, key: &str) -> Option<&'v Value> {
+    let own = value.get(key);
+    own.or_else(|| key.match_indices('.').find_map(|(at, _)| find(value.get(&key[..at])?, &key[at + 1..])))
 }
 
 /// A value at top level: a table if it is a long object or a long list of objects, otherwise one line.

@@ -36,6 +36,9 @@ pub(crate) fn run(args: &Inspect, quiet: bool) -> Result {
     if let Some(sort) = args.sort {
         options = options.sort(sort.into());
     }
+    if let Some(count) = args.top {
+        options = options.top(count);
+    }
     options = match (args.tree, args.summary) {
         (_, true) => options.summary(),
         (true, _) => options.tree(),
@@ -49,6 +52,9 @@ pub(crate) fn run(args: &Inspect, quiet: bool) -> Result {
 fn several(args: &Inspect, options: &InspectOptions, quiet: bool) -> Result {
     if args.open.pin.is_some() {
         return Err(Failure::Usage("--pin: it is of one file; name no other".to_owned()));
+    }
+    if args.get.is_some() {
+        return Err(Failure::Usage("--get: it prints a value of one file; name no other".to_owned()));
     }
     let (mut failed, mut before) = (false, "");
     for path in &args.files {
@@ -75,6 +81,9 @@ fn inspect(path: &Path, args: &Inspect, options: &InspectOptions, quiet: bool, b
             say(format_args!("note: {}", Printable(&note.in_words(&Flags))));
         }
         model = mapped;
+    }
+    if let Some(key) = &args.get {
+        return metadata::value(&model, key, args.json);
     }
     let total = if args.hash { super::nbytes(&model) } else { 0 };
     let bar = Progress::of("hashing", total, args.json, quiet || !args.hash);
