@@ -440,6 +440,7 @@ impl Model {
         let model = Arc::clone(&self.model);
         let bom =
             work::run(py, threads, &progress, move |work| modelfmt::bom::bom(&[&model], &options, work))?;
+        let bom = bom.map_err(|error: Error| raise(py, &error))?;
         progress.finish()?;
         json_of(bom.to_json(spec))
     }

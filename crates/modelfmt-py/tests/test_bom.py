@@ -18,7 +18,7 @@ def test_a_bill_of_materials_is_that_of_the_program(saved, spec):
     done = []
     model = modelfmt.open(saved)
     assert model.bom(spec=spec, tensors=True, progress=lambda *all: done.append(all)).encode() == printed
-    assert done
+    assert done and modelfmt.bom(saved, spec=spec, tensors=True).encode() == printed
     without = subprocess.run(command, check=True, capture_output=True).stdout
     assert model.bom(spec=spec).encode() == without != printed
 

@@ -127,10 +127,14 @@ fn card_beside(_: &Model) -> Option<String> {
     None
 }
 
-/// The first text under one of these keys.
+/// The first text or integer under one of these keys.
 fn first(said: &[Object], keys: &[&str]) -> Option<String> {
-    let mut stated = said.iter().flat_map(|said| keys.iter().filter_map(|key| said.get(key)?.as_str()));
-    stated.find_map(|stated| text(stated).filter(|stated| is_said(stated)))
+    let mut stated = said.iter().flat_map(|said| keys.iter().filter_map(|key| said.get(key)));
+    stated.find_map(|stated| match stated {
+        Value::String(stated) => text(stated).filter(|stated| is_said(stated)),
+        Value::Int(number) => Some(number.to_string()),
+        _ => None,
+    })
 }
 
 /// The name that the model states, or that of its file or folder: a component must have one.

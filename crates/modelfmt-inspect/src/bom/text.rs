@@ -15,7 +15,7 @@ pub(super) fn text(stated: &str) -> Option<String> {
 
 /// Whether a text says something: it is no word for a value that is not known, as formats with required keys hold.
 pub(super) fn is_said(stated: &str) -> bool {
-    const NOT_KNOWN: [&str; 4] = ["unknown", "none", "null", "n/a"];
+    const NOT_KNOWN: [&str; 5] = ["unknown", "none", "null", "n/a", "noassertion"];
     !NOT_KNOWN.iter().any(|word| stated.eq_ignore_ascii_case(word))
 }
 

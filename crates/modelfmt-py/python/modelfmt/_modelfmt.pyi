@@ -24,6 +24,7 @@ __all__ = [
     "keygen",
     "outboard",
     "program",
+    "prove",
     "recover",
     "refuse_existing",
     "save",
@@ -154,6 +155,18 @@ def diff(
     norms: bool,
     tolerance: float | None,
     ignore_metadata: bool,
+    threads: int | None,
+    progress: _Progress,
+) -> str: ...
+def prove(
+    base: Model,
+    derived: Model,
+    map: str | None,
+    pre: str | None,
+    lora: Sequence[str],
+    complete: bool,
+    allow_added: Sequence[str],
+    allow_changed: Sequence[str],
     threads: int | None,
     progress: _Progress,
 ) -> str: ...
