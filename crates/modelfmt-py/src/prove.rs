@@ -32,8 +32,7 @@ pub(crate) fn prove(
     let mut options = ProveOptions::default();
     (options.map, options.pre, options.complete) = (map, pre, complete);
     let parsed: Result<Vec<_>, _> = lora.iter().map(|rule| rule.parse()).collect();
-    options.lora =
-        parsed.map_err(|error| refuse(py, "usage", &format!("lora: {error}")))?;
+    options.lora = parsed.map_err(|error| refuse(py, "usage", &format!("lora: {error}")))?;
     options.allow_added = globs(py, &allow_added)?;
     options.allow_changed = globs(py, &allow_changed)?;
     let (base, derived) = (Arc::clone(base.model()), Arc::clone(derived.model()));
