@@ -58,6 +58,12 @@ const GENERATIONS: &[&str] = &["magnetron==0.1.6", "magnetron==0.1.9", "magnetro
 const SIGNING: &[&str] =
     &["model-signing==1.1.1", "pyopenssl==26.4.0", "cryptography==50.0.2", "blake3==1.0.11"];
 
+/// The readers of bills of materials, with what they depend on, in a folder of their own.
+const BILLS: &[&str] = &["cyclonedx-python-lib[json-validation]==11.12.0", "spdx-python-model==0.0.6"];
+
+/// The name of that folder.
+const BILLS_FOLDER: &str = "bills-of-materials";
+
 /// Fails unless every oracle loads; magnetron's part in C and openinfer-oinf's modules (which go by other
 /// names than the package) are the ones that may not.
 const PROBE: &str = "
@@ -89,7 +95,8 @@ pub(crate) fn install() -> Result<PathBuf> {
     let dir = workspace::root().join("target/oracles");
     let python = dir.join("bin/python");
     let stamp = dir.join("installed.txt");
-    let wanted = [PACKAGES, PACKAGES_ALONE, GENERATIONS, SIGNING, &[GGML], CC_FLAGS, C_FLAGS, CXX_FLAGS, OWN];
+    let wanted =
+        [PACKAGES, PACKAGES_ALONE, GENERATIONS, SIGNING, BILLS, &[GGML], CC_FLAGS, C_FLAGS, CXX_FLAGS, OWN];
     let wanted = [&wanted[..], &[&[LLAMA_CPP, LLAMA_CPP_VERSION]]].concat().concat().join("\n");
     let files =
         || [LIBRARY, REWRITES, CHOICE].into_iter().chain(runs_llama_cpp().then_some(LLAMA_CPP_FOLDER));
@@ -116,6 +123,7 @@ pub(crate) fn install() -> Result<PathBuf> {
         pip(&python, Some(&dir.join(package.replace("==", "-"))), &["--no-deps"], &[package])?;
     }
     pip(&python, Some(&dir.join("model-signing-1.1.1")), &[], SIGNING)?;
+    pip(&python, Some(&dir.join(BILLS_FOLDER)), &[], BILLS)?;
     if !loads(&python) {
         return Err(format!("the oracles do not load: {} -c {PROBE:?}", python.display()).into());
     }

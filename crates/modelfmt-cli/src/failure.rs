@@ -11,9 +11,9 @@ use modelfmt::wording::Printable;
 use modelfmt::{Object, Value};
 
 use crate::flags::Flags;
-use crate::json::escaped;
 use crate::nearest::nearest;
 use crate::urls::without_secrets;
+use modelfmt::wording::escaped_json;
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -152,7 +152,7 @@ impl Message {
         let text = [("error", Value::from(self.text.as_str())), ("code", self.code.into())];
         let mut object = Object::from_iter(text);
         object.insert("caused_by", causes);
-        say(escaped(&json::to_string(&Value::Object(object)).unwrap_or_default()));
+        say(escaped_json(&json::to_string(&Value::Object(object)).unwrap_or_default()));
     }
 }
 

@@ -13,6 +13,9 @@
 //! ```
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "bom")]
+#[cfg_attr(docsrs, doc(cfg(feature = "bom")))]
+pub mod bom;
 pub mod check;
 pub mod diff;
 pub mod inspect;

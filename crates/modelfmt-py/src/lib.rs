@@ -16,6 +16,7 @@
 //! fits     what a format cannot hold
 //! fetch    files from URLs: fetched, resumed, repaired
 //! files    whole files: convert, save, verify, inspect, diff
+//! prove    whether a model is made of another
 //! parts    conversions into sets, part by part, by independent processes
 //! oinf     OINF files from the fields of a dataclass
 //! ```
@@ -31,6 +32,7 @@ mod oinf;
 mod opening;
 mod options;
 mod parts;
+mod prove;
 mod raw;
 mod remote;
 mod sealing;
@@ -66,6 +68,7 @@ fn _modelfmt(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(files::decode, module)?)?;
     module.add_function(wrap_pyfunction!(files::verify, module)?)?;
     module.add_function(wrap_pyfunction!(files::diff, module)?)?;
+    module.add_function(wrap_pyfunction!(prove::prove, module)?)?;
     module.add_function(wrap_pyfunction!(files::formats, module)?)?;
     module.add_function(wrap_pyfunction!(files::convert_options, module)?)?;
     module.add_function(wrap_pyfunction!(files::format_of_name, module)?)?;

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use modelfmt::bom::{BomOptions, Spec};
 use modelfmt::inspect::InspectOptions;
 use modelfmt::modelfmt_core::Encoding;
 use modelfmt::modelfmt_core::claims::ClaimError;
@@ -14,6 +15,7 @@ use modelfmt::modelfmt_core::plan::Pick;
 use modelfmt::modelfmt_core::source::{BoxSource, Files, Folder, SharedFiles, check_relative, shared_files};
 use modelfmt::modelfmt_core::{AlignedBuf, AnyError};
 use modelfmt::value::json;
+use modelfmt::wording::ParseError;
 use modelfmt::{Error, Execution, Location, OpenOptions, TensorInfo};
 use pyo3::exceptions::{PyIndexError, PyMemoryError};
 use pyo3::prelude::*;
@@ -414,6 +416,33 @@ impl Model {
         })?;
         progress.finish()?;
         Ok(text.map_err(|error: Error| raise(py, &error))??)
+    }
+
+    /// What `modelfmt bom` writes.
+    fn bom(
+        &self,
+        py: Python<'_>,
+        spec: &str,
+        tensors: bool,
+        epoch: Option<&str>,
+        threads: Option<usize>,
+        progress: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<String> {
+        let wrong = |what: &str, error: ParseError| refuse(py, "usage", &format!("{what}: {error}"));
+        let spec: Spec = spec.parse().map_err(|error| wrong("spec", error))?;
+        let mut options = BomOptions::new().tensors(tensors);
+        if let Some(epoch) = epoch.filter(|_| spec == Spec::Spdx) {
+            options = options.created(epoch.parse().map_err(|error| wrong("SOURCE_DATE_EPOCH", error))?);
+        }
+        let values = if tensors { nbytes(&self.model) } else { 0 };
+        let total = self.model.container().file_size().saturating_add(values);
+        let progress = Progress { callback: progress, total };
+        let model = Arc::clone(&self.model);
+        let bom =
+            work::run(py, threads, &progress, move |work| modelfmt::bom::bom(&[&model], &options, work))?;
+        let bom = bom.map_err(|error: Error| raise(py, &error))?;
+        progress.finish()?;
+        json_of(bom.to_json(spec))
     }
 
     /// Statistics of a tensor's values.

@@ -1,6 +1,7 @@
 //! The definition of the command line: parsing, help, completions and the man page all come from here. Each module has the
 //! arguments of one command.
 
+mod bom;
 mod check;
 mod completions;
 mod convert;
@@ -28,6 +29,7 @@ mod verify;
 
 use clap::{Parser, Subcommand};
 
+pub(crate) use bom::Bom;
 pub(crate) use check::Check;
 pub(crate) use completions::{Completions, Man};
 pub(crate) use convert::{Convert, ConvertOptionArgs};
@@ -101,6 +103,7 @@ pub(crate) enum Command {
     Extract(Extract),
     Diff(Diff),
     Prove(Box<Prove>),
+    Bom(Bom),
     Edit(Edit),
     #[cfg(feature = "remote")]
     Fetch(Fetch),
@@ -130,7 +133,8 @@ impl Command {
             Self::Show(args) => args.json,
             #[cfg(feature = "remote")]
             Self::Fetch(args) => args.json,
-            Self::Extract(_)
+            Self::Bom(_)
+            | Self::Extract(_)
             | Self::Edit(_)
             | Self::Outboard(_)
             | Self::Sign(_)

@@ -13,9 +13,9 @@ use modelfmt::{Conversion, DType, Execution, Format, Model, Object, Value};
 use crate::args::Convert;
 use crate::failure::{Result, say};
 use crate::flags::Flags;
-use crate::json::escaped;
 use crate::streams;
 use crate::units::{count, size};
+use modelfmt::wording::escaped_json;
 
 /// Converts the model, or only rehearses the conversion.
 pub(super) fn convert(
@@ -170,7 +170,7 @@ impl Done<'_> {
             object.insert("left_out", left_out);
         }
         let text = json::to_string(&Value::Object(object)).unwrap_or_default();
-        super::print(|out| Ok(writeln!(out, "{}", escaped(&text))?))
+        super::print(|out| Ok(writeln!(out, "{}", escaped_json(&text))?))
     }
 }
 

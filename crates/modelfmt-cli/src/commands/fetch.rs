@@ -12,10 +12,10 @@ use modelfmt_remote::fetch::{CheckedBy, FetchError, FetchOptions, FetchProgress,
 
 use crate::args::Fetch;
 use crate::failure::{Failure, Result, say};
-use crate::json::escaped;
 use crate::progress::{self, Progress};
 use crate::units::{count, seconds, size};
 use crate::{remote, stop, streams};
+use modelfmt::wording::escaped_json;
 
 /// How many bytes stay if the fetch is stopped, and how many there will be.
 static KEPT: AtomicU64 = AtomicU64::new(0);
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Fetch, quiet: bool) -> Result {
     stop::say_nothing_at_end();
     if args.json {
         let text = json::to_string(&object(&fetched)).map_err(std::io::Error::other)?;
-        return super::print(|out| Ok(writeln!(out, "{}", escaped(&text))?));
+        return super::print(|out| Ok(writeln!(out, "{}", escaped_json(&text))?));
     }
     if !quiet {
         say(line(&fetched, begun));

@@ -1,6 +1,7 @@
 //! One module for each command. It takes the arguments, calls the library, and prints text or JSON.
 
 mod batch;
+pub(crate) mod bom;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod convert;

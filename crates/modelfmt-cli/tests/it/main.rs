@@ -1,6 +1,7 @@
 //! The tests of this crate, a module for each subject, in one program: a program for each would be linked with all that the crate needs.
 
 mod batch;
+mod bom;
 #[cfg(feature = "remote")]
 mod cache;
 mod check;

@@ -238,7 +238,7 @@ fn grouped(count: u64) -> String {
 
 /// The keys of the metadata, and the architecture where no key says it. Where a key says it, as in GGUF, the types of values are not
 /// looked at: vocabularies are long.
-fn keys(model: &Model) -> (Object, Option<String>) {
+pub(crate) fn keys(model: &Model) -> (Object, Option<String>) {
     if model.format().capabilities().metadata == MetadataKind::TypedLists {
         return (model.container().flat_metadata().unwrap_or_default(), None);
     }
@@ -246,12 +246,12 @@ fn keys(model: &Model) -> (Object, Option<String>) {
     (common.keys, common.architecture)
 }
 
-const CONFIG: &str = "config.json";
-const ADAPTER_CONFIG: &str = "adapter_config.json";
+pub(crate) const CONFIG: &str = "config.json";
+pub(crate) const ADAPTER_CONFIG: &str = "adapter_config.json";
 
 /// A JSON object beside the model, if it is there, good and covered by the pin or the signature.
 #[cfg(not(target_arch = "wasm32"))]
-fn config(model: &Model, name: &str) -> Option<Object> {
+pub(crate) fn config(model: &Model, name: &str) -> Option<Object> {
     const MAX_LEN: u64 = 1 << 20;
     const MAX_NODES: u64 = 1 << 18;
     use modelfmt_core::value::{ParseOptions, json};
@@ -263,7 +263,7 @@ fn config(model: &Model, name: &str) -> Option<Object> {
 }
 
 #[cfg(target_arch = "wasm32")]
-fn config(_: &Model, _: &str) -> Option<Object> {
+pub(crate) fn config(_: &Model, _: &str) -> Option<Object> {
     None
 }
 

@@ -10,7 +10,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod facts;
+pub(crate) mod facts;
 mod totals;
 mod tree;
 
@@ -255,6 +255,12 @@ impl Serialize for Inspection<'_> {
         }
         map.end()
     }
+}
+
+/// What is known about a model.
+#[cfg(feature = "bom")]
+pub(crate) fn facts(model: &Model) -> Result<ModelFacts> {
+    Ok(ModelFacts::with(model, &weights(model, &InspectOptions::new())?.0))
 }
 
 /// The weights that are stored as several tensors: all of them, and the selected ones.

@@ -36,7 +36,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    pub(super) fn of<'a>(tensors: impl Iterator<Item = TensorInfo<'a>>) -> Self {
+    pub(crate) fn of<'a>(tensors: impl Iterator<Item = TensorInfo<'a>>) -> Self {
         let mut totals = Self::default();
         for info in tensors {
             totals.all.add(&info);

@@ -3,6 +3,7 @@
 //! [`Model`] is one type for all formats. [`CheckedModel`] has the same reads, each checked against the digests in the file.
 //! [`Globs`] select tensors by their names, and a [`Quant`] is the scales and zero points that a file has for a tensor.
 
+mod files;
 mod joined;
 pub mod mapped;
 mod pin;
@@ -38,6 +39,7 @@ pub use crate::quant::Quant;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::sidecars::Sidecars;
 use crate::unrecognized::{self, Unrecognized};
+pub use files::ModelFile;
 pub use modelfmt_rules::globs::Globs;
 use modelfmt_rules::wording::Choice;
 

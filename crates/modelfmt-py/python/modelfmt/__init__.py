@@ -20,7 +20,7 @@ from ._errors import (
     VerifyError,
 )
 from ._fetch import Fetched, FetchSource, fetch
-from ._files import Converted, check, convert, diff, formats, inspect, save, select, show, stats, verify
+from ._files import Converted, bom, check, convert, diff, formats, inspect, prove, save, select, show, stats, verify
 from ._keys import KeyPair, Outboard, Signed, keygen, outboard, sign
 from ._load import load
 from ._model import Model, TensorInfo, open
@@ -56,6 +56,7 @@ __all__ = [
     "UsageError",
     "VerifyError",
     "__version__",
+    "bom",
     "check",
     "convert",
     "diff",
@@ -68,6 +69,7 @@ __all__ = [
     "open",
     "outboard",
     "plan_convert",
+    "prove",
     "save",
     "seal",
     "select",

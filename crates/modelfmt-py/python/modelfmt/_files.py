@@ -15,7 +15,7 @@ from typing import cast as typed
 from . import _content, _given, _modelfmt, _opening
 from ._errors import usage
 from ._keywords import checked, names_of
-from ._model import Level, Model, json_object, opened
+from ._model import Level, Model, Spec, json_object, opened
 from ._opening import Content, Key, Opening, Path, Requests
 from ._progress import Progress, callback
 from ._sealing import Seal, sealing
@@ -385,6 +385,49 @@ def diff(
     told = callback(progress, "comparing")
     report = _modelfmt.diff(first, second, norms, tolerance, ignore_metadata, threads, told)
     return json_object(report)
+
+
+@checked()
+def prove(
+    base: Path | Content | Model,
+    derived: Path | Content | Model,
+    *,
+    map: Path | None = None,
+    pre: str | None = None,
+    lora: str | Sequence[str] = (),
+    complete: bool = False,
+    allow_added: str | Sequence[str] = (),
+    allow_changed: str | Sequence[str] = (),
+    threads: int | None = None,
+    progress: Progress = None,
+) -> dict[str, Any]:
+    """Whether one model is made of another and of nothing else, as ``modelfmt prove --json`` prints it: ``ok``, ``tensors`` and
+    ``metadata``.
+
+    The tensors of ``derived`` are derived from ``base`` again and compared. ``map``, ``pre`` and ``lora`` are those of
+    :func:`convert`. ``complete`` demands everything of ``base``; the patterns ``allow_added`` and ``allow_changed`` excuse names of
+    tensors and keys. To open one of the two with a pin or keys, pass the open model.
+    """
+    first, second = opened(base, {}).native(), opened(derived, {}).native()
+    chosen = None if map is None else os.fspath(map)
+    excused = _list(allow_added), _list(allow_changed)
+    told = callback(progress, "proving")
+    proof = _modelfmt.prove(first, second, chosen, pre, _list(lora), complete, *excused, threads, told)
+    return json_object(proof)
+
+
+@checked(*Opening.__annotations__)
+def bom(
+    path: Path | Content | Model,
+    *,
+    spec: Spec = "cyclonedx",
+    tensors: bool = False,
+    threads: int | None = None,
+    progress: Progress = None,
+    **opening: Unpack[Opening],
+) -> str:
+    """A bill of materials: :meth:`Model.bom`."""
+    return opened(path, opening).bom(spec=spec, tensors=tensors, threads=threads, progress=progress)
 
 
 @checked(*Opening.__annotations__)

@@ -19,6 +19,7 @@ from ._progress import Progress, callback
 from ._tensor import Tensor
 
 Level = Literal["header"] | Literal["control"] | Literal["full"]
+Spec = Literal["cyclonedx"] | Literal["spdx"]
 
 # How many tensors ``repr`` shows.
 _SHOWN = 8
@@ -245,6 +246,21 @@ class Model(Mapping[str, Array]):
         """What ``modelfmt inspect --json`` prints."""
         patterns = [tensors] if isinstance(tensors, str) else tensors
         return json_object(self.native().inspect(hash, patterns, None, None))
+
+    @checked()
+    def bom(
+        self,
+        *,
+        spec: Spec = "cyclonedx",
+        tensors: bool = False,
+        threads: int | None = None,
+        progress: Progress = None,
+    ) -> str:
+        """A bill of materials, as ``modelfmt bom`` writes it: JSON of CycloneDX 1.6 or SPDX 3.0.1. With ``tensors``, it lists each
+        tensor, too. The time that SPDX asks for is that of the variable ``SOURCE_DATE_EPOCH``, or 1970-01-01T00:00:00Z.
+        """
+        epoch = os.environ.get("SOURCE_DATE_EPOCH")
+        return self.native().bom(spec, tensors, epoch, threads, callback(progress, "hashing"))
 
     @checked()
     def stats(self, name: str, *, threads: int | None = None) -> dict[str, Any]:

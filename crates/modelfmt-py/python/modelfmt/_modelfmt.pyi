@@ -24,6 +24,7 @@ __all__ = [
     "keygen",
     "outboard",
     "program",
+    "prove",
     "recover",
     "refuse_existing",
     "save",
@@ -98,6 +99,9 @@ class Model:
     def inspect(
         self, hash: bool, tensors: Sequence[str] | None, threads: int | None, progress: _Progress
     ) -> str: ...
+    def bom(
+        self, spec: str, tensors: bool, epoch: str | None, threads: int | None, progress: _Progress
+    ) -> str: ...
     def stats(self, position: int, threads: int | None) -> dict[str, Any]: ...
     def show(self, names: Sequence[str], threads: int | None) -> str: ...
 
@@ -151,6 +155,18 @@ def diff(
     norms: bool,
     tolerance: float | None,
     ignore_metadata: bool,
+    threads: int | None,
+    progress: _Progress,
+) -> str: ...
+def prove(
+    base: Model,
+    derived: Model,
+    map: str | None,
+    pre: str | None,
+    lora: Sequence[str],
+    complete: bool,
+    allow_added: Sequence[str],
+    allow_changed: Sequence[str],
     threads: int | None,
     progress: _Progress,
 ) -> str: ...

@@ -32,7 +32,7 @@ use modelfmt_core::DType;
 
 pub use choice::Choice;
 pub use parse::ParseError;
-pub use printable::Printable;
+pub use printable::{Printable, escaped_json};
 
 /// What would resolve an error or an item that does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

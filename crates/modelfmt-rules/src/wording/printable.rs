@@ -1,5 +1,6 @@
 //! Text from a file, made safe for a terminal.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// Displays text from a file with characters escaped that would move the cursor, change colours, change the direction of the text
@@ -43,6 +44,25 @@ impl Printable<'_> {
                 | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
                 | '\u{e0000}'..='\u{e0fff}')
     }
+}
+
+/// JSON text with characters escaped that would disturb a terminal; JSON itself requires this only below U+0020.
+#[must_use]
+pub fn escaped_json(json: &str) -> Cow<'_, str> {
+    // Control characters below U+007F were escaped by the serializer, or are white space between the strings.
+    let is_escaped = |c: char| c >= '\u{7f}' && Printable::is_escaped(c);
+    if !json.contains(is_escaped) {
+        return json.into();
+    }
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        if is_escaped(c) {
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+        } else {
+            out.push(c);
+        }
+    }
+    out.into()
 }
 
 #[cfg(test)]

@@ -1,0 +1,215 @@
+//! What is said of one model in a bill of materials.
+
+use modelfmt_core::value::{Object, Value};
+use modelfmt_core::{Execution, Location};
+use modelfmt_metadata::{config, names};
+use modelfmt_model::error::Result;
+use modelfmt_model::formats::capabilities::Metadata as MetadataKind;
+use modelfmt_model::model::Model;
+
+use super::base::{self, Base};
+use super::card;
+use super::files::{self, HashedFile};
+use super::licence::Licences;
+use super::text::{is_said, text};
+use crate::inspect::facts::{ADAPTER_CONFIG, CONFIG, config as json_beside, keys};
+use crate::inspect::{ModelFacts, ModelKind, Totals};
+
+/// The model card of a folder of the hub.
+const CARD: &str = "README.md";
+
+/// The files beside the weights that belong to a folder of the hub.
+const BESIDE: [&str; 12] = [
+    CONFIG,
+    ADAPTER_CONFIG,
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "tokenizer.model",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template.jinja",
+    "vocab.json",
+    "merges.txt",
+    CARD,
+];
+
+/// What is known about a model.
+#[derive(Clone, Debug)]
+pub(super) struct Subject {
+    pub(super) name: String,
+    pub(super) version: Option<String>,
+    pub(super) family: Option<String>,
+    pub(super) licences: Licences,
+    pub(super) bases: Vec<Base>,
+    /// Other facts by name: format, numbers of parameters and tensors, dtypes.
+    pub(super) facts: Vec<(String, String)>,
+    pub(super) files: Vec<HashedFile>,
+    pub(super) tensors: Vec<Tensor>,
+    /// The keys whose signatures were verified.
+    pub(super) signers: Vec<String>,
+}
+
+/// A tensor with the digest of its values.
+#[derive(Clone, Debug)]
+pub(super) struct Tensor {
+    pub(super) name: String,
+    pub(super) dtype: &'static str,
+    pub(super) shape: String,
+    pub(super) location: Location,
+    /// BLAKE3-256 of its values, uncompressed, 64 lower-case hex digits; `None` without values.
+    pub(super) blake3: Option<String>,
+}
+
+impl Subject {
+    pub(super) fn of(model: &Model, with_tensors: bool, work: &Execution<'_>) -> Result<Self> {
+        model.open_all()?;
+        let is_of_hub = is_of_hub(model);
+        let said = said(model, is_of_hub);
+        let known = crate::inspect::facts(model)?;
+        let beside: &[&str] = if is_of_hub { &BESIDE } else { &[] };
+        Ok(Self {
+            name: name(model, &said, is_of_hub),
+            version: first(&said, &["general.version", "model_version", "version"]),
+            family: known.family.as_deref().and_then(text),
+            licences: Licences::of(&said),
+            bases: base::all(&said),
+            facts: facts(model, known),
+            files: files::hashed(model, beside, work)?,
+            tensors: if with_tensors { tensors(model, work)? } else { Vec::new() },
+            signers: signers(model)?,
+        })
+    }
+
+    /// The file of the model, if it is one file: its digests are those of the model.
+    pub(super) fn only_file(&self) -> Option<&HashedFile> {
+        match &*self.files {
+            [file] => Some(file),
+            _ => None,
+        }
+    }
+}
+
+/// Whether the files beside a model belong to it: whether it is the weights of a folder of the hub, whose own metadata says little.
+fn is_of_hub(model: &Model) -> bool {
+    let metadata = model.format().capabilities().metadata;
+    let is_weights = matches!(metadata, MetadataKind::Strings | MetadataKind::Index | MetadataKind::ReadOnly);
+    is_weights && [CONFIG, ADAPTER_CONFIG].iter().any(|name| json_beside(model, name).is_some())
+}
+
+/// The objects that state something about a model, in the order in which they are believed: its metadata, the model card within it,
+/// the card beside it, and what an adapter is for.
+fn said(model: &Model, is_of_hub: bool) -> Vec<Object> {
+    let own = keys(model).0;
+    let mut said: Vec<Object> =
+        own.get("model_card").and_then(Value::as_object).cloned().into_iter().collect();
+    said.insert(0, own);
+    if is_of_hub {
+        said.extend(card_beside(model).map(|text| card::parse(&text)));
+        said.extend(json_beside(model, ADAPTER_CONFIG).map(|adapter| {
+            // Only this key: `version` and the like would be of something else.
+            let base = adapter.get("base_model_name_or_path").cloned().unwrap_or(Value::Null);
+            Object::from_iter([("base_model_name_or_path", base)])
+        }));
+    }
+    said
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+fn card_beside(model: &Model) -> Option<String> {
+    const MAX_LEN: u64 = 1 << 20;
+    let text = config::file(model.sidecars(), CARD, MAX_LEN).ok()??;
+    String::from_utf8(text).ok()
+}
+
+#[cfg(target_arch = "wasm32")]
+fn card_beside(_: &Model) -> Option<String> {
+    None
+}
+
+/// The first text or integer under one of these keys.
+fn first(said: &[Object], keys: &[&str]) -> Option<String> {
+    let mut stated = said.iter().flat_map(|said| keys.iter().filter_map(|key| said.get(key)));
+    stated.find_map(|stated| match stated {
+        Value::String(stated) => text(stated).filter(|stated| is_said(stated)),
+        Value::Int(number) => Some(number.to_string()),
+        _ => None,
+    })
+}
+
+/// The name that the model states, or that of its file or folder: a component must have one.
+fn name(model: &Model, said: &[Object], is_of_hub: bool) -> String {
+    let common = || model.common_metadata().ok()?.name;
+    let of_config = || is_of_hub.then(|| config::model_name(model)).flatten();
+    first(said, &["general.name", "model_name", "modelspec.title", "name"])
+        .or_else(|| common().or_else(of_config).as_deref().and_then(text))
+        .or_else(|| text(names::stem_of(model)))
+        .unwrap_or_else(|| "model".to_owned())
+}
+
+/// Facts by name.
+fn facts(model: &Model, known: ModelFacts) -> Vec<(String, String)> {
+    let ModelFacts { parameters, layers, kind, scheme, .. } = known;
+    let totals = Totals::of(model.tensors());
+    let mut facts = vec![("format".to_owned(), model.format().name().to_owned())];
+    let mut add = |name: &str, value: Option<String>| {
+        facts.extend(value.map(|value| (name.to_owned(), value)));
+    };
+    add("formatVersion", model.container().version().as_deref().and_then(text));
+    add("kind", (kind != ModelKind::Other).then(|| kind.name().to_owned()));
+    add("parameters", parameters.map(|count| count.to_string()));
+    add("layers", layers.map(|count| count.to_string()));
+    add("quantization", scheme.as_deref().and_then(text));
+    add("tensors", Some(totals.all.tensors.to_string()));
+    for (dtype, sums) in &totals.by_dtype {
+        add(&format!("dtype:{dtype}:tensors"), Some(sums.tensors.to_string()));
+        add(&format!("dtype:{dtype}:elements"), Some(sums.elements.to_string()));
+    }
+    facts
+}
+
+fn tensors(model: &Model, work: &Execution<'_>) -> Result<Vec<Tensor>> {
+    let mut tensors = Vec::new();
+    let mut with_data = Vec::new();
+    for (position, info) in model.tensors().enumerate() {
+        let shape: Vec<String> = info.shape.iter().map(u64::to_string).collect();
+        if info.has_data {
+            with_data.push((position, tensors.len()));
+        }
+        tensors.push(Tensor {
+            name: info.name.to_owned(),
+            dtype: info.dtype.name(),
+            shape: format!("[{}]", shape.join(", ")),
+            location: model.location(position)?,
+            blake3: None,
+        });
+    }
+    let positions: Vec<usize> = with_data.iter().map(|(position, _)| *position).collect();
+    for ((_, place), hash) in with_data.iter().zip(model.hashes(&positions, work)?) {
+        if let Some(tensor) = tensors.get_mut(*place) {
+            tensor.blake3 = Some(hash.to_hex().to_string());
+        }
+    }
+    Ok(tensors)
+}
+
+/// The keys that the caller trusts and that have signed the model: inside the file, and beside it. Any other signature is only a
+/// claim.
+fn signers(model: &Model) -> Result<Vec<String>> {
+    let mut signers = Vec::new();
+    if model.sealing().is_signed
+        && let Value::Object(details) = model.details()?
+        && let Some(signatures) = details.get("signatures").and_then(Value::as_array)
+    {
+        for signature in signatures.iter() {
+            let is_named = signature.get("is_named").and_then(Value::as_bool) == Some(true);
+            let key = signature.get("key_id").and_then(Value::as_str).filter(|_| is_named);
+            signers.extend(key.map(str::to_owned));
+        }
+    }
+    #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
+    if let Some(signature) = model.detached_signature().filter(|found| found.is_trusted == Some(true)) {
+        signers.extend(signature.key_id);
+    }
+    Ok(signers)
+}

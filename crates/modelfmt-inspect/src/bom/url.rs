@@ -1,0 +1,81 @@
+//! Addresses: percent-encoded, without user and password.
+
+use std::fmt::Write as _;
+use std::net::Ipv6Addr;
+
+/// The longest address that is taken, in bytes.
+const LONGEST: usize = 2048;
+
+/// A valid address (RFC 3986) for what metadata states as one; `None` if it does not begin with a scheme and `://`.
+pub(super) fn of(stated: &str) -> Option<String> {
+    let (scheme, rest) = stated.trim().split_once("://").filter(|_| stated.len() <= LONGEST)?;
+    let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+    if !is_scheme || rest.is_empty() {
+        return None;
+    }
+    let (authority, rest) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    // What comes before the `@` is nobody's business.
+    let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let (host, port) = authority
+        .rsplit_once(':')
+        .filter(|(_, port)| port.bytes().all(|digit| digit.is_ascii_digit()))
+        .map_or((authority, None), |(host, port)| (host, Some(port)));
+    let mut url = format!("{}://", scheme.to_ascii_lowercase());
+    match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')?.parse::<Ipv6Addr>().ok()) {
+        Some(address) => url.push_str(&format!("[{address}]")),
+        None => encode(host, "!$&'()*+,;=", &mut url),
+    }
+    if let Some(port) = port {
+        url.push(':');
+        url.push_str(port);
+    }
+    let (rest, fragment) = rest.split_once('#').map_or((rest, None), |(rest, end)| (rest, Some(end)));
+    encode(rest, "!$&'()*+,;=:@/?", &mut url);
+    if let Some(fragment) = fragment {
+        url.push('#');
+        encode(fragment, "!$&'()*+,;=:@/?", &mut url);
+    }
+    Some(url)
+}
+
+/// Appends a text in which every byte is percent-encoded that is neither unreserved nor in `allowed`. What is encoded already stays.
+fn encode(text: &str, allowed: &str, out: &mut String) {
+    let is_hex = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_hexdigit);
+    let bytes = text.as_bytes();
+    for (at, &byte) in bytes.iter().enumerate() {
+        let rest = bytes.get(at..).unwrap_or_default();
+        let c = char::from(byte);
+        let is_encoded = byte == b'%' && is_hex(rest.get(1)) && is_hex(rest.get(2));
+        if byte.is_ascii_alphanumeric() || "-._~".contains(c) || allowed.contains(c) || is_encoded {
+            out.push(c);
+        } else {
+            let _ = write!(out, "%{byte:02X}"); // writing to a String does not fail
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_encoded() {
+        for (stated, url) in [
+            ("https://example.org/a b/ü?q=[1]#x#y", "https://example.org/a%20b/%C3%BC?q=%5B1%5D#x%23y"),
+            ("https://example.org/a%20b%zz%", "https://example.org/a%20b%25zz%25"),
+            ("HTTPS://user:secret@Example.org:8080/", "https://Example.org:8080/"),
+            ("http://[::1]:80/x", "http://[::1]:80/x"),
+            ("http://a:b/", "http://a%3Ab/"),
+            ("http://exämple.org\\x", "http://ex%C3%A4mple.org%5Cx"),
+            (" hf://org/model\n", "hf://org/model"),
+            ("s3://bucket/\u{202e}\"<>", "s3://bucket/%E2%80%AE%22%3C%3E"),
+        ] {
+            assert_eq!(of(stated).as_deref(), Some(url), "{stated}");
+        }
+        let long = format!("https://example.org/{}", "x".repeat(LONGEST));
+        for stated in ["LICENSE", "org/model", "://x", "1a://x", "a b://x", "https://", &long] {
+            assert_eq!(of(stated), None, "{stated}");
+        }
+    }
+}

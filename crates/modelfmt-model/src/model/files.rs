@@ -1,0 +1,62 @@
+//! The files of a model, byte for byte.
+
+use modelfmt_core::Source;
+
+use crate::error::Result;
+use crate::model::Model;
+
+/// A file of a model. For a set, this is its index or a file that the index names.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ModelFile<'a> {
+    /// The name. In a set, the name is relative to the folder of the index.
+    pub name: String,
+    model: &'a Model,
+    /// The number of the file among those that hold tensors; `None` for an index.
+    number: Option<usize>,
+}
+
+impl<'a> ModelFile<'a> {
+    /// The bytes of the file, as they are stored. Reads are checked against the pin and the signature of the model, if it has been
+    /// opened with them.
+    ///
+    /// # Errors
+    /// If the file cannot be opened.
+    pub fn source(&self) -> Result<&'a dyn Source> {
+        match (self.number, &self.model.index_file) {
+            (None, Some((_, index))) => Ok(&**index),
+            (number, _) => {
+                let container = self.model.container();
+                container.source_of(number.unwrap_or(0)).map_err(|error| self.model.failed(error))
+            }
+        }
+    }
+}
+
+impl Model {
+    /// The files of the model: its file, or the index of a set and then the files that the index names.
+    #[must_use]
+    pub fn files(&self) -> Vec<ModelFile<'_>> {
+        self.members().flat_map(Self::own_files).collect()
+    }
+
+    fn own_files(&self) -> Vec<ModelFile<'_>> {
+        let file = |name: String, number| ModelFile { name, model: self, number };
+        let mut files: Vec<_> = self.index_file.iter().map(|(name, _)| file(name.clone(), None)).collect();
+        let parts = self.container().file_paths();
+        files.extend(parts.into_iter().enumerate().map(|(number, name)| file(name, Some(number))));
+        if files.is_empty() {
+            files.push(file(self.file_name(), Some(0)));
+        }
+        files
+    }
+
+    /// The name of the model's only file.
+    fn file_name(&self) -> String {
+        #[cfg(not(target_arch = "wasm32"))]
+        let path = self.on_disk.as_deref().unwrap_or(&self.path);
+        #[cfg(target_arch = "wasm32")]
+        let path = &self.path;
+        path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+    }
+}
