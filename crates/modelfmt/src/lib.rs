@@ -225,6 +225,10 @@ pub use modelfmt_model::outboard;
 #[cfg_attr(docsrs, doc(cfg(feature = "sign")))]
 #[doc(inline)]
 pub use modelfmt_model::signed;
+#[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
+#[cfg_attr(docsrs, doc(cfg(feature = "policy")))]
+#[doc(inline)]
+pub use modelfmt_model::policy;
 #[cfg(not(target_arch = "wasm32"))]
 #[doc(inline)]
 pub use modelfmt_model::verify::verify;

@@ -16,7 +16,7 @@ use crate::failure::{Failure, Result, say};
 use crate::flags::Flags;
 use crate::progress::Progress;
 use crate::units::{count, seconds, size};
-use crate::{secrets, streams};
+use crate::{policy, secrets, streams};
 
 pub(crate) fn run(args: &Edit, quiet: bool) -> Result {
     let begun = Instant::now();
@@ -155,6 +155,7 @@ const fn words(how: EditMethod) -> &'static str {
 
 fn options(args: &Edit) -> Result<EditOptions> {
     let mut options = EditOptions::default();
+    options.open = policy::open_options();
     options.metadata = args.metadata.as_deref().map(super::convert::metadata).transpose()?;
     let set = args.set.iter().map(|(key, value)| (key.clone(), NewValue::Text(value.clone())));
     options.set = set.collect();

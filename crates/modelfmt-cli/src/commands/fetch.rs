@@ -15,7 +15,7 @@ use crate::failure::{Failure, Result, say};
 use crate::json::escaped;
 use crate::progress::{self, Progress};
 use crate::units::{count, seconds, size};
-use crate::{remote, stop, streams};
+use crate::{policy, remote, stop, streams};
 
 /// How many bytes stay if the fetch is stopped, and how many there will be.
 static KEPT: AtomicU64 = AtomicU64::new(0);
@@ -50,6 +50,9 @@ pub(crate) fn run(args: &Fetch, quiet: bool) -> Result {
             .threads(progress::threads());
         if let Some(Pin::B3(hash)) = args.pin {
             options = options.pin(hash);
+        }
+        if let Some(policy) = policy::get() {
+            options = options.policy(std::sync::Arc::clone(policy));
         }
         store.fetch(&urls, out, &options)
     });

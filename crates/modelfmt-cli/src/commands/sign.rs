@@ -17,7 +17,7 @@ use crate::failure::{Failure, Result, say};
 use crate::flags::Flags;
 use crate::progress::Progress;
 use crate::units::{count, seconds, size};
-use crate::{keys, secrets, streams};
+use crate::{keys, policy, secrets, streams};
 
 pub(crate) fn run(args: &Sign, quiet: bool) -> Result {
     if streams::is_dash(&args.model) {
@@ -146,7 +146,11 @@ fn write_beside(model: &Path, key: &PrivateKey, options: &SignOptions, quiet: bo
     let begun = Instant::now();
     let total = std::fs::metadata(model).map_or(0, |file| if file.is_file() { file.len() } else { 0 });
     let bar = Progress::new("hashing", total, quiet);
-    let signed = bar.run(|work| oms::sign(model, key, options, work));
+    let mut options = options.clone();
+    if policy::get().is_some() {
+        options = options.judge(|path, file| policy::open_options().judged(path, file).map_err(std::io::Error::other));
+    }
+    let signed = bar.run(|work| oms::sign(model, key, &options, work));
     let signed = signed.map_err(|error| {
         let hint = if matches!(error, oms::Error::Exists { .. }) { "; --force replaces it" } else { "" };
         Failure::Input(format!("{}{hint}", with_causes(&error)))

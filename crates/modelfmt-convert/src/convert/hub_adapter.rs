@@ -101,7 +101,7 @@ impl Adapter<'_> {
         let path = self.folder.join("config.json");
         let failed = |why: String| failed(self.model, format!("{}: {why}", path.display()));
         // A pipe of that name is not waited for.
-        let beside = Sidecars::Folder(self.folder.to_owned());
+        let beside = Sidecars::in_folder(&self.model.related_options(), self.folder);
         let text = config::file(&beside, "config.json", MAX_LEN).map_err(failed)?;
         let text = text.ok_or_else(|| failed("it is not there, and says what the base is".to_owned()))?;
         Config::parse(&text).map_err(|error| failed(error.to_string()))

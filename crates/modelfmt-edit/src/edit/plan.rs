@@ -18,7 +18,6 @@ use modelfmt_model::formats::Format;
 use modelfmt_model::formats::entry::{EditFile, EditSet};
 use modelfmt_model::job::renamed::Renamed;
 use modelfmt_model::model::Model;
-use modelfmt_model::open::OpenOptions;
 use modelfmt_rules::globs::Globs;
 use modelfmt_rules::wording::Choice;
 use modelfmt_rules::wording::Note;
@@ -75,7 +74,7 @@ impl Edit {
     ) -> Result<Self> {
         let mut notes = Vec::new();
         let before = old.version().clone();
-        let model = OpenOptions::new().open_file(&path, path.clone(), Box::new(Arc::clone(&old)))?;
+        let model = options.open.open_file(&path, path.clone(), Box::new(Arc::clone(&old)))?;
         let not_editable = |why: String| Error::NotEditable { path: path.clone(), why };
         if is_encrypted(&model) {
             return Err(not_editable(ENCRYPTED.to_owned()));

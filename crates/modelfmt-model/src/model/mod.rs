@@ -65,6 +65,32 @@ impl OpenOptions {
         Ok(Model { folder_note, ..self.open_file(path, index, source)? })
     }
 
+    /// Opens a file that is read because of a model and is not one, such as an importance matrix. Of these options, only the policy
+    /// concerns it.
+    ///
+    /// # Errors
+    /// [`Error::Open`]; [`Error::Policy`].
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn open_other(&self, path: &Path) -> Result<BoxSource> {
+        let source = FileSource::open(path).map_err(|source| Error::Open { path: path.to_owned(), source })?;
+        self.judged(path, Box::new(source))
+    }
+
+    /// Judges a file that is open and is not opened as a model, and returns it so that it is checked while it is read.
+    ///
+    /// # Errors
+    /// [`Error::Policy`].
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn judged(&self, path: &Path, source: BoxSource) -> Result<BoxSource> {
+        #[cfg(feature = "policy")]
+        if let Some(policy) = &self.policy {
+            let judged = policy.allow_bytes(path, source);
+            return judged.map_err(|why| Error::Policy { path: path.to_owned(), why });
+        }
+        let _ = path;
+        Ok(source)
+    }
+
     /// Opens `source`, which is the file `index`. Errors name `path`.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn open_file(&self, path: &Path, index: PathBuf, source: BoxSource) -> Result<Model> {

@@ -12,18 +12,18 @@ mod parse;
 mod place;
 mod rules;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use modelfmt_core::Execution;
-use modelfmt_oms::{SignedFiles, VerifyOptions};
+use modelfmt_oms::{SignedFiles, VerifyOptions, signature_path};
 
 use self::place::Place;
 use self::rules::Rule;
 use crate::error::{Error, Result};
+use crate::open::OpenOptions;
 
 pub(crate) use self::gate::{open, refuse_async};
 
@@ -36,8 +36,9 @@ pub struct Policy {
     /// Whether what no rule matches is allowed.
     allows: bool,
     rules: Vec<Rule>,
-    /// What signatures cover, by the rule and the signed file or folder, so that a folder is hashed once.
-    signed: Mutex<HashMap<(usize, PathBuf), Arc<SignedFiles>>>,
+    fingerprint: blake3::Hash,
+    /// What signatures cover, with the number of the rule, so that a folder is hashed once.
+    signed: Mutex<Vec<(usize, Arc<SignedFiles>)>>,
 }
 
 impl fmt::Debug for Policy {
@@ -92,7 +93,8 @@ impl Policy {
         }
         let folder = modelfmt_core::source::folder_of(path);
         let (allows, rules) = parse::parse(&text, folder).map_err(failed)?;
-        Ok(Arc::new(Self { path: path.to_owned(), allows, rules, signed: Mutex::default() }))
+        let fingerprint = fingerprint(&text, &rules);
+        Ok(Arc::new(Self { path: path.to_owned(), allows, rules, fingerprint, signed: Mutex::default() }))
     }
 
     /// The file that it was read from.
@@ -128,32 +130,38 @@ impl Policy {
             let why = "are demanded, and a signature beside a file is by one key; only a sealed APR2 has several";
             return Err(format!("signatures by {} keys {why}", rule.threshold));
         }
-        let of = crate::signed::DetachedSignature::find(file).map(|found| found.of);
-        let of = of.ok_or("a signature is demanded, and there is none beside it")?;
-        let key = (rule.number, of.canonicalize().unwrap_or(of));
         let mut known = self.signed.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(files) = known.get(&key).filter(|files| files.covers(file)) {
+        let before = known.iter().find(|(number, files)| *number == rule.number && files.covers(file));
+        if let Some((_, files)) = before {
             return Ok(Arc::clone(files));
         }
-        let files = crate::signed::signed_files(file, &keys, &VerifyOptions::new(), &Execution::default());
+        let of = crate::signed::DetachedSignature::find(file).map(|found| found.of);
+        let of = of.or_else(|| signed_above(file)).ok_or("a signature is demanded, and there is none beside it")?;
+        let files = crate::signed::signed_files(&of, &keys, &VerifyOptions::new(), &Execution::default());
         let files = files.map_err(|error| error.to_string())?;
-        known.insert(key, Arc::clone(&files));
+        if !files.covers(file) {
+            return Err(format!("{} does not cover it", files.signature().display()));
+        }
+        known.push((rule.number, Arc::clone(&files)));
         Ok(files)
     }
 }
 
 impl Policy {
-    /// Whether a file that is no model, or is not read as one, may be read: an importance matrix, a file that is signed or
-    /// hashed. The rule's `match`, pins by BLAKE3 and `formats` count; `keys` demand a signature beside it that covers it.
+    /// What identifies the policy and the keys that it names: it changes if one of them does.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        self.fingerprint.to_hex().to_string()
+    }
+
+    /// Fails for a URL from which nothing may be read.
     ///
     /// # Errors
-    /// [`Error::Policy`] if it may not be read.
-    pub fn check_file(&self, path: impl AsRef<Path>) -> Result<()> {
-        let path = path.as_ref();
-        let source = modelfmt_core::source::FileSource::open(path);
-        let source = source.map_err(|source| Error::Open { path: path.to_owned(), source })?;
-        let allowed = self.allow_bytes(path, Box::new(source));
-        allowed.map(drop).map_err(|why| Error::Policy { path: path.to_owned(), why })
+    /// [`Error::Policy`].
+    pub fn check_url(&self, url: &str) -> Result<()> {
+        let place = Place::of_url(url).map_err(|why| self.unknown(&why));
+        let judged = place.and_then(|place| self.judge(&place).map(drop));
+        judged.map_err(|why| Error::Policy { path: shown(url), why })
     }
 
     /// Fails for a URL from which nothing may be read, and returns the pin that the rule has for it. What is fetched is not read
@@ -162,6 +170,48 @@ impl Policy {
     /// # Errors
     /// [`Error::Policy`] if it may not be fetched.
     pub fn check_fetch(&self, url: &str) -> Result<Option<crate::Pin>> {
-        self.fetchable(url).map_err(|why| Error::Policy { path: url.into(), why })
+        self.fetchable(url).map_err(|why| Error::Policy { path: shown(url), why })
     }
+}
+
+/// A folder further up that is signed, such as that of a set whose files are in subfolders.
+fn signed_above(file: &Path) -> Option<PathBuf> {
+    const DEPTH: usize = 8;
+    let folders = file.ancestors().skip(2).take(DEPTH).filter(|folder| !folder.as_os_str().is_empty());
+    folders.map(Path::to_owned).find(|folder| signature_path(folder).is_file())
+}
+
+impl OpenOptions {
+    /// Judges a file, or every file in a folder, before all of them are hashed.
+    pub(crate) fn judge_tree(&self, path: &Path) -> Result<()> {
+        if self.policy.is_none() {
+            return Ok(());
+        }
+        if !path.is_dir() {
+            return self.open_other(path).map(drop);
+        }
+        let failed = |source| Error::Open { path: path.to_owned(), source };
+        for entry in std::fs::read_dir(path).map_err(failed)? {
+            let entry = entry.map_err(failed)?.path();
+            let is_signature = entry == signature_path(path);
+            if !is_signature && (entry.is_file() || (entry.is_dir() && !entry.is_symlink())) {
+                self.judge_tree(&entry)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn fingerprint(text: &str, rules: &[Rule]) -> blake3::Hash {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(text.as_bytes());
+    for key in rules.iter().flat_map(|rule| &rule.keys) {
+        hasher.update(key.as_bytes());
+    }
+    hasher.finalize()
+}
+
+/// A URL without what may be secret.
+fn shown(url: &str) -> PathBuf {
+    place::normalized(url).unwrap_or_else(|_| url.split_once("://").map_or("…", |(scheme, _)| scheme).to_owned()).into()
 }

@@ -25,8 +25,9 @@ pub(super) struct Importance {
 }
 
 impl Importance {
-    pub(super) fn open(options: &ConvertOptions) -> Result<Self> {
-        let matrix = options.types.imatrix.as_deref().map(Imatrix::open).transpose()?;
+    pub(super) fn open(model: &Model, options: &ConvertOptions) -> Result<Self> {
+        let open = |path| Imatrix::open(path, &model.related_options());
+        let matrix = options.types.imatrix.as_deref().map(open).transpose()?;
         Ok(Self { matrix, ..Self::default() })
     }
 
