@@ -31,6 +31,7 @@ mod oinf;
 mod opening;
 mod options;
 mod parts;
+mod policy;
 mod raw;
 mod remote;
 mod sealing;

@@ -114,7 +114,9 @@ impl Model {
         }
         let is_remote = place.is_remote();
         let shown = place.shown();
-        let open = move || match mmap && !shown.is_dir() {
+        // What a policy judges is read through the model, and not lent as it is.
+        let is_mapped = mmap && options.judged_by().is_none();
+        let open = move || match is_mapped && !shown.is_dir() {
             true => open_mapped(&shown, &options),
             false => {
                 let model = Arc::new(place.open(&options)?);
@@ -156,6 +158,7 @@ impl Model {
         given: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
         let options = Opening::new(given)?.options(py, false)?.ignore_checksum(!verify);
+        let mmap = mmap && options.judged_by().is_none();
         let failed = |source| raise(py, &Error::Open { path: name.clone().into(), source });
         let maps = Maps::default();
         let source: BoxSource = match mmap {
