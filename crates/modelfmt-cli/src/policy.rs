@@ -23,7 +23,9 @@ pub(crate) fn read(option: Option<&Path>) -> Result {
         (None, None) => return Ok(()),
     };
     if path == OsStr::new("") {
-        return Err(Failure::Input(format!("{what}: it is empty; name the file of a policy, or leave it out")));
+        return Err(Failure::Input(format!(
+            "{what}: it is empty; name the file of a policy, or leave it out"
+        )));
     }
     let policy = Policy::read(Path::new(path))?;
     POLICY.get_or_init(|| policy);

@@ -96,7 +96,8 @@ impl Sidecars {
             Self::Nothing | Self::Folder(_) => false,
             #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
             Self::Judged(policy, files) => {
-                files.ignores(name) || files.path(name).is_some_and(|path| is_file(&path) && !allows(policy, &path))
+                files.ignores(name)
+                    || files.path(name).is_some_and(|path| is_file(&path) && !allows(policy, &path))
             }
             #[cfg(feature = "sign")]
             Self::Signed(folder, signed) => {

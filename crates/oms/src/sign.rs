@@ -39,7 +39,10 @@ impl SignOptions {
     /// Asks a function about every file that is signed, when it is open. It returns the file, which is read through that, or why it
     /// must not be read.
     #[must_use]
-    pub fn judge(mut self, judge: impl Fn(&Path, BoxSource) -> io::Result<BoxSource> + Send + Sync + 'static) -> Self {
+    pub fn judge(
+        mut self,
+        judge: impl Fn(&Path, BoxSource) -> io::Result<BoxSource> + Send + Sync + 'static,
+    ) -> Self {
         self.judge = Some(Judge(Arc::new(judge)));
         self
     }

@@ -166,7 +166,8 @@ pub(super) fn check(
             return Ok(());
         }
     };
-    let files = HashedFile::of(&of(&policy::open_options().open(path)?)?, work).map_err(|error| failed(&error))?;
+    let files =
+        HashedFile::of(&of(&policy::open_options().open(path)?)?, work).map_err(|error| failed(&error))?;
     let by = stated.key_id.map_or_else(String::new, |key| format!("by the key {key}, which was named"));
     report.report.add("derivation", stated.findings(&files), by);
     Ok(())

@@ -9,8 +9,8 @@ use modelfmt::wording::Printable;
 use crate::args::Outboard;
 use crate::failure::{Failure, Result, say};
 use crate::progress::Progress;
-use crate::{policy, streams};
 use crate::units::{seconds, size};
+use crate::{policy, streams};
 
 pub(crate) fn run(args: &Outboard, quiet: bool) -> Result {
     let begun = Instant::now();

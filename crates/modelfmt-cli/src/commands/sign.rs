@@ -148,7 +148,8 @@ fn write_beside(model: &Path, key: &PrivateKey, options: &SignOptions, quiet: bo
     let bar = Progress::new("hashing", total, quiet);
     let mut options = options.clone();
     if policy::get().is_some() {
-        options = options.judge(|path, file| policy::open_options().judged(path, file).map_err(std::io::Error::other));
+        options = options
+            .judge(|path, file| policy::open_options().judged(path, file).map_err(std::io::Error::other));
     }
     let signed = bar.run(|work| oms::sign(model, key, &options, work));
     let signed = signed.map_err(|error| {

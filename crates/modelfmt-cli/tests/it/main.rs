@@ -24,6 +24,8 @@ mod kept;
 mod large;
 mod parts;
 mod pins;
+#[cfg(unix)]
+mod policy;
 mod prove;
 mod pytorch;
 mod reference;

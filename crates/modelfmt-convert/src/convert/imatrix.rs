@@ -5,10 +5,10 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use modelfmt_core::author::Shortened;
-use modelfmt_model::error::{Error, Result};
-use modelfmt_core::source::BoxSource;
 use modelfmt_core::Source as _;
+use modelfmt_core::author::Shortened;
+use modelfmt_core::source::BoxSource;
+use modelfmt_model::error::{Error, Result};
 use modelfmt_model::model::Model;
 use modelfmt_model::open::OpenOptions;
 

@@ -72,7 +72,8 @@ impl OpenOptions {
     /// [`Error::Open`]; [`Error::Policy`].
     #[cfg(not(target_arch = "wasm32"))]
     pub fn open_other(&self, path: &Path) -> Result<BoxSource> {
-        let source = FileSource::open(path).map_err(|source| Error::Open { path: path.to_owned(), source })?;
+        let source =
+            FileSource::open(path).map_err(|source| Error::Open { path: path.to_owned(), source })?;
         self.judged(path, Box::new(source))
     }
 

@@ -123,7 +123,8 @@ impl Policy {
     /// Fails if the open file is another one than the file at its place: the path was changed in between.
     pub(crate) fn expect_same(&self, place: &Place, source: &BoxSource) -> Result<(), String> {
         let (Place::File(real), Some(id)) = (place, source.id()) else { return Ok(()) };
-        let found = std::fs::symlink_metadata(real).ok().and_then(|metadata| FileId::from_metadata(&metadata));
+        let found =
+            std::fs::symlink_metadata(real).ok().and_then(|metadata| FileId::from_metadata(&metadata));
         if found == Some(id) {
             return Ok(());
         }
@@ -142,7 +143,11 @@ fn hash_of(rule: &Rule, file: &File<'_>) -> Result<Option<[u8; 32]>, String> {
         match (pin, hash) {
             (Pin::B3(found), None) => hash = Some(found),
             (Pin::B3(_), Some(_)) => return Err("its two names have different pins".to_owned()),
-            _ => return Err(format!("the pin {pin} is checked where the file is opened by itself; pin it by b3:")),
+            _ => {
+                return Err(format!(
+                    "the pin {pin} is checked where the file is opened by itself; pin it by b3:"
+                ));
+            }
         }
     }
     Ok(hash)
@@ -166,4 +171,5 @@ fn by_hash(
 }
 
 /// Why a pin of a file elsewhere cannot be checked.
-pub(crate) const NO_OUTBOARD: &str = "its pin cannot be checked by ranges, because there is no outboard beside it";
+pub(crate) const NO_OUTBOARD: &str =
+    "its pin cannot be checked by ranges, because there is no outboard beside it";

@@ -227,12 +227,15 @@ impl Gate<'_> {
                 let source = Box::new(Arc::clone(&file.source));
                 let outboard = file.opening().outboard;
                 let (source, _) = pinned::by_hash(file.index, source, hash, outboard)?;
-                let proven = Shared { source: Arc::new(source), outboard: None, files: file.files.clone(), ..*file };
+                let proven =
+                    Shared { source: Arc::new(source), outboard: None, files: file.files.clone(), ..*file };
                 let options = OpenOptions { pin: Some(pin), ..self.options.clone() };
                 let found = options.open_allowed(proven.opening());
                 found.map(drop).map_err(|error| self.unproven(file.path, error))
             }
-            (pin, Some(_)) => Err(self.refused(file.path, format_args!("its pin is {pin}, and another was given"))),
+            (pin, Some(_)) => {
+                Err(self.refused(file.path, format_args!("its pin is {pin}, and another was given")))
+            }
         }
     }
 

@@ -85,9 +85,11 @@ impl Policy {
     pub fn read(path: impl AsRef<Path>) -> Result<Arc<Self>> {
         let path = path.as_ref();
         let mut text = String::new();
-        let read = std::fs::File::open(path).and_then(|file| file.take(MAX_LEN + 1).read_to_string(&mut text));
+        let read =
+            std::fs::File::open(path).and_then(|file| file.take(MAX_LEN + 1).read_to_string(&mut text));
         read.map_err(|source| Error::Open { path: path.to_owned(), source })?;
-        let failed = |why| Error::Policy { path: path.to_owned(), why: format!("the policy cannot be used: {why}") };
+        let failed =
+            |why| Error::Policy { path: path.to_owned(), why: format!("the policy cannot be used: {why}") };
         if text.len() as u64 > MAX_LEN {
             return Err(failed("it is longer than 1 MiB".to_owned()));
         }
@@ -127,7 +129,8 @@ impl Policy {
             return Err("a signature is demanded, and none of its keys can make one beside a file".to_owned());
         }
         if rule.threshold > 1 {
-            let why = "are demanded, and a signature beside a file is by one key; only a sealed APR2 has several";
+            let why =
+                "are demanded, and a signature beside a file is by one key; only a sealed APR2 has several";
             return Err(format!("signatures by {} keys {why}", rule.threshold));
         }
         let mut known = self.signed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -136,7 +139,9 @@ impl Policy {
             return Ok(Arc::clone(files));
         }
         let of = crate::signed::DetachedSignature::find(file).map(|found| found.of);
-        let of = of.or_else(|| signed_above(file)).ok_or("a signature is demanded, and there is none beside it")?;
+        let of = of
+            .or_else(|| signed_above(file))
+            .ok_or("a signature is demanded, and there is none beside it")?;
         let files = crate::signed::signed_files(&of, &keys, &VerifyOptions::new(), &Execution::default());
         let files = files.map_err(|error| error.to_string())?;
         if !files.covers(file) {
@@ -213,5 +218,7 @@ fn fingerprint(text: &str, rules: &[Rule]) -> blake3::Hash {
 
 /// A URL without what may be secret.
 fn shown(url: &str) -> PathBuf {
-    place::normalized(url).unwrap_or_else(|_| url.split_once("://").map_or("…", |(scheme, _)| scheme).to_owned()).into()
+    place::normalized(url)
+        .unwrap_or_else(|_| url.split_once("://").map_or("…", |(scheme, _)| scheme).to_owned())
+        .into()
 }

@@ -20,7 +20,7 @@ pub(crate) fn parse(text: &str, folder: &Path) -> Result<(bool, Vec<Rule>), Stri
         None => false,
         Some(Value::String(word)) if word == "refuse" => false,
         Some(Value::String(word)) if word == "allow" => true,
-        Some(other) => return Err(format!("default is \"refuse\" or \"allow\", not {other}")),
+        Some(_) => return Err("default is \"refuse\" or \"allow\"".to_owned()),
     };
     let rules = match top.remove("rule") {
         None => Vec::new(),

@@ -106,7 +106,9 @@ pub(crate) fn normalized(text: &str) -> Result<String, String> {
 fn expect_straight(url: &str) -> Result<(), String> {
     let is_step = |part: &str| matches!(part, "." | "..");
     if url.split(['/', '\\']).any(is_step) {
-        return Err("its URL has a part that is . or .., and servers do not agree on what that names".to_owned());
+        return Err(
+            "its URL has a part that is . or .., and servers do not agree on what that names".to_owned()
+        );
     }
     Ok(())
 }
@@ -145,7 +147,9 @@ mod tests {
         ] {
             assert_eq!(normalized(text).as_deref(), Ok(place), "{text}");
         }
-        for bad in ["m.gguf", "https://h/a%2f..%2fb", "https://h/a/%2e%2e/b", "https://h/a%5c..%5cb", "s3://b/../c"] {
+        for bad in
+            ["m.gguf", "https://h/a%2f..%2fb", "https://h/a/%2e%2e/b", "https://h/a%5c..%5cb", "s3://b/../c"]
+        {
             assert!(normalized(bad).is_err(), "{bad}");
         }
         assert!(normalized("https://h/%ff").is_err());

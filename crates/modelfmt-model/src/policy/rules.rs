@@ -28,7 +28,9 @@ pub(crate) struct Rule {
 
 impl Rule {
     pub(crate) fn matches(&self, place: &Place) -> bool {
-        place.as_path().is_some_and(|path| self.patterns.iter().any(|pattern| pattern.matcher.is_match(&path)))
+        place
+            .as_path()
+            .is_some_and(|path| self.patterns.iter().any(|pattern| pattern.matcher.is_match(&path)))
     }
 
     /// How errors name the rule.
@@ -52,7 +54,8 @@ impl Rule {
     pub(crate) fn pins_of(&self, asked: &str, place: &Place) -> Vec<Pin> {
         let real = place.file_name().filter(|real| real != asked);
         let names = [Some(asked.to_owned()), real];
-        let mut pins: Vec<Pin> = names.iter().flatten().filter_map(|name| self.pins.get(name).copied()).collect();
+        let mut pins: Vec<Pin> =
+            names.iter().flatten().filter_map(|name| self.pins.get(name).copied()).collect();
         pins.dedup();
         pins
     }
@@ -74,12 +77,15 @@ pub(crate) struct Pattern {
 impl Pattern {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let text = as_places_are(text);
-        let is_rooted = text.starts_with(['/', '*']) || text.contains("://") || Path::new(&text).is_absolute();
+        let is_rooted =
+            text.starts_with(['/', '*']) || text.contains("://") || Path::new(&text).is_absolute();
         if !is_rooted {
             return Err(format!("{text:?} can match nothing: a pattern is an absolute path or a URL"));
         }
         if text.replace("\\[", "").contains('[') {
-            return Err(format!("{text:?}: sets of characters ([a-z]) are not known here; a bracket is written \\["));
+            return Err(format!(
+                "{text:?}: sets of characters ([a-z]) are not known here; a bracket is written \\["
+            ));
         }
         expect_real(&text)?;
         let glob = GlobBuilder::new(&text).literal_separator(true).backslash_escape(true).build();
@@ -111,9 +117,10 @@ fn expect_real(text: &str) -> Result<(), String> {
     let Some((folder, _)) = literal.rsplit_once('/').filter(|_| text.starts_with('/')) else { return Ok(()) };
     let folder = Path::new(folder);
     match folder.canonicalize() {
-        Ok(real) if real != folder && !folder.as_os_str().is_empty() => {
-            Err(format!("{text:?} can match nothing, because the real path of that folder is {}", real.display()))
-        }
+        Ok(real) if real != folder && !folder.as_os_str().is_empty() => Err(format!(
+            "{text:?} can match nothing, because the real path of that folder is {}",
+            real.display()
+        )),
         _ => Ok(()),
     }
 }
@@ -141,7 +148,8 @@ mod tests {
             ("https://*/m/**", "https://h/x/m/a", false),
             ("file:///m/*", "/m/a", true),
         ] {
-            let place = if place.starts_with('/') { Place::File(place.into()) } else { Place::Url(place.to_owned()) };
+            let place =
+                if place.starts_with('/') { Place::File(place.into()) } else { Place::Url(place.to_owned()) };
             let found = Pattern::parse(pattern).unwrap().matcher.is_match(place.as_path().unwrap());
             assert_eq!(found, matches, "{pattern} {place}");
         }
@@ -153,6 +161,9 @@ mod tests {
     #[test]
     fn families_have_the_names_of_their_files() {
         let families: Vec<_> = Format::ALL.iter().map(|&format| family(format)).collect();
-        assert!(!families.iter().any(|name| name.contains("sharded") || name.contains("set")), "{families:?}");
+        assert!(
+            !families.iter().any(|name| name.contains("sharded") || name.contains("set")),
+            "{families:?}"
+        );
     }
 }

@@ -42,7 +42,9 @@ impl<'a> Context<'a> {
         let Some(policy) = &self.options.policy else { return Ok(None) };
         let mut hash = None;
         for place in places {
-            let pin = policy.check_fetch(&place.whole()).map_err(|error| FetchError::Policy(error.to_string().into()))?;
+            let pin = policy
+                .check_fetch(&place.whole())
+                .map_err(|error| FetchError::Policy(error.to_string().into()))?;
             if let Some(modelfmt::Pin::B3(found)) = pin {
                 hash = self.pin(Some(found), hash, places)?;
             }

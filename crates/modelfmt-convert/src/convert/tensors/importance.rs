@@ -8,6 +8,7 @@ use modelfmt_core::{DType, TensorInfo};
 use super::Chooser;
 use crate::convert::imatrix::Imatrix;
 use modelfmt_model::error::Result;
+use modelfmt_model::model::Model;
 use modelfmt_model::unsupported::{Examples, Unsupported};
 use modelfmt_rules::options::ConvertOptions;
 use modelfmt_rules::presets;
