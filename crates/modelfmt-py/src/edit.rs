@@ -108,6 +108,8 @@ fn signers(path: &Path, keys: &Bound<'_, PyAny>, options: &mut EditOptions) -> P
 /// Undoes an edit that was interrupted, and says whether there was one.
 #[pyfunction]
 pub(crate) fn recover(py: Python<'_>, path: PathBuf) -> PyResult<bool> {
+    let judge = policy::options(py, None)?;
+    judge.judge_place(&path).map_err(|error| raise(py, &error))?;
     let recovered = py.detach(|| modelfmt::edit::recover(&path)).map_err(|error| raise(py, &error))?;
     Ok(recovered != modelfmt::edit::Recovered::Nothing)
 }

@@ -95,6 +95,7 @@ fn signers(args: &Edit, options: &mut EditOptions) -> Result<Option<PrivateKey>>
 /// Undoes an interrupted edit.
 fn undo(args: &Edit, quiet: bool) -> Result {
     let path = args.file.display().to_string();
+    policy::open_options().judge_place(&args.file)?;
     let recovered = if args.dry_run { Recovered::Nothing } else { modelfmt::edit::recover(&args.file)? };
     if recovered == Recovered::Nothing {
         let why = format!(

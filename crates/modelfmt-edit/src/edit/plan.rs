@@ -30,6 +30,8 @@ impl Edit {
     /// If the interrupted edit cannot be undone or completed; if the file cannot be opened or changed in this way.
     pub fn after_recovery(path: impl AsRef<Path>, options: &EditOptions) -> Result<Self> {
         let path = file_at(path.as_ref())?;
+        #[cfg(feature = "policy")]
+        options.open.judge_place(&path)?;
         let note = super::recovered(&path)?;
         let mut edit = Self::at(path, options)?;
         edit.notes.splice(0..0, note);

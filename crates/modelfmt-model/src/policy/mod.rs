@@ -187,6 +187,18 @@ fn signed_above(file: &Path) -> Option<PathBuf> {
 }
 
 impl OpenOptions {
+    /// Fails if the policy refuses a file by its place alone, whatever it has to prove when it is opened: before its last edit is
+    /// undone, or before its server is asked.
+    ///
+    /// # Errors
+    /// [`Error::Policy`].
+    pub fn judge_place(&self, path: impl AsRef<Path>) -> Result<()> {
+        let (path, Some(policy)) = (path.as_ref(), &self.policy) else { return Ok(()) };
+        let place = Place::of_file(path).map_err(|why| policy.unknown(&why));
+        let judged = place.and_then(|place| policy.judge(&place).map(drop));
+        judged.map_err(|why| Error::Policy { path: path.to_owned(), why })
+    }
+
     /// Judges a file, or every file in a folder, before all of them are hashed.
     pub(crate) fn judge_tree(&self, path: &Path) -> Result<()> {
         if self.policy.is_none() {
