@@ -110,6 +110,7 @@ impl Model {
         // Without `verify`, a wrong checksum is no error either.
         let mut options = opening.options(py, is_beside)?.ignore_checksum(!verify);
         if is_beside {
+            options.judge_place(place.shown()).map_err(|error| raise(py, &error))?;
             options = options.signed_files(signed::demand(py, place.shown(), opening.keys)?);
         }
         let is_remote = place.is_remote();

@@ -77,7 +77,7 @@ fn signers(args: &Edit, options: &mut EditOptions) -> Result<Option<PrivateKey>>
     if args.sign.is_empty() {
         return Ok(None);
     }
-    let is_inside = match modelfmt::folder::probe(&args.file) {
+    let is_inside = match policy::open_options().probe(&args.file) {
         Ok(look) => look.format.is_some_and(|format| format.properties().embedded_signatures),
         Err(_) => false, // opening the file says why
     };

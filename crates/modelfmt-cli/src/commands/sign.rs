@@ -44,7 +44,7 @@ fn format(args: &Sign) -> Result<Option<Format>> {
         return Ok(None);
     }
     let unread = |error| Failure::Input(format!("{}: cannot be read: {error}", args.model.display()));
-    Ok(modelfmt::folder::probe(&args.model).map_err(unread)?.format)
+    Ok(policy::open_options().probe(&args.model).map_err(unread)?.format)
 }
 
 /// Signs inside the file.
@@ -106,7 +106,7 @@ pub(super) fn key_of_changed(model: &Path, keys: &[PathBuf]) -> Result<PrivateKe
     if model.is_dir() {
         return Err(Failure::Usage("--sign: name the file that is to be changed, not its folder".to_owned()));
     }
-    if modelfmt::folder::probe(model).is_ok_and(|look| look.format.is_some_and(Format::is_set)) {
+    if policy::open_options().probe(model).is_ok_and(|look| look.format.is_some_and(Format::is_set)) {
         let why = "--sign: the model has several files, of which a signature of one does not cover the others; sign the folder afterwards";
         return Err(Failure::Usage(why.to_owned()));
     }

@@ -20,7 +20,7 @@ const READERS: &[(&str, &[&str])] = &[
     ("verify", &["verify", "{}/m.safetensors"]),
     ("verify", &["verify", "-r", "{}"]),
     ("verify", &["verify", "-r", "{}", "--resume", "done.jsonl"]),
-    ("verify", &["verify", "{}/m.safetensors", "--key", "key.pub"]),
+    ("verify", &["verify", "{}/other.safetensors", "--key", "key.pub"]),
     ("verify", &["verify", "{}/signed", "--key", "key.pub"]),
     ("convert", &["convert", "{}/m.safetensors", "out.aero"]),
     ("convert", &["convert", "{}/m.safetensors", "out.aero", "--dry-run"]),
@@ -106,7 +106,7 @@ impl Place {
             ("reader", KeyType::X25519, 7),
         ] {
             let key = PrivateKey::from_bytes(key_type, &[seed; 32]).unwrap();
-            place.write(name, &key.to_pem().unwrap());
+            place.write(name, key.to_pem().unwrap().as_bytes());
             place.write(&format!("{name}.pub"), key.public().to_pem().as_bytes());
         }
         for side in ["good", "evil"] {
@@ -535,7 +535,8 @@ fn the_option_and_the_variable() {
     );
     for bad in ["", "none.toml", "odd.toml", "good"] {
         assert_eq!(with(Some(bad), &evil).status, 1, "{bad:?}");
-        assert_eq!(with(None, &["inspect", "evil/m.safetensors", "--policy", bad]).status, 1, "{bad:?}");
+        let status = if bad.is_empty() { 2 } else { 1 }; // an option without its value is wrong usage
+        assert_eq!(with(None, &["inspect", "evil/m.safetensors", "--policy", bad]).status, status, "{bad:?}");
     }
     // Before the command, too.
     assert_eq!(with(None, &["--policy", "policy.toml", "inspect", "evil/m.safetensors"]).status, 1);
@@ -629,7 +630,9 @@ fn nobody_opens_a_model_without_a_policy_by_mistake() {
     for name in ["convert", "edit", "inspect", "cli", "py", "remote"] {
         let folder = crates.join(format!("modelfmt-{name}/src"));
         for entry in walkdir::WalkDir::new(folder).into_iter().map(Result::unwrap) {
-            if entry.path().extension().is_none_or(|extension| extension != "rs") {
+            if entry.file_name() == "tests.rs"
+                || entry.path().extension().is_none_or(|extension| extension != "rs")
+            {
                 continue;
             }
             let text = fs::read_to_string(entry.path()).unwrap();

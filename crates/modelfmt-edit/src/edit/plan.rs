@@ -29,7 +29,7 @@ impl Edit {
     /// # Errors
     /// If the interrupted edit cannot be undone or completed; if the file cannot be opened or changed in this way.
     pub fn after_recovery(path: impl AsRef<Path>, options: &EditOptions) -> Result<Self> {
-        let path = file_at(path.as_ref())?;
+        let path = file_at(path.as_ref(), options)?;
         #[cfg(feature = "policy")]
         options.open.judge_place(&path)?;
         let note = super::recovered(&path)?;
@@ -48,7 +48,7 @@ impl Edit {
     /// exist, [`Error::Usage`] for options that contradict each other, [`Error::Refused`] for metadata and names that do not fit
     /// the format.
     pub fn new(path: impl AsRef<Path>, options: &EditOptions) -> Result<Self> {
-        let path = file_at(path.as_ref())?;
+        let path = file_at(path.as_ref(), options)?;
         if let Some(journal) = modelfmt_write::edit::interrupted_by(&path) {
             return Err(Error::Interrupted { path, journal });
         }
@@ -130,8 +130,8 @@ impl Edit {
 }
 
 /// The file that stands for a model; for a folder, its index or its only model file.
-fn file_at(path: &Path) -> Result<PathBuf> {
-    if path.is_dir() { modelfmt_model::folder::model_in(path) } else { Ok(path.to_owned()) }
+fn file_at(path: &Path, options: &EditOptions) -> Result<PathBuf> {
+    if path.is_dir() { options.open.model_in(path) } else { Ok(path.to_owned()) }
 }
 
 /// The number of folders, from the folder of the file upward, in which to search for an index that an edit of this file would make

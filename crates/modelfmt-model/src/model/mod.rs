@@ -53,7 +53,7 @@ impl OpenOptions {
         let path = path.as_ref();
         let (mut index, mut folder_note) = (path.to_owned(), None);
         if path.is_dir() {
-            let found = crate::folder::models_in(path)?;
+            let found = crate::folder::models_in(path, self)?;
             folder_note = found.note();
             index = found.only(path)?;
         }

@@ -159,15 +159,18 @@ fn by_hash(
     hash: [u8; 32],
     outboard: impl FnOnce() -> crate::Result<Option<BoxSource>>,
 ) -> Result<BoxSource, String> {
-    match outboard().map_err(|error| error.to_string())? {
-        Some(outboard) => {
+    let outboard = outboard().map_err(|error| error.to_string())?;
+    let checked: BoxSource = match outboard {
+        Some(_) => {
             let path = PathBuf::from(file.asked);
-            let wrapped = pinned::by_hash(&path, source, hash, Some(outboard));
-            wrapped.map(|(source, _)| source).map_err(|error| error.to_string())
+            pinned::by_hash(&path, source, hash, outboard).map_err(|error| error.to_string())?.0
         }
-        None if file.path.is_none() => Err(NO_OUTBOARD.to_owned()),
-        None => Ok(Box::new(VerifiedSource::by_hash(source, hash))),
-    }
+        None if file.path.is_none() => return Err(NO_OUTBOARD.to_owned()),
+        None => Box::new(VerifiedSource::by_hash(source, hash)),
+    };
+    // Without an outboard, this hashes all of it, so that the error says which rule refuses the file.
+    checked.read(0..checked.len().min(1)).map_err(|error| error.to_string())?;
+    Ok(checked)
 }
 
 /// Why a pin of a file elsewhere cannot be checked.

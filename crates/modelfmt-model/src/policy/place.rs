@@ -16,6 +16,9 @@ pub(crate) enum Place {
 impl Place {
     /// The place of the file at a path. Links are followed, and so the file has to exist.
     pub(crate) fn of_file(path: &Path) -> Result<Self, String> {
+        if path == Path::new("/dev/stdin") {
+            return Ok(Self::Nowhere); // whatever file the shell has opened as it
+        }
         let real = path.canonicalize().map_err(|error| format!("its real path is not known: {error}"))?;
         Ok(Self::File(real))
     }
