@@ -90,15 +90,34 @@ impl Sidecars {
         Ok(Some(Box::new(source)))
     }
 
+    /// Why the file with that name is ignored, if it is: a rule of a policy, or the pin or signature of the model.
+    #[must_use]
+    pub fn ignored(&self, name: &str) -> Option<String> {
+        #[cfg(feature = "policy")]
+        if let Some(why) = self.refusal(name) {
+            return Some(why);
+        }
+        let text = || format!("the pin or the signature does not cover the {name} beside the file");
+        self.ignores(name).then(text)
+    }
+
+    /// Why a policy refuses the file with that name.
+    #[cfg(feature = "policy")]
+    fn refusal(&self, name: &str) -> Option<String> {
+        let Self::Judged(policy, files) = self else { return None };
+        let path = files.path(name).filter(|path| is_file(path))?;
+        match FileSource::open(&path) {
+            Ok(source) => policy.allow_bytes(&path, Box::new(source)).err(),
+            Err(error) => Some(error.to_string()),
+        }
+    }
+
     /// Whether there is a file with that name that is ignored, because the pin or signature of the model does not cover it.
     pub fn ignores(&self, name: &str) -> bool {
         match self {
             Self::Nothing | Self::Folder(_) => false,
             #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
-            Self::Judged(policy, files) => {
-                files.ignores(name)
-                    || files.path(name).is_some_and(|path| is_file(&path) && !allows(policy, &path))
-            }
+            Self::Judged(_, files) => files.ignores(name) || self.refusal(name).is_some(),
             #[cfg(feature = "sign")]
             Self::Signed(folder, signed) => {
                 let path = folder.join(name);
@@ -117,11 +136,6 @@ fn judged(policy: &crate::policy::Policy, files: &Sidecars, name: &str) -> io::R
         Some(source) => Ok(policy.allow_bytes(&path, source).ok()),
         None => Ok(None),
     }
-}
-
-#[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
-fn allows(policy: &crate::policy::Policy, path: &Path) -> bool {
-    FileSource::open(path).is_ok_and(|source| policy.allow_bytes(path, Box::new(source)).is_ok())
 }
 
 fn is_file(path: &Path) -> bool {
