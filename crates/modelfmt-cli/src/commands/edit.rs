@@ -77,6 +77,9 @@ fn signers(args: &Edit, options: &mut EditOptions) -> Result<Option<PrivateKey>>
     if args.sign.is_empty() {
         return Ok(None);
     }
+    if args.file.is_file() {
+        policy::open_options().judge_place(&args.file)?;
+    }
     let is_inside = match policy::open_options().probe(&args.file) {
         Ok(look) => look.format.is_some_and(|format| format.properties().embedded_signatures),
         Err(_) => false, // opening the file says why

@@ -43,6 +43,9 @@ fn format(args: &Sign) -> Result<Option<Format>> {
     if args.model.is_dir() {
         return Ok(None);
     }
+    if args.model.is_file() {
+        policy::open_options().judge_place(&args.model)?;
+    }
     let unread = |error| Failure::Input(format!("{}: cannot be read: {error}", args.model.display()));
     Ok(policy::open_options().probe(&args.model).map_err(unread)?.format)
 }
