@@ -12,6 +12,7 @@ mod formats;
 mod json;
 mod keys;
 mod nearest;
+mod policy;
 mod progress;
 #[cfg(feature = "remote")]
 mod remote;
@@ -48,13 +49,18 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             Err(failure) => failure.report(false),
         };
     }
-    let Cli { quiet, threads, command } = match Cli::try_parse_from(args) {
+    let Cli { quiet, threads, policy, command } = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => return help(&with_tip(error)),
     };
     stop::listen();
     progress::set_threads(threads);
     let json = command.prints_json();
+    if command.reads_models()
+        && let Err(failure) = policy::read(policy.as_deref())
+    {
+        return failure.report(json);
+    }
     let done = match command {
         Command::Inspect(args) => commands::inspect::run(&args, quiet),
         Command::Show(args) => commands::show::run(&args),

@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 use crate::args::{ConvertOptionArgs, OpenArgs, SealingArgs};
 use crate::dash::{self, is_dash};
 use crate::failure::{Failure, Result};
-use crate::keys;
+use crate::{keys, policy};
 
 /// The maximum length of a key or passphrase, in bytes.
 const LONGEST: u64 = 64 << 10;
@@ -23,7 +23,11 @@ const LONGEST: u64 = 64 << 10;
 impl OpenArgs {
     /// The options with which the library opens a model. Reads keys and passphrases from their files.
     pub(crate) fn options(&self) -> Result<OpenOptions> {
-        let options = self.pin.map_or_else(OpenOptions::new, |pin| OpenOptions::new().pin(pin));
+        let options = policy::open_options();
+        let options = match self.pin {
+            Some(pin) => options.pin(pin),
+            None => options,
+        };
         let options = match &self.root {
             Some(root) => options.root(root),
             None => options,

@@ -11,12 +11,14 @@ use modelfmt::signed::{DetachedSignature, signed_files};
 use crate::args::OpenArgs;
 use crate::dash::is_dash;
 use crate::failure::Result;
+use crate::policy;
 use crate::progress::Progress;
 
 /// Whether the signature of a file or folder is beside it, not inside: only APR2 files contain their own.
 pub(crate) fn is_signed_beside(path: &Path) -> bool {
     let holds_its_own = |format: Format| format.properties().embedded_signatures;
-    path.is_dir() || modelfmt::folder::probe(path).is_ok_and(|found| !found.format.is_some_and(holds_its_own))
+    path.is_dir()
+        || policy::open_options().probe(path).is_ok_and(|found| !found.format.is_some_and(holds_its_own))
 }
 
 /// The signed files and folders that were verified before in this run, so that the files of a folder are hashed only once, however
@@ -36,6 +38,7 @@ pub(crate) fn signed(
     quiet: bool,
 ) -> Result<Arc<SignedFiles>> {
     let keys = open.keys_beside()?;
+    policy::open_options().judge_place(path)?;
     let mut before = VERIFIED.lock().unwrap_or_else(PoisonError::into_inner);
     let before = before.get_or_insert_default();
     let of = DetachedSignature::find(path).map(|found| found.of);

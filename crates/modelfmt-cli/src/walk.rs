@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use walkdir::{DirEntry, WalkDir};
 
-use crate::stop;
+use modelfmt::OpenOptions;
+
+use crate::{policy, stop};
 
 /// The maximum depth of folders. Links that lead back to an entered folder are skipped before.
 const MAX_DEPTH: usize = 100;
@@ -25,7 +27,7 @@ pub(crate) struct Found {
 
 /// Finds the models below a folder. Follows links.
 pub(crate) fn walk(folder: &Path) -> Found {
-    let mut walk = Walk::default();
+    let mut walk = Walk { options: policy::open_options(), ..Walk::default() };
     let mut folders = HashSet::new();
     let entries = WalkDir::new(folder).follow_links(true).max_depth(MAX_DEPTH).sort_by_file_name();
     for entry in entries.into_iter().filter_entry(|entry| is_new(entry, &mut folders)) {
@@ -58,6 +60,8 @@ fn is_new(entry: &DirEntry, folders: &mut HashSet<PathBuf>) -> bool {
 
 #[derive(Default)]
 struct Walk {
+    /// The policy of the run judges what is looked into.
+    options: OpenOptions,
     found: Found,
     /// The models by their real path: the path by which each is opened, and whether that is a link.
     models: BTreeMap<PathBuf, (PathBuf, bool)>,
@@ -79,7 +83,7 @@ impl Walk {
     }
 
     fn add(&mut self, path: &Path, is_link: bool) {
-        let look = match modelfmt::folder::probe(path) {
+        let look = match self.options.probe(path) {
             Ok(look) => look,
             Err(_) if !path.is_file() => return self.found.others += 1, // a pipe, a device
             Err(error) => {

@@ -316,6 +316,14 @@ pub enum Error {
         /// The whole message, which names the file.
         why: String,
     },
+    /// A policy refuses a file, or cannot be used.
+    #[error("{}: {why}", path.display())]
+    Policy {
+        /// The file, or the policy.
+        path: PathBuf,
+        /// Which rule of which policy refuses the file, and why.
+        why: String,
+    },
     /// Two tensors would have one name.
     #[error("{}: tensors {:?} and {:?} would have one name, {:?}", path.display(), Shortened(first), Shortened(second), Shortened(name))]
     SameName {
@@ -429,6 +437,7 @@ impl Error {
             Self::NotEditable { .. } => "not-editable",
             Self::NotSealable { .. } => "not-sealable",
             Self::Signature { .. } => "signature",
+            Self::Policy { .. } => "policy",
         }
     }
 

@@ -30,6 +30,8 @@ use crate::formats::capabilities::Contents;
 #[cfg(feature = "gguf")]
 use crate::formats::capabilities::SetNaming;
 use crate::formats::{Format, InOrder, MAX_INDEX_JSON, Walk};
+#[cfg(not(target_arch = "wasm32"))]
+use crate::open::OpenOptions;
 use crate::unrecognized::{self, Unrecognized};
 
 /// What a file is, without opening it as a model.
@@ -210,15 +212,40 @@ fn is_name(component: &std::path::Component<'_>) -> bool {
     !matches!(component, std::path::Component::CurDir)
 }
 
-/// The model of a folder: the only index of a set or model file in it.
 #[cfg(not(target_arch = "wasm32"))]
-pub fn model_in(folder: &Path) -> Result<PathBuf> {
-    models_in(folder)?.only(folder)
+impl OpenOptions {
+    /// Detects what a file is, as [`probe`](fn@probe) does. What the policy of the options refuses is not looked into.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or is not a regular file.
+    pub fn probe(&self, path: impl AsRef<Path>) -> io::Result<Probe> {
+        if self.may_look_at(path.as_ref()) { probe(path) } else { Ok(Probe::default()) }
+    }
+
+    /// The model of a folder: the only index of a set or model file in it. What the policy of the options refuses is not looked
+    /// into, and only its name says whether it is a model.
+    ///
+    /// # Errors
+    /// [`Error::NoModel`]; [`Error::Open`].
+    pub fn model_in(&self, folder: &Path) -> Result<PathBuf> {
+        models_in(folder, self)?.only(folder)
+    }
+
+    #[cfg(feature = "policy")]
+    fn may_look_at(&self, path: &Path) -> bool {
+        self.judge_place(path).is_ok()
+    }
+
+    #[cfg(not(feature = "policy"))]
+    #[allow(clippy::unused_self, reason = "as with the feature")]
+    const fn may_look_at(&self, _: &Path) -> bool {
+        true
+    }
 }
 
 /// The models in a folder, found by their content.
 #[cfg(not(target_arch = "wasm32"))]
-pub(crate) fn models_in(folder: &Path) -> Result<FoundModels> {
+pub(crate) fn models_in(folder: &Path, options: &OpenOptions) -> Result<FoundModels> {
     let failed = |source| Error::Open { path: folder.to_owned(), source };
     let mut names = std::fs::read_dir(folder)
         .map_err(failed)?
@@ -228,7 +255,10 @@ pub(crate) fn models_in(folder: &Path) -> Result<FoundModels> {
     names.sort_unstable();
     let names = names.into_iter().filter(|name| !name.to_string_lossy().starts_with('.'));
     let paths = names.map(|name| folder.join(name)).filter(|path| path.is_file());
-    let open = |path: &Path| Ok(Box::new(FileSource::open(path)?) as BoxSource);
+    let open = |path: &Path| match options.may_look_at(path) {
+        true => Ok(Box::new(FileSource::open(path)?) as BoxSource),
+        false => Err(io::ErrorKind::PermissionDenied.into()),
+    };
     Ok(find_models(paths, open))
 }
 

@@ -27,6 +27,9 @@ pub mod open;
 pub mod outboard;
 pub mod pin;
 mod plan;
+#[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
+#[cfg_attr(docsrs, doc(cfg(feature = "policy")))]
+pub mod policy;
 pub mod quant;
 mod readers;
 #[cfg(feature = "seal")]

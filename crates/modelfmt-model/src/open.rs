@@ -18,6 +18,11 @@ pub struct OpenOptions {
     pub(crate) access: Option<std::sync::Arc<crate::apr2::seal::Access>>,
     #[cfg(feature = "sign")]
     pub(crate) signed: Option<std::sync::Arc<modelfmt_oms::SignedFiles>>,
+    #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
+    pub(crate) policy: Option<std::sync::Arc<crate::policy::Policy>>,
+    /// The URL of what `open_source` opens.
+    #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
+    pub(crate) url: Option<String>,
 }
 
 impl OpenOptions {
@@ -97,6 +102,34 @@ impl OpenOptions {
     #[must_use]
     pub fn signed_files(mut self, files: std::sync::Arc<modelfmt_oms::SignedFiles>) -> Self {
         self.signed = Some(files);
+        self
+    }
+
+    /// Judges every file by a policy before it is read, and lets the file prove what the rule for it demands. The pin and the keys
+    /// of these options have to hold as well. A source without a path is judged by [`at_url`](Self::at_url).
+    #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
+    #[cfg_attr(docsrs, doc(cfg(feature = "policy")))]
+    #[must_use]
+    pub fn policy(mut self, policy: std::sync::Arc<crate::policy::Policy>) -> Self {
+        self.policy = Some(policy);
+        self
+    }
+
+    /// The policy that was set.
+    #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
+    #[cfg_attr(docsrs, doc(cfg(feature = "policy")))]
+    #[must_use]
+    pub const fn judged_by(&self) -> Option<&std::sync::Arc<crate::policy::Policy>> {
+        self.policy.as_ref()
+    }
+
+    /// States the URL of the source that [`open_source`](Self::open_source) or [`verify_source`](Self::verify_source) gets, by which
+    /// the policy judges it, and the files beside it. Without it, the default of the policy is for the source.
+    #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
+    #[cfg_attr(docsrs, doc(cfg(feature = "policy")))]
+    #[must_use]
+    pub fn at_url(mut self, url: impl Into<String>) -> Self {
+        self.url = Some(url.into());
         self
     }
 

@@ -6,13 +6,14 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use modelfmt_core::source::{FileSource, FileVersion, Source as _};
+use modelfmt_core::source::{FileVersion, Source as _};
 use modelfmt_core::{AnyError, Execution};
 use modelfmt_write::{AtomicFile, InputFiles, Output as _, Overwrite};
 use modelfmt_write::{OutboardError, write_outboard};
 
 use crate::error::{Error, Result};
 use crate::model::pinned::path_of_outboard;
+use crate::open::OpenOptions;
 use crate::pin::Pin;
 use modelfmt_rules::wording::Note;
 
@@ -55,6 +56,19 @@ pub struct Outboard {
 /// [`Error::Open`] and [`Error::File`] if the file cannot be read, or changes meanwhile; [`Error::Interrupted`] if its last edit
 /// was interrupted; [`Error::Exists`] and [`Error::Write`] if the outboard cannot be written.
 pub fn outboard(path: impl AsRef<Path>, overwrite: Overwrite, work: &Execution<'_>) -> Result<Outboard> {
+    outboard_with(path, &OpenOptions::new(), overwrite, work)
+}
+
+/// Writes an outboard as [`outboard`](fn@outboard) does, of a file that the policy of the options allows.
+///
+/// # Errors
+/// Those of [`outboard`](fn@outboard), and [`Error::Policy`].
+pub fn outboard_with(
+    path: impl AsRef<Path>,
+    options: &OpenOptions,
+    overwrite: Overwrite,
+    work: &Execution<'_>,
+) -> Result<Outboard> {
     let file = path.as_ref();
     let path = path_of_outboard(file);
     let failed = |source| Error::Open { path: file.to_owned(), source };
@@ -62,7 +76,7 @@ pub fn outboard(path: impl AsRef<Path>, overwrite: Overwrite, work: &Execution<'
         return Err(Error::Interrupted { path: file.to_owned(), journal });
     }
     let before = FileVersion::of(file).map_err(failed)?;
-    let source = FileSource::open(file).map_err(failed)?;
+    let source = options.open_other(file)?;
     let len = source.len();
     let not_written = |source: io::Error| match source.kind() {
         io::ErrorKind::AlreadyExists => Error::Exists { path: path.clone() },

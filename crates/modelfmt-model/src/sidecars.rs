@@ -20,6 +20,9 @@ pub enum Sidecars {
     /// The files in this folder that the signature of the folder covers.
     #[cfg(feature = "sign")]
     Signed(PathBuf, Arc<modelfmt_oms::SignedFiles>),
+    /// The files of another kind that a policy allows.
+    #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
+    Judged(Arc<crate::policy::Policy>, Box<Sidecars>),
     /// No file in this folder: the model has a pin or a signature, which does not cover them.
     Untrusted(PathBuf),
 }
@@ -27,12 +30,37 @@ pub enum Sidecars {
 impl Sidecars {
     /// The files beside a model whose file or index is `file`.
     pub(crate) fn of(options: &OpenOptions, file: &Path) -> Self {
+        let found = Self::trusted(options, file);
+        #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
+        if let Some(policy) = &options.policy {
+            return Self::Judged(Arc::clone(policy), Box::new(found));
+        }
+        found
+    }
+
+    /// The files in a folder, for what options open.
+    #[must_use]
+    pub fn in_folder(options: &OpenOptions, folder: &Path) -> Self {
+        Self::of(options, &folder.join("config.json"))
+    }
+
+    fn trusted(options: &OpenOptions, file: &Path) -> Self {
         let folder = folder_of(file).to_owned();
         #[cfg(feature = "sign")]
         if let Some(signed) = &options.signed {
             return Self::Signed(folder, Arc::clone(signed));
         }
         if options.binds_content() { Self::Untrusted(folder) } else { Self::Folder(folder) }
+    }
+
+    /// The path of the file with that name, if files are read at all.
+    #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        match self {
+            Self::Nothing | Self::Untrusted(_) => None,
+            Self::Judged(_, files) => files.path(name),
+            Self::Folder(folder) | Self::Signed(folder, _) => Some(folder.join(name)),
+        }
     }
 
     /// Opens the file with that name, if it is a regular file and may be read.
@@ -42,6 +70,8 @@ impl Sidecars {
     pub fn open(&self, name: &str) -> io::Result<Option<BoxSource>> {
         let path = match self {
             Self::Nothing | Self::Untrusted(_) => return Ok(None),
+            #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
+            Self::Judged(policy, files) => return judged(policy, files, name),
             Self::Folder(folder) => folder.join(name),
             #[cfg(feature = "sign")]
             Self::Signed(folder, signed) if signed.covers(&folder.join(name)) => folder.join(name),
@@ -60,10 +90,34 @@ impl Sidecars {
         Ok(Some(Box::new(source)))
     }
 
+    /// Why the file with that name is ignored, if it is: a rule of a policy, or the pin or signature of the model.
+    #[must_use]
+    pub fn ignored(&self, name: &str) -> Option<String> {
+        #[cfg(feature = "policy")]
+        if let Some(why) = self.refusal(name) {
+            return Some(why);
+        }
+        let text = || format!("the pin or the signature does not cover the {name} beside the file");
+        self.ignores(name).then(text)
+    }
+
+    /// Why a policy refuses the file with that name.
+    #[cfg(feature = "policy")]
+    fn refusal(&self, name: &str) -> Option<String> {
+        let Self::Judged(policy, files) = self else { return None };
+        let path = files.path(name).filter(|path| is_file(path))?;
+        match FileSource::open(&path) {
+            Ok(source) => policy.allow_bytes(&path, Box::new(source)).err(),
+            Err(error) => Some(error.to_string()),
+        }
+    }
+
     /// Whether there is a file with that name that is ignored, because the pin or signature of the model does not cover it.
     pub fn ignores(&self, name: &str) -> bool {
         match self {
             Self::Nothing | Self::Folder(_) => false,
+            #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
+            Self::Judged(_, files) => files.ignores(name) || self.refusal(name).is_some(),
             #[cfg(feature = "sign")]
             Self::Signed(folder, signed) => {
                 let path = folder.join(name);
@@ -71,6 +125,16 @@ impl Sidecars {
             }
             Self::Untrusted(folder) => is_file(&folder.join(name)),
         }
+    }
+}
+
+/// Opens a file if the policy allows it. What it refuses is not read, as what a pin or a signature does not cover.
+#[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
+fn judged(policy: &crate::policy::Policy, files: &Sidecars, name: &str) -> io::Result<Option<BoxSource>> {
+    let Some(path) = files.path(name) else { return Ok(None) };
+    match files.open(name)? {
+        Some(source) => Ok(policy.allow_bytes(&path, source).ok()),
+        None => Ok(None),
     }
 }
 

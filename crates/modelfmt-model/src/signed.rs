@@ -148,6 +148,10 @@ impl OpenOptions {
         work: &Execution<'_>,
     ) -> FileReport {
         let path = path.as_ref();
+        #[cfg(feature = "policy")]
+        if let Err(error) = self.judge_tree(path) {
+            return self.unreadable(path, &error, level);
+        }
         if !path.is_dir() && probe(path).is_ok_and(|found| found.format.is_some_and(Format::is_set)) {
             let mut report = self.verify(path, level, work);
             report.report.add("signature", vec![OF_SETS.to_owned()], "");

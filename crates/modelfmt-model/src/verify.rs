@@ -110,6 +110,8 @@ impl OpenOptions {
     ) -> FileReport {
         let (format, report) = match opened {
             Ok(model) => (Some(model.format()), model.verify_with(level, work)),
+            // What a policy refuses is not looked into.
+            Err(error @ Error::Policy { .. }) => (None, Report::unreadable(level, error.without_path(path))),
             Err(error) => (detect(), Report::unreadable(level, error.without_path(path))),
         };
         let warnings = opened.as_ref().map(Model::warnings).unwrap_or_default();

@@ -14,13 +14,14 @@ use pyo3::types::PyDict;
 use crate::errors::{Keywords, raise, refuse};
 use crate::opening::listed;
 use crate::options::object;
+use crate::policy;
 use crate::sealing::signing_key;
 use crate::signed;
 use crate::work::{self, Progress};
 
 /// Edits a file; returns what became of it.
 #[pyfunction]
-#[pyo3(signature = (path, output, set, unset, metadata, rename, drop, sign, revision, overwrite, dry_run, progress))]
+#[pyo3(signature = (path, output, set, unset, metadata, rename, drop, sign, revision, overwrite, dry_run, policy, progress))]
 #[expect(clippy::too_many_arguments, reason = "the keywords of a Python function")]
 pub(crate) fn edit<'py>(
     py: Python<'py>,
@@ -35,9 +36,12 @@ pub(crate) fn edit<'py>(
     revision: Option<u64>,
     overwrite: bool,
     dry_run: bool,
+    policy: Option<PathBuf>,
     progress: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let mut options = EditOptions::default();
+    options.open = policy::options(py, policy)?;
+    let judge = options.open.clone();
     options.metadata = metadata.map(|text| object(&text)).transpose()?;
     options.set = object(set)?.into_iter().map(|(key, value)| (key, NewValue::Value(value))).collect();
     (options.unset, options.drop, options.revision) = (unset, drop, revision);
@@ -62,7 +66,7 @@ pub(crate) fn edit<'py>(
     let edited = edited.map_err(|error: Error| raise(py, &error))?;
     progress.finish()?;
     let signature = match beside.filter(|_| !dry_run) {
-        Some(key) => Some(signed::sign_changed(py, edited.path.clone(), key)?),
+        Some(key) => Some(signed::sign_changed(py, edited.path.clone(), key, &judge)?),
         None => None,
     };
     answer(py, edited, signature.as_deref())
@@ -104,6 +108,8 @@ fn signers(path: &Path, keys: &Bound<'_, PyAny>, options: &mut EditOptions) -> P
 /// Undoes an edit that was interrupted, and says whether there was one.
 #[pyfunction]
 pub(crate) fn recover(py: Python<'_>, path: PathBuf) -> PyResult<bool> {
+    let judge = policy::options(py, None)?;
+    judge.judge_place(&path).map_err(|error| raise(py, &error))?;
     let recovered = py.detach(|| modelfmt::edit::recover(&path)).map_err(|error| raise(py, &error))?;
     Ok(recovered != modelfmt::edit::Recovered::Nothing)
 }

@@ -160,6 +160,7 @@ fn path_of(error: &Error) -> Option<&Path> {
         | Error::NoHubFolder { path, .. }
         | Error::NoModel { path, .. }
         | Error::NotEnabled { path, .. }
+        | Error::Policy { path, .. }
         | Error::Exists { path }
         | Error::Write { path, .. } => Some(path),
         _ => None,

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use modelfmt::Pin;
 use modelfmt::modelfmt_core::author::with_causes;
+use modelfmt::policy::Policy;
 use modelfmt_remote::Location;
 use modelfmt_remote::fetch::{FetchError, FetchOptions, FetchProgress, Fetched};
 use pyo3::prelude::*;
@@ -15,6 +16,7 @@ use pyo3::types::PyDict;
 
 use crate::errors::{of_file, refuse};
 use crate::opening::Opening;
+use crate::policy;
 use crate::remote::Place;
 use crate::work;
 
@@ -26,6 +28,7 @@ struct Job {
     force: bool,
     include: Vec<String>,
     exclude: Vec<String>,
+    policy: Option<Arc<Policy>>,
 }
 
 /// Fetches a file, a set or a repository; returns what was done.
@@ -51,7 +54,9 @@ pub(crate) fn fetch<'py>(
         Some(Ok(_)) => return Err(usage("pin: fetch takes b3:HEX, the BLAKE3 of the whole file")),
         Some(Err(error)) => return Err(usage(&format!("pin: {error}"))),
     };
-    let allowed = Opening::new(given)?.allowed;
+    let opening = Opening::new(given)?;
+    let policy = policy::policy(py, opening.policy)?;
+    let allowed = opening.allowed;
     let (mut store, mut locations) = (None, Vec::new());
     for url in urls {
         match Place::new(py, url, allowed)? {
@@ -74,7 +79,7 @@ pub(crate) fn fetch<'py>(
         }
         None => Ok(()),
     };
-    let job = Job { urls: locations, out, pin, force: overwrite, include, exclude };
+    let job = Job { urls: locations, out, pin, force: overwrite, include, exclude, policy };
     let fetched = work::run_telling(py, threads, &tell, move |work| {
         let seen = AtomicU64::new(0);
         let progress = |now: FetchProgress| {
@@ -106,6 +111,10 @@ fn run(
         .progress(progress);
     let options = match job.pin {
         Some(hash) => options.pin(hash),
+        None => options,
+    };
+    let options = match &job.policy {
+        Some(policy) => options.policy(Arc::clone(policy)),
         None => options,
     };
     store.fetch(&job.urls, &job.out, &options)

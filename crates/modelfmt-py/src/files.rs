@@ -11,6 +11,7 @@ use modelfmt::modelfmt_core::AlignedBuf;
 use modelfmt::modelfmt_core::source::FileSource;
 use modelfmt::modelfmt_write::{BoxError, TensorData, TensorSpec};
 use modelfmt::oms::VerifyOptions;
+use modelfmt::outboard::outboard_with;
 use modelfmt::{
     Bytes, Conversion, DType, Error, Execution, Format, Object, Pin, Source as _, TensorInfo, TensorView,
 };
@@ -22,6 +23,7 @@ use crate::errors::{Keywords, raise, refuse};
 use crate::model::{Model, nbytes};
 use crate::opening::Opening;
 use crate::options::{object, options, target};
+use crate::policy;
 use crate::raw::{Block, Given, Memory};
 use crate::remote::{Allowed, Place};
 use crate::signed;
@@ -358,17 +360,19 @@ pub(crate) fn check(
 
 /// Writes the outboard of a file of any kind; returns its path, the pin that it proves ranges of the file with, and its size.
 #[pyfunction]
+#[pyo3(signature = (path, overwrite, policy, progress))]
 pub(crate) fn outboard(
     py: Python<'_>,
     path: PathBuf,
     overwrite: bool,
+    policy: Option<PathBuf>,
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<(OsString, String, u64)> {
     let total = std::fs::metadata(&path).map_or(0, |file| file.len());
     let progress = Progress { callback: progress, total };
     let overwrite = if overwrite { Overwrite::Replace } else { Overwrite::Refuse };
-    let written =
-        work::run(py, None, &progress, move |work| modelfmt::outboard::outboard(&path, overwrite, work))?;
+    let options = policy::options(py, policy)?;
+    let written = work::run(py, None, &progress, move |work| outboard_with(&path, &options, overwrite, work))?;
     let written = written.map_err(|error| raise(py, &error))?;
     progress.finish()?;
     Ok((written.path.into_os_string(), Pin::B3(written.blake3).to_string(), written.nbytes))

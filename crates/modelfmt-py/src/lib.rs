@@ -32,6 +32,7 @@ mod oinf;
 mod opening;
 mod options;
 mod parts;
+mod policy;
 mod prove;
 mod raw;
 mod remote;

@@ -112,11 +112,14 @@ impl Model {
         // Without `verify`, a wrong checksum is no error either.
         let mut options = opening.options(py, is_beside)?.ignore_checksum(!verify);
         if is_beside {
+            options.judge_place(place.shown()).map_err(|error| raise(py, &error))?;
             options = options.signed_files(signed::demand(py, place.shown(), opening.keys)?);
         }
         let is_remote = place.is_remote();
         let shown = place.shown();
-        let open = move || match mmap && !shown.is_dir() {
+        // What a policy judges is read through the model, and not lent as it is.
+        let is_mapped = mmap && options.judged_by().is_none();
+        let open = move || match is_mapped && !shown.is_dir() {
             true => open_mapped(&shown, &options),
             false => {
                 let model = Arc::new(place.open(&options)?);
@@ -158,6 +161,7 @@ impl Model {
         given: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
         let options = Opening::new(given)?.options(py, false)?.ignore_checksum(!verify);
+        let mmap = mmap && options.judged_by().is_none();
         let failed = |source| raise(py, &Error::Open { path: name.clone().into(), source });
         let maps = Maps::default();
         let source: BoxSource = match mmap {

@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::errors::{of_key, refuse};
+use crate::policy;
 use crate::remote::Allowed;
 
 /// The keywords that a model is opened with.
@@ -26,6 +27,7 @@ pub(crate) struct Opening {
     raw_key: Option<RawKey>,
     /// The part of a checkpoint that is the model.
     root: Option<String>,
+    pub(crate) policy: Option<PathBuf>,
 }
 
 impl Opening {
@@ -61,6 +63,7 @@ impl Opening {
             }
             "passphrase" => self.passphrase = Some(passphrase(value)?),
             "raw_key" => self.raw_key = Some(raw_key(value)?),
+            "policy" => self.policy = Some(value.extract()?),
             "root" => self.root = Some(value.extract()?),
             "allow_instance_credentials" => self.allowed.instance_credentials = value.extract()?,
             "allow_private_redirects" => self.allowed.private_redirects = value.extract()?,
@@ -74,7 +77,10 @@ impl Opening {
 
     /// The options of the library. With `is_beside` the keys are for a signature beside the file, which is checked elsewhere.
     pub(crate) fn options(&mut self, py: Python<'_>, is_beside: bool) -> PyResult<OpenOptions> {
-        let mut options = self.pin.map_or_else(OpenOptions::new, |pin| OpenOptions::new().pin(pin));
+        let mut options = policy::options(py, self.policy.take())?;
+        if let Some(pin) = self.pin {
+            options = options.pin(pin);
+        }
         if let Some(root) = self.root.take() {
             options = options.root(root);
         }

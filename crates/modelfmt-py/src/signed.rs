@@ -9,7 +9,7 @@ use modelfmt::keys::{KeyType, PrivateKey, PublicKey, write_pair};
 use modelfmt::modelfmt_core::author::with_causes;
 use modelfmt::oms::{self, SignOptions, SignedFiles, VerifyOptions};
 use modelfmt::signed::signed_files;
-use modelfmt::{Error, Format};
+use modelfmt::{Error, Format, OpenOptions};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -17,6 +17,7 @@ use crate::errors::{Keywords, of_key, of_signature, of_signature_saying, raise, 
 use crate::opening::{Opening, listed, private_key};
 use crate::remote::Place;
 use crate::sealing::signing_key;
+use crate::policy;
 use crate::work::{self, Progress};
 
 /// Whether the keys are for a signature beside the file or folder. Only APR2 files have signatures inside.
@@ -58,8 +59,13 @@ pub(crate) fn key_of_changed(py: Python<'_>, path: &Path, keys: &[Bound<'_, PyAn
 }
 
 /// Signs a file again after a change; the path of the signature.
-pub(crate) fn sign_changed(py: Python<'_>, path: PathBuf, key: PrivateKey) -> PyResult<PathBuf> {
-    let options = SignOptions::new().overwrite(Overwrite::Replace);
+pub(crate) fn sign_changed(
+    py: Python<'_>,
+    path: PathBuf,
+    key: PrivateKey,
+    judge: &OpenOptions,
+) -> PyResult<PathBuf> {
+    let options = judged(SignOptions::new().overwrite(Overwrite::Replace), judge);
     let model = path.clone();
     let signed = work::run(py, None, &Progress::none(), move |work| oms::sign(&model, &key, &options, work))?;
     signed.map(|signed| signed.path).map_err(|error| {
@@ -70,6 +76,15 @@ pub(crate) fn sign_changed(py: Python<'_>, path: PathBuf, key: PrivateKey) -> Py
         );
         of_signature_saying(py, &error, text)
     })
+}
+
+/// Signs only what a policy allows.
+fn judged(options: SignOptions, judge: &OpenOptions) -> SignOptions {
+    if judge.judged_by().is_none() {
+        return options;
+    }
+    let judge = judge.clone();
+    options.judge(move |path, file| judge.judged(path, file).map_err(std::io::Error::other))
 }
 
 /// The key of a signature beside a file, which is by one key; `keyword` gave it.
@@ -168,11 +183,12 @@ fn beside<'py>(
     (given, opening): (&Bound<'py, PyDict>, &Bound<'py, PyDict>),
     progress: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    if !opening.is_empty() {
+    let policy = opening.get_item("policy")?.map(|policy| policy.extract()).transpose()?;
+    if opening.len() > usize::from(policy.is_some()) {
         let why = "identity, passphrase, raw_key: they open encrypted APR2 files, and this is none";
         return Err(refuse(py, "usage", why));
     }
-    let mut options = SignOptions::new();
+    let mut options = judged(SignOptions::new(), &policy::options(py, policy)?);
     for (name, value) in given {
         options = match name.extract::<String>()?.as_str() {
             "overwrite" => {

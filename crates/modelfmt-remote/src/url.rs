@@ -150,6 +150,15 @@ impl Location {
         }
     }
 
+    /// The whole location, as a policy judges it: with what may be secret.
+    #[cfg(feature = "policy")]
+    pub(crate) fn whole(&self) -> String {
+        match self {
+            Self::Web(url) => url.as_str().to_owned(),
+            other => other.to_string(),
+        }
+    }
+
     /// The location of a file in the same folder, or within this folder. The query string is dropped, because it may be a
     /// signature of this file alone.
     #[must_use]

@@ -226,6 +226,10 @@ pub use modelfmt_inspect::{check, diff, inspect, show};
 #[cfg(not(target_arch = "wasm32"))]
 #[doc(inline)]
 pub use modelfmt_model::outboard;
+#[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
+#[cfg_attr(docsrs, doc(cfg(feature = "policy")))]
+#[doc(inline)]
+pub use modelfmt_model::policy;
 #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
 #[cfg_attr(docsrs, doc(cfg(feature = "sign")))]
 #[doc(inline)]

@@ -4,10 +4,12 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use blake2::Blake2b512;
 use modelfmt_core::proof::{GROUP, Page, Recording};
+use modelfmt_core::source::BoxSource;
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::source::FileSource;
 use modelfmt_core::{Execution, Source};
@@ -99,7 +101,7 @@ pub(crate) fn digests(
     root: &Path,
     jobs: &[Job<'_>],
     algorithm: Algorithm,
-    record: Record,
+    (record, judge): (Record, Option<&Judge>),
     work: &Execution<'_>,
 ) -> Result<Vec<Hashed>> {
     let mut order: Vec<usize> = (0..jobs.len()).collect();
@@ -114,7 +116,7 @@ pub(crate) fn digests(
             let Some(job) = jobs.get(at) else { break };
             let path = if is_file { root.to_owned() } else { path_of(root, &job.file.name) };
             let recording = groups(job.len()).map(|groups| Recording::new(job.len(), groups));
-            let hashed = one(&path, job, Hasher::new(algorithm), recording, buffer, work);
+            let hashed = one((&path, judge), job, Hasher::new(algorithm), recording, buffer, work);
             if hashed.is_err() {
                 next.store(order.len(), Ordering::Relaxed); // the others stop with what they are at
             }
@@ -132,8 +134,37 @@ pub(crate) fn digests(
     Ok(digests)
 }
 
+/// What says whether an open file may be read.
+#[derive(Clone)]
+pub(crate) struct Judge(pub(crate) Arc<dyn Fn(&Path, BoxSource) -> io::Result<BoxSource> + Send + Sync>);
+
+impl std::fmt::Debug for Judge {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Judge")
+    }
+}
+
+/// The open file as the judge lets it be read; `None` if nobody judges.
+#[cfg(not(target_arch = "wasm32"))]
+fn judged(judge: Option<&Judge>, path: &Path, file: &File) -> Result<Option<BoxSource>> {
+    let Some(Judge(judge)) = judge else { return Ok(None) };
+    let judged = file.try_clone().and_then(FileSource::new).and_then(|file| judge(path, Box::new(file)));
+    judged.map(Some).map_err(|source| Error::Read { path: path.to_owned(), source })
+}
+
+#[cfg(target_arch = "wasm32")]
+fn judged(_: Option<&Judge>, _: &Path, _: &File) -> Result<Option<BoxSource>> {
+    Ok(None)
+}
+
+/// Asks the judge about a file that is not read.
+pub(crate) fn judge(judge: Option<&Judge>, path: &Path) -> Result<()> {
+    let file = File::open(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    judged(judge, path, &file).map(drop)
+}
+
 fn one(
-    path: &Path,
+    (path, judge): (&Path, Option<&Judge>),
     job: &Job<'_>,
     mut hasher: Hasher,
     mut recording: Option<Recording>,
@@ -147,14 +178,18 @@ fn one(
     if stamp(&file)? != job.file.stamp {
         return Err(changed());
     }
-    if let Some(range) = &job.range {
-        file.seek(SeekFrom::Start(range.start)).map_err(failed)?;
-    }
+    let judged = judged(judge, path, &file)?;
+    let mut at = job.range.as_ref().map_or(0, |range| range.start);
+    file.seek(SeekFrom::Start(at)).map_err(failed)?;
     let mut left = job.len();
     while left > 0 {
         let most = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
         let piece = buffer.get_mut(..most).unwrap_or_default();
-        let len = match file.read(piece) {
+        let read = match &judged {
+            Some(source) => source.read_into(at, piece).map(|()| piece.len()),
+            None => file.read(piece),
+        };
+        let len = match read {
             Ok(0) => return Err(changed()),
             Ok(len) => len,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -164,6 +199,7 @@ fn one(
         hasher.update(piece);
         recording.iter_mut().for_each(|recording| recording.update(piece));
         left -= len as u64;
+        at += len as u64;
         if work.advance(len as u64).is_break() {
             return Err(Error::Stopped);
         }

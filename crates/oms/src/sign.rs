@@ -3,16 +3,18 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use modelfmt_core::Execution;
+use modelfmt_core::source::BoxSource;
 use modelfmt_keys::{KeyId, PrivateKey};
 use modelfmt_write::edit::{JOURNAL_SUFFIX, interrupted_by};
 use modelfmt_write::{AtomicFile, Output as _, Overwrite, Sink as _};
 
 use crate::bundle::{Bundle, MAX_BUNDLE};
 use crate::error::{Error, Fault, Result};
-use crate::hash::{self, Algorithm, Job, Record};
+use crate::hash::{self, Algorithm, Job, Judge, Record};
 use crate::names::{self, DEFAULT_IGNORED, Ignored};
 use crate::place::{name_of, signature_path, within};
 use crate::statement::{Resource, Statement};
@@ -30,9 +32,21 @@ pub struct SignOptions {
     allow_symlinks: bool,
     trust_mtime: bool,
     ignore: Vec<String>,
+    judge: Option<Judge>,
 }
 
 impl SignOptions {
+    /// Asks a function about every file that is signed, when it is open. It returns the file, which is read through that, or why it
+    /// must not be read.
+    #[must_use]
+    pub fn judge(
+        mut self,
+        judge: impl Fn(&Path, BoxSource) -> io::Result<BoxSource> + Send + Sync + 'static,
+    ) -> Self {
+        self.judge = Some(Judge(Arc::new(judge)));
+        self
+    }
+
     /// The default options: an existing signature is not replaced, symbolic links are not followed, every file is hashed, and
     /// all files except those of git are signed.
     #[must_use]
@@ -107,7 +121,12 @@ pub fn sign(model: &Path, key: &PrivateKey, options: &SignOptions, work: &Execut
     let known = |file: &Found| before.get(&*file.name).filter(|(stamp, _)| *stamp == file.stamp);
     let unknown = found.iter().filter(|file| known(file).is_none());
     let jobs: Vec<_> = unknown.map(|file| Job { file, range: None }).collect();
-    let hashed = hash::digests(model, &jobs, Algorithm::Sha256, Record::Nothing, work)?;
+    let judge = options.judge.as_ref();
+    for file in found.iter().filter(|file| judge.is_some() && known(file).is_some()) {
+        let path = if model.is_dir() { walk::path_of(model, &file.name) } else { model.to_owned() };
+        hash::judge(judge, &path)?; // it is not read again, but vouched for
+    }
+    let hashed = hash::digests(model, &jobs, Algorithm::Sha256, (Record::Nothing, judge), work)?;
     let mut digests = hashed.into_iter().map(|hashed| hashed.digest);
     let reused = found.len() - jobs.len();
     let nbytes = found.iter().fold(0, |sum: u64, file| sum.saturating_add(file.stamp.len));

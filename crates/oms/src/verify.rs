@@ -98,7 +98,7 @@ fn compared(
     let signed = signed(&statement).map_err(bad)?;
     let found = found(model, &statement, own.as_deref(), options)?;
     let mut comparison = compare(&signed, &found, statement.shard_size.is_some());
-    let hashed = hash::digests(model, &comparison.jobs, statement.algorithm, record, work)?;
+    let hashed = hash::digests(model, &comparison.jobs, statement.algorithm, (record, None), work)?;
     comparison.take(&hashed);
     let is_usual = |name: &String| DEFAULT_IGNORED.contains(&&**name) || own.as_ref() == Some(name);
     let pages = comparison.pages(hashed);

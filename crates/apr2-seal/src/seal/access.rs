@@ -85,6 +85,14 @@ impl Access {
         self
     }
 
+    /// Takes the keys and passphrases of another, and its limits on their cost, but none of its demands on signatures.
+    #[must_use]
+    pub fn openers_of(mut self, other: &Self) -> Self {
+        self.openers.clone_from(&other.openers);
+        (self.argon2, self.allow_unencrypted) = (other.argon2, other.allow_unencrypted);
+        self
+    }
+
     /// Limits on the cost of a passphrase.
     #[must_use]
     pub const fn argon2_caps(mut self, caps: Argon2Caps) -> Self {

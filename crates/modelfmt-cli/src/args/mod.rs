@@ -89,6 +89,9 @@ pub(crate) struct Cli {
     /// At most N threads; by default one for each core, up to 8
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
+    /// Read only what this policy allows (docs/TRUST.md); by default the file that MODELFMT_POLICY names, if it is set
+    #[arg(long, global = true, value_name = "FILE.toml", value_hint = clap::ValueHint::FilePath)]
+    pub(crate) policy: Option<std::path::PathBuf>,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -118,6 +121,11 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// Whether the command reads models, and so obeys a policy.
+    pub(crate) const fn reads_models(&self) -> bool {
+        !matches!(self, Self::Keygen(_) | Self::Completions(_) | Self::Man(_))
+    }
+
     /// Whether the command prints JSON; then errors are JSON, too.
     pub(crate) const fn prints_json(&self) -> bool {
         match self {

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use crate::args::Prove;
 use crate::failure::{Failure, Result, say};
+use crate::policy;
 use crate::progress::Progress;
 
 /// Files beside a model that a map reads.
@@ -46,7 +47,7 @@ impl Files {
         let folder = of_base.first().map(|first| folder_of(first).to_owned()).unwrap_or_default();
         of_base.extend(BESIDE.iter().map(|name| folder.join(name)).filter(|path| path.is_file()));
         for rule in &args.lora {
-            of_base.extend(of(&Model::open(&rule.path)?)?);
+            of_base.extend(of(&policy::open_options().open(&rule.path)?)?);
             of_base.extend([rule.path.join("adapter_config.json")].into_iter().filter(|path| path.is_file()));
         }
         let files = Self { base: of_base, derived: of(derived)?, stamps: Vec::new() };
@@ -165,7 +166,8 @@ pub(super) fn check(
             return Ok(());
         }
     };
-    let files = HashedFile::of(&of(&Model::open(path)?)?, work).map_err(|error| failed(&error))?;
+    let files =
+        HashedFile::of(&of(&policy::open_options().open(path)?)?, work).map_err(|error| failed(&error))?;
     let by = stated.key_id.map_or_else(String::new, |key| format!("by the key {key}, which was named"));
     report.report.add("derivation", stated.findings(&files), by);
     Ok(())

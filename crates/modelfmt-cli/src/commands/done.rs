@@ -60,7 +60,9 @@ impl DoneList {
 
 /// The job of a model: the work that `how` describes, with these files.
 pub(super) fn job(how: &str, files: impl Iterator<Item = PathBuf>) -> Object {
-    let how = blake3::hash(format!("{} {how}", env!("CARGO_PKG_VERSION")).as_bytes());
+    let how = blake3::hash(
+        format!("{} {how} {}", env!("CARGO_PKG_VERSION"), crate::policy::fingerprint()).as_bytes(),
+    );
     Object::from_iter([("options", Value::from(how.to_hex().to_string())), ("files", states(files))])
 }
 

@@ -16,7 +16,7 @@ use crate::failure::{Failure, Result, say};
 use crate::flags::Flags;
 use crate::progress::Progress;
 use crate::units::{count, seconds, size};
-use crate::{secrets, streams};
+use crate::{policy, secrets, streams};
 
 pub(crate) fn run(args: &Edit, quiet: bool) -> Result {
     let begun = Instant::now();
@@ -77,7 +77,10 @@ fn signers(args: &Edit, options: &mut EditOptions) -> Result<Option<PrivateKey>>
     if args.sign.is_empty() {
         return Ok(None);
     }
-    let is_inside = match modelfmt::folder::probe(&args.file) {
+    if args.file.is_file() {
+        policy::open_options().judge_place(&args.file)?;
+    }
+    let is_inside = match policy::open_options().probe(&args.file) {
         Ok(look) => look.format.is_some_and(|format| format.properties().embedded_signatures),
         Err(_) => false, // opening the file says why
     };
@@ -95,6 +98,7 @@ fn signers(args: &Edit, options: &mut EditOptions) -> Result<Option<PrivateKey>>
 /// Undoes an interrupted edit.
 fn undo(args: &Edit, quiet: bool) -> Result {
     let path = args.file.display().to_string();
+    policy::open_options().judge_place(&args.file)?;
     let recovered = if args.dry_run { Recovered::Nothing } else { modelfmt::edit::recover(&args.file)? };
     if recovered == Recovered::Nothing {
         let why = format!(
@@ -155,6 +159,7 @@ const fn words(how: EditMethod) -> &'static str {
 
 fn options(args: &Edit) -> Result<EditOptions> {
     let mut options = EditOptions::default();
+    options.open = policy::open_options();
     options.metadata = args.metadata.as_deref().map(super::convert::metadata).transpose()?;
     let set = args.set.iter().map(|(key, value)| (key.clone(), NewValue::Text(value.clone())));
     options.set = set.collect();

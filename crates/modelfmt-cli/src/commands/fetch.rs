@@ -14,7 +14,7 @@ use crate::args::Fetch;
 use crate::failure::{Failure, Result, say};
 use crate::progress::{self, Progress};
 use crate::units::{count, seconds, size};
-use crate::{remote, stop, streams};
+use crate::{policy, remote, stop, streams};
 use modelfmt::wording::escaped_json;
 
 /// How many bytes stay if the fetch is stopped, and how many there will be.
@@ -50,6 +50,9 @@ pub(crate) fn run(args: &Fetch, quiet: bool) -> Result {
             .threads(progress::threads());
         if let Some(Pin::B3(hash)) = args.pin {
             options = options.pin(hash);
+        }
+        if let Some(policy) = policy::get() {
+            options = options.policy(std::sync::Arc::clone(policy));
         }
         store.fetch(&urls, out, &options)
     });

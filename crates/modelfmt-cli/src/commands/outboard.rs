@@ -3,13 +3,14 @@
 use std::time::Instant;
 
 use modelfmt::convert::Overwrite;
+use modelfmt::outboard::outboard_with;
 use modelfmt::wording::Printable;
 
 use crate::args::Outboard;
 use crate::failure::{Failure, Result, say};
 use crate::progress::Progress;
-use crate::streams;
 use crate::units::{seconds, size};
+use crate::{policy, streams};
 
 pub(crate) fn run(args: &Outboard, quiet: bool) -> Result {
     let begun = Instant::now();
@@ -22,7 +23,7 @@ pub(crate) fn run(args: &Outboard, quiet: bool) -> Result {
     let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
     let total = std::fs::metadata(&args.file).map_or(0, |file| file.len());
     let bar = Progress::new("hashing", total, quiet);
-    let written = bar.run(|work| modelfmt::outboard::outboard(&args.file, overwrite, work))?;
+    let written = bar.run(|work| outboard_with(&args.file, &policy::open_options(), overwrite, work))?;
     let hash: String = written.blake3.iter().map(|byte| format!("{byte:02x}")).collect();
     super::print(|out| Ok(writeln!(out, "{hash}")?))?;
     if !quiet {

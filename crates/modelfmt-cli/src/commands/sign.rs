@@ -17,7 +17,7 @@ use crate::failure::{Failure, Result, say};
 use crate::flags::Flags;
 use crate::progress::Progress;
 use crate::units::{count, seconds, size};
-use crate::{keys, secrets, streams};
+use crate::{keys, policy, secrets, streams};
 
 pub(crate) fn run(args: &Sign, quiet: bool) -> Result {
     if streams::is_dash(&args.model) {
@@ -43,8 +43,11 @@ fn format(args: &Sign) -> Result<Option<Format>> {
     if args.model.is_dir() {
         return Ok(None);
     }
+    if args.model.is_file() {
+        policy::open_options().judge_place(&args.model)?;
+    }
     let unread = |error| Failure::Input(format!("{}: cannot be read: {error}", args.model.display()));
-    Ok(modelfmt::folder::probe(&args.model).map_err(unread)?.format)
+    Ok(policy::open_options().probe(&args.model).map_err(unread)?.format)
 }
 
 /// Signs inside the file.
@@ -106,7 +109,7 @@ pub(super) fn key_of_changed(model: &Path, keys: &[PathBuf]) -> Result<PrivateKe
     if model.is_dir() {
         return Err(Failure::Usage("--sign: name the file that is to be changed, not its folder".to_owned()));
     }
-    if modelfmt::folder::probe(model).is_ok_and(|look| look.format.is_some_and(Format::is_set)) {
+    if policy::open_options().probe(model).is_ok_and(|look| look.format.is_some_and(Format::is_set)) {
         let why = "--sign: the model has several files, of which a signature of one does not cover the others; sign the folder afterwards";
         return Err(Failure::Usage(why.to_owned()));
     }
@@ -146,7 +149,12 @@ fn write_beside(model: &Path, key: &PrivateKey, options: &SignOptions, quiet: bo
     let begun = Instant::now();
     let total = std::fs::metadata(model).map_or(0, |file| if file.is_file() { file.len() } else { 0 });
     let bar = Progress::new("hashing", total, quiet);
-    let signed = bar.run(|work| oms::sign(model, key, options, work));
+    let mut options = options.clone();
+    if policy::get().is_some() {
+        options = options
+            .judge(|path, file| policy::open_options().judged(path, file).map_err(std::io::Error::other));
+    }
+    let signed = bar.run(|work| oms::sign(model, key, &options, work));
     let signed = signed.map_err(|error| {
         let hint = if matches!(error, oms::Error::Exists { .. }) { "; --force replaces it" } else { "" };
         Failure::Input(format!("{}{hint}", with_causes(&error)))

@@ -3,7 +3,6 @@
 use std::io::Write;
 use std::path::Path;
 
-use modelfmt::Model;
 use modelfmt::verify::{FileReport, Status};
 use modelfmt::wording::Printable;
 
@@ -98,8 +97,12 @@ fn resume(
     let Some(done) = done else { return verify(path, args, open, quiet, tally) };
     // Paths in the list are absolute, so that it is valid in every working folder.
     let key = std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).to_string_lossy().into_owned();
-    let files = Model::open(path).map(|model| model.input_paths().collect::<Vec<_>>());
-    let files = files.unwrap_or_default().into_iter().map(|file| std::path::absolute(&file).unwrap_or(file));
+    // A list says what was ok, not what may be read now.
+    let Ok(model) = open.without_signers().options()?.open(path) else {
+        return verify(path, args, open, quiet, tally);
+    };
+    let files: Vec<_> = model.input_paths().collect();
+    let files = files.into_iter().map(|file| std::path::absolute(&file).unwrap_or(file));
     let job = super::done::job(&format!("verify {:?} {:?}", args.level, open), files);
     if done.find(&key, &job).is_some() {
         tally.skipped += 1;

@@ -25,6 +25,8 @@ mod kept;
 mod large;
 mod parts;
 mod pins;
+#[cfg(unix)]
+mod policy;
 mod prove;
 mod pytorch;
 mod reference;

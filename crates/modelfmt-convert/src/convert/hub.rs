@@ -111,10 +111,8 @@ impl Folder<'_> {
 
     /// The config.json; `None` if there is none, and no map was asked for.
     fn config(&self, asked: Option<&str>) -> Result<Option<Config>> {
-        if self.model.sidecars().ignores(CONFIG) {
-            return Err(
-                self.failed("the pin or the signature does not cover the config.json beside the file")
-            );
+        if let Some(why) = self.model.sidecars().ignored(CONFIG) {
+            return Err(self.failed(&why));
         }
         let is_remote = self.model.path().to_string_lossy().contains("://");
         if is_remote && self.model.tensors().any(|info| modelfmt_rules::presets::has_other_name(info.name)) {

@@ -5,9 +5,12 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use modelfmt_core::Source as _;
 use modelfmt_core::author::Shortened;
+use modelfmt_core::source::BoxSource;
 use modelfmt_model::error::{Error, Result};
 use modelfmt_model::model::Model;
+use modelfmt_model::open::OpenOptions;
 
 /// The longest name of a tensor.
 const LONGEST_NAME: u64 = 1 << 12;
@@ -29,14 +32,14 @@ impl Imatrix {
     ///
     /// # Errors
     /// If it cannot be read, or is no importance matrix.
-    pub(super) fn open(path: &Path) -> Result<Self> {
+    pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Self> {
         let failed = |error: std::io::Error| refused(path, format!("it cannot be read: {error}"));
-        let mut file = std::fs::File::open(path).map_err(failed)?;
-        let size = file.metadata().map_err(failed)?.len();
+        let mut file = SourceReader { source: options.open_other(path)?, at: 0 };
+        let size = file.source.len();
         let mut start = [0; 4];
         file.read_exact(&mut start).map_err(failed)?;
         let weights = if &start == b"GGUF" {
-            Weights::Gguf(Box::new(gguf(path)?))
+            Weights::Gguf(Box::new(gguf(path, options)?))
         } else {
             let rest = start.chain(std::io::BufReader::new(file));
             Weights::Old(Old { rest, left: size }.read().map_err(|why| refused(path, why))?)
@@ -110,8 +113,8 @@ fn refused(path: &Path, why: String) -> Error {
 }
 
 /// Opens a GGUF, and checks that it is an importance matrix.
-fn gguf(path: &Path) -> Result<Model> {
-    let model = Model::open(path)?;
+fn gguf(path: &Path, options: &OpenOptions) -> Result<Model> {
+    let model = options.open(path)?;
     let keys = model.common_metadata()?.keys;
     let kind = keys.get("general.type").and_then(|kind| kind.as_str()).map(str::to_owned);
     if kind.as_deref() != Some("imatrix") {
@@ -123,6 +126,22 @@ fn gguf(path: &Path) -> Result<Model> {
     }
     model.open_all()?;
     Ok(model)
+}
+
+/// Reads a source from its beginning to its end.
+struct SourceReader {
+    source: BoxSource,
+    at: u64,
+}
+
+impl Read for SourceReader {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        let left = self.source.len().saturating_sub(self.at);
+        let len = usize::try_from(left).unwrap_or(usize::MAX).min(out.len());
+        self.source.read_into(self.at, out.get_mut(..len).unwrap_or_default())?;
+        self.at += len as u64;
+        Ok(len)
+    }
 }
 
 /// A file of the kind before GGUF.

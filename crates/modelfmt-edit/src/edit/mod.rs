@@ -59,6 +59,7 @@ use self::signing::Signing;
 use modelfmt_convert::convert::RenameRule;
 use modelfmt_model::error::{Error, Result};
 use modelfmt_model::formats::Format;
+use modelfmt_model::open::OpenOptions;
 use modelfmt_rules::wording::Note;
 
 /// What an edit changes. The default changes nothing.
@@ -87,6 +88,8 @@ pub struct EditOptions {
     #[cfg(feature = "seal")]
     #[cfg_attr(docsrs, doc(cfg(feature = "seal")))]
     pub revision: Option<u64>,
+    /// How the model is opened: a policy in it judges every file of the model first.
+    pub open: OpenOptions,
 }
 
 impl EditOptions {

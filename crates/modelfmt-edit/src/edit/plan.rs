@@ -18,7 +18,6 @@ use modelfmt_model::formats::Format;
 use modelfmt_model::formats::entry::{EditFile, EditSet};
 use modelfmt_model::job::renamed::Renamed;
 use modelfmt_model::model::Model;
-use modelfmt_model::open::OpenOptions;
 use modelfmt_rules::globs::Globs;
 use modelfmt_rules::wording::Choice;
 use modelfmt_rules::wording::Note;
@@ -30,7 +29,9 @@ impl Edit {
     /// # Errors
     /// If the interrupted edit cannot be undone or completed; if the file cannot be opened or changed in this way.
     pub fn after_recovery(path: impl AsRef<Path>, options: &EditOptions) -> Result<Self> {
-        let path = file_at(path.as_ref())?;
+        let path = file_at(path.as_ref(), options)?;
+        #[cfg(feature = "policy")]
+        options.open.judge_place(&path)?;
         let note = super::recovered(&path)?;
         let mut edit = Self::at(path, options)?;
         edit.notes.splice(0..0, note);
@@ -47,7 +48,7 @@ impl Edit {
     /// exist, [`Error::Usage`] for options that contradict each other, [`Error::Refused`] for metadata and names that do not fit
     /// the format.
     pub fn new(path: impl AsRef<Path>, options: &EditOptions) -> Result<Self> {
-        let path = file_at(path.as_ref())?;
+        let path = file_at(path.as_ref(), options)?;
         if let Some(journal) = modelfmt_write::edit::interrupted_by(&path) {
             return Err(Error::Interrupted { path, journal });
         }
@@ -75,7 +76,7 @@ impl Edit {
     ) -> Result<Self> {
         let mut notes = Vec::new();
         let before = old.version().clone();
-        let model = OpenOptions::new().open_file(&path, path.clone(), Box::new(Arc::clone(&old)))?;
+        let model = options.open.open_file(&path, path.clone(), Box::new(Arc::clone(&old)))?;
         let not_editable = |why: String| Error::NotEditable { path: path.clone(), why };
         if is_encrypted(&model) {
             return Err(not_editable(ENCRYPTED.to_owned()));
@@ -129,8 +130,8 @@ impl Edit {
 }
 
 /// The file that stands for a model; for a folder, its index or its only model file.
-fn file_at(path: &Path) -> Result<PathBuf> {
-    if path.is_dir() { modelfmt_model::folder::model_in(path) } else { Ok(path.to_owned()) }
+fn file_at(path: &Path, options: &EditOptions) -> Result<PathBuf> {
+    if path.is_dir() { options.open.model_in(path) } else { Ok(path.to_owned()) }
 }
 
 /// The number of folders, from the folder of the file upward, in which to search for an index that an edit of this file would make

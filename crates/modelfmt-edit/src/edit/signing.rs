@@ -24,6 +24,7 @@ use modelfmt_rules::wording::Note;
 pub(super) struct Signing {
     keys: Vec<SigningKey>,
     revision: Option<u64>,
+    open: OpenOptions,
 }
 
 impl Signing {
@@ -47,7 +48,7 @@ impl Signing {
             None => model.as_apr2().and_then(|reader| reader.index().seal()).map(|seal| seal.revision()),
         };
         let revision = options.revision.or(revision);
-        Ok(Some(Self { keys: options.sign.clone(), revision }))
+        Ok(Some(Self { keys: options.sign.clone(), revision, open: options.open.clone() }))
     }
 
     fn by(&self) -> Signers<'_> {
@@ -56,7 +57,7 @@ impl Signing {
 
     /// Fails for a model that is not intact and must not be signed.
     pub(super) fn expect_intact(&self, path: &Path, work: &Execution<'_>) -> Result<()> {
-        expect_intact(&Model::open(path)?, work)
+        expect_intact(&self.open.open(path)?, work)
     }
 
     /// Has a conversion sign its output. A signature vouches for the whole content, so the model at `path` is verified first.
@@ -80,8 +81,8 @@ impl Signing {
 
     /// Signs a set of which only the manifest changes. Existing signatures are kept.
     pub(super) fn add_to_set(&self, path: &Path, work: &Execution<'_>) -> Result<u64> {
-        let Self { keys, revision } = self;
-        Ok(crate::edit::sealing::sign(path, keys, *revision, &OpenOptions::new(), work)?.changed_nbytes)
+        let Self { keys, revision, open } = self;
+        Ok(crate::edit::sealing::sign(path, keys, *revision, open, work)?.changed_nbytes)
     }
 
     /// Signs all shards as they will be, and returns the manifest with the signatures of the set, made from `text`. The set at

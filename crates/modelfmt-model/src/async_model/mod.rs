@@ -85,6 +85,8 @@ impl OpenOptions {
     /// [`Error::Unpinnable`] for the pin of a seal.
     pub async fn open_async<F: FetchFiles>(&self, files: F, name: &str) -> Result<AsyncModel<F>> {
         let path = || PathBuf::from(name);
+        #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
+        crate::policy::refuse_async(self, name, None)?;
         #[cfg(feature = "sign")]
         if self.signed.is_some() {
             let why = format!(
@@ -105,6 +107,8 @@ impl OpenOptions {
             let Unrecognized { hint, is_model } = unrecognized::from_first_bytes(&first);
             return Err(Error::UnknownFormat { path: path(), hint, is_model });
         };
+        #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
+        crate::policy::refuse_async(self, name, Some(format))?;
         if format.driver().is_none() {
             return Err(Error::NotEnabled { path: path(), format, feature: format.feature() });
         }
@@ -122,6 +126,8 @@ impl OpenOptions {
         let opened = self.opened(files, name, file, format).await;
         let opened = opened.map_err(|error| Error::file(path(), error))?;
         let format = opened.format();
+        #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
+        crate::policy::refuse_async(self, name, Some(format))?;
         if let Some(pin) = self.pin {
             crate::model::pinned::check(&path(), format, pin)?; // that it is one of a split shows its index
         }

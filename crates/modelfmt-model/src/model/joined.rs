@@ -86,6 +86,8 @@ impl Model {
             sidecars: Sidecars::Nothing, // each has its own
             #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
             signed: None,
+            #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
+            policy: members.iter().find_map(|(_, member)| member.policy.clone()),
             opened: Arc::new(merged),
             members,
             folder_note: None,

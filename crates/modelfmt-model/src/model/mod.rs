@@ -55,7 +55,7 @@ impl OpenOptions {
         let path = path.as_ref();
         let (mut index, mut folder_note) = (path.to_owned(), None);
         if path.is_dir() {
-            let found = crate::folder::models_in(path)?;
+            let found = crate::folder::models_in(path, self)?;
             folder_note = found.note();
             index = found.only(path)?;
         }
@@ -67,12 +67,41 @@ impl OpenOptions {
         Ok(Model { folder_note, ..self.open_file(path, index, source)? })
     }
 
+    /// Opens a file that is read because of a model and is not one, such as an importance matrix. Of these options, only the policy
+    /// concerns it.
+    ///
+    /// # Errors
+    /// [`Error::Open`]; [`Error::Policy`].
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn open_other(&self, path: &Path) -> Result<BoxSource> {
+        let source =
+            FileSource::open(path).map_err(|source| Error::Open { path: path.to_owned(), source })?;
+        self.judged(path, Box::new(source))
+    }
+
+    /// Judges a file that is open and is not opened as a model, and returns it so that it is checked while it is read.
+    ///
+    /// # Errors
+    /// [`Error::Policy`].
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn judged(&self, path: &Path, source: BoxSource) -> Result<BoxSource> {
+        #[cfg(feature = "policy")]
+        if let Some(policy) = &self.policy {
+            let judged = policy.allow_bytes(path, source);
+            return judged.map_err(|why| Error::Policy { path: path.to_owned(), why });
+        }
+        let _ = path;
+        Ok(source)
+    }
+
     /// Opens `source`, which is the file `index`. Errors name `path`.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn open_file(&self, path: &Path, index: PathBuf, source: BoxSource) -> Result<Model> {
         let files = shared_files(crate::unedited::UneditedFiles(Folder::containing(&index)));
         let outboard = if self.has_hash() { pinned::outboard_of(&index)? } else { None };
-        let model = self.open_as(path.to_owned(), &index, source, Some(files), outboard)?;
+        let path = path.to_owned();
+        let opening = Opening { path, index: &index, on_disk: true, source, files: Some(files), outboard };
+        let model = self.open_as(opening)?;
         let sidecars = Sidecars::of(self, &index);
         Ok(Model { on_disk: Some(index), sidecars, ..model })
     }
@@ -86,7 +115,8 @@ impl OpenOptions {
             Some(files) if self.has_hash() => pinned::outboard_among(files, name)?,
             _ => None,
         };
-        self.open_as(PathBuf::from(name), Path::new(name), source, files, outboard)
+        let (path, index) = (PathBuf::from(name), Path::new(name));
+        self.open_as(Opening { path, index, on_disk: false, source, files, outboard })
     }
 
     /// Whether an outboard would be useful: the pin is the hash of the whole file.
@@ -94,14 +124,19 @@ impl OpenOptions {
         matches!(self.pin, Some(Pin::B3(_)))
     }
 
-    fn open_as(
-        &self,
-        path: PathBuf,
-        index: &Path,
-        source: BoxSource,
-        files: Option<SharedFiles>,
-        outboard: Option<BoxSource>,
-    ) -> Result<Model> {
+    /// The one way to a model: a policy judges the file before it is opened.
+    fn open_as(&self, opening: Opening<'_>) -> Result<Model> {
+        #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
+        if let Some(policy) = &self.policy {
+            let model = crate::policy::open(self, policy, opening)?;
+            return Ok(Model { policy: Some(Arc::clone(policy)), ..model });
+        }
+        self.open_allowed(opening)
+    }
+
+    /// Opens a file that no policy judges, or that was judged.
+    pub(crate) fn open_allowed(&self, opening: Opening<'_>) -> Result<Model> {
+        let Opening { path, index, source, files, outboard, .. } = opening;
         #[cfg(feature = "sign")]
         let (source, files) = crate::signed_source::checked(self, index, source, files)?;
         let (source, pinned) = match self.pin {
@@ -157,11 +192,28 @@ impl OpenOptions {
             sidecars: Sidecars::Nothing,
             #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
             signed: self.signed.clone(),
+            #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
+            policy: None,
             opened: opened.into(),
             members: Vec::new(),
             folder_note: None,
         })
     }
+}
+
+/// A file that is about to be opened as a model.
+pub(crate) struct Opening<'a> {
+    /// The path that errors name.
+    pub(crate) path: PathBuf,
+    /// The file, or its name.
+    pub(crate) index: &'a Path,
+    /// Whether `index` is a path of this machine.
+    pub(crate) on_disk: bool,
+    pub(crate) source: BoxSource,
+    /// The files beside it.
+    pub(crate) files: Option<SharedFiles>,
+    /// Its outboard, if its pin needs one.
+    pub(crate) outboard: Option<BoxSource>,
 }
 
 /// An open model of any format.
@@ -185,6 +237,9 @@ pub struct Model {
     /// The signed files that the model is read through, if it was opened with them.
     #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
     pub(crate) signed: Option<Arc<modelfmt_oms::SignedFiles>>,
+    /// The policy under which it was opened.
+    #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
+    policy: Option<Arc<crate::policy::Policy>>,
     opened: Arc<dyn Opened>,
     /// The models that were merged into this one, each with the position of its first tensor; empty if it was not merged.
     members: Vec<(usize, Model)>,
@@ -621,6 +676,17 @@ pub(crate) fn list_index(details: &mut Object, name: &str, len: u64) {
 }
 
 impl Model {
+    /// The options with which other files are opened because of this model, such as an adapter: the policy that judged this model
+    /// judges them.
+    #[must_use]
+    pub fn related_options(&self) -> OpenOptions {
+        #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
+        if let Some(policy) = &self.policy {
+            return OpenOptions::new().policy(Arc::clone(policy));
+        }
+        OpenOptions::new()
+    }
+
     /// Reads the scales and zero points of the tensor at a position, if the file has them.
     ///
     /// # Errors

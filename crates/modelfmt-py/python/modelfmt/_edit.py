@@ -47,6 +47,7 @@ def edit(
     output: Path | None = None,
     overwrite: bool = False,
     dry_run: bool = False,
+    policy: Path | None = None,
     progress: Progress = None,
 ) -> Edited:
     """Changes the metadata and the names of a file's tensors, without touching the values.
@@ -78,6 +79,7 @@ def edit(
         revision,
         overwrite,
         dry_run,
+        policy,
         callback(progress, "copying"),
     )
     return Edited(**done)

@@ -118,6 +118,7 @@ _BY_CODE: dict[str, type[ModelfmtError]] = {
     "no-hash": VerifyError,
     "signature": VerifyError,
     "not-sealable": VerifyError,
+    "policy": VerifyError,
     "refused": UnsupportedError,
     "unsupported": UnsupportedError,
     "values": UnsupportedError,

@@ -59,6 +59,7 @@ def fetch(
     overwrite: bool = False,
     include: str | Sequence[str] = (),
     exclude: str | Sequence[str] = (),
+    policy: Path | None = None,
     threads: int | None = None,
     progress: Progress = None,
     **requests: Unpack[Requests],
@@ -78,7 +79,7 @@ def fetch(
     for one in urls:
         if not is_url(one):
             raise usage(f"{one!r} is no URL")
-    given = _opening.requests(requests)
+    given = {**_opening.requests(requests), "policy": policy}
     told = callback(progress, "fetching")
     out, only, never = os.fspath(path), _list(include), _list(exclude)
     return _fetched(_modelfmt.fetch(urls, out, pin, overwrite, only, never, given, threads, told))

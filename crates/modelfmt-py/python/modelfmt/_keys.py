@@ -58,13 +58,13 @@ class Outboard:
 
 
 @checked()
-def outboard(path: Path, *, overwrite: bool = False, progress: Progress = None) -> Outboard:
+def outboard(path: Path, *, overwrite: bool = False, policy: Path | None = None, progress: Progress = None) -> Outboard:
     """Writes the outboard of a file of any kind beside it. With the outboard and the pin that is returned, any range of the file can
     be checked alone, also when it is read from a URL.
     """
     if is_url(path):
         raise usage("an outboard is written beside a file of this machine; download the file first")
-    return Outboard(*_modelfmt.outboard(os.fspath(path), overwrite, callback(progress, "hashing")))
+    return Outboard(*_modelfmt.outboard(os.fspath(path), overwrite, policy, callback(progress, "hashing")))
 
 
 @checked()
@@ -91,6 +91,7 @@ def sign(
     identity: Key | Sequence[Key] | None = None,
     passphrase: str | bytes | None = None,
     raw_key: bytes | None = None,
+    policy: Path | None = None,
     progress: Progress = None,
 ) -> Signed:
     """Signs a file or folder with a private key of P-256, P-384 or P-521: writes ``FILE.sig`` or ``FOLDER/model.sig``, an OpenSSF
@@ -113,7 +114,7 @@ def sign(
         "ignore": [ignore] if isinstance(ignore, str) else list(ignore),
         "revision": revision,
     }
-    opening = {"identity": identity, "passphrase": passphrase, "raw_key": raw_key}
+    opening = {"identity": identity, "passphrase": passphrase, "raw_key": raw_key, "policy": policy}
     told = callback(progress, "signing")
     return Signed(**_modelfmt.sign(os.fspath(path), key, _said(given), _said(opening), told))
 

@@ -182,6 +182,7 @@ def edit(
     revision: int | None,
     overwrite: bool,
     dry_run: bool,
+    policy: _Path | None,
     progress: _Progress,
 ) -> dict[str, Any]: ...
 def recover(path: _Path) -> bool: ...
@@ -197,7 +198,7 @@ def fetch(
     threads: int | None,
     progress: _Progress,
 ) -> dict[str, Any]: ...
-def outboard(path: _Path, overwrite: bool, progress: _Progress) -> tuple[str, str, int]: ...
+def outboard(path: _Path, overwrite: bool, policy: _Path | None, progress: _Progress) -> tuple[str, str, int]: ...
 def sign(
     path: _Path,
     keys: _Path | bytes | Sequence[_Path | bytes],

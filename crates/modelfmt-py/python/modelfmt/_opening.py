@@ -53,6 +53,8 @@ class Opening(Requests, total=False):
     raw_key: bytes | None
     #: The part of a PyTorch checkpoint that is the model, such as ``"state_dict"``; dots go deeper.
     root: str | None
+    #: A policy (TOML): only what it allows is read. Without it, the file that the variable ``MODELFMT_POLICY`` names counts, if it is set.
+    policy: Path | None
     #: Keep what is read from URLs in ``$XDG_CACHE_HOME/modelfmt`` (else ``~/.cache/modelfmt``), and read from there what the server says
     #: is still the same. True by default.
     cache: bool

@@ -8,6 +8,7 @@ use super::error::{FetchError, Result};
 use super::options::FetchOptions;
 use super::report::FetchProgress;
 use crate::store::Store;
+use crate::url::Location;
 
 pub(super) struct Context<'a> {
     pub(super) store: Store,
@@ -33,6 +34,45 @@ impl<'a> Context<'a> {
             looked: AtomicU64::new(0),
             has_stopped: AtomicBool::new(false),
         }
+    }
+
+    /// Fails if the policy refuses one of these URLs. Returns the hash that it has for the file.
+    #[cfg(feature = "policy")]
+    pub(super) fn judge(&self, places: &[Location]) -> Result<Option<[u8; 32]>> {
+        let Some(policy) = &self.options.policy else { return Ok(None) };
+        let mut hash = None;
+        for place in places {
+            let pin = policy
+                .check_fetch(&place.whole())
+                .map_err(|error| FetchError::Policy(error.to_string().into()))?;
+            if let Some(modelfmt::Pin::B3(found)) = pin {
+                hash = self.pin(Some(found), hash, places)?;
+            }
+        }
+        Ok(hash)
+    }
+
+    /// Without the feature, there is no policy.
+    #[cfg(not(feature = "policy"))]
+    #[allow(clippy::unnecessary_wraps, clippy::unused_self, reason = "as with the feature")]
+    pub(super) const fn judge(&self, _: &[Location]) -> Result<Option<[u8; 32]>> {
+        Ok(None)
+    }
+
+    /// The hash that a file must have, by the policy and by the caller. They must not differ.
+    #[allow(clippy::unused_self, reason = "it is a question about this fetch")]
+    pub(super) fn pin(
+        &self,
+        of_policy: Option<[u8; 32]>,
+        given: Option<[u8; 32]>,
+        places: &[Location],
+    ) -> Result<Option<[u8; 32]>> {
+        if of_policy.zip(given).is_some_and(|(one, other)| one != other) {
+            let url = places.first().map(ToString::to_string).unwrap_or_default();
+            let text = format!("{url}: the policy has another pin for this file than the one that was given");
+            return Err(FetchError::Policy(text.into()));
+        }
+        Ok(of_policy.or(given))
     }
 
     /// Tells the user something, once.

@@ -47,6 +47,9 @@ pub enum FetchError {
         /// What is wrong.
         why: Box<str>,
     },
+    /// A policy refuses a URL.
+    #[error("{0}")]
+    Policy(Box<str>),
     /// The options contradict each other, or do not fit what is fetched.
     #[error("{0}")]
     Usage(Box<str>),
@@ -77,6 +80,7 @@ impl FetchError {
         match self {
             Self::Remote(_) => "cannot-open",
             Self::Local { .. } => "cannot-write",
+            Self::Policy(_) => "policy",
             Self::Refused { .. } => "exists",
             Self::Name { .. } => "bad-name",
             Self::Wrong { .. } => "damaged",

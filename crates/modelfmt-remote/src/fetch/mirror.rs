@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 
 use super::context::Context;
+use super::error::Result;
 use super::report::FetchSource;
 use crate::error::{Error, Fault};
 use crate::object::Object;
@@ -83,7 +84,8 @@ pub(super) struct Mirrors {
 
 impl Mirrors {
     /// Asks all servers for the first bytes of the file at once.
-    pub(super) async fn open(cx: &Context<'_>, places: &[Location], front: u32) -> Self {
+    pub(super) async fn open(cx: &Context<'_>, places: &[Location], front: u32) -> Result<Self> {
+        cx.judge(places)?;
         let opened =
             join_all(places.iter().map(|place| Object::open(cx.store.clone(), place.clone(), front)));
         let mut mirrors = Self::default();
@@ -112,7 +114,7 @@ impl Mirrors {
                 }
             }
         }
-        mirrors
+        Ok(mirrors)
     }
 
     /// The lengths that servers state, in their order, each once.

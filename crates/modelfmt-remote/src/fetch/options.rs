@@ -21,6 +21,8 @@ pub struct FetchOptions<'a> {
     pub(crate) progress: Option<&'a OnProgress<'a>>,
     pub(crate) note: Option<&'a (dyn Fn(&str) + Sync)>,
     pub(crate) threads: usize,
+    #[cfg(feature = "policy")]
+    pub(crate) policy: Option<std::sync::Arc<modelfmt::policy::Policy>>,
 }
 
 impl fmt::Debug for FetchOptions<'_> {
@@ -44,6 +46,14 @@ impl<'a> FetchOptions<'a> {
     #[must_use]
     pub const fn pin(mut self, hash: [u8; 32]) -> Self {
         self.pin = Some(hash);
+        self
+    }
+
+    /// Judges every URL by a policy before anything is asked of its server.
+    #[cfg(feature = "policy")]
+    #[must_use]
+    pub fn policy(mut self, policy: std::sync::Arc<modelfmt::policy::Policy>) -> Self {
+        self.policy = Some(policy);
         self
     }
 

@@ -60,7 +60,7 @@ pub(super) async fn index(cx: &Context<'_>, places: &[Location]) -> Result<Optio
         return Ok(None);
     };
     let before = cx.store.traffic().requests;
-    let mirrors = Mirrors::open(cx, places, cx.store.options().front).await;
+    let mirrors = Mirrors::open(cx, places, cx.store.options().front).await?;
     let is_json = |bytes: &[u8]| bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
     let mut all = mirrors.all.iter();
     let Some(mirror) = all.find(|mirror| mirror.size() <= MAX_INDEX && is_json(mirror.object.front())) else {
@@ -87,7 +87,7 @@ pub(super) async fn index(cx: &Context<'_>, places: &[Location]) -> Result<Optio
         Member { sha256: hashes.get(&file).copied(), places, name: file }
     };
     let members = named.into_iter().map(member).collect();
-    let checked_by = match cx.options.pin {
+    let checked_by = match cx.pin(cx.judge(places)?, cx.options.pin, places)? {
         Some(pin) if blake3_tree::hash(&bytes) != pin => {
             let why = "the index does not have the hash of the pin";
             return Err(FetchError::Wrong { url: list.into(), why: why.into() });

@@ -21,7 +21,8 @@ use super::{own, stream, whole};
 /// Fetches a file. Returns what was done, and what identifies the version, if the server says it.
 pub(super) async fn fetch(cx: &Context<'_>, wanted: &Wanted) -> Result<(Fetched, Option<String>)> {
     let before = cx.store.traffic().requests;
-    let mut fetched = file(cx, wanted).await?;
+    let pin = cx.pin(cx.judge(&wanted.places)?, wanted.pin, &wanted.places)?;
+    let mut fetched = file(cx, &Wanted { pin, ..wanted.clone() }).await?;
     fetched.0.requests = cx.store.traffic().requests.saturating_sub(before);
     Ok(fetched)
 }
@@ -43,7 +44,7 @@ async fn file(cx: &Context<'_>, wanted: &Wanted) -> Result<(Fetched, Option<Stri
     let has_part = !cx.options.force && part::paths(&wanted.target).0.exists();
     let is_alone = wanted.places.len() == 1 && existing.is_none() && !has_part;
     let front = if is_alone { cx.store.options().front } else { 1 };
-    let mirrors = Mirrors::open(cx, &wanted.places, front).await;
+    let mirrors = Mirrors::open(cx, &wanted.places, front).await?;
     if mirrors.all.is_empty() {
         return match (mirrors.without_ranges.is_empty(), mirrors.error) {
             (false, _) => stream::fetch(cx, wanted, &mirrors.without_ranges, existing).await,

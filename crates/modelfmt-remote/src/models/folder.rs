@@ -3,9 +3,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use modelfmt::Error;
+use modelfmt::{Error, OpenOptions};
 use modelfmt_core::source::BoxSource;
 
+use super::read::judged;
 use super::{not_opened, shown};
 use crate::blocking::Store;
 use crate::error::Fault;
@@ -19,7 +20,7 @@ const LOOKED_AT: usize = 64;
 ///
 /// # Errors
 /// [`Error::NoModel`], which names the models if there are several; other errors if the server does not list its files.
-pub(super) fn model_in(store: &Store, folder: &Location) -> Result<Location, Error> {
+pub(super) fn model_in(store: &Store, folder: &Location, options: &OpenOptions) -> Result<Location, Error> {
     let names = store.list(folder).map_err(|error| not_opened(folder, error.fault()))?;
     if names.is_empty() {
         return Err(not_opened(folder, &Fault::NotFound(404)));
@@ -31,7 +32,11 @@ pub(super) fn model_in(store: &Store, folder: &Location) -> Result<Location, Err
         models.iter().filter(|path| may_be_index(path)).take(LOOKED_AT).cloned().collect();
     let open = |path: &Path| -> io::Result<BoxSource> {
         match path.to_str().filter(|_| indexes.iter().any(|index| index == path)) {
-            Some(name) => Ok(Box::new(store.open(&folder.sibling(name))?)),
+            Some(name) => {
+                let index = folder.sibling(name);
+                judged(&index, options).map_err(|_| io::Error::from(io::ErrorKind::PermissionDenied))?;
+                Ok(Box::new(store.open(&index)?))
+            }
             None => Err(io::ErrorKind::Unsupported.into()), // its name says that it is a model
         }
     };
@@ -40,11 +45,15 @@ pub(super) fn model_in(store: &Store, folder: &Location) -> Result<Location, Err
 }
 
 /// The model in the folder that a URL names without the final slash, if there is no file with that name.
-pub(super) fn model_in_unmarked(store: &Store, at: &Location) -> Option<Result<Location, Error>> {
+pub(super) fn model_in_unmarked(
+    store: &Store,
+    at: &Location,
+    options: &OpenOptions,
+) -> Option<Result<Location, Error>> {
     let is_listed = matches!(at, Location::Bucket(_) | Location::Hf(_)) && !at.is_folder();
     let folder = at.as_folder();
     let has_files = is_listed && store.list(&folder).is_ok_and(|names| !names.is_empty());
-    has_files.then(|| model_in(store, &folder))
+    has_files.then(|| model_in(store, &folder, options))
 }
 
 /// Whether a file may name others: the index of a set (one of APR2 has a name like its files), or the first file of a split.

@@ -26,20 +26,21 @@ const OUTBOARD: &str = ".obao4";
 /// # Errors
 /// The errors of `OpenOptions::open`.
 pub fn open(store: &Store, at: &Location, options: &OpenOptions) -> Result<Model, Error> {
-    at_model(store, at, |at| open_file(store, at, options))
+    at_model(store, at, options, |at| open_file(store, at, options))
 }
 
 /// Calls a function with a file, or with the model in a folder.
 fn at_model<T>(
     store: &Store,
     at: &Location,
+    options: &OpenOptions,
     open: impl Fn(&Location) -> Result<T, Error>,
 ) -> Result<T, Error> {
     if at.is_folder() {
-        return open(&model_in(store, at)?);
+        return open(&model_in(store, at, options)?);
     }
     match open(at) {
-        Err(error) if is_missing(&error, at) => match model_in_unmarked(store, at) {
+        Err(error) if is_missing(&error, at) => match model_in_unmarked(store, at, options) {
             Some(model) => open(&model?),
             None => Err(error),
         },
@@ -53,6 +54,7 @@ fn is_missing(error: &Error, at: &Location) -> bool {
 }
 
 fn open_file(store: &Store, at: &Location, options: &OpenOptions) -> Result<Model, Error> {
+    let options = &judged(at, options)?;
     let opened = Opened::new(store, at, options, Cache::Trusting)?;
     let asked_server = opened.asked_server;
     match options.open_source(&opened.name, opened.source, Some(opened.files)) {
@@ -75,12 +77,32 @@ pub fn verify(
     level: VerifyLevel,
     work: &Execution<'_>,
 ) -> FileReport {
-    match at_model(store, at, |at| Opened::new(store, at, options, Cache::Not)) {
-        Ok(Opened { name, source, files, .. }) => {
+    let opened = at_model(store, at, options, |at| {
+        let options = judged(at, options)?;
+        Ok((Opened::new(store, at, &options, Cache::Not)?, options))
+    });
+    match opened {
+        Ok((Opened { name, source, files, .. }, options)) => {
             options.verify_source(&name, source, Some(files), level, work)
         }
         Err(error) => options.unreadable(shown(at), &error, level),
     }
+}
+
+/// The options for a file at a URL. Nothing is asked of a server if a policy refuses the URL.
+#[cfg(feature = "policy")]
+pub(super) fn judged(at: &Location, options: &OpenOptions) -> Result<OpenOptions, Error> {
+    if let Some(policy) = options.judged_by() {
+        policy.check_url(&at.whole())?;
+    }
+    Ok(options.clone().at_url(at.whole()))
+}
+
+/// Without the feature, there is no policy.
+#[cfg(not(feature = "policy"))]
+#[allow(clippy::unnecessary_wraps, reason = "as with the feature")]
+pub(super) fn judged(_: &Location, options: &OpenOptions) -> Result<OpenOptions, Error> {
+    Ok(options.clone())
 }
 
 /// How the cache is used.

@@ -343,7 +343,7 @@ struct Adapter {
 impl Adapter {
     /// Opens an adapter; `None` if it is merged at another stage.
     fn open(rule: &LoraRule, base: &Model, stage: Stage, maps: Maps<'_>) -> Result<Option<Self>> {
-        let mut model = Model::open(&rule.path)?;
+        let mut model = base.related_options().open(&rule.path)?;
         model.expect_tensors()?;
         model.open_all()?;
         let of_gguf = gguf::changes(&model)?;

@@ -113,8 +113,8 @@ impl Config {
         const MAX_LEN: u64 = 1 << 20;
         const MAX_NODES: u64 = 1 << 18;
         let failed = |why: String| failed(model, format!("{CONFIG}: {why}"));
-        if model.sidecars().ignores(CONFIG) {
-            return Err(failed("the pin or the signature does not cover it".to_owned()));
+        if let Some(why) = model.sidecars().ignored(CONFIG) {
+            return Err(failed(why));
         }
         let text = config::file(model.sidecars(), CONFIG, MAX_LEN).map_err(failed)?;
         let text = text.ok_or_else(|| failed("there is none beside the adapter".to_owned()))?;

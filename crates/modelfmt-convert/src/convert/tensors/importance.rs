@@ -8,6 +8,7 @@ use modelfmt_core::{DType, TensorInfo};
 use super::Chooser;
 use crate::convert::imatrix::Imatrix;
 use modelfmt_model::error::Result;
+use modelfmt_model::model::Model;
 use modelfmt_model::unsupported::{Examples, Unsupported};
 use modelfmt_rules::options::ConvertOptions;
 use modelfmt_rules::presets;
@@ -25,8 +26,9 @@ pub(super) struct Importance {
 }
 
 impl Importance {
-    pub(super) fn open(options: &ConvertOptions) -> Result<Self> {
-        let matrix = options.types.imatrix.as_deref().map(Imatrix::open).transpose()?;
+    pub(super) fn open(model: &Model, options: &ConvertOptions) -> Result<Self> {
+        let open = |path| Imatrix::open(path, &model.related_options());
+        let matrix = options.types.imatrix.as_deref().map(open).transpose()?;
         Ok(Self { matrix, ..Self::default() })
     }
 

@@ -93,7 +93,7 @@ impl<'a> Chooser<'a> {
             losses: Vec::new(),
             from_beside: BTreeSet::new(),
             #[cfg(not(target_arch = "wasm32"))]
-            importance: importance::Importance::open(options)?,
+            importance: importance::Importance::open(model, options)?,
             place: 0,
         })
     }

@@ -8,8 +8,8 @@ use modelfmt_model::model::Model;
 pub(super) fn files(model: &Model) -> Result<TokenizerFiles, String> {
     let mut files = TokenizerFiles::new();
     for (name, max_len) in TokenizerFiles::names() {
-        if model.sidecars().ignores(name) {
-            return Err(format!("the pin or the signature does not cover the {name} beside the file"));
+        if let Some(why) = model.sidecars().ignored(name) {
+            return Err(why);
         }
         let content = config::file(model.sidecars(), name, max_len);
         if let Some(content) = content.map_err(|why| format!("{name}: {why}"))? {

@@ -37,7 +37,9 @@ pub(super) struct Opened {
 
 impl Opened {
     pub(super) fn new(path: &Path, options: &OpenOptions) -> Result<Self> {
-        let path = if path.is_dir() { modelfmt_model::folder::model_in(path)? } else { path.to_owned() };
+        let path = if path.is_dir() { options.model_in(path)? } else { path.to_owned() };
+        #[cfg(feature = "policy")]
+        options.judge_place(&path)?;
         let notes = crate::edit::recovered(&path)?.into_iter().collect();
         let version = version(&path)?;
         let model = options.open(&path)?;

@@ -1,0 +1,295 @@
+//! Judges the file by which a model is opened, and opens it so that it has to prove what its rule demands.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use modelfmt_core::source::{BoxSource, SharedFiles, shared_files};
+
+use super::files::{FAR, Head, JudgedFiles, NO_OUTBOARD};
+use super::place::Place;
+use super::rules::Rule;
+use super::{Policy, Verdict};
+use crate::apr2::seal::Access;
+use crate::error::{Error, Result};
+use crate::formats::Format;
+use crate::model::{Model, Opening, pinned};
+use crate::open::OpenOptions;
+use crate::pin::Pin;
+use modelfmt_rules::wording::Remedy;
+
+/// Opens a model under the policy of the options.
+pub(crate) fn open(options: &OpenOptions, policy: &Arc<Policy>, opening: Opening<'_>) -> Result<Model> {
+    let path = opening.path.clone();
+    let refused = |why| Error::Policy { path: path.clone(), why };
+    let place = place_of(options, opening.on_disk.then_some(opening.index));
+    let place = place.map_err(|why| refused(policy.unknown(&why)))?;
+    policy.expect_same(&place, &opening.source).map_err(refused)?;
+    let verdict = policy.judge(&place).map_err(refused)?;
+    let named = if opening.on_disk { Place::File(opening.index.to_owned()) } else { place.clone() };
+    let Verdict::By(rule) = verdict else {
+        let files = judged(policy, opening.files, named, Head::default());
+        return options.open_allowed(Opening { files, ..opening });
+    };
+    Gate { options: options.clone(), policy, rule, place, named, head: Head::default() }.open(opening)
+}
+
+/// Where the file is that is opened: on this machine, at the URL that the caller stated, or nowhere.
+fn place_of(options: &OpenOptions, index: Option<&Path>) -> Result<Place, String> {
+    match (index, &options.url) {
+        (Some(index), _) => Place::of_file(index),
+        (None, Some(url)) => Place::of_url(url),
+        (None, None) => Ok(Place::Nowhere),
+    }
+}
+
+fn judged(policy: &Arc<Policy>, files: Option<SharedFiles>, named: Place, head: Head) -> Option<SharedFiles> {
+    let policy = Arc::clone(policy);
+    files.map(|files| shared_files(JudgedFiles { policy, files, named, head }))
+}
+
+/// A file on its way through its rule.
+struct Gate<'a> {
+    /// What the caller demands, and more and more of what the rule does.
+    options: OpenOptions,
+    policy: &'a Arc<Policy>,
+    rule: &'a Rule,
+    place: Place,
+    named: Place,
+    head: Head,
+}
+
+/// The parts of an [`Opening`], so that the file can be opened more than once.
+struct Shared<'a> {
+    path: &'a Path,
+    index: &'a Path,
+    on_disk: bool,
+    source: Arc<BoxSource>,
+    files: Option<SharedFiles>,
+    outboard: Option<Arc<BoxSource>>,
+}
+
+impl Shared<'_> {
+    fn opening(&self) -> Opening<'_> {
+        Opening {
+            path: self.path.to_owned(),
+            index: self.index,
+            on_disk: self.on_disk,
+            source: Box::new(Arc::clone(&self.source)),
+            files: self.files.clone(),
+            outboard: self.outboard.as_ref().map(|outboard| Box::new(Arc::clone(outboard)) as BoxSource),
+        }
+    }
+}
+
+impl Gate<'_> {
+    fn refused(&self, path: &Path, why: impl std::fmt::Display) -> Error {
+        Error::Policy { path: path.to_owned(), why: self.policy.refusal(self.rule, why) }
+    }
+
+    /// The error of an opening that had to prove more because of the rule.
+    fn unproven(&self, path: &Path, error: Error) -> Error {
+        match error.remedy() {
+            Some(Remedy::Unlock) => error,
+            _ => self.refused(path, error.without_path(path)),
+        }
+    }
+
+    fn open(mut self, opening: Opening<'_>) -> Result<Model> {
+        let Opening { path, index, on_disk, source, files, outboard } = opening;
+        let format = Format::detect(&source).map_err(|error| pinned::unproved(&path, error))?;
+        self.rule.check_format(format).map_err(|why| self.refused(&path, why))?;
+        let source = self.signed_beside(&path, index, format, source)?;
+        let mut file = Shared {
+            path: &path,
+            index,
+            on_disk,
+            source: Arc::new(source),
+            files: None,
+            outboard: outboard.map(Arc::new),
+        };
+        self.head.rule = Some(self.rule.number);
+        self.head.is_sealed = !self.rule.keys.is_empty() && self.head.signed.is_none();
+        let outboards = files.clone();
+        file.files = judged(self.policy, files, self.named.clone(), self.head.clone());
+        let mut demands = false;
+        let asked = index.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let asked = if on_disk { asked } else { self.place.file_name().unwrap_or(asked) };
+        for pin in self.rule.pins_of(&asked, &self.place) {
+            self.pin(&mut file, pin, format, outboards.as_ref())?;
+            demands = true;
+        }
+        if let Some(access) = self.inside() {
+            if !format.is_some_and(|format| format.properties().embedded_signatures) {
+                return Err(self.refused(&path, "it has no revision"));
+            }
+            self.seal(&file, access)?;
+            demands = true;
+        }
+        let model = self.options.open_allowed(file.opening());
+        let model = if demands { model.map_err(|error| self.unproven(&path, error))? } else { model? };
+        // Only now is it known whether the file is part of a split.
+        self.rule.check_format(Some(model.format())).map_err(|why| self.refused(&path, why))?;
+        Ok(model)
+    }
+
+    /// Verifies the signature beside a file, if the rule demands one that is not inside.
+    fn signed_beside(
+        &mut self,
+        path: &Path,
+        index: &Path,
+        format: Option<Format>,
+        source: BoxSource,
+    ) -> Result<BoxSource> {
+        if self.rule.keys.is_empty() {
+            return Ok(source);
+        }
+        let is_near = matches!(self.named, Place::File(_));
+        let signed = if is_near { self.policy.signed(self.rule, index) } else { Err(FAR.to_owned()) };
+        let may_be_inside = format.is_some_and(|format| format.properties().embedded_signatures)
+            && self.rule.keys.iter().any(|key| !key.key_type().is_nist());
+        match signed {
+            Ok(signed) => {
+                let checked = signed.source(index, source);
+                let checked = checked.map_err(|error| self.refused(path, error))?;
+                self.head.signed = Some(signed);
+                Ok(Box::new(checked))
+            }
+            Err(_) if may_be_inside => Ok(source),
+            Err(why) => Err(self.refused(path, why)),
+        }
+    }
+
+    /// What a sealed file has to have inside, if the rule demands anything.
+    fn inside(&self) -> Option<Access> {
+        let mut access = Access::new();
+        if self.head.is_sealed {
+            let keys = self.rule.keys.iter().filter_map(|key| crate::seal_keys::verifying_key(key).ok());
+            access = keys.fold(access, Access::trust).threshold(self.rule.threshold);
+        }
+        match self.rule.min_revision {
+            Some(revision) => Some(access.min_revision(revision)),
+            None => self.head.is_sealed.then_some(access),
+        }
+    }
+
+    /// Demands signatures inside the file. What the caller demands of them has to hold as well: the file is opened by that first,
+    /// and then by what the rule demands of the same statement.
+    fn seal(&mut self, file: &Shared<'_>, demanded: Access) -> Result<()> {
+        let Some(given) = self.options.access.take() else {
+            self.options.access = Some(Arc::new(demanded));
+            return Ok(());
+        };
+        let demanded = demanded.openers_of(&given);
+        if !given.demands() && !given.binds_content() {
+            self.options.access = Some(Arc::new(demanded));
+            return Ok(());
+        }
+        let first = OpenOptions { access: Some(given), ..self.options.clone() };
+        let first = first.open_allowed(file.opening())?;
+        let statement = first.pins()?.into_iter().find_map(|pin| match pin {
+            Pin::Seal(statement) => Some(statement),
+            _ => None,
+        });
+        let statement = statement.ok_or_else(|| self.refused(file.path, "it is not sealed"))?;
+        self.options.access = Some(Arc::new(demanded.statement(statement)));
+        Ok(())
+    }
+
+    /// Demands a pin. One that the caller gave has to hold as well.
+    fn pin(
+        &mut self,
+        file: &mut Shared<'_>,
+        pin: Pin,
+        format: Option<Format>,
+        outboards: Option<&SharedFiles>,
+    ) -> Result<()> {
+        let is_whole = format.is_some_and(|format| pinned::check(file.path, format, pin).is_ok());
+        match (pin, self.options.pin) {
+            (pin, Some(given)) if pin == given => Ok(()),
+            (Pin::B3(hash), given) => {
+                let outboard = self.outboard(file, outboards)?;
+                if given.is_none() && is_whole {
+                    self.options.pin = Some(pin);
+                    file.outboard = outboard.map(Arc::new);
+                    return Ok(());
+                }
+                // The pin of an index whose other files are judged by themselves, or one besides the caller's.
+                let source = Box::new(Arc::clone(&file.source));
+                let (source, _) = pinned::by_hash(file.index, source, hash, outboard)?;
+                file.source = Arc::new(source);
+                Ok(())
+            }
+            (pin, None) => {
+                self.options.pin = Some(pin);
+                Ok(())
+            }
+            (pin, Some(Pin::B3(hash))) => {
+                let source = Box::new(Arc::clone(&file.source));
+                let outboard = file.opening().outboard;
+                let (source, _) = pinned::by_hash(file.index, source, hash, outboard)?;
+                let proven =
+                    Shared { source: Arc::new(source), outboard: None, files: file.files.clone(), ..*file };
+                let options = OpenOptions { pin: Some(pin), ..self.options.clone() };
+                let found = options.open_allowed(proven.opening());
+                found.map(drop).map_err(|error| self.unproven(file.path, error))
+            }
+            (pin, Some(_)) => {
+                Err(self.refused(file.path, format_args!("its pin is {pin}, and another was given")))
+            }
+        }
+    }
+
+    fn outboard(&self, file: &Shared<'_>, files: Option<&SharedFiles>) -> Result<Option<BoxSource>> {
+        if file.on_disk {
+            return pinned::outboard_of(file.index);
+        }
+        let name = self.place.file_name().unwrap_or_default();
+        let found = files.map_or(Ok(None), |files| pinned::outboard_among(files, &name))?;
+        found.map(Some).ok_or_else(|| self.refused(file.path, NO_OUTBOARD))
+    }
+}
+
+/// Fails for a model that is opened asynchronously and whose rule demands what is only checked by [`Model`]: `format` is what is
+/// known of it so far.
+pub(crate) fn refuse_async(options: &OpenOptions, name: &str, format: Option<Format>) -> Result<()> {
+    let Some(policy) = &options.policy else { return Ok(()) };
+    let refused = |why| Error::Policy { path: name.into(), why };
+    let place = place_of(options, None).map_err(|why| refused(policy.unknown(&why)))?;
+    let only = "is checked by Model alone, not by AsyncModel";
+    let rule = match policy.judge(&place).map_err(refused)? {
+        Verdict::By(rule) => rule,
+        Verdict::Free if format.is_some_and(Format::is_set) => {
+            return Err(refused(policy.unknown(&format!("each file of a set {only}"))));
+        }
+        Verdict::Free => return Ok(()),
+    };
+    let refused = |why: String| refused(policy.refusal(rule, why));
+    if !rule.keys.is_empty() || !rule.pins.is_empty() || rule.min_revision.is_some() {
+        return Err(refused(format!("a rule with keys, pins or a revision {only}")));
+    }
+    let Some(format) = format else { return Ok(()) };
+    if format.is_set() {
+        return Err(refused(format!("each file of a set {only}")));
+    }
+    rule.check_format(Some(format)).map_err(refused)
+}
+
+impl Policy {
+    /// See [`check_fetch`](Self::check_fetch).
+    pub(super) fn fetchable(&self, url: &str) -> Result<Option<Pin>, String> {
+        let place = Place::of_url(url).map_err(|why| self.unknown(&why))?;
+        let Verdict::By(rule) = self.judge(&place)? else { return Ok(None) };
+        let refused = |why: &str| self.refusal(rule, why);
+        if !rule.keys.is_empty() || rule.min_revision.is_some() || rule.formats.is_some() {
+            let why = "keys, formats and revisions are checked where a model is opened, not where it is fetched; \
+                       give the URL a rule without them, and the folder one with them";
+            return Err(refused(why));
+        }
+        let pins = rule.pins_of(&place.file_name().unwrap_or_default(), &place);
+        match pins.first() {
+            None => Ok(None),
+            Some(pin @ Pin::B3(_)) => Ok(Some(*pin)),
+            Some(pin) => Err(refused(&format!("its pin {pin} is not of the whole file; pin it by b3:"))),
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Policies: which files may be read, and what they have to prove.
+//!
+//! A [`Policy`] is read from a TOML file and given to [`OpenOptions::policy`](crate::OpenOptions::policy). Every file of a model is
+//! then judged where it is opened: the file that is named, the other files of a set, and files beside it such as config.json.
+//! A [`Model`](crate::Model) keeps its policy, and what is opened because of it (an adapter, a base) is judged too.
+//!
+//! The rules are in that file; [`Policy::read`] has an example.
+
+mod files;
+mod gate;
+mod parse;
+mod place;
+mod rules;
+
+use std::fmt;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use modelfmt_core::Execution;
+use modelfmt_oms::{SignedFiles, VerifyOptions, signature_path};
+
+use self::place::Place;
+use self::rules::Rule;
+use crate::error::{Error, Result};
+use crate::open::OpenOptions;
+
+pub(crate) use self::gate::{open, refuse_async};
+
+/// The longest policy, in bytes.
+const MAX_LEN: u64 = 1 << 20;
+
+/// What may be read, by rules over absolute paths and URLs.
+pub struct Policy {
+    path: PathBuf,
+    /// Whether what no rule matches is allowed.
+    allows: bool,
+    rules: Vec<Rule>,
+    fingerprint: blake3::Hash,
+    /// What signatures cover, with the number of the rule, so that a folder is hashed once.
+    signed: Mutex<Vec<(usize, Arc<SignedFiles>)>>,
+}
+
+impl fmt::Debug for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Policy({}, {} rules)", self.path.display(), self.rules.len())
+    }
+}
+
+/// What a policy says about a place.
+#[derive(Clone, Copy)]
+pub(crate) enum Verdict<'p> {
+    /// No rule matches, and the default allows it.
+    Free,
+    /// The first rule that matches.
+    By(&'p Rule),
+}
+
+impl Policy {
+    /// Reads a policy, and the keys that it names.
+    ///
+    /// ```
+    /// use modelfmt::policy::Policy;
+    /// use modelfmt::OpenOptions;
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let place = folder.path().canonicalize()?;
+    /// # let path = place.join("policy.toml");
+    /// std::fs::write(&path, r#"
+    ///     default = "refuse"
+    ///     [[rule]]
+    ///     match = ["/srv/models/**", "https://example.org/models/**"]
+    ///     formats = ["safetensors"]
+    /// "#)?;
+    /// let options = OpenOptions::new().policy(Policy::read(&path)?);
+    /// # std::fs::write(place.join("m.safetensors"), b"")?;
+    /// let refused = options.open(place.join("m.safetensors")).unwrap_err();
+    /// assert_eq!(refused.code(), "policy");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Open`] if the file cannot be read, [`Error::Policy`] if it has an unknown key, a wrong value or a key file that
+    /// cannot be read.
+    pub fn read(path: impl AsRef<Path>) -> Result<Arc<Self>> {
+        let path = path.as_ref();
+        let mut text = String::new();
+        let read =
+            std::fs::File::open(path).and_then(|file| file.take(MAX_LEN + 1).read_to_string(&mut text));
+        read.map_err(|source| Error::Open { path: path.to_owned(), source })?;
+        let failed =
+            |why| Error::Policy { path: path.to_owned(), why: format!("the policy cannot be used: {why}") };
+        if text.len() as u64 > MAX_LEN {
+            return Err(failed("it is longer than 1 MiB".to_owned()));
+        }
+        let folder = modelfmt_core::source::folder_of(path);
+        let (allows, rules) = parse::parse(&text, folder).map_err(failed)?;
+        let fingerprint = fingerprint(&text, &rules);
+        Ok(Arc::new(Self { path: path.to_owned(), allows, rules, fingerprint, signed: Mutex::default() }))
+    }
+
+    /// The file that it was read from.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The first rule that matches a place, or the default. The error says that there is none and the default refuses.
+    fn judge(&self, place: &Place) -> Result<Verdict<'_>, String> {
+        match self.rules.iter().find(|rule| rule.matches(place)) {
+            Some(rule) => Ok(Verdict::By(rule)),
+            None if self.allows => Ok(Verdict::Free),
+            None => Err(format!(
+                "refused by the policy {}: no rule matches {place}, and its default is to refuse",
+                self.path.display()
+            )),
+        }
+    }
+
+    /// The text of an error: which rule refuses, and why.
+    fn refusal(&self, rule: &Rule, why: impl fmt::Display) -> String {
+        format!("refused by {} of the policy {}: {why}", rule.title(), self.path.display())
+    }
+
+    /// The files that a signature beside a file covers, which is by one of the keys of the rule. All of them are hashed, once.
+    fn signed(&self, rule: &Rule, file: &Path) -> Result<Arc<SignedFiles>, String> {
+        let keys: Vec<_> = rule.keys.iter().filter(|key| key.key_type().is_nist()).cloned().collect();
+        if keys.is_empty() {
+            return Err("a signature is demanded, and none of its keys can make one beside a file".to_owned());
+        }
+        if rule.threshold > 1 {
+            let why =
+                "are demanded, and a signature beside a file is by one key; only a sealed APR2 has several";
+            return Err(format!("signatures by {} keys {why}", rule.threshold));
+        }
+        let mut known = self.signed.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = known.iter().find(|(number, files)| *number == rule.number && files.covers(file));
+        if let Some((_, files)) = before {
+            return Ok(Arc::clone(files));
+        }
+        let of = crate::signed::DetachedSignature::find(file).map(|found| found.of);
+        let of = of
+            .or_else(|| signed_above(file))
+            .ok_or("a signature is demanded, and there is none beside it")?;
+        let files = crate::signed::signed_files(&of, &keys, &VerifyOptions::new(), &Execution::default());
+        let files = files.map_err(|error| error.to_string())?;
+        if !files.covers(file) {
+            return Err(format!("{} does not cover it", files.signature().display()));
+        }
+        known.push((rule.number, Arc::clone(&files)));
+        Ok(files)
+    }
+}
+
+impl Policy {
+    /// What identifies the policy and the keys that it names: it changes if one of them does.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        self.fingerprint.to_hex().to_string()
+    }
+
+    /// Fails for a URL from which nothing may be read.
+    ///
+    /// # Errors
+    /// [`Error::Policy`].
+    pub fn check_url(&self, url: &str) -> Result<()> {
+        let place = Place::of_url(url).map_err(|why| self.unknown(&why));
+        let judged = place.and_then(|place| self.judge(&place).map(drop));
+        judged.map_err(|why| Error::Policy { path: shown(url), why })
+    }
+
+    /// Fails for a URL from which nothing may be read, and returns the pin that the rule has for it. What is fetched is not read
+    /// as a model, so that a rule with demands on models refuses it.
+    ///
+    /// # Errors
+    /// [`Error::Policy`] if it may not be fetched.
+    pub fn check_fetch(&self, url: &str) -> Result<Option<crate::Pin>> {
+        self.fetchable(url).map_err(|why| Error::Policy { path: shown(url), why })
+    }
+}
+
+/// A folder further up that is signed, such as that of a set whose files are in subfolders.
+fn signed_above(file: &Path) -> Option<PathBuf> {
+    const DEPTH: usize = 8;
+    let folders = file.ancestors().skip(2).take(DEPTH).filter(|folder| !folder.as_os_str().is_empty());
+    folders.map(Path::to_owned).find(|folder| signature_path(folder).is_file())
+}
+
+impl OpenOptions {
+    /// Fails if the policy refuses a file by its place alone, whatever it has to prove when it is opened: before its last edit is
+    /// undone, or before its server is asked.
+    ///
+    /// # Errors
+    /// [`Error::Policy`].
+    pub fn judge_place(&self, path: impl AsRef<Path>) -> Result<()> {
+        let (path, Some(policy)) = (path.as_ref(), &self.policy) else { return Ok(()) };
+        let place = Place::of_file(path).map_err(|why| policy.unknown(&why));
+        let judged = place.and_then(|place| policy.judge(&place).map(drop));
+        judged.map_err(|why| Error::Policy { path: path.to_owned(), why })
+    }
+
+    /// Judges a file, or every file in a folder, before all of them are hashed.
+    pub(crate) fn judge_tree(&self, path: &Path) -> Result<()> {
+        if self.policy.is_none() {
+            return Ok(());
+        }
+        if !path.is_dir() {
+            return self.open_other(path).map(drop);
+        }
+        let failed = |source| Error::Open { path: path.to_owned(), source };
+        for entry in std::fs::read_dir(path).map_err(failed)? {
+            let entry = entry.map_err(failed)?.path();
+            let is_signature = entry == signature_path(path);
+            if !is_signature && (entry.is_file() || (entry.is_dir() && !entry.is_symlink())) {
+                self.judge_tree(&entry)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn fingerprint(text: &str, rules: &[Rule]) -> blake3::Hash {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(text.as_bytes());
+    for key in rules.iter().flat_map(|rule| &rule.keys) {
+        hasher.update(key.as_bytes());
+    }
+    hasher.finalize()
+}
+
+/// A URL without what may be secret.
+fn shown(url: &str) -> PathBuf {
+    place::normalized(url)
+        .unwrap_or_else(|_| url.split_once("://").map_or("…", |(scheme, _)| scheme).to_owned())
+        .into()
+}
