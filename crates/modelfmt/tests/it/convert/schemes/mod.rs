@@ -3,6 +3,7 @@
 mod bitsandbytes;
 mod hub;
 mod packed;
+mod tools;
 
 use modelfmt::convert::{ConvertOptions, TypeRule};
 use modelfmt::{Conversion, DType, Format, Model, Object, Value};
