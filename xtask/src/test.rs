@@ -2,7 +2,7 @@
 
 use crate::run::{Result, step};
 use crate::tally::{Runner, Tally};
-use crate::{needs, oracles, quantizers, python, servers, web, workspace};
+use crate::{needs, oracles, python, quantizers, servers, web, workspace};
 
 /// The workspace of the programs to copy from.
 pub(crate) const EXAMPLES: &str = "examples/Cargo.toml";

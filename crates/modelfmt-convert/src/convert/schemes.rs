@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use modelfmt_core::DType;
+use modelfmt_core::{DType, TensorInfo};
 use modelfmt_metadata::schemes::{self, Failure, Schemes, Stored};
 use modelfmt_model::error::{Error, Result};
 use modelfmt_model::formats::Format;
@@ -17,14 +17,17 @@ use modelfmt_rules::wording::{Choice, Note, Remedy};
 use super::tensors::scales::{Scaled, Scales, is_weight};
 use super::tensors::types::{Candidate, TypeRules};
 
-/// A model whose weights are decoded that a rule dequantizes, or the model itself, and notes about that. `maps` says whether a map
+/// Whether a map takes a tensor with this name.
+pub(crate) type Takes = dyn Fn(&str) -> bool;
+
+/// A model whose weights are decoded that a rule dequantizes, or the model itself, and notes about that. `takes` is there if a map
 /// comes next, which takes no scales beside weights.
 pub(crate) fn decoded<'m>(
     model: &'m Model,
     target: Format,
     capabilities: &'static Capabilities,
     options: &ConvertOptions,
-    maps: bool,
+    takes: Option<&Takes>,
 ) -> Result<(Cow<'m, Model>, Vec<Note>)> {
     let rules = TypeRules::new(&options.types.rules, capabilities)?;
     // GGUF has blocks of its own for some schemes.
@@ -44,7 +47,8 @@ pub(crate) fn decoded<'m>(
     };
     let mut notes = Vec::new();
     made.schemes(&mut notes)?;
-    if maps {
+    if let Some(takes) = takes {
+        made.zero_biases(takes, &mut notes)?;
         made.scaled(options)?;
     }
     if !made.refused.is_empty() {
@@ -154,6 +158,29 @@ impl Made<'_> {
         self.used.extend(parts.chain(weight.beside()));
     }
 
+    /// Leaves out the biases that AutoGPTQ gave all modules that it quantized, where the model has none.
+    fn zero_biases(&mut self, takes: &Takes, notes: &mut Vec<Note>) -> Result<()> {
+        let mut count = 0_u64;
+        for weight in self.weights.values() {
+            let stem = weight.name.strip_suffix(".weight");
+            let name =
+                stem.filter(|_| weight.scheme.as_deref().is_some_and(|scheme| scheme.starts_with("gptq")));
+            let Some(name) = name.map(|stem| format!("{stem}.bias")).filter(|name| !takes(name)) else {
+                continue;
+            };
+            let Some(position) = self.model.container().find(&name) else { continue };
+            if is_zero(self.model, position)? {
+                self.used.insert(position);
+                count = count.saturating_add(1);
+            }
+        }
+        if count > 0 {
+            let biases = if count == 1 { "bias" } else { "biases" };
+            notes.push(Note::from(format!("{count} {biases} of zeros beside GPTQ weights left out")));
+        }
+        Ok(())
+    }
+
     /// Decodes small floats with scales in another tensor.
     fn scaled(&mut self, options: &ConvertOptions) -> Result<()> {
         let model = self.model;
@@ -205,6 +232,17 @@ impl Made<'_> {
         tensors.append(&mut self.scales);
         Ok(tensors)
     }
+}
+
+/// Whether all values of a short row of floats are zeros.
+fn is_zero(model: &Model, position: usize) -> Result<bool> {
+    const MAX_LEN: u64 = 1 << 24;
+    let info = model.container().info(position);
+    let is_row = |info: &TensorInfo<'_>| info.shape.len() == 1 && info.dtype.is_float() && info.has_data;
+    let Some(info) = info.filter(|info| is_row(info) && info.nbytes <= MAX_LEN) else { return Ok(false) };
+    let mut bytes = vec![0; usize::try_from(info.nbytes).unwrap_or_default()];
+    model.read_into(position, 0, &mut bytes)?;
+    Ok(bytes.iter().all(|byte| *byte == 0))
 }
 
 /// The name of the scale of all values of a weight, as llama.cpp has it.
