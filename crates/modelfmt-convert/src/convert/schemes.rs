@@ -1,10 +1,10 @@
 //! Checkpoints that come quantized: weights that are stored as several tensors become one tensor each, where a rule dequantizes them.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use modelfmt_core::{DType, TensorInfo};
-use modelfmt_metadata::schemes::{self, Failure, Schemes, Stored};
+use modelfmt_metadata::schemes::{self, Failure, Placed, Schemes, Stored};
 use modelfmt_model::error::{Error, Result};
 use modelfmt_model::formats::Format;
 use modelfmt_model::formats::capabilities::Capabilities;
@@ -36,15 +36,8 @@ pub(crate) fn decoded<'m>(
         return Ok((Cow::Borrowed(model), Vec::new()));
     }
     model.open_all()?;
-    let mut made = Made {
-        keeps,
-        scales: Vec::new(),
-        model,
-        rules,
-        weights: BTreeMap::new(),
-        used: BTreeSet::new(),
-        refused: Vec::new(),
-    };
+    let mut made =
+        Made { keeps, scales: Vec::new(), model, rules, placed: Placed::default(), refused: Vec::new() };
     let mut notes = Vec::new();
     made.schemes(&mut notes)?;
     if let Some(takes) = takes {
@@ -55,10 +48,13 @@ pub(crate) fn decoded<'m>(
         let path = model.path().to_owned();
         return Err(Error::Unsupported { path, target, unsupported: made.refused });
     }
-    if made.weights.is_empty() {
+    if made.placed.weights().next().is_none() {
         return Ok((Cow::Borrowed(model), Vec::new()));
     }
-    Ok((Cow::Owned(model.decoded(made.tensors()?)?), notes))
+    let mut tensors = made.placed.tensors(model);
+    // A map sees all tensors but these.
+    tensors.append(&mut made.scales);
+    Ok((Cow::Owned(model.decoded(tensors)?), notes))
 }
 
 /// An error for a model whose weights are stored in a scheme, which a map does not take. `None` if it has none.
@@ -84,10 +80,7 @@ struct Made<'a> {
     keeps: bool,
     /// The scales of all values of weights that are kept as blocks.
     scales: Vec<Computed>,
-    /// By the position of the tensor in whose place the weight comes.
-    weights: BTreeMap<usize, Computed>,
-    /// The positions of tensors that are left out.
-    used: BTreeSet<usize>,
+    placed: Placed,
     refused: Vec<Unsupported>,
 }
 
@@ -112,7 +105,7 @@ impl Made<'_> {
             }
             match weight.program(self.model) {
                 Ok(program) => {
-                    self.add(&weight, program, Some(scheme.clone()));
+                    self.placed.add(&weight, program, Some(scheme.clone()));
                     let count = kinds.entry(("decoded", scheme)).or_default();
                     *count = count.saturating_add(1);
                 }
@@ -139,7 +132,7 @@ impl Made<'_> {
             Err(Failure::Read(error)) => return Err(error),
             Err(Failure::Why(_)) => return Ok(false),
         };
-        self.add(weight, blocks, None);
+        self.placed.add(weight, blocks, None);
         if let Some(scale) = scale {
             let origins = vec![weight.name.clone()];
             let name = scale_name(&weight.name);
@@ -148,32 +141,20 @@ impl Made<'_> {
         Ok(true)
     }
 
-    fn add(&mut self, weight: &Stored, program: Program, scheme: Option<String>) {
-        let origins = vec![weight.name.clone()];
-        let computed = Computed { origins, scheme, ..Computed::new(weight.name.clone(), program) };
-        let mut parts = weight.parts();
-        if let Some(first) = parts.next() {
-            self.weights.insert(first, computed);
-        }
-        self.used.extend(parts.chain(weight.beside()));
-    }
-
     /// Leaves out the biases that AutoGPTQ gave all modules that it quantized, where the model has none.
     fn zero_biases(&mut self, takes: &Takes, notes: &mut Vec<Note>) -> Result<()> {
-        let mut count = 0_u64;
-        for weight in self.weights.values() {
-            let stem = weight.name.strip_suffix(".weight");
-            let name =
-                stem.filter(|_| weight.scheme.as_deref().is_some_and(|scheme| scheme.starts_with("gptq")));
-            let Some(name) = name.map(|stem| format!("{stem}.bias")).filter(|name| !takes(name)) else {
-                continue;
-            };
-            let Some(position) = self.model.container().find(&name) else { continue };
+        let mut zeros = Vec::new();
+        for weight in self.placed.weights() {
+            let is_gptq = weight.scheme.as_deref().is_some_and(|scheme| scheme.starts_with("gptq"));
+            let stem = weight.name.strip_suffix(".weight").filter(|_| is_gptq);
+            let name = stem.map(|stem| format!("{stem}.bias")).filter(|name| !takes(name));
+            let Some(position) = name.and_then(|name| self.model.container().find(&name)) else { continue };
             if is_zero(self.model, position)? {
-                self.used.insert(position);
-                count = count.saturating_add(1);
+                zeros.push(position);
             }
         }
+        let count = zeros.len();
+        self.placed.leave_out(zeros);
         if count > 0 {
             let biases = if count == 1 { "bias" } else { "biases" };
             notes.push(Note::from(format!("{count} {biases} of zeros beside GPTQ weights left out")));
@@ -204,10 +185,9 @@ impl Made<'_> {
                     let origins = vec![info.name.to_owned()];
                     let computed =
                         Computed { origins, scheme, ..Computed::new(info.name.to_owned(), program) };
-                    self.weights.insert(position, computed);
-                    self.used.insert(by.position);
+                    self.placed.insert(position, computed);
                     let stem = info.name.strip_suffix(".weight").unwrap_or(info.name);
-                    self.used.extend(schemes::beside(model, stem));
+                    self.placed.leave_out([by.position].into_iter().chain(schemes::beside(model, stem)));
                 }
                 Err(error) => {
                     let why = error.to_string();
@@ -216,21 +196,6 @@ impl Made<'_> {
             }
         }
         Ok(())
-    }
-
-    /// All tensors: the decoded ones in their places, and the others as they are.
-    fn tensors(mut self) -> Result<Vec<Computed>> {
-        let mut tensors = Vec::new();
-        for (position, info) in schemes::tensors(self.model) {
-            if let Some(weight) = self.weights.remove(&position) {
-                tensors.push(weight);
-            } else if !self.used.contains(&position) {
-                tensors.push(Computed::new(info.name.to_owned(), Program::tensor(position, &info)));
-            }
-        }
-        // A map sees all tensors but these.
-        tensors.append(&mut self.scales);
-        Ok(tensors)
     }
 }
 
