@@ -2,6 +2,7 @@
 
 mod bitsandbytes;
 mod hub;
+mod logical;
 mod packed;
 mod tools;
 
