@@ -82,7 +82,7 @@ fn folder(bench: &Bench, count: u64, parts: &[Part], config: &str) -> Result<Pat
         for (end, dtype, shape, bytes) in parts {
             // A length of 0 is none.
             let shape: Vec<u64> = shape.iter().copied().filter(|length| *length > 0).collect();
-            views.push((format!("layers.{number}.w.{end}"), View::from_bytes(*dtype, shape, bytes)?));
+            views.push((format!("layers.{number}.w.{end}"), View::from_bytes(*dtype, &bytes[..], shape)?));
         }
     }
     modelfmt::save(folder.join("model.safetensors"), views, &Object::default())?;
