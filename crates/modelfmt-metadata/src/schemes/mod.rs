@@ -16,7 +16,7 @@ use modelfmt_model::error::{Error, Result};
 use modelfmt_model::model::Model;
 use tensor_program::{Program, ProgramError};
 
-pub use placed::Placed;
+pub use placed::{Placed, named};
 use stated::Stated;
 use table::{Kind, Names};
 

@@ -1,14 +1,14 @@
 //! Weights in the places of the tensors that they are stored as.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use modelfmt_model::error::Result;
 use modelfmt_model::model::Model;
 use modelfmt_model::model::mapped::Computed;
 use tensor_program::Program;
 
-use super::{Stored, tensors};
+use super::{Failure, Schemes, Stored, tensors};
 
 /// Weights that come in the places of the tensors that they are stored as.
 #[derive(Debug, Default)]
@@ -71,4 +71,27 @@ impl Placed {
         }
         Ok(Cow::Owned(model.decoded(self.tensors(model))?))
     }
+}
+
+/// The model with the weights decoded that have these names and are stored as several tensors, where no tensor has the name. Those
+/// that cannot be decoded stay as they are stored.
+///
+/// # Errors
+/// If a tensor of such a weight cannot be read.
+pub fn named<'m, N: AsRef<str>>(model: &'m Model, names: &[N]) -> Result<Cow<'m, Model>> {
+    let names: HashSet<&str> = names.iter().map(AsRef::as_ref).collect();
+    let mut placed = Placed::default();
+    if names.iter().all(|name| model.container().find(name).is_some()) {
+        return Ok(Cow::Borrowed(model));
+    }
+    for weight in Schemes::find(model, true)?.weights {
+        if names.contains(&*weight.name) && model.container().find(&weight.name).is_none() {
+            match weight.program(model) {
+                Ok(program) => placed.add(&weight, program, Some(weight.text())),
+                Err(Failure::Why(_)) => {}
+                Err(Failure::Read(error)) => return Err(error),
+            }
+        }
+    }
+    placed.over(model)
 }

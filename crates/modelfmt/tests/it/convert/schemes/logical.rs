@@ -2,6 +2,7 @@
 
 use modelfmt::diff::{Diff, diff};
 use modelfmt::extract::{ExtractAllAs, ExtractAs, ExtractOptions, extract, extract_all};
+use modelfmt::show::{ShowOptions, show_object};
 use modelfmt::{DType, Error, Execution, Model};
 use modelfmt_core::f16;
 
@@ -122,4 +123,22 @@ fn patterns_choose_decoded_weights_and_others() {
     let error = extract_all(&model, &["a.*"], &out, kind, &options, &work);
     assert!(matches!(error, Err(Error::Unsupported { .. })), "{error:?}");
     assert!(!out.exists());
+}
+
+#[test]
+fn a_weight_is_shown_by_its_own_name() {
+    let (_folder, model, values) = quantized(48, 1.0);
+    let (_plain, base) = plain(&values);
+    let shown = |model: &Model, slice: Option<&str>| {
+        let mut options = ShowOptions::default();
+        options.slice = slice.map(|slice| slice.parse().unwrap());
+        let names = ["a.q_proj.weight"];
+        let object = show_object(model, &names, &options, &Execution::default()).unwrap();
+        object.get("tensors").cloned()
+    };
+    for slice in [None, Some("3:9,::7")] {
+        assert_eq!(shown(&model, slice), shown(&base, slice));
+    }
+    let missing = show_object(&model, &["a.k_proj.weight"], &ShowOptions::default(), &Execution::default());
+    assert!(matches!(missing, Err(Error::NoSuchTensor { .. })), "{missing:?}");
 }
