@@ -208,21 +208,28 @@ def bitsandbytes():
     whole("bitsandbytes", "bitsandbytes.backends")
     functional = importlib.import_module("bitsandbytes.functional")
     importlib.import_module("bitsandbytes.backends.default.ops")
-    importlib.import_module("bitsandbytes.backends.cpu.ops")
     types_of = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
-    for kind in ["nf4", "fp4"]:
-        for rows, columns, size in [(64, 96, 64), (33, 64, 128), (40, 50, 64), (520, 256, 64)]:
-            for nested in [False, True]:
-                weight = noise(rows, columns)
-                packed, state = functional.quantize_4bit(weight, None, None, size, nested, kind)
-                stored = {"w.weight": packed}
-                stored.update({"w.weight." + name: part for name, part in state.as_dict(packed=True).items()})
-                values = {}
-                for name, dtype in types_of.items():
-                    state.dtype = dtype
-                    values[name] = {"w.weight": functional.dequantize_4bit(packed, state)}
-                config = {"quant_method": "bitsandbytes", "load_in_4bit": True}
-                case(f"{kind}-{rows}-{columns}-{size}-{nested}", stored, config, **values)
+
+    def four_bits(name, kind, rows, columns, size, nested):
+        weight = noise(rows, columns)
+        packed, state = functional.quantize_4bit(weight, None, None, size, nested, kind)
+        stored = {"w.weight": packed}
+        stored.update({"w.weight." + name: part for name, part in state.as_dict(packed=True).items()})
+        values = {}
+        for dtype in types_of:
+            state.dtype = types_of[dtype]
+            values[dtype] = {"w.weight": functional.dequantize_4bit(packed, state)}
+        config = {"quant_method": "bitsandbytes", "load_in_4bit": True}
+        case(f"{name}-{kind}-{rows}-{columns}-{nested}", stored, config, **values)
+
+    every = [(kind, nested) for kind in ["nf4", "fp4"] for nested in [False, True]]
+    for rows, columns, size in [(64, 96, 64), (33, 64, 128), (40, 50, 64), (520, 256, 64)]:
+        for kind, nested in every:
+            four_bits("torch", kind, rows, columns, size, nested)
+    # The library in C, which with AVX-512 takes wrong blocks where rows are not whole ones.
+    importlib.import_module("bitsandbytes.backends.cpu.ops")
+    for kind, nested in every:
+        four_bits("c", kind, 520, 256, 64, nested)
     numbers, stats, _ = functional.int8_vectorwise_quant(noise(40, 130).half())
     decoded = functional.int8_vectorwise_dequant(numbers, stats)
     stored = {"w.weight": numbers, "w.SCB": stats, "w.weight_format": torch.tensor(0, dtype=torch.uint8)}
