@@ -60,11 +60,7 @@ pub(super) fn will_map(model: &Model, target: Format, options: &ConvertOptions) 
 
 /// Whether the map of a model that is [converted through one](will_map) takes a tensor of that name; `None` for another model. Where
 /// [`map`] will fail, it takes all.
-pub(crate) fn takes(
-    model: &Model,
-    target: Format,
-    options: &ConvertOptions,
-) -> Option<Box<dyn Fn(&str) -> bool>> {
+pub(crate) fn takes(model: &Model, target: Format, options: &ConvertOptions) -> Option<Box<schemes::Takes>> {
     if !will_map(model, target, options) {
         return None;
     }
