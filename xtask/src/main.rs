@@ -8,6 +8,7 @@ mod fuzz;
 mod needs;
 mod oracles;
 mod python;
+mod quantizers;
 mod real_model;
 mod run;
 mod servers;

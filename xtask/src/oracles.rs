@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::run::{self, Result, exec, step};
-use crate::workspace;
+use crate::{quantizers, workspace};
 
 /// The variable that names the interpreter which can import the oracles.
 pub(crate) const PYTHON: &str = "MODELFMT_ORACLES_PYTHON";
@@ -87,7 +87,7 @@ pub(crate) fn build() -> Result {
 pub(crate) fn run() -> Result {
     build()?;
     println!("{}", install()?.display());
-    Ok(())
+    quantizers::install()
 }
 
 /// Installs what is missing and returns the interpreter. Does nothing when all of it is there.

@@ -186,15 +186,21 @@ fn torch(wheel: &Path, servers: &Path, tally: &mut Tally) -> Result {
     Ok(())
 }
 
-/// An interpreter that has torch and the package, where it is: on Debian, `apt-get install python3-torch`.
-fn with_torch(wheel: &Path) -> Result<Option<PathBuf>> {
+/// The interpreter that has torch, where it is: on Debian, `apt-get install python3-torch`.
+pub(crate) fn system_with_torch() -> Option<&'static Path> {
     let system = Path::new(SYSTEM_PYTHON);
-    if !run::succeeds(workspace::command(system).args(["-c", "import torch, venv, ensurepip"])) {
-        println!(
-            "there is no torch for {SYSTEM_PYTHON}: what needs it is left out (apt-get install python3-torch python3-venv)"
-        );
-        return Ok(None);
+    if run::succeeds(workspace::command(system).args(["-c", "import torch, venv, ensurepip"])) {
+        return Some(system);
     }
+    println!(
+        "there is no torch for {SYSTEM_PYTHON}: what needs it is left out (apt-get install python3-torch python3-venv)"
+    );
+    None
+}
+
+/// An interpreter that has torch and the package, where there is a torch.
+fn with_torch(wheel: &Path) -> Result<Option<PathBuf>> {
+    let Some(system) = system_with_torch() else { return Ok(None) };
     let venv = dir().join("torch");
     let python = venv.join("bin/python");
     if !run::succeeds(workspace::command(&python).args(["-c", "import pytest, safetensors"])) {

@@ -2,7 +2,7 @@
 
 use crate::run::{Result, step};
 use crate::tally::{Runner, Tally};
-use crate::{needs, oracles, python, servers, web, workspace};
+use crate::{needs, oracles, python, quantizers, servers, web, workspace};
 
 /// The workspace of the programs to copy from.
 pub(crate) const EXAMPLES: &str = "examples/Cargo.toml";
@@ -50,6 +50,7 @@ fn crates(args: &[String], variables: &[(&str, String)], tally: &mut Tally) {
     if let Some(interpreter) = tally.done(oracles::install()) {
         cargo.env(oracles::PYTHON, interpreter);
     }
+    tally.done(quantizers::install());
     if let Some(s3) = tally.done(servers::install()) {
         cargo.env(servers::PYTHON, s3);
     }

@@ -27,6 +27,7 @@ mod quant;
 mod race;
 mod remote;
 mod report;
+mod schemes;
 mod seal;
 mod stats;
 mod threads;
@@ -266,6 +267,7 @@ fn run(args: &Args) -> Result {
     proof::run(&mut bench)?;
     convert::run(&mut bench)?;
     hub::run(&mut bench)?;
+    schemes::run(&mut bench)?;
     pytorch::run(&mut bench)?;
     checked::run(&mut bench)?;
     check::run(&mut bench)?;

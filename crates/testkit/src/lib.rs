@@ -27,6 +27,7 @@ pub use dump::dump;
 pub use expected::as_expected;
 pub use oracle::{
     apr, bao, debian_python, ggml_library, ggml_rewrites, llama_cpp, llama_types, python, python_with,
+    quantizers,
 };
 pub use patch::{crc32, crc32c, patched};
 pub use slow::{SlowFiles, SlowSource, block_on, error_text, report_lines, wait};

@@ -66,6 +66,30 @@ pub fn debian_python(packages: &str, script: &str, arguments: &[&str]) -> Option
     Some(run(&mut python(), script, arguments))
 }
 
+/// Has a tool make small checkpoints and decode them (`xtask/oracles/quantizers.py` says in which form), each in a folder below the
+/// one given, and returns the names of those folders; `None` if this machine has no torch. Then the test has compared nothing, and
+/// says so.
+///
+/// # Panics
+/// If the tool fails.
+#[must_use]
+pub fn quantizers(tool: &str, folder: &Path) -> Option<Vec<String>> {
+    let root = crate::workspace::root();
+    let python = root.join("target/oracles-torch/bin/python");
+    if !python.exists() {
+        eprintln!("skipped: Debian's Python has no torch, or `cargo xtask oracles` has not run");
+        return None;
+    }
+    let output = Command::new(python)
+        .args(["-W", "ignore"])
+        .args([root.join("xtask/oracles/quantizers.py").as_path(), Path::new(tool), folder])
+        .output();
+    let output = output.expect("an interpreter that runs");
+    assert!(output.status.success(), "the oracle failed: {}", String::from_utf8_lossy(&output.stderr));
+    let cases = String::from_utf8(output.stdout).expect("the oracle prints UTF-8");
+    Some(cases.lines().map(str::to_owned).collect())
+}
+
 fn run(command: &mut Command, script: &str, arguments: &[&str]) -> String {
     let interpreter = command.get_program().to_owned();
     let output = command

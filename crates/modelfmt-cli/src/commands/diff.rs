@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use modelfmt::DType;
 use modelfmt::diff::{Changed, Diff as Differences, DiffOptions};
 use modelfmt::wording::Printable;
 
@@ -108,7 +109,12 @@ fn summary(diff: &Differences) -> String {
 
 fn how(changed: &Changed) -> String {
     let mut parts = Vec::new();
-    if let Some((a, b)) = changed.dtype {
+    if let Some([a, b]) = &changed.schemes {
+        let (of_a, of_b) = changed.dtype.unwrap_or((DType::F32, DType::F32));
+        let name =
+            |scheme: &Option<String>, dtype: DType| scheme.clone().unwrap_or_else(|| dtype.to_string());
+        parts.push(format!("{} is now {}", name(a, of_a), name(b, of_b)));
+    } else if let Some((a, b)) = changed.dtype {
         parts.push(format!("dtype {a} is now {b}"));
     }
     if let Some((a, b)) = &changed.shape {

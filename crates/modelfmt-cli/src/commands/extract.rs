@@ -5,7 +5,7 @@ use std::time::Instant;
 use modelfmt::Model;
 use modelfmt::convert::Overwrite;
 use modelfmt::extract::{
-    ExtractAllAs, ExtractAs, ExtractOptions, Extracted, extract, extract_all, extract_to_sink,
+    ExtractAllAs, ExtractAs, ExtractOptions, Extracted, decoded, extract, extract_all, extract_to_sink,
 };
 use modelfmt::modelfmt_core::plan::Pick;
 use modelfmt::wording::Printable;
@@ -21,14 +21,15 @@ pub(crate) fn run(args: &Extract, quiet: bool) -> Result {
     streams::only_here(&args.output, "tensors are extracted only to files of this machine")?;
     let target = Target::of(args)?;
     let model = streams::open_for_copy(&args.file, args.no_verify, &args.open)?;
-    let picks = model.picks(&args.tensors)?;
-    let infos = picks.iter().filter_map(|pick| model.container().info(pick.position));
-    let nbytes = infos.filter(|info| info.has_data).fold(0u64, |sum, info| sum.saturating_add(info.nbytes));
     let mut options = ExtractOptions::default();
     options.overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
     options.no_verify = args.no_verify;
     (options.cast, options.dequantize) = (args.cast, args.dequantize);
     options.scales.clone_from(&args.scale);
+    let model = decoded(&model, &args.tensors, &options)?;
+    let picks = model.picks(&args.tensors)?;
+    let infos = picks.iter().filter_map(|pick| model.container().info(pick.position));
+    let nbytes = infos.filter(|info| info.has_data).fold(0u64, |sum, info| sum.saturating_add(info.nbytes));
     let bar = Progress::new("extracting", nbytes, quiet);
     let path = &args.output;
     let extracted = match target {

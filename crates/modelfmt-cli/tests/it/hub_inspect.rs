@@ -184,4 +184,20 @@ fn weights_in_several_tensors_are_shown_and_decoded() {
     // Each number is 1 or 3, and each zero point one more than stored.
     let shown = run("show out.safetensors model.layers.0.mlp.up_proj.weight --json").json();
     assert_eq!(shown["tensors"][0]["dtype"], "f16", "{shown}");
+    // The weight has a name of its own for other commands, too.
+    let shown = run(&format!("show model.safetensors {name} --json")).json();
+    assert_eq!(
+        (&shown["tensors"][0]["dtype"], &shown["tensors"][0]["shape"]),
+        (&json!("f32"), &json!([32, 64]))
+    );
+    let text = run("diff out.safetensors model.safetensors --ignore-metadata");
+    let line = format!("~ tensor {name}: f16 is now gptq (u4 in groups of 32); values differ by up to 1.2");
+    assert!(text.status == 1 && text.stdout.starts_with(&line), "{}", text.stdout);
+    assert!(text.stdout.contains("1 difference: 1 tensor changed"), "{}", text.stdout);
+    let one = run(&format!("extract model.safetensors {name} -o w.bin --dequantize f16"));
+    assert_eq!(one.status, 0, "{}", one.stderr);
+    let out = run(&format!("extract out.safetensors {name} -o same.bin"));
+    assert_eq!(out.status, 0, "{}", out.stderr);
+    let read = |name: &str| fs::read(folder.path().join(name)).unwrap();
+    assert!(read("w.bin") == read("same.bin") && read("w.bin").len() == 32 * 64 * 2);
 }

@@ -58,6 +58,18 @@ pub(super) fn will_map(model: &Model, target: Format, options: &ConvertOptions) 
     is_gguf(target) && !is_gguf(model.format()) && asked != Some(NONE) && (asked.is_some() || says_family())
 }
 
+/// Whether the map of a model that is [converted through one](will_map) takes a tensor of that name; `None` for another model. Where
+/// [`map`] will fail, it takes all.
+pub(crate) fn takes(model: &Model, target: Format, options: &ConvertOptions) -> Option<Box<schemes::Takes>> {
+    if !will_map(model, target, options) {
+        return None;
+    }
+    let (folder, asked) = (Folder { model }, options.tensors.map.as_deref());
+    let config = folder.config(asked).ok().flatten();
+    let found = config.and_then(|config| Some((folder.map(asked, &config).ok()??, config)));
+    Some(Box::new(move |name| found.as_ref().is_none_or(|(map, config)| map.takes(config, name))))
+}
+
 /// What the map of a folder of the hub makes; `None` for another model.
 pub(crate) fn made(model: &Model, options: &ConvertOptions) -> Result<Option<Made>> {
     let asked = options.tensors.map.as_deref().filter(|asked| *asked != NONE);

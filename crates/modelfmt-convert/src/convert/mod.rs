@@ -231,10 +231,12 @@ impl<'a> ConversionPlan<'a> {
             return Err(Error::NotEnabled { path: path(), format: target, feature: target.feature() });
         }
         #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
-        let will_map = hub::will_map(model, target, &options);
+        let takes = hub::takes(model, target, &options);
+        #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+        let will_map = takes.is_some();
         #[cfg(not(all(feature = "gguf", not(target_arch = "wasm32"))))]
-        let will_map = false;
-        let (model, own_notes) = schemes::decoded(model, target, capabilities, &options, will_map)?;
+        let takes: Option<Box<schemes::Takes>> = None;
+        let (model, own_notes) = schemes::decoded(model, target, capabilities, &options, takes.as_deref())?;
         #[cfg(not(target_arch = "wasm32"))]
         let mut own_notes = own_notes;
         #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]

@@ -1,10 +1,10 @@
 //! Checkpoints that come quantized: weights that are stored as several tensors become one tensor each, where a rule dequantizes them.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use modelfmt_core::DType;
-use modelfmt_metadata::schemes::{self, Failure, Schemes, Stored};
+use modelfmt_core::{DType, TensorInfo};
+use modelfmt_metadata::schemes::{self, Failure, Placed, Schemes, Stored};
 use modelfmt_model::error::{Error, Result};
 use modelfmt_model::formats::Format;
 use modelfmt_model::formats::capabilities::Capabilities;
@@ -17,14 +17,17 @@ use modelfmt_rules::wording::{Choice, Note, Remedy};
 use super::tensors::scales::{Scaled, Scales, is_weight};
 use super::tensors::types::{Candidate, TypeRules};
 
-/// A model whose weights are decoded that a rule dequantizes, or the model itself, and notes about that. `maps` says whether a map
+/// Whether a map takes a tensor with this name.
+pub(crate) type Takes = dyn Fn(&str) -> bool;
+
+/// A model whose weights are decoded that a rule dequantizes, or the model itself, and notes about that. `takes` is there if a map
 /// comes next, which takes no scales beside weights.
 pub(crate) fn decoded<'m>(
     model: &'m Model,
     target: Format,
     capabilities: &'static Capabilities,
     options: &ConvertOptions,
-    maps: bool,
+    takes: Option<&Takes>,
 ) -> Result<(Cow<'m, Model>, Vec<Note>)> {
     let rules = TypeRules::new(&options.types.rules, capabilities)?;
     // GGUF has blocks of its own for some schemes.
@@ -33,28 +36,25 @@ pub(crate) fn decoded<'m>(
         return Ok((Cow::Borrowed(model), Vec::new()));
     }
     model.open_all()?;
-    let mut made = Made {
-        keeps,
-        scales: Vec::new(),
-        model,
-        rules,
-        weights: BTreeMap::new(),
-        used: BTreeSet::new(),
-        refused: Vec::new(),
-    };
+    let mut made =
+        Made { keeps, scales: Vec::new(), model, rules, placed: Placed::default(), refused: Vec::new() };
     let mut notes = Vec::new();
     made.schemes(&mut notes)?;
-    if maps {
+    if let Some(takes) = takes {
+        made.zero_biases(takes, &mut notes)?;
         made.scaled(options)?;
     }
     if !made.refused.is_empty() {
         let path = model.path().to_owned();
         return Err(Error::Unsupported { path, target, unsupported: made.refused });
     }
-    if made.weights.is_empty() {
+    if made.placed.weights().next().is_none() {
         return Ok((Cow::Borrowed(model), Vec::new()));
     }
-    Ok((Cow::Owned(model.decoded(made.tensors()?)?), notes))
+    let mut tensors = made.placed.tensors(model);
+    // A map sees all tensors but these.
+    tensors.append(&mut made.scales);
+    Ok((Cow::Owned(model.decoded(tensors)?), notes))
 }
 
 /// An error for a model whose weights are stored in a scheme, which a map does not take. `None` if it has none.
@@ -80,10 +80,7 @@ struct Made<'a> {
     keeps: bool,
     /// The scales of all values of weights that are kept as blocks.
     scales: Vec<Computed>,
-    /// By the position of the tensor in whose place the weight comes.
-    weights: BTreeMap<usize, Computed>,
-    /// The positions of tensors that are left out.
-    used: BTreeSet<usize>,
+    placed: Placed,
     refused: Vec<Unsupported>,
 }
 
@@ -108,7 +105,7 @@ impl Made<'_> {
             }
             match weight.program(self.model) {
                 Ok(program) => {
-                    self.add(&weight, program, Some(scheme.clone()));
+                    self.placed.add(&weight, program, Some(scheme.clone()));
                     let count = kinds.entry(("decoded", scheme)).or_default();
                     *count = count.saturating_add(1);
                 }
@@ -135,7 +132,7 @@ impl Made<'_> {
             Err(Failure::Read(error)) => return Err(error),
             Err(Failure::Why(_)) => return Ok(false),
         };
-        self.add(weight, blocks, None);
+        self.placed.add(weight, blocks, None);
         if let Some(scale) = scale {
             let origins = vec![weight.name.clone()];
             let name = scale_name(&weight.name);
@@ -144,14 +141,25 @@ impl Made<'_> {
         Ok(true)
     }
 
-    fn add(&mut self, weight: &Stored, program: Program, scheme: Option<String>) {
-        let origins = vec![weight.name.clone()];
-        let computed = Computed { origins, scheme, ..Computed::new(weight.name.clone(), program) };
-        let mut parts = weight.parts();
-        if let Some(first) = parts.next() {
-            self.weights.insert(first, computed);
+    /// Leaves out the biases that AutoGPTQ gave all modules that it quantized, where the model has none.
+    fn zero_biases(&mut self, takes: &Takes, notes: &mut Vec<Note>) -> Result<()> {
+        let mut zeros = Vec::new();
+        for weight in self.placed.weights() {
+            let is_gptq = weight.scheme.as_deref().is_some_and(|scheme| scheme.starts_with("gptq"));
+            let stem = weight.name.strip_suffix(".weight").filter(|_| is_gptq);
+            let name = stem.map(|stem| format!("{stem}.bias")).filter(|name| !takes(name));
+            let Some(position) = name.and_then(|name| self.model.container().find(&name)) else { continue };
+            if is_zero(self.model, position)? {
+                zeros.push(position);
+            }
         }
-        self.used.extend(parts.chain(weight.beside()));
+        let count = zeros.len();
+        self.placed.leave_out(zeros);
+        if count > 0 {
+            let biases = if count == 1 { "bias" } else { "biases" };
+            notes.push(Note::from(format!("{count} {biases} of zeros beside GPTQ weights left out")));
+        }
+        Ok(())
     }
 
     /// Decodes small floats with scales in another tensor.
@@ -177,10 +185,9 @@ impl Made<'_> {
                     let origins = vec![info.name.to_owned()];
                     let computed =
                         Computed { origins, scheme, ..Computed::new(info.name.to_owned(), program) };
-                    self.weights.insert(position, computed);
-                    self.used.insert(by.position);
+                    self.placed.insert(position, computed);
                     let stem = info.name.strip_suffix(".weight").unwrap_or(info.name);
-                    self.used.extend(schemes::beside(model, stem));
+                    self.placed.leave_out([by.position].into_iter().chain(schemes::beside(model, stem)));
                 }
                 Err(error) => {
                     let why = error.to_string();
@@ -190,21 +197,17 @@ impl Made<'_> {
         }
         Ok(())
     }
+}
 
-    /// All tensors: the decoded ones in their places, and the others as they are.
-    fn tensors(mut self) -> Result<Vec<Computed>> {
-        let mut tensors = Vec::new();
-        for (position, info) in schemes::tensors(self.model) {
-            if let Some(weight) = self.weights.remove(&position) {
-                tensors.push(weight);
-            } else if !self.used.contains(&position) {
-                tensors.push(Computed::new(info.name.to_owned(), Program::tensor(position, &info)));
-            }
-        }
-        // A map sees all tensors but these.
-        tensors.append(&mut self.scales);
-        Ok(tensors)
-    }
+/// Whether all values of a short row of floats are zeros.
+fn is_zero(model: &Model, position: usize) -> Result<bool> {
+    const MAX_LEN: u64 = 1 << 24;
+    let info = model.container().info(position);
+    let is_row = |info: &TensorInfo<'_>| info.shape.len() == 1 && info.dtype.is_float() && info.has_data;
+    let Some(info) = info.filter(|info| is_row(info) && info.nbytes <= MAX_LEN) else { return Ok(false) };
+    let mut bytes = vec![0; usize::try_from(info.nbytes).unwrap_or_default()];
+    model.read_into(position, 0, &mut bytes)?;
+    Ok(bytes.iter().all(|byte| *byte == 0))
 }
 
 /// The name of the scale of all values of a weight, as llama.cpp has it.

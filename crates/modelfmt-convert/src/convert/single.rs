@@ -73,7 +73,10 @@ impl<'a> Singles<'a> {
         let (Some(scales), false) = (&mut self.scales, is_left) else {
             return Ok(Ok(Single::of(position, info.dtype, info.dtype, None)));
         };
-        let scaled = scales.of(position, &info);
+        let scaled = match self.model.scheme(position) {
+            Some(scheme) => Scaled::Stored(scheme.to_owned()),
+            None => scales.of(position, &info),
+        };
         let note = match &scaled {
             Scaled::By(scaling) if decoded.is_some() => scales.beside.note(position, scaling),
             _ => None,
@@ -151,14 +154,14 @@ impl Single {
         if to.nbytes(info.shape).is_none() {
             return refused(format!("it would be too large as {to}"), None);
         }
-        let has_scales = scaled != Scaled::No;
+        let (has_scales, is_stored) = (scaled != Scaled::No, matches!(scaled, Scaled::Stored(_)));
         let scales = match scaled {
             _ if decoded.is_none() => None,
             Scaled::By(scaling) => Some(ScaledBy::Tensor(scaling)),
             Scaled::Quant(quant) => Some(ScaledBy::Quant(quant.affine(info.shape))),
             Scaled::No | Scaled::Unclear(_) | Scaled::Stored(_) => None,
         };
-        let is_dequantized = is_blocks || scales.is_some();
+        let is_dequantized = is_blocks || scales.is_some() || is_stored;
         let mut single = Self::of(position, from, to, scales);
         if decoded.is_some() && !is_dequantized {
             single

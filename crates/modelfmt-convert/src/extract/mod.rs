@@ -10,6 +10,7 @@ mod prepared;
 #[cfg(feature = "npy")]
 mod zip;
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io;
 use std::path::Path;
@@ -17,15 +18,15 @@ use std::path::Path;
 use modelfmt_core::{DType, Execution};
 use modelfmt_write::{InputFiles, Output, Overwrite, Sink};
 
-use crate::convert::ScaleRule;
 use crate::convert::output::guard::Guard;
 #[cfg(feature = "safetensors")]
-use crate::convert::{Clipped, Conversion, ConvertOptions, TypeRule};
+use crate::convert::{Clipped, Conversion};
+use crate::convert::{ConvertOptions, ScaleRule, TypeRule, schemes};
 use modelfmt_model::error::{Error, Result};
-#[cfg(feature = "safetensors")]
 use modelfmt_model::formats::Format;
-use modelfmt_model::model::Model;
+use modelfmt_model::model::{Globs, Model};
 use modelfmt_model::tied_weights::{Ties, check_reading};
+use modelfmt_rules::globs::escaped;
 use modelfmt_rules::wording::Note;
 use prepared::Prepared;
 
@@ -100,7 +101,7 @@ pub struct ExtractOptions {
     /// [`convert`](mod@crate::convert) says what that does to values. With [several tensors](extract_all), only floats and blocks
     /// are cast.
     pub cast: Option<DType>,
-    /// Decodes quantized blocks to f32, f16 or bf16, and applies the scales of a weight in small floats, and scales and zero points
+    /// Decodes quantized blocks and [weights that are stored as several tensors](decoded) to f32, f16 or bf16, and applies the scales of a weight in small floats, and scales and zero points
     /// that the file has for it, like [`TypeRule::dequantize`].
     pub dequantize: Option<DType>,
     /// Which tensor holds the scales, if the names do not say so.
@@ -125,6 +126,28 @@ pub struct Extracted {
     pub clipped: Option<String>,
 }
 
+/// The model with the weights decoded that are [asked for](ExtractOptions::dequantize), by names or patterns, and are stored as several
+/// tensors, such as those of GPTQ: each is one tensor with the name of the weight. The functions here take them so. Without such
+/// weights, the model itself.
+///
+/// # Errors
+/// [`Error::Unsupported`] if such a weight cannot be decoded; if the model cannot be read.
+pub fn decoded<'m, N: AsRef<str>>(
+    model: &'m Model,
+    names: &[N],
+    options: &ExtractOptions,
+) -> Result<Cow<'m, Model>> {
+    let Some(dtype) = options.dequantize else { return Ok(Cow::Borrowed(model)) };
+    let target = Format::Safetensors;
+    let mut conversion = ConvertOptions::default();
+    for name in names.iter().map(AsRef::as_ref) {
+        let patterns = [Some(escaped(name)), Some(name.to_owned()).filter(|name| Globs::new([name]).is_ok())];
+        let rules = patterns.into_iter().flatten().map(|glob| TypeRule::dequantize(dtype).matching(glob));
+        conversion.types.rules.extend(rules);
+    }
+    Ok(schemes::decoded(model, target, target.capabilities(), &conversion, None)?.0)
+}
+
 /// Writes one tensor to `path`, in pieces. The file appears when it is complete, and only if the values match the hashes and
 /// checksums in the source file.
 ///
@@ -142,6 +165,7 @@ pub fn extract(
     work: &Execution<'_>,
 ) -> Result<Extracted> {
     let path = path.as_ref();
+    let model = &*decoded(model, &[name], options)?;
     let prepared = Prepared::new(model, &[model.find(name)?], kind, options)?;
     let file = create(model, path, options)?;
     let extracted = prepared.write_first(&file, options, work)?;
@@ -161,6 +185,7 @@ pub fn extract_to_sink(
     options: &ExtractOptions,
     work: &Execution<'_>,
 ) -> Result<Extracted> {
+    let model = &*decoded(model, &[name], options)?;
     Prepared::new(model, &[model.find(name)?], kind, options)?.write_first(sink, options, work)
 }
 
@@ -196,6 +221,7 @@ pub fn extract_all<N: AsRef<str>>(
     work: &Execution<'_>,
 ) -> Result<Extracted> {
     let path = path.as_ref();
+    let model = &*decoded(model, names, options)?;
     let (positions, notes) = chosen(model, names)?;
     let mut extracted = match kind {
         ExtractAllAs::Folder(kind) => {
@@ -262,7 +288,7 @@ fn safetensors(
 ) -> Result<Extracted> {
     let mut conversion = ConvertOptions::default();
     for &position in positions {
-        conversion.tensors.include.push(modelfmt_rules::globs::escaped(model.info(position)?.name));
+        conversion.tensors.include.push(escaped(model.info(position)?.name));
     }
     conversion.types.rules.extend(options.dequantize.map(TypeRule::dequantize));
     conversion.types.rules.extend(options.cast.map(TypeRule::cast));

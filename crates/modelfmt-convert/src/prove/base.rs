@@ -135,7 +135,12 @@ impl<'m> Base<'m> {
         convert.metadata.pre.clone_from(&options.pre);
         // GGUF has blocks for some schemes.
         let target = if map.is_some() { Format::Gguf } else { Format::Safetensors };
-        let decoded = schemes::decoded(self.model, target, target.capabilities(), &convert, true);
+        #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+        let takes = hub::takes(self.model, target, &convert);
+        #[cfg(not(all(feature = "gguf", not(target_arch = "wasm32"))))]
+        let takes: Option<Box<schemes::Takes>> = None;
+        let takes = takes.as_deref().unwrap_or(&|_: &str| true);
+        let decoded = schemes::decoded(self.model, target, target.capabilities(), &convert, Some(takes));
         let (model, is_decoded) = match decoded {
             Ok((Cow::Borrowed(_), _)) if !rules.is_empty() && map.is_none() => return Ok(()),
             Ok((model, _)) => {

@@ -104,6 +104,15 @@ impl Map {
         Ok(mapped)
     }
 
+    /// Whether a model with this config has a tensor of that name.
+    #[must_use]
+    pub fn takes(&self, config: &Config, name: &str) -> bool {
+        let config = config.completed(&self.file.defaults, &self.file.aliases);
+        let found = self.entry(&config, name).ok().flatten();
+        let tensor = found.and_then(|(entry, _)| self.tensors.get(entry));
+        tensor.is_some_and(|(_, tensor)| tensor.when.as_deref().is_none_or(|key| is_true(&config, key)))
+    }
+
     /// Fails for a tensor of numbers that llama.cpp does not compute with. Of one that is left out, the type does not count.
     fn check_type(&self, config: &Config, tensor: &HubTensor<'_>) -> Result<(), MapError> {
         let is_known = tensor.dtype.is_float() || tensor.dtype.is_quantized();

@@ -1,6 +1,7 @@
 //! Compares two models: tensors that are missing, renamed, reshaped, retyped or changed, and metadata.
 
 mod compare;
+mod decoded;
 
 use std::collections::{HashMap, HashSet};
 
@@ -59,8 +60,11 @@ pub struct Renamed {
 pub struct Changed {
     /// The name of the tensor.
     pub name: String,
-    /// The dtypes in both models, if they differ.
+    /// The dtypes in both models, if they differ. A decoded weight is f32.
     pub dtype: Option<(DType, DType)>,
+    /// The schemes in which both models have the weight, such as `gptq (u4 in groups of 128)`, if one of them stores it as several
+    /// tensors and it was decoded.
+    pub schemes: Option<[Option<String>; 2]>,
     /// The shapes in both models, if they differ.
     pub shape: Option<(Vec<u64>, Vec<u64>)>,
     /// How the values differ, if they do.
@@ -102,7 +106,8 @@ impl Diff {
 }
 
 /// Compares two models: tensors by name, then by bytes; metadata by the keys of [`flat_metadata`]. Order and layout do not count,
-/// and neither do keys that a conversion adds because its target requires them: a model and its lossless conversion are equal.
+/// and neither do keys that a conversion adds because its target requires them: a model and its lossless conversion are equal. A weight
+/// that one model stores as several tensors, as GPTQ does, and the other in another way, is decoded.
 ///
 /// # Errors
 /// If a model cannot be read, or the progress callback stops the work.
@@ -119,6 +124,8 @@ pub fn diff_with(a: &Model, b: &Model, options: &DiffOptions, work: &Execution<'
     b.expect_tensors()?;
     a.open_all()?;
     b.open_all()?;
+    let (a, b) = decoded::both(a, b)?;
+    let (a, b) = (&*a, &*b);
     let metadata = if options.ignore_metadata { Vec::new() } else { differences(a, b)? };
     let mut diff = Diff { metadata, ..Diff::default() };
     let (mut common, mut lost) = (Vec::new(), Vec::new());
@@ -227,14 +234,16 @@ fn renamed(
 
 fn changed(a: &Model, at_a: usize, b: &Model, at_b: usize, compared: Compared) -> Option<Changed> {
     let (of_a, of_b) = (a.container().info(at_a)?, b.container().info(at_b)?);
+    let schemes = [a.scheme(at_a), b.scheme(at_b)];
     let changed = Changed {
         name: of_a.name.to_owned(),
         dtype: (of_a.dtype != of_b.dtype).then_some((of_a.dtype, of_b.dtype)),
         shape: (of_a.shape != of_b.shape).then(|| (of_a.shape.to_vec(), of_b.shape.to_vec())),
+        schemes: (schemes != [None, None]).then(|| schemes.map(|scheme| scheme.map(str::to_owned))),
         values: compared.values,
         norms: compared.norms,
     };
-    let same = changed.dtype.is_none() && changed.shape.is_none() && changed.values.is_none();
+    let same = changed.what().next().is_none();
     (!same).then_some(changed)
 }
 
@@ -264,7 +273,7 @@ impl Changed {
     /// The names of what changed: `dtype`, `shape`, `values`.
     pub fn what(&self) -> impl Iterator<Item = &'static str> {
         let parts = [
-            ("dtype", self.dtype.is_some()),
+            ("dtype", self.dtype.is_some() || self.schemes.is_some()),
             ("shape", self.shape.is_some()),
             ("values", self.values.is_some()),
         ];
@@ -282,6 +291,9 @@ impl Serialize for Changed {
         map.serialize_entry("what", &self.what().collect::<Vec<_>>())?;
         map.serialize_entry("max_abs", &number(values.max_abs))?;
         map.serialize_entry("max_rel", &number(values.max_rel))?;
+        if let Some(schemes) = &self.schemes {
+            map.serialize_entry("schemes", schemes)?;
+        }
         if let Some(norms) = self.norms {
             map.serialize_entry("rmse", &number(norms.rmse))?;
             map.serialize_entry("cosine", &number(norms.cosine))?;

@@ -30,6 +30,7 @@ use modelfmt_core::{DisplayShape, Execution, TensorInfo, author::with_causes};
 use tensor_stats::Stats;
 
 pub use self::elements::{numbers, texts};
+use modelfmt_metadata::schemes;
 use modelfmt_model::error::{Error, Result};
 use modelfmt_model::format_g::G6;
 use modelfmt_model::model::Model;
@@ -60,7 +61,8 @@ pub fn show(model: &Model, out: &mut dyn Write, work: &Execution<'_>) -> Result<
 }
 
 /// Prints some tensors of a model, each given by its name or, if no tensor has that name, by a pattern as in
-/// [`Globs`](modelfmt_model::model::Globs). The tensors are printed in the given order, each once.
+/// [`Globs`](modelfmt_model::model::Globs). The tensors are printed in the given order, each once. A weight that is stored as several
+/// tensors, as GPTQ does, is decoded if its name is given.
 ///
 /// # Errors
 /// If the model cannot be read, or `out` fails; before anything is printed [`Error::NoSuchTensor`], [`Error::NothingSelected`], and
@@ -71,6 +73,7 @@ pub fn show_tensors(
     out: &mut dyn Write,
     work: &Execution<'_>,
 ) -> Result<()> {
+    let model = &*schemes::named(model, names)?;
     let positions = positions(model, names)?;
     let mut sections = Sections { out, begun: false };
     show_positions(model, positions, &ShowOptions::default(), &mut sections, work)
@@ -91,6 +94,7 @@ pub fn show_with<N: AsRef<str>>(
 ) -> Result<()> {
     let mut sections = Sections { out, begun: false };
     if !names.is_empty() {
+        let model = &*schemes::named(model, names)?;
         let positions = positions(model, names)?;
         return show_positions(model, positions, options, &mut sections, work);
     }
@@ -113,6 +117,7 @@ pub fn show_object<N: AsRef<str>>(
     options: &ShowOptions,
     work: &Execution<'_>,
 ) -> Result<Object> {
+    let model = &*schemes::named(model, names)?;
     let positions = match names {
         [] => {
             model.open_all()?;

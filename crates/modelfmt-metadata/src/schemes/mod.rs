@@ -7,6 +7,7 @@ mod bitsandbytes;
 mod floats;
 mod groups;
 mod integers;
+mod placed;
 mod stated;
 mod table;
 
@@ -15,6 +16,7 @@ use modelfmt_model::error::{Error, Result};
 use modelfmt_model::model::Model;
 use tensor_program::{Program, ProgramError};
 
+pub use placed::{Placed, named};
 use stated::Stated;
 use table::{Kind, Names};
 

@@ -79,11 +79,12 @@ fn check(stored: &Path, decoded: &Path, what: &str) {
     assert!(!stored.join("no.gguf").exists());
 }
 
-#[test]
-fn gptq_becomes_gguf() {
-    let (_folder, tensors, config) = hub_folder::llama(SIZES);
+const GPTQ: &str = r#"{"quant_method": "gptq", "bits": 4, "group_size": 32, "desc_act": true}"#;
+
+/// The same model with matrices of GPTQ, and the model with the values that those have.
+fn in_gptq(tensors: &[Tensor]) -> (Vec<Tensor>, Vec<Tensor>) {
     let mut noise = Noise::new(31);
-    let (stored, decoded) = quantized(&tensors, |stem, shape| {
+    quantized(tensors, |stem, shape| {
         let case = Gptq {
             bits: 4,
             inputs: shape[1],
@@ -96,11 +97,77 @@ fn gptq_becomes_gguf() {
         let (parts, values) = gptq(case, NAMES, &mut noise);
         let ends = [".qweight", ".qzeros", ".scales", ".g_idx"];
         (parts.into_iter().zip(ends).map(|(part, end)| as_tensor(stem, end, part)).collect(), values)
-    });
-    let quantization = r#"{"quant_method": "gptq", "bits": 4, "group_size": 32, "desc_act": true}"#;
-    let stored = hub_folder::folder(&stored, &with(&config, quantization));
+    })
+}
+
+#[test]
+fn gptq_becomes_gguf() {
+    let (_folder, tensors, config) = hub_folder::llama(SIZES);
+    let (stored, decoded) = in_gptq(&tensors);
+    let stored = hub_folder::folder(&stored, &with(&config, GPTQ));
     let decoded = hub_folder::folder(&decoded, &config);
     check(stored.path(), decoded.path(), "14 weights are stored as gptq (u4 in groups of 32)");
+}
+
+/// Adds a bias of zeros to each module of GPTQ that has none, as AutoGPTQ does.
+fn with_zero_biases(tensors: &[Tensor]) -> Vec<Tensor> {
+    let mut all = tensors.to_vec();
+    for (name, _, shape, _) in tensors {
+        let bias = name.strip_suffix(".qweight").map(|stem| format!("{stem}.bias"));
+        let Some(bias) = bias.filter(|bias| tensors.iter().all(|(name, ..)| name != bias)) else { continue };
+        all.push((bias, DType::F16, vec![shape[1]], vec![0; shape[1] as usize * 2]));
+    }
+    all
+}
+
+#[test]
+fn biases_of_zeros_that_the_base_has_not_are_left_out() {
+    for (family, own, added) in [("llama", 0, 14), ("qwen2", 6, 8)] {
+        let (_folder, mut tensors, config) = hub_folder::of_family(family, SIZES);
+        if family == "llama" {
+            tensors.retain(|(name, ..)| !name.ends_with(".bias"));
+        }
+        let zeros = |tensor: &mut Tensor| tensor.3.fill(0);
+        // Those that the family has stay, even if they are zeros.
+        tensors.iter_mut().filter(|(name, ..)| name.ends_with(".q_proj.bias")).for_each(zeros);
+        let (stored, decoded) = in_gptq(&tensors);
+        let stored = with_zero_biases(&stored);
+        let biases = stored.iter().filter(|(name, ..)| name.ends_with(".bias")).count();
+        assert_eq!(biases, own + added, "{family}");
+        let folder = hub_folder::folder(&stored, &with(&config, GPTQ));
+        let decoded = hub_folder::folder(&decoded, &config);
+        check(folder.path(), decoded.path(), "14 weights are stored as gptq (u4 in groups of 32)");
+        let model = Model::open(folder.path().join("model.safetensors")).unwrap();
+        let rule = || TypeRule::dequantize(DType::F16);
+        let done = Conversion::new(&model, folder.path().join("out.gguf"))
+            .with(|o| o.types.rules.push(rule()))
+            .write()
+            .unwrap();
+        let note = format!("{added} biases of zeros beside GPTQ weights left out");
+        assert!(done.notes.iter().any(|found| found.to_string() == note), "{:?}", done.notes);
+        // Without a map, all tensors stay.
+        let out = folder.path().join("all.safetensors");
+        Conversion::new(&model, &out).with(|o| o.types.rules.push(rule())).write().unwrap();
+        let kept = Model::open(out).unwrap().tensors().filter(|info| info.name.ends_with(".bias")).count();
+        assert_eq!(kept, biases, "{family}");
+    }
+}
+
+#[test]
+fn biases_that_are_not_zeros_are_not_left_out() {
+    let (_folder, tensors, config) = hub_folder::of_family("qwen2", SIZES);
+    let mut stored = with_zero_biases(&in_gptq(&tensors).0);
+    let name = "model.layers.1.self_attn.o_proj.bias";
+    let bias = stored.iter_mut().find(|(found, ..)| found == name).unwrap();
+    *bias.3.last_mut().unwrap() = 1;
+    let folder = hub_folder::folder(&stored, &with(&config, GPTQ));
+    let model = Model::open(folder.path().join("model.safetensors")).unwrap();
+    let rule = TypeRule::dequantize(DType::F16);
+    let out = folder.path().join("no.gguf");
+    let error = Conversion::new(&model, &out).with(|o| o.types.rules.push(rule)).write();
+    let text = error.expect_err("the map does not know it").to_string();
+    assert!(text.contains(&format!("{name:?}: the map qwen2 does not know it")), "{text}");
+    assert!(!out.exists());
 }
 
 #[test]

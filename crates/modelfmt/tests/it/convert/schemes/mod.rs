@@ -2,7 +2,9 @@
 
 mod bitsandbytes;
 mod hub;
+mod logical;
 mod packed;
+mod tools;
 
 use modelfmt::convert::{ConvertOptions, TypeRule};
 use modelfmt::{Conversion, DType, Format, Model, Object, Value};
