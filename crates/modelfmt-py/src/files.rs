@@ -315,7 +315,7 @@ pub(crate) fn verify(
 
 /// What differs between two models, as JSON.
 #[pyfunction]
-#[pyo3(signature = (a, b, norms, tolerance, ignore_metadata, threads, progress))]
+#[pyo3(signature = (a, b, norms, tolerance, ignore_metadata, ignore_dtype, threads, progress))]
 #[expect(clippy::too_many_arguments, reason = "the keywords of a Python function")]
 pub(crate) fn diff(
     py: Python<'_>,
@@ -324,6 +324,7 @@ pub(crate) fn diff(
     norms: bool,
     tolerance: Option<f64>,
     ignore_metadata: bool,
+    ignore_dtype: bool,
     threads: Option<usize>,
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<String> {
@@ -331,7 +332,8 @@ pub(crate) fn diff(
         return Err(refuse(py, "usage", "tolerance: it is a number from 0 on, such as 1e-3"));
     }
     let mut options = DiffOptions::default();
-    (options.norms, options.tolerance, options.ignore_metadata) = (norms, tolerance, ignore_metadata);
+    (options.norms, options.tolerance) = (norms, tolerance);
+    (options.ignore_metadata, options.ignore_dtype) = (ignore_metadata, ignore_dtype);
     let (a, b) = (Arc::clone(a.model()), Arc::clone(b.model()));
     let progress = Progress { callback: progress, total: nbytes(&a) };
     let diff =

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Diff, quiet: bool) -> Result {
     let bar = Progress::of("comparing", a.container().file_size(), args.json, quiet);
     let mut options = DiffOptions::default();
     (options.norms, options.tolerance) = (args.norms, args.tolerance);
-    options.ignore_metadata = args.ignore_metadata;
+    (options.ignore_metadata, options.ignore_dtype) = (args.ignore_metadata, args.ignore_dtype);
     let diff = bar.run(|work| modelfmt::diff::diff_with(&a, &b, &options, work))?;
     let printed = super::print(|out| {
         if args.json {

@@ -27,6 +27,8 @@ pub struct DiffOptions {
     pub tolerance: Option<f64>,
     /// Does not compare metadata.
     pub ignore_metadata: bool,
+    /// Compares values across dtypes: that a dtype, or a scheme, is another one is no difference.
+    pub ignore_dtype: bool,
 }
 
 /// The differences between two models: the object that `modelfmt diff --json` prints.
@@ -136,6 +138,12 @@ pub fn diff_with(a: &Model, b: &Model, options: &DiffOptions, work: &Execution<'
         }
     }
     diff.changed = all_changed(a, b, &common, options, work)?;
+    if options.ignore_dtype {
+        for changed in &mut diff.changed {
+            (changed.dtype, changed.schemes) = (None, None);
+        }
+        diff.changed.retain(|changed| changed.what().next().is_some());
+    }
     if options.norms {
         // A NaN comes first, whatever its sign.
         let rank = |norm: f64| if norm.is_nan() { f64::NAN } else { norm };

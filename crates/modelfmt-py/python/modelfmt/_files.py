@@ -372,18 +372,19 @@ def diff(
     norms: bool = False,
     tolerance: float | None = None,
     ignore_metadata: bool = False,
+    ignore_dtype: bool = False,
     threads: int | None = None,
     progress: Progress = None,
 ) -> dict[str, Any]:
     """What differs between two models, as ``modelfmt diff --json`` prints it.
 
     ``norms`` adds how much each changed tensor differs overall: ``rmse``, ``cosine`` and ``rel_norm``; the tensors that changed
-    most come first. Values that differ by no more than ``tolerance`` count as the same. To open one of the two with a pin or
-    keys, pass the open model.
+    most come first. Values that differ by no more than ``tolerance`` count as the same. ``ignore_dtype`` compares values across
+    types. To open one of the two with a pin or keys, pass the open model.
     """
     first, second = opened(a, {}).native(), opened(b, {}).native()
     told = callback(progress, "comparing")
-    report = _modelfmt.diff(first, second, norms, tolerance, ignore_metadata, threads, told)
+    report = _modelfmt.diff(first, second, norms, tolerance, ignore_metadata, ignore_dtype, threads, told)
     return json_object(report)
 
 

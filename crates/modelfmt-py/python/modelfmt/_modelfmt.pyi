@@ -155,6 +155,7 @@ def diff(
     norms: bool,
     tolerance: float | None,
     ignore_metadata: bool,
+    ignore_dtype: bool,
     threads: int | None,
     progress: _Progress,
 ) -> str: ...

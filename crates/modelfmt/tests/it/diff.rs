@@ -106,6 +106,14 @@ fn blocks_are_decoded() {
     assert!(diff.metadata.is_empty());
     let near = compared(&two, &gguf, |options| options.tolerance = Some(0.01));
     assert_eq!(near.changed[0].what().collect::<Vec<_>>(), ["dtype"]);
+    let across = |tolerance| {
+        let diff = compared(&two, &gguf, |options| {
+            (options.ignore_dtype, options.ignore_metadata, options.tolerance) = (true, true, tolerance);
+        });
+        diff.changed.iter().flat_map(|changed| changed.what()).collect::<Vec<_>>()
+    };
+    assert_eq!(across(Some(0.01)), [] as [&str; 0]);
+    assert_eq!(across(None), ["values"]);
 }
 
 /// Each byte is read once, whether tensors are the same, differ late, or are asked for their norms.
