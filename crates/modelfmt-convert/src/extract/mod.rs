@@ -190,7 +190,7 @@ pub fn extract_to_sink(
 }
 
 /// Writes several tensors, each given by its name or, if no tensor has that name, by a pattern as in
-/// [`Globs`](modelfmt_model::model::Globs). The whole output appears when it is complete, or nothing does. Tensors without data
+/// [`Globs`]. The whole output appears when it is complete, or nothing does. Tensors without data
 /// that a pattern matches are left out, with a note.
 ///
 /// ```
