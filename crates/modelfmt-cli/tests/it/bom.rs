@@ -376,6 +376,11 @@ fn outputs_are_files_that_appear_whole() {
     here("bom m.mag -o m.mag --force").error();
     assert_eq!(fs::read(place.path().join("m.mag")).unwrap(), before);
     here("bom missing.mag").error();
+    let stream = fs::File::open(place.path().join("m.mag")).unwrap();
+    let piped = run(command(program()).args(["bom", "-"]).stdin(stream)).json();
+    let named = here("bom m.mag").json();
+    assert_eq!(piped["components"][0]["hashes"], named["components"][0]["hashes"]);
+    assert_eq!(piped["components"][0]["name"], "model");
     assert_eq!(here("bom m.mag --spec x").status, 2);
     assert_eq!(here("bom m.mag -o https://example.org/x").status, 2);
     let pin = "aero:0000000000000000000000000000000000000000000000000000000000000000";

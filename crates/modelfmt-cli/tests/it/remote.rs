@@ -77,6 +77,9 @@ fn what_is_read_from_a_url_is_what_is_in_the_file() {
             let [one, other] =
                 [local, url.as_str()].map(|file| run(&server, &["plan", "--json", file]).json());
             assert_eq!(one, other, "{url}");
+            let [one, other] =
+                [local, url.as_str()].map(|file| run(&server, &["bom", "--tensors", file]).ok());
+            assert_eq!(one, other, "{url}");
             let verified = run(&server, &["verify", "--json", &url]).json();
             assert_eq!((&verified["ok"], &verified["path"]), (&true.into(), &url.into()));
         }
@@ -230,6 +233,9 @@ fn no_message_shows_what_is_secret_in_a_url() {
         &["inspect", local, "--threads", &url],
         &["diff", &url, &url],
         &["diff", local, &url],
+        &["bom", &url],
+        &["bom", local, "-o", &url],
+        &["bom", local, "--spec", &url],
         &["outboard", &url],
         &["plan", &url],
         &["keygen", &url],

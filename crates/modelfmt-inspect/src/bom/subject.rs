@@ -2,7 +2,9 @@
 
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{Execution, Location};
-use modelfmt_metadata::{config, names};
+#[cfg(not(target_arch = "wasm32"))]
+use modelfmt_metadata::config;
+use modelfmt_metadata::names;
 use modelfmt_model::error::Result;
 use modelfmt_model::formats::capabilities::Metadata as MetadataKind;
 use modelfmt_model::model::Model;
@@ -122,8 +124,19 @@ fn card_beside(model: &Model) -> Option<String> {
     String::from_utf8(text).ok()
 }
 
+/// The name in the config.json beside a model.
+#[cfg(not(target_arch = "wasm32"))]
+fn name_beside(model: &Model) -> Option<String> {
+    config::model_name(model)
+}
+
 #[cfg(target_arch = "wasm32")]
 fn card_beside(_: &Model) -> Option<String> {
+    None
+}
+
+#[cfg(target_arch = "wasm32")]
+fn name_beside(_: &Model) -> Option<String> {
     None
 }
 
@@ -140,7 +153,7 @@ fn first(said: &[Object], keys: &[&str]) -> Option<String> {
 /// The name that the model states, or that of its file or folder: a component must have one.
 fn name(model: &Model, said: &[Object], is_of_hub: bool) -> String {
     let common = || model.common_metadata().ok()?.name;
-    let of_config = || is_of_hub.then(|| config::model_name(model)).flatten();
+    let of_config = || is_of_hub.then(|| name_beside(model)).flatten();
     first(said, &["general.name", "model_name", "modelspec.title", "name"])
         .or_else(|| common().or_else(of_config).as_deref().and_then(text))
         .or_else(|| text(names::stem_of(model)))
