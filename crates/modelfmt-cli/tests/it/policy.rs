@@ -132,7 +132,7 @@ impl Place {
         );
         let mut matrix = 1_i32.to_le_bytes().to_vec();
         let name = "blk.0.attn_q.weight";
-        matrix.extend((name.len() as i32).to_le_bytes());
+        matrix.extend(u32::try_from(name.len()).unwrap().to_le_bytes());
         matrix.extend(name.as_bytes());
         matrix.extend([1_i32, 256].iter().flat_map(|number| number.to_le_bytes()));
         (0..256).for_each(|at| matrix.extend((1.0 + at as f32).to_le_bytes()));

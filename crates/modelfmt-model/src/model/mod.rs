@@ -206,6 +206,10 @@ pub(crate) struct Opening<'a> {
     /// The file, or its name.
     pub(crate) index: &'a Path,
     /// Whether `index` is a path of this machine.
+    #[cfg_attr(
+        not(all(feature = "policy", not(target_arch = "wasm32"))),
+        allow(dead_code, reason = "only a policy asks")
+    )]
     pub(crate) on_disk: bool,
     pub(crate) source: BoxSource,
     /// The files beside it.
