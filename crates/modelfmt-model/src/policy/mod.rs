@@ -234,3 +234,89 @@ fn shown(url: &str) -> PathBuf {
         .unwrap_or_else(|_| url.split_once("://").map_or("…", |(scheme, _)| scheme).to_owned())
         .into()
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use std::fs;
+
+    use modelfmt_core::source::{BoxSource, FileSource};
+
+    use super::*;
+
+    /// A folder with a model, another one, and the options with a policy of one rule that allows `good` and a URL.
+    fn place() -> (tempfile::TempDir, PathBuf, OpenOptions) {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let header = br#"{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}"#;
+        let file = [&(header.len() as u64).to_le_bytes()[..], header, &[1]].concat();
+        for name in ["good.safetensors", "evil.safetensors"] {
+            fs::write(root.join(name), &file).unwrap();
+        }
+        let pattern = root.join("good*").display().to_string();
+        let text = format!("[[rule]]\nmatch = [{pattern:?}, \"https://h/good/**\"]\n");
+        fs::write(root.join("policy.toml"), text).unwrap();
+        let options = OpenOptions::new().policy(Policy::read(root.join("policy.toml")).unwrap());
+        (folder, root, options)
+    }
+
+    fn source(path: &Path) -> BoxSource {
+        Box::new(FileSource::open(path).unwrap())
+    }
+
+    #[test]
+    fn a_file_that_was_replaced_after_it_was_opened_is_refused() {
+        let (_folder, root, options) = place();
+        let [good, evil] = ["good.safetensors", "evil.safetensors"].map(|name| root.join(name));
+        // Somebody has exchanged the file, or a folder above it, between opening and judging.
+        let refused = options.open_file(&good, good.clone(), source(&evil)).err().unwrap();
+        assert!(refused.to_string().contains("the file was replaced"), "{refused}");
+        assert!(options.judged(&good, source(&evil)).is_err());
+        assert!(options.judged(&good, source(&good)).is_ok());
+        assert!(options.judged(&evil, source(&evil)).is_err());
+        #[cfg(feature = "safetensors")]
+        options.open_file(&good, good.clone(), source(&good)).unwrap();
+    }
+
+    #[test]
+    fn a_name_is_no_place() {
+        let (_folder, root, options) = place();
+        let good = root.join("good.safetensors");
+        let name = good.display().to_string();
+        // Whoever gives a source may name it as they like.
+        let refused = options.open_source(&name, source(&good), None).err().unwrap();
+        assert_eq!(refused.code(), "policy");
+        for (url, is_allowed) in [("https://h/good/m", true), ("https://h/evil/m", false), ("good/m", false)]
+        {
+            let judged = options.clone().at_url(url).open_source(&name, source(&good), None);
+            let is_refused = judged.err().is_some_and(|error| error.code() == "policy");
+            assert_eq!(is_refused, !is_allowed, "{url}");
+        }
+    }
+
+    #[test]
+    fn what_is_refused_is_not_looked_into() {
+        let (_folder, root, options) = place();
+        assert!(options.probe(root.join("evil.safetensors")).unwrap().format.is_none());
+        assert!(options.probe(root.join("good.safetensors")).unwrap().format.is_some());
+        let report = options.verify(
+            root.join("evil.safetensors"),
+            modelfmt_core::VerifyLevel::Full,
+            &Execution::default(),
+        );
+        assert!(!report.is_ok() && report.format.is_none());
+    }
+
+    #[test]
+    fn an_asynchronous_model_is_judged_too() {
+        let (_folder, _, options) = place();
+        for (url, is_allowed) in [("https://h/good/m", true), ("https://h/evil/m", false)] {
+            let options = options.clone().at_url(url);
+            assert_eq!(refuse_async(&options, "m", Some(crate::Format::Safetensors)).is_ok(), is_allowed);
+            // The other files of a set would not be judged one by one.
+            assert!(refuse_async(&options, "m", Some(crate::Format::SafetensorsSharded)).is_err());
+        }
+        assert!(refuse_async(&options, "m", None).is_err());
+    }
+}
