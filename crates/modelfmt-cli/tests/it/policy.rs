@@ -371,6 +371,17 @@ fn the_first_rule_counts() {
 fn what_a_rule_demands() {
     let place = Place::new();
     place.run(&["sign", "good/s.apr", "--key", "second"]).ok();
+    place
+        .run(&[
+            "convert",
+            "good/other.safetensors",
+            "good/set.aeroset.json",
+            "--model-name",
+            "m",
+            "--architecture",
+            "a",
+        ])
+        .ok();
     fs::copy(place.root().join("inside.pub"), place.root().join("copy.pub")).unwrap();
     let b3 = |name: &str| blake3::hash(&fs::read(place.root().join(name)).unwrap()).to_hex().to_string();
     let (right, wrong) = (b3("good/m.safetensors"), b3("good/other.safetensors"));
@@ -407,6 +418,8 @@ fn what_a_rule_demands() {
         ("formats = [\"gguf\", \"apr2\"]", "m.safetensors", false),
         ("formats = [\"gguf\", \"apr2\"]", "index.safetensors.index.json", false),
         ("formats = [\"gguf\", \"apr2\"]", "s.apr", true),
+        ("formats = [\"aero\"]", "set.aeroset.json", true),
+        ("formats = [\"gguf\"]", "set.aeroset.json", false),
         // Pins.
         (&pin(&right), "m.safetensors", true),
         (&pin(&wrong), "m.safetensors", false),
