@@ -77,18 +77,10 @@ impl OpenOptions {
         self.judged(path, Box::new(source))
     }
 
-    /// Judges a file that is open and is not opened as a model, and returns it so that it is checked while it is read.
-    ///
-    /// # Errors
-    /// [`Error::Policy`].
-    #[cfg(not(target_arch = "wasm32"))]
-    pub fn judged(&self, path: &Path, source: BoxSource) -> Result<BoxSource> {
-        #[cfg(feature = "policy")]
-        if let Some(policy) = &self.policy {
-            let judged = policy.allow_bytes(path, source);
-            return judged.map_err(|why| Error::Policy { path: path.to_owned(), why });
-        }
-        let _ = path;
+    /// Without the feature, there is no policy.
+    #[cfg(not(any(feature = "policy", target_arch = "wasm32")))]
+    #[allow(clippy::unnecessary_wraps, clippy::unused_self, reason = "as with the feature")]
+    fn judged(&self, _: &Path, source: BoxSource) -> Result<BoxSource> {
         Ok(source)
     }
 
@@ -125,9 +117,9 @@ impl OpenOptions {
     /// The one way to a model: a policy judges the file before it is opened.
     fn open_as(&self, opening: Opening<'_>) -> Result<Model> {
         #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
-        if let Some(policy) = &self.policy {
-            let model = crate::policy::open(self, policy, opening)?;
-            return Ok(Model { policy: Some(Arc::clone(policy)), ..model });
+        if self.policy.is_some() {
+            let model = self.open_judged(opening)?;
+            return Ok(Model { policy: self.policy.clone(), ..model });
         }
         self.open_allowed(opening)
     }
@@ -241,7 +233,7 @@ pub struct Model {
     pub(crate) signed: Option<Arc<modelfmt_oms::SignedFiles>>,
     /// The policy under which it was opened.
     #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
-    policy: Option<Arc<crate::policy::Policy>>,
+    policy: Option<crate::open::PolicyHandle>,
     opened: Arc<dyn Opened>,
     /// The models that were merged into this one, each with the position of its first tensor; empty if it was not merged.
     members: Vec<(usize, Model)>,
@@ -683,9 +675,8 @@ impl Model {
     #[must_use]
     pub fn related_options(&self) -> OpenOptions {
         #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
-        if let Some(policy) = &self.policy {
-            return OpenOptions::new().policy(Arc::clone(policy));
-        }
+        return OpenOptions { policy: self.policy.clone(), ..OpenOptions::new() };
+        #[cfg(not(all(feature = "policy", not(target_arch = "wasm32"))))]
         OpenOptions::new()
     }
 

@@ -18,14 +18,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use modelfmt_core::Execution;
+use modelfmt_core::source::BoxSource;
 use modelfmt_oms::{SignedFiles, VerifyOptions, signature_path};
 
 use self::place::Place;
 use self::rules::Rule;
 use crate::error::{Error, Result};
-use crate::open::OpenOptions;
-
-pub(crate) use self::gate::{open, refuse_async};
+use crate::open::{OpenOptions, PolicyHandle};
 
 /// The longest policy, in bytes.
 const MAX_LEN: u64 = 1 << 20;
@@ -187,13 +186,37 @@ fn signed_above(file: &Path) -> Option<PathBuf> {
 }
 
 impl OpenOptions {
+    /// Judges every file by a policy before it is read, and lets the file prove what the rule for it demands. The pin and the keys
+    /// of these options have to hold as well. A source without a path is judged by [`at_url`](Self::at_url).
+    #[must_use]
+    pub fn policy(mut self, policy: Arc<Policy>) -> Self {
+        self.policy = Some(PolicyHandle(policy));
+        self
+    }
+
+    /// The policy that was set.
+    #[must_use]
+    pub fn judged_by(&self) -> Option<Arc<Policy>> {
+        let PolicyHandle(policy) = self.policy.as_ref()?;
+        Arc::clone(policy).downcast().ok()
+    }
+
+    /// Judges a file that is open and is not opened as a model, and returns it so that it is checked while it is read.
+    ///
+    /// # Errors
+    /// [`Error::Policy`].
+    pub fn judged(&self, path: &Path, source: BoxSource) -> Result<BoxSource> {
+        let Some(policy) = self.judged_by() else { return Ok(source) };
+        policy.allow_bytes(path, source).map_err(|why| Error::Policy { path: path.to_owned(), why })
+    }
+
     /// Fails if the policy refuses a file by its place alone, whatever it has to prove when it is opened: before its last edit is
     /// undone, or before its server is asked.
     ///
     /// # Errors
     /// [`Error::Policy`].
     pub fn judge_place(&self, path: impl AsRef<Path>) -> Result<()> {
-        let (path, Some(policy)) = (path.as_ref(), &self.policy) else { return Ok(()) };
+        let (path, Some(policy)) = (path.as_ref(), self.judged_by()) else { return Ok(()) };
         let place = Place::of_file(path).map_err(|why| policy.unknown(&why));
         let judged = place.and_then(|place| policy.judge(&place).map(drop));
         judged.map_err(|why| Error::Policy { path: path.to_owned(), why })
@@ -241,7 +264,7 @@ mod tests {
 
     use std::fs;
 
-    use modelfmt_core::source::{BoxSource, FileSource};
+    use modelfmt_core::source::FileSource;
 
     use super::*;
 
@@ -313,10 +336,10 @@ mod tests {
         let (_folder, _, options) = place();
         for (url, is_allowed) in [("https://h/good/m", true), ("https://h/evil/m", false)] {
             let options = options.clone().at_url(url);
-            assert_eq!(refuse_async(&options, "m", Some(crate::Format::Safetensors)).is_ok(), is_allowed);
+            assert_eq!(options.refuse_async("m", Some(crate::Format::Safetensors)).is_ok(), is_allowed);
             // The other files of a set would not be judged one by one.
-            assert!(refuse_async(&options, "m", Some(crate::Format::SafetensorsSharded)).is_err());
+            assert!(options.refuse_async("m", Some(crate::Format::SafetensorsSharded)).is_err());
         }
-        assert!(refuse_async(&options, "m", None).is_err());
+        assert!(options.refuse_async("m", None).is_err());
     }
 }
