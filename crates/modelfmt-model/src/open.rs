@@ -19,7 +19,7 @@ pub struct OpenOptions {
     #[cfg(feature = "sign")]
     pub(crate) signed: Option<std::sync::Arc<modelfmt_oms::SignedFiles>>,
     #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
-    pub(crate) policy: Option<std::sync::Arc<crate::policy::Policy>>,
+    pub(crate) policy: Option<PolicyHandle>,
     /// The URL of what `open_source` opens.
     #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
     pub(crate) url: Option<String>,
@@ -105,24 +105,6 @@ impl OpenOptions {
         self
     }
 
-    /// Judges every file by a policy before it is read, and lets the file prove what the rule for it demands. The pin and the keys
-    /// of these options have to hold as well. A source without a path is judged by [`at_url`](Self::at_url).
-    #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
-    #[cfg_attr(docsrs, doc(cfg(feature = "policy")))]
-    #[must_use]
-    pub fn policy(mut self, policy: std::sync::Arc<crate::policy::Policy>) -> Self {
-        self.policy = Some(policy);
-        self
-    }
-
-    /// The policy that was set.
-    #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
-    #[cfg_attr(docsrs, doc(cfg(feature = "policy")))]
-    #[must_use]
-    pub const fn judged_by(&self) -> Option<&std::sync::Arc<crate::policy::Policy>> {
-        self.policy.as_ref()
-    }
-
     /// States the URL of the source that [`open_source`](Self::open_source) or [`verify_source`](Self::verify_source) gets, by which
     /// the policy judges it, and the files beside it. Without it, the default of the policy is for the source.
     #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
@@ -178,3 +160,15 @@ impl Files for NoFiles {
 
 /// The error for an index without the files that it names.
 pub(crate) const ALONE: &str = "it is the index of a set, whose other files are beside it; open it by its path (or give the files to open_source)";
+
+/// The policy of the options. Its type is that of a module above this one, which alone looks into it.
+#[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
+#[derive(Clone)]
+pub(crate) struct PolicyHandle(pub(crate) std::sync::Arc<dyn std::any::Any + Send + Sync>);
+
+#[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
+impl std::fmt::Debug for PolicyHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Policy")
+    }
+}

@@ -22,7 +22,7 @@ pub enum Sidecars {
     Signed(PathBuf, Arc<modelfmt_oms::SignedFiles>),
     /// The files of another kind that a policy allows.
     #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
-    Judged(Arc<crate::policy::Policy>, Box<Sidecars>),
+    Judged(Box<OpenOptions>, Box<Sidecars>),
     /// No file in this folder: the model has a pin or a signature, which does not cover them.
     Untrusted(PathBuf),
 }
@@ -32,8 +32,8 @@ impl Sidecars {
     pub(crate) fn of(options: &OpenOptions, file: &Path) -> Self {
         let found = Self::trusted(options, file);
         #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
-        if let Some(policy) = &options.policy {
-            return Self::Judged(Arc::clone(policy), Box::new(found));
+        if options.policy.is_some() {
+            return Self::Judged(Box::new(options.clone()), Box::new(found));
         }
         found
     }
@@ -71,7 +71,7 @@ impl Sidecars {
         let path = match self {
             Self::Nothing | Self::Untrusted(_) => return Ok(None),
             #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
-            Self::Judged(policy, files) => return judged(policy, files, name),
+            Self::Judged(options, files) => return judged(options, files, name),
             Self::Folder(folder) => folder.join(name),
             #[cfg(feature = "sign")]
             Self::Signed(folder, signed) if signed.covers(&folder.join(name)) => folder.join(name),
@@ -104,10 +104,12 @@ impl Sidecars {
     /// Why a policy refuses the file with that name.
     #[cfg(feature = "policy")]
     fn refusal(&self, name: &str) -> Option<String> {
-        let Self::Judged(policy, files) = self else { return None };
+        let Self::Judged(options, files) = self else { return None };
         let path = files.path(name).filter(|path| is_file(path))?;
         match FileSource::open(&path) {
-            Ok(source) => policy.allow_bytes(&path, Box::new(source)).err(),
+            Ok(source) => {
+                options.judged(&path, Box::new(source)).err().map(|error| error.without_path(&path))
+            }
             Err(error) => Some(error.to_string()),
         }
     }
@@ -130,10 +132,10 @@ impl Sidecars {
 
 /// Opens a file if the policy allows it. What it refuses is not read, as what a pin or a signature does not cover.
 #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
-fn judged(policy: &crate::policy::Policy, files: &Sidecars, name: &str) -> io::Result<Option<BoxSource>> {
+fn judged(options: &OpenOptions, files: &Sidecars, name: &str) -> io::Result<Option<BoxSource>> {
     let Some(path) = files.path(name) else { return Ok(None) };
     match files.open(name)? {
-        Some(source) => Ok(policy.allow_bytes(&path, source).ok()),
+        Some(source) => Ok(options.judged(&path, source).ok()),
         None => Ok(None),
     }
 }

@@ -374,7 +374,8 @@ pub(crate) fn outboard(
     let progress = Progress { callback: progress, total };
     let overwrite = if overwrite { Overwrite::Replace } else { Overwrite::Refuse };
     let options = policy::options(py, policy)?;
-    let written = work::run(py, None, &progress, move |work| outboard_with(&path, &options, overwrite, work))?;
+    let written =
+        work::run(py, None, &progress, move |work| outboard_with(&path, &options, overwrite, work))?;
     let written = written.map_err(|error| raise(py, &error))?;
     progress.finish()?;
     Ok((written.path.into_os_string(), Pin::B3(written.blake3).to_string(), written.nbytes))

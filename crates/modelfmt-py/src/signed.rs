@@ -15,9 +15,9 @@ use pyo3::types::PyDict;
 
 use crate::errors::{Keywords, of_key, of_signature, of_signature_saying, raise, refuse};
 use crate::opening::{Opening, listed, private_key};
+use crate::policy;
 use crate::remote::Place;
 use crate::sealing::signing_key;
-use crate::policy;
 use crate::work::{self, Progress};
 
 /// Whether the keys are for a signature beside the file or folder. Only APR2 files have signatures inside.

@@ -61,9 +61,9 @@ def test_every_function_that_reads_obeys(place, monkeypatch, name, by):
 
 
 def test_a_report_says_that_a_file_is_refused(place):
-    assert modelfmt.verify("good/m.safetensors", policy="policy.toml").ok
+    assert modelfmt.verify("good/m.safetensors", policy="policy.toml")["ok"]
     report = modelfmt.verify("evil/m.safetensors", policy="policy.toml")
-    assert not report.ok and "refused by the policy" in report.errors[0]
+    assert not report["ok"] and "refused by the policy" in report["errors"][0]
 
 
 def test_the_keyword_replaces_the_variable(place, monkeypatch):

@@ -136,7 +136,10 @@ pub(crate) fn digests(
 
 /// What says whether an open file may be read.
 #[derive(Clone)]
-pub(crate) struct Judge(pub(crate) Arc<dyn Fn(&Path, BoxSource) -> io::Result<BoxSource> + Send + Sync>);
+pub(crate) struct Judge(pub(crate) Arc<JudgeFile>);
+
+/// Returns an open file to read it through, or why it must not be read.
+type JudgeFile = dyn Fn(&Path, BoxSource) -> io::Result<BoxSource> + Send + Sync;
 
 impl std::fmt::Debug for Judge {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -132,7 +132,7 @@ impl Place {
         );
         let mut matrix = 1_i32.to_le_bytes().to_vec();
         let name = "blk.0.attn_q.weight";
-        matrix.extend((name.len() as i32).to_le_bytes());
+        matrix.extend(u32::try_from(name.len()).unwrap().to_le_bytes());
         matrix.extend(name.as_bytes());
         matrix.extend([1_i32, 256].iter().flat_map(|number| number.to_le_bytes()));
         (0..256).for_each(|at| matrix.extend((1.0 + at as f32).to_le_bytes()));
@@ -371,6 +371,17 @@ fn the_first_rule_counts() {
 fn what_a_rule_demands() {
     let place = Place::new();
     place.run(&["sign", "good/s.apr", "--key", "second"]).ok();
+    place
+        .run(&[
+            "convert",
+            "good/other.safetensors",
+            "good/set.aeroset.json",
+            "--model-name",
+            "m",
+            "--architecture",
+            "a",
+        ])
+        .ok();
     fs::copy(place.root().join("inside.pub"), place.root().join("copy.pub")).unwrap();
     let b3 = |name: &str| blake3::hash(&fs::read(place.root().join(name)).unwrap()).to_hex().to_string();
     let (right, wrong) = (b3("good/m.safetensors"), b3("good/other.safetensors"));
@@ -407,6 +418,8 @@ fn what_a_rule_demands() {
         ("formats = [\"gguf\", \"apr2\"]", "m.safetensors", false),
         ("formats = [\"gguf\", \"apr2\"]", "index.safetensors.index.json", false),
         ("formats = [\"gguf\", \"apr2\"]", "s.apr", true),
+        ("formats = [\"aero\"]", "set.aeroset.json", true),
+        ("formats = [\"gguf\"]", "set.aeroset.json", false),
         // Pins.
         (&pin(&right), "m.safetensors", true),
         (&pin(&wrong), "m.safetensors", false),

@@ -86,7 +86,7 @@ impl OpenOptions {
     pub async fn open_async<F: FetchFiles>(&self, files: F, name: &str) -> Result<AsyncModel<F>> {
         let path = || PathBuf::from(name);
         #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
-        crate::policy::refuse_async(self, name, None)?;
+        self.refuse_async(name, None)?;
         #[cfg(feature = "sign")]
         if self.signed.is_some() {
             let why = format!(
@@ -108,7 +108,7 @@ impl OpenOptions {
             return Err(Error::UnknownFormat { path: path(), hint, is_model });
         };
         #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
-        crate::policy::refuse_async(self, name, Some(format))?;
+        self.refuse_async(name, Some(format))?;
         if format.driver().is_none() {
             return Err(Error::NotEnabled { path: path(), format, feature: format.feature() });
         }
@@ -127,7 +127,7 @@ impl OpenOptions {
         let opened = opened.map_err(|error| Error::file(path(), error))?;
         let format = opened.format();
         #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
-        crate::policy::refuse_async(self, name, Some(format))?;
+        self.refuse_async(name, Some(format))?;
         if let Some(pin) = self.pin {
             crate::model::pinned::check(&path(), format, pin)?; // that it is one of a split shows its index
         }

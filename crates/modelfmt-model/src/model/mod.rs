@@ -79,18 +79,10 @@ impl OpenOptions {
         self.judged(path, Box::new(source))
     }
 
-    /// Judges a file that is open and is not opened as a model, and returns it so that it is checked while it is read.
-    ///
-    /// # Errors
-    /// [`Error::Policy`].
-    #[cfg(not(target_arch = "wasm32"))]
-    pub fn judged(&self, path: &Path, source: BoxSource) -> Result<BoxSource> {
-        #[cfg(feature = "policy")]
-        if let Some(policy) = &self.policy {
-            let judged = policy.allow_bytes(path, source);
-            return judged.map_err(|why| Error::Policy { path: path.to_owned(), why });
-        }
-        let _ = path;
+    /// Without the feature, there is no policy.
+    #[cfg(not(any(feature = "policy", target_arch = "wasm32")))]
+    #[allow(clippy::unnecessary_wraps, clippy::unused_self, reason = "as with the feature")]
+    fn judged(&self, _: &Path, source: BoxSource) -> Result<BoxSource> {
         Ok(source)
     }
 
@@ -127,9 +119,9 @@ impl OpenOptions {
     /// The one way to a model: a policy judges the file before it is opened.
     fn open_as(&self, opening: Opening<'_>) -> Result<Model> {
         #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
-        if let Some(policy) = &self.policy {
-            let model = crate::policy::open(self, policy, opening)?;
-            return Ok(Model { policy: Some(Arc::clone(policy)), ..model });
+        if self.policy.is_some() {
+            let model = self.open_judged(opening)?;
+            return Ok(Model { policy: self.policy.clone(), ..model });
         }
         self.open_allowed(opening)
     }
@@ -208,6 +200,10 @@ pub(crate) struct Opening<'a> {
     /// The file, or its name.
     pub(crate) index: &'a Path,
     /// Whether `index` is a path of this machine.
+    #[cfg_attr(
+        not(all(feature = "policy", not(target_arch = "wasm32"))),
+        allow(dead_code, reason = "only a policy asks")
+    )]
     pub(crate) on_disk: bool,
     pub(crate) source: BoxSource,
     /// The files beside it.
@@ -239,7 +235,7 @@ pub struct Model {
     pub(crate) signed: Option<Arc<modelfmt_oms::SignedFiles>>,
     /// The policy under which it was opened.
     #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
-    policy: Option<Arc<crate::policy::Policy>>,
+    policy: Option<crate::open::PolicyHandle>,
     opened: Arc<dyn Opened>,
     /// The models that were merged into this one, each with the position of its first tensor; empty if it was not merged.
     members: Vec<(usize, Model)>,
@@ -681,9 +677,8 @@ impl Model {
     #[must_use]
     pub fn related_options(&self) -> OpenOptions {
         #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
-        if let Some(policy) = &self.policy {
-            return OpenOptions::new().policy(Arc::clone(policy));
-        }
+        return OpenOptions { policy: self.policy.clone(), ..OpenOptions::new() };
+        #[cfg(not(all(feature = "policy", not(target_arch = "wasm32"))))]
         OpenOptions::new()
     }
 

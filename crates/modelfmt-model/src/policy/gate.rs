@@ -17,8 +17,17 @@ use crate::open::OpenOptions;
 use crate::pin::Pin;
 use modelfmt_rules::wording::Remedy;
 
-/// Opens a model under the policy of the options.
-pub(crate) fn open(options: &OpenOptions, policy: &Arc<Policy>, opening: Opening<'_>) -> Result<Model> {
+impl OpenOptions {
+    /// Opens a model under the policy of the options.
+    pub(crate) fn open_judged(&self, opening: Opening<'_>) -> Result<Model> {
+        match self.judged_by() {
+            Some(policy) => open(self, &policy, opening),
+            None => self.open_allowed(opening),
+        }
+    }
+}
+
+fn open(options: &OpenOptions, policy: &Arc<Policy>, opening: Opening<'_>) -> Result<Model> {
     let path = opening.path.clone();
     let refused = |why| Error::Policy { path: path.clone(), why };
     let place = place_of(options, opening.on_disk.then_some(opening.index));
@@ -249,29 +258,31 @@ impl Gate<'_> {
     }
 }
 
-/// Fails for a model that is opened asynchronously and whose rule demands what is only checked by [`Model`]: `format` is what is
-/// known of it so far.
-pub(crate) fn refuse_async(options: &OpenOptions, name: &str, format: Option<Format>) -> Result<()> {
-    let Some(policy) = &options.policy else { return Ok(()) };
-    let refused = |why| Error::Policy { path: name.into(), why };
-    let place = place_of(options, None).map_err(|why| refused(policy.unknown(&why)))?;
-    let only = "is checked by Model alone, not by AsyncModel";
-    let rule = match policy.judge(&place).map_err(refused)? {
-        Verdict::By(rule) => rule,
-        Verdict::Free if format.is_some_and(Format::is_set) => {
-            return Err(refused(policy.unknown(&format!("each file of a set {only}"))));
+impl OpenOptions {
+    /// Fails for a model that is opened asynchronously and whose rule demands what is only checked by [`Model`]: `format` is what is
+    /// known of it so far.
+    pub(crate) fn refuse_async(&self, name: &str, format: Option<Format>) -> Result<()> {
+        let Some(policy) = self.judged_by() else { return Ok(()) };
+        let refused = |why| Error::Policy { path: name.into(), why };
+        let place = place_of(self, None).map_err(|why| refused(policy.unknown(&why)))?;
+        let only = "is checked by Model alone, not by AsyncModel";
+        let rule = match policy.judge(&place).map_err(refused)? {
+            Verdict::By(rule) => rule,
+            Verdict::Free if format.is_some_and(Format::is_set) => {
+                return Err(refused(policy.unknown(&format!("each file of a set {only}"))));
+            }
+            Verdict::Free => return Ok(()),
+        };
+        let refused = |why: String| refused(policy.refusal(rule, why));
+        if !rule.keys.is_empty() || !rule.pins.is_empty() || rule.min_revision.is_some() {
+            return Err(refused(format!("a rule with keys, pins or a revision {only}")));
         }
-        Verdict::Free => return Ok(()),
-    };
-    let refused = |why: String| refused(policy.refusal(rule, why));
-    if !rule.keys.is_empty() || !rule.pins.is_empty() || rule.min_revision.is_some() {
-        return Err(refused(format!("a rule with keys, pins or a revision {only}")));
+        let Some(format) = format else { return Ok(()) };
+        if format.is_set() {
+            return Err(refused(format!("each file of a set {only}")));
+        }
+        rule.check_format(Some(format)).map_err(refused)
     }
-    let Some(format) = format else { return Ok(()) };
-    if format.is_set() {
-        return Err(refused(format!("each file of a set {only}")));
-    }
-    rule.check_format(Some(format)).map_err(refused)
 }
 
 impl Policy {

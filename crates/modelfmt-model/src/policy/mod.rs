@@ -18,14 +18,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use modelfmt_core::Execution;
+use modelfmt_core::source::BoxSource;
 use modelfmt_oms::{SignedFiles, VerifyOptions, signature_path};
 
 use self::place::Place;
 use self::rules::Rule;
 use crate::error::{Error, Result};
-use crate::open::OpenOptions;
-
-pub(crate) use self::gate::{open, refuse_async};
+use crate::open::{OpenOptions, PolicyHandle};
 
 /// The longest policy, in bytes.
 const MAX_LEN: u64 = 1 << 20;
@@ -187,13 +186,37 @@ fn signed_above(file: &Path) -> Option<PathBuf> {
 }
 
 impl OpenOptions {
+    /// Judges every file by a policy before it is read, and lets the file prove what the rule for it demands. The pin and the keys
+    /// of these options have to hold as well. A source without a path is judged by [`at_url`](Self::at_url).
+    #[must_use]
+    pub fn policy(mut self, policy: Arc<Policy>) -> Self {
+        self.policy = Some(PolicyHandle(policy));
+        self
+    }
+
+    /// The policy that was set.
+    #[must_use]
+    pub fn judged_by(&self) -> Option<Arc<Policy>> {
+        let PolicyHandle(policy) = self.policy.as_ref()?;
+        Arc::clone(policy).downcast().ok()
+    }
+
+    /// Judges a file that is open and is not opened as a model, and returns it so that it is checked while it is read.
+    ///
+    /// # Errors
+    /// [`Error::Policy`].
+    pub fn judged(&self, path: &Path, source: BoxSource) -> Result<BoxSource> {
+        let Some(policy) = self.judged_by() else { return Ok(source) };
+        policy.allow_bytes(path, source).map_err(|why| Error::Policy { path: path.to_owned(), why })
+    }
+
     /// Fails if the policy refuses a file by its place alone, whatever it has to prove when it is opened: before its last edit is
     /// undone, or before its server is asked.
     ///
     /// # Errors
     /// [`Error::Policy`].
     pub fn judge_place(&self, path: impl AsRef<Path>) -> Result<()> {
-        let (path, Some(policy)) = (path.as_ref(), &self.policy) else { return Ok(()) };
+        let (path, Some(policy)) = (path.as_ref(), self.judged_by()) else { return Ok(()) };
         let place = Place::of_file(path).map_err(|why| policy.unknown(&why));
         let judged = place.and_then(|place| policy.judge(&place).map(drop));
         judged.map_err(|why| Error::Policy { path: path.to_owned(), why })
@@ -233,4 +256,90 @@ fn shown(url: &str) -> PathBuf {
     place::normalized(url)
         .unwrap_or_else(|_| url.split_once("://").map_or("…", |(scheme, _)| scheme).to_owned())
         .into()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use std::fs;
+
+    use modelfmt_core::source::FileSource;
+
+    use super::*;
+
+    /// A folder with a model, another one, and the options with a policy of one rule that allows `good` and a URL.
+    fn place() -> (tempfile::TempDir, PathBuf, OpenOptions) {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let header = br#"{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}"#;
+        let file = [&(header.len() as u64).to_le_bytes()[..], header, &[1]].concat();
+        for name in ["good.safetensors", "evil.safetensors"] {
+            fs::write(root.join(name), &file).unwrap();
+        }
+        let pattern = root.join("good*").display().to_string();
+        let text = format!("[[rule]]\nmatch = [{pattern:?}, \"https://h/good/**\"]\n");
+        fs::write(root.join("policy.toml"), text).unwrap();
+        let options = OpenOptions::new().policy(Policy::read(root.join("policy.toml")).unwrap());
+        (folder, root, options)
+    }
+
+    fn source(path: &Path) -> BoxSource {
+        Box::new(FileSource::open(path).unwrap())
+    }
+
+    #[test]
+    fn a_file_that_was_replaced_after_it_was_opened_is_refused() {
+        let (_folder, root, options) = place();
+        let [good, evil] = ["good.safetensors", "evil.safetensors"].map(|name| root.join(name));
+        // Somebody has exchanged the file, or a folder above it, between opening and judging.
+        let refused = options.open_file(&good, good.clone(), source(&evil)).err().unwrap();
+        assert!(refused.to_string().contains("the file was replaced"), "{refused}");
+        assert!(options.judged(&good, source(&evil)).is_err());
+        assert!(options.judged(&good, source(&good)).is_ok());
+        assert!(options.judged(&evil, source(&evil)).is_err());
+        #[cfg(feature = "safetensors")]
+        options.open_file(&good, good.clone(), source(&good)).unwrap();
+    }
+
+    #[test]
+    fn a_name_is_no_place() {
+        let (_folder, root, options) = place();
+        let good = root.join("good.safetensors");
+        let name = good.display().to_string();
+        // Whoever gives a source may name it as they like.
+        let refused = options.open_source(&name, source(&good), None).err().unwrap();
+        assert_eq!(refused.code(), "policy");
+        for (url, is_allowed) in [("https://h/good/m", true), ("https://h/evil/m", false), ("good/m", false)]
+        {
+            let judged = options.clone().at_url(url).open_source(&name, source(&good), None);
+            let is_refused = judged.err().is_some_and(|error| error.code() == "policy");
+            assert_eq!(is_refused, !is_allowed, "{url}");
+        }
+    }
+
+    #[test]
+    fn what_is_refused_is_not_looked_into() {
+        let (_folder, root, options) = place();
+        assert!(options.probe(root.join("evil.safetensors")).unwrap().format.is_none());
+        assert!(options.probe(root.join("good.safetensors")).unwrap().format.is_some());
+        let report = options.verify(
+            root.join("evil.safetensors"),
+            modelfmt_core::VerifyLevel::Full,
+            &Execution::default(),
+        );
+        assert!(!report.is_ok() && report.format.is_none());
+    }
+
+    #[test]
+    fn an_asynchronous_model_is_judged_too() {
+        let (_folder, _, options) = place();
+        for (url, is_allowed) in [("https://h/good/m", true), ("https://h/evil/m", false)] {
+            let options = options.clone().at_url(url);
+            assert_eq!(options.refuse_async("m", Some(crate::Format::Safetensors)).is_ok(), is_allowed);
+            // The other files of a set would not be judged one by one.
+            assert!(options.refuse_async("m", Some(crate::Format::SafetensorsSharded)).is_err());
+        }
+        assert!(options.refuse_async("m", None).is_err());
+    }
 }

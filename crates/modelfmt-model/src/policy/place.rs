@@ -95,7 +95,8 @@ pub(crate) fn normalized(text: &str) -> Result<String, String> {
         let host = host.rsplit_once('@').map_or(host, |(_, host)| host).to_ascii_lowercase();
         let port = if scheme == "https" { ":443" } else { ":80" };
         let host = host.strip_suffix(port).unwrap_or(&host);
-        let host = host.strip_suffix('.').unwrap_or(host);
+        // The dot at the end of a name changes nothing.
+        let host = host.strip_suffix('.').unwrap_or(host).replace(".:", ":");
         format!("{scheme}://{host}/{}", decoded(path)?)
     } else {
         format!("{scheme}://{host}/{path}")

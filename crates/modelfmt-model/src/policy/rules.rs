@@ -64,7 +64,8 @@ impl Rule {
 /// The family of a format: the name of the form that is one file.
 pub(crate) fn family(format: Format) -> &'static str {
     let name = format.unsharded().name();
-    name.strip_suffix("-sharded").unwrap_or(name)
+    // No output of ours needs to know that an AEROSET is made of AERO files, so its entry does not say it.
+    name.strip_suffix("-sharded").or_else(|| name.strip_suffix("set")).unwrap_or(name)
 }
 
 /// A pattern of places.
