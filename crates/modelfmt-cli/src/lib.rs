@@ -115,6 +115,7 @@ fn with_tip(mut error: clap::Error) -> clap::Error {
     let known = ELSEWHERE.iter().find(|(words, _)| words.contains(&word.as_str()));
     if let Some((_, tip)) = known.or_else(|| ELSEWHERE.first().filter(|_| is_file())) {
         let tip = (*tip).to_owned();
+        error.remove(ContextKind::SuggestedSubcommand);
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error
