@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use modelfmt::{Error, OpenOptions};
 use modelfmt_core::source::BoxSource;
 
-use super::read::judged;
-use super::{not_opened, shown};
+use super::{judged, not_opened, shown};
 use crate::blocking::Store;
 use crate::error::Fault;
 use crate::url::Location;

@@ -20,6 +20,8 @@ use std::path::Path;
 pub use read::{open, verify};
 pub use write::{convert, dry_run, save, write_parts};
 
+use modelfmt::OpenOptions;
+
 use crate::error::{Error, Fault, Result};
 use crate::url::Location;
 
@@ -60,4 +62,20 @@ fn not_opened(at: &Location, fault: &Fault) -> modelfmt::Error {
         _ => io::ErrorKind::Other,
     };
     modelfmt::Error::Open { path: shown(at), source: io::Error::new(kind, fault.clone()) }
+}
+
+/// The options for a file at a URL. Nothing is asked of a server if a policy refuses the URL.
+#[cfg(feature = "policy")]
+fn judged(at: &Location, options: &OpenOptions) -> std::result::Result<OpenOptions, modelfmt::Error> {
+    if let Some(policy) = options.judged_by() {
+        policy.check_url(&at.whole())?;
+    }
+    Ok(options.clone().at_url(at.whole()))
+}
+
+/// Without the feature, there is no policy.
+#[cfg(not(feature = "policy"))]
+#[allow(clippy::unnecessary_wraps, reason = "as with the feature")]
+fn judged(_: &Location, options: &OpenOptions) -> std::result::Result<OpenOptions, modelfmt::Error> {
+    Ok(options.clone())
 }

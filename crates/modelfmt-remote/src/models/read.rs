@@ -8,7 +8,7 @@ use modelfmt::{Error, Execution, Model, OpenOptions, Pin, VerifyLevel};
 use modelfmt_core::source::{BoxSource, Files, SharedFiles, shared_files};
 
 use super::folder::{model_in, model_in_unmarked};
-use super::{not_opened, shown};
+use super::{judged, not_opened, shown};
 use crate::blocking::{File, Store};
 use crate::error::Fault;
 use crate::url::Location;
@@ -87,22 +87,6 @@ pub fn verify(
         }
         Err(error) => options.unreadable(shown(at), &error, level),
     }
-}
-
-/// The options for a file at a URL. Nothing is asked of a server if a policy refuses the URL.
-#[cfg(feature = "policy")]
-pub(super) fn judged(at: &Location, options: &OpenOptions) -> Result<OpenOptions, Error> {
-    if let Some(policy) = options.judged_by() {
-        policy.check_url(&at.whole())?;
-    }
-    Ok(options.clone().at_url(at.whole()))
-}
-
-/// Without the feature, there is no policy.
-#[cfg(not(feature = "policy"))]
-#[allow(clippy::unnecessary_wraps, reason = "as with the feature")]
-pub(super) fn judged(_: &Location, options: &OpenOptions) -> Result<OpenOptions, Error> {
-    Ok(options.clone())
 }
 
 /// How the cache is used.
