@@ -1,6 +1,7 @@
 //! Proofs that a model is made of another.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use modelfmt::Error;
@@ -14,7 +15,7 @@ use crate::work::{self, Progress};
 
 /// What `modelfmt prove --json` prints.
 #[pyfunction]
-#[pyo3(signature = (base, derived, map, pre, lora, complete, allow_added, allow_changed, threads, progress))]
+#[pyo3(signature = (base, derived, map, pre, lora, imatrix, complete, allow_added, allow_changed, threads, progress))]
 #[expect(clippy::too_many_arguments, reason = "the keywords of a Python function")]
 pub(crate) fn prove(
     py: Python<'_>,
@@ -23,6 +24,7 @@ pub(crate) fn prove(
     map: Option<String>,
     pre: Option<String>,
     lora: Vec<String>,
+    imatrix: Option<PathBuf>,
     complete: bool,
     allow_added: Vec<String>,
     allow_changed: Vec<String>,
@@ -33,6 +35,7 @@ pub(crate) fn prove(
     (options.map, options.pre, options.complete) = (map, pre, complete);
     let parsed: Result<Vec<_>, _> = lora.iter().map(|rule| rule.parse()).collect();
     options.lora = parsed.map_err(|error| refuse(py, "usage", &format!("lora: {error}")))?;
+    options.imatrix = imatrix;
     options.allow_added = globs(py, &allow_added)?;
     options.allow_changed = globs(py, &allow_changed)?;
     let (base, derived) = (Arc::clone(base.model()), Arc::clone(derived.model()));

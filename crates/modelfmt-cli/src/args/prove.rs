@@ -49,6 +49,9 @@ pub(crate) struct Prove {
     /// An adapter (LoRA) that is merged into BASE first, as in convert; may be repeated
     #[arg(long, value_name = "ADAPTER[=SCALE]")]
     pub(crate) lora: Vec<LoraRule>,
+    /// The importance matrix by which DERIVED was quantized, as in convert
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) imatrix: Option<PathBuf>,
     /// If the proof holds, sign it with this key (P-256, P-384 or P-521, PEM): DERIVED.derivation.json is an in-toto statement of the files of both,
     /// and of the steps
     #[arg(long, value_name = "KEY", help_heading = "Signatures and keys", value_hint = ValueHint::FilePath)]

@@ -50,6 +50,7 @@ impl Files {
             of_base.extend(of(&policy::open_options().open(&rule.path)?)?);
             of_base.extend([rule.path.join("adapter_config.json")].into_iter().filter(|path| path.is_file()));
         }
+        of_base.extend(args.imatrix.clone());
         let files = Self { base: of_base, derived: of(derived)?, stamps: Vec::new() };
         Ok(Self { stamps: files.stamps(), ..files })
     }

@@ -75,6 +75,7 @@ fn options(args: &Prove) -> Result<ProveOptions> {
     let mut options = ProveOptions::default();
     (options.map, options.pre) = (args.map.clone(), args.pre.clone());
     options.lora.clone_from(&args.lora);
+    options.imatrix.clone_from(&args.imatrix);
     options.complete = args.complete;
     options.allow_added = globs("--allow-added", &args.allow_added)?;
     options.allow_changed = globs("--allow-changed", &args.allow_changed)?;

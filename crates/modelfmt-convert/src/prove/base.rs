@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use modelfmt_core::{DType, TensorInfo};
 use tensor_program::Program;
 
 use super::ProveOptions;
-use super::steps::{Derivation, derivations};
+use super::steps::{Derivation, Weighted, derivations};
+use crate::convert::tensors::importance::{Importance, Weights};
 use crate::convert::{ConvertOptions, TypeRule};
 use modelfmt_model::checked::Checked;
 use modelfmt_model::error::{Error, Result};
@@ -52,6 +54,9 @@ pub(super) struct Base<'m> {
     sources: Vec<Source<'m>>,
     /// The adapters' steps.
     adapters: Vec<String>,
+    /// How important columns are that were quantized, and the step that says so.
+    importance: Importance,
+    matrix: String,
     pub(super) model: &'m Model,
     pub(super) notes: Vec<String>,
 }
@@ -60,7 +65,15 @@ impl<'m> Base<'m> {
     /// Maps, merges and decodes as a conversion to the format of DERIVED does.
     pub(super) fn new(model: &'m Model, derived: &Model, options: &ProveOptions) -> Result<Self> {
         model.open_all()?;
-        let mut base = Self { sources: Vec::new(), adapters: adapters(options), model, notes: Vec::new() };
+        let matrix = options.imatrix.as_deref();
+        let mut base = Self {
+            sources: Vec::new(),
+            adapters: adapters(options),
+            importance: Importance::open(model, matrix)?,
+            matrix: matrix.map(|path| step("imatrix", path)).unwrap_or_default(),
+            model,
+            notes: Vec::new(),
+        };
         base.add_mapped(derived, options)?;
         base.add(None, &[], options)?;
         // Weights that are decoded are looked for first.
@@ -216,7 +229,10 @@ impl<'m> Base<'m> {
     }
 
     /// The ways from tensors to a dtype and a shape, the shortest first.
-    pub(super) fn ways(&self, all: &[Given], dtype: DType, shape: &[u64]) -> Vec<Way> {
+    ///
+    /// # Errors
+    /// If the importance matrix is of another model.
+    pub(super) fn ways(&self, all: &[Given], dtype: DType, shape: &[u64]) -> Result<Vec<Way>> {
         let is_decoded = all.iter().any(|given| self.is_decoded(*given));
         let mut ways = Vec::new();
         for &given in all {
@@ -227,11 +243,23 @@ impl<'m> Base<'m> {
             }
             let program = Program::tensor(given.position, &info);
             let has_numbers = self.is_decoded(given) && !info.dtype.is_quantized();
-            let made = derivations(&program, &self.steps(given), has_numbers, dtype, shape);
+            let weighted = self.weighted(info.name, shape, dtype)?;
+            let (steps, to) = (self.steps(given), (dtype, shape));
+            let made = derivations(&program, &steps, has_numbers, to, weighted.as_ref());
             ways.extend(made.into_iter().map(|derivation| Way { given, derivation }));
         }
         ways.sort_by_key(|way| way.derivation.steps.len());
-        ways
+        Ok(ways)
+    }
+
+    /// The importance of the columns of a tensor that was quantized.
+    fn weighted(&self, name: &str, shape: &[u64], dtype: DType) -> Result<Option<Weighted>> {
+        let weights =
+            if dtype.is_quantized() { self.importance.weights(name, shape, dtype)? } else { Weights::Unused };
+        Ok(match weights {
+            Weights::Known(weights) => Some(Weighted { weights, step: self.matrix.clone() }),
+            Weights::Unused | Weights::Missing | Weights::OtherSize => None,
+        })
     }
 
     /// The steps before the dtype changes: those of adapters and of a map, in short.
@@ -283,11 +311,12 @@ fn decode() -> Vec<TypeRule> {
 
 /// A step for each adapter, with the name of its file or folder.
 fn adapters(options: &ProveOptions) -> Vec<String> {
-    let names = options.lora.iter().map(|rule| {
-        let name = rule.path.file_name().unwrap_or(rule.path.as_os_str()).to_string_lossy();
-        format!("lora:{name}")
-    });
-    names.collect()
+    options.lora.iter().map(|rule| step("lora", &rule.path)).collect()
+}
+
+/// A step with the name of a file or folder.
+fn step(what: &str, path: &Path) -> String {
+    format!("{what}:{}", path.file_name().unwrap_or(path.as_os_str()).to_string_lossy())
 }
 
 /// Merges adapters and maps, as a conversion does. Returns what is made, and notes about that.

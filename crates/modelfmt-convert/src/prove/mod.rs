@@ -34,6 +34,8 @@ mod renamed;
 mod steps;
 mod tensors;
 
+use std::path::PathBuf;
+
 use modelfmt_core::Execution;
 use modelfmt_rules::globs::Globs;
 use modelfmt_rules::options::LoraRule;
@@ -53,6 +55,8 @@ pub struct ProveOptions {
     pub pre: Option<String>,
     /// The adapters that are merged into BASE first, as [`TensorOptions::lora`](crate::convert::TensorOptions::lora).
     pub lora: Vec<LoraRule>,
+    /// The importance matrix by which DERIVED was quantized, as [`TypeOptions::imatrix`](crate::convert::TypeOptions::imatrix).
+    pub imatrix: Option<PathBuf>,
     /// Everything of BASE must be in DERIVED. By default a part of BASE is made of BASE.
     pub complete: bool,
     /// Metadata keys and tensors that BASE does not have and that do not make the proof fail.
@@ -83,7 +87,7 @@ pub struct ProvedTensor {
     pub name: String,
     /// The names of the tensors of BASE that it is derived from, each once.
     pub from: Vec<String>,
-    /// The steps in their order, such as `map`, `rename`, `tie`, `permute`, `cast:f16`, `quantize:q4_k`, `dequantize:f32`; empty for
+    /// The steps in their order, such as `map`, `rename`, `tie`, `permute`, `cast:f16`, `imatrix:FILE`, `quantize:q4_k`, `dequantize:f32`; empty for
     /// a copy.
     pub steps: Vec<String>,
     /// What the comparison found.

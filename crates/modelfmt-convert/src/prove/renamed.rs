@@ -43,7 +43,7 @@ pub(super) fn find(
             kinds.insert(position, (info.dtype, info.shape.to_vec()));
         }
     }
-    let candidates = candidates(base, &kinds, known);
+    let candidates = candidates(base, &kinds, known)?;
     if candidates.is_empty() {
         return Ok(Found::new());
     }
@@ -84,7 +84,11 @@ pub(super) fn find(
 
 /// Every way from a tensor of BASE to a kind that is looked for. Tensors that no other is made of come first, and of them the most
 /// direct ways.
-fn candidates(base: &Base<'_>, kinds: &BTreeMap<usize, Kind>, known: &BTreeSet<String>) -> Vec<Candidate> {
+fn candidates(
+    base: &Base<'_>,
+    kinds: &BTreeMap<usize, Kind>,
+    known: &BTreeSet<String>,
+) -> Result<Vec<Candidate>> {
     let mut by_elements: HashMap<u64, BTreeSet<&Kind>> = HashMap::new();
     for kind in kinds.values() {
         let elements = modelfmt_core::element_count(&kind.1).unwrap_or(0);
@@ -95,13 +99,13 @@ fn candidates(base: &Base<'_>, kinds: &BTreeMap<usize, Kind>, known: &BTreeSet<S
         let kinds = base.info(given).and_then(|info| by_elements.get(&info.elements()));
         let is_known = base.names(given).iter().all(|name| known.contains(name));
         for kind in kinds.into_iter().flatten() {
-            let ways = base.ways(&[given], kind.0, &kind.1).into_iter().enumerate();
+            let ways = base.ways(&[given], kind.0, &kind.1)?.into_iter().enumerate();
             let of_kind = |(rank, way)| ((is_known, rank), Candidate { kind: (*kind).clone(), way });
             candidates.extend(ways.map(of_kind));
         }
     }
     candidates.sort_by_key(|(order, _)| *order);
-    candidates.into_iter().map(|(_, candidate)| candidate).collect()
+    Ok(candidates.into_iter().map(|(_, candidate)| candidate).collect())
 }
 
 /// The digests of what tensors begin with, or of all their values.

@@ -1,5 +1,7 @@
 //! The derivations that are tried for a tensor: to its dtype in one step, or in the two that are usual.
 
+use std::sync::Arc;
+
 use modelfmt_core::{DType, Kind};
 use tensor_program::{Program, ProgramError};
 
@@ -14,14 +16,20 @@ pub(super) struct Derivation {
 /// The floats to which models are often rounded before they are quantized.
 const BETWEEN: [DType; 2] = [DType::F16, DType::BF16];
 
+/// The importance of the columns of a tensor, and the step that says where it comes from.
+pub(super) struct Weighted {
+    pub(super) weights: Arc<[f32]>,
+    pub(super) step: String,
+}
+
 /// The ways from a tensor of BASE to a dtype and a shape, the most direct first. None if no step leads there. `is_decoded` says
 /// that the program has decoded numbers already.
 pub(super) fn derivations(
     program: &Program,
     before: &[String],
     is_decoded: bool,
-    dtype: DType,
-    shape: &[u64],
+    (dtype, shape): (DType, &[u64]),
+    weighted: Option<&Weighted>,
 ) -> Vec<Derivation> {
     if !fits(program.shape(), shape) {
         return Vec::new();
@@ -37,6 +45,11 @@ pub(super) fn derivations(
     }
     let numbers = || if is_decoded { Ok(program.clone()) } else { program.clone().dequantized() };
     let to = |what: &str, dtype: DType| format!("{what}:{dtype}");
+    let blocks = |program: Program| match weighted {
+        Some(weighted) => program.quantized_by(dtype, Arc::clone(&weighted.weights)),
+        None => program.quantized(dtype),
+    };
+    let last = || weighted.map(|weighted| weighted.step.clone()).into_iter().chain([to("quantize", dtype)]);
     match (is_decoded || from.is_quantized(), dtype.is_quantized()) {
         (false, false) => with(program.cast(dtype), &[to("cast", dtype)]).into_iter().collect(),
         (true, false) => {
@@ -45,19 +58,17 @@ pub(super) fn derivations(
         }
         (false, true) if from.kind() != Kind::Float => Vec::new(),
         (false, true) => {
-            let last = to("quantize", dtype);
-            let direct = with(program.clone().quantized(dtype), std::slice::from_ref(&last));
+            let direct = with(blocks(program.clone()), &last().collect::<Vec<_>>());
             let twice = BETWEEN.into_iter().filter(|between| *between != from).filter_map(|between| {
-                let made = program.clone().cast(between).and_then(|program| program.quantized(dtype));
-                with(made, &[to("cast", between), last.clone()])
+                let made = program.clone().cast(between).and_then(blocks);
+                with(made, &std::iter::once(to("cast", between)).chain(last()).collect::<Vec<_>>())
             });
             direct.into_iter().chain(twice).collect()
         }
         (true, true) => {
-            let last = to("quantize", dtype);
             let ways = std::iter::once(DType::F32).chain(BETWEEN).filter_map(|between| {
-                let made = numbers().and_then(|numbers| numbers.cast(between)?.quantized(dtype));
-                with(made, &[to("dequantize", between), last.clone()])
+                let made = numbers().and_then(|numbers| blocks(numbers.cast(between)?));
+                with(made, &std::iter::once(to("dequantize", between)).chain(last()).collect::<Vec<_>>())
             });
             ways.collect()
         }

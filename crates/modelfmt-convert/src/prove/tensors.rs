@@ -51,7 +51,7 @@ impl<'a> Tensors<'a> {
             let info = derived.info(position)?;
             let given = base.find(info.name);
             known.extend(given.iter().flat_map(|given| base.names(*given)));
-            let ways = if info.has_data { base.ways(&given, info.dtype, info.shape) } else { Vec::new() };
+            let ways = if info.has_data { base.ways(&given, info.dtype, info.shape)? } else { Vec::new() };
             let is_same =
                 |own: TensorInfo<'_>| !own.has_data && own.dtype == info.dtype && fits(own.shape, info.shape);
             let is_declared =

@@ -396,6 +396,7 @@ def prove(
     map: Path | None = None,
     pre: str | None = None,
     lora: str | Sequence[str] = (),
+    imatrix: Path | None = None,
     complete: bool = False,
     allow_added: str | Sequence[str] = (),
     allow_changed: str | Sequence[str] = (),
@@ -405,15 +406,15 @@ def prove(
     """Whether one model is made of another and of nothing else, as ``modelfmt prove --json`` prints it: ``ok``, ``tensors`` and
     ``metadata``.
 
-    The tensors of ``derived`` are derived from ``base`` again and compared. ``map``, ``pre`` and ``lora`` are those of
-    :func:`convert`. ``complete`` demands everything of ``base``; the patterns ``allow_added`` and ``allow_changed`` excuse names of
+    The tensors of ``derived`` are derived from ``base`` again and compared. ``map``, ``pre``, ``lora`` and ``imatrix`` are
+    those of :func:`convert`. ``complete`` demands everything of ``base``; the patterns ``allow_added`` and ``allow_changed`` excuse names of
     tensors and keys. To open one of the two with a pin or keys, pass the open model.
     """
     first, second = opened(base, {}).native(), opened(derived, {}).native()
-    chosen = None if map is None else os.fspath(map)
+    chosen, matrix = (None if path is None else os.fspath(path) for path in (map, imatrix))
     excused = _list(allow_added), _list(allow_changed)
     told = callback(progress, "proving")
-    proof = _modelfmt.prove(first, second, chosen, pre, _list(lora), complete, *excused, threads, told)
+    proof = _modelfmt.prove(first, second, chosen, pre, _list(lora), matrix, complete, *excused, threads, told)
     return json_object(proof)
 
 

@@ -165,6 +165,7 @@ def prove(
     map: str | None,
     pre: str | None,
     lora: Sequence[str],
+    imatrix: str | None,
     complete: bool,
     allow_added: Sequence[str],
     allow_changed: Sequence[str],

@@ -1,5 +1,6 @@
 //! How important the columns of tensors are that are quantized.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use modelfmt_core::author::Shortened;
@@ -10,13 +11,12 @@ use crate::convert::imatrix::Imatrix;
 use modelfmt_model::error::Result;
 use modelfmt_model::model::Model;
 use modelfmt_model::unsupported::{Examples, Unsupported};
-use modelfmt_rules::options::ConvertOptions;
 use modelfmt_rules::presets;
 use modelfmt_rules::wording::{Choice, Note};
 
 /// What is known of the importance of columns, and which tensors it was used for.
 #[derive(Default)]
-pub(super) struct Importance {
+pub(crate) struct Importance {
     matrix: Option<Imatrix>,
     used: u64,
     /// Tensors that are quantized without.
@@ -25,10 +25,22 @@ pub(super) struct Importance {
     ignored: Vec<String>,
 }
 
+/// What a matrix says of a tensor.
+pub(crate) enum Weights {
+    /// There is no matrix, or the dtype has no use for one.
+    Unused,
+    /// The importance of the columns.
+    Known(Arc<[f32]>),
+    /// Nothing.
+    Missing,
+    /// Something for another number of columns, where llama.cpp does not mind.
+    OtherSize,
+}
+
 impl Importance {
-    pub(super) fn open(model: &Model, options: &ConvertOptions) -> Result<Self> {
-        let open = |path| Imatrix::open(path, &model.related_options());
-        let matrix = options.types.imatrix.as_deref().map(open).transpose()?;
+    /// Opens the matrix that the options name; `model` says how.
+    pub(crate) fn open(model: &Model, path: Option<&Path>) -> Result<Self> {
+        let matrix = path.map(|path| Imatrix::open(path, &model.related_options())).transpose()?;
         Ok(Self { matrix, ..Self::default() })
     }
 
@@ -36,17 +48,28 @@ impl Importance {
         self.matrix.is_some()
     }
 
-    /// The importance of the columns of a tensor that is quantized.
+    /// The importance of the columns of a tensor that is quantized, and a note of whether it was there.
     fn of(&mut self, name: &str, shape: &[u64], to: DType) -> Result<Option<Arc<[f32]>>> {
-        let Some(matrix) = &self.matrix else { return Ok(None) };
+        match self.weights(name, shape, to)? {
+            Weights::Unused => {}
+            Weights::Known(weights) => {
+                self.used = self.used.saturating_add(1);
+                return Ok(Some(weights));
+            }
+            Weights::Missing => self.without.push(name.to_owned()),
+            Weights::OtherSize => self.ignored.push(name.to_owned()),
+        }
+        Ok(None)
+    }
+
+    /// What the matrix says of a tensor that is quantized.
+    pub(crate) fn weights(&self, name: &str, shape: &[u64], to: DType) -> Result<Weights> {
+        let Some(matrix) = &self.matrix else { return Ok(Weights::Unused) };
         if to == DType::Q8_0 || !ggml_quant::can_encode_weighted(to) {
-            return Ok(None);
+            return Ok(Weights::Unused);
         }
         let (gguf_name, expert) = presets::gguf_name(name);
-        let Some(found) = matrix.of(&gguf_name)? else {
-            self.without.push(name.to_owned());
-            return Ok(None);
-        };
+        let Some(found) = matrix.of(&gguf_name)? else { return Ok(Weights::Missing) };
         let (columns, groups) = match *shape {
             [.., groups, _, columns] => (columns, groups),
             [.., columns] => (columns, 1),
@@ -58,16 +81,13 @@ impl Importance {
             && let Some(part) =
                 found.chunks_exact(usize::try_from(expected).unwrap_or(usize::MAX).max(1)).nth(expert)
         {
-            self.used = self.used.saturating_add(1);
-            return Ok(Some(part.into()));
+            return Ok(Weights::Known(part.into()));
         }
         if found.len() as u64 == expected && expert.is_none() {
-            self.used = self.used.saturating_add(1);
-            return Ok(Some(found));
+            return Ok(Weights::Known(found));
         }
         if gguf_name == "token_embd.weight" {
-            self.ignored.push(name.to_owned());
-            return Ok(None);
+            return Ok(Weights::OtherSize);
         }
         let why = format!(
             "it has {} numbers for {:?}, and the tensor has {columns} columns in {groups} groups of rows: it is of another model",

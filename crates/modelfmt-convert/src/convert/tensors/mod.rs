@@ -3,7 +3,7 @@
 pub(super) mod dedupe;
 pub(crate) mod filter;
 #[cfg(not(target_arch = "wasm32"))]
-mod importance;
+pub(crate) mod importance;
 mod notes;
 mod presets;
 pub(super) mod scales;
@@ -93,7 +93,7 @@ impl<'a> Chooser<'a> {
             losses: Vec::new(),
             from_beside: BTreeSet::new(),
             #[cfg(not(target_arch = "wasm32"))]
-            importance: importance::Importance::open(model, options)?,
+            importance: importance::Importance::open(model, options.types.imatrix.as_deref())?,
             place: 0,
         })
     }

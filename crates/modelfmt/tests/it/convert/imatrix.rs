@@ -23,7 +23,7 @@ fn with(path: &Path, rule: &str) -> ConvertOptions {
 }
 
 /// A `.dat` with one entry.
-fn dat(name: &str, calls: i32, values: &[f32]) -> Vec<u8> {
+pub(super) fn dat(name: &str, calls: i32, values: &[f32]) -> Vec<u8> {
     let mut bytes = 1_i32.to_le_bytes().to_vec();
     bytes.extend(i32::try_from(name.len()).unwrap().to_le_bytes());
     bytes.extend(name.bytes());

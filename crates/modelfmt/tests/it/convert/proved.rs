@@ -9,7 +9,7 @@ use modelfmt::prove::{KeyResult, Proof, ProveOptions, ProvedTensor, TensorResult
 use modelfmt::{Conversion, DType, Execution, Format, Model, bf16, f16};
 
 use super::common::{T, convert, gguf, noise, options, safetensors, try_convert};
-use super::{hub_folder, lora};
+use super::{hub_folder, imatrix, lora};
 
 /// Numbers as those of models, the same ones for a seed.
 fn numbers(seed: u64, count: usize) -> Vec<f32> {
@@ -474,4 +474,31 @@ fn what_llama_cpp_quantizes_is_exact() {
             std::fs::remove_file(&out).unwrap();
         }
     }
+}
+
+/// A file that was quantized by an importance matrix is proved by that one, and by no other.
+#[test]
+fn importance_is_a_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let [path, other] = ["own.dat", "other.dat"].map(|name| folder.path().join(name));
+    let importance = |seed: f32| (0..256_u16).map(|at| f32::from(at % 17) + seed).collect::<Vec<_>>();
+    for (path, seed) in [(&path, 0.5), (&other, 40.0)] {
+        std::fs::write(path, imatrix::dat("blk.0.attn_q.weight", 1, &importance(seed))).unwrap();
+    }
+    let base = base(DType::F32);
+    let mut options = quantize("*layers*proj*=q4_k");
+    options.types.imatrix = Some(path.clone());
+    let (derived, _) = try_convert(&base, Format::Gguf, &options).unwrap();
+    let weight = "model.layers.0.self_attn.q_proj.weight";
+    let found = |matrix: Option<&Path>| {
+        let proof = with(&base, &derived, |options| options.imatrix = matrix.map(Path::to_owned));
+        let differing = proof.tensors.iter().filter(|tensor| tensor.result != TensorResult::Exact);
+        let differing: Vec<String> = differing.map(|tensor| tensor.name.clone()).collect();
+        let own = proof.tensors.iter().find(|tensor| tensor.name == weight).unwrap();
+        (differing, own.steps.clone())
+    };
+    let steps = |all: &[&str]| all.iter().map(|&step| step.to_owned()).collect::<Vec<_>>();
+    assert_eq!(found(Some(&path)), (Vec::new(), steps(&["imatrix:own.dat", "quantize:q4_k"])));
+    assert_eq!(found(Some(&other)).0, [weight]);
+    assert_eq!(found(None), (vec![weight.to_owned()], steps(&["quantize:q4_k"])));
 }
