@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use modelfmt_core::value::{Object, Value};
+use modelfmt_core::value::{Object, Value, json};
 
 use super::{KeyResult, ProveOptions, ProvedKey};
 use modelfmt_metadata::flattened::{MetadataDiff, differences, flat_metadata};
@@ -33,6 +33,7 @@ pub(super) fn prove(
             _ if is_same => KeyResult::Same,
             None => KeyResult::Mapped,
             Some(MetadataDiff { a: None, .. }) if !own.contains_key(key) => KeyResult::Added,
+            Some(MetadataDiff { a: Some(a), .. }) if is_text_of(value, a) => KeyResult::Mapped,
             Some(_) => KeyResult::Changed,
         };
         is_ok &= match result {
@@ -51,6 +52,12 @@ pub(super) fn prove(
         proved.push(ProvedKey { key, result: KeyResult::Added });
     }
     Ok((proved, is_ok))
+}
+
+/// Whether a value is the JSON text of another, as a format has it that holds only text.
+fn is_text_of(value: &Value, of: &Value) -> bool {
+    let is_text = |of: &Value| json::to_string(of).is_ok_and(|text| value.as_str() == Some(&*text));
+    of.as_str().is_none() && (is_text(of) || is_text(&of.to_plain()))
 }
 
 /// Whether a conversion sets this key itself, and this is such a value.

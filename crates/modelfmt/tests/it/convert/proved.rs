@@ -330,6 +330,23 @@ fn metadata_is_proved() {
     assert!(with(&base, &more, |options| options.allow_added = Globs::new(["v"]).unwrap()).is_ok);
 }
 
+/// What a format can hold only as text is the text that a conversion makes, and no other.
+#[test]
+fn metadata_as_text_is_proved() {
+    let base = safetensors(&[super::common::floats("w", &[2], &[1.0, 2.0])], "{}");
+    let mut typed = options(|_| {});
+    let given = r#"{"lr": 0.125, "step": -9007199254740993, "list": [1, 2], "name": "x"}"#;
+    typed.metadata.set = Some(modelfmt::value::json::parse_object(given.as_bytes()).unwrap());
+    let base = convert(&base, Format::Gguf, &typed);
+    let text = convert(&base, Format::Safetensors, &options(|o| o.metadata.stringify = true));
+    assert_exact(&proof(&base, &text), "as text");
+    let mut other = options(|o| o.metadata.stringify = true);
+    other.metadata.set = Some(modelfmt::value::json::parse_object(br#"{"lr": "0.1250"}"#).unwrap());
+    let found = proof(&base, &convert(&base, Format::Safetensors, &other));
+    let lr = found.metadata.iter().find(|key| key.key == "lr").unwrap();
+    assert!(!found.is_ok && lr.result == KeyResult::Changed, "{found:?}");
+}
+
 /// Folders of every family become GGUFs, and these become folders again.
 #[test]
 fn folders_of_the_hub_are_exact() {
