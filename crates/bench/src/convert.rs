@@ -82,7 +82,7 @@ fn copies(bench: &mut Bench) -> Result {
         // The others hash nothing.
         if matches!(form, Form::Aero | Form::AeroAll) && bench.wants(&threads_id) {
             let case = format!("convert to {}, written nowhere", form.title());
-            threads::compare(bench, threads_id, &case, |threads| to_nowhere(form, &source, threads))?;
+            threads::compare(bench, (threads_id, &case), 1.7, |threads| to_nowhere(form, &source, threads))?;
         }
     }
     remove(&source)
@@ -177,7 +177,7 @@ fn compressed(bench: &mut Bench, values: Values, name: &str, title: &str) -> Res
     }
     if bench.wants(&threads_id) {
         let case = format!("convert to {title}, written nowhere");
-        threads::compare(bench, threads_id, &case, |threads| to_nowhere(form, &source, threads))?;
+        threads::compare(bench, (threads_id, &case), 1.7, |threads| to_nowhere(form, &source, threads))?;
     }
     drop(bytes);
     remove(&out)?;

@@ -2,26 +2,32 @@
 
 use std::hint::black_box;
 
+use modelfmt::convert::TypeRule;
+use modelfmt::{Conversion, Execution, Format, Model};
 use modelfmt_core::DType;
-use modelfmt_write::TensorData;
+use modelfmt_write::{Discard, TensorData};
 
-use crate::data::{Noise, Values};
+use crate::data::{Form, Noise, Tensors, Values};
 use crate::race::{Race, race, seconds};
 use crate::report::{Row, Target, Unit};
-use crate::{Bench, Result, ensure};
+use crate::{Bench, Result, ensure, threads};
 
 /// The types that are measured both ways, and how far a value between −1 and 1 may be off.
 const ENCODED: [(DType, f32); 2] = [(DType::Q8_0, 0.005), (DType::Q4_0, 0.13)];
 
 /// The types whose encoders search for scales, with ggml's own function.
-const SEARCHED: [(DType, &str); 6] = [
+const SEARCHED: [(DType, &str); 7] = [
     (DType::Q2K, "quantize_row_q2_K_ref"),
     (DType::Q3K, "quantize_row_q3_K_ref"),
+    (DType::Iq4Nl, "quantize_row_iq4_nl_ref"),
     (DType::Iq4Xs, "quantize_row_iq4_xs_ref"),
     (DType::Q4K, "quantize_row_q4_K_ref"),
     (DType::Q5K, "quantize_row_q5_K_ref"),
     (DType::Q6K, "quantize_row_q6_K_ref"),
 ];
+
+/// The types whose encoders are compared on one thread and on more.
+const THREADED: [DType; 4] = [DType::Q2K, DType::Q3K, DType::Iq4Nl, DType::Iq4Xs];
 
 /// Types whose blocks are arithmetic or a short table, and must be as fast as [`ENCODED`].
 const SIMPLE: [DType; 11] = [
@@ -54,6 +60,7 @@ fn decode_id(dtype: DType) -> String {
 pub(crate) fn run(bench: &mut Bench) -> Result {
     let ways = ENCODED.iter().flat_map(|&(dtype, _)| [encode_id(dtype), decode_id(dtype)]);
     searched(bench)?;
+    on_threads(bench)?;
     let decoded = SIMPLE.iter().chain(&GRIDS).map(|&dtype| decode_id(dtype));
     if !ways.chain(decoded).any(|id| bench.wants(&id)) {
         return Ok(());
@@ -126,6 +133,35 @@ fn searched(bench: &mut Bench) -> Result {
         });
     }
     crate::remove(&file)
+}
+
+/// A conversion to blocks, written nowhere, on one thread and on more.
+fn on_threads(bench: &mut Bench) -> Result {
+    let id = |dtype: DType| format!("threads/quantize-{dtype}");
+    if !THREADED.iter().any(|&dtype| bench.wants(&id(dtype))) {
+        return Ok(());
+    }
+    let path = bench.file("quantized.safetensors");
+    let (tensors, _) = Tensors::llama(DType::F16, (bench.sizes.quant_mib << 20) as u64);
+    tensors.to_file(Form::Safetensors, &Noise::new(Values::F16), &path)?;
+    for dtype in THREADED {
+        if !bench.wants(&id(dtype)) {
+            continue;
+        }
+        let work = |threads| {
+            let model = Model::open(&path)?;
+            let conversion = Conversion::to_format(&model, Format::Aero).rule(TypeRule::quantize(dtype));
+            conversion.execution(&Execution { threads, progress: None }).write_to_sink(&Discard::default())?;
+            Ok(())
+        };
+        threads::compare(
+            bench,
+            (id(dtype), &format!("quantize f16 to {dtype}, written nowhere")),
+            1.8,
+            work,
+        )?;
+    }
+    crate::remove(&path)
 }
 
 fn nbytes(dtype: DType, values: &[f32]) -> Result<usize> {

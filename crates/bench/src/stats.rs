@@ -55,7 +55,7 @@ pub(crate) fn run(bench: &mut Bench) -> Result {
             bench.add(passes(bytemuck::cast_slice(&values), threads, reads)?);
         }
         if bench.wants(&threads_id) {
-            threads::compare(bench, threads_id, "statistics", stats)?;
+            threads::compare(bench, (threads_id, "statistics"), 1.7, stats)?;
         }
     }
     if bench.wants(&memory) {

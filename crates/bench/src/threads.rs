@@ -4,8 +4,13 @@ use crate::race::{race, seconds};
 use crate::report::{Row, Target, Unit};
 use crate::{Bench, Result};
 
-/// Times `work`, which is given a number of threads, on as many as are measured and on one.
-pub(crate) fn compare(bench: &mut Bench, id: String, case: &str, work: impl Fn(usize) -> Result) -> Result {
+/// Times `work`, which is given a number of threads, on as many as are measured and on one; it should be `least` times as fast.
+pub(crate) fn compare(
+    bench: &mut Bench,
+    (id, case): (String, &str),
+    least: f64,
+    work: impl Fn(usize) -> Result,
+) -> Result {
     let threads = bench.sizes.threads;
     let race = race(bench.rounds(5), || seconds(|| work(threads)), || seconds(|| work(1)))?;
     bench.add(Row {
@@ -14,7 +19,7 @@ pub(crate) fn compare(bench: &mut Bench, id: String, case: &str, work: impl Fn(u
         case: case.to_owned(),
         samples: race.speedups(),
         unit: Unit::Times,
-        target: Target::AtLeast(1.7),
+        target: Target::AtLeast(least),
         note: race.times(),
     });
     Ok(())

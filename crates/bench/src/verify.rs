@@ -195,7 +195,7 @@ fn measure(bench: &mut Bench, case: &Case) -> Result {
     }
     if bench.wants(&threads_id) {
         let case = format!("verify {}", case.title());
-        threads::compare(bench, threads_id, &case, |threads| verify(&mapped, threads))?;
+        threads::compare(bench, (threads_id, &case), 1.7, |threads| verify(&mapped, threads))?;
     }
     drop((mapped, read, bare, crc));
     drop(bytes);
