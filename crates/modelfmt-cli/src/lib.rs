@@ -25,7 +25,7 @@ mod urls;
 mod walk;
 mod width;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -48,6 +48,12 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => failure.report(false),
         };
+    }
+    // Of an option that may stand anywhere, clap takes the last, so that arguments after a policy could replace it.
+    let before_files = args.iter().take_while(|arg| *arg != "--");
+    if before_files.filter(|arg| is_policy(arg)).count() > 1 {
+        let why = "--policy: it is given twice; one policy judges a run".to_owned();
+        return Failure::Usage(why).report(false);
     }
     let Cli { quiet, threads, policy, command } = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
@@ -88,6 +94,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         // The error is only a result of the stop, which the user asked for.
         Err(failure) => stop::status().unwrap_or_else(|| failure.report(json)),
     }
+}
+
+fn is_policy(arg: &OsStr) -> bool {
+    arg == "--policy" || arg.to_str().is_some_and(|arg| arg.starts_with("--policy="))
 }
 
 /// Commands of other tools, and the one that does it here.

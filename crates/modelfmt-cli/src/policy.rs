@@ -1,7 +1,7 @@
 //! The policy of the run, which judges every file that any command reads.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use modelfmt::OpenOptions;
@@ -12,7 +12,7 @@ use crate::failure::{Failure, Result};
 /// The variable that names a policy.
 const VARIABLE: &str = "MODELFMT_POLICY";
 
-static POLICY: OnceLock<Arc<Policy>> = OnceLock::new();
+static POLICY: OnceLock<(Arc<Policy>, PathBuf)> = OnceLock::new();
 
 /// Reads the policy that the option names, or else the variable. One that cannot be used is an error, never ignored.
 pub(crate) fn read(option: Option<&Path>) -> Result {
@@ -28,13 +28,18 @@ pub(crate) fn read(option: Option<&Path>) -> Result {
         )));
     }
     let policy = Policy::read(Path::new(path))?;
-    POLICY.get_or_init(|| policy);
+    POLICY.get_or_init(|| (policy, path.into()));
     Ok(())
 }
 
 /// The policy of the run.
 pub(crate) fn get() -> Option<&'static Arc<Policy>> {
-    POLICY.get()
+    POLICY.get().map(|(policy, _)| policy)
+}
+
+/// The file of the policy, which no output may replace.
+pub(crate) fn path() -> Option<PathBuf> {
+    POLICY.get().map(|(_, path)| path.clone())
 }
 
 /// The options with which everything is opened.

@@ -132,20 +132,18 @@ fn openers(mut options: SealOptions, sealing: &SealingArgs, open: &OpenArgs) -> 
     Ok(options)
 }
 
+/// The files by which models are opened, which no output may replace.
+pub(crate) fn files_of(open: &OpenArgs) -> Vec<PathBuf> {
+    let lists =
+        [&open.unlock.identity, &open.unlock.passphrase_file, &open.unlock.key_file, &open.signers.key];
+    lists.into_iter().flatten().cloned().collect()
+}
+
 /// The files that hold keys and passphrases, which no output may replace.
 pub(crate) fn files(how: &ConvertOptionArgs) -> Vec<PathBuf> {
     let ConvertOptionArgs { sealing, open, .. } = how;
-    let lists = [
-        &sealing.to_recipient,
-        &sealing.sign,
-        &sealing.old_passphrase_file,
-        &sealing.old_key_file,
-        &open.unlock.identity,
-        &open.unlock.passphrase_file,
-        &open.unlock.key_file,
-        &open.signers.key,
-    ];
-    lists.into_iter().flatten().cloned().collect()
+    let lists = [&sealing.to_recipient, &sealing.sign, &sealing.old_passphrase_file, &sealing.old_key_file];
+    lists.into_iter().flatten().cloned().chain(files_of(open)).collect()
 }
 
 fn one_from_stdin<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Result {

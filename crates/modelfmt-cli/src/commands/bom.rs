@@ -1,11 +1,13 @@
 //! `modelfmt bom`
 
+use std::collections::BTreeSet;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use modelfmt::bom::{BomOptions, Created, Spec};
+use modelfmt::bom::{BomOptions, Created, FILES_BESIDE, Spec};
 use modelfmt::convert::Overwrite;
+use modelfmt::modelfmt_core::source::folder_of;
 use modelfmt::modelfmt_write::{AtomicFile, InputFiles, Output as _, Sink as _};
 use modelfmt::wording::Printable;
 use modelfmt::{Error, Model};
@@ -13,8 +15,8 @@ use modelfmt::{Error, Model};
 use crate::args::Bom;
 use crate::failure::{Failure, Result, say};
 use crate::progress::Progress;
-use crate::streams;
 use crate::units::{seconds, size};
+use crate::{policy, secrets, streams};
 
 /// The variable with the time that a document may state, in seconds since 1970.
 const SOURCE_DATE_EPOCH: &str = "SOURCE_DATE_EPOCH";
@@ -31,7 +33,7 @@ pub(crate) fn run(args: &Bom, quiet: bool) -> Result {
     }
     let open = |path| streams::open_signed(path, &args.open, &args.beside.options(), quiet);
     let models: Vec<Model> = args.models.iter().map(|path| open(path)).collect::<Result<_>>()?;
-    let file = path.map(|path| create(path, args.force, &models)).transpose()?;
+    let file = path.map(|path| create(path, args, &models)).transpose()?;
     let models: Vec<&Model> = models.iter().collect();
     let total = models.iter().fold(0_u64, |sum, model| {
         let values = if args.tensors { super::nbytes(model) } else { 0 };
@@ -53,10 +55,21 @@ pub(crate) fn run(args: &Bom, quiet: bool) -> Result {
     Ok(())
 }
 
-/// Begins the output before anything is hashed. It cannot be one of the models.
-fn create(path: &Path, force: bool, models: &[Model]) -> Result<AtomicFile> {
-    let overwrite = if force { Overwrite::Replace } else { Overwrite::Refuse };
-    let inputs = InputFiles::new(models.iter().flat_map(Model::input_paths));
+/// Begins the output before anything is hashed. It cannot be one of the files that are read: models and what lies beside them, keys,
+/// signatures, the policy.
+fn create(path: &Path, args: &Bom, models: &[Model]) -> Result<AtomicFile> {
+    let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
+    let folders = models.iter().flat_map(Model::input_paths).map(|file| folder_of(&file).to_owned());
+    let folders: BTreeSet<PathBuf> = folders.collect();
+    let beside = folders.iter().flat_map(|folder| FILES_BESIDE.iter().map(|name| folder.join(name)));
+    let signatures = models.iter().flat_map(Model::input_paths).map(|file| {
+        let mut name = file.into_os_string();
+        name.push(".sig");
+        PathBuf::from(name)
+    });
+    let keys = secrets::files_of(&args.open).into_iter().chain(policy::path());
+    let inputs = models.iter().flat_map(Model::input_paths).chain(beside).chain(signatures).chain(keys);
+    let inputs = InputFiles::new(inputs);
     AtomicFile::create_protecting(path, overwrite, &inputs).map_err(|error| failed(path, error))
 }
 

@@ -552,6 +552,8 @@ fn the_option_and_the_variable() {
         with(Some("all.toml"), &["inspect", "evil/m.safetensors", "--policy", "policy.toml"]).status,
         1
     );
+    let twice = ["--policy", "policy.toml", "inspect", "evil/m.safetensors", "--policy=all.toml"];
+    assert_eq!(with(None, &twice).status, 2);
     for bad in ["", "none.toml", "odd.toml", "good"] {
         assert_eq!(with(Some(bad), &evil).status, 1, "{bad:?}");
         let status = if bad.is_empty() { 2 } else { 1 }; // an option without its value is wrong usage

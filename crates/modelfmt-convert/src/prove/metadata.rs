@@ -13,6 +13,12 @@ use modelfmt_model::model::Model;
 const FILE_TYPE: &str = "general.file_type";
 const VERSION: &str = "general.quantization_version";
 const QUANTIZATION: &str = "quantization";
+/// The keys by which GGUF says how its tensors lie, and leaves room for edits.
+const ALIGNMENT: &str = "general.alignment";
+const PADDING: &str = "modelfmt.padding";
+/// No file type of llama.cpp has a larger number, and no other version is written.
+const LAST_FILE_TYPE: u64 = 64;
+const KNOWN_VERSION: u64 = 2;
 
 /// Compares the metadata of DERIVED with that of BASE, and with what a map has `made` of it. Returns the keys, and whether all are
 /// proved or excused.
@@ -47,7 +53,10 @@ pub(super) fn prove(
         is_ok &= !options.complete || is_about_types(&key);
         proved.push(ProvedKey { key, result: KeyResult::Missing });
     }
-    for key in parts(made, derived)? {
+    // What the reader of DERIVED warns of is not compared: a call in a pickle, for example.
+    let own = base.warnings();
+    let warned = derived.warnings().into_iter().filter(|warning| !own.contains(warning));
+    for key in parts(made, derived)?.into_iter().chain(warned) {
         is_ok &= options.allow_added.is_match(&key);
         proved.push(ProvedKey { key, result: KeyResult::Added });
     }
@@ -63,7 +72,10 @@ fn is_text_of(value: &Value, of: &Value) -> bool {
 /// Whether a conversion sets this key itself, and this is such a value.
 fn is_made(key: &str, value: &Value) -> bool {
     match key {
-        FILE_TYPE | VERSION => value.as_u64().is_some(),
+        FILE_TYPE => value.as_u64().is_some_and(|number| number <= LAST_FILE_TYPE),
+        VERSION => value.as_u64() == Some(KNOWN_VERSION),
+        ALIGNMENT => value.as_u64().is_some_and(u64::is_power_of_two),
+        PADDING => value.as_str().is_some_and(|text| text.bytes().all(|byte| byte == b' ')),
         QUANTIZATION => value.as_object().is_some_and(is_quantization),
         _ => false,
     }

@@ -37,6 +37,7 @@ use modelfmt_model::model::Model;
 use modelfmt_rules::wording::{ParseError, escaped_json};
 
 pub use created::Created;
+pub use subject::BESIDE as FILES_BESIDE;
 use subject::Subject;
 
 /// A specification of bills of materials.

@@ -20,8 +20,8 @@ use crate::inspect::{ModelFacts, ModelKind, Totals};
 /// The model card of a folder of the hub.
 const CARD: &str = "README.md";
 
-/// The files beside the weights that belong to a folder of the hub.
-const BESIDE: [&str; 12] = [
+/// The files beside the weights that belong to a folder of the hub, and are in its document.
+pub const BESIDE: [&str; 12] = [
     CONFIG,
     ADAPTER_CONFIG,
     "generation_config.json",
@@ -71,7 +71,7 @@ impl Subject {
         let known = crate::inspect::facts(model)?;
         let beside: &[&str] = if is_of_hub { &BESIDE } else { &[] };
         Ok(Self {
-            name: name(model, &said, is_of_hub),
+            name: name(model, &said),
             version: first(&said, &["general.version", "model_version", "version"]),
             family: known.family.as_deref().and_then(text),
             licences: Licences::of(&said),
@@ -125,18 +125,8 @@ fn card_beside(model: &Model) -> Option<String> {
 }
 
 /// The name in the config.json beside a model.
-#[cfg(not(target_arch = "wasm32"))]
-fn name_beside(model: &Model) -> Option<String> {
-    config::model_name(model)
-}
-
 #[cfg(target_arch = "wasm32")]
 fn card_beside(_: &Model) -> Option<String> {
-    None
-}
-
-#[cfg(target_arch = "wasm32")]
-fn name_beside(_: &Model) -> Option<String> {
     None
 }
 
@@ -151,11 +141,10 @@ fn first(said: &[Object], keys: &[&str]) -> Option<String> {
 }
 
 /// The name that the model states, or that of its file or folder: a component must have one.
-fn name(model: &Model, said: &[Object], is_of_hub: bool) -> String {
+fn name(model: &Model, said: &[Object]) -> String {
     let common = || model.common_metadata().ok()?.name;
-    let of_config = || is_of_hub.then(|| name_beside(model)).flatten();
     first(said, &["general.name", "model_name", "modelspec.title", "name"])
-        .or_else(|| common().or_else(of_config).as_deref().and_then(text))
+        .or_else(|| common().as_deref().and_then(text))
         .or_else(|| text(names::stem_of(model)))
         .unwrap_or_else(|| "model".to_owned())
 }

@@ -12,7 +12,7 @@ const LONG_TEMPLATE: usize = 100_000;
 const LONG_TEXT: usize = 1 << 20;
 /// A longer list of texts is a vocabulary or the like.
 const LONG_LIST: usize = 256;
-/// No more findings are listed.
+/// No more findings are listed of those that say what could run code, and of the others.
 const MOST: usize = 100;
 /// JSON within metadata is taken apart so often: a file of a tokenizer that holds a template.
 const MAX_NESTED: u32 = 2;
@@ -37,15 +37,23 @@ pub(super) fn texts(model: &Model) -> Texts {
 
 /// Files of the hub that hold templates.
 #[cfg(not(target_arch = "wasm32"))]
-const FILES: [&str; 3] = ["chat_template.jinja", "chat_template.json", "tokenizer_config.json"];
+const FILES: [&str; 4] =
+    ["chat_template.jinja", "chat_template.json", "processor_config.json", "tokenizer_config.json"];
 
 #[cfg(not(target_arch = "wasm32"))]
 fn beside(model: &Model, texts: &mut Texts) {
     const MAX_LEN: u64 = 32 << 20;
     for name in FILES {
         let read = modelfmt_metadata::config::file(model.sidecars(), name, MAX_LEN);
-        if let Some(text) = read.ok().flatten().and_then(|bytes| String::from_utf8(bytes).ok()) {
-            texts.text(name, &text, 0);
+        match read.map(|bytes| bytes.map(String::from_utf8)) {
+            Ok(None) => {}
+            Ok(Some(Ok(text))) => texts.text(name, &text, 0),
+            Ok(Some(Err(_))) => {
+                texts.add(name, 0, "it is not looked into: it is not UTF-8".to_owned(), false);
+            }
+            Err(error) => {
+                texts.add(name, 0, format!("it is not looked into: {error}"), false);
+            }
         }
     }
 }
@@ -68,7 +76,8 @@ impl Texts {
     }
 
     fn list(&mut self, name: &str, list: &List, nested: u32) {
-        if list.len() > LONG_LIST {
+        // A list of objects may be one of templates.
+        if list.len() > LONG_LIST && list.get(0).is_none_or(|first| first.as_object().is_none()) {
             if list.get(0).is_some_and(|first| first.as_str().is_some()) && self.passed_over.len() < MOST {
                 self.passed_over.push(name.to_owned());
             }
@@ -106,7 +115,7 @@ impl Texts {
     }
 
     fn add(&mut self, name: &str, at: usize, what: String, runs_code: bool) {
-        if self.findings.len() < MOST {
+        if self.findings.iter().filter(|finding| finding.runs_code == runs_code).count() < MOST {
             self.findings.push(TextFinding { name: name.to_owned(), at: at as u64, what, runs_code });
         }
     }

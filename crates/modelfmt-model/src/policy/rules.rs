@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use globset::{GlobBuilder, GlobMatcher};
+use globset::{GlobBuilder, GlobSet};
 use modelfmt_keys::PublicKey;
 
 use super::place::Place;
@@ -72,11 +72,18 @@ pub(crate) fn family(format: Format) -> &'static str {
 #[derive(Debug)]
 pub(crate) struct Pattern {
     text: String,
-    matcher: GlobMatcher,
+    /// Of this one pattern.
+    matcher: GlobSet,
 }
+
+/// The longest pattern in bytes.
+const LONGEST: usize = 16 << 10;
 
 impl Pattern {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        if text.len() > LONGEST {
+            return Err(format!("a pattern has at most {LONGEST} bytes, and one has {}", text.len()));
+        }
         let text = as_places_are(text);
         let is_rooted =
             text.starts_with(['/', '*']) || text.contains("://") || Path::new(&text).is_absolute();
@@ -88,20 +95,51 @@ impl Pattern {
                 "{text:?}: sets of characters ([a-z]) are not known here; a bracket is written \\["
             ));
         }
+        if let Some(why) = matches_nothing(&text) {
+            return Err(format!("{text:?} can match nothing: {why}"));
+        }
         expect_real(&text)?;
         let glob = GlobBuilder::new(&text).literal_separator(true).backslash_escape(true).build();
-        let glob = glob.map_err(|error| format!("{text:?}: {}", error.kind()))?;
-        Ok(Self { matcher: glob.compile_matcher(), text })
+        let refused = |error: globset::Error| format!("{text:?}: {}", error.kind());
+        // A matcher of the pattern alone panics if it is too large.
+        let matcher = GlobSet::builder().add(glob.map_err(refused)?).build().map_err(refused)?;
+        Ok(Self { matcher, text })
     }
+}
+
+/// Why no place is written like a pattern: it would demand nothing of the files that it seems to mean.
+fn matches_nothing(text: &str) -> Option<&'static str> {
+    let (url, path) = match text.split_once("://") {
+        Some((_, rest)) => (Some(rest), rest),
+        None => (None, text.strip_prefix('/').unwrap_or(text)),
+    };
+    if let Some(rest) = url {
+        let Some((host, path)) = rest.split_once('/') else { return Some("it names no file") };
+        if host.contains('@') || path.contains('#') {
+            return Some("places have no user and no fragment");
+        }
+        if host.ends_with('.') || rest.contains('%') {
+            return Some("it is compared with the decoded URL, whose host has no dot at its end");
+        }
+    }
+    let mut steps = path.split('/').skip(usize::from(url.is_some()));
+    if path.is_empty() || steps.any(|step| matches!(step, "" | "." | "..")) {
+        return Some("a place has no empty step, no `.` and no `..`, and no slash at its end");
+    }
+    let crosses = |step: &str| step.contains("**") && step != "**";
+    if path.split('/').any(crosses) {
+        return Some("`**` stands alone between slashes");
+    }
+    None
 }
 
 /// A pattern as places are written: scheme and host in lower case, without a default port; a `file://` URL as its path.
 fn as_places_are(text: &str) -> String {
-    if let Some(path) = text.strip_prefix("file://") {
-        return path.to_owned();
-    }
     let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
     let scheme = scheme.to_ascii_lowercase();
+    if scheme == "file" {
+        return rest.to_owned();
+    }
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
     if !matches!(scheme.as_str(), "http" | "https") {
         return format!("{scheme}://{rest}");
@@ -115,13 +153,13 @@ fn as_places_are(text: &str) -> String {
 /// nothing.
 fn expect_real(text: &str) -> Result<(), String> {
     let literal = text.split(['*', '?', '{', '\\']).next().unwrap_or_default();
-    let Some((folder, _)) = literal.rsplit_once('/').filter(|_| text.starts_with('/')) else { return Ok(()) };
-    let folder = Path::new(folder);
+    let folder =
+        if literal == text { Some(text) } else { literal.rsplit_once('/').map(|(folder, _)| folder) };
+    let Some(folder) = folder.filter(|_| text.starts_with('/')).map(Path::new) else { return Ok(()) };
     match folder.canonicalize() {
-        Ok(real) if real != folder && !folder.as_os_str().is_empty() => Err(format!(
-            "{text:?} can match nothing, because the real path of that folder is {}",
-            real.display()
-        )),
+        Ok(real) if real != folder && !folder.as_os_str().is_empty() => {
+            Err(format!("{text:?} can match nothing, because its real path is {}", real.display()))
+        }
         _ => Ok(()),
     }
 }
@@ -154,7 +192,26 @@ mod tests {
             let found = Pattern::parse(pattern).unwrap().matcher.is_match(place.as_path().unwrap());
             assert_eq!(found, matches, "{pattern} {place}");
         }
-        for bad in ["m/*", "", "/m/[ab]", "/m/{a", "./m/**"] {
+        for bad in [
+            "m/*",
+            "",
+            "/m/[ab]",
+            "/m/{a",
+            "./m/**",
+            "//m/**",
+            "/m//a",
+            "/m/./a",
+            "/m/../a",
+            "/m/",
+            "/m/**.aero",
+            "/m/a**",
+            "http://u@h/**",
+            "http://h./**",
+            "http://h//m",
+            "http://h/%65",
+            "http://h/a#b",
+            "s3://b",
+        ] {
             assert!(Pattern::parse(bad).is_err(), "{bad}");
         }
     }

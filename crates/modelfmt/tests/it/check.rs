@@ -276,6 +276,12 @@ fn texts_are_searched() {
     assert_eq!(found, expected, "{:?}", report.texts);
     assert_eq!(report.passed_over, ["vocabulary"]);
     assert!(!report.is_ok());
+    // What could run code is found behind any number of other findings.
+    let hidden: Vec<String> = (0..150).map(|n| format!("k{n:03}")).collect();
+    let mut many: Vec<(&str, &str)> = hidden.iter().map(|key| (&**key, "a\u{200b}b")).collect();
+    many.push(("z", "{{ x.__class__ }}"));
+    let report = save(&many);
+    assert!(!report.is_ok() && report.texts.len() == 101, "{}", report.texts.len());
     assert!(save(&[("note", "a\u{202e}b")]).is_ok());
 
     fs::write(folder.path().join("chat_template.jinja"), "{% include 'x' %}").unwrap();

@@ -519,3 +519,18 @@ fn importance_is_a_step() {
     assert_eq!(found(Some(&other)).0, [weight]);
     assert_eq!(found(None), (vec![weight.to_owned()], steps(&["quantize:q4_k"])));
 }
+
+/// Where tensors lie, and room for edits, is of the conversion; what a reader leaves out of DERIVED is not of BASE.
+#[test]
+fn layout_is_excused_and_what_is_not_read_is_not() {
+    let base = base(DType::F32);
+    let how = options(|o| (o.output.align, o.output.reserve) = (Some(64), Some(1000)));
+    assert_exact(&proof(&base, &convert(&base, Format::Gguf, &how)), "aligned, with room");
+    let pickle = Model::open(testkit::testdata("pytorch/unknown.pt")).unwrap();
+    let lossless = options(|o| (o.metadata.lossy, o.metadata.stringify) = (true, true));
+    let tensors = convert(&pickle, Format::Safetensors, &lossless);
+    let found = proof(&tensors, &pickle);
+    assert!(found.tensors.iter().all(|tensor| tensor.result == TensorResult::Exact));
+    let warned = found.metadata.iter().find(|key| key.key.contains("os.system")).unwrap();
+    assert!(!found.is_ok && warned.result == KeyResult::Added, "{found:?}");
+}
