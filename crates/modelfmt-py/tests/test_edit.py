@@ -105,7 +105,7 @@ def test_options_of_diff(tmp_path):
     assert changed["rmse"] == pytest.approx(5e-5) and found["metadata"]
     assert modelfmt.diff(a, b, tolerance=1e-3, ignore_metadata=True)["same"]
     assert not modelfmt.diff(a, b, tolerance=1e-5, ignore_metadata=True)["same"]
-    modelfmt.save({"w": values.astype(np.float32)}, b, metadata={"v": "1"})
+    modelfmt.save({"w": values.astype(np.float32)}, b, metadata={"v": "1"}, overwrite=True)
     assert not modelfmt.diff(a, b)["same"] and modelfmt.diff(a, b, ignore_dtype=True)["same"]
     with pytest.raises(modelfmt.UsageError, match="tolerance"):
         modelfmt.diff(a, b, tolerance=-1)
