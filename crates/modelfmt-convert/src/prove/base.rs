@@ -9,6 +9,7 @@ use tensor_program::Program;
 
 use super::ProveOptions;
 use super::steps::{Derivation, Weighted, derivations};
+#[cfg(not(target_arch = "wasm32"))]
 use crate::convert::tensors::importance::{Importance, Weights};
 use crate::convert::{ConvertOptions, TypeRule};
 use modelfmt_model::checked::Checked;
@@ -55,7 +56,9 @@ pub(super) struct Base<'m> {
     /// The adapters' steps.
     adapters: Vec<String>,
     /// How important columns are that were quantized, and the step that says so.
+    #[cfg(not(target_arch = "wasm32"))]
     importance: Importance,
+    #[cfg(not(target_arch = "wasm32"))]
     matrix: String,
     pub(super) model: &'m Model,
     pub(super) notes: Vec<String>,
@@ -65,11 +68,14 @@ impl<'m> Base<'m> {
     /// Maps, merges and decodes as a conversion to the format of DERIVED does.
     pub(super) fn new(model: &'m Model, derived: &Model, options: &ProveOptions) -> Result<Self> {
         model.open_all()?;
+        #[cfg(not(target_arch = "wasm32"))]
         let matrix = options.imatrix.as_deref();
         let mut base = Self {
             sources: Vec::new(),
             adapters: adapters(options),
+            #[cfg(not(target_arch = "wasm32"))]
             importance: Importance::open(model, matrix)?,
+            #[cfg(not(target_arch = "wasm32"))]
             matrix: matrix.map(|path| step("imatrix", path)).unwrap_or_default(),
             model,
             notes: Vec::new(),
@@ -252,7 +258,15 @@ impl<'m> Base<'m> {
         Ok(ways)
     }
 
+    /// Nothing: importance matrices are files.
+    #[cfg(target_arch = "wasm32")]
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "as where there are files")]
+    const fn weighted(&self, _: &str, _: &[u64], _: DType) -> Result<Option<Weighted>> {
+        Ok(None)
+    }
+
     /// The importance of the columns of a tensor that was quantized.
+    #[cfg(not(target_arch = "wasm32"))]
     fn weighted(&self, name: &str, shape: &[u64], dtype: DType) -> Result<Option<Weighted>> {
         let weights =
             if dtype.is_quantized() { self.importance.weights(name, shape, dtype)? } else { Weights::Unused };
