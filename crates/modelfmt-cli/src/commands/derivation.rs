@@ -4,7 +4,7 @@ use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use modelfmt::convert::Overwrite;
+use modelfmt::convert::{ABOUT_WEIGHTS, Overwrite};
 use modelfmt::keys::{PrivateKey, PublicKey};
 use modelfmt::modelfmt_core::author::with_causes;
 use modelfmt::modelfmt_core::source::folder_of;
@@ -20,20 +20,6 @@ use crate::failure::{Failure, Result, say};
 use crate::policy;
 use crate::progress::Progress;
 
-/// Files beside a model that a map reads.
-const BESIDE: [&str; 10] = [
-    "config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "tokenizer.model",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "generation_config.json",
-    "chat_template.jinja",
-    "vocab.json",
-    "merges.txt",
-];
-
 /// The files of BASE and of DERIVED, as they were before the proof.
 pub(super) struct Files {
     base: Vec<PathBuf>,
@@ -45,7 +31,7 @@ impl Files {
     pub(super) fn of(base: &Model, derived: &Model, args: &Prove) -> Result<Self> {
         let mut of_base = of(base)?;
         let folder = of_base.first().map(|first| folder_of(first).to_owned()).unwrap_or_default();
-        of_base.extend(BESIDE.iter().map(|name| folder.join(name)).filter(|path| path.is_file()));
+        of_base.extend(ABOUT_WEIGHTS.iter().map(|name| folder.join(name)).filter(|path| path.is_file()));
         for rule in &args.lora {
             of_base.extend(of(&policy::open_options().open(&rule.path)?)?);
             of_base.extend([rule.path.join("adapter_config.json")].into_iter().filter(|path| path.is_file()));
