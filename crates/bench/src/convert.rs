@@ -216,10 +216,15 @@ pub(crate) fn same(source: &Path, out: &Path) -> Result {
     ensure(same && out.tensor_count() > 0, || "the output is not the source".to_owned())
 }
 
-/// Removes outputs and waits until no earlier write is under way.
+/// Removes outputs and waits until no earlier write is under way. Then touches as much memory as the largest of them had: a virtual
+/// machine may have given free memory back, and getting it again takes longer than the writing.
 pub(crate) fn settle(outputs: &[&Path]) -> Result {
+    let lens = outputs.iter().filter_map(|path| std::fs::metadata(path).ok());
+    let most = lens.map(|found| found.len()).max().unwrap_or(0);
     outputs.iter().try_for_each(|path| remove(path))?;
-    succeed(&mut Command::new("sync"))
+    succeed(&mut Command::new("sync"))?;
+    drop(black_box(vec![1_u8; usize::try_from(most)?]));
+    Ok(())
 }
 
 pub(crate) fn succeed(command: &mut Command) -> Result {

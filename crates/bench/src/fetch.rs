@@ -30,7 +30,7 @@ const PIECE: usize = 1 << 20;
 
 /// Fetches from nginx on this machine.
 pub(crate) fn run(bench: &mut Bench) -> Result {
-    let ids = ["fetch/check", "fetch/memory", "fetch/new", "fetch/verified"];
+    let ids = ["fetch/check", "fetch/memory", "fetch/new", "fetch/verified", "fetch/verified-unchecked"];
     if !ids.iter().any(|id| bench.wants(id)) {
         return Ok(());
     }
@@ -139,8 +139,8 @@ fn location(nginx: &Nginx, name: &str) -> Result<Location> {
 /// A new file: bare, plain, and proved on the way.
 fn new(bench: &mut Bench, nginx: &Nginx) -> Result {
     const NAME: &str = "fetch-new";
-    let [new, verified] = ["fetch/new", "fetch/verified"];
-    if !(bench.wants(new) || bench.wants(verified)) {
+    let [new, verified, unchecked] = ["fetch/new", "fetch/verified", "fetch/verified-unchecked"];
+    if ![new, verified, unchecked].iter().any(|id| bench.wants(id)) {
         return Ok(());
     }
     let (path, out, threads) = (bench.file(NAME), bench.file("fetch-out"), bench.sizes.threads);
@@ -176,15 +176,23 @@ fn new(bench: &mut Bench, nginx: &Nginx) -> Result {
             note: race.times(),
         });
     }
-    if bench.wants(verified) {
-        let race = race(bench.rounds(5), || seconds(|| ours(true)), || seconds(|| ours(false)))?;
+    let plain = || ours(false);
+    let beside: [(_, &dyn Fn() -> Result, _, _); 2] = [
+        (verified, &bare, "bare requests and writes of 4 MiB", Target::AtMost(1.1)),
+        (unchecked, &plain, "the same unchecked", Target::None),
+    ];
+    for (id, other, what, target) in beside {
+        if !bench.wants(id) {
+            continue;
+        }
+        let race = race(bench.rounds(5), || seconds(|| ours(true)), || seconds(other))?;
         bench.add(Row {
-            id: verified.to_owned(),
-            work: format!("fetch a new file of {mib} MiB, flushed: time of the same unchecked"),
+            id: id.to_owned(),
+            work: format!("fetch a new file of {mib} MiB, flushed: time of {what}"),
             case: "every piece checked by an outboard".to_owned(),
             samples: race.costs(),
             unit: Unit::Times,
-            target: Target::AtMost(1.1),
+            target,
             note: race.times(),
         });
     }

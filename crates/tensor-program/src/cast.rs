@@ -105,6 +105,42 @@ fn half_floats(from: DType, to: DType, source: &[u8], out: &mut [u8]) -> Option<
     Some(Lost::default())
 }
 
+/// Adds products of floats and a number to floats of 16 bits, in f32, and rounds once; counts what a cast counts.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2"))]
+pub(crate) fn add_halves(dtype: DType, out: &mut [u8], floats: &[f32], number: f32) -> Lost {
+    let of_bf16 = |bits: u16| u32::from(bits) << 16;
+    let to_bf16 = |bits: u32| bf16::from_f32(f32::from_bits(bits)).to_bits();
+    match dtype {
+        DType::BF16 => add_to(out, floats, number, of_bf16, to_bf16, BF16),
+        _ => add_to(out, floats, number, widened, rounded, F16),
+    }
+}
+
+#[inline]
+fn add_to(
+    out: &mut [u8],
+    floats: &[f32],
+    number: f32,
+    wide: impl Fn(u16) -> u32,
+    round: impl Fn(u32) -> u16,
+    infinite: u16,
+) -> Lost {
+    let mut lost = Lost::default();
+    for (out, floats) in out.as_chunks_mut::<2>().0.chunks_mut(RUN).zip(floats.chunks(RUN)) {
+        let (mut overflown, mut vanished) = (0_u32, 0_u32);
+        for (out, float) in out.iter_mut().zip(floats) {
+            let sum = (f32::from_bits(wide(u16::from_le_bytes(*out))) + float * number).to_bits();
+            let half = round(sum);
+            *out = half.to_le_bytes();
+            overflown += u32::from((half & 0x7fff == infinite) & (sum & 0x7fff_ffff < F32));
+            vanished += u32::from(is_zero(half) & (sum << 1 != 0));
+        }
+        lost.infinite += u64::from(overflown);
+        lost.zero += u64::from(vanished);
+    }
+    lost
+}
+
 /// The bits of infinity.
 const F16: u16 = 0x7c00;
 const BF16: u16 = 0x7f80;

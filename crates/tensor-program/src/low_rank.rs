@@ -1,9 +1,12 @@
 //! The product of a tall matrix and a wide one.
 
 use multiversion::multiversion;
+use tensor_core::DType;
 
-use crate::Program;
+use crate::cast::{Lost, add_halves};
 use crate::number::Number;
+use crate::program::Step;
+use crate::{Failed, Inputs, Program};
 
 /// The most numbers of the wide matrix that are in the cache at once, and the fewest of its columns.
 const BLOCK: u64 = 1 << 13;
@@ -24,7 +27,15 @@ pub(crate) struct Product<'p> {
     pub(crate) number: f32,
 }
 
-impl Product<'_> {
+impl<'p> Product<'p> {
+    /// That of a step, if it is one.
+    pub(crate) const fn of(program: &'p Program) -> Option<Self> {
+        match &program.step {
+            Step::LowRank { tall, wide, number } => Some(Self { tall, wide, number: *number }),
+            _ => None,
+        }
+    }
+
     /// Replaces `out` by elements of the product, from the element `first` on. Each product of two numbers is rounded and added in
     /// the order of the rank, so that every way to cut the work into pieces gives the same bits.
     pub(crate) fn replace<N: Number, E>(
@@ -33,8 +44,9 @@ impl Product<'_> {
         out: &mut [N],
         floats: Floats<'_, E>,
     ) -> Result<(), E> {
-        let number = self.number;
-        self.each(first, out, floats, |_, sum| N::of(sum * number))
+        self.each(first, out, floats, &mut |out, sums| {
+            out.iter_mut().zip(sums).for_each(|(out, sum)| *out = N::of(sum * self.number));
+        })
     }
 
     /// Adds elements of the product to `out`.
@@ -44,17 +56,34 @@ impl Product<'_> {
         out: &mut [N],
         floats: Floats<'_, E>,
     ) -> Result<(), E> {
-        let number = self.number;
-        self.each(first, out, floats, |old, sum| N::of(old.float() + sum * number))
+        self.each(first, out, floats, &mut |out, sums| {
+            out.iter_mut().zip(sums).for_each(|(out, sum)| *out = N::of(out.float() + sum * self.number));
+        })
     }
 
-    /// Makes a number of each that is there and the sum of products that belongs to it.
-    fn each<N: Number, E>(
+    /// Adds elements of the product to floats of 16 bits, in f32, and rounds once. It is what casts to f32 and back do, without floats
+    /// in bytes in between.
+    fn add_to_halves<E>(
+        &self,
+        dtype: DType,
+        first: u64,
+        out: &mut [u8],
+        floats: Floats<'_, E>,
+    ) -> Result<Lost, E> {
+        let mut lost = Lost::default();
+        self.each(first, out.as_chunks_mut::<2>().0, floats, &mut |out, sums| {
+            lost.add(add_halves(dtype, out.as_flattened_mut(), sums, self.number));
+        })?;
+        Ok(lost)
+    }
+
+    /// Has `finish` make numbers of those that are there and of the sums of products that belong to them.
+    fn each<N: Copy, E>(
         &self,
         first: u64,
         out: &mut [N],
         floats: Floats<'_, E>,
-        made: impl Fn(N, f32) -> N + Copy,
+        finish: &mut impl FnMut(&mut [N], &[f32]),
     ) -> Result<(), E> {
         let (Some(&rank), Some(&columns)) = (self.tall.shape().last(), self.wide.shape().last()) else {
             return Ok(());
@@ -74,7 +103,7 @@ impl Product<'_> {
             factors.resize(size(rows.saturating_mul(rank)), 0.0);
             floats(self.tall, row.saturating_mul(rank), &mut factors)?;
             let rows = Rows { factors: &factors, rank, column, width };
-            rows.multiply(self.wide, piece, floats, made)?;
+            rows.multiply(self.wide, piece, floats, finish)?;
             (at, rest) = (at.saturating_add(piece.len() as u64), tail);
         }
         Ok(())
@@ -90,37 +119,40 @@ struct Rows<'f> {
 }
 
 impl Rows<'_> {
-    fn multiply<N: Number, E>(
+    fn multiply<N: Copy, E>(
         &self,
         wide: &Program,
         out: &mut [N],
         floats: Floats<'_, E>,
-        made: impl Fn(N, f32) -> N + Copy,
+        finish: &mut impl FnMut(&mut [N], &[f32]),
     ) -> Result<(), E> {
         if self.rank <= RANKS {
-            return self.sum_up((wide, 0, self.rank), out, floats, |_| 0.0, made);
+            return self.sum_up((wide, 0, self.rank), out, floats, |_, sums| sums.fill(0.0), finish);
         }
         // Sums wait in memory for the rest of the rank.
-        let mut sums = vec![0.0; out.len()];
+        let mut waiting = vec![0.0; out.len()];
         let mut k = 0;
         while k < self.rank {
             let count = self.rank.saturating_sub(k).min(RANKS);
-            self.sum_up((wide, k, count), &mut sums, floats, |sum| sum, |_, sum| sum)?;
+            let begin = |waiting: &[f32], sums: &mut [f32]| sums.copy_from_slice(waiting);
+            self.sum_up((wide, k, count), &mut waiting, floats, begin, &mut |waiting: &mut [f32], sums: &[f32]| {
+                waiting.copy_from_slice(sums);
+            })?;
             k = k.saturating_add(count);
         }
-        out.iter_mut().zip(sums).for_each(|(out, sum)| *out = made(*out, sum));
+        finish(out, &waiting);
         Ok(())
     }
 
-    /// Adds up the products for `count` rows of the wide matrix, from `k` on. A sum begins with what `begin` makes of the number that is
-    /// there, and `made` makes a number of both.
-    fn sum_up<N: Number, E>(
+    /// Adds up the products for `count` rows of the wide matrix, from `k` on. Sums begin with what `begin` makes of the numbers that are
+    /// there, and `finish` makes numbers of both.
+    fn sum_up<N: Copy, E>(
         &self,
         (wide, k, count): (&Program, u64, u64),
         out: &mut [N],
         floats: Floats<'_, E>,
-        begin: impl Fn(N) -> f32 + Copy,
-        made: impl Fn(N, f32) -> N + Copy,
+        begin: impl Fn(&[N], &mut [f32]),
+        finish: &mut impl FnMut(&mut [N], &[f32]),
     ) -> Result<(), E> {
         let columns = wide.shape().last().copied().unwrap_or(0);
         let most = (BLOCK / count.max(1)).max(COLUMNS);
@@ -137,9 +169,11 @@ impl Rows<'_> {
             for (factors, row) in self.factors.chunks(rank).zip(out.chunks_mut(width)) {
                 let factors = factors.get(size(k)..).unwrap_or_default();
                 let row = row.get_mut(size(column)..).unwrap_or_default();
-                sums.iter_mut().zip(&*row).for_each(|(sum, place)| *sum = begin(*place));
-                add_products(&mut sums, &block, factors);
-                row.iter_mut().zip(&sums).for_each(|(place, sum)| *place = made(*place, *sum));
+                let row = row.get_mut(..size(part)).unwrap_or_default();
+                let sums = sums.get_mut(..row.len()).unwrap_or_default();
+                begin(row, sums);
+                add_products(sums, &block, factors);
+                finish(row, sums);
             }
             column = column.saturating_add(part);
         }
@@ -162,6 +196,27 @@ fn add_products(sums: &mut [f32], rows: &[f32], factors: &[f32]) {
     }
     for (row, factor) in other_rows.chunks_exact(len).zip(others) {
         sums.iter_mut().zip(row).for_each(|(sum, number)| *sum += factor * number);
+    }
+}
+
+impl Program {
+    /// The values that `of` has once they are cast to this one's dtype, if `of` adds a product to floats of 16 bits of the same dtype.
+    pub(crate) fn merge_halves<I: Inputs>(
+        &self,
+        of: &Self,
+        first: u64,
+        out: &mut [u8],
+        inputs: &mut I,
+    ) -> Option<Result<Lost, Failed<I::Error>>> {
+        let Step::Sum(base, product) = &of.step else { return None };
+        let (Step::Cast(base), Some(product)) = (&base.step, Product::of(product)) else { return None };
+        if base.dtype() != self.dtype() || !matches!(self.dtype(), DType::BF16 | DType::F16) {
+            return None;
+        }
+        let merged = base.elements(first, out, inputs).and_then(|_| {
+            product.add_to_halves(self.dtype(), first, out, &mut |of, first, out| of.floats(first, out, inputs))
+        });
+        Some(merged)
     }
 }
 

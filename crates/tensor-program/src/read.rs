@@ -128,7 +128,7 @@ impl Program {
     }
 
     /// Fills `out` with whole units, from the element `first` on, which begins one.
-    fn elements<I: Inputs>(
+    pub(crate) fn elements<I: Inputs>(
         &self,
         first: u64,
         out: &mut [u8],
@@ -300,6 +300,9 @@ impl Program {
         out: &mut [u8],
         inputs: &mut I,
     ) -> Result<Lost, Failed<I::Error>> {
+        if let Some(lost) = self.merge_halves(of, first, out, inputs) {
+            return lost;
+        }
         let (from, to) = (Unit::of(of.dtype()), Unit::of(self.dtype()));
         let not_a_number = |first: u64, NotANumber(element): NotANumber| ValueError::NotANumber {
             element: first.saturating_add(element as u64),
@@ -514,8 +517,8 @@ impl Program {
 
 /// Adds the elements of another `f32` tensor to `out`.
 fn sum<I: Inputs>(of: &Program, first: u64, out: &mut [u8], inputs: &mut I) -> Result<(), Failed<I::Error>> {
-    if let Step::LowRank { tall, wide, number } = &of.step {
-        let (product, out) = (Product { tall, wide, number: *number }, out.as_chunks_mut::<4>().0);
+    if let Some(product) = Product::of(of) {
+        let out = out.as_chunks_mut::<4>().0;
         return product.add(first, out, &mut |of, first, out| of.floats(first, out, inputs));
     }
     let (mut at, mut other) = (first, Vec::new());

@@ -478,6 +478,30 @@ fn a_low_rank_product_is_the_product() {
     );
 }
 
+/// Halves are merged in place; it is what a sum in `f32` and a cast make, with the same counts.
+#[test]
+fn a_product_is_added_to_halves_and_rounded_once() {
+    let (rows, columns) = (70, 1000);
+    let halves: Vec<u8> = (0..rows * columns).flat_map(|n| (n as u16).wrapping_mul(37).to_le_bytes()).collect();
+    let tall: Vec<f32> = (0..rows * 5).map(|n| (n % 11) as f32 * 2f32.powi(n % 40 - 30)).collect();
+    let wide: Vec<f32> = (0..5 * columns).map(|n| (n % 13) as f32 * 2f32.powi(n % 37 - 30)).collect();
+    let inputs = [halves, bytes(&tall), bytes(&wide)];
+    let shape = [rows as u64, columns as u64];
+    for half in [DType::BF16, DType::F16] {
+        let product = f32s(1, &[shape[0], 5]).low_rank(f32s(2, &[5, shape[1]]), 3.7).unwrap();
+        let sum = Program::input(0, half, &shape).cast(DType::F32).unwrap().sum(product).unwrap();
+        let (floats, _) = bytes_of(&sum, &inputs, 1 << 20).unwrap();
+        let rounded = f32s(0, &shape).cast(half).unwrap();
+        let expected = bytes_of(&rounded, &[floats], 1 << 20).unwrap();
+        // A sum in `f32` is hardly ever beyond bf16.
+        assert!(half == DType::BF16 || expected.1.infinite > 0 && expected.1.zero > 0);
+        let merged = sum.cast(half).unwrap();
+        for piece in [998, 1 << 20] {
+            assert_eq!(bytes_of(&merged, &inputs, piece).unwrap(), expected, "{half}, {piece}");
+        }
+    }
+}
+
 #[test]
 fn moves_are_done_before_a_product() {
     let numbers = |count: usize| (0..count).map(|n| (n % 17) as f32 - 8.0).collect::<Vec<_>>();
