@@ -4,6 +4,7 @@
 //! the interface is what the program prints.
 
 mod args;
+mod chart;
 mod commands;
 mod dash;
 mod failure;
@@ -20,6 +21,7 @@ mod secrets;
 mod signature_beside;
 mod stop;
 mod streams;
+mod table;
 mod units;
 mod urls;
 mod walk;

@@ -38,7 +38,7 @@ pub(crate) use edit::Edit;
 pub(crate) use extract::Extract;
 #[cfg(feature = "remote")]
 pub(crate) use fetch::Fetch;
-pub(crate) use inspect::Inspect;
+pub(crate) use inspect::{Inspect, List};
 pub(crate) use keygen::Keygen;
 pub(crate) use open::{OpenArgs, SignerArgs, UnlockArgs};
 pub(crate) use outboard::Outboard;
