@@ -67,10 +67,10 @@ impl Columns {
         self
     }
 
-    /// The width of a line of these columns: a space before the first, and two before each other that is not empty.
+    /// The width of a line of these columns, with two spaces between those that are not empty.
     fn sum(&self, columns: impl SliceIndex<[usize], Output = [usize]>) -> usize {
         let widths = self.widths.get(columns).unwrap_or_default();
-        widths.iter().filter(|width| **width > 0).map(|width| width + 2).sum::<usize>().saturating_sub(1)
+        widths.iter().filter(|width| **width > 0).map(|width| width + 2).sum::<usize>().saturating_sub(2)
     }
 
     /// A cell, with its unit where those of others are.
@@ -82,7 +82,7 @@ impl Columns {
     }
 
     fn line(&self, row: &[String]) -> String {
-        let mut line = String::from(" ");
+        let mut line = String::new();
         for (column, (cell, &width)) in row.iter().zip(&self.widths).enumerate() {
             let cell = self.cell(column, cell);
             match self.right == Some(column) {
@@ -102,7 +102,7 @@ impl Columns {
         };
         let mut row = row.to_vec();
         if len(name) > *first {
-            writeln!(out, " {name}")?;
+            writeln!(out, "{name}")?;
             row.first_mut().into_iter().for_each(String::clear);
         }
         let whole = self.line(&row);
@@ -111,7 +111,7 @@ impl Columns {
         }
         row.last_mut().into_iter().for_each(String::clear);
         writeln!(out, "{}", self.line(&row))?;
-        let indent = 1 + name.len() - name.trim_start().len() + 4;
+        let indent = name.len() - name.trim_start().len() + 4;
         lines(std::slice::from_ref(text), indent)
             .iter()
             .try_for_each(|line| Ok(writeln!(out, "{:indent$}{line}", "")?))
@@ -122,9 +122,9 @@ impl Columns {
 pub(crate) fn wrapped(row: &[String], out: &mut dyn Write) -> Result {
     let Some((name, rest)) = row.split_first() else { return Ok(()) };
     let indent = name.len() - name.trim_start().len();
-    writeln!(out, " {name}")?;
-    for line in lines(rest, indent + 5) {
-        writeln!(out, " {:indent$}    {line}", "")?;
+    writeln!(out, "{name}")?;
+    for line in lines(rest, indent + 4) {
+        writeln!(out, "{:indent$}    {line}", "")?;
     }
     Ok(())
 }

@@ -32,7 +32,7 @@ pub(super) fn write(programs: &Programs, out: &mut dyn Write) -> Result {
 
 fn row(program: &TensorProgram) -> Vec<String> {
     let TensorProgram { tensor, dtype, shape, from, steps, .. } = program;
-    let name = format!("  {}", Printable(tensor).cut(LONGEST));
+    let name = format!("   {}", Printable(tensor).cut(LONGEST));
     let shape = Printable(&DisplayShape(shape).to_string()).cut(LONGEST);
     let is_same = matches!(&from[..], [only] if only == tensor);
     let from = if is_same || from.is_empty() { None } else { Some(format!("from {}", list(from))) };

@@ -71,7 +71,7 @@ fn more(sizes: impl Iterator<Item = u64>, out: &mut dyn Write) -> Result {
 fn folded_row(row: &FoldedRow<'_>, tensors: &[InspectedTensor<'_>]) -> Vec<String> {
     let label: String = row.label.iter().map(part).collect();
     let label = if label.is_empty() { name("") } else { label };
-    let label = format!("{:1$}{label}", "", 2 + 2 * row.depth);
+    let label = format!("{:1$}{label}", "", 3 + 2 * row.depth);
     let nbytes = size(row.sums.nbytes);
     if let Some(each) = row.each {
         let label =
@@ -126,7 +126,7 @@ pub(super) fn weights(inspection: &Inspection<'_>, out: &mut dyn Write) -> Resul
             let shape = Printable(&shape.unwrap_or_default()).cut(LONGEST);
             let fault = weight.fault().map_or_else(String::new, |why| Printable(why).cut(LONGEST));
             let tensors = format!("{} tensors", weight.parts().count());
-            vec![format!("  {}", name(&weight.name)), weight.text(), shape, tensors, fault]
+            vec![format!("   {}", name(&weight.name)), weight.text(), shape, tensors, fault]
         };
         table::write(&chunk.iter().map(row).collect::<Vec<_>>(), None, out)?;
     }
@@ -141,7 +141,7 @@ pub(super) fn tree(inspection: &Inspection<'_>, out: &mut dyn Write) -> Result {
     }
     writeln!(out, "\n{}", title("tensors"))?;
     let row = |branch: &TreeNode<'_>| {
-        let label = format!("  {:1$}{2}", "", 2 * branch.depth, name(branch.label));
+        let label = format!("   {:1$}{2}", "", 2 * branch.depth, name(branch.label));
         let what = match branch.tensor.and_then(|number| inspection.tensors.get(number)) {
             Some(tensor) => format!("{} {}", tensor.info.dtype, shape(tensor)),
             None => {
@@ -170,8 +170,8 @@ pub(super) fn tree(inspection: &Inspection<'_>, out: &mut dyn Write) -> Result {
 fn one_line(row: &[String], (width, sizes): (usize, usize), out: &mut dyn Write) -> Result {
     let [label, what, size] = row else { return Ok(()) };
     let rest = format!("{what}  {size:>sizes$}");
-    match width.checked_sub(1 + label.chars().count()) {
-        Some(room) if room >= rest.chars().count() + 2 => Ok(writeln!(out, " {label}{rest:>room$}")?),
+    match width.checked_sub(label.chars().count()) {
+        Some(room) if room >= rest.chars().count() + 2 => Ok(writeln!(out, "{label}{rest:>room$}")?),
         _ => table::wrapped(row, out),
     }
 }
@@ -182,7 +182,7 @@ fn shape(tensor: &InspectedTensor<'_>) -> String {
 
 fn row(tensor: &InspectedTensor<'_>) -> Vec<String> {
     let info = &tensor.info;
-    let (name, nbytes) = (format!("  {}", name(info.name)), size(info.nbytes));
+    let (name, nbytes) = (format!("   {}", name(info.name)), size(info.nbytes));
     vec![name, info.dtype.to_string(), shape(tensor), nbytes, notes(tensor)]
 }
 

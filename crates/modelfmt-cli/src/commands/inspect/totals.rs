@@ -50,7 +50,7 @@ pub(super) fn write(inspection: &Inspection<'_>, is_all: bool, out: &mut dyn Wri
     let row = |(name, tensors, nbytes): &(String, u64, u64)| {
         let s = if *tensors == 1 { "" } else { "s" };
         let tensors = format!("{:>digits$} tensor{s}", count(*tensors));
-        vec![format!("  {name}"), tensors, size(*nbytes), percent(*nbytes, sums.nbytes)]
+        vec![format!("   {name}"), tensors, size(*nbytes), percent(*nbytes, sums.nbytes)]
     };
     let mut rows: Vec<Vec<String>> = shown.iter().map(row).collect();
     let room = width().map_or(BAR, |width| width.saturating_sub(table::width_of(&rows, SIZES) + 2));
