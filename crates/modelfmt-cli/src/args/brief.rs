@@ -5,7 +5,7 @@ use clap::{Arg, Command, CommandFactory};
 use super::Cli;
 
 /// The options of `convert`, `seal` and `unseal` that most people need; they have many.
-const OF_CONVERT: [&str; 20] = [
+const OF_CONVERT: [&str; 19] = [
     "to",
     "recursive",
     "force",
@@ -19,7 +19,6 @@ const OF_CONVERT: [&str; 20] = [
     "rename",
     "lora",
     "lossy",
-    "stringify",
     "metadata",
     "shard-size",
     "shards",
@@ -28,7 +27,7 @@ const OF_CONVERT: [&str; 20] = [
     "to-recipient",
 ];
 /// Help in a line for options whose first clause says too little or too much.
-const SHORT: [(&str, &str); 19] = [
+const SHORT: [(&str, &str); 18] = [
     ("quiet", "Only warnings and errors"),
     ("to", "The format to write, if OUT does not say it"),
     ("recursive", "Every model below a folder"),
@@ -38,7 +37,6 @@ const SHORT: [(&str, &str); 19] = [
     ("dequantize", "Decode blocks, and weights of GPTQ, AWQ and others"),
     ("quantize", "Quantize: q8_0, q4_k, …, or q4_k_m as llama.cpp does"),
     ("lora", "Merge an adapter into the model"),
-    ("stringify", "Metadata that OUT holds only as text becomes JSON text"),
     ("metadata", "A JSON file whose keys replace those of OUT's metadata"),
     ("shard-size", "Several files, of at most this size"),
     ("shards", "That many files, about equally large"),
@@ -60,10 +58,23 @@ const EXAMPLES: usize = 4;
 pub(crate) fn brief() -> Command {
     let program = Cli::command();
     let names: Vec<String> = program.get_subcommands().map(|command| command.get_name().to_owned()).collect();
-    names
-        .iter()
-        .fold(program, |program, name| program.mut_subcommand(name, of_command))
-        .mut_args(|arg| arg.clone().hide(is_one_of(&arg, &RARE)))
+    names.iter().fold(program, |program, name| program.mut_subcommand(name, of_command)).mut_args(|arg| {
+        let hide = is_one_of(&arg, &RARE);
+        in_a_line(arg).hide(hide)
+    })
+}
+
+/// An argument with help that is short.
+fn in_a_line(arg: Arg) -> Arg {
+    let known = SHORT.iter().find(|(name, _)| is_one_of(&arg, &[*name]));
+    let help = arg.get_help().map(|help| match known {
+        Some((_, help)) => (*help).to_owned(),
+        None => first_clause(&help.to_string(), !arg.is_positional()),
+    });
+    match help {
+        Some(help) => arg.help(help),
+        None => arg,
+    }
 }
 
 fn of_command(command: Command) -> Command {
@@ -79,20 +90,12 @@ fn of_command(command: Command) -> Command {
     let all = format!("{examples}\n`modelfmt {name} --help` says more, and has {hidden} more options.");
     let flat = |arg: Arg| {
         let hide = arg.is_hide_set() || is_hidden(&arg);
-        let known = SHORT.iter().find(|(name, _)| is_one_of(&arg, &[*name]));
-        let help = arg.get_help().map(|help| match known {
-            Some((_, help)) => (*help).to_owned(),
-            None => first_clause(&help.to_string(), !arg.is_positional()),
-        });
         let takes_values = arg.get_action().takes_values();
         let arg = arg.hide(hide).help_heading(None::<&str>).hide_possible_values(takes_values);
         // A long name of a value would leave no room beside it.
         let arg =
             if is_one_of(&arg, &["dequantize", "quantize"]) { arg.value_name("[GLOB=]TYPE") } else { arg };
-        match help {
-            Some(help) => arg.help(help),
-            None => arg,
-        }
+        in_a_line(arg)
     };
     command.mut_args(flat).after_help(all.trim_start().to_owned())
 }

@@ -58,7 +58,7 @@ In place of a path you can give a URL. Only the index and the tensors that you a
   s3://BUCKET/KEY       Amazon S3, R2, MinIO, …
                         AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION; AWS_ENDPOINT_URL
   gs://BUCKET/KEY       Google Cloud Storage: GOOGLE_APPLICATION_CREDENTIALS
-  az://CONTAINER/KEY    Azure Blob Storage: AZURE_STORAGE_ACCOUNT_NAME with AZURE_STORAGE_ACCOUNT_KEY
+  az://CONTAINER/KEY    Azure Blobs: AZURE_STORAGE_ACCOUNT_NAME with AZURE_STORAGE_ACCOUNT_KEY
   https://…             a web server that answers requests for ranges; only read
   hf://OWNER/REPO/FILE[@REVISION]
                         Hugging Face: HF_TOKEN, HF_ENDPOINT; only read
@@ -74,9 +74,9 @@ AZURE_SKIP_SIGNATURE to true.
 A URL that ends in / is a folder. What is printed never has the password or the query of a URL.
 ";
 
-const POLICY: &str = r#"A policy says which models may be read, from where and signed by whom. Give it with --policy
-FILE.toml, or name the file in MODELFMT_POLICY; then it holds for every command that reads a model.
-What it refuses is an error that names the rule.
+const POLICY: &str = r#"A policy says which models may be read, from where and signed by whom. Give it with --policy FILE,
+or name the file in MODELFMT_POLICY; then every command that reads a model obeys it. What it refuses
+is an error that names the rule.
 
   default = "refuse"                        # or "allow": for what no rule matches
   [[rule]]                                  # the first rule that matches counts
