@@ -80,7 +80,7 @@ is an error that names the rule.
 
   default = "refuse"                        # or "allow": for what no rule matches
   [[rule]]                                  # the first rule that matches counts
-  match = ["s3://models/**", "/srv/**"]     # absolute paths and URLs; * stays within a folder, ** does not
+  match = ["s3://models/**", "/srv/**"]     # paths and URLs; * stays within a folder
   keys = ["release.pub"]                    # who must have signed; paths are relative to the policy
   threshold = 1                             # how many of them
   formats = ["safetensors", "aero"]         # no other opens
