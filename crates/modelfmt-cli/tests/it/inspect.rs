@@ -195,7 +195,7 @@ fn a_llama_is_on_one_screen() {
     let ends: Vec<usize> = wide
         .lines()
         .filter(|line| line.contains(".weight  "))
-        .filter_map(|line| Some(line.char_indices().position(|(at, _)| line[at..].starts_with("iB"))?))
+        .filter_map(|line| line.char_indices().position(|(at, _)| line[at..].starts_with("iB")))
         .collect();
     assert!(ends.len() == 12 && ends.iter().all(|end| *end == ends[0]), "{wide}");
     // What was asked for is listed each.

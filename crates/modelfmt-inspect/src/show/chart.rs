@@ -19,6 +19,7 @@ pub enum Charset {
 impl Charset {
     /// A bar for a part of a whole that has `width` characters. A part that is not zero has at least an eighth of a character.
     #[must_use]
+    #[allow(clippy::cast_possible_truncation, reason = "it is between 0 and eight times the width")]
     pub fn bar(self, part: f64, width: usize) -> String {
         let part = if part.is_finite() { part.clamp(0.0, 1.0) } else { 0.0 };
         match self {
