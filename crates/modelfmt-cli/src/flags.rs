@@ -116,6 +116,7 @@ mod tests {
             Choice::ModelType,
             Choice::Stringify,
             Choice::ShardSize,
+            Choice::Shards,
             Choice::ControlHash,
             Choice::PageHashes,
             Choice::TensorHashes,

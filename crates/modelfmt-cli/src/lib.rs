@@ -4,6 +4,7 @@
 //! the interface is what the program prints.
 
 mod args;
+mod chart;
 mod commands;
 mod dash;
 mod failure;
@@ -20,6 +21,7 @@ mod secrets;
 mod signature_beside;
 mod stop;
 mod streams;
+mod table;
 mod units;
 mod urls;
 mod walk;
@@ -30,8 +32,8 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, FromArgMatches};
 
 use args::{Cli, Command};
 use failure::Failure;
@@ -42,9 +44,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
     urls::note(&args);
     if let [_, help, subject] = &args[..]
-        && (help, subject) == (&OsString::from("help"), &OsString::from("maps"))
+        && help == "help"
+        && let Some(printed) = subject.to_str().and_then(commands::topic)
     {
-        return match commands::maps() {
+        return match printed {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => failure.report(false),
         };
@@ -55,7 +58,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         let why = "--policy: it is given twice; one policy judges a run".to_owned();
         return Failure::Usage(why).report(false);
     }
-    let Cli { quiet, threads, policy, command } = match Cli::try_parse_from(args) {
+    let is_brief = args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "-h");
+    let program = if is_brief { args::brief() } else { Cli::command() };
+    let parsed = program.try_get_matches_from(args).and_then(|found| Cli::from_arg_matches(&found));
+    let Cli { quiet, threads, policy, command } = match parsed {
         Ok(cli) => cli,
         Err(error) => return help(&with_tip(error)),
     };

@@ -1,12 +1,16 @@
 //! Finds the models below a folder.
 
 use std::collections::{BTreeMap, HashSet};
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use walkdir::{DirEntry, WalkDir};
 
 use modelfmt::OpenOptions;
+use modelfmt::wording::Printable;
 
+use crate::commands::files;
+use crate::failure::say;
 use crate::{policy, stop};
 
 /// The maximum depth of folders. Links that lead back to an entered folder are skipped before.
@@ -123,5 +127,88 @@ impl Walk {
         self.found.models = models.map(|(_, (path, _))| path).collect();
         self.found.models.sort_unstable();
         self.found
+    }
+}
+
+/// Says once for each kind which models are not read, and what helps.
+pub(crate) fn say_foreign(foreign: &[(PathBuf, &'static str)]) {
+    for (hint, paths) in by_hint(foreign) {
+        let Some(first) = paths.first() else { continue };
+        let first = first.display().to_string();
+        match paths.len() {
+            1 => say(format_args!("note: {}: skipped: {}", Printable(&first), Printable(hint))),
+            many => say(format_args!(
+                "note: {} skipped, the first is {}: {}",
+                files(many, ""),
+                Printable(&first),
+                Printable(hint)
+            )),
+        }
+    }
+}
+
+/// The paths of each kind, in the order of the first of each.
+fn by_hint<'f>(foreign: &'f [(PathBuf, &'static str)]) -> Vec<(&'static str, Vec<&'f Path>)> {
+    let mut kinds: Vec<(&'static str, Vec<&Path>)> = Vec::new();
+    for (path, hint) in foreign {
+        match kinds.iter_mut().find(|(known, _)| known == hint) {
+            Some((_, paths)) => paths.push(path),
+            None => kinds.push((hint, vec![path])),
+        }
+    }
+    kinds
+}
+
+/// The files that are skipped: of each kind how many, those of the most first.
+#[derive(Default)]
+pub(crate) struct Skipped {
+    /// By the name of the kind.
+    foreign: BTreeMap<&'static str, usize>,
+    others: usize,
+}
+
+impl Skipped {
+    pub(crate) fn add(&mut self, found: &Found) {
+        self.others += found.others;
+        for (_, hint) in &found.foreign {
+            *self.foreign.entry(modelfmt::folder::foreign_kind(hint)).or_default() += 1;
+        }
+    }
+}
+
+/// Text such as `46 other files skipped: 44 of TFLite, 2 of ONNX`.
+impl fmt::Display for Skipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = self.others + self.foreign.values().sum::<usize>();
+        write!(f, "{} skipped", files(all, "other "))?;
+        let mut kinds: Vec<_> = self.foreign.iter().collect();
+        kinds.sort_by_key(|(_, number)| std::cmp::Reverse(**number));
+        for (at, (kind, number)) in kinds.iter().enumerate() {
+            write!(f, "{} {number} of {kind}", if at == 0 { ":" } else { "," })?;
+        }
+        match self.others {
+            others if others > 0 && !kinds.is_empty() => write!(f, ", {others} that are no models"),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn skipped_files_are_counted_by_kind() {
+        let mut skipped = Skipped::default();
+        assert_eq!(skipped.to_string(), "0 other files skipped");
+        skipped.others = 1;
+        assert_eq!(skipped.to_string(), "1 other file skipped");
+        skipped.foreign = BTreeMap::from([("ONNX", 2), ("TFLite", 44)]);
+        assert_eq!(
+            skipped.to_string(),
+            "47 other files skipped: 44 of TFLite, 2 of ONNX, 1 that are no models"
+        );
+        skipped.others = 0;
+        assert_eq!(skipped.to_string(), "46 other files skipped: 44 of TFLite, 2 of ONNX");
     }
 }

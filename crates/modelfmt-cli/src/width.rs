@@ -7,8 +7,3 @@ pub(crate) fn width() -> Option<usize> {
     let stated = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
     stated.filter(|&columns| columns > 0).or_else(|| terminal_size().map(|(Width(width), _)| width.into()))
 }
-
-/// Whether all lines of a text fit into the width.
-pub(crate) fn fits(text: &str) -> bool {
-    width().is_none_or(|width| text.lines().all(|line| line.chars().count() <= width))
-}

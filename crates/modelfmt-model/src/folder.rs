@@ -23,9 +23,9 @@ use modelfmt_core::source::FileSource;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::error::{Error, Result};
 #[cfg(not(target_arch = "wasm32"))]
-pub use crate::foreign_folder::foreign_folder;
-#[cfg(not(target_arch = "wasm32"))]
 use crate::foreign_folder::subfolders_with_models;
+#[cfg(not(target_arch = "wasm32"))]
+pub use crate::foreign_folder::{foreign_folder, foreign_kind};
 use crate::formats::capabilities::Contents;
 #[cfg(feature = "gguf")]
 use crate::formats::capabilities::SetNaming;

@@ -4,14 +4,12 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use crate::formats::Format;
-use crate::unrecognized::SAVED_MODEL;
+use crate::unrecognized::{CORE_ML, SAVED_MODEL, kind_of};
 
 const DCP: &str = "it is a checkpoint of torch.distributed (DCP), which modelfmt does not read; `python -m torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER model.pt` makes one file of it, which modelfmt reads";
 // Two lines of Python for each (docs/COOKBOOK.md#from-onnx-tensorflow-keras-or-orbax).
 const ORBAX: &str = r#"it is a checkpoint of Orbax (JAX), which modelfmt does not read; two lines of Python write a file that it reads: `import flax, os, orbax.checkpoint, safetensors.flax; tree = orbax.checkpoint.PyTreeCheckpointer().restore(os.path.abspath("FOLDER"))` and `safetensors.flax.save_file(flax.traverse_util.flatten_dict(tree, sep="."), "model.safetensors")`"#;
 const TF_CHECKPOINT: &str = r#"it is a checkpoint of TensorFlow, which modelfmt does not read; two lines of Python write arrays that it reads: `import numpy, tensorflow; r = tensorflow.train.load_checkpoint("FOLDER")` and `numpy.savez("model.npz", **{n: r.get_tensor(n) for n in r.get_variable_to_shape_map()})`"#;
-const CORE_ML: &str =
-    "it is a CoreML model, which modelfmt does not read; look for the model that it was converted from";
 
 /// The most names that are read of a folder. The characteristic names are in small folders.
 const MOST: usize = 100_000;
@@ -33,6 +31,17 @@ pub fn foreign_folder(folder: impl AsRef<Path>) -> Option<&'static str> {
         () if has("coremldata.bin") => Some(CORE_ML),
         () if has("Manifest.json") && folder.join("Data/com.apple.CoreML").is_dir() => Some(CORE_ML),
         () => None,
+    }
+}
+
+/// The name of the kind of model that a hint about a file or a folder is about, such as `ONNX`; `other kinds` if it has none.
+#[must_use]
+pub fn foreign_kind(hint: &str) -> &'static str {
+    match hint {
+        DCP => "torch.distributed",
+        ORBAX => "Orbax",
+        TF_CHECKPOINT => "TensorFlow",
+        hint => kind_of(hint),
     }
 }
 

@@ -51,23 +51,35 @@ const ONNX: &str = r#"it is an ONNX model, which modelfmt does not read; two lin
 /// The hint for a SavedModel of TensorFlow, found by its file or by its folder.
 pub(crate) const SAVED_MODEL: &str = r#"it is a SavedModel of TensorFlow, which modelfmt does not read; two lines of Python write arrays that it reads: `import numpy, tensorflow; r = tensorflow.train.load_checkpoint("FOLDER/variables/variables")` and `numpy.savez("model.npz", **{n: r.get_tensor(n) for n in r.get_variable_to_shape_map()})`"#;
 const GRAPH: &str = r#"it is a graph of TensorFlow, which modelfmt does not read; two lines of Python write its constants as arrays that it reads: `import numpy, tensorflow as tf; g = tf.compat.v1.GraphDef.FromString(open("model.pb", "rb").read())` and `numpy.savez("model.npz", **{n.name: tf.make_ndarray(n.attr["value"].tensor) for n in g.node if n.op == "Const"})`"#;
+const LFS: &str =
+    "it is a Git LFS pointer, which stands for the file; `git lfs pull` fetches the file itself";
+const APR_ENCRYPTED: &str = "it is a model that the program `apr` has encrypted, which modelfmt does not read; decrypt it with that program first";
 const OLD_GGML: &str = "it is a ggml file from before GGUF; llama.cpp has a script that makes GGUF of it";
+
+/// The name of the kind of model that a hint is about, such as `ONNX`.
+pub(crate) fn kind_of(hint: &str) -> &'static str {
+    match hint {
+        PICKLE => "Python's pickle",
+        HDF5 => "HDF5",
+        KERAS => "Keras",
+        TFLITE => "TFLite",
+        ONNX => "ONNX",
+        SAVED_MODEL | GRAPH => "TensorFlow",
+        CORE_ML => "CoreML",
+        LFS => "Git LFS",
+        APR_ENCRYPTED => "APR, encrypted",
+        OLD_GGML => "ggml",
+        _ => "other kinds",
+    }
+}
 
 /// Beginnings of files, in lower case, because the file's bytes are compared in lower case.
 const STARTS: &[(&[u8], Unrecognized)] = &[
-    (
-        b"version https://git-lfs",
-        model("it is a Git LFS pointer, which stands for the file; `git lfs pull` fetches the file itself"),
-    ),
+    (b"version https://git-lfs", model(LFS)),
     (b"\x89hdf", model(HDF5)),
     (b"tjgg", model(OLD_GGML)),
     (b"lmgg", model(OLD_GGML)),
-    (
-        b"albr-enc",
-        model(
-            "it is a model that the program `apr` has encrypted, which modelfmt does not read; decrypt it with that program first",
-        ),
-    ),
+    (b"albr-enc", model(APR_ENCRYPTED)),
     (b"\x1f\x8b", other("it is compressed by gzip; decompress it first")),
     (b"\x28\xb5\x2f\xfd", other("it is compressed by zstd; decompress it first")),
     (b"\xfd7zxz\0", other("it is compressed by xz; decompress it first")),
@@ -114,7 +126,8 @@ pub(crate) fn from_first_bytes(first: &[u8]) -> Unrecognized {
     }
 }
 
-const CORE_ML: &str =
+/// The hint for CoreML, found by its file or by its folder.
+pub(crate) const CORE_ML: &str =
     "it is a CoreML model, which modelfmt does not read; look for the model that it was converted from";
 
 /// Protocol buffers whose field 1 is a version: ONNX (its ModelProto), CoreML (its Model) and TensorFlow (its SavedModel). `rest`

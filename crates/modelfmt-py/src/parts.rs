@@ -124,7 +124,7 @@ impl Plan {
         let mut options = options(given)?;
         target.set_in(&mut options);
         // With a size of parts, a file becomes a set.
-        let is_split = options.output.shard_size.is_some();
+        let is_split = options.output.is_split();
         let format = target.format.sharded().filter(|_| is_split).unwrap_or(target.format);
         let place = Place::new(py, path, Opening::new(opening)?.allowed)?;
         Ok(Self(Arc::new(Planned { model: Arc::clone(model.model()), place, format, options })))

@@ -14,7 +14,7 @@ use super::{RemoteArgs, SignerArgs, UnlockArgs};
   modelfmt diff base.safetensors tuned.safetensors --norms
   modelfmt diff model.safetensors model.gguf --tolerance 0.01 --ignore-metadata
 
-The formats may differ. A line begins with `-` for what only A has, with `+` for
+The formats may differ. Each tensor that differs has a line, which begins with `-` for what only A has, with `+` for
 what only B has, with `~` for what differs, and with `>` for a renamed tensor.
 Keys that open encrypted files are tried on both files.
 With --key, both must be signed.")]

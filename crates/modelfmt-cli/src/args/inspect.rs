@@ -38,8 +38,11 @@ pub(crate) struct Inspect {
     #[arg(long, value_name = "N")]
     pub(crate) top: Option<usize>,
     /// Print one value of the metadata in full, and nothing else
-    #[arg(long, value_name = "KEY", conflicts_with_all = ["hash", "tensors", "sort", "top", "tree", "summary"])]
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["hash", "tensors", "sort", "top", "all", "tree", "summary"])]
     pub(crate) get: Option<String>,
+    /// List each tensor, also where layers are equal. --tensors, --sort, --top and --hash do that too
+    #[arg(long, conflicts_with_all = ["tree", "summary", "json"])]
+    pub(crate) all: bool,
     /// Group the tensors by the parts of their names, with sums
     #[arg(long)]
     pub(crate) tree: bool,
@@ -53,6 +56,27 @@ pub(crate) struct Inspect {
     pub(crate) beside: BesideArgs,
     #[command(flatten)]
     pub(crate) open: OpenArgs,
+}
+
+/// How the text lists tensors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum List {
+    /// Equal layers once.
+    Short,
+    Each,
+    Tree,
+}
+
+impl Inspect {
+    /// How the text lists tensors. Those that were asked for are listed each.
+    pub(crate) const fn list(&self) -> List {
+        let is_chosen = self.tensors.is_some() || self.sort.is_some() || self.top.is_some();
+        match (self.tree, self.all || self.hash || is_chosen) {
+            (true, _) => List::Tree,
+            (false, true) => List::Each,
+            (false, false) => List::Short,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

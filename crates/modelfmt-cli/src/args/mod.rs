@@ -2,6 +2,7 @@
 //! arguments of one command.
 
 mod bom;
+mod brief;
 mod check;
 mod completions;
 mod convert;
@@ -30,6 +31,7 @@ mod verify;
 use clap::{Parser, Subcommand};
 
 pub(crate) use bom::Bom;
+pub(crate) use brief::brief;
 pub(crate) use check::Check;
 pub(crate) use completions::{Completions, Man};
 pub(crate) use convert::{Convert, ConvertOptionArgs};
@@ -38,7 +40,7 @@ pub(crate) use edit::Edit;
 pub(crate) use extract::Extract;
 #[cfg(feature = "remote")]
 pub(crate) use fetch::Fetch;
-pub(crate) use inspect::Inspect;
+pub(crate) use inspect::{Inspect, List};
 pub(crate) use keygen::Keygen;
 pub(crate) use open::{OpenArgs, SignerArgs, UnlockArgs};
 pub(crate) use outboard::Outboard;
@@ -80,7 +82,8 @@ The format is detected from the content: {}.
 For a model of several files, give its index, the JSON that lists them. A folder works if there is one model in it.
 A model may be at a URL: s3:// gs:// az:// http:// https:// hf://OWNER/REPO/FILE. It is read by ranges.
 `-` is standard input where a model is read, and standard output where one is written.
-`modelfmt help maps` says how a model folder of the hub becomes a GGUF.
+`modelfmt help TOPIC` explains pins, keys, urls, types, policy and maps (how a model folder of the hub becomes a GGUF).
+`modelfmt COMMAND -h` is short, `modelfmt COMMAND --help` says everything.
 Exit status: 0 done; 1 the input is bad, a check failed or the job could not be done; 2 wrong usage.", formats::names(|_| true)))]
 pub(crate) struct Cli {
     /// No progress bars, no notes, no line about what was written; warnings and errors are still printed

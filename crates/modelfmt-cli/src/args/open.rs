@@ -16,10 +16,10 @@ pub(crate) struct OpenArgs {
     /// The hash that FILE must have: the BLAKE3 of the whole file (b3:HEX), checked with FILE.obao4 if there is one, the BLAKE3 of an AERO's bytes
     /// before its payloads (aero:HEX), or the statement that the signatures of a sealed APR2 sign (seal:HEX). Every byte that is read is checked
     /// against it
-    #[arg(long, value_name = "b3:HEX|aero:HEX|seal:HEX")]
+    #[arg(long, value_name = "b3:HEX|aero:HEX|seal:HEX", help_heading = "Reading")]
     pub(crate) pin: Option<Pin>,
     /// The part of a PyTorch checkpoint that is the model, such as state_dict; dots go deeper. All else is left out
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = "Reading")]
     pub(crate) root: Option<String>,
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,

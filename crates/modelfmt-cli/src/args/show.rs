@@ -30,8 +30,9 @@ pub(crate) struct Show {
     /// Only statistics, without values and histograms
     #[arg(long)]
     pub(crate) stats: bool,
-    /// Draw histograms with bars. On a terminal this is the default, except for OINF, whose document defines its text
-    #[arg(long, conflicts_with_all = ["stats", "json"])]
+    /// Draw histograms with bars, and as one line with --stats. On a terminal this is the default, except for OINF, whose document
+    /// defines its text
+    #[arg(long, conflicts_with = "json")]
     pub(crate) bars: bool,
     /// Print one JSON object
     #[arg(long)]

@@ -17,7 +17,7 @@ use super::done::{self, DoneList};
 use crate::args::Convert;
 use crate::failure::{Failure, Result, say};
 use crate::progress::Progress;
-use crate::walk::{Found, walk};
+use crate::walk::{Found, Skipped, say_foreign, walk};
 use crate::{stop, streams};
 
 /// The name of the hidden list.
@@ -79,9 +79,8 @@ impl<'a> Batch<'a> {
     }
 
     fn say_found(&mut self, found: &Found) {
-        for (path, hint) in found.foreign.iter().filter(|_| !self.quiet) {
-            let path = path.display().to_string();
-            say(format_args!("note: {}: skipped: {}", Printable(&path), Printable(hint)));
+        if !self.quiet {
+            say_foreign(&found.foreign);
         }
         for (path, why) in &found.unreadable {
             say(format_args!("error: {}: {}", Printable(&path.display().to_string()), Printable(why)));
@@ -192,11 +191,9 @@ impl<'a> Batch<'a> {
         if !self.quiet {
             let would = if self.args.how.dry_run { "would be " } else { "" };
             let done = if skipped == 0 { String::new() } else { format!(", {skipped} done before") };
-            let others = found.others + found.foreign.len();
-            let (s, other) = (plural(converted), plural(others));
-            say(format_args!(
-                "{converted} model{s} {would}converted{done}, {failed} failed; {others} other file{other} skipped"
-            ));
+            let (s, mut others) = (plural(converted), Skipped::default());
+            others.add(found);
+            say(format_args!("{converted} model{s} {would}converted{done}, {failed} failed; {others}"));
         }
         if failed > 0 { Err(Failure::Checked) } else { Ok(()) }
     }

@@ -197,6 +197,7 @@ fn options(args: &Convert) -> Result<ConvertOptions> {
     options.tensors.rename.clone_from(&how.rename);
     options.aero.dedupe = how.dedupe;
     options.output.shard_size = how.shard_size;
+    options.output.shards = how.shards;
     options.output.reserve = how.reserve;
     options.aero.control_hash = how.control_hash;
     options.aero.page_hashes = how.page_hashes;

@@ -7,11 +7,14 @@ use modelfmt::diff::{Changed, Diff as Differences, DiffOptions};
 use modelfmt::wording::Printable;
 
 use crate::args::{Diff, OpenArgs, UnlockArgs};
+use crate::chart::charset;
 use crate::failure::{Failure, Result, is_reader_gone};
 use crate::json::EscapedJson;
 use crate::progress::Progress;
 use crate::streams;
+use crate::table;
 use crate::units::count;
+use crate::width::width;
 
 pub(crate) fn run(args: &Diff, quiet: bool) -> Result {
     let open = |number: usize| OpenArgs {
@@ -62,18 +65,7 @@ fn text(diff: &Differences, options: &DiffOptions, out: &mut dyn Write) -> Resul
         let metadata = if options.ignore_metadata { "metadata not compared" } else { "same metadata" };
         return Ok(writeln!(out, "same tensors, {values}, {metadata}")?);
     }
-    for name in &diff.only_in_a {
-        writeln!(out, "- tensor {}", Printable(name))?;
-    }
-    for name in &diff.only_in_b {
-        writeln!(out, "+ tensor {}", Printable(name))?;
-    }
-    for pair in &diff.renamed {
-        writeln!(out, "> tensor {} is now {}", Printable(&pair.a), Printable(&pair.b))?;
-    }
-    for changed in &diff.changed {
-        writeln!(out, "~ tensor {}: {}", Printable(&changed.name), how(changed))?;
-    }
+    write_table(diff, options, out)?;
     for entry in &diff.metadata {
         let (sign, text) = match (&entry.a, &entry.b) {
             (Some(a), Some(b)) => ('~', metadata::both(entry, a, b)),
@@ -85,59 +77,132 @@ fn text(diff: &Differences, options: &DiffOptions, out: &mut dyn Write) -> Resul
     Ok(writeln!(out, "{}", summary(diff))?)
 }
 
-/// The last line: how many differences there are, and of which kinds.
+/// The number of characters of the longest bar where the width of lines is not known, and the most where it is.
+const BARS: (usize, usize) = (16, 40);
+/// A bar with less room is not drawn.
+const LEAST_BAR: usize = 8;
+
+/// The table of tensors that differ. Where lines are narrow, it has no more than what tells tensors apart.
+fn write_table(diff: &Differences, options: &DiffOptions, out: &mut dyn Write) -> Result {
+    let mut all = rows(diff, options, true);
+    if width().is_some_and(|width| table::width_of(&all, None) + LEAST_BAR + 2 > width) {
+        all = rows(diff, options, false);
+    }
+    if options.norms {
+        add_bars(diff, &mut all);
+    }
+    table::write(&all, None, out)
+}
+
+/// The rows of tensors that differ, below a title.
+fn rows(diff: &Differences, options: &DiffOptions, is_wide: bool) -> Vec<Vec<String>> {
+    let columns: &[&str] = match (options.norms, is_wide) {
+        (true, true) => &["tensor", "what", "max_abs", "rmse", "cosine", "rel_norm"],
+        (true, false) => &["tensor", "what", "max_abs", "rel_norm"],
+        (false, _) => &["tensor", "what", "max_abs", "max_rel"],
+    };
+    let mut rows = Vec::new();
+    let mut row = |sign: char, name: &str, cells: Vec<String>| {
+        let name = if name.is_empty() { "\"\"".to_owned() } else { Printable(name).to_string() };
+        let mut row = vec![format!("{sign} {name}")];
+        row.extend(cells);
+        row.resize(columns.len(), String::new());
+        rows.push(row);
+    };
+    for name in &diff.only_in_a {
+        row('-', name, vec!["only in A".to_owned()]);
+    }
+    for name in &diff.only_in_b {
+        row('+', name, vec!["only in B".to_owned()]);
+    }
+    for pair in &diff.renamed {
+        row('>', &pair.a, vec![format!("is now {}", Printable(&pair.b))]);
+    }
+    for changed in &diff.changed {
+        row('~', &changed.name, cells(changed, options, is_wide));
+    }
+    if rows.is_empty() {
+        return rows;
+    }
+    let title: Vec<String> = columns.iter().map(|title| (*title).to_owned()).collect();
+    rows.insert(0, title);
+    if let Some(title) = rows.first_mut().and_then(|title| title.first_mut()) {
+        title.insert_str(0, "  ");
+    }
+    rows
+}
+
+/// Adds a bar for the norm of the difference of each tensor, relative to the largest.
+fn add_bars(diff: &Differences, rows: &mut [Vec<String>]) {
+    let norm =
+        |changed: &Changed| changed.norms.and_then(|norms| norms.rel_norm).filter(|norm| norm.is_finite());
+    let most = diff.changed.iter().filter_map(norm).fold(0.0, f64::max);
+    let room =
+        width().map_or(BARS.0, |width| width.saturating_sub(table::width_of(rows, None) + 2).min(BARS.1));
+    let first = rows.len().saturating_sub(diff.changed.len());
+    for (row, changed) in rows.iter_mut().skip(first).zip(&diff.changed) {
+        let share = norm(changed).filter(|_| room >= LEAST_BAR).map_or(0.0, |norm| norm / most);
+        row.push(charset().bar(share, room));
+    }
+}
+
+/// What differs in a tensor, and by how much.
+fn cells(changed: &Changed, options: &DiffOptions, is_wide: bool) -> Vec<String> {
+    let mut what = Vec::new();
+    if let Some([a, b]) = &changed.schemes {
+        let (of_a, of_b) = changed.dtype.unwrap_or((DType::F32, DType::F32));
+        let name =
+            |scheme: &Option<String>, dtype: DType| scheme.clone().unwrap_or_else(|| dtype.to_string());
+        what.push(format!("{} is now {}", name(a, of_a), name(b, of_b)));
+    } else if let Some((a, b)) = changed.dtype {
+        what.push(format!("{a} is now {b}"));
+    }
+    if let Some((a, b)) = &changed.shape {
+        what.push(format!("{a:?} is now {b:?}"));
+    }
+    let values = changed.values.unwrap_or_default();
+    if changed.values.is_some() {
+        let has_nan = values.max_abs.is_some_and(f64::is_nan);
+        what.push(if has_nan { "values, a NaN" } else { "values" }.to_owned());
+    }
+    let number = |number: Option<f64>| number.map_or_else(String::new, digits);
+    let mut cells = vec![what.join(", "), number(values.max_abs)];
+    if options.norms {
+        let norms = changed.norms.unwrap_or_default();
+        // Eight decimals, because its distance from 1 is what matters.
+        let cosine = norms.cosine.map_or_else(String::new, |cosine| format!("{cosine:.8}"));
+        cells.extend(is_wide.then(|| [number(norms.rmse), cosine]).into_iter().flatten());
+        cells.push(number(norms.rel_norm));
+    } else {
+        cells.push(number(values.max_rel));
+    }
+    cells
+}
+
+/// The last line: how many tensors differ, in which ways if there are several, and how many keys.
 fn summary(diff: &Differences) -> String {
-    let tensors = [
+    let kinds = [
         (diff.only_in_a.len(), "only in A"),
         (diff.only_in_b.len(), "only in B"),
         (diff.renamed.len(), "renamed"),
         (diff.changed.len(), "changed"),
     ];
-    let counted = |number: usize, what: &str| {
-        format!("{} {what}{}", count(number as u64), if number == 1 { "" } else { "s" })
+    let kinds: Vec<String> = kinds
+        .iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, what)| format!("{} {what}", count(*number as u64)))
+        .collect();
+    let kinds = if kinds.len() > 1 { format!(" ({})", kinds.join(", ")) } else { String::new() };
+    let number = diff.different_tensors();
+    let (s, differ) =
+        (if diff.tensors == 1 { "" } else { "s" }, if number == 1 { "differs" } else { "differ" });
+    let (number, all) = (count(number as u64), count(diff.tensors as u64));
+    let keys = match diff.metadata.len() {
+        0 => String::new(),
+        1 => ", and 1 metadata key".to_owned(),
+        keys => format!(", and {} metadata keys", count(keys as u64)),
     };
-    let mut parts = Vec::new();
-    for (number, how) in tensors.into_iter().filter(|(number, _)| *number > 0) {
-        parts.push(format!("{} {how}", counted(number, "tensor")));
-    }
-    if !diff.metadata.is_empty() {
-        parts.push(counted(diff.metadata.len(), "metadata key"));
-    }
-    let all = tensors.iter().map(|(number, _)| number).sum::<usize>().saturating_add(diff.metadata.len());
-    format!("{}: {}", counted(all, "difference"), parts.join(", "))
-}
-
-fn how(changed: &Changed) -> String {
-    let mut parts = Vec::new();
-    if let Some([a, b]) = &changed.schemes {
-        let (of_a, of_b) = changed.dtype.unwrap_or((DType::F32, DType::F32));
-        let name =
-            |scheme: &Option<String>, dtype: DType| scheme.clone().unwrap_or_else(|| dtype.to_string());
-        parts.push(format!("{} is now {}", name(a, of_a), name(b, of_b)));
-    } else if let Some((a, b)) = changed.dtype {
-        parts.push(format!("dtype {a} is now {b}"));
-    }
-    if let Some((a, b)) = &changed.shape {
-        parts.push(format!("shape {a:?} is now {b:?}"));
-    }
-    if let Some(values) = changed.values {
-        parts.push(match (values.max_abs, values.max_rel) {
-            (Some(abs), _) if abs.is_nan() => "values differ, some by a NaN in one of them".to_owned(),
-            (Some(abs), Some(rel)) => {
-                format!("values differ by up to {}, relative {}", digits(abs), digits(rel))
-            }
-            _ => "values differ".to_owned(),
-        });
-    }
-    if let Some(norms) = changed.norms {
-        let rmse = norms.rmse.map(|rmse| format!("rmse {}", digits(rmse)));
-        // Eight decimals, because its distance from 1 is what matters.
-        let cosine = norms.cosine.map(|cosine| format!("cosine {cosine:.8}"));
-        let rel_norm = norms.rel_norm.map(|rel_norm| format!("rel_norm {}", digits(rel_norm)));
-        let norms: Vec<String> = [rmse, cosine, rel_norm].into_iter().flatten().collect();
-        parts.extend((!norms.is_empty()).then(|| norms.join(", ")));
-    }
-    parts.join("; ")
+    format!("{number} of {all} tensor{s} {differ}{kinds}{keys}")
 }
 
 /// Writes four significant digits, with an exponent only if it is not 0.

@@ -22,6 +22,7 @@ pub(crate) mod prove;
 pub(crate) mod seal;
 pub(crate) mod show;
 pub(crate) mod sign;
+mod topics;
 pub(crate) mod unseal;
 pub(crate) mod verify;
 
@@ -43,10 +44,7 @@ fn print(write: impl FnOnce(&mut dyn Write) -> Result) -> Result {
     Ok(())
 }
 
-/// Prints `modelfmt help maps`.
-pub(crate) fn maps() -> Result {
-    print(|out| Ok(out.write_all(modelfmt::convert::help_of_maps().as_bytes())?))
-}
+pub(crate) use topics::topic;
 
 /// The first word of the line of a file.
 fn verdict(is_ok: bool) -> String {
@@ -56,7 +54,7 @@ fn verdict(is_ok: bool) -> String {
 }
 
 /// Text such as `1 file` or `2 other files`.
-fn files(number: usize, which: &str) -> String {
+pub(crate) fn files(number: usize, which: &str) -> String {
     format!("{number} {which}file{}", if number == 1 { "" } else { "s" })
 }
 

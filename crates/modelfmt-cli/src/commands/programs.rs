@@ -7,8 +7,9 @@ use modelfmt::convert::{Programs, TensorProgram};
 use modelfmt::modelfmt_core::DisplayShape;
 use modelfmt::wording::Printable;
 
-use super::inspect::{LONGEST, TABLE_ROWS, rows_as_table};
+use super::inspect::{LONGEST, TABLE_ROWS};
 use crate::failure::Result;
+use crate::table;
 use crate::units::count;
 
 /// The most names in a list of them.
@@ -21,7 +22,7 @@ pub(super) fn write(programs: &Programs, out: &mut dyn Write) -> Result {
         writeln!(out, "\ntensors")?;
     }
     for rows in rows.chunks(TABLE_ROWS) {
-        rows_as_table(rows, None, out)?;
+        table::write(rows, None, out)?;
     }
     match &programs.left_out[..] {
         [] => Ok(()),
@@ -31,7 +32,7 @@ pub(super) fn write(programs: &Programs, out: &mut dyn Write) -> Result {
 
 fn row(program: &TensorProgram) -> Vec<String> {
     let TensorProgram { tensor, dtype, shape, from, steps, .. } = program;
-    let name = format!("  {}", Printable(tensor).cut(LONGEST));
+    let name = format!("   {}", Printable(tensor).cut(LONGEST));
     let shape = Printable(&DisplayShape(shape).to_string()).cut(LONGEST);
     let is_same = matches!(&from[..], [only] if only == tensor);
     let from = if is_same || from.is_empty() { None } else { Some(format!("from {}", list(from))) };

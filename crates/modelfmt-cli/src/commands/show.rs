@@ -6,6 +6,7 @@ use modelfmt::Value;
 use modelfmt::show::ShowOptions;
 
 use crate::args::Show;
+use crate::chart::charset;
 use crate::failure::Result;
 use crate::json::EscapedJson;
 use crate::progress::Progress;
@@ -22,6 +23,7 @@ pub(crate) fn run(args: &Show) -> Result {
     options.stats_only = args.stats;
     let is_seen = std::io::stdout().is_terminal() && !model.format().properties().prescribed_output;
     options.bars = (args.bars || is_seen).then(|| width().unwrap_or(LINE));
+    options.charset = charset();
     // There is no progress bar, because it would mix with the output; signals still work.
     let quiet = true;
     Progress::new("reading", 0, quiet).run(|work| {

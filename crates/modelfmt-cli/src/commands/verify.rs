@@ -1,5 +1,6 @@
 //! `modelfmt verify`
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 
@@ -13,7 +14,7 @@ use crate::failure::{Failure, Result, is_reader_gone, say};
 use crate::json::EscapedJson;
 use crate::progress::Progress;
 use crate::stop;
-use crate::walk::walk;
+use crate::walk::{Skipped, say_foreign, walk};
 use crate::{signature_beside, streams};
 
 pub(crate) fn run(args: &Verify, quiet: bool) -> Result {
@@ -27,7 +28,7 @@ pub(crate) fn run(args: &Verify, quiet: bool) -> Result {
     // signature.
     let has_folder_key = args.recursive && args.open.has_key_beside()?;
     let of_models = if has_folder_key { args.open.without_signers() } else { args.open.clone() };
-    let (mut tally, mut others) = (Tally::default(), 0);
+    let (mut tally, mut skipped) = (Tally::default(), Skipped::default());
     let done = args.resume.clone().map(DoneList::read);
     for path in &args.files {
         // The signature of a folder is verified first; it covers everything in the folder.
@@ -39,12 +40,8 @@ pub(crate) fn run(args: &Verify, quiet: bool) -> Result {
             }
         }
         let found = walk(path);
-        for (path, hint) in found.foreign.iter().filter(|_| !quiet) {
-            say(format_args!(
-                "note: {}: skipped: {}",
-                Printable(&path.display().to_string()),
-                Printable(hint)
-            ));
+        if !quiet {
+            say_foreign(&found.foreign);
         }
         for (path, why) in &found.unreadable {
             say(format_args!("error: {}: {}", Printable(&path.display().to_string()), Printable(why)));
@@ -53,10 +50,10 @@ pub(crate) fn run(args: &Verify, quiet: bool) -> Result {
         for path in &found.models {
             resume(path, args, done.as_ref(), quiet, &mut tally, &of_models)?;
         }
-        others += found.others + found.foreign.len();
+        skipped.add(&found);
     }
     if args.recursive {
-        summary(&tally, &format!("; {} skipped", files(others, "other ")), args.json, quiet)?;
+        summary(&tally, &format!("; {skipped}"), args.json, quiet)?;
     } else if args.files.len() > 1 && !args.json {
         summary(&tally, "", args.json, quiet)?;
     }
@@ -244,11 +241,55 @@ fn text(report: &FileReport, out: &mut dyn Write) -> Result {
     Ok(())
 }
 
-/// Writes the end of the line, and a line for each finding.
+/// Writes the end of the line, and a line for each finding, those about tensors first. JSON has hashes in full.
 fn errors(report: &FileReport, out: &mut dyn Write) -> Result {
     writeln!(out)?;
-    for error in &report.report.errors {
-        writeln!(out, "  {}", Printable(error))?;
+    let (tensors, others): (Vec<_>, Vec<_>) =
+        report.report.errors.iter().partition(|error| error.starts_with("tensor "));
+    for error in tensors.into_iter().chain(others) {
+        writeln!(out, "  {}", Printable(&short_hashes(error)))?;
     }
     Ok(())
+}
+
+/// A text in which hashes of 64 hex digits have 12, unless two of them would then be the same.
+fn short_hashes(text: &str) -> String {
+    const SHORT: usize = 12;
+    let is_hash = |part: &str| part.len() == 64 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let parts: Vec<&str> = text.split_inclusive(|c: char| !c.is_ascii_alphanumeric()).collect();
+    let word = |part: &str| part.trim_end_matches(|c: char| !c.is_ascii_alphanumeric()).to_owned();
+    let hashes: BTreeSet<String> = parts.iter().map(|part| word(part)).filter(|part| is_hash(part)).collect();
+    let starts: BTreeSet<&str> = hashes.iter().filter_map(|hash| hash.get(..SHORT)).collect();
+    if starts.len() < hashes.len() {
+        return text.to_owned();
+    }
+    let shorten = |part: &&str| match word(part) {
+        hash if is_hash(&hash) => {
+            let end = part.get(hash.len()..).unwrap_or_default();
+            format!("{}…{end}", hash.get(..SHORT).unwrap_or_default())
+        }
+        _ => (*part).to_owned(),
+    };
+    parts.iter().map(shorten).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_are_short_where_they_differ_soon() {
+        let (a, b) = ("ab".repeat(32), "cd".repeat(32));
+        let text = format!("tensor \"w\": has BLAKE3 {a}, but the TOC says b3:{b}: {a}");
+        assert_eq!(
+            short_hashes(&text),
+            "tensor \"w\": has BLAKE3 abababababab…, but the TOC says b3:cdcdcdcdcdcd…: abababababab…"
+        );
+        let near = format!("{}ff", "ab".repeat(31));
+        let text = format!("{a} and {near}");
+        assert_eq!(short_hashes(&text), text);
+        for text in ["", "名前 abc", &"a".repeat(63), &"a".repeat(65)] {
+            assert_eq!(short_hashes(text), text);
+        }
+    }
 }

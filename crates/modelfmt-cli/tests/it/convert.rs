@@ -477,3 +477,58 @@ fn what_is_dropped_is_a_line_for_each_kind() {
                 \"key0\", \"key1\", \"key2\" and 497 more\n";
     assert_eq!((run.status, &*run.stderr), (0, line));
 }
+
+/// Sets of a number of files: no more than that, and no more than there are tensors, about equally large.
+#[test]
+fn a_number_of_files_is_an_option() {
+    let folder = tempfile::tempdir().unwrap();
+    let numbers = vec![1.0_f32; 1500];
+    let tensors: Vec<(String, usize)> = (0..40).map(|n| (format!("t{n}"), 1000 + 70 * (n % 7))).collect();
+    let views = tensors
+        .iter()
+        .map(|(name, len)| (name.as_str(), modelfmt::View::new(&numbers[..*len], [*len as u64]).unwrap()));
+    let keys = ["model_name", "architecture", "model_type"].map(|key| (key, modelfmt::Value::from("m")));
+    modelfmt::save(folder.path().join("m.safetensors"), views, &modelfmt::Object::from_iter(keys)).unwrap();
+    let run = |args: &str| modelfmt_in(folder.path(), args);
+    let names = ["out/m.safetensors", "out/m.gguf", "out/m.apr", "out/m.aeroset.json"];
+    for (name, number) in names.iter().flat_map(|name| [1, 2, 7, 40, 1000].map(|number| (name, number))) {
+        let out = folder.path().join("out");
+        fs::create_dir(&out).unwrap();
+        run(&format!("convert m.safetensors {name} --shards {number} --quiet")).ok();
+        let files = fs::read_dir(&out).unwrap().map(Result::unwrap);
+        let parts = files.filter(|file| {
+            let name = file.file_name();
+            // The index of an AEROSET is an AERO, too; the others are JSON, even that of APR2.
+            !["m.apr", "m.aeroset.json", "m.index.aero"].iter().any(|index| name == *index)
+                && !name.to_str().unwrap().ends_with(".index.json")
+        });
+        let sizes: Vec<u64> = parts.map(|file| file.metadata().unwrap().len()).collect();
+        let expected = number.min(40);
+        assert_eq!(sizes.len(), expected, "{name} {number}: {sizes:?}");
+        let most = *sizes.iter().max().unwrap() as f64;
+        let average = sizes.iter().sum::<u64>() as f64 / sizes.len() as f64;
+        assert!(most < 1.5 * average, "{name} {number}: {sizes:?}");
+        let index = fs::read_dir(&out).unwrap().map(|file| file.unwrap().path()).collect::<Vec<_>>();
+        assert!(!index.is_empty());
+        let whole = run("diff m.safetensors out --ignore-metadata");
+        assert_eq!((whole.status, &*whole.stderr), (0, ""), "{name} {number}");
+        fs::remove_dir_all(&out).unwrap();
+    }
+    fs::create_dir(folder.path().join("out")).unwrap();
+    for (args, why) in [
+        ("out/m.aero --shards 2", "--shards: aero does not have this option; it is for aeroset, apr2"),
+        ("out/m.mag --shards 2", "--shards: mag does not have this option"),
+        ("out/m.gguf --shards 0", "number would be zero"),
+        ("out/m.gguf --shards 2 --shard-size 1000", "cannot be used with"),
+    ] {
+        let failed = run(&format!("convert m.safetensors {args}"));
+        assert!(failed.status == 2 && failed.stderr.contains(why), "{}", failed.stderr);
+    }
+    let dry = run("convert m.safetensors out/m.safetensors --shards 3 --dry-run --quiet");
+    assert_eq!(
+        (dry.status, fs::read_dir(folder.path().join("out")).unwrap().count()),
+        (0, 0),
+        "{}",
+        dry.stderr
+    );
+}

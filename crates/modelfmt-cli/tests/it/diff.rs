@@ -96,9 +96,9 @@ fn a_nan_is_no_infinity() {
     }
     let run = |args: &str| modelfmt_in(folder.path(), &format!("diff --norms {args}"));
     for (pair, text, number) in [
-        ("a.safetensors nan.safetensors", "some by a NaN in one of them", "NaN"),
-        ("nan.safetensors inf.safetensors", "some by a NaN in one of them", "NaN"),
-        ("a.safetensors inf.safetensors", "by up to inf", "Infinity"),
+        ("a.safetensors nan.safetensors", "\n~ w       values, a NaN  NaN      NaN", "NaN"),
+        ("nan.safetensors inf.safetensors", "\n~ w       values, a NaN  NaN      NaN", "NaN"),
+        ("a.safetensors inf.safetensors", "\n~ w       values  inf ", "Infinity"),
     ] {
         let said = run(pair).stdout;
         assert!(said.contains(text) && said.contains("inf") == (number != "NaN"), "{pair}: {said}");
@@ -108,5 +108,38 @@ fn a_nan_is_no_infinity() {
             (&json!(number), &json!("NaN"))
         );
         assert_eq!(run(&format!("{pair} --tolerance 1e9")).status, 1);
+    }
+}
+
+/// The bars are in proportion, lines fit where their width is known, and the last line says how many tensors there are.
+#[test]
+fn the_table_is_as_wide_as_lines_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, change: f32| {
+        let long = "layer.with.a.long.name.".repeat(2);
+        let values: Vec<f32> = (1..=64).map(|n| n as f32).collect();
+        let more: Vec<f32> = values.iter().map(|value| value + change).collect();
+        let most: Vec<f32> = values.iter().map(|value| value + 4.0 * change).collect();
+        let tensors = [("a", &values), ("b", &more), (&*long, &most)];
+        let views = tensors.map(|(name, values)| (name, modelfmt::View::new(values, [64]).unwrap()));
+        modelfmt::save(folder.path().join(name), views, &modelfmt::Object::new()).unwrap();
+    };
+    write("x.safetensors", 0.0);
+    write("y.safetensors", 0.5);
+    for columns in [40, 80, 200] {
+        let mut command = crate::common::command(crate::common::program());
+        command.args(["diff", "--norms", "x.safetensors", "y.safetensors"]).current_dir(folder.path());
+        let run = crate::common::run(command.env("COLUMNS", columns.to_string()));
+        let text = &run.stdout;
+        assert!(text.lines().all(|line| line.chars().count() <= columns.max(51)), "{text}");
+        assert!(text.ends_with("\n2 of 3 tensors differ\n"), "{text}");
+        assert_eq!(text.contains("cosine"), columns == 200, "{text}");
+        let bar = |start: &str| {
+            let line = text.lines().find(|line| line.starts_with(start)).unwrap();
+            line.chars().filter(|c| *c == '█').count()
+        };
+        if columns == 200 {
+            assert_eq!((bar("~ layer.with"), bar("~ b")), (40, 10), "{text}");
+        }
     }
 }

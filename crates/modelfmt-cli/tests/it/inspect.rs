@@ -72,7 +72,7 @@ fn several_files_are_an_object_a_line_and_one_that_is_bad_keeps_none_back() {
     let run = modelfmt(["inspect", "missing.aero", a, b]);
     let summary = modelfmt(["inspect", "--summary", a, b]).ok();
     assert_eq!(run.status, 1);
-    assert_eq!((summary.lines().count(), summary.lines().nth(2)), (5, Some("")));
+    assert_eq!((summary.lines().count(), summary.lines().nth(6)), (13, Some("")), "{summary}");
     let pin = format!("b3:{}", "0".repeat(64));
     assert_eq!(modelfmt(["inspect", a, b, "--pin", &pin]).status, 2);
     assert_eq!(modelfmt(["inspect", a, "--tree", "--summary"]).status, 2);
@@ -136,4 +136,109 @@ fn a_long_list_says_how_many_items_it_has() {
     assert!(text.contains("\"token7\",") && text.contains("… (32,000 in all)"), "{text}");
     let text = printed("60", &[path.to_str().unwrap()]);
     assert!(text.contains("… (32,000 in all)") && longest(&text) <= 60, "{text}");
+}
+
+/// Writes a safetensors file of zeros, which takes no room on the disk.
+fn write_sparse(path: &std::path::Path, tensors: impl IntoIterator<Item = (String, &'static str, Vec<u64>)>) {
+    let (mut entries, mut at) = (Vec::new(), 0);
+    for (name, dtype, shape) in tensors {
+        let end = at + shape.iter().product::<u64>() * if dtype == "F32" { 4 } else { 2 };
+        entries
+            .push(format!(r#""{name}":{{"dtype":"{dtype}","shape":{shape:?},"data_offsets":[{at},{end}]}}"#));
+        at = end;
+    }
+    let header = format!("{{{}}}", entries.join(","));
+    let head = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
+    std::fs::write(path, &head).unwrap();
+    std::fs::File::options().write(true).open(path).unwrap().set_len(head.len() as u64 + at).unwrap();
+}
+
+/// The tensors of a Llama of 7 billion parameters, in the order of their names, as the hub has them. Every third layer has one in f32.
+fn llama() -> Vec<(String, &'static str, Vec<u64>)> {
+    let layer = |layer: u64| {
+        let of = |name: &str, shape: &[u64]| {
+            (format!("model.layers.{layer}.{name}.weight"), "BF16", shape.to_vec())
+        };
+        let down = if layer.is_multiple_of(3) { "F32" } else { "BF16" };
+        let mut tensors = vec![of("input_layernorm", &[4096]), of("post_attention_layernorm", &[4096])];
+        tensors.extend(["q", "k", "v", "o"].map(|part| of(&format!("self_attn.{part}_proj"), &[4096, 4096])));
+        tensors.extend(["gate", "up"].map(|part| of(&format!("mlp.{part}_proj"), &[11008, 4096])));
+        tensors.push((format!("model.layers.{layer}.mlp.down_proj.weight"), down, vec![4096, 11008]));
+        tensors
+    };
+    let outer = |name: &str, shape: &[u64]| (format!("{name}.weight"), "BF16", shape.to_vec());
+    let mut tensors: Vec<_> = (0..32).flat_map(layer).collect();
+    tensors.extend([outer("lm_head", &[32000, 4096]), outer("model.embed_tokens", &[32000, 4096])]);
+    tensors.push(outer("model.norm", &[4096]));
+    tensors.sort();
+    tensors
+}
+
+#[test]
+fn a_llama_is_on_one_screen() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.safetensors");
+    write_sparse(&path, llama());
+    let path = path.to_str().unwrap();
+    for columns in [80, 200] {
+        let text = printed(&columns.to_string(), &[path]);
+        assert!(text.lines().count() <= 25 && longest(&text) <= columns, "{text}");
+        assert!(text.contains("   model.layers.0–31 × 9 tensors  "), "{text}");
+        assert!(!text.contains('\u{1b}'), "{text:?}");
+    }
+    let wide = printed("200", &[path]);
+    let bf16 = wide.lines().find(|line| line.starts_with("   bf16  280 tensors  ")).unwrap();
+    assert!(bf16.contains("11.63 GiB   86.3%  ████") && bf16.chars().count() > 120, "{wide}");
+    let down = "     mlp.down_proj.weight             bf16, f32  [4096, 11008]    3.61 GiB  f32 in 0, 3, 6, 9, 12, 15, 18, 21, 24, 27, 30\n";
+    assert!(wide.contains(down), "{wide}");
+    // Units are below each other, and only in that column.
+    let ends: Vec<usize> = wide
+        .lines()
+        .filter(|line| line.contains(".weight  "))
+        .filter_map(|line| line.char_indices().position(|(at, _)| line[at..].starts_with("iB")))
+        .collect();
+    assert!(ends.len() == 12 && ends.iter().all(|end| *end == ends[0]), "{wide}");
+    // What was asked for is listed each.
+    let lines = |args: &[&str]| {
+        let text = printed("200", &[&[path], args].concat());
+        text.lines().filter(|line| line.contains(".weight  ")).count()
+    };
+    assert_eq!((lines(&["--all"]), lines(&["--sort", "name"]), lines(&["--top", "40"])), (291, 291, 40));
+    assert_eq!(lines(&["--tensors", "*.3.*"]), 9);
+    assert_eq!(modelfmt(["inspect", path, "--all", "--tree"]).status, 2);
+    // The order of the file and all tensors stay in JSON.
+    let object = modelfmt(["inspect", "--json", path]).json();
+    assert_eq!(object["tensors"].as_array().unwrap().len(), 291);
+}
+
+#[test]
+fn escapes_are_for_terminals_that_want_them() {
+    let path = testdata("reference/trained.mag");
+    let with = |variables: &[(&str, &str)]| {
+        let mut command = command(program());
+        command.arg("inspect").arg(&path).envs(variables.iter().copied());
+        let output = command.output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let plain = with(&[]);
+    assert!(!plain.contains('\u{1b}') && plain.contains("█"), "{plain:?}");
+    let forced = with(&[("CLICOLOR_FORCE", "1")]);
+    assert!(forced.contains("\u{1b}[1mtensors\u{1b}[0m\n"), "{forced:?}");
+    assert_eq!(with(&[("NO_COLOR", "1")]), plain);
+    let ascii = with(&[("LANG", "C")]);
+    assert!(ascii.contains("###") && !ascii.contains('█'), "{ascii}");
+}
+
+#[test]
+fn a_list_that_nobody_asked_for_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.safetensors");
+    write_sparse(&path, (0..1500_u64).map(|n| (format!("t{n}x"), "F32", vec![2])));
+    let text = printed("80", &[path.to_str().unwrap()]);
+    assert!(
+        text.contains("\n   t999x  f32  [2]  8 B\n   … and 500 tensors more, 3.91 KiB; --all lists each\n"),
+        "{text}"
+    );
+    let text = printed("80", &[path.to_str().unwrap(), "--all"]);
+    assert!(text.contains("   t1499x  f32  [2]  8 B\n") && !text.contains('…'), "{text}");
 }

@@ -16,6 +16,7 @@ mod extract;
 #[cfg(feature = "remote")]
 mod fetch;
 mod folders;
+mod help;
 mod hostile;
 mod hub;
 mod hub_folder;

@@ -1,6 +1,7 @@
 //! The builder of a conversion.
 
 use std::borrow::Cow;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
 use modelfmt_core::value::Object;
@@ -148,6 +149,11 @@ impl<'a> Conversion<'a> {
     /// Sets the maximum size in bytes of a file, or of a weight shard in AERO.
     pub fn shard_size(self, nbytes: u64) -> Self {
         self.with(|options| options.output.shard_size = Some(nbytes))
+    }
+
+    /// Writes a set of this many files, which are about equally large, instead of one with a [maximum size](Self::shard_size).
+    pub fn shards(self, count: NonZero<u32>) -> Self {
+        self.with(|options| options.output.shards = Some(count))
     }
 
     /// Replaces existing files. Without this option, an existing file is an error.

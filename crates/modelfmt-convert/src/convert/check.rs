@@ -33,6 +33,12 @@ pub(super) fn check(options: &ConvertOptions, target: Format) -> Result<()> {
     if options.output.shard_size == Some(0) {
         return Err(Error::usage(Choice::ShardSize, "is 0; give a number of bytes, such as 2GiB"));
     }
+    if options.output.shards.is_some() && options.output.shard_size.is_some() {
+        return Err(Error::usage(
+            Choice::Shards,
+            "the size of the files follows from their number; give one of the two",
+        ));
+    }
     const MAX_RESERVE: u64 = 1 << 30;
     if options.output.reserve.is_some_and(|nbytes| nbytes > MAX_RESERVE) {
         return Err(Error::usage(Choice::Reserve, "a header has room for at most 1GiB"));

@@ -97,6 +97,7 @@ mod same_format;
 #[cfg(not(target_arch = "wasm32"))]
 mod save;
 pub(crate) mod schemes;
+mod shards;
 #[cfg(feature = "seal")]
 mod signatures;
 #[cfg(not(target_arch = "wasm32"))]
@@ -212,7 +213,7 @@ impl<'a> ConversionPlan<'a> {
             return Self::of_hub_folder(model, target, options);
         }
         let path = || model.path().to_owned();
-        let target = target.sharded().filter(|_| options.output.shard_size.is_some()).unwrap_or(target);
+        let target = target.sharded().filter(|_| options.output.is_split()).unwrap_or(target);
         let version = options.output.version.as_deref();
         let unwritten = || Error::usage(Choice::Target, target.unwritten(version).to_string());
         let extended = options.oinf.allow_extended_types;
@@ -278,6 +279,7 @@ impl<'a> ConversionPlan<'a> {
         let beside = Vec::new();
         let mut made =
             Self { model, target, options, tensors, tied, metadata, notes, warnings, dropped, beside };
+        made.choose_shard_size()?;
         made.notes.extend(made.larger_than_shards());
         Ok(made)
     }
@@ -367,7 +369,7 @@ impl<'a> ConversionPlan<'a> {
         if !own.metadata.lossy && !losses.is_empty() {
             return Err(Error::Unsupported { path: model.path().to_owned(), target, unsupported: losses });
         }
-        let shard_size = own.output.shard_size.take();
+        let (shard_size, shards) = (own.output.shard_size.take(), own.output.shards.take());
         let plan = |target: Format, options: ConvertOptions| {
             let planned = Self::of(&model, target, target.capabilities(), Cow::Owned(options))?;
             let Planned { options, tensors, tied, metadata, mut notes, warnings, mut dropped } = planned;
@@ -377,11 +379,11 @@ impl<'a> ConversionPlan<'a> {
             Ok(Self { model, target, options, tensors, tied, metadata, notes, warnings, dropped, beside })
         };
         let mut made = plan(target, own.clone())?;
-        if let (Some(most), Some(sharded)) =
-            (shard_size.filter(|most| made.nbytes() > *most), target.sharded())
-        {
-            own.output.shard_size = Some(most);
+        let is_split = shards.is_some() || shard_size.is_some_and(|most| made.nbytes() > most);
+        if let Some(sharded) = target.sharded().filter(|_| is_split) {
+            (own.output.shard_size, own.output.shards) = (shard_size, shards);
             made = plan(sharded, own)?;
+            made.choose_shard_size()?;
             made.notes.extend(made.larger_than_shards());
         }
         Ok(made)

@@ -125,7 +125,7 @@ impl<'p> Saving<'p> {
         metadata: &Object,
         options: &'p ConvertOptions,
     ) -> Result<Self> {
-        let format = format.sharded().filter(|_| options.output.shard_size.is_some()).unwrap_or(format);
+        let format = format.sharded().filter(|_| options.output.is_split()).unwrap_or(format);
         let version = options.output.version.as_deref();
         let Some(target) = format.capabilities_of(version) else {
             return Err(Error::usage(Choice::Target, format.unwritten(version).to_string()));
@@ -297,6 +297,7 @@ fn of_a_model(options: &ConvertOptions) -> Option<Choice> {
         (Choice::Rename, options.tensors.rename.is_empty()),
         (Choice::Dedupe, !options.aero.dedupe),
         (Choice::Declare, options.oinf.declare.is_empty()),
+        (Choice::Shards, options.output.shards.is_none()),
     ];
     let rule = options.types.rules.first().map(TypeRule::choice);
     rule.or_else(|| choices.into_iter().find(|(_, is_empty)| !is_empty).map(|(choice, _)| choice))

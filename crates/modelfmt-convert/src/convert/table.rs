@@ -154,6 +154,9 @@ pub const OPTIONS: &[OptionInfo] = &[
         .flag("--shard-size")
         .choice(Choice::ShardSize)
         .in_page(),
+    OptionInfo::new("output", "shards", Takes::One("N"), "Write a set of N files that are about equally large, in place of --shard-size; of fewer if there are not so many tensors")
+        .flag("--shards")
+        .choice(Choice::Shards),
     OptionInfo::new("output", "align", Takes::One("N"), "Alignment of tensors in bytes. APR2: 32 or 64; GGUF: a power of two. By default that of a source in the same format, else 64 and 32")
         .flag("--align")
         .choice(Choice::Align)

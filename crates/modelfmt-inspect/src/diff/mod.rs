@@ -35,6 +35,8 @@ pub struct DiffOptions {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Diff {
+    /// The number of tensors that one of the models has or both have. One that is renamed counts once.
+    pub tensors: usize,
     /// Tensors that only the first model has, and that are not [renamed](Self::renamed).
     pub only_in_a: Vec<String>,
     /// Tensors that only the second model has, and that are not [renamed](Self::renamed).
@@ -102,8 +104,14 @@ pub struct ValueDiff {
 impl Diff {
     /// Whether nothing differs.
     #[must_use]
-    pub fn is_same(&self) -> bool {
-        *self == Self::default()
+    pub const fn is_same(&self) -> bool {
+        self.different_tensors() == 0 && self.metadata.is_empty()
+    }
+
+    /// The number of tensors that differ, are renamed, or are only in one model.
+    #[must_use]
+    pub const fn different_tensors(&self) -> usize {
+        self.only_in_a.len() + self.only_in_b.len() + self.renamed.len() + self.changed.len()
     }
 }
 
@@ -153,6 +161,7 @@ pub fn diff_with(a: &Model, b: &Model, options: &DiffOptions, work: &Execution<'
     let new = b.tensors().enumerate().filter(|(_, info)| a.container().find(info.name).is_none());
     let new: Vec<usize> = new.map(|(position, _)| position).collect();
     renamed(&mut diff, (a, &lost), (b, &new), work)?;
+    diff.tensors = a.tensor_count() + diff.only_in_b.len();
     Ok(diff)
 }
 

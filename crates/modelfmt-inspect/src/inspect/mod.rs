@@ -11,6 +11,7 @@
 //! ```
 
 pub(crate) mod facts;
+mod fold;
 mod totals;
 mod tree;
 
@@ -26,6 +27,7 @@ use modelfmt_rules::globs::Globs;
 use modelfmt_rules::wording::Choice;
 
 pub use facts::{ModelFacts, ModelKind};
+pub use fold::{FoldedDType, FoldedRow, LabelPart};
 pub use modelfmt_metadata::schemes::{Schemes, Stored};
 pub use totals::{Sums, Totals};
 pub use tree::TreeNode;
@@ -150,6 +152,13 @@ impl<'a> Inspection<'a> {
     #[must_use]
     pub fn tree(&self) -> Vec<TreeNode<'a>> {
         tree::tree(self.tensors.iter().map(|tensor| tensor.info))
+    }
+
+    /// The selected tensors in a short list: groups whose names differ only in a number, such as layers or experts, are one group if
+    /// their members have the same names and shapes. `None` if there are no such groups.
+    #[must_use]
+    pub fn folded(&self) -> Option<Vec<FoldedRow<'a>>> {
+        fold::fold(&self.tensors.iter().map(|tensor| tensor.info).collect::<Vec<_>>())
     }
 }
 

@@ -23,6 +23,12 @@ impl Sums {
         self.elements = self.elements.saturating_add(info.elements());
         self.nbytes = self.nbytes.saturating_add(info.nbytes);
     }
+
+    pub(super) const fn join(&mut self, other: &Self) {
+        self.tensors = self.tensors.saturating_add(other.tensors);
+        self.elements = self.elements.saturating_add(other.elements);
+        self.nbytes = self.nbytes.saturating_add(other.nbytes);
+    }
 }
 
 /// Sums over all tensors and over the tensors of each dtype.

@@ -27,19 +27,25 @@ pub struct TreeNode<'a> {
 /// parts.
 const MAX_DEPTH: usize = 16;
 
-/// A group or a tensor while the tree is built.
-struct Node<'a> {
+/// A group or a tensor.
+pub(super) struct Node<'a> {
     /// The name of a tensor in the group, and the end of the prefix in it that all tensors share.
-    name: &'a str,
-    end: usize,
-    sums: Sums,
-    tensor: Option<usize>,
-    children: Vec<usize>,
+    pub(super) name: &'a str,
+    pub(super) end: usize,
+    pub(super) sums: Sums,
+    pub(super) tensor: Option<usize>,
+    /// Members, in the order of the file. Their numbers are larger than that of the group.
+    pub(super) children: Vec<usize>,
 }
 
 /// The groups and their tensors, each group before its members, in the order of the given tensors. A group with only one member is
 /// merged with it.
 pub(super) fn tree<'a>(tensors: impl Iterator<Item = TensorInfo<'a>>) -> Vec<TreeNode<'a>> {
+    branches(&nodes(tensors))
+}
+
+/// The groups and the tensors in them. The first is the group of all.
+pub(super) fn nodes<'a>(tensors: impl Iterator<Item = TensorInfo<'a>>) -> Vec<Node<'a>> {
     let root = Node { name: "", end: 0, sums: Sums::default(), tensor: None, children: Vec::new() };
     let mut nodes = vec![root];
     let mut groups = HashMap::<(usize, &str), usize>::new();
@@ -61,7 +67,7 @@ pub(super) fn tree<'a>(tensors: impl Iterator<Item = TensorInfo<'a>>) -> Vec<Tre
         let leaf = push(&mut nodes, at, info.name, info.name.len(), Some(number));
         add(&mut nodes, leaf, &info);
     }
-    branches(&nodes)
+    nodes
 }
 
 fn push<'a>(

@@ -6,8 +6,14 @@ use tensor_stats::Histogram;
 
 use modelfmt_model::format_g::G6;
 
+use super::chart::Charset;
+
 /// Writes a histogram like the verifier of OINF, or with bars in lines of this many characters.
-pub(super) fn histogram(histogram: &Histogram, bars: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn histogram(
+    histogram: &Histogram,
+    bars: Option<(usize, Charset)>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let lines = match histogram {
         Histogram::Bins { edges, counts } => {
             let edges = edges.windows(2).map(|edge| {
@@ -26,7 +32,7 @@ pub(super) fn histogram(histogram: &Histogram, bars: Option<usize>, out: &mut dy
         Histogram::Empty => return Ok(()),
     };
     match (bars, histogram) {
-        (Some(width), _) => with_bars(&lines, width, out),
+        (Some(bars), _) => with_bars(&lines, bars, out),
         (None, Histogram::Bins { .. }) => {
             lines.iter().try_for_each(|(label, count)| writeln!(out, "    {label}:{count}"))
         }
@@ -37,21 +43,33 @@ pub(super) fn histogram(histogram: &Histogram, bars: Option<usize>, out: &mut dy
     }
 }
 
+/// Writes a histogram in one line: a character for each bin, or for each value if they are counted value by value.
+pub(super) fn sparkline(histogram: &Histogram, charset: Charset, out: &mut dyn Write) -> io::Result<()> {
+    let counts: Vec<u64> = match histogram {
+        Histogram::Bins { counts, .. } => counts.to_vec(),
+        Histogram::Values(values) => values.iter().map(|(_, count)| *count).collect(),
+        Histogram::Bools { zeros, ones } => vec![*zeros, *ones],
+        Histogram::Constant { .. } | Histogram::Empty => Vec::new(),
+    };
+    match &counts[..] {
+        [] | [_] => Ok(()),
+        counts => writeln!(out, "- hist: |{}|", charset.sparkline(counts)),
+    }
+}
+
 /// Writes a line with a bar for each count; the longest bar fills the rest of its line.
-fn with_bars(lines: &[(String, u64)], width: usize, out: &mut dyn Write) -> io::Result<()> {
+fn with_bars(
+    lines: &[(String, u64)],
+    (width, charset): (usize, Charset),
+    out: &mut dyn Write,
+) -> io::Result<()> {
     const LONGEST: usize = 50;
-    const PARTS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
     let texts: Vec<String> = lines.iter().map(|(label, count)| format!("    {label}:{count}")).collect();
     let text_len = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0);
-    let room = width.saturating_sub(text_len + 2).min(LONGEST) as u128;
-    let most = u128::from(lines.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1));
+    let room = width.saturating_sub(text_len + 2).min(LONGEST);
+    let most = lines.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1);
     for (text, (_, count)) in texts.iter().zip(lines) {
-        let eighths = u128::from(*count) * room * 8 / most;
-        // A count above 0 always has a visible bar.
-        let eighths = usize::try_from(eighths).unwrap_or(0).max(usize::from(*count > 0 && room > 0));
-        let part =
-            PARTS.get(eighths % 8).filter(|_| eighths % 8 > 0).map_or_else(String::new, char::to_string);
-        let bar = format!("{}{part}", "█".repeat(eighths / 8));
+        let bar = if room > 0 { charset.bar(*count as f64 / most as f64, room) } else { String::new() };
         writeln!(out, "{}", format!("{text:text_len$}  {bar}").trim_end())?;
     }
     Ok(())
@@ -63,7 +81,7 @@ mod tests {
 
     fn shown(histogram: &Histogram, bars: Option<usize>) -> String {
         let mut out = Vec::new();
-        super::histogram(histogram, bars, &mut out).unwrap();
+        super::histogram(histogram, bars.map(|width| (width, Charset::Blocks)), &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -79,5 +97,20 @@ mod tests {
             assert_eq!(text.lines().count(), 10);
             assert!(text.lines().all(|line| line.chars().count() <= width.max(33)), "{text}");
         }
+    }
+
+    #[test]
+    fn a_sparkline_is_one_line() {
+        let line = |histogram: &Histogram, charset: Charset| {
+            let mut out = Vec::new();
+            sparkline(histogram, charset, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let edges = std::array::from_fn(|n| n as f64);
+        let bins = Histogram::Bins { edges, counts: [1, 2, 8, 30, 100, 99, 30, 8, 0, 1] };
+        assert_eq!(line(&bins, Charset::Blocks), "- hist: |▁▁▂▃██▃▂ ▁|\n");
+        assert_eq!(line(&bins, Charset::Ascii), "- hist: |__.:##:. _|\n");
+        assert_eq!(line(&Histogram::Bools { zeros: 1, ones: 3 }, Charset::Blocks), "- hist: |▃█|\n");
+        assert_eq!(line(&Histogram::Constant { value: 1.0, count: 9 }, Charset::Blocks), "");
     }
 }

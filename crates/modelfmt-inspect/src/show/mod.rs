@@ -12,6 +12,7 @@
 //! # Ok::<(), modelfmt::Error>(())
 //! ```
 
+mod chart;
 mod decoded;
 mod elements;
 mod histogram;
@@ -29,6 +30,7 @@ use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{DisplayShape, Execution, TensorInfo, author::with_causes};
 use tensor_stats::Stats;
 
+pub use self::chart::Charset;
 pub use self::elements::{numbers, texts};
 use modelfmt_metadata::schemes;
 use modelfmt_model::error::{Error, Result};
@@ -48,8 +50,10 @@ pub struct ShowOptions {
     pub slice: Option<Slice>,
     /// Shows only statistics, without values and histogram.
     pub stats_only: bool,
-    /// Draws bars in histograms, in lines of this many characters.
+    /// Draws bars in histograms, in lines of this many characters. Statistics without histogram get a sparkline of it.
     pub bars: Option<usize>,
+    /// What bars and sparklines are drawn with.
+    pub charset: Charset,
 }
 
 /// Prints a whole model: size variables, metadata and tensors, in file order.
@@ -317,11 +321,12 @@ fn show_stats(stats: &Stats, nbytes: u64, options: &ShowOptions, out: &mut dyn W
         let (nan, pos, neg) = (non_finite.nan, non_finite.pos_inf, non_finite.neg_inf);
         writeln!(out, "- non-finite: nan {nan}, +inf {pos}, -inf {neg}")?;
     }
+    let bars = options.bars.map(|width| (width, options.charset));
     if options.stats_only {
-        return Ok(());
+        return bars.map_or(Ok(()), |_| histogram::sparkline(&stats.histogram, options.charset, out));
     }
     writeln!(out, "- hist:")?;
-    histogram::histogram(&stats.histogram, options.bars, out)
+    histogram::histogram(&stats.histogram, bars, out)
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ pub(super) static AEROSET: Entry = Entry {
         properties: Properties { schema: Some(MetadataSchema::Aero), ..Properties::NONE },
         ..CAPABILITIES
     },
-    choices: CHOICES,
+    choices: CHOICES_OF_SET,
     driver: driver!(
         "aero",
         open: Some(on::open_set),
@@ -84,6 +84,21 @@ const CHOICES: &[Choice] = &[
     Choice::Architecture,
     Choice::ModelType,
     Choice::ShardSize,
+    Choice::Reserve,
+    Choice::ControlHash,
+    Choice::PageHashes,
+    Choice::TensorHashes,
+    Choice::Uuid,
+    Choice::NoZstd,
+];
+
+/// The same, and the number of files.
+const CHOICES_OF_SET: &[Choice] = &[
+    Choice::ModelName,
+    Choice::Architecture,
+    Choice::ModelType,
+    Choice::ShardSize,
+    Choice::Shards,
     Choice::Reserve,
     Choice::ControlHash,
     Choice::PageHashes,

@@ -97,6 +97,7 @@ const CHOICES: &[Choice] = &[
     Choice::Architecture,
     Choice::ModelType,
     Choice::ShardSize,
+    Choice::Shards,
     Choice::Compress,
     Choice::Align,
     Choice::Reserve,

@@ -18,6 +18,7 @@ pub(super) static GGUF: Entry = Entry {
     capabilities: CAPABILITIES,
     choices: &[
         Choice::ShardSize,
+        Choice::Shards,
         Choice::Align,
         Choice::Stringify,
         Choice::Reserve,
@@ -44,6 +45,7 @@ pub(super) static GGUF_SHARDED: Entry = Entry {
     },
     choices: &[
         Choice::ShardSize,
+        Choice::Shards,
         Choice::Align,
         Choice::Stringify,
         Choice::Reserve,

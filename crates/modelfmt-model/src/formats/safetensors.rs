@@ -16,7 +16,7 @@ pub(super) static SAFETENSORS: Entry = Entry {
     is_set: false,
     versions: &[],
     capabilities: CAPABILITIES,
-    choices: &[Choice::ShardSize, Choice::Stringify, Choice::Reserve],
+    choices: &[Choice::ShardSize, Choice::Shards, Choice::Stringify, Choice::Reserve],
     driver: driver!("safetensors", write: super::entry::Write::File(on::write), edit: Some(on::edit)),
 };
 
@@ -42,7 +42,7 @@ pub(super) static SAFETENSORS_SHARDED: Entry = Entry {
         },
         ..CAPABILITIES
     },
-    choices: &[Choice::ShardSize, Choice::Reserve],
+    choices: &[Choice::ShardSize, Choice::Shards, Choice::Reserve],
     driver: driver!("safetensors", write: super::entry::Write::Set(on::plan_set), common_metadata: Some(on::common_metadata), edit_set: Some(on::EDIT_SET)),
 };
 

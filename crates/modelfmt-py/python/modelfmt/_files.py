@@ -80,6 +80,7 @@ def convert(
     sizevars: Mapping[str, int] | None = None,
     declare: Mapping[str, tuple[str, Sequence[int]]] | None = None,
     shard_size: int | None = None,
+    shards: int | None = None,
     control_hash: bool = False,
     page_hashes: int | None = None,
     tensor_hashes: bool = False,
@@ -212,6 +213,7 @@ _PLAIN = (
     "allow_extended_types",
     "reserve",
     "outboard",
+    "shards",
     "verify",
 )
 

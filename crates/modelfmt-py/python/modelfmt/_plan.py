@@ -50,6 +50,7 @@ class Converting(Opening, total=False):
     compress: str | None
     align: int | None
     reserve: int | None
+    shards: int | None
     verify: bool
     overwrite: bool
 

@@ -3,6 +3,7 @@
 pub mod rename;
 pub mod rules;
 
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -124,6 +125,10 @@ pub struct OutputOptions {
     /// The size limit in bytes of a weight shard (AERO) or of a file (AEROSET, APR2, safetensors and GGUF). With it, APR2,
     /// safetensors and GGUF are written as sets.
     pub shard_size: Option<u64>,
+    /// The number of files of the set that AEROSET, APR2, safetensors and GGUF are then written as, in place of
+    /// [`shard_size`](Self::shard_size). The files are as equal in bytes as the order of the tensors allows. There are fewer if there are
+    /// fewer tensors, or if the files are then no larger.
+    pub shards: Option<NonZero<u32>>,
     /// The alignment of tensors in bytes: 32 or 64 for APR2, a power of two for GGUF. By default it is that of a source of the same
     /// format, else 64 for APR2 and 32 for GGUF.
     pub align: Option<u32>,
@@ -139,6 +144,14 @@ pub struct OutputOptions {
     pub overwrite: Overwrite,
     /// Other files that were read for this conversion. An output never replaces one of them, nor a file of the source model.
     pub inputs: Vec<PathBuf>,
+}
+
+impl OutputOptions {
+    /// Whether APR2, safetensors and GGUF are written as sets.
+    #[must_use]
+    pub const fn is_split(&self) -> bool {
+        self.shard_size.is_some() || self.shards.is_some()
+    }
 }
 
 /// Options for AERO alone.
@@ -240,6 +253,7 @@ impl ConvertOptions {
             (Choice::Base, self.tensors.base.is_some()),
             (Choice::Pre, self.metadata.pre.is_some()),
             (Choice::ShardSize, self.output.shard_size.is_some()),
+            (Choice::Shards, self.output.shards.is_some()),
             (Choice::Reserve, self.output.reserve.is_some()),
             (Choice::ControlHash, self.aero.control_hash),
             (Choice::PageHashes, self.aero.page_hashes.is_some()),

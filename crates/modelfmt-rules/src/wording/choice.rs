@@ -54,6 +54,8 @@ pub enum Choice {
     Stringify,
     /// `OutputOptions::shard_size`.
     ShardSize,
+    /// `OutputOptions::shards`.
+    Shards,
     /// `AeroOptions::control_hash`.
     ControlHash,
     /// `AeroOptions::page_hashes`.
@@ -119,6 +121,7 @@ impl Choice {
             Self::ModelType => "model_type",
             Self::Stringify => "stringify",
             Self::ShardSize => "shard_size",
+            Self::Shards => "shards",
             Self::ControlHash => "control_hash",
             Self::PageHashes => "page_hashes",
             Self::TensorHashes => "tensor_hashes",

@@ -20,7 +20,7 @@ pub(super) fn tree(title: &str, tree: &Value, out: &mut dyn Write) -> Result {
     if entries.iter().all(|(_, value)| value.is_null()) {
         return Ok(());
     }
-    writeln!(out, "\n{title}")?;
+    writeln!(out, "\n{}", super::title(title))?;
     let longest = entries.iter().map(|(key, _)| name(key).chars().count()).max().unwrap_or(0);
     let mut rows = entries.iter().filter(|(_, value)| !value.is_null()).peekable();
     while rows.peek().is_some() {
@@ -144,7 +144,7 @@ pub(super) fn name(name: &str) -> String {
     if name.is_empty() { "\"\"".to_owned() } else { Printable(name).cut(LONGEST) }
 }
 
-pub(super) fn table() -> Table {
+fn table() -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     // Names are never folded, so that they can be copied.

@@ -3,24 +3,24 @@
 mod metadata;
 mod signature;
 mod tensors;
+mod totals;
 
 use std::io::Write;
 use std::path::Path;
 
-use modelfmt::inspect::{InspectOptions, Inspection, Totals};
+use anstyle::Style;
+use modelfmt::inspect::{InspectOptions, Inspection};
 use modelfmt::model::Globs;
 use modelfmt::wording::Printable;
 
-use crate::args::Inspect;
+use crate::args::{Inspect, List};
 use crate::failure::{Failure, Result, say};
 use crate::flags::Flags;
 use crate::json::EscapedJson;
 use crate::progress::Progress;
 use crate::stop;
 use crate::streams;
-use crate::units::{count, size};
-use crate::width::fits;
-pub(super) use tensors::rows_as_table;
+use crate::units::size;
 
 /// The maximum number of characters of a name or a shape: the longest one sets the width of its column.
 pub(super) const LONGEST: usize = 200;
@@ -128,36 +128,22 @@ fn text(inspection: &Inspection<'_>, args: &Inspect, out: &mut dyn Write) -> Res
     for line in signature::inside(&inspection.details).iter().filter(|_| !format.is_set()) {
         writeln!(out, "{line}")?;
     }
-    if !args.summary {
-        metadata::tree("metadata", &inspection.metadata, out)?;
-        metadata::tree("details", &inspection.details, out)?;
-        match args.tree {
-            true => tensors::tree(inspection, out)?,
-            false => tensors::tensors(&inspection.tensors, out)?,
-        }
-        tensors::weights(inspection, out)?;
-        writeln!(out)?;
+    totals::write(inspection, args.summary, out)?;
+    if args.summary {
+        return Ok(());
     }
-    totals(inspection, &inspection.totals(), out)
+    match args.list() {
+        List::Short => tensors::short(inspection, out)?,
+        List::Each => tensors::each(&inspection.tensors, out)?,
+        List::Tree => tensors::tree(inspection, out)?,
+    }
+    tensors::weights(inspection, out)?;
+    metadata::tree("metadata", &inspection.metadata, out)?;
+    metadata::tree("details", &inspection.details, out)
 }
 
-fn totals(inspection: &Inspection<'_>, totals: &Totals, out: &mut dyn Write) -> Result {
-    let (sums, all) = (totals.all, inspection.model.tensor_count() as u64);
-    let of = if sums.tensors == all { String::new() } else { format!(" of {}", count(all)) };
-    let (s, z) = (if all == 1 { "" } else { "s" }, if sums.elements == 1 { "" } else { "s" });
-    let (shown, elements, nbytes) = (count(sums.tensors), count(sums.elements), size(sums.nbytes));
-    let line = format!("{shown}{of} tensor{s}, {elements} parameter{z}, {nbytes}");
-    let dtypes = totals.by_dtype.iter();
-    let dtypes: Vec<String> = dtypes
-        .map(|(dtype, sums)| format!("{dtype} × {} ({})", count(sums.tensors), size(sums.nbytes)))
-        .collect();
-    let long = format!("{line}: {}", dtypes.join(", "));
-    if dtypes.is_empty() {
-        writeln!(out, "{line}")?;
-    } else if fits(&long) {
-        writeln!(out, "{long}")?;
-    } else {
-        writeln!(out, "{line}:\n  {}", dtypes.join("\n  "))?;
-    }
-    Ok(())
+/// The title of a part of the text.
+fn title(title: &str) -> String {
+    let bold = Style::new().bold();
+    format!("{bold}{title}{bold:#}")
 }

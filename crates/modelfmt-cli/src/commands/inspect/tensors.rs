@@ -1,32 +1,115 @@
 //! Prints the tensors as a table or as a tree.
 
 use std::io::Write;
+use std::ops::RangeInclusive;
 
-use comfy_table::CellAlignment;
-use modelfmt::inspect::{InspectedTensor, Inspection, Stored, TreeNode};
+use modelfmt::inspect::{FoldedRow, InspectedTensor, Inspection, LabelPart, Stored, TreeNode};
 use modelfmt::wording::Printable;
 
-use super::metadata::{name, table};
-use super::{LONGEST, TABLE_ROWS};
+use super::metadata::name;
+use super::{LONGEST, TABLE_ROWS, title};
+use crate::chart::charset;
 use crate::failure::Result;
+use crate::table;
 use crate::units::{count, size};
-use crate::width::{fits, width};
+use crate::width::width;
 
-/// The minimum number of characters in a line, however narrow the terminal is.
-const NARROW: usize = 24;
+/// The maximum number of lines of a list that the user did not ask for.
+const MOST_ROWS: usize = 1000;
 
-/// Writes a line for each tensor. If a line is too narrow, the name has a line of its own, and the rest has as many lines as it
-/// needs.
-pub(super) fn tensors(tensors: &[InspectedTensor<'_>], out: &mut dyn Write) -> Result {
+/// The column of sizes.
+const SIZES: Option<usize> = Some(3);
+
+/// Writes a line for each tensor.
+pub(super) fn each(tensors: &[InspectedTensor<'_>], out: &mut dyn Write) -> Result {
     if tensors.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\ntensors")?;
+    writeln!(out, "\n{}", title("tensors"))?;
     for chunk in tensors.chunks(TABLE_ROWS) {
         let rows: Vec<_> = chunk.iter().map(row).collect();
-        rows_as_table(&rows, Some(3), out)?;
+        table::write(&rows, SIZES, out)?;
     }
     Ok(())
+}
+
+/// Writes the tensors, equal layers only once, and not more than a person would read.
+pub(super) fn short(inspection: &Inspection<'_>, out: &mut dyn Write) -> Result {
+    let tensors = &inspection.tensors;
+    let Some(folded) = inspection.folded() else {
+        let (shown, rest) = tensors.split_at(tensors.len().min(MOST_ROWS));
+        each(shown, out)?;
+        return more(rest.iter().map(|tensor| tensor.info.nbytes), out);
+    };
+    writeln!(
+        out,
+        "\n{} (equal layers once, with the sum of their sizes; --all lists each)",
+        title("tensors")
+    )?;
+    let (shown, rest) = folded.split_at(folded.len().min(MOST_ROWS));
+    let rows: Vec<_> = shown.iter().map(|row| folded_row(row, tensors)).collect();
+    table::write(&rows, SIZES, out)?;
+    more(rest.iter().flat_map(|row| &row.tensors).filter_map(|at| Some(tensors.get(*at)?.info.nbytes)), out)
+}
+
+/// Writes how many tensors are not listed, and their size.
+fn more(sizes: impl Iterator<Item = u64>, out: &mut dyn Write) -> Result {
+    let (number, nbytes) =
+        sizes.fold((0, 0_u64), |(number, sum), nbytes| (number + 1, sum.saturating_add(nbytes)));
+    match number {
+        0 => Ok(()),
+        _ => Ok(writeln!(
+            out,
+            "   … and {} more, {}; --all lists each",
+            super::super::tensors(number),
+            size(nbytes)
+        )?),
+    }
+}
+
+/// The cells of a tensor, of equal layers, or of a tensor of such layers.
+fn folded_row(row: &FoldedRow<'_>, tensors: &[InspectedTensor<'_>]) -> Vec<String> {
+    let label: String = row.label.iter().map(part).collect();
+    let label = if label.is_empty() { name("") } else { label };
+    let label = format!("{:1$}{label}", "", 3 + 2 * row.depth);
+    let nbytes = size(row.sums.nbytes);
+    if let Some(each) = row.each {
+        let label =
+            format!("{label} × {}", super::super::tensors(usize::try_from(each).unwrap_or(usize::MAX)));
+        return vec![label, String::new(), String::new(), nbytes, String::new()];
+    }
+    let own = |at: &usize| tensors.get(*at);
+    let Some(first) = row.tensors.first().and_then(own) else { return vec![label] };
+    let note = notes(first);
+    let mut all: Vec<String> = Vec::new();
+    if row.tensors.iter().filter_map(own).all(|tensor| notes(tensor) == note) {
+        all.extend(Some(note).filter(|note| !note.is_empty()));
+    }
+    let layers = row.dtypes.iter().skip(1).filter(|dtype| !dtype.layers.is_empty());
+    all.extend(layers.map(|dtype| format!("{} in {}", dtype.dtype, numbers(&dtype.layers))));
+    let dtypes: Vec<String> = row.dtypes.iter().map(|dtype| dtype.dtype.to_string()).collect();
+    let dtypes = if dtypes.len() > 3 { format!("{} types", dtypes.len()) } else { dtypes.join(", ") };
+    vec![label, dtypes, shape(first), nbytes, all.join(", ")]
+}
+
+/// A part of a name, in which numbers are short.
+fn part(part: &LabelPart<'_>) -> String {
+    match part {
+        LabelPart::Text(text) => Printable(text).cut(LONGEST),
+        LabelPart::Numbers(ranges) => numbers(ranges),
+    }
+}
+
+/// Numbers such as `0–3, 6, 9`, as many as a line has room for.
+fn numbers(ranges: &[RangeInclusive<u64>]) -> String {
+    const MOST: usize = 12;
+    let dash = charset().dash();
+    let range = |range: &RangeInclusive<u64>| match range.start() == range.end() {
+        true => range.start().to_string(),
+        false => format!("{}{dash}{}", range.start(), range.end()),
+    };
+    let more = if ranges.len() > MOST { ", …" } else { "" };
+    ranges.iter().take(MOST).map(range).collect::<Vec<_>>().join(", ") + more
 }
 
 /// Writes a line for each weight that is stored as several tensors.
@@ -35,7 +118,7 @@ pub(super) fn weights(inspection: &Inspection<'_>, out: &mut dyn Write) -> Resul
     if weights.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\nweights in several tensors")?;
+    writeln!(out, "\n{}", title("weights in several tensors"))?;
     for chunk in weights.chunks(TABLE_ROWS) {
         let row = |weight: &Stored| {
             let shape = weight.shape.as_deref();
@@ -43,56 +126,11 @@ pub(super) fn weights(inspection: &Inspection<'_>, out: &mut dyn Write) -> Resul
             let shape = Printable(&shape.unwrap_or_default()).cut(LONGEST);
             let fault = weight.fault().map_or_else(String::new, |why| Printable(why).cut(LONGEST));
             let tensors = format!("{} tensors", weight.parts().count());
-            vec![format!("  {}", name(&weight.name)), weight.text(), shape, tensors, fault]
+            vec![format!("   {}", name(&weight.name)), weight.text(), shape, tensors, fault]
         };
-        rows_as_table(&chunk.iter().map(row).collect::<Vec<_>>(), None, out)?;
+        table::write(&chunk.iter().map(row).collect::<Vec<_>>(), None, out)?;
     }
     Ok(())
-}
-
-/// Writes rows whose first cell is a name. The column with the number `right` is aligned to the right.
-pub(crate) fn rows_as_table(rows: &[Vec<String>], right: Option<usize>, out: &mut dyn Write) -> Result {
-    let text = as_table(rows, right);
-    if fits(&text) {
-        return Ok(writeln!(out, "{text}")?);
-    }
-    rows.iter().try_for_each(|row| wrapped(row, out))
-}
-
-fn as_table(rows: &[Vec<String>], right: Option<usize>) -> String {
-    let mut table = table();
-    table.add_rows(rows);
-    if let Some(column) = right.and_then(|right| table.column_mut(right)) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table.trim_fmt()
-}
-
-/// Writes a row with a line of its own for the name.
-fn wrapped(row: &[String], out: &mut dyn Write) -> Result {
-    let Some((name, rest)) = row.split_first() else { return Ok(()) };
-    let indent = name.len() - name.trim_start().len();
-    writeln!(out, " {name}")?;
-    for line in lines(rest, indent + 5) {
-        writeln!(out, " {:indent$}    {line}", "")?;
-    }
-    Ok(())
-}
-
-/// Joins cells to as few lines as possible, for the width that is left after the indent.
-fn lines(cells: &[String], indent: usize) -> Vec<String> {
-    let room = width().map_or(usize::MAX, |width| width.saturating_sub(indent).max(NARROW));
-    let mut lines: Vec<String> = Vec::new();
-    for cell in cells.iter().filter(|cell| !cell.is_empty()) {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 2 + cell.chars().count() <= room => {
-                line.push_str("  ");
-                line.push_str(cell);
-            }
-            _ => lines.push(cell.clone()),
-        }
-    }
-    lines
 }
 
 /// Writes the groups of tensors with their sums, and the tensors in them.
@@ -101,9 +139,9 @@ pub(super) fn tree(inspection: &Inspection<'_>, out: &mut dyn Write) -> Result {
     if branches.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\ntensors")?;
+    writeln!(out, "\n{}", title("tensors"))?;
     let row = |branch: &TreeNode<'_>| {
-        let label = format!("  {:1$}{2}", "", 2 * branch.depth, name(branch.label));
+        let label = format!("   {:1$}{2}", "", 2 * branch.depth, name(branch.label));
         let what = match branch.tensor.and_then(|number| inspection.tensors.get(number)) {
             Some(tensor) => format!("{} {}", tensor.info.dtype, shape(tensor)),
             None => {
@@ -115,14 +153,13 @@ pub(super) fn tree(inspection: &Inspection<'_>, out: &mut dyn Write) -> Result {
     };
     for chunk in branches.chunks(TABLE_ROWS) {
         let rows: Vec<_> = chunk.iter().map(row).collect();
-        let text = as_table(&rows, Some(2));
         match width() {
-            Some(width) if !fits(&text) => {
+            Some(width) if table::width_of(&rows, Some(2)) > width => {
                 let sizes =
                     rows.iter().filter_map(|row| Some(row.last()?.chars().count())).max().unwrap_or(0);
                 rows.iter().try_for_each(|row| one_line(row, (width, sizes), out))?;
             }
-            _ => writeln!(out, "{text}")?,
+            _ => table::write(&rows, Some(2), out)?,
         }
     }
     Ok(())
@@ -133,9 +170,9 @@ pub(super) fn tree(inspection: &Inspection<'_>, out: &mut dyn Write) -> Result {
 fn one_line(row: &[String], (width, sizes): (usize, usize), out: &mut dyn Write) -> Result {
     let [label, what, size] = row else { return Ok(()) };
     let rest = format!("{what}  {size:>sizes$}");
-    match width.checked_sub(1 + label.chars().count()) {
-        Some(room) if room >= rest.chars().count() + 2 => Ok(writeln!(out, " {label}{rest:>room$}")?),
-        _ => wrapped(row, out),
+    match width.checked_sub(label.chars().count()) {
+        Some(room) if room >= rest.chars().count() + 2 => Ok(writeln!(out, "{label}{rest:>room$}")?),
+        _ => table::wrapped(row, out),
     }
 }
 
@@ -144,6 +181,13 @@ fn shape(tensor: &InspectedTensor<'_>) -> String {
 }
 
 fn row(tensor: &InspectedTensor<'_>) -> Vec<String> {
+    let info = &tensor.info;
+    let (name, nbytes) = (format!("   {}", name(info.name)), size(info.nbytes));
+    vec![name, info.dtype.to_string(), shape(tensor), nbytes, notes(tensor)]
+}
+
+/// What is to be said of a tensor besides its type and size.
+fn notes(tensor: &InspectedTensor<'_>) -> String {
     let info = &tensor.info;
     let mut notes = Vec::new();
     if !info.has_data {
@@ -160,6 +204,5 @@ fn row(tensor: &InspectedTensor<'_>) -> Vec<String> {
     }));
     notes.extend(tensor.location.file.as_deref().map(name));
     notes.extend(tensor.blake3.map(|hash| hash.to_hex().to_string()));
-    let (name, nbytes) = (format!("  {}", name(info.name)), size(info.nbytes));
-    vec![name, info.dtype.to_string(), shape(tensor), nbytes, notes.join(", ")]
+    notes.join(", ")
 }
