@@ -19,6 +19,9 @@ pub mod bom;
 pub mod check;
 pub mod diff;
 pub mod inspect;
+#[cfg(feature = "report")]
+#[cfg_attr(docsrs, doc(cfg(feature = "report")))]
+pub mod report;
 pub mod show;
 
 /// The README's example, compiled as a test.

@@ -11,6 +11,7 @@
 //! ```
 
 pub(crate) mod facts;
+mod signature;
 mod totals;
 mod tree;
 
