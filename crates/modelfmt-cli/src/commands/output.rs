@@ -37,7 +37,8 @@ impl<'a> Written<'a> {
         });
         let keys = secrets::files_of(open).into_iter().chain(policy::path());
         let inputs = InputFiles::new(files.iter().cloned().chain(beside).chain(signatures).chain(keys));
-        let file = AtomicFile::create_protecting(path, overwrite, &inputs).map_err(|error| failed(path, error))?;
+        let file =
+            AtomicFile::create_protecting(path, overwrite, &inputs).map_err(|error| failed(path, error))?;
         Ok(Self(Some((path, file))))
     }
 

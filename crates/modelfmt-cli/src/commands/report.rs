@@ -23,21 +23,21 @@ pub(crate) fn run(args: &Report, quiet: bool) -> Result {
     if !streams::is_dash(&args.output) {
         streams::only_here(&args.output, "a report is written only to files of this machine")?;
     }
-    let open = |number: usize, path| {
-        streams::open_signed(path, &args.open(number), &args.beside.options(), quiet)
-    };
+    let open =
+        |number: usize, path| streams::open_signed(path, &args.open(number), &args.beside.options(), quiet);
     let model = open(0, &args.model)?;
     let other = args.other.as_deref().map(|path| open(1, path)).transpose()?;
     let models: Vec<&Model> = [Some(&model), other.as_ref()].into_iter().flatten().collect();
-    if args.other.is_some() && args.unlock != UnlockArgs::default() && !models.iter().any(|model| model.is_encrypted()) {
+    if args.other.is_some()
+        && args.unlock != UnlockArgs::default()
+        && !models.iter().any(|model| model.is_encrypted())
+    {
         let why = "--identity, --passphrase-file, --key-file: neither of the two is encrypted";
         return Err(Failure::Input(why.to_owned()));
     }
     let written = Written::begin(&args.output, args.force, &models, &args.open(0))?;
     // Values are read for the charts, for their hashes, and to compare.
-    let sizes = models.iter().map(|model| {
-        super::nbytes(model).saturating_add(model.container().file_size())
-    });
+    let sizes = models.iter().map(|model| super::nbytes(model).saturating_add(model.container().file_size()));
     let compared = if other.is_some() { super::nbytes(&model) } else { 0 };
     let total = sizes.fold(compared, u64::saturating_add);
     let options = ReportOptions::new().verify(args.level.into());

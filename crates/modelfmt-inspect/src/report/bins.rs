@@ -37,9 +37,8 @@ impl Bins {
         let scale = power(SIDE_BITS - self.exponent);
         let mut counts = [0_u32; 2 * SIDE];
         for value in values {
-            #[expect(clippy::cast_possible_truncation, reason = "the scaled value is within ±256")]
-            let bin = (value * scale).floor() as i32;
-            let bin = usize::try_from(bin.wrapping_add(SIDE as i32)).unwrap_or(0);
+            let bin = floor(value * scale).wrapping_add(SIDE as i32);
+            let bin = usize::try_from(bin).unwrap_or(0);
             if let Some(count) = counts.get_mut(bin) {
                 *count += 1; // a chunk has few values
             }
@@ -90,6 +89,13 @@ impl Bins {
         let end = self.counts.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1);
         start..end
     }
+}
+
+/// The largest integer that is not above a number within ±256. The function of the standard library is a call on old processors.
+#[expect(clippy::cast_possible_truncation, reason = "the number is small")]
+fn floor(number: f64) -> i32 {
+    let near = number as i32;
+    near - i32::from(number < f64::from(near))
 }
 
 /// The smallest exponent with |value| < 2^exponent, and at least [`LEAST`].

@@ -38,7 +38,9 @@ fn level(mean: f64, (least, most): (f64, f64)) -> u8 {
 /// A bar of a length from 0 to 1.
 pub(super) fn bar(part: f64, html: &mut Html) {
     let width = if part.is_nan() { 0.0 } else { (part.clamp(0.0, 1.0) * 1000.0).round() };
-    html.markup("<svg class=bar viewBox=\"0 0 1000 1\" preserveAspectRatio=none aria-hidden=true><path d=\"M0 0h");
+    html.markup(
+        "<svg class=bar viewBox=\"0 0 1000 1\" preserveAspectRatio=none aria-hidden=true><path d=\"M0 0h",
+    );
     // What is there has a visible bar.
     html.text(if part > 0.0 { width.max(4.0) } else { width }).markup("v1H0z\"/></svg>");
 }
@@ -170,6 +172,8 @@ mod tests {
             assert!(text.contains("M0 0h0v") || text.contains("M0 0h1000v"), "{text}");
         }
         assert!(drawn(|html| histogram(&[u64::MAX, 0, 1], html)).contains("M0 20V0h1V20h1V19h1V20z"));
-        assert!(drawn(|html| stack(&[(u64::MAX, "t0"), (u64::MAX, "t1")], html)).contains("M500 0h500v1H500z"));
+        assert!(
+            drawn(|html| stack(&[(u64::MAX, "t0"), (u64::MAX, "t1")], html)).contains("M500 0h500v1H500z")
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! How two models differ.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use modelfmt_core::value::Value;
 
@@ -14,13 +14,22 @@ use crate::diff::{Changed, Diff, MetadataDiff};
 const LISTED: usize = 1000;
 /// The most tensors of a layer that are listed.
 const OF_LAYER: usize = 100;
+/// A list of at most so many rows is open.
+const FEW: usize = 20;
 /// The most characters of a name.
 const NAME: usize = 160;
 
 pub(super) fn comparison(a: &Subject<'_>, b: &Subject<'_>, diff: &Diff, html: &mut Html) {
-    html.markup("<article class=comparison><header><h1>Two models compared</h1>\n<p class=facts><i>A</i> ");
-    html.cut_text(&a.stated.name, NAME).markup(" <i>B</i> ").cut_text(&b.stated.name, NAME).markup("</p>\n");
-    summary(a, diff, html);
+    html.markup("<article class=comparison><header><h1>Two models compared</h1>\n");
+    for (letter, of) in [("A", a), ("B", b)] {
+        html.markup("<p class=facts><i>")
+            .markup(letter)
+            .markup("</i> ")
+            .cut_text(&of.stated.name, NAME)
+            .markup(" ");
+        html.code(&of.inspection.model.path().display().to_string(), NAME).markup("</p>\n");
+    }
+    summary(a, b, diff, html);
     html.markup("</header>\n");
     let layers = layers(a, b, diff);
     changes(&layers, html);
@@ -32,18 +41,23 @@ pub(super) fn comparison(a: &Subject<'_>, b: &Subject<'_>, diff: &Diff, html: &m
     html.markup("</article>\n");
 }
 
-fn summary(a: &Subject<'_>, diff: &Diff, html: &mut Html) {
+fn summary(a: &Subject<'_>, b: &Subject<'_>, diff: &Diff, html: &mut Html) {
     if diff.is_same() {
-        html.markup("<p class=badges><span class=\"badge ok\">same tensors, values and metadata</span></p>\n");
+        html.markup(
+            "<p class=badges><span class=\"badge ok\">same tensors, values and metadata</span></p>\n",
+        );
         return;
     }
     let values = diff.changed.iter().filter(|changed| changed.values.is_some()).count();
     let types = diff.changed.iter().filter(|changed| is_recast(changed)).count();
     let shapes = diff.changed.iter().filter(|changed| changed.shape.is_some()).count();
-    let gone = diff.only_in_a.len().saturating_add(diff.renamed.len()).saturating_add(diff.changed.len());
+    let changed: HashSet<&str> = diff.changed.iter().map(|change| &*change.name).collect();
+    let other = b.inspection.model.container();
+    let names = a.inspection.tensors.iter().map(|tensor| tensor.info.name);
+    let unchanged = names.filter(|name| !changed.contains(name) && other.find(name).is_some()).count();
     html.markup("<dl class=tiles>");
     for (name, number) in [
-        ("Unchanged", a.inspection.tensors.len().saturating_sub(gone)),
+        ("Unchanged", unchanged),
         ("Other values", values),
         ("Other types", types),
         ("Other shapes", shapes),
@@ -147,7 +161,13 @@ fn largest(numbers: impl Iterator<Item = f64>) -> f64 {
 
 /// The length of a bar: full for what is no number.
 fn part(change: f64, most: f64) -> f64 {
-    if change == 0.0 { 0.0 } else if change.is_finite() { change / most } else { 1.0 }
+    if change == 0.0 {
+        0.0
+    } else if change.is_finite() {
+        change / most
+    } else {
+        1.0
+    }
 }
 
 fn changes(layers: &[Layer<'_>], html: &mut Html) {
@@ -158,16 +178,22 @@ fn changes(layers: &[Layer<'_>], html: &mut Html) {
     let most = largest(layers.iter().map(Layer::change));
     let tensors = layers.iter().flat_map(|layer| &layer.changed);
     let most_of_tensors = largest(tensors.filter_map(|change| rel_norm(change)));
-    html.markup("<section><h2>Changes by layer</h2>\n<p class=legend>The norm of the difference by the norm of A. ");
+    html.markup(
+        "<section><h2>Changes by layer</h2>\n<p class=legend>The norm of the difference by the norm of A. ",
+    );
     html.markup("The layers that changed most come first.</p>\n");
     for layer in layers.iter().take(LISTED) {
         html.markup("<details><summary>").code(layer.name, NAME).markup("<span class=z>");
-        html.text(grouped(layer.changed.len() as u64)).markup(" of ").text(grouped(layer.tensors.max(layer.changed.len() as u64)));
+        html.text(grouped(layer.changed.len() as u64))
+            .markup(" of ")
+            .text(grouped(layer.tensors.max(layer.changed.len() as u64)));
         html.markup(" tensors changed, <b>").number(layer.change()).markup("</b>");
         charts::bar(part(layer.change(), most), html);
         html.markup("</span></summary>\n");
         for change in layer.changed.iter().take(OF_LAYER) {
-            html.markup("<div class=\"t c\"><div class=n>").code(&change.name, NAME).markup("</div><div class=d>");
+            html.markup("<div class=\"t c\"><div class=n>")
+                .code(&change.name, NAME)
+                .markup("</div><div class=d>");
             how(change, html);
             html.markup("</div><div class=z>");
             if let Some(norm) = rel_norm(change) {
@@ -235,7 +261,8 @@ fn names(title: &'static str, names: &[String], html: &mut Html) {
     if names.is_empty() {
         return;
     }
-    html.markup("<section><h2>").markup(title).markup("</h2>\n<details><summary>");
+    html.markup("<section><h2>").markup(title).markup("</h2>\n");
+    html.markup(if names.len() <= FEW { "<details open><summary>" } else { "<details><summary>" });
     html.text(grouped(names.len() as u64)).markup(if names.len() == 1 { " tensor" } else { " tensors" });
     html.markup("</summary><ul>\n");
     for name in names.iter().take(LISTED) {

@@ -41,7 +41,9 @@ impl Html {
 
     fn length(&mut self, is_cut: bool, text: &str) -> &mut Self {
         if is_cut {
-            self.markup("… <small>(").text(grouped(text.chars().count() as u64)).markup(" characters)</small>");
+            self.markup("… <small>(")
+                .text(grouped(text.chars().count() as u64))
+                .markup(" characters)</small>");
         }
         self
     }
@@ -93,7 +95,10 @@ mod tests {
     #[test]
     fn text_never_becomes_markup() {
         let mut html = Html::default();
-        html.markup("<p title=\"").text("\"><img onerror='x'>").markup("\">").text("a\u{202e}b\0\n&lt;\u{ffff}`");
+        html.markup("<p title=\"")
+            .text("\"><img onerror='x'>")
+            .markup("\">")
+            .text("a\u{202e}b\0\n&lt;\u{ffff}`");
         assert_eq!(
             html.into_string(),
             "<p title=\"&quot;&gt;&lt;img onerror=&#39;x&#39;&gt;\">a\\u{202e}b\\u{0}\\n&amp;lt;\\u{ffff}&#96;"
@@ -104,10 +109,7 @@ mod tests {
     fn a_long_text_is_cut_and_its_length_said() {
         let mut html = Html::default();
         html.code(&"<".repeat(1500), 2);
-        assert_eq!(
-            html.into_string(),
-            "<code>&lt;&lt;</code>… <small>(1,500 characters)</small>"
-        );
+        assert_eq!(html.into_string(), "<code>&lt;&lt;</code>… <small>(1,500 characters)</small>");
         let mut html = Html::default();
         html.code("重み", 2);
         assert_eq!(html.into_string(), "<code>重み</code>");

@@ -43,7 +43,7 @@ const STYLE: &str = include_str!("style.css");
 /// The beginning of a page. The policy allows this style, by its hash, and nothing else.
 const HEAD: &str = "<!doctype html>\n<html lang=en><head><meta charset=utf-8>\n\
 <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src \
-'sha256-92S6tCnsG4W4kxw1sr9ibXtlfysTU5Ennploie43W5U='; base-uri 'none'; form-action 'none'\">\n\
+'sha256-wPndJ+MNydnencVijOiwEVCg8G5BUowG4/Uok342ayw='; base-uri 'none'; form-action 'none'\">\n\
 <meta name=viewport content=\"width=device-width, initial-scale=1\">\n\
 <meta name=color-scheme content=\"light dark\">\n<meta name=referrer content=no-referrer>\n<title>";
 
@@ -134,4 +134,33 @@ fn end(mut html: Html, is_ok: bool) -> Report {
     html.markup("<footer>Made by modelfmt ").markup(env!("CARGO_PKG_VERSION"));
     html.markup(". Nothing on this page comes from elsewhere.</footer>\n</main></body></html>\n");
     Report { html: html.into_string(), is_ok }
+}
+
+#[cfg(test)]
+mod tests {
+    use sha2::{Digest as _, Sha256};
+
+    use super::*;
+
+    /// Base64 of RFC 4648.
+    fn base64(bytes: &[u8]) -> String {
+        const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        let mut text = String::new();
+        for three in bytes.chunks(3) {
+            let bits = (0..3).fold(0, |bits, at| bits << 8 | u32::from(three.get(at).copied().unwrap_or(0)));
+            for at in 0..4 {
+                let letter = LETTERS[(bits >> (18 - 6 * at) & 63) as usize];
+                text.push(if at <= three.len() { char::from(letter) } else { '=' });
+            }
+        }
+        text
+    }
+
+    #[test]
+    fn the_policy_allows_the_style() {
+        let hash = base64(&Sha256::digest(STYLE));
+        assert!(HEAD.contains(&format!("style-src 'sha256-{hash}';")), "{hash}");
+        // The end of the style is that of its element.
+        assert!(!STYLE.contains('<'));
+    }
 }

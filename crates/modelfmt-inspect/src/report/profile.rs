@@ -6,7 +6,7 @@ use modelfmt_model::error::Result;
 use modelfmt_model::values::{is_numeric, numbers_of};
 
 use super::bins::Bins;
-use super::grid::{Grid, Shape};
+use super::grid::{Grid, Shape, sum};
 use crate::check::Piece;
 
 /// The number of bytes that are decoded at once: a multiple of every block, and so few that the numbers stay in the cache.
@@ -41,7 +41,8 @@ impl Profile {
         let shape = Shape::of(info.shape, side);
         let mut profile = Self::new(Grid::new(shape, piece.first, piece.count));
         let mut at = piece.first;
-        let unit = piece.dtype.block().map_or((1, 1), |block| (u64::from(block.elements), block.nbytes as usize));
+        let unit =
+            piece.dtype.block().map_or((1, 1), |block| (u64::from(block.elements), block.nbytes as usize));
         let len = AT_ONCE / unit.1 * unit.1;
         let mut left = piece.count;
         for bytes in piece.bytes.chunks(len) {
@@ -73,11 +74,7 @@ impl Profile {
                 &finite
             }
         };
-        let (mut sum, mut squares) = (0.0, 0.0);
-        for &number in counted {
-            sum += number;
-            squares += number * number;
-        }
+        let (sum, squares) = (sum(counted, |number| number), sum(counted, |number| number * number));
         self.count = self.count.saturating_add(counted.len() as u64);
         (self.min, self.max) = (self.min.min(min), self.max.max(max));
         (self.sum, self.squares) = (self.sum + sum, self.squares + squares);

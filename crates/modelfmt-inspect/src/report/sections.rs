@@ -37,7 +37,9 @@ fn head(subject: &Subject<'_>, letter: Option<&'static str>, html: &mut Html) {
     if inspection.facts.is_known() {
         html.markup("<p class=facts>").cut_text(&inspection.facts.to_string(), 2 * NAME).markup("</p>\n");
     }
-    html.markup("<p class=path>").code(&inspection.model.path().display().to_string(), 2 * NAME).markup("</p>\n");
+    html.markup("<p class=path>")
+        .code(&inspection.model.path().display().to_string(), 2 * NAME)
+        .markup("</p>\n");
     verdicts::badges(subject, html);
     tiles(subject, html);
     html.markup("</header>\n");
@@ -61,7 +63,11 @@ fn tiles(subject: &Subject<'_>, html: &mut Html) {
     html.markup("<dl class=tiles>");
     for (name, text) in tiles {
         if let Some(text) = text {
-            html.markup("<div><dt>").markup(name).markup("</dt><dd>").cut_text(&text, NAME).markup("</dd></div>\n");
+            html.markup("<div><dt>")
+                .markup(name)
+                .markup("</dt><dd>")
+                .cut_text(&text, NAME)
+                .markup("</dd></div>\n");
         }
     }
     html.markup("</dl>\n");
@@ -81,10 +87,14 @@ fn types(subject: &Subject<'_>, html: &mut Html) {
     html.markup("<table><thead><tr><th>type</th><th>bytes</th><th>share</th><th>tensors</th><th>elements</th></tr></thead><tbody>\n");
     for (at, (dtype, sums)) in types.iter().enumerate() {
         let tenths = u128::from(sums.nbytes) * 1000 / u128::from(totals.all.nbytes.max(1));
-        html.markup("<tr><td><svg class=dot viewBox=\"0 0 1 1\" aria-hidden=true><path class=").markup(color(at));
+        html.markup("<tr><td><svg class=dot viewBox=\"0 0 1 1\" aria-hidden=true><path class=")
+            .markup(color(at));
         html.markup(" d=\"M0 0h1v1H0z\"/></svg> <code>").text(dtype).markup("</code></td><td>");
         html.text(Size(sums.nbytes)).markup("</td><td>").text(tenths / 10).markup(".").text(tenths % 10);
-        html.markup(" %</td><td>").text(grouped(sums.tensors)).markup("</td><td>").text(grouped(sums.elements));
+        html.markup(" %</td><td>")
+            .text(grouped(sums.tensors))
+            .markup("</td><td>")
+            .text(grouped(sums.elements));
         html.markup("</td></tr>\n");
     }
     html.markup("</tbody></table></section>\n");

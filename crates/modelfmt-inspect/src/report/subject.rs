@@ -68,8 +68,16 @@ impl Values {
 impl<'m> Subject<'m> {
     /// Reads a model: its values once, and once more where the format has hashes of them. Faults of its values are shown and are
     /// no errors.
-    pub(super) fn of(model: &'m Model, options: &ReportOptions, tensors: usize, work: &Execution<'_>) -> Result<Self> {
-        #[cfg_attr(any(not(feature = "sign"), target_arch = "wasm32"), expect(unused_mut, reason = "the signature is set"))]
+    pub(super) fn of(
+        model: &'m Model,
+        options: &ReportOptions,
+        tensors: usize,
+        work: &Execution<'_>,
+    ) -> Result<Self> {
+        #[cfg_attr(
+            any(not(feature = "sign"), target_arch = "wasm32"),
+            expect(unused_mut, reason = "the signature is set")
+        )]
         let mut inspection = inspect(model, &InspectOptions::new(), work)?;
         #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
         {
@@ -94,7 +102,8 @@ impl<'m> Subject<'m> {
                 }
             }
         };
-        let side = |position: usize| model.container().info(position).map_or(0, |info| sides.of_tensor(info.nbytes));
+        let side =
+            |position: usize| model.container().info(position).map_or(0, |info| sides.of_tensor(info.nbytes));
         let checked = check_and(model, work, |piece| Profile::of(piece, side(piece.position)), &mut take);
         if let Some((position, done)) = current {
             values.insert(position, Values::of(&done));
@@ -109,7 +118,8 @@ impl<'m> Subject<'m> {
             return Err(model.failed(AnyError::Cancelled));
         }
         let files = model.files();
-        let size = |file: &modelfmt_model::model::ModelFile<'_>| file.source().ok().map(modelfmt_core::Source::len);
+        let size =
+            |file: &modelfmt_model::model::ModelFile<'_>| file.source().ok().map(modelfmt_core::Source::len);
         Ok(Self {
             stated: Stated::of(model)?,
             files: files.iter().map(|file| (file.name.clone(), size(file))).collect(),

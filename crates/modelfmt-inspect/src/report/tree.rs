@@ -30,7 +30,9 @@ pub(super) fn section(subject: &Subject<'_>, is_open: bool, html: &mut Html) {
     let findings = findings.iter().map(|found| (&*found.name, found)).collect();
     let mut tree = Tree { subject, ends: ends(&nodes), nodes: &nodes, findings, left: LISTED, is_open };
     html.markup("<section><h2>Tensors</h2>\n<p class=legend>Bars: the share of the group’s bytes. Histograms: from the smallest ");
-    html.markup("value to the largest. Heat maps: the mean magnitude in blocks of the matrix. Numbers: smallest and ");
+    html.markup(
+        "value to the largest. Heat maps: the mean magnitude in blocks of the matrix. Numbers: smallest and ",
+    );
     html.markup("largest value; mean ± standard deviation; smallest and largest mean of a block.</p>\n");
     let whole = subject.inspection.totals().all.nbytes;
     tree.list(0..nodes.len(), whole, html);
@@ -48,7 +50,9 @@ fn ends(nodes: &[TreeNode<'_>]) -> Vec<usize> {
     let mut ends = vec![nodes.len(); nodes.len()];
     let mut open: Vec<usize> = Vec::new();
     for (at, node) in nodes.iter().enumerate() {
-        while let Some(last) = open.pop_if(|last| nodes.get(*last).is_some_and(|last| last.depth >= node.depth)) {
+        while let Some(last) =
+            open.pop_if(|last| nodes.get(*last).is_some_and(|last| last.depth >= node.depth))
+        {
             ends.get_mut(last).into_iter().for_each(|end| *end = at);
         }
         open.push(at);
@@ -111,7 +115,12 @@ impl<'a> Tree<'a> {
         let nbytes = sums().fold(0, |sum: u64, node| sum.saturating_add(node.sums.nbytes));
         let tensors = sums().fold(0, |sum: u64, node| sum.saturating_add(node.sums.tensors));
         let label = |at: usize| self.nodes.get(at).map_or("", |node| node.label);
-        html.markup("<details class=equal><summary>").code(label(first), NAME).markup(" to ");
+        html.markup(if self.is_open {
+            "<details open class=equal><summary>"
+        } else {
+            "<details class=equal><summary>"
+        });
+        html.code(label(first), NAME).markup(" to ");
         html.code(label(last), NAME).markup(" <span class=chip>").text(grouped(equal.len() as u64));
         html.markup(" alike</span>");
         size(nbytes, tensors, nbytes, html);
@@ -191,7 +200,11 @@ fn shown(values: &Values, html: &mut Html) {
 
 /// The end of the line of a group.
 fn size(nbytes: u64, tensors: u64, whole: u64, html: &mut Html) {
-    html.markup("<span class=z>").text(grouped(tensors)).markup(if tensors == 1 { " tensor, " } else { " tensors, " });
+    html.markup("<span class=z>").text(grouped(tensors)).markup(if tensors == 1 {
+        " tensor, "
+    } else {
+        " tensors, "
+    });
     html.text(Size(nbytes));
     charts::bar(ratio(nbytes, whole), html);
     html.markup("</span></summary>\n");
