@@ -35,6 +35,12 @@ fn level(mean: f64, (least, most): (f64, f64)) -> u8 {
     limits.fold(0, |level, limit| level + u8::from(part >= limit))
 }
 
+/// A part of a whole, from 0 to 1.
+#[expect(clippy::cast_precision_loss, reason = "it is the length of a bar")]
+pub(super) fn ratio(part: u64, whole: u64) -> f64 {
+    part as f64 / (whole as f64).max(1.0)
+}
+
 /// A bar of a length from 0 to 1.
 pub(super) fn bar(part: f64, html: &mut Html) {
     let width = if part.is_nan() { 0.0 } else { (part.clamp(0.0, 1.0) * 1000.0).round() };

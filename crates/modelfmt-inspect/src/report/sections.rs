@@ -131,7 +131,7 @@ fn files(subject: &Subject<'_>, html: &mut Html) {
         match size {
             Some(size) => {
                 html.text(Size(*size)).markup("</td><td>");
-                charts::bar(ratio(*size, most), html);
+                charts::bar(charts::ratio(*size, most), html);
             }
             None => {
                 html.markup("cannot be opened</td><td>");
@@ -142,10 +142,4 @@ fn files(subject: &Subject<'_>, html: &mut Html) {
     html.markup("</tbody></table>\n");
     values::more(subject.files.len().saturating_sub(FILES), "files", html);
     html.markup("</section>\n");
-}
-
-/// A part of a whole, from 0 to 1.
-#[expect(clippy::cast_precision_loss, reason = "it is the length of a bar")]
-pub(super) fn ratio(part: u64, whole: u64) -> f64 {
-    part as f64 / (whole as f64).max(1.0)
 }

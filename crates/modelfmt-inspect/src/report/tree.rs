@@ -8,7 +8,6 @@ use modelfmt_core::{DisplayShape, TensorInfo};
 use modelfmt_rules::wording::Size;
 
 use super::html::Html;
-use super::sections::ratio;
 use super::subject::{Subject, Values};
 use super::values::more;
 use super::{charts, grouped, verdicts};
@@ -172,7 +171,7 @@ impl<'a> Tree<'a> {
         }
         html.markup("</div><div class=d>").text(info.dtype).markup(" ").text(DisplayShape(info.shape));
         html.markup("</div><div class=z>").text(Size(info.nbytes));
-        charts::bar(ratio(info.nbytes, whole), html);
+        charts::bar(charts::ratio(info.nbytes, whole), html);
         html.markup("</div>");
         match self.subject.values(position) {
             Some(values) if values.count > 0 => shown(values, html),
@@ -206,6 +205,6 @@ fn size(nbytes: u64, tensors: u64, whole: u64, html: &mut Html) {
         " tensors, "
     });
     html.text(Size(nbytes));
-    charts::bar(ratio(nbytes, whole), html);
+    charts::bar(charts::ratio(nbytes, whole), html);
     html.markup("</span></summary>\n");
 }
