@@ -48,8 +48,11 @@ impl Html {
         self
     }
 
-    /// Adds a number with four digits.
+    /// Adds a number with four digits, or with six if it is an integer.
     pub(super) fn number(&mut self, number: f64) -> &mut Self {
+        if number.fract() == 0.0 {
+            return self.text(G6(number));
+        }
         self.text(G6(format!("{number:.3e}").parse().unwrap_or(number)))
     }
 

@@ -54,7 +54,8 @@ fn check(subject: &Subject<'_>, html: &mut Html) {
     if report.without_values > 0 {
         html.markup(", ").text(grouped(report.without_values as u64)).markup(" without values");
     }
-    html.markup(".</p>\n");
+    let is_clean = report.is_ok() && report.tensors.is_empty() && report.texts.is_empty();
+    html.markup(if is_clean { ". Nothing was found.</p>\n" } else { ".</p>\n" });
     let runs = report.pickle.iter().flat_map(|pickle| &pickle.unknown);
     let faults: Vec<String> = report.disagreements.iter().chain(runs).cloned().collect();
     let (code, odd): (Vec<_>, Vec<_>) = report.texts.iter().partition(|text| text.runs_code);
