@@ -37,7 +37,7 @@ impl Bins {
         let scale = power(SIDE_BITS - self.exponent);
         let mut counts = [0_u32; 2 * SIDE];
         for value in values {
-            let bin = floor(value * scale).wrapping_add(SIDE as i32);
+            let bin = floor(value * scale).wrapping_add(1 << SIDE_BITS);
             let bin = usize::try_from(bin).unwrap_or(0);
             if let Some(count) = counts.get_mut(bin) {
                 *count += 1; // a chunk has few values

@@ -160,7 +160,7 @@ mod tests {
             for side in [1, 4, 32] {
                 let shape = Shape::of(dims, side);
                 let count = dims.iter().product::<u64>();
-                let mut values: Vec<f64> = (0..count).map(|n| (n as i32 % 13 - 6) as f64).collect();
+                let mut values: Vec<f64> = (0..count).map(|n| (n % 13) as f64 - 6.0).collect();
                 values[0] = f64::NAN;
                 let mut whole = Grid::new(shape, 0, count);
                 for (number, piece) in values.chunks(17).enumerate() {
