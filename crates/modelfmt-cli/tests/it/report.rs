@@ -148,8 +148,11 @@ fn a_page_about_1000_tensors_is_small() {
         })
         .collect();
     // Noise, of which charts are longest.
-    let noise =
-        |at: usize| f32::from((at as u32).wrapping_mul(2_654_435_761).rotate_left(9) as u16) / 65536.0 - 0.5;
+    let noise = |at: usize| {
+        let mixed = (at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 40;
+        mixed as f32 / (1_u64 << 24) as f32 - 0.5
+    };
     safetensors(&place.path().join("m.safetensors"), &json!({}), &tensors, noise);
     let here = |args: &str| modelfmt_in(place.path(), args);
     here("report m.safetensors -o m.html").ok();
