@@ -83,6 +83,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Diff(args) => commands::diff::run(&args, quiet),
         Command::Prove(args) => commands::prove::run(&args, quiet),
         Command::Bom(args) => commands::bom::run(&args, quiet),
+        Command::Report(args) => commands::report::run(&args, quiet),
         Command::Edit(args) => commands::edit::run(&args, quiet),
         Command::Plan(args) => commands::plan::run(&args),
         #[cfg(feature = "remote")]

@@ -1,5 +1,5 @@
 //! Looks into a model: lists its content ([`inspect`]), prints its values ([`show`]), finds suspicious values ([`check`]), and
-//! compares it with another model ([`diff`]).
+//! compares it with another model ([`diff`]). With features, it also writes bills of materials and pages of HTML.
 //!
 //! ```
 //! use modelfmt_core::Execution;
@@ -19,6 +19,9 @@ pub mod bom;
 pub mod check;
 pub mod diff;
 pub mod inspect;
+#[cfg(feature = "report")]
+#[cfg_attr(docsrs, doc(cfg(feature = "report")))]
+pub mod report;
 pub mod show;
 
 /// The README's example, compiled as a test.

@@ -104,7 +104,7 @@ impl<'a> Pieces<'a> {
         let (dtype, bytes) = (self.info.dtype, self.bytes());
         let integers = integers(dtype, bytes);
         let left = self.info.elements() - self.before;
-        let numbers = numbers(dtype, bytes, left).map(|floats| Numbers { floats, integers });
+        let numbers = numbers_of(dtype, bytes, left).map(|floats| Numbers { floats, integers });
         numbers.map_err(|error| {
             let source = io::Error::new(io::ErrorKind::InvalidData, error);
             Error::File {
@@ -153,7 +153,7 @@ fn integers(dtype: DType, bytes: &[u8]) -> Vec<i128> {
 }
 
 /// Decodes whole elements or blocks to at most `left` numbers: the last byte of packed integers may be only partly used.
-fn numbers(dtype: DType, bytes: &[u8], left: u64) -> Result<Vec<f64>, ggml_quant::QuantError> {
+pub fn numbers_of(dtype: DType, bytes: &[u8], left: u64) -> Result<Vec<f64>, ggml_quant::QuantError> {
     let shape = [elements_in(dtype, bytes.len() as u64).min(left)];
     match TensorInfo::new("", dtype, &shape) {
         Ok(info) => ggml_quant::to_f64(&TensorView::new(info, Bytes::Borrowed(bytes))?),
@@ -220,7 +220,7 @@ pub fn elements_as_f64(model: &Model, position: usize, range: Range<u64>) -> Res
     let none = || failed(io::ErrorKind::OutOfMemory, format!("{size} bytes are more than memory has"));
     let mut bytes = AlignedBuf::zeroed(usize::try_from(size).map_err(|_| none())?).map_err(|_| none())?;
     read_elements(model, position, range.start, &mut bytes)?;
-    numbers(dtype, &bytes, count).map_err(|error| failed(io::ErrorKind::InvalidData, error.to_string()))
+    numbers_of(dtype, &bytes, count).map_err(|error| failed(io::ErrorKind::InvalidData, error.to_string()))
 }
 
 /// Fills `out` with a tensor's elements as they are stored, from the element `first` on, which begins a block.

@@ -17,6 +17,7 @@
 //! fetch    files from URLs: fetched, resumed, repaired
 //! files    whole files: convert, save, verify, inspect, diff
 //! prove    whether a model is made of another
+//! report   pages about models
 //! parts    conversions into sets, part by part, by independent processes
 //! oinf     OINF files from the fields of a dataclass
 //! ```
@@ -36,6 +37,7 @@ mod policy;
 mod prove;
 mod raw;
 mod remote;
+mod report;
 mod sealing;
 mod signed;
 mod storage;
@@ -70,6 +72,7 @@ fn _modelfmt(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(files::verify, module)?)?;
     module.add_function(wrap_pyfunction!(files::diff, module)?)?;
     module.add_function(wrap_pyfunction!(prove::prove, module)?)?;
+    module.add_function(wrap_pyfunction!(report::report, module)?)?;
     module.add_function(wrap_pyfunction!(files::formats, module)?)?;
     module.add_function(wrap_pyfunction!(files::convert_options, module)?)?;
     module.add_function(wrap_pyfunction!(files::format_of_name, module)?)?;

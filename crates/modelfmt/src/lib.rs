@@ -166,7 +166,7 @@
 //!
 //! # Features
 //!
-//! All features are on by default, except `direct`, `bom`, `sign` and `seal`. A feature only adds things: it never changes a result or a
+//! All features are on by default, except `direct`, `bom`, `report`, `sign` and `seal`. A feature only adds things: it never changes a result or a
 //! byte. Without features the crate builds for every target, including `wasm32-unknown-unknown`.
 //!
 //! | feature | adds | pulls in |
@@ -186,6 +186,7 @@
 //! | `direct` | on Linux, [`Model::load`] can bypass the page cache, or let it drop what was read | rustix |
 //! | `npy` | [`extract::ExtractAs::Npy`], [`extract::ExtractAllAs::Npz`] | npyz, crc32fast |
 //! | `bom` | bills of materials ([`mod@bom`]) | sha2, spdx |
+//! | `report` | pages of HTML ([`mod@report`]) | sha2, spdx |
 //! | `sign` | signatures beside files and folders, and their keys | `modelfmt-keys`, `modelfmt-oms` |
 //! | `seal` | signed and encrypted APR2 files | `modelfmt-apr2-seal`, `modelfmt-keys` |
 //! | `aws-lc-rs` | encrypted files are read and written faster, in the same bytes; not on wasm32 | aws-lc-rs, which needs a C compiler |
@@ -221,6 +222,10 @@ pub use modelfmt_edit::seal;
 #[cfg_attr(docsrs, doc(cfg(feature = "bom")))]
 #[doc(inline)]
 pub use modelfmt_inspect::bom;
+#[cfg(feature = "report")]
+#[cfg_attr(docsrs, doc(cfg(feature = "report")))]
+#[doc(inline)]
+pub use modelfmt_inspect::report;
 #[doc(inline)]
 pub use modelfmt_inspect::{check, diff, inspect, show};
 #[cfg(not(target_arch = "wasm32"))]

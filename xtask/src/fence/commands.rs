@@ -149,6 +149,7 @@ pub(super) const WITHOUT_FILE: &[&str] = &[
     "outboard --help",
     "plan --help",
     "prove --help",
+    "report --help",
     "seal --help",
     "show --help",
     "sign --help",

@@ -19,6 +19,7 @@ mod paths;
 mod plan;
 mod prove;
 mod remote;
+mod report;
 mod rules;
 mod seal;
 mod sealing;
@@ -48,6 +49,7 @@ pub(crate) use paths::InOut;
 pub(crate) use plan::Plan;
 pub(crate) use prove::Prove;
 pub(crate) use remote::RemoteArgs;
+pub(crate) use report::Report;
 pub(crate) use rules::RuleArgs;
 pub(crate) use seal::Seal;
 pub(crate) use sealing::SealingArgs;
@@ -110,6 +112,7 @@ pub(crate) enum Command {
     Diff(Diff),
     Prove(Box<Prove>),
     Bom(Bom),
+    Report(Box<Report>),
     Edit(Edit),
     #[cfg(feature = "remote")]
     Fetch(Fetch),
@@ -145,6 +148,7 @@ impl Command {
             #[cfg(feature = "remote")]
             Self::Fetch(args) => args.json,
             Self::Bom(_)
+            | Self::Report(_)
             | Self::Extract(_)
             | Self::Edit(_)
             | Self::Outboard(_)

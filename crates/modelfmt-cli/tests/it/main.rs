@@ -33,6 +33,7 @@ mod pytorch;
 mod reference;
 #[cfg(feature = "remote")]
 mod remote;
+mod report;
 mod sealed;
 mod sealed_sets;
 mod sealing;

@@ -45,6 +45,8 @@ const READERS: &[(&str, &[&str])] = &[
     ("bom", &["bom", "good/m.safetensors", "{}/m.safetensors"]),
     ("bom", &["bom", "{}/index.safetensors.index.json", "--tensors"]),
     ("bom", &["bom", "{}/hub", "-o", "out.json"]),
+    ("report", &["report", "{}/m.safetensors", "-o", "out.html"]),
+    ("report", &["report", "good/m.safetensors", "{}/m.safetensors", "-o", "out.html"]),
     ("edit", &["edit", "{}/m.safetensors", "--set", "a=b"]),
     ("edit", &["edit", "{}/m.safetensors", "--set", "a=b", "-o", "out.safetensors"]),
     ("edit", &["edit", "{}/m.safetensors", "--set", "a=b", "--dry-run"]),

@@ -38,6 +38,8 @@ use modelfmt_rules::wording::{ParseError, escaped_json};
 
 pub use created::Created;
 pub use subject::BESIDE as FILES_BESIDE;
+#[cfg(feature = "report")]
+pub(crate) use subject::Stated;
 use subject::Subject;
 
 /// A specification of bills of materials.

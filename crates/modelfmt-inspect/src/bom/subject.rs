@@ -36,6 +36,9 @@ pub const BESIDE: [&str; 12] = [
     CARD,
 ];
 
+/// The keys of its version.
+const VERSION: [&str; 3] = ["general.version", "model_version", "version"];
+
 /// What is known about a model.
 #[derive(Clone, Debug)]
 pub(super) struct Subject {
@@ -72,7 +75,7 @@ impl Subject {
         let beside: &[&str] = if is_of_hub { &BESIDE } else { &[] };
         Ok(Self {
             name: name(model, &said),
-            version: first(&said, &["general.version", "model_version", "version"]),
+            version: first(&said, &VERSION),
             family: known.family.as_deref().and_then(text),
             licences: Licences::of(&said),
             bases: base::all(&said),
@@ -89,6 +92,34 @@ impl Subject {
             [file] => Some(file),
             _ => None,
         }
+    }
+}
+
+/// What a model states about itself, and who has signed it.
+#[cfg(feature = "report")]
+#[derive(Clone, Debug)]
+pub(crate) struct Stated {
+    pub(crate) name: String,
+    pub(crate) version: Option<String>,
+    pub(crate) licences: Vec<String>,
+    /// The names of the models that it is made of.
+    pub(crate) bases: Vec<String>,
+    /// The keys whose signatures were verified.
+    pub(crate) signers: Vec<String>,
+}
+
+#[cfg(feature = "report")]
+impl Stated {
+    pub(crate) fn of(model: &Model) -> Result<Self> {
+        let said = said(model, is_of_hub(model));
+        let licences = Licences::of(&said).all;
+        Ok(Self {
+            name: name(model, &said),
+            version: first(&said, &VERSION),
+            licences: licences.iter().map(|licence| licence.as_str().to_owned()).collect(),
+            bases: base::all(&said).into_iter().map(|base| base.name).collect(),
+            signers: signers(model)?,
+        })
     }
 }
 

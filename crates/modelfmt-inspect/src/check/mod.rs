@@ -18,6 +18,7 @@ use modelfmt_model::tied_weights::Ties;
 
 pub use report::{CheckReport, PickleFindings, TensorFindings, TextFinding};
 use scan::Found;
+pub(crate) use scan::Piece;
 pub use tensor_stats::Outlier;
 
 /// Reads every value of a model once, on as many cores as `work` says, and reports the tensors that contain NaN or infinities, have
@@ -50,6 +51,18 @@ pub use tensor_stats::Outlier;
 /// If the format has no list of tensors, values cannot be read, or the progress callback stops the work. Missing files of a set are
 /// a finding, not an error.
 pub fn check(model: &Model, work: &Execution<'_>) -> Result<CheckReport> {
+    Ok(check_and(model, work, |_| Ok(()), |_, ()| {})?.0)
+}
+
+/// Checks a model, and makes something else of the values in the same pass: what `also` makes of each piece is given to `take`, in
+/// order, with the position of the tensor. Of tensors over the same bytes, only the first is read. Returns that one, too, for each
+/// tensor with values.
+pub(crate) fn check_and<T: Send>(
+    model: &Model,
+    work: &Execution<'_>,
+    also: impl Fn(&Piece<'_>) -> Result<T> + Sync,
+    mut take: impl FnMut(usize, T) + Send,
+) -> Result<(CheckReport, HashMap<usize, usize>)> {
     model.expect_tensors()?;
     let mut report = CheckReport::new(model.path());
     report.disagreements = disagreements(model, work);
@@ -68,7 +81,12 @@ pub fn check(model: &Model, work: &Execution<'_>) -> Result<CheckReport> {
     }
     let ties = Ties::of(model, positions.iter().copied())?;
     ties.check_reading(model)?;
-    let found = scan::scan(model, &ties.firsts, work)?;
+    let take = |place: usize, made: T| {
+        if let Some(&position) = ties.firsts.get(place) {
+            take(position, made);
+        }
+    };
+    let found = scan::scan(model, &ties.firsts, work, also, take)?;
     let outliers = outliers(model, &ties, &found, work)?;
     let same = duplicates::duplicates(model, &positions, &ties, &found, work)?;
     report.looked_at(positions.len());
@@ -80,7 +98,10 @@ pub fn check(model: &Model, work: &Execution<'_>) -> Result<CheckReport> {
     }
     let texts = text::texts(model);
     (report.texts, report.passed_over) = (texts.findings, texts.passed_over);
-    Ok(report)
+    let first_of = |group: &usize| ties.firsts.get(*group).copied();
+    let firsts = positions.iter().zip(&ties.groups);
+    let firsts = firsts.filter_map(|(&position, group)| Some((position, first_of(group)?)));
+    Ok((report, firsts.collect()))
 }
 
 /// The outliers, by the tensors' groups.

@@ -16,16 +16,24 @@ pub(super) struct Found {
     pub(super) fingerprint: u64,
 }
 
-/// Scans the tensors at these positions, each once.
-pub(super) fn scan(model: &Model, positions: &[usize], work: &Execution<'_>) -> Result<Vec<Found>> {
+/// Scans the tensors at these positions, each once. What `also` makes of each piece is given to `take`, in order, with the place of
+/// the tensor among the positions.
+pub(super) fn scan<T: Send>(
+    model: &Model,
+    positions: &[usize],
+    work: &Execution<'_>,
+    also: impl Fn(&Piece<'_>) -> Result<T> + Sync,
+    mut take: impl FnMut(usize, T) + Send,
+) -> Result<Vec<Found>> {
     let mut all = vec![Found::default(); positions.len()];
-    let take = |place: usize, found: Found| {
+    let take = |place: usize, (found, other): (Found, T)| {
         if let Some(all) = all.get_mut(place) {
             all.values = all.values.then(found.values);
             all.fingerprint = mixed(all.fingerprint, found.fingerprint);
         }
+        take(place, other);
     };
-    each_piece(model, positions, work, Job::found, take)?;
+    each_piece(model, positions, work, |piece| Ok((piece.found()?, also(piece)?)), take)?;
     Ok(all)
 }
 
@@ -43,7 +51,8 @@ pub(super) fn outliers(
     };
     // The progress of the first pass has counted these bytes.
     let untold = |_| work.advance(0);
-    each_piece(model, positions, &Execution { progress: Some(&untold), ..*work }, Job::magnitudes, take)?;
+    let quiet = Execution { progress: Some(&untold), ..*work };
+    each_piece(model, positions, &quiet, |piece| piece.magnitudes(), take)?;
     Ok(all.iter().map(Magnitudes::outlier).collect())
 }
 
@@ -53,7 +62,7 @@ fn each_piece<T: Send>(
     model: &Model,
     positions: &[usize],
     work: &Execution<'_>,
-    look: impl Fn(&Job, &Model, &[u8], u64) -> Result<T> + Sync,
+    look: impl Fn(&Piece<'_>) -> Result<T> + Sync,
     mut take: impl FnMut(usize, T) + Send,
 ) -> Result<()> {
     let mut jobs = Vec::with_capacity(positions.len());
@@ -124,17 +133,19 @@ impl Job {
         number: u64,
         buffer: &mut AlignedBuf,
         work: &Execution<'_>,
-        look: impl Fn(&Self, &Model, &[u8], u64) -> Result<T>,
+        look: impl Fn(&Piece<'_>) -> Result<T>,
     ) -> Result<T> {
         let first = number.saturating_mul(self.per_piece);
         let count = self.per_piece.min(self.elements.saturating_sub(first));
         let len = self.dtype.nbytes(&[count]).unwrap_or_default();
         let read = self.share(first.saturating_add(count)) - self.share(first);
+        let (dtype, is_numeric, position) = (self.dtype, self.is_numeric, self.position);
+        let piece = |bytes| Piece { model, position, dtype, is_numeric, first, count, bytes };
         let found = match self.borrowed(model, first, len) {
-            Some(bytes) => look(self, model, bytes, count),
+            Some(bytes) => look(&piece(bytes)),
             None => {
                 self.read(model, first, len, buffer)?;
-                look(self, model, buffer, count)
+                look(&piece(buffer))
             }
         };
         if work.advance(read).is_break() {
@@ -167,18 +178,36 @@ impl Job {
             (true, false) => read_stored(model, self.position, first, buffer),
         }
     }
+}
 
-    fn found(&self, model: &Model, bytes: &[u8], count: u64) -> Result<Found> {
-        let fingerprint = fingerprint(bytes);
+/// Consecutive values of a tensor.
+#[derive(Clone, Copy)]
+pub(crate) struct Piece<'a> {
+    pub(crate) model: &'a Model,
+    /// The position of the tensor.
+    pub(crate) position: usize,
+    /// The dtype of the bytes: `f32` for decoded blocks, or bytes for values that are not numbers.
+    pub(crate) dtype: DType,
+    pub(crate) is_numeric: bool,
+    /// The number of the first element in the tensor.
+    pub(crate) first: u64,
+    /// The number of elements.
+    pub(crate) count: u64,
+    pub(crate) bytes: &'a [u8],
+}
+
+impl Piece<'_> {
+    fn found(&self) -> Result<Found> {
+        let fingerprint = fingerprint(self.bytes);
         if !self.is_numeric {
             return Ok(Found { values: Scan::default(), fingerprint });
         }
-        let values = tensor_stats::scan(self.dtype, bytes, count);
-        Ok(Found { values: values.map_err(|error| odd(model, bytes, error))?, fingerprint })
+        let values = tensor_stats::scan(self.dtype, self.bytes, self.count);
+        Ok(Found { values: values.map_err(|error| odd(self.model, self.bytes, error))?, fingerprint })
     }
 
-    fn magnitudes(&self, model: &Model, bytes: &[u8], _: u64) -> Result<Magnitudes> {
-        Magnitudes::of(self.dtype, bytes).map_err(|error| odd(model, bytes, error))
+    fn magnitudes(&self) -> Result<Magnitudes> {
+        Magnitudes::of(self.dtype, self.bytes).map_err(|error| odd(self.model, self.bytes, error))
     }
 }
 

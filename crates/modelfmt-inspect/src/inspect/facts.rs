@@ -224,7 +224,7 @@ fn short(count: u64) -> String {
 }
 
 /// A number with commas between groups of three digits.
-fn grouped(count: u64) -> String {
+pub(crate) fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {

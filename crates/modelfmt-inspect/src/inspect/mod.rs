@@ -12,6 +12,7 @@
 
 pub(crate) mod facts;
 mod fold;
+mod signature;
 mod totals;
 mod tree;
 

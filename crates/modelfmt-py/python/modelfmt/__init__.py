@@ -20,13 +20,14 @@ from ._errors import (
     VerifyError,
 )
 from ._fetch import Fetched, FetchSource, fetch
-from ._files import Converted, bom, check, convert, diff, formats, inspect, prove, save, select, show, stats, verify
+from ._files import Converted, bom, check, convert, diff, formats, inspect, prove, report, save, select, show, stats, verify
 from ._keys import KeyPair, Outboard, Signed, keygen, outboard, sign
 from ._load import load
 from ._model import Model, TensorInfo, open
 from ._modelfmt import __version__
 from ._opening import Opening, Requests
 from ._plan import ConversionPlan, Converting, PlannedPart, plan_convert
+from ._report import Report
 from ._seal import seal, unseal
 from ._sealing import Seal
 from ._tensor import Tensor
@@ -46,6 +47,7 @@ __all__ = [
     "Opening",
     "Outboard",
     "PlannedPart",
+    "Report",
     "Requests",
     "Seal",
     "Signed",
@@ -70,6 +72,7 @@ __all__ = [
     "outboard",
     "plan_convert",
     "prove",
+    "report",
     "save",
     "seal",
     "select",

@@ -18,6 +18,7 @@ from ._keywords import checked, names_of
 from ._model import Level, Model, Spec, json_object, opened
 from ._opening import Content, Key, Opening, Path, Requests
 from ._progress import Progress, callback
+from ._report import Report
 from ._sealing import Seal, sealing
 
 Rules = str | Mapping[str, str] | Sequence[str]
@@ -418,6 +419,22 @@ def prove(
     told = callback(progress, "proving")
     proof = _modelfmt.prove(first, second, chosen, pre, _list(lora), matrix, complete, *excused, threads, told)
     return json_object(proof)
+
+
+@checked(*Opening.__annotations__)
+def report(
+    path: Path | Content | Model,
+    other: Path | Content | Model | None = None,
+    *,
+    out: Path | None = None,
+    overwrite: bool = False,
+    threads: int | None = None,
+    progress: Progress = None,
+    **opening: Unpack[Opening],
+) -> Report:
+    """A page about a model, or about two and how they differ: :meth:`Model.report`."""
+    model = opened(path, opening)
+    return model.report(other, out=out, overwrite=overwrite, threads=threads, progress=progress)
 
 
 @checked(*Opening.__annotations__)

@@ -16,6 +16,7 @@ from ._errors import VerifyError, usage
 from ._keywords import checked
 from ._opening import Content, Opening, Path
 from ._progress import Progress, callback
+from ._report import Report
 from ._tensor import Tensor
 
 Level = Literal["header"] | Literal["control"] | Literal["full"]
@@ -261,6 +262,25 @@ class Model(Mapping[str, Array]):
         """
         epoch = os.environ.get("SOURCE_DATE_EPOCH")
         return self.native().bom(spec, tensors, epoch, threads, callback(progress, "hashing"))
+
+    @checked()
+    def report(
+        self,
+        other: Path | Content | Model | None = None,
+        *,
+        out: Path | None = None,
+        overwrite: bool = False,
+        threads: int | None = None,
+        progress: Progress = None,
+    ) -> Report:
+        """A page about the model, as ``modelfmt report`` writes it, and with ``other`` about how that differs. A notebook shows it;
+        ``out`` is a file to write it to. To open ``other`` with a pin or keys, pass the open model.
+        """
+        second = None if other is None else opened(other, {}).native()
+        path = None if out is None else os.fspath(out)
+        told = callback(progress, "reading")
+        html, ok = _modelfmt.report(self.native(), second, path, overwrite, threads, told)
+        return Report(html, ok)
 
     @checked()
     def stats(self, name: str, *, threads: int | None = None) -> dict[str, Any]:

@@ -27,6 +27,7 @@ __all__ = [
     "prove",
     "recover",
     "refuse_existing",
+    "report",
     "save",
     "sign",
     "unfit",
@@ -159,6 +160,14 @@ def diff(
     threads: int | None,
     progress: _Progress,
 ) -> str: ...
+def report(
+    model: Model,
+    other: Model | None,
+    out: _Path | None,
+    overwrite: bool,
+    threads: int | None,
+    progress: _Progress,
+) -> tuple[str, bool]: ...
 def prove(
     base: Model,
     derived: Model,

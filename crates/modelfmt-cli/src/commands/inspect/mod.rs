@@ -1,7 +1,6 @@
 //! `modelfmt inspect`
 
 mod metadata;
-mod signature;
 mod tensors;
 mod totals;
 
@@ -121,11 +120,7 @@ fn text(inspection: &Inspection<'_>, args: &Inspect, out: &mut dyn Write) -> Res
     if inspection.facts.is_known() {
         writeln!(out, "{}", Printable(&inspection.facts.to_string()).cut(LONGEST))?;
     }
-    if let Some(signature) = &inspection.signature {
-        writeln!(out, "{}", signature::line(signature))?;
-    }
-    // For a set, these lines would describe only its first file.
-    for line in signature::inside(&inspection.details).iter().filter(|_| !format.is_set()) {
+    for line in inspection.signature_lines() {
         writeln!(out, "{line}")?;
     }
     totals::write(inspection, args.summary, out)?;

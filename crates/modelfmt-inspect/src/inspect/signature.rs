@@ -1,13 +1,34 @@
-//! The signature beside a file or in its folder.
+//! What is said of the signatures of a model, in lines for people.
 
-use modelfmt::Value;
-use modelfmt::signed::DetachedSignature;
-use modelfmt::wording::Printable;
+use modelfmt_core::value::Value;
+#[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
+use modelfmt_model::signed::DetachedSignature;
+use modelfmt_rules::wording::Printable;
 
-use super::LONGEST;
+use super::Inspection;
 
+/// The maximum number of characters of a problem.
+#[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
+const LONGEST: usize = 200;
+
+impl Inspection<'_> {
+    /// Lines about the signature beside the model, if the caller has looked for it, and about the seal inside it. Without trusted keys,
+    /// they repeat only what the signatures claim. Characters that would disturb a terminal are escaped.
+    #[must_use]
+    pub fn signature_lines(&self) -> Vec<String> {
+        #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
+        let beside = self.signature.as_ref().map(line);
+        #[cfg(any(not(feature = "sign"), target_arch = "wasm32"))]
+        let beside = None;
+        // For a set, the lines about the seal would describe only its first file.
+        let inside = if self.model.format().is_set() { Vec::new() } else { inside(&self.details) };
+        beside.into_iter().chain(inside).collect()
+    }
+}
+
+#[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
 /// A line about a signature. Without a trusted key, this is only what the signature claims.
-pub(super) fn line(signature: &DetachedSignature) -> String {
+fn line(signature: &DetachedSignature) -> String {
     let path = signature.path.display().to_string();
     let key = signature.key_id.as_deref();
     let key =
@@ -21,7 +42,7 @@ pub(super) fn line(signature: &DetachedSignature) -> String {
 }
 
 /// Lines about the seal in a file: who has signed it, who can open it, and its pin.
-pub(super) fn inside(details: &Value) -> Vec<String> {
+fn inside(details: &Value) -> Vec<String> {
     let Some(statement) = details.get("statement").and_then(Value::as_str) else { return Vec::new() };
     let items = |value: Option<&Value>| -> Vec<Value> {
         value.and_then(Value::as_array).map(|list| list.iter().collect()).unwrap_or_default()

@@ -1,0 +1,65 @@
+//! A text about models that is written to a file, or printed.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use modelfmt::bom::FILES_BESIDE;
+use modelfmt::convert::Overwrite;
+use modelfmt::modelfmt_core::source::folder_of;
+use modelfmt::modelfmt_write::{AtomicFile, InputFiles, Output as _, Sink as _};
+use modelfmt::{Error, Model};
+
+use crate::args::OpenArgs;
+use crate::failure::{Failure, Result};
+use crate::{policy, secrets, streams};
+
+/// Where a text goes. A file appears when it is complete.
+pub(super) struct Written<'a>(Option<(&'a Path, AtomicFile)>);
+
+impl<'a> Written<'a> {
+    /// Begins the output before anything is read for it. It cannot be one of the files that are read: models and what lies beside
+    /// them, keys, signatures, the policy.
+    pub(super) fn begin(path: &'a Path, force: bool, models: &[&Model], open: &OpenArgs) -> Result<Self> {
+        if streams::is_dash(path) {
+            return Ok(Self(None));
+        }
+        let overwrite = if force { Overwrite::Replace } else { Overwrite::Refuse };
+        let files: Vec<PathBuf> = models.iter().flat_map(|model| model.input_paths()).collect();
+        let folders: BTreeSet<&Path> = files.iter().map(|file| folder_of(file)).collect();
+        let names = || FILES_BESIDE.iter().chain(&["model.sig"]);
+        let beside = folders.iter().flat_map(|folder| names().map(|name| folder.join(name)));
+        let signatures = files.iter().map(|file| {
+            let mut name = file.clone().into_os_string();
+            name.push(".sig");
+            PathBuf::from(name)
+        });
+        let keys = secrets::files_of(open).into_iter().chain(policy::path());
+        let inputs = InputFiles::new(files.iter().cloned().chain(beside).chain(signatures).chain(keys));
+        let file =
+            AtomicFile::create_protecting(path, overwrite, &inputs).map_err(|error| failed(path, error))?;
+        Ok(Self(Some((path, file))))
+    }
+
+    /// Writes the whole text, and says so with `what` it is about.
+    pub(super) fn finish(self, text: &str, what: &str, begun: Instant, quiet: bool) -> Result {
+        let Some((path, file)) = self.0 else {
+            return super::print(|out| Ok(out.write_all(text.as_bytes())?));
+        };
+        file.write_at(0, text.as_bytes()).map_err(|error| failed(path, error))?;
+        file.commit().map_err(|error| failed(path, error))?;
+        if !quiet {
+            super::say_written(&path.display().to_string(), what, text.len() as u64, begun);
+        }
+        Ok(())
+    }
+}
+
+fn failed(path: &Path, source: io::Error) -> Failure {
+    let path = path.to_owned();
+    Failure::Job(match source.kind() {
+        io::ErrorKind::AlreadyExists => Error::Exists { path },
+        _ => Error::Write { path, source },
+    })
+}
