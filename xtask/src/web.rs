@@ -146,14 +146,20 @@ fn assemble(what: &str, modules: &Path) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Lists the files of the page in one of them, for its service worker.
+/// Lists the files of the page in one of them, for its service worker, and names their version in that.
 fn list(page: &Path) -> Result {
-    let mut names = String::new();
-    for entry in fs::read_dir(page)? {
-        names.push_str(&entry?.file_name().to_string_lossy());
-        names.push('\n');
+    let entries = fs::read_dir(page)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+    let mut names = entries.collect::<Result<Vec<_>>>()?;
+    names.sort();
+    let mut hash = blake3::Hasher::new();
+    for name in &names {
+        hash.update(name.as_bytes()).update(blake3::hash(&fs::read(page.join(name))?).as_bytes());
     }
-    Ok(fs::write(page.join("files.txt"), names)?)
+    fs::write(page.join("files.txt"), names.iter().map(|name| format!("{name}\n")).collect::<String>())?;
+    let worker = page.join("offline.js");
+    let version = hash.finalize().to_hex();
+    let text = fs::read_to_string(&worker)?.replace("VERSION", version.get(..16).unwrap_or(&version));
+    Ok(fs::write(worker, text)?)
 }
 
 /// Copies the files of a folder, which has no folders. Of scripts and styles, lines that are comments and indentation stay here: an eighth
@@ -214,6 +220,7 @@ fn tests(page: &Path, package: &Path, tally: &mut Tally) -> Result {
         "channel.test.mjs",
         "version.test.mjs",
         "page.test.mjs",
+        "views.test.mjs",
         "verify.test.mjs",
         "npm.test.mjs",
         "package.test.mjs",
