@@ -412,9 +412,10 @@ test("files that are no models, and a worker that dies, are said in a sentence",
   assert.match(await give(page, [text]), /not a model file/);
   assert.match(await give(page, [text, text.replace("notes", "more")].filter((path, i) => i === 0 || (copyFileSync(text, path), true))), /There is no model/);
   // What stands for any fault of the reader: the worker ends in the middle of its work.
-  await page.route("**/engine.js", (route) => route.fulfill({ contentType: "text/javascript", body: 'export class Died extends Error {} export class Refused extends Error {} export class Engine { static async load() { return new Engine(); } async run() { throw new Died("unreachable"); } }' }));
+  const body = 'self.onmessage = ({ data: { id, operation } }) => self.postMessage(operation ? { id, error: { text: "unreachable" }, died: true } : { id });';
+  await page.route("**/worker.js", (route) => route.fulfill({ contentType: "text/javascript", body }));
   assert.match(await give(page, [demo()]), /the reader stopped working on this file \(unreachable\)/);
-  await page.unroute("**/engine.js");
+  await page.unroute("**/worker.js");
   assert.equal(await give(page, [demo()]), null);
   await page.close();
 });
