@@ -135,15 +135,13 @@ impl Session {
             names.filter(|(_, name)| name.to_lowercase().contains(&part)).map(|(number, _)| number).collect()
         };
         if search.sort != Sort::File {
-            let info = |position: u32| Some((position, self.model.container().info(position as usize)?));
-            let mut tensors: Vec<(u32, TensorInfo<'_>)> = found.into_iter().filter_map(info).collect();
-            tensors.sort_by(|(_, a), (_, b)| {
-                let order = search.sort.compare(a, b);
-                if search.descending { order.reverse() } else { order }
+            // Plain numbers: a sort of anything larger is much more code.
+            let info = |position: u32| self.model.container().info(position as usize);
+            found.sort_unstable_by(|&a, &b| {
+                let order = info(a).zip(info(b)).map_or(Ordering::Equal, |(a, b)| search.sort.compare(&a, &b));
+                let order = if search.descending { order.reverse() } else { order };
+                order.then_with(|| a.cmp(&b))
             });
-            found = tensors.into_iter().map(|(position, _)| position).collect();
-        } else if search.descending {
-            found.reverse();
         }
         let found: Rc<[u32]> = found.into();
         self.found.replace(Some((search.clone(), Rc::clone(&found))));
