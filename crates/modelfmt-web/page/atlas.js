@@ -42,11 +42,10 @@ export async function atlas(element, model, tools) {
   );
   const painter = new Painter(model, data, map, { legend, status, tools });
   kind.onchange = () => painter.by(kind.value);
-  addEventListener("modelfmt-compared", ({ detail }) => {
-    if (detail !== model) return;
+  model.onCompared = () => {
     kind.value = "difference";
     painter.by("difference");
-  });
+  };
   if (model.compared) kind.value = "difference";
   painter.by(kind.value);
   map.onPoint = tell(model, current, canvas);

@@ -44,7 +44,7 @@ async function inAtlas(model, { changed, only_in_a: missing }) {
   const isThere = (position) => position !== null;
   const norms = changed.map(({ rel_norm: norm }, i) => [positions[i], typeof norm === "number" ? norm : NaN]);
   model.compared = { changed: norms.filter(([position]) => isThere(position)), missing: positions.slice(changed.length).filter(isThere) };
-  dispatchEvent(new CustomEvent("modelfmt-compared", { detail: model }));
+  model.onCompared();
 }
 
 // What differs, in the words of the legend: each has a count, and a list below.

@@ -46,6 +46,8 @@ function begin(label, from = null) {
   const controller = new AbortController();
   opening = controller;
   delete document.body.dataset.done;
+  // It may be within a view, which goes when the next model comes.
+  $("main").prepend($("problem"));
   $("problem").hidden = true;
   const read = h("span", { class: "quiet" });
   const cancel = h("button", { type: "button", id: "cancel", onclick: () => end(controller) }, "Cancel");
@@ -109,7 +111,7 @@ function show() {
   fill($("model-name"), name);
   fill($("badge"), `${summary.format}${summary.version ? ` ${summary.version}` : ""}`);
   document.title = `${name} · modelfmt`;
-  const tools = { fail, state, setState, go, showTensor, listBySize, reopen: (keys) => open(model.files, model.name, keys) };
+  const tools = { fail, state, setState, go, showTensor, listBySize, reopen: (keys, from) => open(model.files, model.name, keys, from) };
   const panel = ([id, title, make]) => {
     const properties = { id: `view-${id}`, role: "tabpanel", "aria-labelledby": `tab-${id}`, class: `view ${id}`, hidden: true };
     const element = h("section", properties);
@@ -149,7 +151,7 @@ function go(wanted) {
     if (isWanted) $(`tab-${view.id}`).scrollIntoView({ block: "nearest", inline: "nearest" });
     if (isWanted && !view.isMade) {
       view.isMade = true;
-      view.make();
+      Promise.resolve(view.make()).catch(({ message }) => fill(view.element, h("p", { class: "problem" }, message)));
     }
   }
   setState({ view: wanted === "overview" ? null : wanted });

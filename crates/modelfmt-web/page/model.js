@@ -82,6 +82,7 @@ export class Model {
   name;
   // How it differs from the model that it was compared with last; null before. See compare.js.
   compared = null;
+  onCompared = () => {};
   // What opens a sealed file, { passphrase, files }: for each worker that opens it, and nobody else.
   #keys;
   #connection;
