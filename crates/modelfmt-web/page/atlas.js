@@ -12,7 +12,7 @@ const KINDS = [
 ];
 // Okabe and Ito's colors, which people tell apart who see fewer colors, and some more; then they repeat.
 const TYPES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b8a800", "#7a5195", "#8c8c8c", "#a05a2c"];
-const [NOTHING, SAME, MISSING] = ["#9aa0aa", "#c3c9d2", "#b3261e"];
+const [NOTHING, SAME, MISSING] = ["#8b919b", "#b4bbc6", "#b3261e"];
 // Values that are read of all tensors together for their magnitudes.
 const BUDGET = 1 << 26;
 
