@@ -138,7 +138,8 @@ impl Session {
             // Plain numbers: a sort of anything larger is much more code.
             let info = |position: u32| self.model.container().info(position as usize);
             found.sort_unstable_by(|&a, &b| {
-                let order = info(a).zip(info(b)).map_or(Ordering::Equal, |(a, b)| search.sort.compare(&a, &b));
+                let order =
+                    info(a).zip(info(b)).map_or(Ordering::Equal, |(a, b)| search.sort.compare(&a, &b));
                 let order = if search.descending { order.reverse() } else { order };
                 order.then_with(|| a.cmp(&b))
             });
