@@ -8,8 +8,10 @@ const TYPES = {
   ".css": "text/css; charset=utf-8",
   ".html": "text/html; charset=utf-8",
   ".js": "text/javascript; charset=utf-8",
+  ".png": "image/png",
   ".svg": "image/svg+xml",
   ".wasm": "application/wasm",
+  ".webmanifest": "application/manifest+json",
 };
 
 // Begins to serve; `port` 0 takes any. Options: `ranges` false sends whole files only, `cors` lets other origins read, `seen` is

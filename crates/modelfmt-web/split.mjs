@@ -80,6 +80,9 @@ function look(name, missing) {
   if (!tried("open", { name })) return;
   for (const operation of ["inspect", "metadata", "tree"]) tried(operation);
   for (const query of ["weight", "*.{weight,bias}"]) tried("rows", { query });
+  for (const sort of ["name", "type", "shape", "size"]) tried("rows", { sort, descending: true });
+  tried("atlas");
+  tried("magnitudes", { from: 0, count: 8 });
   for (const { position, name: tensor } of tried("rows", { count: 64 }).rows) {
     for (const operation of ["tensor", "corner", "image", "sample", "hex"]) tried(operation, { position });
     tried("find", { tensor });

@@ -22,8 +22,9 @@ export class Engine {
   missing = () => {
     throw new Error("it is not among the files that were given; give all files of the model");
   };
-  // Is called with the number of bytes that are done.
+  // Is called with the number of bytes that are done, and of those that were read at once.
   onProgress = () => {};
+  onRead = () => {};
   #wasm;
   // Whether a call can wait for bytes: WebAssembly then stands still while JavaScript goes on (JSPI).
   #waits = false;
@@ -163,7 +164,9 @@ export class Engine {
       const file = this.#file(this.#text(name, nameLen));
       later = file.read(Number(BigInt.asUintN(64, offset)), this.#view(out, len), this.#waits);
     });
-    return later ? later.then(() => 1, (error) => this.#failed(error)) : done;
+    if (later) return later.then(() => 1, (error) => this.#failed(error));
+    this.onRead(len);
+    return done;
   }
 
   #host() {

@@ -3,6 +3,9 @@
 import { Died, Engine, Refused } from "./engine.js";
 import { Outputs } from "./outputs.js";
 
+// Operations whose progress is what they have read.
+const OPENING = new Set(["open", "choose"]);
+
 // Answers messages: `post(message, transfer)` sends one, and the function that is returned takes one. `platform` is { source(file),
 // missing(files), scratch(), work() }, where `work` returns the second module synchronously.
 export function serving(post, platform) {
@@ -20,6 +23,8 @@ export function serving(post, platform) {
       if (files) await take(files);
       if (!operation) return post({ id });
       engine.onProgress = progressOf(id, post);
+      // What is quick has no progress of its own, except that a file may come slowly.
+      engine.onRead = OPENING.has(operation) ? progressOf(id, post) : () => {};
       const { value, bytes, ...written } = output ? await write(operation, args) : await engine.run(operation, args);
       post({ id, value, bytes, ...written }, [bytes.buffer]);
     } catch (error) {
@@ -48,9 +53,9 @@ export function serving(post, platform) {
   }
 }
 
-// Reports progress at most every tenth of a second.
+// Reports progress at once, and then at most every tenth of a second.
 function progressOf(id, post) {
-  let [done, told] = [0, performance.now()];
+  let [done, told] = [0, -Infinity];
   return (nbytes) => {
     done += nbytes;
     const now = performance.now();

@@ -26,22 +26,34 @@ export function heatMap(cells, { width, height, rows, columns, is_whole: isWhole
     ? width < columns || height < rows ? "Each point is the mean of its part." : "Each point is a value."
     : "Each point is the mean of a sample of its part.";
   canvas.setAttribute("aria-label", `Heat map of ${count(rows)} rows and ${count(columns)} columns, from ${number(from)} to ${number(to)}`);
+  const scale = colorScale((place) => color(place, isSigned));
+  return h("figure", {}, canvas, h("figcaption", {}, h("span", { class: "line" }, number(from), scale, number(to)), h("span", { class: "quiet" }, what)));
+}
+
+// A strip of the colors of all places from −1 to 1.
+export function colorScale(colorOf) {
   const scale = h("canvas", { class: "scale", width: 128, height: 1, "aria-hidden": "true" });
   const line = scale.getContext("2d").createImageData(128, 1);
-  for (let i = 0; i < 128; i++) line.data.set(color(i / 63.5 - 1, isSigned), i * 4);
+  for (let i = 0; i < 128; i++) line.data.set(colorOf(i / 63.5 - 1), i * 4);
   scale.getContext("2d").putImageData(line, 0, 0);
-  return h("figure", {}, canvas, h("figcaption", {}, h("span", { class: "line" }, number(from), scale, number(to)), h("span", { class: "quiet" }, what)));
+  return scale;
 }
 
 // Blue to white to red around zero; dark blue to yellow for what has one sign.
 const SIGNED = [[33, 76, 154], [116, 169, 218], [247, 247, 247], [239, 138, 98], [165, 15, 35]];
 const UNSIGNED = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
 
-function color(place, isSigned) {
+// The color, [red, green, blue, alpha], of a place from −1 to 1.
+export function color(place, isSigned) {
   const stops = isSigned ? SIGNED : UNSIGNED;
   const at = ((place + 1) / 2) * (stops.length - 1);
   const i = Math.min(stops.length - 2, Math.floor(at));
   return [...stops[i].map((from, channel) => from + (stops[i + 1][channel] - from) * (at - i)), 255];
+}
+
+// Where a relative difference stands between 10⁻⁸ and 1, logarithmically, from 0 to 1.
+export function onScale(norm) {
+  return norm > 0 ? Math.max(0, Math.min(1, 1 + Math.log10(norm) / 8)) : norm === 0 ? 0 : 1;
 }
 
 function svg(tag, properties, ...children) {

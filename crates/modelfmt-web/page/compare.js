@@ -1,13 +1,14 @@
 // Compares the model with another one: tensors by name and bytes, metadata by key.
+import { onScale } from "./charts.js";
 import { fill, h } from "./elements.js";
 import { chosen } from "./files.js";
 import { choose, job } from "./model.js";
 import { watched } from "./progress.js";
-import { count, counted, number, size } from "./units.js";
+import { count, counted, number } from "./units.js";
 
 const MOST = 1000;
 
-export function compare(element, model) {
+export function compare(element, model, tools) {
   const input = h("input", { type: "file", id: "other", multiple: true, "aria-label": "The other model", class: "unseen", tabindex: "-1" });
   const button = h("button", { type: "button", class: "primary", onclick: () => input.click() }, "Choose the other model…");
   const [status, result] = [h("div", { role: "status" }), h("div", { id: "differences" })];
@@ -21,7 +22,8 @@ export function compare(element, model) {
       const args = { name: model.name, other: names.models[0] };
       const total = model.summary.file_size + files.reduce((sum, { blob }) => sum + blob.size, 0);
       const answer = await watched(status, "Comparing", total, (told) => job([...model.files, ...files], "diff", args, told));
-      fill(result, answer ? differences(answer.value, files) : h("p", { class: "quiet" }, "Stopped."));
+      if (answer) await inAtlas(model, answer.value);
+      fill(result, answer ? differences(answer.value, model, tools) : h("p", { class: "quiet" }, "Stopped."));
     } catch (error) {
       fill(result, h("p", { class: "problem" }, error.message));
     }
@@ -35,7 +37,30 @@ export function compare(element, model) {
   );
 }
 
-function differences(diff) {
+// What the atlas colors: the positions of changed tensors with their relative norms, and of those that the other lacks.
+async function inAtlas(model, { changed, only_in_a: missing }) {
+  const names = [...changed.map(({ name }) => name), ...missing];
+  const positions = await model.ask("positions", { names });
+  const isThere = (position) => position !== null;
+  const norms = changed.map(({ rel_norm: norm }, i) => [positions[i], typeof norm === "number" ? norm : NaN]);
+  model.compared = { changed: norms.filter(([position]) => isThere(position)), missing: positions.slice(changed.length).filter(isThere) };
+  model.onCompared();
+}
+
+// What differs, in the words of the legend: each has a count, and a list below.
+function kinds(diff) {
+  const isRecast = ({ what }) => what.includes("dtype");
+  return [
+    [diff.changed.filter((item) => !isRecast(item)).length, "changed"],
+    [diff.changed.filter(isRecast).length, "recast"],
+    [diff.renamed.length, "renamed"],
+    [diff.only_in_a.length, "missing"],
+    [diff.only_in_b.length, "added"],
+    [diff.metadata.length, "of metadata"],
+  ].filter(([number]) => number > 0);
+}
+
+function differences(diff, model, tools) {
   if (diff.same) return h("p", { class: "verdict good", id: "compared" }, "Both are the same.");
   const names = (title, list, text) =>
     list.length > 0 && [
@@ -43,12 +68,17 @@ function differences(diff) {
       h("ul", { class: "names" }, list.slice(0, MOST).map((item) => h("li", {}, text(item)))),
       list.length > MOST && h("p", { class: "quiet" }, `and ${count(list.length - MOST)} more`),
     ];
+  const inTensors = diff.changed.length + diff.only_in_a.length > 0;
   return [
-    h("p", { class: "verdict bad", id: "compared" }, "They differ."),
+    h("p", { class: "verdict differs", id: "compared" }, "They differ."),
+    h("ul", { class: "kinds" },
+      kinds(diff).map(([number, title]) => h("li", {}, h("strong", {}, count(number)), ` ${title}`)),
+      inTensors && h("li", { class: "act" }, h("button", { type: "button", class: "small", onclick: () => tools.go("atlas") }, "Show in the atlas")),
+    ),
     changed(diff.changed),
-    names("Only in the first", diff.only_in_a, (name) => name),
-    names("Only in the second", diff.only_in_b, (name) => name),
     names("Renamed", diff.renamed, ({ a, b }) => `${a} → ${b}`),
+    names("Missing: only in the first", diff.only_in_a, (name) => name),
+    names("Added: only in the second", diff.only_in_b, (name) => name),
     names("Metadata", diff.metadata, ({ key, a, b }) => `${key}: ${brief(a)} → ${brief(b)}`),
   ];
 }
@@ -58,25 +88,33 @@ function brief(value) {
   return text.length > 120 ? `${text.slice(0, 120)}…` : text;
 }
 
+const WHAT = { dtype: "type", shape: "shape", values: "values" };
+
 function changed(list) {
   if (list.length === 0) return null;
-  const norms = list.some((item) => item.rel_norm !== undefined);
-  const titles = ["tensor", "what", "largest difference", "relative", ...(norms ? ["rmse", "cosine", "‖a−b‖ / ‖a‖"] : [])];
-  const cell = (value, i) => h("td", { class: "number", "data-title": titles[i + 2] }, value === undefined || value === null ? "" : typeof value === "number" ? number(value) : String(value));
+  const titles = ["tensor", "what", "‖a−b‖ / ‖a‖", "largest difference", "relative", "rmse", "cosine"];
+  const text = (value) => (value === undefined || value === null ? "none" : typeof value === "number" ? number(value) : String(value));
+  const cell = (value, i) => h("td", { class: "number", "data-title": titles[i + 3] }, text(value));
+  const norm = ({ rel_norm: norm }) => {
+    const bar = h("span", { class: "bar amber", "aria-hidden": "true" }, h("i"));
+    bar.firstChild.style.width = `${typeof norm === "number" ? 100 * onScale(norm) : 0}%`;
+    return h("td", { class: "norm", "data-title": titles[2] }, bar, h("span", { class: "number" }, text(norm)));
+  };
   const row = (item) =>
     h("tr", {},
       h("th", { scope: "row" }, item.name),
-      h("td", {}, item.what.join(", ")),
-      [item.max_abs, item.max_rel, ...(norms ? [item.rmse, item.cosine, item.rel_norm] : [])].map(cell),
+      h("td", { "data-title": titles[1] }, item.what.map((one) => WHAT[one] ?? one).join(", ")),
+      norm(item),
+      [item.max_abs, item.max_rel, item.rmse, item.cosine].map(cell),
     );
   return [
     h("h3", {}, counted(list.length, "changed tensor")),
     h("div", { class: "card scroll", tabindex: "0", role: "region", "aria-label": "Changed tensors" },
       h("table", { class: "changed" },
-        h("thead", {}, h("tr", {}, titles.map((title, i) => h("th", { scope: "col", class: i > 1 ? "number" : null }, title)))),
+        h("thead", {}, h("tr", {}, titles.map((title, i) => h("th", { scope: "col", class: i > 2 ? "number" : null }, title)))),
         h("tbody", {}, list.slice(0, MOST).map(row)),
       ),
     ),
-    list.length > MOST && h("p", { class: "quiet" }, `and ${count(list.length - MOST)} more`),
+    h("p", { class: "quiet" }, list.length > MOST && `And ${count(list.length - MOST)} more. `, "The bars are logarithmic, from 10⁻⁸ to 1."),
   ];
 }

@@ -10,7 +10,9 @@ const BOXES = {
   stringify: "write metadata as text",
   lossy: "drop metadata that it cannot hold",
 };
-const FIELDS = { include: "Only these tensors", exclude: "Without these", cast: "Cast", dequantize: "Dequantize", quantize: "Quantize" };
+const FIELDS = { include: "Only these tensors", exclude: "Without these", cast: "Cast to", dequantize: "Dequantize to", quantize: "Quantize as" };
+// What most people convert to comes first.
+const FIRST = ["safetensors", "gguf"];
 
 // What the library says of options, in the words of this form.
 function inFields(text) {
@@ -19,7 +21,9 @@ function inFields(text) {
 }
 
 export async function convert(element, model) {
-  const targets = await model.ask("targets", {});
+  const [found, types] = await Promise.all([model.ask("targets", {}), model.ask("types", {})]);
+  const place = ({ name }) => (FIRST.includes(name) ? FIRST.indexOf(name) : FIRST.length);
+  const targets = found.sort((a, b) => place(a) - place(b));
   const own = model.summary.format.replace(/-sharded$/, "").replace(/^aeroset$/, "aero");
   const to = h("select", { id: "to" }, targets.map(({ name }) => h("option", { value: name, selected: name === own }, name === own ? `${name} (as it is now)` : name)));
   const text = (id, label, placeholder) => [h("label", { for: id }, label), h("input", { type: "text", id, placeholder, autocomplete: "off", spellcheck: "false" })];
@@ -31,10 +35,8 @@ export async function convert(element, model) {
   const form = h("form", { class: "form" },
     h("label", { for: "to" }, "Format"), to,
     text("include", "Only these tensors", "patterns, with commas between: model.layers.*, *.bias"),
-    text("exclude", "Without these", "patterns"),
-    text("cast", "Cast", "f16, or *.weight=bf16"),
-    text("dequantize", "Dequantize", "f32, or f16"),
-    text("quantize", "Quantize", "q8_0, q4_k_m, or *.weight=q4_0"),
+    text("exclude", "Without these", "patterns: *.bias"),
+    h("span", { class: "what" }, "Types"), rules(types),
     h("label", { for: "shard-size" }, "Files of at most"), h("div", {}, shard, " MiB"),
     h("label", { for: "new-metadata" }, "Metadata"), metadata,
     h("span", { class: "what" }, "If the target lacks something"),
@@ -67,6 +69,39 @@ export async function convert(element, model) {
   );
 }
 
+// The rules of types, of which the last that fits a tensor counts.
+function rules(types) {
+  const list = h("div", { class: "rules", id: "rules" });
+  const option = (kind) => (name) => h("option", { value: `${kind} ${name}` }, name);
+  const groups = [
+    ["Cast to", "cast", types.cast],
+    ["Dequantize to", "dequantize", types.dequantize],
+    ["Quantize as", "quantize", types.quantize],
+    ["Quantize as llama.cpp does", "quantize", types.presets],
+  ];
+  const add = () => {
+    const number = list.children.length + 1;
+    const type = h("select", { class: "rule-type", "aria-label": `Type of rule ${number}` },
+      h("option", { value: "" }, "as they are"),
+      groups.map(([label, kind, names]) => h("optgroup", { label }, names.map(option(kind)))),
+    );
+    const which = h("input", { type: "text", class: "rule-names", placeholder: "all tensors, or a pattern", "aria-label": `Tensors of rule ${number}`, autocomplete: "off", spellcheck: "false" });
+    list.append(h("div", { class: "rule" }, type, h("span", {}, "for"), which));
+  };
+  add();
+  return h("div", {}, list, h("button", { type: "button", class: "small", id: "add-rule", onclick: add }, "One more rule"));
+}
+
+function chosenRules(form) {
+  const texts = Array.from(form.querySelectorAll(".rule"), (rule) => {
+    const [type, which] = [rule.querySelector(".rule-type").value, rule.querySelector(".rule-names").value.trim()];
+    const [kind, name] = type.split(" ");
+    return type === "" ? null : which ? `${kind} ${which}=${name}` : type;
+  });
+  const given = texts.filter(Boolean);
+  return given.length > 0 ? given : null;
+}
+
 function options(form) {
   const field = (id) => form.querySelector(`#${id}`);
   const list = (id) => {
@@ -77,9 +112,7 @@ function options(form) {
   return {
     include: list("include"),
     exclude: list("exclude"),
-    cast: list("cast"),
-    dequantize: list("dequantize"),
-    quantize: list("quantize"),
+    rules: chosenRules(form),
     metadata: field("new-metadata").value.trim() || null,
     widen: is("widen"),
     shard_size: field("shard-size").valueAsNumber > 0 ? Math.round(field("shard-size").valueAsNumber * 2 ** 20) : null,

@@ -1,4 +1,5 @@
 // The page: opens models, and shows the view that is asked for.
+import { atlas } from "./atlas.js";
 import { $, download, fill, h } from "./elements.js";
 import { chosen, dropped } from "./files.js";
 import { Model, choose, prepare } from "./model.js";
@@ -8,11 +9,13 @@ import { metadata } from "./metadata.js";
 import { overview } from "./overview.js";
 import { sweep } from "./scratch.js";
 import { tensors } from "./tensors.js";
+import { size } from "./units.js";
 import { verify } from "./verify.js";
 
 const VIEWS = [
   ["overview", "Overview", overview],
   ["tensors", "Tensors", tensors],
+  ["atlas", "Atlas", atlas],
   ["metadata", "Metadata", metadata],
   ["verify", "Verify", verify],
   ["compare", "Compare", compare],
@@ -20,8 +23,8 @@ const VIEWS = [
 ];
 
 let model = null;
-// Counts what was begun to be opened: only the last counts.
-let opening = 0;
+// Ends what is being opened: only what was begun last counts.
+let opening = null;
 
 // What the address says: #url=…&view=…&tensor=…
 function state() {
@@ -37,34 +40,67 @@ function setState(changes) {
   history.replaceState(null, "", `#${next}`);
 }
 
+// Begins to open something, in place of what is being opened: what connect() in model.js takes. `from` is what it was asked for in.
+function begin(label, from = null) {
+  opening?.abort();
+  const controller = new AbortController();
+  opening = controller;
+  delete document.body.dataset.done;
+  // It may be within a view, which goes when the next model comes.
+  $("main").prepend($("problem"));
+  $("problem").hidden = true;
+  const read = h("span", { class: "quiet" });
+  const cancel = h("button", { type: "button", id: "cancel", onclick: () => end(controller) }, "Cancel");
+  fill($("busy"), h("progress", { "aria-label": label }), h("span", { class: "busy-text", role: "status" }, `${label}…`), read, cancel).hidden = false;
+  const stages = { code: "fetching the reader", files: "waiting for the first bytes" };
+  return {
+    signal: controller.signal,
+    onStage: (stage) => fill(read, stages[stage]),
+    onRead: (nbytes) => fill(read, `${size(nbytes)} read`),
+    isOver: () => opening !== controller,
+    fail: (error) => opening === controller && fail(error, from),
+    end: () => end(controller),
+  };
+}
+
+// What was being opened is open, or will not be.
+function end(controller) {
+  if (opening !== controller) return;
+  opening = null;
+  controller.abort();
+  $("busy").hidden = true;
+  document.body.dataset.done = "";
+}
+
 // Opens a model; what was open before stays if that fails.
-async function open(files, name, keys) {
-  const number = ++opening;
-  busy(`Opening ${name}…`);
+async function open(files, name, keys, from) {
+  const step = begin(`Opening ${name}`, from);
   try {
-    const opened = await Model.open(files, name, keys);
-    if (number !== opening) return opened.close();
+    const opened = await Model.open(files, name, keys, step);
+    if (step.isOver()) return opened.close();
+    // The worker is no longer one that is being opened.
+    opening = null;
     model?.close();
     model = opened;
     setState({ url: files.length === 1 && files[0].url ? files[0].url : null });
     show();
+    $("busy").hidden = true;
+    document.body.dataset.done = "";
   } catch (error) {
-    if (number === opening) fail(error);
-  } finally {
-    if (number === opening) busy(null);
+    step.fail(error);
+    step.end();
   }
 }
 
-function busy(text) {
-  if (text) delete document.body.dataset.done;
-  else document.body.dataset.done = "";
-  fill($("busy"), text ?? "").hidden = !text;
-  if (text) $("problem").hidden = true;
-}
-
-export function fail(error) {
+// Says what went wrong: below the form that it was asked for in, if that is still there, else above everything.
+export function fail(error, from = null) {
   const lines = (error.details ?? []).map((line) => h("li", {}, line));
-  fill($("problem"), h("p", {}, error.message), lines.length > 0 && h("ul", {}, lines)).hidden = false;
+  const close = h("button", { type: "button", class: "close", "aria-label": "Close this message", onclick: () => ($("problem").hidden = true) }, "×");
+  const problem = fill($("problem"), close, h("p", {}, error.message), lines.length > 0 && h("ul", {}, lines));
+  if (from?.checkVisibility?.()) from.after(problem);
+  else $("main").prepend(problem);
+  problem.hidden = false;
+  problem.scrollIntoView({ block: "nearest" });
 }
 
 function show() {
@@ -75,7 +111,7 @@ function show() {
   fill($("model-name"), name);
   fill($("badge"), `${summary.format}${summary.version ? ` ${summary.version}` : ""}`);
   document.title = `${name} · modelfmt`;
-  const tools = { fail, state, setState, go, reopen: (keys) => open(model.files, model.name, keys) };
+  const tools = { fail, state, setState, go, showTensor, listBySize, reopen: (keys, from) => open(model.files, model.name, keys, from) };
   const panel = ([id, title, make]) => {
     const properties = { id: `view-${id}`, role: "tabpanel", "aria-labelledby": `tab-${id}`, class: `view ${id}`, hidden: true };
     const element = h("section", properties);
@@ -115,32 +151,42 @@ function go(wanted) {
     if (isWanted) $(`tab-${view.id}`).scrollIntoView({ block: "nearest", inline: "nearest" });
     if (isWanted && !view.isMade) {
       view.isMade = true;
-      view.make();
+      Promise.resolve(view.make()).catch(({ message }) => fill(view.element, h("p", { class: "problem" }, message)));
     }
   }
   setState({ view: wanted === "overview" ? null : wanted });
+}
+
+// Shows a tensor by its name.
+function showTensor(name) {
+  setState({ tensor: name });
+  go("tensors");
+  dispatchEvent(new CustomEvent("modelfmt-tensor", { detail: name }));
+}
+
+// Lists the tensors, the largest first.
+function listBySize() {
+  setState({ sort: "-size" });
+  go("tensors");
+  dispatchEvent(new CustomEvent("modelfmt-sort", { detail: "-size" }));
 }
 
 // Takes files, and opens the model among them, if there is one.
 async function take(files) {
   if (files.length === 0) return;
   if (files.length === 1) return open(files, files[0].name);
-  busy("Looking at the files…");
+  const step = begin(`Looking at ${files.length} files`);
   try {
-    const { models, foreign } = await choose(files);
+    const { models, foreign } = await choose(files, step);
+    if (step.isOver()) return;
     if (models.length === 1) return await open(files, models[0]);
     if (models.length > 1) offer(files, models);
-    else if (foreign) fail({ message: `${foreign.name}: ${foreign.hint}` });
-    else fail({ message: `There is no model among these ${files.length} files.` });
+    else if (foreign) step.fail({ message: `${foreign.name}: ${foreign.hint}` });
+    else step.fail({ message: `There is no model among these ${files.length} files.` });
   } catch (error) {
-    fail(error);
-  } finally {
-    busyEnds();
+    step.fail(error);
   }
-}
-
-function busyEnds() {
-  if (!("done" in document.body.dataset)) busy(null);
+  step.end();
 }
 
 function offer(files, models) {
@@ -150,9 +196,16 @@ function offer(files, models) {
   fill($("choice-list"), models.map(button));
 }
 
-function openUrl(url) {
-  const name = decodeURIComponent(new URL(url).pathname.split("/").pop()) || url;
-  return open([{ name, url }], name);
+function openUrl(url, from) {
+  const last = new URL(url).pathname.split("/").pop();
+  let name = last;
+  try {
+    name = decodeURIComponent(last);
+  } catch {
+    // It is no text in UTF-8, and stays as it is written.
+  }
+  name ||= url;
+  return open([{ name, url }], name, undefined, from);
 }
 
 async function downloadJson() {
@@ -182,7 +235,7 @@ function listen() {
   });
   $("url-form").onsubmit = (event) => {
     event.preventDefault();
-    openUrl($("url").value.trim());
+    openUrl($("url").value.trim(), event.target);
   };
   // A slash goes to the search, as in many programs.
   addEventListener("keydown", (event) => {

@@ -25,11 +25,15 @@ export function prepare() {
   compiled("modelfmt.wasm").catch(() => {});
 }
 
-// A worker that has these files, { name, blob } or { name, url }; one that `isForWork` gets all of the code at once.
-async function connect(files, isForWork = false) {
+// A worker that has these files, { name, blob } or { name, url }; one that `isForWork` gets all of the code at once. `opening` may have a
+// `signal` that ends it, and be told of the stages, "code" and "files", and of the bytes that are read.
+async function connect(files, isForWork = false, { signal, onStage } = {}) {
   const connection = new Connection(new Worker(new URL("worker.js", import.meta.url), { type: "module" }));
+  signal?.addEventListener("abort", () => connection.stop());
   try {
+    onStage?.("code");
     const [module, work] = await Promise.all([compiled("modelfmt.wasm"), isForWork ? compiled("modelfmt-work.wasm") : undefined]);
+    onStage?.("files");
     await connection.ask(null, {}, { module, work, files });
   } catch (error) {
     connection.stop();
@@ -39,10 +43,10 @@ async function connect(files, isForWork = false) {
 }
 
 // Which of some files are models: { models: [name], foreign: { name, hint } }.
-export async function choose(files) {
-  const connection = await connect(files);
+export async function choose(files, opening = {}) {
+  const connection = await connect(files, false, opening);
   try {
-    return (await connection.ask("choose", { names: files.map(({ name }) => name) })).value;
+    return (await connection.ask("choose", { names: files.map(({ name }) => name) }, { onProgress: opening.onRead })).value;
   } finally {
     connection.stop();
   }
@@ -76,17 +80,20 @@ export class Model {
   // The files, and the name of the model or its index among them.
   files;
   name;
+  // How it differs from the model that it was compared with last; null before. See compare.js.
+  compared = null;
+  onCompared = () => {};
   // What opens a sealed file, { passphrase, files }: for each worker that opens it, and nobody else.
   #keys;
   #connection;
 
-  static async open(files, name, keys) {
+  static async open(files, name, keys, opening = {}) {
     const model = new Model();
     Object.assign(model, { files, name });
     model.#keys = keys;
-    model.#connection = await connect(files);
+    model.#connection = await connect(files, false, opening);
     try {
-      model.summary = await model.ask("open", { name, keys });
+      model.summary = (await model.#connection.ask("open", { name, keys }, { onProgress: opening.onRead })).value;
     } catch (error) {
       model.close();
       throw error;

@@ -1,12 +1,14 @@
 // The page without a network: a service worker keeps its files, and gives them where the server cannot be reached.
 
-const KEPT = "modelfmt-page";
+// `cargo xtask web` puts a hash of all files in place of VERSION. So this script changes with each of them, and the browser installs it anew.
+const OURS = "modelfmt-page-";
+const KEPT = `${OURS}VERSION`;
 
 self.addEventListener("install", (event) => {
   event.waitUntil(keepAll().then(() => self.skipWaiting()));
 });
 
-self.addEventListener("activate", (event) => event.waitUntil(self.clients.claim()));
+self.addEventListener("activate", (event) => event.waitUntil(forgetOthers().then(() => self.clients.claim())));
 
 self.addEventListener("fetch", (event) => {
   const { request } = event;
@@ -14,19 +16,24 @@ self.addEventListener("fetch", (event) => {
   if (isOurs) event.respondWith(answer(request));
 });
 
-// files.txt lists the files of the page, a line each.
+// files.txt lists the files of the page, a line each. They are asked of the server, so that all of them are of one version.
 async function keepAll() {
-  const list = await (await fetch("files.txt")).text();
+  const list = await (await fetch("files.txt", { cache: "no-cache" })).text();
   const cache = await caches.open(KEPT);
-  await cache.addAll(["./", ...list.split("\n").filter(Boolean)]);
+  await cache.addAll(["./", ...list.split("\n").filter(Boolean)].map((name) => new Request(name, { cache: "no-cache" })));
+}
+
+// Removes what earlier versions kept.
+async function forgetOthers() {
+  const names = await caches.keys();
+  await Promise.all(names.filter((name) => name.startsWith(OURS.slice(0, -1)) && name !== KEPT).map((name) => caches.delete(name)));
 }
 
 async function answer(request) {
-  try {
-    return await fetch(request);
-  } catch (error) {
-    const kept = await (await caches.open(KEPT)).match(request, { ignoreSearch: true });
-    if (kept) return kept;
-    throw error;
-  }
+  const given = await fetch(request).catch((error) => error);
+  if (given instanceof Response && given.status < 500) return given;
+  const kept = await (await caches.open(KEPT)).match(request, { ignoreSearch: true });
+  if (kept) return kept;
+  if (given instanceof Response) return given;
+  throw given;
 }

@@ -38,7 +38,7 @@ function form(encryption, reopen, fail) {
   element.onsubmit = async (event) => {
     event.preventDefault();
     try {
-      await reopen({ passphrase: passphrase.value || null, files: await Promise.all(Array.from(files.files, text)) });
+      await reopen({ passphrase: passphrase.value || null, files: await Promise.all(Array.from(files.files, text)) }, element);
     } catch (error) {
       fail(error);
     }

@@ -4,13 +4,18 @@ import { List } from "./list.js";
 import { tensor } from "./tensor.js";
 import { count, counted, shape, size } from "./units.js";
 
+// What the list can be sorted by, and whether the first click has the largest first.
+const COLUMNS = [["name", false], ["type", false], ["shape", true], ["size", true]];
+
 export function tensors(element, model, tools) {
   let query = tools.state().get("search") ?? "";
+  // As in the address: a column, with a minus before it from the largest on; empty for the order of the file.
+  let sort = tools.state().get("sort") ?? "";
   const found = h("p", { class: "quiet", role: "status", id: "found" });
   const detail = h("div", { class: "detail", id: "detail" }, h("p", { class: "quiet" }, "Choose a tensor to see what is in it."));
   const list = new List(
     "Tensors",
-    (from, number) => model.ask("rows", { query, from, count: number }),
+    (from, number) => model.ask("rows", { query, sort: sort.replace("-", ""), descending: sort.startsWith("-"), from, count: number }),
     (row) => [
       h("span", { class: "name" }, h("bdi", { dir: "ltr" }, row.name || "(no name)")),
       h("span", { class: "dtype" }, row.dtype),
@@ -38,6 +43,25 @@ export function tensors(element, model, tools) {
   search.onkeydown = (event) => {
     if (event.key === "ArrowDown") list.element.focus();
   };
+  const heads = COLUMNS.map(([column, isLargeFirst]) => {
+    const turns = isLargeFirst ? [`-${column}`, column, ""] : [column, `-${column}`, ""];
+    const next = () => turns[(turns.indexOf(sort) + 1) % turns.length];
+    return h("button", { type: "button", class: column, id: `sort-${column}`, onclick: () => by(next()) });
+  });
+  function by(wanted) {
+    sort = wanted;
+    tools.setState({ sort });
+    showSort();
+    refresh();
+  }
+  function showSort() {
+    for (const [i, [column]] of COLUMNS.entries()) {
+      const isBy = sort.replace("-", "") === column;
+      const words = isBy ? `sorted by ${column}, ${sort.startsWith("-") ? "descending" : "ascending"}` : `sort by ${column}`;
+      fill(heads[i], column, isBy && h("span", { "aria-hidden": "true" }, sort.startsWith("-") ? " ▼" : " ▲"));
+      heads[i].setAttribute("aria-label", words);
+    }
+  }
   async function refresh() {
     try {
       const total = await list.reset();
@@ -59,11 +83,16 @@ export function tensors(element, model, tools) {
   addEventListener("modelfmt-tensor", ({ detail: name }) => {
     if (element.isConnected) showNamed(name);
   });
+  addEventListener("modelfmt-sort", ({ detail: wanted }) => {
+    if (element.isConnected) by(wanted);
+  });
+  if (!COLUMNS.some(([column]) => column === sort.replace("-", ""))) sort = "";
+  showSort();
   fill(
     element,
     h("div", { class: "pane" },
       h("div", { class: "search" }, h("label", { for: "search" }, "Search"), search, found),
-      h("div", { class: "row head", "aria-hidden": "true" }, ["name", "type", "shape", "size"].map((title) => h("span", { class: title }, title))),
+      h("div", { class: "row head", role: "group", "aria-label": "Order of the list" }, heads),
       list.element,
     ),
     detail,

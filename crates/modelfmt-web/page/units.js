@@ -6,8 +6,8 @@ export function count(n) {
   return integers.format(n);
 }
 
-export function counted(n, one) {
-  return `${count(n)} ${one}${n === 1 ? "" : "s"}`;
+export function counted(n, one, many = `${one}s`) {
+  return `${count(n)} ${n === 1 ? one : many}`;
 }
 
 // Bytes in powers of 1024, as the program prints them.

@@ -1,6 +1,7 @@
 // Checks everything that the file says of itself, and names every check.
 import { fill, h } from "./elements.js";
 import { watched } from "./progress.js";
+import { count, counted } from "./units.js";
 
 const LEVELS = [
   ["full", "everything", "every byte that a hash, a checksum or a rule covers"],
@@ -9,7 +10,7 @@ const LEVELS = [
 ];
 const WORDS = { ok: "ok", failed: "failed", absent: "none in this file" };
 
-export function verify(element, model) {
+export function verify(element, model, tools) {
   const level = h("select", { id: "level" }, LEVELS.map(([value, title, what]) => h("option", { value }, `${title}: ${what}`)));
   const signature = h("input", { type: "file", id: "signature", accept: ".sig" });
   const signers = h("input", { type: "file", id: "signers", multiple: true, accept: ".pub,.pem" });
@@ -26,7 +27,7 @@ export function verify(element, model) {
       const total = (level.value === "full" ? model.summary.file_size : 0) + (signed ? model.summary.file_size : 0);
       const answer = await watched(status, "Verifying", total, (told) => model.verify({ level: level.value, ...signed }, told));
       const unchecked = beside && !signed && h("p", { id: "unchecked" }, `${beside.name} was not looked at: give the public key of the signer.`);
-      fill(result, answer ? [report(answer.value, level.value, performance.now() - started), unchecked] : h("p", { class: "quiet" }, "Stopped."));
+      fill(result, answer ? [report(answer.value, level.value, performance.now() - started, model, tools), unchecked] : h("p", { class: "quiet" }, "Stopped."));
     } catch (error) {
       fill(result, h("p", { class: "problem" }, error.message));
     } finally {
@@ -62,21 +63,64 @@ async function signedBy(signature, keys) {
 // Names of checks that look at what the values are.
 const OF_VALUES = /crc|hash|sign|digest|encrypt/;
 
-function report({ ok, checks, errors }, level, milliseconds) {
+// A finding about a tensor begins with its name, as Rust writes a text in quotes; in a set, the file comes before it.
+const OF_TENSOR = /(?:^|: )tensor "((?:[^"\\]|\\.)*)"/;
+
+// The tensors that findings are about: the findings by the names.
+export function byTensor(errors) {
+  const found = new Map();
+  for (const text of errors) {
+    const name = OF_TENSOR.exec(text)?.[1];
+    if (name === undefined) continue;
+    const plain = unescaped(name);
+    if (!found.has(plain)) found.set(plain, []);
+    found.get(plain).push(text);
+  }
+  return found;
+}
+
+function unescaped(text) {
+  const ONE = { n: "\n", r: "\r", t: "\t", 0: "\0" };
+  const code = (digits) => (parseInt(digits, 16) <= 0x10ffff ? String.fromCodePoint(parseInt(digits, 16)) : "");
+  return text.replace(/\\(?:u\{([0-9a-f]{1,6})\}|(.))/g, (_, digits, one) => (digits ? code(digits) : (ONE[one] ?? one)));
+}
+
+const NAMED = 3;
+
+// What is wrong in a sentence: the tensors first, if it is some of them.
+function verdictOf(errors, checks, model, tools) {
+  const tensors = byTensor(errors);
+  const failed = checks.filter(({ status }) => status === "failed").map(({ name }) => name);
+  if (tensors.size === 0) return ["This file is damaged, or breaks a rule of its format: ", failed.join(", "), "."];
+  const isDamage = [...tensors.values()].every((texts) => texts.some((text) => /damaged/.test(text)));
+  const [one, many] = isDamage ? ["is damaged", "are damaged"] : ["breaks a rule", "break a rule"];
+  const name = (text) => h("button", { type: "button", class: "link name", onclick: () => tools.showTensor(text) }, text || "(no name)");
+  const names = [...tensors.keys()];
+  const shown = names.slice(0, NAMED).flatMap((text, i) => [i > 0 && ", ", name(text)]);
+  const all = model.summary.tensors;
+  const rest = names.length > NAMED && ` and ${count(names.length - NAMED)} more`;
+  return [`${count(names.length)} of ${counted(all, "tensor")} ${names.length === 1 ? one : many}: `, shown, rest, "."];
+}
+
+function report({ ok, checks, errors }, level, milliseconds, model, tools) {
   const made = checks.filter(({ status }) => status === "ok");
-  const verdict = ok ? `Nothing is wrong (${made.length} ${made.length === 1 ? "check" : "checks"}, ${(milliseconds / 1000).toFixed(1)}\u00a0s).` : "This file is damaged, or breaks a rule of its format.";
+  const verdict = ok ? `Nothing is wrong (${counted(made.length, "check")}, ${(milliseconds / 1000).toFixed(1)}\u00a0s).` : verdictOf(errors, checks, model, tools);
   const row = ({ name, status, detail }) =>
     h("tr", { class: status },
       h("th", { scope: "row" }, name),
       h("td", { class: "status" }, WORDS[status]),
       h("td", {}, detail),
     );
+  // What failed comes first.
+  const rank = { failed: 0, ok: 1, absent: 2 };
+  const sorted = [...checks].sort((a, b) => rank[a.status] - rank[b.status]);
   const isBare = ok && level === "full" && !made.some(({ name }) => OF_VALUES.test(name));
-  const more = errors.length > 1 && [h("h3", {}, `All ${errors.length} findings`), h("ul", { class: "findings" }, errors.slice(0, 1000).map((text) => h("li", {}, text)))];
+  const told = checks.filter(({ status }) => status === "failed").length;
+  const more = errors.length > told && [h("h3", {}, `All ${errors.length} findings`), h("ul", { class: "findings" }, errors.slice(0, 1000).map((text) => h("li", {}, text)))];
   return [
     h("p", { class: ok ? "verdict good" : "verdict bad", id: "verdict" }, verdict),
     isBare && h("p", { class: "quiet", id: "bare" }, "This file carries no hash and no checksum, so nobody can see whether its values have changed. AERO and APR2 carry them."),
-    h("div", { class: "card" }, h("table", { class: "entries checks" }, h("tbody", {}, checks.map(row)))),
+    h("div", { class: "card" }, h("table", { class: "entries checks" }, h("tbody", {}, sorted.map(row)))),
     more,
   ];
 }

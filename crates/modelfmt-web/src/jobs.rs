@@ -5,11 +5,10 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use modelfmt::convert::Converted;
-use modelfmt::convert::Unsupported;
+use modelfmt::convert::{Converted, Preset, Unsupported};
 use modelfmt::diff::DiffOptions;
 use modelfmt::modelfmt_core::source::{Share, Source as _};
-use modelfmt::{Conversion, Execution, Format, OpenOptions, Target, VerifyLevel};
+use modelfmt::{Conversion, DType, Execution, Format, OpenOptions, Target, VerifyLevel};
 use serde_json::{Value, json};
 
 use crate::answers::{Answer, Options, Result, usage};
@@ -88,6 +87,23 @@ pub(crate) fn targets() -> Value {
     let formats = Format::ALL.iter().copied().filter(is_target);
     let target = |format: Format| json!({ "name": format.name(), "ending": format.extension(), "is_set": format.is_set() });
     formats.map(target).collect::<Vec<_>>().into()
+}
+
+/// The types that a conversion offers for each of its options; the program takes more for `cast`.
+#[inline(never)]
+pub(crate) fn types() -> Value {
+    let names = |types: &[DType]| types.iter().map(|dtype| dtype.name()).collect::<Vec<_>>();
+    let floats = [DType::F32, DType::F16, DType::BF16, DType::F8E4M3, DType::F8E5M2, DType::F64];
+    let presets = || Preset::ALL.iter().copied();
+    let blocks = DType::ALL.iter().copied().filter(|dtype| {
+        matches!(dtype, DType::Iq4Nl | DType::Iq4Xs) || presets().any(|preset| preset.base() == *dtype)
+    });
+    json!({
+        "cast": names(&floats),
+        "dequantize": names(&[DType::F32, DType::F16, DType::BF16]),
+        "quantize": names(&blocks.collect::<Vec<_>>()),
+        "presets": presets().map(|preset| preset.to_string()).collect::<Vec<_>>(),
+    })
 }
 
 /// Converts a model into files of the host's, one or those of a set; with `dry_run` it says what would be written, or why not.

@@ -12,6 +12,7 @@
 //! ```
 
 mod answers;
+mod atlas;
 mod border;
 mod host;
 mod jobs;

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use crate::answers::{self, Answer, Refusal, Result, usage};
 use crate::options::{self, Args};
-use crate::session::{self, Session};
-use crate::{jobs, tree, values};
+use crate::session::{self, Search, Session, Sort};
+use crate::{atlas, jobs, tree, values};
 
 /// Does an operation, and answers in JSON and bytes.
 pub(crate) fn call(name: &str, args: &[u8]) -> (String, Vec<u8>) {
@@ -28,6 +28,9 @@ fn run(name: &str, args: &Args) -> Result {
             Ok(json!({ "position": session::current()?.model.find(args.need_text("tensor")?)? }).into())
         }
         "tree" => tree::tree(args),
+        "positions" => atlas::positions(args),
+        "atlas" => atlas::atlas(args),
+        "magnitudes" => atlas::magnitudes(args),
         "tensor" => values::tensor(args),
         "corner" => values::corner(args),
         "image" => values::image(args),
@@ -39,6 +42,7 @@ fn run(name: &str, args: &Args) -> Result {
         "verify" => jobs::verify(args),
         "diff" => jobs::diff(args),
         "targets" => Ok(jobs::targets().into()),
+        "types" => Ok(jobs::types().into()),
         "convert" => jobs::convert(args),
         other => Err(usage(format!("there is no operation {other:?}"))),
     }
@@ -130,10 +134,14 @@ fn entry(key: &str, value: &Tree, most: usize) -> Value {
     json!({ "key": key, "text": if is_cut { start.chars().take(most).collect() } else { start }, "is_cut": is_cut })
 }
 
-/// A page of the list of tensors.
+/// A page of the list of tensors: those that `query` finds, by `sort`, from the largest on if `descending`.
 fn rows(args: &Args) -> Result {
     let session = session::current()?;
-    let found = session.find(args.text("query").unwrap_or_default())?;
+    let found = session.find(&Search {
+        query: args.text("query").unwrap_or_default().to_owned(),
+        sort: Sort::named(args.text("sort").unwrap_or_default())?,
+        descending: args.is("descending"),
+    })?;
     let (from, count) = (args.size("from").unwrap_or(0), args.size("count").unwrap_or(100));
     let page = found.iter().skip(from).take(count);
     let rows = page.filter_map(|&number| row(&session, usize::try_from(number).ok()?));

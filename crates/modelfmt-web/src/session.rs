@@ -1,10 +1,11 @@
 //! What a worker has open.
 
 use std::cell::RefCell;
+use std::cmp::Ordering;
 use std::rc::Rc;
 
 use modelfmt::model::Globs;
-use modelfmt::{Model, OpenOptions};
+use modelfmt::{Model, OpenOptions, TensorInfo};
 
 use crate::answers::{Result, usage};
 use crate::host;
@@ -12,8 +13,79 @@ use crate::host;
 /// A model, and what was asked about it last.
 pub(crate) struct Session {
     pub(crate) model: Model,
-    /// The last search: the query, and the positions of the tensors that it finds.
-    found: RefCell<Option<(String, Rc<[u32]>)>>,
+    /// The last search, and the positions of the tensors that it finds.
+    found: RefCell<Option<(Search, Rc<[u32]>)>>,
+}
+
+/// Which tensors are listed, and in which order.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Search {
+    /// A part of their names in any case, or a pattern; all if it is empty.
+    pub(crate) query: String,
+    pub(crate) sort: Sort,
+    pub(crate) descending: bool,
+}
+
+/// What tensors are sorted by. Those that are equal in it keep the order of the file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sort {
+    File,
+    Name,
+    Type,
+    /// By the number of dimensions, then by them.
+    Shape,
+    Size,
+}
+
+impl Sort {
+    pub(crate) fn named(name: &str) -> Result<Self> {
+        Ok(match name {
+            "" => Self::File,
+            "name" => Self::Name,
+            "type" => Self::Type,
+            "shape" => Self::Shape,
+            "size" => Self::Size,
+            other => return Err(usage(format!("tensors are not sorted by {other:?}"))),
+        })
+    }
+
+    fn compare(self, a: &TensorInfo<'_>, b: &TensorInfo<'_>) -> Ordering {
+        match self {
+            Self::File => Ordering::Equal,
+            Self::Name => naturally(a.name, b.name),
+            Self::Type => a.dtype.name().cmp(b.dtype.name()),
+            Self::Shape => a.shape.len().cmp(&b.shape.len()).then_with(|| a.shape.cmp(b.shape)),
+            Self::Size => a.nbytes.cmp(&b.nbytes),
+        }
+    }
+}
+
+/// The order of names with numbers in them: `layers.2` comes before `layers.10`.
+fn naturally(a: &str, b: &str) -> Ordering {
+    let (mut rest_a, mut rest_b) = (a.as_bytes(), b.as_bytes());
+    while let (Some((&x, next_a)), Some((&y, next_b))) = (rest_a.split_first(), rest_b.split_first()) {
+        let order = if x.is_ascii_digit() && y.is_ascii_digit() {
+            let (digits_a, digits_b) = (digits(&mut rest_a), digits(&mut rest_b));
+            digits_a.len().cmp(&digits_b.len()).then_with(|| digits_a.cmp(digits_b))
+        } else {
+            (rest_a, rest_b) = (next_a, next_b);
+            x.cmp(&y)
+        };
+        if order != Ordering::Equal {
+            return order;
+        }
+    }
+    // Numbers that differ in zeros before them alone are equal above.
+    rest_a.len().cmp(&rest_b.len()).then_with(|| a.cmp(b))
+}
+
+/// Takes a number off the beginning; returns its digits without zeros before them.
+fn digits<'a>(text: &mut &'a [u8]) -> &'a [u8] {
+    let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
+    let (number, rest) = text.split_at_checked(end).unwrap_or((text, &[]));
+    *text = rest;
+    let begin = number.iter().position(|&byte| byte != b'0').unwrap_or(number.len());
+    number.get(begin..).unwrap_or_default()
 }
 
 thread_local! {
@@ -47,23 +119,33 @@ pub(crate) fn current() -> Result<Rc<Session>> {
 }
 
 impl Session {
-    /// The tensors whose names a search finds, in file order: all for an empty one, by the pattern if it is one, else by a part of
-    /// the name in any case.
-    pub(crate) fn find(&self, query: &str) -> Result<Rc<[u32]>> {
+    /// The positions of the tensors that a search finds, in its order.
+    pub(crate) fn find(&self, search: &Search) -> Result<Rc<[u32]>> {
         if let Some((last, found)) = &*self.found.borrow()
-            && last == query
+            && last == search
         {
             return Ok(Rc::clone(found));
         }
         let names = (0u32..).zip(self.model.tensors().map(|info| info.name));
-        let found: Rc<[u32]> = if query.contains(['*', '?', '[', '{']) {
-            let globs = Globs::new([query]).map_err(|error| usage(error.to_string()))?;
+        let mut found: Vec<u32> = if search.query.contains(['*', '?', '[', '{']) {
+            let globs = Globs::new([&search.query]).map_err(|error| usage(error.to_string()))?;
             names.filter(|(_, name)| globs.is_match(name)).map(|(number, _)| number).collect()
         } else {
-            let part = query.to_lowercase();
+            let part = search.query.to_lowercase();
             names.filter(|(_, name)| name.to_lowercase().contains(&part)).map(|(number, _)| number).collect()
         };
-        self.found.replace(Some((query.to_owned(), Rc::clone(&found))));
+        if search.sort != Sort::File {
+            // Plain numbers: a sort of anything larger is much more code.
+            let info = |position: u32| self.model.container().info(position as usize);
+            found.sort_unstable_by(|&a, &b| {
+                let order =
+                    info(a).zip(info(b)).map_or(Ordering::Equal, |(a, b)| search.sort.compare(&a, &b));
+                let order = if search.descending { order.reverse() } else { order };
+                order.then_with(|| a.cmp(&b))
+            });
+        }
+        let found: Rc<[u32]> = found.into();
+        self.found.replace(Some((search.clone(), Rc::clone(&found))));
         Ok(found)
     }
 }

@@ -7,7 +7,7 @@ import { start } from "./browser.mjs";
 import { demo } from "./demo.mjs";
 import { PROGRAM, TESTDATA, filesBeside, models, program } from "./models.mjs";
 import { asked, browser, folder, serve } from "./session.mjs";
-import { fixedUuid, give, settled, sparse } from "./steps.mjs";
+import { fillRules, fixedUuid, give, settled, sparse } from "./steps.mjs";
 import { execFileSync, spawnSync } from "node:child_process";
 
 // The content of the file that the page gives after a click.
@@ -169,14 +169,19 @@ test("conversions are those of the program, byte for byte", async () => {
   const source = demo();
   const uuid = await fixedUuid(page);
   const cases = [
-    ["gguf", { "#quantize": "q8_0", "#include": "*.attn.*, *.norm.*" }, ["--quantize", "q8_0", "--include", "*.attn.*", "--include", "*.norm.*"]],
-    ["safetensors", { "#new-metadata": '{"license": "none"}', "#cast": "f16" }, ["--cast", "f16"]],
-    ["aero", {}, ["--no-zstd", "--uuid", uuid]],
+    ["gguf", { "#include": "*.attn.*, *.norm.*" }, [["quantize q8_0", ""], ["quantize q4_0", "*.q.*"]], ["--quantize", "q8_0", "--quantize", "*.q.*=q4_0", "--include", "*.attn.*", "--include", "*.norm.*"]],
+    ["safetensors", { "#new-metadata": '{"license": "none"}' }, [["cast f16", ""]], ["--cast", "f16"]],
+    ["aero", {}, [], ["--no-zstd", "--uuid", uuid]],
   ];
-  for (const [to, fields, flags] of cases) {
+  for (const [to, fields, rules, flags] of cases) {
     assert.equal(await give(page, [source]), null);
     await page.click("#tab-convert");
+    await page.waitForSelector("#to");
+    // What it is now is chosen, and what most people convert to comes first.
+    assert.equal(await page.inputValue("#to"), "aero");
+    assert.deepEqual((await page.locator("#to option").evaluateAll((all) => all.map(({ value }) => value))).slice(0, 2), ["safetensors", "gguf"]);
     await page.selectOption("#to", to);
+    await fillRules(page, rules);
     for (const [field, text] of Object.entries(fields)) await page.fill(field, text);
     const written = await downloaded(page, "#convert");
     const out = join(folder, `program.${to}`);
@@ -218,7 +223,7 @@ test("models of several files are those of the program, into a folder or as down
     await page.click("#tab-convert");
     await page.selectOption("#to", to);
     await page.fill("#shard-size", "4");
-    if (to === "gguf") await page.fill("#cast", "*.attn.*=f16");
+    if (to === "gguf") await fillRules(page, [["cast f16", "*.attn.*"]]);
     const downloads = [];
     const take = (download) => downloads.push(download);
     page.on("download", take);
@@ -301,6 +306,7 @@ test("two models are compared as the program compares them", async () => {
     assert.equal(await page.textContent("#compared"), verdict);
   }
   const { changed } = JSON.parse(spawnSync(PROGRAM, ["diff", "--norms", "--json", a, b]).stdout);
+  assert.equal(await page.textContent(".kinds"), "4 recastShow in the atlas");
   const rows = await page.locator("#differences tbody tr").evaluateAll((rows) => rows.map((row) => Array.from(row.children, ({ textContent }) => textContent)));
   assert.deepEqual(rows.map(([name]) => name), changed.map(({ name }) => name));
   assert.equal(rows.length, 4);
@@ -406,10 +412,30 @@ test("files that are no models, and a worker that dies, are said in a sentence",
   assert.match(await give(page, [text]), /not a model file/);
   assert.match(await give(page, [text, text.replace("notes", "more")].filter((path, i) => i === 0 || (copyFileSync(text, path), true))), /There is no model/);
   // What stands for any fault of the reader: the worker ends in the middle of its work.
-  await page.route("**/engine.js", (route) => route.fulfill({ contentType: "text/javascript", body: 'export class Died extends Error {} export class Refused extends Error {} export class Engine { static async load() { return new Engine(); } async run() { throw new Died("unreachable"); } }' }));
+  const body = 'self.onmessage = ({ data: { id, operation } }) => self.postMessage(operation ? { id, error: { text: "unreachable" }, died: true } : { id });';
+  await page.route("**/worker.js", (route) => route.fulfill({ contentType: "text/javascript", body }));
   assert.match(await give(page, [demo()]), /the reader stopped working on this file \(unreachable\)/);
-  await page.unroute("**/engine.js");
+  await page.unroute("**/worker.js");
   assert.equal(await give(page, [demo()]), null);
+  await page.close();
+});
+
+test("the page can be installed", async () => {
+  const page = await browser.page();
+  const client = await browser.context.newCDPSession(page);
+  const { errors, manifest, url } = await client.send("Page.getAppManifest");
+  assert.deepEqual([errors, url], [[], `${browser.address}manifest.webmanifest`]);
+  assert.equal(manifest.name, "modelfmt: what is in a model file");
+  const { installabilityErrors } = await client.send("Page.getInstallabilityErrors");
+  // A page without a window has none; nothing else is missing.
+  assert.deepEqual(installabilityErrors.filter(({ errorId }) => errorId !== "in-incognito"), []);
+  for (const { sizes, src } of JSON.parse(readFileSync(join(process.env.MODELFMT_PAGE, "manifest.webmanifest"), "utf8")).icons) {
+    const image = await page.evaluate(async (src) => {
+      const image = await createImageBitmap(await (await fetch(src)).blob()).catch(() => null);
+      return image && `${image.width}x${image.height}`;
+    }, src);
+    if (src.endsWith(".png")) assert.equal(image, sizes);
+  }
   await page.close();
 });
 
@@ -418,11 +444,21 @@ test("the page works without a network", async () => {
   try {
     const page = await own.page();
     await page.evaluate(() => navigator.serviceWorker.ready);
+    // A second visit, which the worker sees; then the server is gone, and a third has everything, the second module too.
+    await page.reload();
+    await page.waitForSelector("#start-title");
+    assert.deepEqual(await page.evaluate(() => caches.keys()).then((names) => names.map((name) => name.replace(/[0-9a-f]{16}$/, "HASH"))), ["modelfmt-page-HASH"]);
     await own.context.setOffline(true);
     own.stopServing();
     await page.reload();
     assert.equal(await give(page, [demo()]), null);
     assert.equal(await page.textContent("#fact-tensors"), "29");
+    await page.click("#tab-verify");
+    await page.click("#verify");
+    await page.waitForSelector("#verdict.good");
+    const other = await own.context.newPage();
+    await other.goto(own.address);
+    assert.equal(await give(other, [demo()]), null);
   } finally {
     await own.close();
   }
@@ -446,7 +482,7 @@ test("nothing serious keeps a screen reader out", async () => {
   await page.waitForSelector(".tree li li");
   for (const scheme of ["light", "dark"]) {
     await page.emulateMedia({ colorScheme: scheme });
-    for (const view of ["overview", "tensors", "metadata", "verify", "compare", "convert"]) {
+    for (const view of ["overview", "tensors", "atlas", "metadata", "verify", "compare", "convert"]) {
       await page.click(`#tab-${view}`);
       if (view === "tensors") {
         await page.click(".rows .row:nth-child(2)");
@@ -459,7 +495,7 @@ test("nothing serious keeps a screen reader out", async () => {
   assert.equal(new Set(ids).size, ids.length, "an id is there twice");
   // On a telephone nothing is wider than the screen, and names are there.
   await page.setViewportSize({ width: 360, height: 740 });
-  for (const view of ["overview", "tensors", "metadata", "verify", "compare", "convert"]) {
+  for (const view of ["overview", "tensors", "atlas", "metadata", "verify", "compare", "convert"]) {
     await page.click(`#tab-${view}`);
     const wide = await page.evaluate(() => document.documentElement.scrollWidth);
     assert.ok(wide <= 360, `${view}: ${wide} pixels wide`);
@@ -489,6 +525,12 @@ test("a list of 500,000 tensors scrolls, and the keyboard goes to its end", asyn
     list.scrollTop = (list.scrollHeight - list.clientHeight) / 2;
   });
   await page.waitForSelector("#row-250000");
+  // By name, where 10 comes after 9, and back to the order of the file.
+  await page.click("#sort-name");
+  await page.click("#sort-name");
+  await page.waitForFunction(() => document.querySelector("#row-0")?.textContent.startsWith("t.499999"));
+  await page.click("#sort-name");
+  await page.waitForFunction(() => document.querySelector("#row-0")?.textContent.startsWith("t.0"));
   assert.ok((await page.locator(".rows .row").count()) < 100);
   await page.close();
 });

@@ -25,7 +25,8 @@ const VIEWS = {
   start: async () => {},
   overview: async (page, file) => {
     await open(page, file);
-    await page.waitForSelector(".tree li li");
+    await page.waitForSelector(".tree li li li");
+    await page.waitForSelector("#about[data-done]");
   },
   tensors: async (page) => {
     await page.click("#tab-tensors");
@@ -53,6 +54,14 @@ const VIEWS = {
     await page.click("#tab-compare");
     await page.setInputFiles("#other", [other]);
     await page.waitForSelector("#compared");
+  },
+  // Colored by the comparison before it.
+  atlas: async (page) => {
+    await page.click("#tab-atlas");
+    await page.waitForSelector("#atlas-map[data-drawn]");
+    await page.focus("#atlas-map");
+    await page.keyboard.press("ArrowRight");
+    await page.waitForSelector("#atlas-map[data-told]");
   },
   convert: async (page) => {
     await page.click("#tab-convert");
@@ -88,7 +97,7 @@ const VIEWS = {
 
 try {
   const file = demo();
-  for (const [kind, width, height, colorScheme] of [["light", 1280, 800, "light"], ["dark", 1280, 800, "dark"], ["narrow", 390, 844, "light"]]) {
+  for (const [kind, width, height, colorScheme] of [["light", 1280, 800, "light"], ["dark", 1280, 800, "dark"], ["narrow", 400, 844, "light"], ["narrow-dark", 400, 844, "dark"]]) {
     const page = await browser.page();
     await page.setViewportSize({ width, height });
     await page.emulateMedia({ colorScheme });

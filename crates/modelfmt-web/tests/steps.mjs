@@ -24,6 +24,15 @@ export async function fixedUuid(page) {
   return uuid.replaceAll("-", "");
 }
 
+// Fills in rules of types: [["quantize q8_0", "*.weight"], …]; an empty text is for all tensors.
+export async function fillRules(page, rules) {
+  for (const [i, [type, names]] of rules.entries()) {
+    if ((await page.locator(".rule").count()) <= i) await page.click("#add-rule");
+    await page.locator(".rule-type").nth(i).selectOption(type);
+    await page.locator(".rule-names").nth(i).fill(names);
+  }
+}
+
 // A file of tensors with zeros, which takes no room on the disk.
 export function sparse(path, nbytes, tensors = 1) {
   const each = nbytes / tensors;

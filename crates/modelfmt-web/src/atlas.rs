@@ -1,0 +1,119 @@
+//! All tensors at once, for a picture of the model: sizes, types, groups of names, and how large the values are.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use modelfmt::Model;
+use serde_json::{Value, json};
+
+use crate::answers::{Answer, Result, usage};
+use crate::options::Args;
+use crate::session;
+
+/// Names are not grouped if there are more groups than this: nobody could read their titles.
+const MOST_GROUPS: usize = 4096;
+/// The most elements of a tensor that are read for its magnitude, and runs of them.
+const SAMPLE: u64 = 1 << 14;
+const RUNS: u64 = 4;
+/// The most tensors whose magnitudes are computed in one call.
+const MOST: usize = 1 << 12;
+
+/// The names of types and groups, and as bytes for each tensor in the order of the file: its size as `f64`, then of all of them the group
+/// as `u32`, then the type as `u8`.
+pub(crate) fn atlas(_: &Args) -> Result {
+    let session = session::current()?;
+    let (mut types, mut groups) = (Numbers::default(), Numbers::default());
+    let (mut sizes, mut of_group, mut of_type) = (Vec::new(), Vec::new(), Vec::new());
+    for info in &session.model {
+        let nbytes = if info.has_data { info.nbytes } else { 0 };
+        sizes.extend((nbytes as f64).to_le_bytes());
+        of_group.extend(groups.of(group(info.name)).to_le_bytes());
+        of_type.push(u8::try_from(types.of(info.dtype.name())).unwrap_or(u8::MAX));
+    }
+    if groups.names.len() > MOST_GROUPS {
+        groups = Numbers::default();
+        groups.of("");
+        of_group.fill(0);
+    }
+    let answer = json!({ "types": types.names, "groups": groups.names });
+    sizes.append(&mut of_group);
+    sizes.append(&mut of_type);
+    Ok(Answer::from(answer).with_bytes(sizes))
+}
+
+/// Numbers for names, as they come.
+#[derive(Default)]
+struct Numbers<'a> {
+    names: Vec<&'a str>,
+    numbers: HashMap<&'a str, u32>,
+}
+
+impl<'a> Numbers<'a> {
+    fn of(&mut self, name: &'a str) -> u32 {
+        let next = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
+        *self.numbers.entry(name).or_insert_with(|| {
+            self.names.push(name);
+            next
+        })
+    }
+}
+
+/// The part of a name that tensors of one layer share: through its first number, else through its first part.
+fn group(name: &str) -> &str {
+    let ends = name.match_indices(['.', '/']).map(|(at, _)| at);
+    let mut begin = 0;
+    for end in ends {
+        let part = name.get(begin..end).unwrap_or_default();
+        if !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()) {
+            return name.get(..end).unwrap_or(name);
+        }
+        begin = end + 1;
+    }
+    name.find(['.', '/']).and_then(|end| name.get(..end)).unwrap_or(name)
+}
+
+/// The root mean square of a sample of each tensor's finite values, `count` tensors from the position `from` on, as bytes of `f32`; NaN
+/// where there are none, or none can be read.
+pub(crate) fn magnitudes(args: &Args) -> Result {
+    let session = session::current()?;
+    let from = args.need_size("from")?.min(session.model.tensor_count());
+    let to = session.model.tensor_count().min(from.saturating_add(args.need_size("count")?.min(MOST)));
+    let elements = args.number("elements").unwrap_or(SAMPLE).clamp(1, SAMPLE);
+    let magnitudes = (from..to).map(|position| magnitude(&session.model, position, elements));
+    Ok(Answer::from(json!(to - from)).with_bytes(magnitudes.flat_map(f32::to_le_bytes).collect()))
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a color needs no more")]
+fn magnitude(model: &Model, position: usize, elements: u64) -> f32 {
+    let total =
+        model.container().info(position).filter(|info| info.has_data).map_or(0, |info| info.elements());
+    let (mut sum, mut count) = (0.0, 0_u64);
+    for range in runs(total, elements) {
+        let values = modelfmt::show::numbers(model, position, range).unwrap_or_default();
+        for value in values.into_iter().filter(|value| value.is_finite()) {
+            sum += value * value;
+            count += 1;
+        }
+    }
+    (sum / count as f64).sqrt() as f32
+}
+
+/// Ranges of `wanted` elements in all, spread over `total`.
+fn runs(total: u64, wanted: u64) -> impl Iterator<Item = Range<u64>> {
+    let count = if total <= wanted { 1 } else { RUNS.min(wanted) };
+    let len = total.min(wanted) / count;
+    (0..count).map(move |number| {
+        let from = u128::from(total - len) * u128::from(number) / u128::from((count - 1).max(1));
+        let from = u64::try_from(from).unwrap_or(0);
+        from..from + len
+    })
+}
+
+/// The positions of tensors by `names`, in their order; null for a name that is not there.
+pub(crate) fn positions(args: &Args) -> Result {
+    let session = session::current()?;
+    let names =
+        args.get("names").and_then(Value::as_array).ok_or_else(|| usage("names: a list is needed"))?;
+    let position = |name: &Value| session.model.find(name.as_str()?).ok();
+    Ok(json!(names.iter().map(position).collect::<Vec<_>>()).into())
+}
