@@ -3,6 +3,7 @@
 import inspect
 import io
 import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,9 +61,10 @@ class Small:
     w: modelfmt.oinf.TensorSpec
 
 
-@pytest.fixture
-def files(tmp_path):
-    """Everything that a call below reads."""
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Everything that a call below reads. It is made once: a passphrase takes time on purpose."""
+    tmp_path = tmp_path_factory.mktemp("made")
     modelfmt.save({"w": np.arange(64, dtype=np.float32).reshape(2, 32)}, tmp_path / "m.safetensors")
     modelfmt.save({"w": np.arange(64, dtype=np.float32)}, tmp_path / "m.oinf")
     modelfmt.save({"w.weight": np.zeros((2, 32), np.float32)}, tmp_path / "base.safetensors")
@@ -73,6 +75,11 @@ def files(tmp_path):
     (tmp_path / "policy.toml").write_text('default = "allow"\n')
     adapter(tmp_path / "adapter")
     return tmp_path
+
+
+@pytest.fixture
+def files(made, tmp_path):
+    return shutil.copytree(made, tmp_path / "files")
 
 
 def adapter(folder):
