@@ -23,7 +23,10 @@ const PACKAGES: &[&str] = &[
     "safetensors==0.8.0",
     "mypy>=1.18,<3",
     "openinfer-oinf==0.1.1",
+    "auditwheel>=6,<7",
     "distributed==2026.8.0",
+    "fsspec>=2025,<2027",
+    "pandas>=2,<4",
 ];
 
 /// Installed alone: gguf asks for an HTTP client and a progress bar, which nothing here uses.
@@ -61,6 +64,9 @@ pub(crate) fn run(release: bool, tally: &mut Tally) -> Result {
 pub(crate) fn checks(tally: &mut Tally) -> Result {
     let python = install()?;
     let wheel = build(&python, false)?;
+    if cfg!(target_os = "linux") {
+        promise(&python, &wheel)?;
+    }
     reinstall(&python, &wheel)?;
     check(&python, tally);
     step("python: the measurements work");
@@ -164,9 +170,26 @@ fn build(python: &Path, release: bool) -> Result<PathBuf> {
     exec(maturin.arg("--out").arg(&wheels).env("CARGO_TARGET_DIR", dir().join("build")))?;
     let entries = fs::read_dir(&wheels)?.collect::<std::io::Result<Vec<_>>>()?;
     let mut built = entries.into_iter().map(|entry| entry.path());
-    built
-        .find(|path| path.extension().is_some_and(|ending| ending == "whl"))
-        .ok_or_else(|| "there is no wheel".into())
+    let wheel = built.find(|path| path.extension().is_some_and(|ending| ending == "whl"));
+    let wheel = wheel.ok_or("there is no wheel")?;
+    println!("{}", wheel.file_name().unwrap_or_default().display());
+    Ok(wheel)
+}
+
+/// The systems that a wheel is for, by its name: on Linux the oldest C library.
+fn platform(wheel: &Path) -> Option<&str> {
+    wheel.file_stem()?.to_str()?.rsplit('-').next()
+}
+
+/// Compares what the name of a wheel promises with the symbols that the library in it needs.
+fn promise(python: &Path, wheel: &Path) -> Result {
+    step("python: what the wheel's name promises");
+    let name = platform(wheel).ok_or("the wheel has no name")?;
+    let audited = run::output(in_package(python).args(["-m", "auditwheel", "show"]).arg(wheel))?;
+    match audited.contains(&format!("\"{name}\"")) {
+        true => Ok(()),
+        false => Err(format!("the wheel is named {name}, and auditwheel says:\n{audited}").into()),
+    }
 }
 
 fn reinstall(python: &Path, wheel: &Path) -> Result {
@@ -181,7 +204,12 @@ fn torch(wheel: &Path, servers: &Path, tally: &mut Tally) -> Result {
     let mut pytest = pytest(&python, servers);
     tally.run(
         Runner::Pytest,
-        pytest.args(["tests/test_torch.py", "tests/test_compat.py", "tests/test_checkpoints.py"]),
+        pytest.args([
+            "tests/test_torch.py",
+            "tests/test_torch_modules.py",
+            "tests/test_compat.py",
+            "tests/test_checkpoints.py",
+        ]),
     );
     Ok(())
 }
@@ -224,4 +252,16 @@ fn check(python: &Path, tally: &mut Tally) {
     let stubtest = ["-m", "mypy.stubtest", "modelfmt", "--mypy-config-file", "pyproject.toml"];
     tally.check(in_package(python).args(stubtest));
     tally.check(in_package(&dir().join("node_modules/.bin/pyright")).arg("--pythonpath").arg(python));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wheel_says_its_platform() {
+        let wheel = Path::new("dist/modelfmt-0.1.0-cp311-abi3-manylinux_2_34_x86_64.whl");
+        assert_eq!(platform(wheel), Some("manylinux_2_34_x86_64"));
+        assert_eq!(platform(Path::new("/")), None);
+    }
 }

@@ -7,14 +7,11 @@ use std::sync::Arc;
 
 use modelfmt::convert::{Converted, OPTIONS, OptionInfo, Overwrite, Takes, TensorProgram, TypeChanged};
 use modelfmt::diff::DiffOptions;
-use modelfmt::modelfmt_core::AlignedBuf;
 use modelfmt::modelfmt_core::source::FileSource;
 use modelfmt::modelfmt_write::{BoxError, TensorData, TensorSpec};
 use modelfmt::oms::VerifyOptions;
 use modelfmt::outboard::outboard_with;
-use modelfmt::{
-    Bytes, Conversion, DType, Error, Execution, Format, Object, Pin, Source as _, TensorInfo, TensorView,
-};
+use modelfmt::{Conversion, DType, Error, Execution, Format, Object, Pin, Source as _, TensorInfo};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -24,7 +21,7 @@ use crate::model::{Model, nbytes};
 use crate::opening::Opening;
 use crate::options::{object, options, target};
 use crate::policy;
-use crate::raw::{Block, Given, Memory};
+use crate::raw::Given;
 use crate::remote::{Allowed, Place};
 use crate::signed;
 use crate::storage::Storage;
@@ -256,30 +253,6 @@ fn type_of(py: Python<'_>, name: &str, dtype: &str, shape: &[u64], len: u64) -> 
             info.nbytes
         ))),
     }
-}
-
-/// Values of any type as f32, blocks decoded.
-#[pyfunction]
-pub(crate) fn decode(
-    py: Python<'_>,
-    dtype: &str,
-    shape: Vec<u64>,
-    bytes: &Bound<'_, PyAny>,
-) -> PyResult<Memory> {
-    let (dtype, given) = described(py, "", dtype, &shape, bytes)?;
-    let decoded = work::run(py, None, &Progress::none(), move |_| {
-        let mut values = AlignedBuf::zeroed(given.len()).map_err(|error| error.to_string())?;
-        given.copy(0, &mut values);
-        let info = TensorInfo::new("", dtype, &shape).map_err(|error| error.to_string())?;
-        let view = TensorView::new(info, Bytes::Owned(values)).map_err(|error| error.to_string())?;
-        let floats = modelfmt::to_f32(&view).map_err(|error| error.to_string())?;
-        let mut buffer = AlignedBuf::zeroed(floats.len() * 4).map_err(|error| error.to_string())?;
-        let places = buffer.chunks_exact_mut(4);
-        places.zip(floats).for_each(|(out, value)| out.copy_from_slice(&value.to_le_bytes()));
-        Ok::<_, String>(buffer)
-    })?;
-    let buffer = decoded.map_err(|why| refuse(py, "values", &format!("{dtype} cannot be decoded: {why}")))?;
-    Ok(Memory::new(Block::of_buffer(buffer)))
 }
 
 /// What verification finds in a file, as JSON; a file that cannot be opened is reported too.

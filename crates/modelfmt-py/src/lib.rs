@@ -9,6 +9,9 @@
 //! remote   models at URLs
 //! sealing  keywords of sealing: the keys that sign, and those that open
 //! signed   signatures beside files and inside them, and keys
+//! maps     files that are mapped
+//! values   values of tensors, read into memory
+//! numbers  values as other types
 //! model    an open model
 //! storage  files without a name: temporary ones, and those that are open already
 //! options  keywords as options of the library
@@ -28,7 +31,9 @@ mod errors;
 mod fetch;
 mod files;
 mod fits;
+mod maps;
 mod model;
+mod numbers;
 mod oinf;
 mod opening;
 mod options;
@@ -41,6 +46,7 @@ mod report;
 mod sealing;
 mod signed;
 mod storage;
+mod values;
 mod work;
 
 use std::ffi::OsString;
@@ -68,7 +74,10 @@ fn _modelfmt(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(files::save, module)?)?;
     module.add_function(wrap_pyfunction!(files::refuse_existing, module)?)?;
     module.add_function(wrap_pyfunction!(fits::unfit, module)?)?;
-    module.add_function(wrap_pyfunction!(files::decode, module)?)?;
+    module.add_function(wrap_pyfunction!(numbers::decode, module)?)?;
+    module.add_function(wrap_pyfunction!(numbers::cast, module)?)?;
+    module.add_function(wrap_pyfunction!(numbers::cast_of, module)?)?;
+    module.add_function(wrap_pyfunction!(numbers::block, module)?)?;
     module.add_function(wrap_pyfunction!(files::verify, module)?)?;
     module.add_function(wrap_pyfunction!(files::diff, module)?)?;
     module.add_function(wrap_pyfunction!(prove::prove, module)?)?;

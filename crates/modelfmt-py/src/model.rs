@@ -1,95 +1,41 @@
 //! An open model, which `modelfmt.Model` is a layer over.
 
-use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use modelfmt::bom::{BomOptions, Spec};
 use modelfmt::inspect::InspectOptions;
-use modelfmt::modelfmt_core::Encoding;
-use modelfmt::modelfmt_core::claims::ClaimError;
-use modelfmt::modelfmt_core::load::{self, LoadBuffer, LoadOptions};
-use modelfmt::modelfmt_core::plan::Pick;
-use modelfmt::modelfmt_core::source::{BoxSource, Files, Folder, SharedFiles, check_relative, shared_files};
-use modelfmt::modelfmt_core::{AlignedBuf, AnyError};
+use modelfmt::modelfmt_core::load::{self, LoadOptions};
+use modelfmt::modelfmt_core::plan::{Pick, PlanOptions};
+use modelfmt::modelfmt_core::source::BoxSource;
 use modelfmt::value::json;
 use modelfmt::wording::ParseError;
-use modelfmt::{Error, Execution, Location, OpenOptions, TensorInfo};
-use pyo3::exceptions::{PyIndexError, PyMemoryError};
+use modelfmt::{Error, TensorInfo};
+use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PySlice, PyTuple};
 
 use crate::answers::{globs, json_of, level as level_of};
 use crate::errors::{raise, refuse};
+use crate::maps::{Maps, open_mapped};
 use crate::opening::Opening;
-use crate::raw::{self, Block, Given, Memory, PrivateMap, SharedMap};
+use crate::raw::{Block, Given, Memory};
 use crate::remote::Place;
 use crate::signed;
 use crate::storage::Storage;
+use crate::values::{Values, not_loaded};
 use crate::work::{self, Progress};
-
-/// Bytes that are read at once: a multiple of what a compressed tensor is read in.
-const PIECE: usize = 4 << 20;
-/// Up to this many bytes are read on the calling thread, without a check for Ctrl-C.
-const SHORT: u64 = 8 << 20;
 
 /// An open model of any format.
 #[pyclass(frozen, module = "modelfmt._modelfmt")]
 pub(crate) struct Model {
     model: Arc<modelfmt::Model>,
-    /// The files that are mapped, by their names in the set; the file itself is "".
+    /// The files that are mapped.
     maps: Option<Arc<Maps>>,
     /// Whether its values come over a network.
     is_remote: bool,
-}
-
-/// The mapped files of a model.
-#[derive(Default)]
-struct Maps(Mutex<HashMap<String, Arc<PrivateMap>>>);
-
-impl Maps {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<PrivateMap>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn open(&self, name: &str, path: &Path) -> io::Result<SharedMap> {
-        Ok(self.keep(name, PrivateMap::open(path)?))
-    }
-
-    fn keep(&self, name: &str, map: PrivateMap) -> SharedMap {
-        let map = Arc::new(map);
-        self.lock().insert(name.to_owned(), Arc::clone(&map));
-        SharedMap(map)
-    }
-}
-
-/// The files of a set, mapped.
-struct MappedFolder {
-    folder: Folder,
-    maps: Arc<Maps>,
-}
-
-impl Files for MappedFolder {
-    type Source = BoxSource;
-
-    fn open(&self, path: &str) -> io::Result<BoxSource> {
-        check_relative(path).map_err(|fault| io::Error::new(io::ErrorKind::InvalidInput, fault))?;
-        Ok(Box::new(self.maps.open(path, &self.folder.path().join(path))?))
-    }
-}
-
-fn open_mapped(path: &Path, options: &OpenOptions) -> Result<Model, Error> {
-    let failed = |source| Error::Open { path: path.to_owned(), source };
-    let maps = Arc::new(Maps::default());
-    let source = maps.open("", path).map_err(failed)?;
-    let files: SharedFiles =
-        shared_files(MappedFolder { folder: Folder::containing(path), maps: Arc::clone(&maps) });
-    let model = options.open_source(&path.to_string_lossy(), Box::new(source), Some(files))?;
-    // What has to be checked is read through the model, and not lent as it is.
-    let maps = (!options.binds_content()).then_some(maps);
-    Ok(Model { model: Arc::new(model), maps, is_remote: false })
 }
 
 #[pymethods]
@@ -120,7 +66,10 @@ impl Model {
         // What a policy judges is read through the model, and not lent as it is.
         let is_mapped = mmap && options.judged_by().is_none();
         let open = move || match is_mapped && !shown.is_dir() {
-            true => open_mapped(&shown, &options),
+            true => {
+                let (model, maps) = open_mapped(&shown, &options)?;
+                Ok(Self { model: Arc::new(model), maps, is_remote: false })
+            }
             false => {
                 let model = Arc::new(place.open(&options)?);
                 Ok(Self { model, maps: None, is_remote })
@@ -315,13 +264,13 @@ impl Model {
     /// The bytes of all values of a tensor; a part of the map where there is one.
     fn values(&self, py: Python<'_>, position: usize) -> PyResult<Memory> {
         let nbytes = self.valued(py, position)?.nbytes;
-        Ok(Memory::new(self.block(py, position, nbytes)?))
+        Ok(Memory::new(self.reading().block(py, position, nbytes)?))
     }
 
     /// The bytes of several ranges of a tensor's values, one after the other.
     fn gather(&self, py: Python<'_>, position: usize, ranges: Vec<(u64, u64)>) -> PyResult<Memory> {
         let nbytes = self.valued(py, position)?.nbytes;
-        self.gathered(py, position, nbytes, ranges)
+        self.reading().gathered(py, position, nbytes, ranges)
     }
 
     /// Neighbouring rows of a tensor whose elements take whole bytes: their bytes, shape and length. `None` if the rows are not
@@ -341,9 +290,16 @@ impl Model {
         let (Ok(first), Ok(len @ 1..), 1) = (range.0, range.1, taken.step) else { return Ok(None) };
         let bytes = |rows: u64| rows.saturating_mul(row);
         let range = (bytes(first), bytes(first.saturating_add(len)));
-        let memory = self.gathered(py, position, info.nbytes, vec![range])?;
+        let memory = self.reading().gathered(py, position, info.nbytes, vec![range])?;
         let shape = PyTuple::new(py, std::iter::once(len).chain(others.iter().copied()).collect::<Vec<_>>())?;
         Ok(Some((memory, shape, bytes(len))))
+    }
+
+    /// What `modelfmt plan --json` prints.
+    fn plan(&self, py: Python<'_>, names: Vec<String>) -> PyResult<String> {
+        let options = if self.is_remote { PlanOptions::remote() } else { PlanOptions::local() };
+        let plan = self.ask(py, move |model| model.plan(&model.picks(&names)?, options))?;
+        json_of(serde_json::to_string(&plan))
     }
 
     /// The values of several tensors, read on all cores into memory of their own, and checked against the hashes in the file.
@@ -483,6 +439,10 @@ impl Model {
         &self.model
     }
 
+    fn reading(&self) -> Values<'_> {
+        Values { model: &self.model, maps: self.maps.as_deref(), is_remote: self.is_remote }
+    }
+
     /// Runs a job that may have to read the file: at once, or for a file at a URL on another thread, so that Ctrl-C ends the wait.
     fn ask<T: Send + 'static>(
         &self,
@@ -497,34 +457,6 @@ impl Model {
             }
         };
         done.map_err(|error| raise(py, &error))
-    }
-
-    fn gathered(
-        &self,
-        py: Python<'_>,
-        position: usize,
-        nbytes: u64,
-        ranges: Vec<(u64, u64)>,
-    ) -> PyResult<Memory> {
-        let total =
-            ranges.iter().try_fold(0u64, |sum, (start, end)| sum.checked_add(end.checked_sub(*start)?));
-        let total = total.filter(|_| ranges.iter().all(|(_, end)| *end <= nbytes));
-        let total = total.ok_or_else(|| PyIndexError::new_err("a range is outside the tensor"))?;
-        let mut buffer = buffer(total)?;
-        let gathered = match total <= SHORT && !self.is_remote {
-            true => {
-                let read = py
-                    .detach(|| gather(&self.model, position, &ranges, &mut buffer, &Execution::sequential()));
-                read.map(|()| buffer)
-            }
-            false => {
-                let model = Arc::clone(&self.model);
-                work::run(py, Some(1), &Progress::none(), move |work| {
-                    gather(&model, position, &ranges, &mut buffer, work).map(|()| buffer)
-                })?
-            }
-        };
-        Ok(Memory::new(Block::of_buffer(gathered.map_err(|error| raise(py, &error))?)))
     }
 
     fn open_all(&self, py: Python<'_>) -> PyResult<()> {
@@ -552,86 +484,10 @@ impl Model {
         }
         Ok(info)
     }
-
-    /// A tensor's values: a part of the map, or memory of its own that they are read into.
-    fn block(&self, py: Python<'_>, position: usize, len: u64) -> PyResult<Block> {
-        if let Some(block) = self.mapped(position, len) {
-            return Ok(block);
-        }
-        if len <= SHORT && !self.is_remote {
-            let mut buffer = buffer(len)?;
-            let done = py.detach(|| self.model.read_into(position, 0, &mut buffer));
-            done.map_err(|error| raise(py, &error))?;
-            return Ok(Block::of_buffer(buffer));
-        }
-        let model = Arc::clone(&self.model);
-        let loaded = work::run(py, None, &Progress::none(), move |work| {
-            let (picks, options) = ([Pick::whole(position)], LoadOptions::new());
-            let failed = |error| not_loaded(&model, error);
-            let mut buffer = LoadBuffer::zeroed(len)
-                .map_err(|source| failed(AnyError::Io { at: 0, len, source }.into()))?;
-            load::load_into(model.container(), &picks, &mut [&mut buffer], &options, work).map_err(failed)?;
-            Ok(buffer)
-        })?;
-        Ok(Block::of_loaded(loaded.map_err(|error| raise(py, &error))?))
-    }
-
-    fn mapped(&self, position: usize, len: u64) -> Option<Block> {
-        let maps = self.maps.as_ref()?;
-        let is_raw = |at: &Location| at.encoding == Encoding::Raw && at.stored_nbytes == len;
-        let location = self.model.location(position).ok().filter(is_raw)?;
-        let map = Arc::clone(maps.lock().get(location.file.as_deref().unwrap_or_default())?);
-        Block::of_map(&map, location.offset?, len)
-    }
-}
-
-/// Reads ranges of a tensor's values, one after the other.
-fn gather(
-    model: &modelfmt::Model,
-    position: usize,
-    ranges: &[(u64, u64)],
-    out: &mut [u8],
-    work: &Execution<'_>,
-) -> Result<(), Error> {
-    let mut rest = out;
-    for &(start, end) in ranges {
-        let len = usize::try_from(end - start).unwrap_or_default();
-        let Some((mut piece, after)) = rest.split_at_mut_checked(len) else { break };
-        let mut at = start;
-        while !piece.is_empty() {
-            let (now, later) = piece.split_at_mut(piece.len().min(PIECE));
-            model.read_into(position, at, now)?;
-            if work.advance(now.len() as u64).is_break() {
-                return Err(cancelled(model));
-            }
-            at += now.len() as u64;
-            piece = later;
-        }
-        rest = after;
-    }
-    Ok(())
-}
-
-/// The error of a load: a damaged file, or anything else.
-fn not_loaded(model: &modelfmt::Model, error: ClaimError) -> Error {
-    let path = model.path().to_owned();
-    match error {
-        ClaimError::Damaged(error) => Error::Damaged { path, error: Box::new(error) },
-        ClaimError::Other(error) => Error::File { path, error },
-    }
-}
-
-fn cancelled(model: &modelfmt::Model) -> Error {
-    Error::File { path: model.path().to_owned(), error: AnyError::Cancelled }
 }
 
 /// The bytes of all tensors, for progress. Tensors that are declared only can claim any number.
 pub(crate) fn nbytes(model: &modelfmt::Model) -> u64 {
     let tensors = model.tensors().filter(|tensor| tensor.has_data);
     tensors.fold(0, |sum, tensor| sum.saturating_add(tensor.nbytes))
-}
-
-fn buffer(nbytes: u64) -> PyResult<AlignedBuf> {
-    let none = || PyMemoryError::new_err(format!("cannot allocate {nbytes} bytes"));
-    raw::buffer(usize::try_from(nbytes).map_err(|_| none())?).map_err(|_| none())
 }

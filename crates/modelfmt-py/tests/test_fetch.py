@@ -69,3 +69,18 @@ def test_errors(served, tmp_path):
     for wrong in ({"url": "m.bin"}, {"url": url, "path": url}, {"url": url, "pin": "sha256:0"}, {"url": url, "include": "*"}):
         with pytest.raises(modelfmt.UsageError):
             modelfmt.fetch(**{"path": out, **wrong})
+
+
+def test_any_path_will_do(served, tmp_path):
+    class Like:
+        def __init__(self, path):
+            self.path = str(path)
+
+        def __fspath__(self):
+            return self.path
+
+    url, good, pin = served
+    assert modelfmt.fetch(Like(url), Like(tmp_path / "m.bin"), pin=pin).path == str(tmp_path / "m.bin")
+    assert modelfmt.fetch([Like(url), url], Like(tmp_path / "m.bin"), pin=pin).kept == len(good)
+    with pytest.raises(modelfmt.UsageError, match="is no URL"):
+        modelfmt.fetch(tmp_path / "m.bin", tmp_path / "n.bin")

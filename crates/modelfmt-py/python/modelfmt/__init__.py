@@ -20,7 +20,24 @@ from ._errors import (
     VerifyError,
 )
 from ._fetch import Fetched, FetchSource, fetch
-from ._files import Converted, bom, check, convert, diff, formats, inspect, prove, report, save, select, show, stats, verify
+from ._files import (
+    Converted,
+    bom,
+    check,
+    convert,
+    diff,
+    formats,
+    inspect,
+    merge,
+    plan,
+    prove,
+    report,
+    save,
+    select,
+    show,
+    stats,
+    verify,
+)
 from ._keys import KeyPair, Outboard, Signed, keygen, outboard, sign
 from ._load import load
 from ._model import Model, TensorInfo, open
@@ -68,8 +85,10 @@ __all__ = [
     "inspect",
     "keygen",
     "load",
+    "merge",
     "open",
     "outboard",
+    "plan",
     "plan_convert",
     "prove",
     "report",

@@ -10,7 +10,7 @@ import stat
 import tempfile
 from typing import Any
 
-from . import _modelfmt
+from . import _fsspec, _modelfmt
 from ._errors import argument, usage
 from ._opening import Content, Path
 
@@ -18,11 +18,18 @@ from ._opening import Content, Path
 _PIECE = 1 << 20
 
 
-def is_content(given: Any) -> bool:
-    """Whether an argument is the content of a file or an open file, and not a path."""
-    if isinstance(given, (str, os.PathLike)):
-        return False
-    return isinstance(given, (bytes, bytearray, memoryview)) or hasattr(given, "read") or hasattr(given, "fileno")
+def place_of(given: Any) -> str | Content:
+    """The path or URL that a model is opened by, or else its content or open file."""
+    if _fsspec.is_open_file(given):
+        path = _fsspec.local_path(given)
+        return given if path is None else path
+    if isinstance(given, (bytes, bytearray, memoryview)) or (
+        not isinstance(given, (str, os.PathLike)) and (hasattr(given, "read") or hasattr(given, "fileno"))
+    ):
+        content: Content = given
+        return content
+    path = path_of(given)
+    return _fsspec.of_url(path, "rb") or path
 
 
 def opened(content: Content, is_mapped: bool, verify: bool, given: dict[str, Any]) -> _modelfmt.Model:
@@ -40,6 +47,11 @@ def _stored(file: Any) -> tuple[str, _modelfmt.Storage]:
     """An open file that is read at positions, so that nobody else's position in it matters: the file itself, or a copy."""
     if isinstance(file, io.TextIOBase):
         raise _not_bytes(file)
+    if _fsspec.is_open_file(file):
+        if "r" not in file.mode or "b" not in file.mode:
+            raise usage(f'a file of fsspec with mode "{file.mode}" is opened: give one with mode "rb"')
+        with file as opened:
+            return "content", _copied(opened)
     descriptor = _descriptor(file)
     if descriptor is not None:
         # Without /dev/fd, and where only the descriptor may be read and not the file, it is copied.
@@ -101,3 +113,13 @@ def path_of(given: Any) -> str:
             f"a model is opened by a path, a URL, the content of a file as bytes, or an open file, and not by a {type(given).__name__}"
         ) from None
     return path if isinstance(path, str) else os.fsdecode(path)
+
+
+def local(given: Any) -> str:
+    """The path or URL of an argument that has to have one. Of fsspec's files, those of this machine have."""
+    if _fsspec.is_open_file(given):
+        path = _fsspec.local_path(given)
+        if path is None:
+            raise argument(f"{given.full_name}: this takes a path or a URL, and no file of fsspec")
+        return path
+    return path_of(given)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ._errors import unsupported
+from ._errors import unsupported, usage
 
 Array = npt.NDArray[Any]
 
@@ -99,7 +99,8 @@ def ml_dtype(name: str, dtype: str) -> np.dtype[Any]:
         import ml_dtypes
     except ImportError:
         raise unsupported(
-            f"numpy has no type for {dtype}: install ml_dtypes, load it with dtype=\"f32\", or take .dequantize(), .torch() or .raw()",
+            f"numpy has no type for {dtype}: install it with `pip install ml_dtypes`, or ask for `.numpy(dtype=\"f32\")`, "
+            "and where all tensors are loaded for `dtype=\"f32\"`",
             'dtype="f32"',
             "pip install ml_dtypes",
         ) from None
@@ -172,3 +173,19 @@ def of_numpy(dtype: np.dtype[Any]) -> str | None:
     """Our name for a type of numpy or ml_dtypes; ``None`` for one that no file format has."""
     name = dtype.newbyteorder("=").name if dtype.kind != "V" else dtype.name
     return _OF_NUMPY.get(name) or _PACKED_OF_NUMPY.get(name)
+
+
+def name_of(dtype: Any) -> str:
+    """Our name, or another usual one, for a type: text, or a type of numpy, ml_dtypes or torch."""
+    if isinstance(dtype, str):
+        return dtype
+    if type(dtype).__module__.partition(".")[0] == "torch":
+        return str(dtype).removeprefix("torch.")
+    try:
+        # numpy takes None for its float64.
+        name = None if dtype is None else of_numpy(np.dtype(dtype))
+    except TypeError:
+        name = None
+    if name is None:
+        raise usage(f"{dtype!r} is no type that files have, such as 'f16'")
+    return name

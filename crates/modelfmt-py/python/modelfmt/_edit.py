@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from . import _modelfmt
+from ._content import local
 from ._errors import usage
 from ._files import dumps
 from ._keywords import checked
@@ -64,11 +64,11 @@ def edit(
 
     A ``dry_run`` does all of this and writes nothing, so that it raises what the edit would raise.
     """
-    if is_url(path) or is_url(output):
+    file, target = local(path), None if output is None else local(output)
+    if is_url(file) or is_url(target):
         raise usage("only files of this machine are edited, and no URLs; download the file first")
-    target = None if output is None else os.fspath(output)
     done = _modelfmt.edit(
-        os.fspath(path),
+        file,
         target,
         dumps(set or {}),
         [unset] if isinstance(unset, str) else list(unset),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Unpack
 
 from . import _modelfmt, _opening
+from ._content import local
 from ._errors import usage
 from ._keywords import checked
 from ._opening import Path, Requests, is_url
@@ -52,7 +53,7 @@ class Fetched:
 
 @checked(*Requests.__annotations__)
 def fetch(
-    url: str | Sequence[str],
+    url: Path | Sequence[Path],
     path: Path,
     *,
     pin: str | None = None,
@@ -73,15 +74,16 @@ def fetch(
     The URL of an index fetches its set, that of a file of a GGUF split the split, and ``hf://OWNER/REPO`` a repository, of which
     ``include`` and ``exclude`` choose files by patterns.
     """
-    urls = [url] if isinstance(url, str) else list(url)
-    if is_url(path):
+    urls = [local(one) for one in ([url] if isinstance(url, (str, os.PathLike)) else url)]
+    out = local(path)
+    if is_url(out):
         raise usage("fetch writes files of this machine; modelfmt.convert writes into buckets")
     for one in urls:
         if not is_url(one):
             raise usage(f"{one!r} is no URL")
     given = {**_opening.requests(requests), "policy": policy}
     told = callback(progress, "fetching")
-    out, only, never = os.fspath(path), _list(include), _list(exclude)
+    only, never = _list(include), _list(exclude)
     return _fetched(_modelfmt.fetch(urls, out, pin, overwrite, only, never, given, threads, told))
 
 

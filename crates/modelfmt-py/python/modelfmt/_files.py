@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import tempfile
 import urllib.parse
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO, Any, Unpack
+from typing import Any, Unpack
 from typing import cast as typed
 
-from . import _content, _given, _modelfmt, _opening
+from . import _content, _given, _modelfmt, _opening, _outputs
 from ._errors import usage
 from ._keywords import checked, names_of
 from ._model import Level, Model, Spec, json_object, opened
 from ._opening import Content, Key, Opening, Path, Requests
+from ._outputs import Output
 from ._progress import Progress, callback
 from ._report import Report
 from ._sealing import Seal, sealing
 
 Rules = str | Mapping[str, str] | Sequence[str]
+#: Adapters (LoRA): a path or several, each as ``PATH`` or ``PATH=SCALE``, or a mapping of paths to scales.
+Adapters = Path | Sequence[Path] | Mapping[Any, float]
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Converted:
 @checked(*Opening.__annotations__)
 def convert(
     source: Path | Content | Model | Sequence[Path | Model],
-    path: Path,
+    path: Output,
     format: str | None = None,
     *,
     widen: bool = False,
@@ -68,7 +70,7 @@ def convert(
     rename: Mapping[str, str] | None = None,
     allow_ties: bool = False,
     map: Path | None = None,
-    lora: str | Sequence[str] = (),
+    lora: Adapters = (),
     base: Path | None = None,
     pre: str | None = None,
     dedupe: bool = False,
@@ -130,9 +132,12 @@ def convert(
     given = conversion(locals())
     model = _merged(source, opening, verify, given["include"], given["exclude"])
     told = callback(progress, "converting")
-    name = format_of(format, path)
     requests = _opening.requests(opening)
-    done = _modelfmt.convert(model, path, name, given, requests, dry_run, threads, told)
+    with _outputs.target(path, format, overwrite, is_dry=dry_run) as target:
+        name = format_of(format, target.path)
+        done = _modelfmt.convert(model, target.path, name, given, requests, dry_run, threads, told)
+    if target.name is not None and not dry_run:
+        done["files"] = [(target.name, nbytes) for _, nbytes in done["files"]]
     if dry_run:
         return Converted(
             done["format"],
@@ -166,7 +171,7 @@ def _merged(
 @checked(*names_of(convert))
 def select(
     source: Path | Content | Model | Sequence[Path | Model],
-    path: Path,
+    path: Output,
     include: str | Sequence[str],
     format: str | None = None,
     **options: Any,
@@ -182,6 +187,26 @@ def select(
     return convert(source, path, format, include=include, **options)
 
 
+@checked(*(name for name in names_of(convert) if name != "lora"))
+def merge(
+    source: Path | Content | Model | Sequence[Path | Model],
+    adapters: Adapters,
+    path: Output,
+    format: str | None = None,
+    **options: Any,
+) -> Converted:
+    """Merges adapters (LoRA) into a model: folders of PEFT, or GGUF files of llama.cpp.
+
+    >>> modelfmt.merge("base/", "adapter/", "merged.safetensors")
+    >>> modelfmt.merge("base/", {"adapter/": 0.5}, "merged.gguf", quantize="q8_0")
+
+    Sums are of f32, and rounded once to the types of the model. The keywords are those of :func:`convert`.
+    """
+    if not adapters:
+        raise usage("merge takes an adapter, or several")
+    return convert(source, path, format, lora=adapters, **options)
+
+
 def conversion(given: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a conversion among all given keywords, as the library takes them."""
 
@@ -193,12 +218,13 @@ def conversion(given: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **{name: given.get(name) for name in _PLAIN},
         **{name: _rules(of(name, ())) for name in ("cast", "dequantize", "quantize")},
-        **{name: _list(of(name, ())) for name in ("include", "exclude", "rules", "lora")},
+        **{name: _list(of(name, ())) for name in ("include", "exclude", "rules")},
+        "lora": adapters(of("lora", ())),
         "scales": [f"{weight}={scale}" for weight, scale in of("scales", {}).items()],
         "rename": list(of("rename", {}).items()),
         "declare": [(name, dtype, list(shape)) for name, (dtype, shape) in of("declare", {}).items()],
         "metadata": None if metadata is None else dumps(metadata),
-        **{name: None if given.get(name) is None else os.fspath(given[name]) for name in ("map", "base", "imatrix")},
+        **{name: None if given.get(name) is None else _content.path_of(given[name]) for name in ("map", "base", "imatrix")},
         "seal": sealing(given.get("seal"), given.get("sign"), given.get("revision")),
         **_layout(given),
     }
@@ -246,7 +272,7 @@ def _layout(given: Mapping[str, Any]) -> dict[str, Any]:
 @checked(*Requests.__annotations__)
 def save(
     tensors: Mapping[str, Any] | Iterable[tuple[str, Any]],
-    path: Path | IO[bytes],
+    path: Output,
     format: str | None = None,
     metadata: Mapping[str, Any] | None = None,
     *,
@@ -283,39 +309,20 @@ def save(
     given = {**_layout(locals()), "stringify": stringify}
     told = callback(progress, "saving")
     opening = _opening.requests(requests)
-    if not isinstance(path, (str, os.PathLike)):
-        if format is None:
-            raise usage("a file object has no extension that says which format: give format=")
-        _save_to_object(tensors, path, format, text, given, threads, told)
-        return
-    path = os.fspath(path)
-    name = format_of(format, path)
-    if not (overwrite or shard_size or _opening.is_url(path)):
-        # Before an iterator makes its tensors, which may take long. What is written then looks again.
-        _modelfmt.refuse_existing(path)
-    folder = tempfile.gettempdir() if _opening.is_url(path) else os.path.dirname(path) or "."
-    pairs: Any
-    if isinstance(tensors, Model):
-        pairs = [(tensor.name, tensor) for tensor in tensors.tensors()]
-    else:
-        pairs = _given.pairs(tensors)
-    ready = _given.prepared(pairs, name, folder)
-    _modelfmt.save(path, name, ready.tensors, ready.storage, text, given, opening, threads, told)
-
-
-def _save_to_object(
-    tensors: Any, out: IO[bytes], format: str, metadata: str, given: dict[str, Any], threads: int | None, told: Any
-) -> None:
-    """Writes a temporary file and copies it: no format is written from the first byte to the last."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "model")
-        pairs = _given.pairs(tensors)
-        ready = _given.prepared(pairs, format, folder)
-        _modelfmt.save(path, format, ready.tensors, ready.storage, metadata, given, {}, threads, told)
-        if os.listdir(folder) != ["model"]:
-            raise usage(f"{format} is several files, and a file object takes one: give a path")
-        with open(path, "rb") as file:
-            shutil.copyfileobj(file, out, 1 << 20)
+    with _outputs.target(path, format, overwrite) as target:
+        name = format_of(format, target.path)
+        if not (overwrite or shard_size or _opening.is_url(target.path)):
+            # Before an iterator makes its tensors, which may take long. What is written then looks again.
+            _modelfmt.refuse_existing(target.path)
+        is_far = _opening.is_url(target.path)
+        folder = tempfile.gettempdir() if is_far else os.path.dirname(target.path) or "."
+        pairs: Any
+        if isinstance(tensors, Model):
+            pairs = [(tensor.name, tensor) for tensor in tensors.tensors()]
+        else:
+            pairs = _given.pairs(tensors)
+        ready = _given.prepared(pairs, name, folder)
+        _modelfmt.save(target.path, name, ready.tensors, ready.storage, text, given, opening, threads, told)
 
 
 @checked(*Opening.__annotations__)
@@ -335,11 +342,12 @@ def verify(
     """
     if isinstance(path, Model):
         return opened(path, opening).verify(level, threads=threads, progress=progress)
-    if _content.is_content(path):
-        return Model(path, verify=False, **opening).verify(level, threads=threads, progress=progress)
+    place = _content.place_of(path)
+    if not isinstance(place, str):
+        return Model(place, verify=False, **opening).verify(level, threads=threads, progress=progress)
     given = _opening.given(opening)
     told = callback(progress, "verifying")
-    report = _modelfmt.verify(_content.path_of(path), level, given, allow_symlinks, threads, told)
+    report = _modelfmt.verify(place, level, given, allow_symlinks, threads, told)
     return json_object(report)
 
 
@@ -398,7 +406,7 @@ def prove(
     *,
     map: Path | None = None,
     pre: str | None = None,
-    lora: str | Sequence[str] = (),
+    lora: Adapters = (),
     imatrix: Path | None = None,
     complete: bool = False,
     allow_added: str | Sequence[str] = (),
@@ -414,10 +422,10 @@ def prove(
     tensors and keys. To open one of the two with a pin or keys, pass the open model.
     """
     first, second = opened(base, {}).native(), opened(derived, {}).native()
-    chosen, matrix = (None if path is None else os.fspath(path) for path in (map, imatrix))
+    chosen, matrix = (None if path is None else _content.path_of(path) for path in (map, imatrix))
     excused = _list(allow_added), _list(allow_changed)
     told = callback(progress, "proving")
-    proof = _modelfmt.prove(first, second, chosen, pre, _list(lora), matrix, complete, *excused, threads, told)
+    proof = _modelfmt.prove(first, second, chosen, pre, adapters(lora), matrix, complete, *excused, threads, told)
     return json_object(proof)
 
 
@@ -465,6 +473,12 @@ def show(path: Path | Content | Model, *names: str, **opening: Unpack[Opening]) 
     return opened(path, opening).show(*names)
 
 
+@checked(*Opening.__annotations__)
+def plan(path: Path | Content | Model, *names: str, **opening: Unpack[Opening]) -> dict[str, Any]:
+    """Which ranges of which files have to be read for some tensors: :meth:`Model.plan`."""
+    return opened(path, opening).plan(*names)
+
+
 @checked()
 def formats() -> dict[str, str | None]:
     """The formats that are written, each with its file extension."""
@@ -474,7 +488,7 @@ def formats() -> dict[str, str | None]:
 def format_of(format: str | None, path: Path) -> str:
     if format is not None:
         return format
-    path = os.fspath(path)
+    path = _content.path_of(path)
     name = os.path.basename(urllib.parse.urlsplit(path).path if _opening.is_url(path) else path)
     found = _modelfmt.format_of_name(name)
     if found is None:
@@ -488,6 +502,14 @@ def _rules(rules: Rules) -> list[str]:
     if isinstance(rules, Mapping):
         return [f"{pattern}={dtype}" for pattern, dtype in rules.items()]
     return list(rules)
+
+
+def adapters(given: Adapters) -> list[str]:
+    """Adapters as the program takes them."""
+    if isinstance(given, Mapping):
+        return [f"{_content.path_of(path)}={scale}" for path, scale in given.items()]
+    listed = [given] if isinstance(given, (str, os.PathLike)) else given
+    return [_content.path_of(path) for path in listed]
 
 
 def _list(texts: str | Sequence[str]) -> list[str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from . import _modelfmt
+from ._content import local
 from ._errors import usage
 from ._keywords import checked
 from ._opening import Key, Path, is_url
@@ -62,9 +62,10 @@ def outboard(path: Path, *, overwrite: bool = False, policy: Path | None = None,
     """Writes the outboard of a file of any kind beside it. With the outboard and the pin that is returned, any range of the file can
     be checked alone, also when it is read from a URL.
     """
-    if is_url(path):
+    file = local(path)
+    if is_url(file):
         raise usage("an outboard is written beside a file of this machine; download the file first")
-    return Outboard(*_modelfmt.outboard(os.fspath(path), overwrite, policy, callback(progress, "hashing")))
+    return Outboard(*_modelfmt.outboard(file, overwrite, policy, callback(progress, "hashing")))
 
 
 @checked()
@@ -74,8 +75,9 @@ def keygen(path: Path, key_type: KeyType) -> KeyPair:
     ``p256``, ``p384`` and ``p521`` sign any file or folder; ``ed25519`` is for signatures inside APR2 files, and ``x25519`` for
     people who open encrypted ones. Neither file may exist.
     """
-    public, id = _modelfmt.keygen(os.fspath(path), key_type)
-    return KeyPair(os.fspath(path), public, id)
+    private = local(path)
+    public, id = _modelfmt.keygen(private, key_type)
+    return KeyPair(private, public, id)
 
 
 @checked()
@@ -105,7 +107,8 @@ def sign(
 
     A key is a path, or the PEM as ``bytes``.
     """
-    if is_url(path):
+    file = local(path)
+    if is_url(file):
         raise usage("only files of this machine are signed, and no URLs; download the file first")
     given = {
         "overwrite": overwrite,
@@ -116,7 +119,7 @@ def sign(
     }
     opening = {"identity": identity, "passphrase": passphrase, "raw_key": raw_key, "policy": policy}
     told = callback(progress, "signing")
-    return Signed(**_modelfmt.sign(os.fspath(path), key, _said(given), _said(opening), told))
+    return Signed(**_modelfmt.sign(file, key, _said(given), _said(opening), told))
 
 
 def _said(options: dict[str, Any]) -> dict[str, Any]:

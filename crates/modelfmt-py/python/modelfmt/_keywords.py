@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Collection
 from typing import Any, ParamSpec, TypeVar
 
+from ._described import described
 from ._errors import ArgumentError, argument
 
 P = ParamSpec("P")
@@ -54,26 +55,28 @@ def checked(*more: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Has a function refuse keywords that it does not have, with the nearest that it has. ``more`` are those that its ``**`` takes."""
 
     def wrapped(function: Callable[P, R]) -> Callable[P, R]:
-        known = frozenset((*_own(function), *more))
+        own = _own(function)
+        names = tuple(dict.fromkeys((*own, *more)))
+        known = frozenset(names)
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            if not kwargs.keys() <= known:
+            if not known.issuperset(kwargs):
                 wrong = next(name for name in kwargs if name not in known)
                 raise unknown(function.__qualname__, wrong, known)
             return function(*args, **kwargs)
 
-        _KNOWN[call] = known
-        return call
+        _KNOWN[call] = names
+        return described(call, names[len(own) :])
 
     return wrapped
 
 
 # The keywords of each function, for those that pass them on.
-_KNOWN: dict[Callable[..., Any], frozenset[str]] = {}
+_KNOWN: dict[Callable[..., Any], tuple[str, ...]] = {}
 
 
-def names_of(function: Callable[..., Any]) -> frozenset[str]:
+def names_of(function: Callable[..., Any]) -> tuple[str, ...]:
     """The keywords of a function that is checked."""
     return _KNOWN[function]
 

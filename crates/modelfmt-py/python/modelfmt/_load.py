@@ -122,7 +122,7 @@ def _finisher(framework: Framework | None, device: Any, dtype: Any) -> Any:
     if framework == "numpy":
         return lambda tensor: _as_numpy(tensor, dtype)
     if framework == "torch":
-        return lambda tensor: _as_torch(tensor, device, dtype)
+        return lambda tensor: torch_tensor(tensor, device, dtype)
     if framework == "jax":
         return lambda tensor: _as_jax(tensor, dtype)
     if framework == "mlx":
@@ -182,7 +182,8 @@ def _as_mlx(tensor: Tensor, dtype: Any) -> Any:
     return values.astype(dtype) if is_float else values
 
 
-def _as_torch(tensor: Tensor, device: Any, dtype: Any) -> Any:
+def torch_tensor(tensor: Tensor, device: Any, dtype: Any) -> Any:
+    """A tensor of torch: floats and blocks become ``dtype``, if there is one."""
     import torch
 
     if dtype is not None and tensor.dtype not in _dtypes.NATIVE and tensor.dtype not in _dtypes.EXTENDED:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import builtins
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Literal, Self, Unpack, cast
+from typing import Any, Literal, Self, Unpack
 
 from . import _content, _html, _modelfmt, _opening
+from ._described import described
 from ._dtypes import Array
 from ._errors import VerifyError, usage
 from ._keywords import checked
@@ -118,11 +120,12 @@ class Model(Mapping[str, Array]):
         self._path: str | None = None
         self._process: int | None = None
         self._native: _modelfmt.Model | None
-        if _content.is_content(path):
-            self._native = _content.opened(cast("Content", path), mmap, verify, _opening.given(opening))
-        else:
-            self._path = _content.path_of(path)
+        place = _content.place_of(path)
+        if isinstance(place, str):
+            self._path = place
             self._native = self._opened()
+        else:
+            self._native = _content.opened(place, mmap, verify, _opening.given(opening))
 
     def _opened(self) -> _modelfmt.Model:
         assert self._path is not None
@@ -197,6 +200,7 @@ class Model(Mapping[str, Array]):
     def __getitem__(self, name: str) -> Array:
         return self.tensor(name).numpy()
 
+    @described
     def tensor(self, name: str) -> Tensor:
         """A tensor whose values are read when you ask for them."""
         position, dtype, shape, nbytes = self.native().found(name)
@@ -211,6 +215,7 @@ class Model(Mapping[str, Array]):
         name, dtype, shape, nbytes, _ = self.native().info(position)
         return Tensor(name, dtype, tuple(shape), nbytes, self, position)
 
+    @described
     def info(self, name: str) -> TensorInfo:
         """What a tensor is, and where its values are."""
         native = self.native()
@@ -221,10 +226,24 @@ class Model(Mapping[str, Array]):
         quant = None if quant is None else json.loads(quant)
         return TensorInfo(name, dtype, tuple(shape), nbytes, has_data, file, offset, stored, encoding, quant)
 
+    @described
     def glob(self, *patterns: str) -> list[str]:
         """The names that match one of the patterns, such as ``"*.weight"``, in the order of the file."""
         names = self.native().names()
         return [names[position] for position in self.native().matching(patterns)]
+
+    def table(self) -> list[dict[str, Any]]:
+        """A row for each tensor, in the order of the file: ``name``, ``dtype``, ``shape``, ``elements``, ``nbytes``, ``file``, ``offset``,
+        ``stored_nbytes`` and ``encoding``. ``pandas.DataFrame(model.table())`` is a table of them.
+        """
+        return [_row(tensor) for tensor in self.inspect()["tensors"]]
+
+    @described
+    def plan(self, *names: str) -> dict[str, Any]:
+        """Which ranges of which files have to be read for these tensors, as ``modelfmt plan --json`` prints it: ``requests``, ``bytes``,
+        ``overhead`` and ``ranges``. No value is read.
+        """
+        return json_object(self.native().plan(names))
 
     @checked()
     def verify(
@@ -337,6 +356,13 @@ class Model(Mapping[str, Array]):
 
     def _repr_html_(self) -> str:
         return _html.table(self) if self._native is not None else "<p>closed</p>"
+
+
+def _row(tensor: dict[str, Any]) -> dict[str, Any]:
+    """What is known of a tensor, as a row of a table."""
+    shape = tuple(tensor["shape"])
+    last = {name: tensor[name] for name in ("nbytes", "file", "offset", "stored_nbytes", "encoding")}
+    return {"name": tensor["name"], "dtype": tensor["dtype"], "shape": shape, "elements": math.prod(shape), **last}
 
 
 def _cut(text: str) -> str:

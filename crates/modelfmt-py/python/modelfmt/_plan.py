@@ -9,8 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Unpack, cast
 
 from . import _modelfmt, _opening
+from ._content import local
+from ._described import described
 from ._errors import usage
-from ._files import Converted, Rules, conversion, format_of
+from ._files import Adapters, Converted, Rules, conversion, format_of
 from ._keywords import checked
 from ._model import Model
 from ._opening import Opening, Path
@@ -32,7 +34,7 @@ class Converting(Opening, total=False):
     rename: Mapping[str, str] | None
     allow_ties: bool
     map: Path | None
-    lora: str | Sequence[str]
+    lora: Adapters
     base: Path | None
     pre: str | None
     dedupe: bool
@@ -75,7 +77,7 @@ def plan_convert(
     >>> receipts = [plan.part(k).write() for k in range(len(plan))]     # by any workers
     >>> plan.finish(receipts)
     """
-    plan = ConversionPlan(os.fspath(source), os.fspath(path), format, {**options, "shard_size": shard_size})
+    plan = ConversionPlan(local(source), local(path), format, {**options, "shard_size": shard_size})
     if begin:
         plan.native().begin()
     return plan
@@ -115,6 +117,7 @@ class ConversionPlan:
         """The number of parts."""
         return len(self._parts)
 
+    @described
     def part(self, number: int) -> PlannedPart:
         """The part of that number, from 0 on."""
         if not 0 <= number < len(self):
@@ -124,6 +127,7 @@ class ConversionPlan:
     def __iter__(self) -> Iterator[PlannedPart]:
         return map(self.part, range(len(self)))
 
+    @described
     def keep(self, number: int, receipt: str) -> str:
         """Keeps the receipt of a part that was written here, for :meth:`finish`."""
         self._receipts[number] = receipt

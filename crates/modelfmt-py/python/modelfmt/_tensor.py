@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol, SupportsIndex
+from typing import Any, NamedTuple, Protocol, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _dtypes, _slices
+from ._described import described
 from ._dtypes import EXTENDED, NATIVE, PACKED, Array
-from ._errors import unsupported, usage
-from ._modelfmt import Memory, Model as _Native, decode
+from ._errors import unsupported
+from ._modelfmt import Memory, Model as _Native, block, cast, cast_of, decode
 
 
 def over(memory: Memory, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> Array:
@@ -21,6 +22,26 @@ def over(memory: Memory, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> Array:
         return np.ndarray(shape, dtype, view)
     except (ValueError, OverflowError) as error:
         raise unsupported(f"numpy cannot have the shape {shape!r:.200}: {error}; .raw() has the bytes") from None
+
+
+class Grid(NamedTuple):
+    """How rows are made of blocks."""
+
+    # Elements and bytes of a block.
+    elements: int
+    nbytes: int
+    # Blocks of a row.
+    in_row: int
+
+
+def _as_bytes(values: Array) -> Array:
+    """The bytes of a contiguous array."""
+    return np.ascontiguousarray(values).reshape(-1).view(np.uint8) if values.size else np.empty(0, np.uint8)
+
+
+def _is_no_number(*names: str) -> bool:
+    """Whether one of these types has no numbers that are rounded, and numpy's own rules count."""
+    return any(name in ("bool", "c64") for name in names)
 
 
 class _Source(Protocol):
@@ -39,7 +60,7 @@ class Tensor:
     An array keeps its memory alive, also after the model was closed.
     """
 
-    __slots__ = ("_memory", "_position", "_source", "dtype", "name", "nbytes", "shape")
+    __slots__ = ("_memory", "_origin", "_position", "_source", "dtype", "name", "nbytes", "shape")
 
     #: Its name.
     name: str
@@ -53,6 +74,8 @@ class Tensor:
     _source: _Source | None
     _position: int
     _memory: Memory | None
+    # The tensor whose values are cast to make these.
+    _origin: Tensor | None
 
     def __init__(
         self,
@@ -63,6 +86,7 @@ class Tensor:
         source: _Source | None = None,
         position: int = 0,
         memory: Memory | None = None,
+        origin: Tensor | None = None,
     ) -> None:
         self.name = name
         self.dtype = dtype
@@ -71,6 +95,7 @@ class Tensor:
         self._source = source
         self._position = position
         self._memory = memory
+        self._origin = origin
 
     @property
     def ndim(self) -> int:
@@ -94,7 +119,10 @@ class Tensor:
     def memory(self) -> Memory:
         """The bytes of the values, little-endian and row-major, read if they were not yet."""
         memory = self._memory
-        if memory is None:
+        if memory is None and self._origin is not None:
+            origin = self._origin
+            memory = self._memory = cast(self.name, origin.dtype, origin.shape, origin.memory(), self.dtype)
+        elif memory is None:
             assert self._source is not None
             memory = self._memory = self._source.native().values(self._position)
         return memory
@@ -107,12 +135,15 @@ class Tensor:
         """A copy of the bytes of the values."""
         return self.memory().tobytes()
 
-    def numpy(self) -> Array:
+    @described
+    def numpy(self, dtype: npt.DTypeLike | str | None = None) -> Array:
         """The values as an array of numpy, over the tensor's own memory.
 
-        Types that numpy lacks are those of ``ml_dtypes``, if it is installed. Elements that share bytes get bytes of their own.
-        Blocks come as their bytes, the last dimension counted in bytes; :meth:`dequantize` makes numbers of them.
+        Types that numpy lacks are those of ``ml_dtypes``. Elements that share bytes get bytes of their own. Without a ``dtype``, blocks come
+        as their bytes, the last dimension counted in bytes.
         """
+        if dtype is not None:
+            return self._numpy_as(dtype)
         native = _dtypes.NUMPY.get(self.dtype)
         if native is not None:
             return over(self.memory(), native, self.shape)
@@ -123,6 +154,33 @@ class Tensor:
         if self.dtype in PACKED:
             return _dtypes.unpack(self.dtype, self.raw(), self.shape)
         return self.raw().reshape(self._block_shape())
+
+    def _numpy_as(self, dtype: npt.DTypeLike | str) -> Array:
+        if isinstance(dtype, str) and (dtype in NATIVE or dtype in EXTENDED):
+            return self.to(dtype).numpy()
+        try:
+            wanted: np.dtype[Any] = np.dtype(dtype)
+        except TypeError:
+            # numpy knows bfloat16 by its name only after ml_dtypes was imported.
+            return self.to(dtype).numpy()
+        name = _dtypes.of_numpy(wanted)
+        if name is not None and name not in PACKED and not _is_no_number(self.dtype, name):
+            return self.to(name).numpy().astype(wanted, copy=False)
+        # What no file has, such as complex128.
+        values = self if self.dtype in NATIVE else self.to("f32")
+        return values.numpy().astype(wanted)
+
+    @described
+    def to(self, dtype: Any) -> Tensor:
+        """The same tensor with another type, such as ``"f16"``. It is converted when its values are read, and a slice of it reads its own
+        ranges.
+
+        Each number is rounded once: to the nearest, and to the even of two that are equally near, if the type is a float; toward zero if
+        it is an integer. A number beyond the range becomes infinite, or the end of the range. A NaN is an error if the type has none. Blocks
+        are decoded first. These are the rules of ``cast=`` of :func:`convert`.
+        """
+        name, nbytes = cast_of(self.name, self.dtype, self.shape, _dtypes.name_of(dtype))
+        return self if name == self.dtype else Tensor(self.name, name, self.shape, nbytes, origin=self)
 
     def dequantize(self) -> Array:
         """The values as ``float32``: blocks decoded, small types converted."""
@@ -165,7 +223,11 @@ class Tensor:
         return mlx.core.array(self.numpy())
 
     def __getitem__(self, key: _slices.Key) -> Tensor:
-        """A part of the tensor. If the values have not been read yet, only the ranges of this part are."""
+        """A part of the tensor. If the values have not been read yet, only the ranges of this part are. Of a tensor of blocks, whole rows stay
+        blocks; any other part is decoded, and is ``f32``.
+        """
+        if self._origin is not None and self._memory is None:
+            return self._origin[key].to(self.dtype)
         size = _dtypes.SIZES.get(self.dtype)
         source = self._source
         if size is not None and type(key) is slice and self._memory is None and source is not None:
@@ -178,12 +240,14 @@ class Tensor:
             first, last, shape = run
             return self._range(first * size, last * size, shape)
         resolved = _slices.resolve(key, self.shape)
-        if size is None:
+        if self.dtype in PACKED:
             return self._part_of_packed(resolved)
+        if size is None:
+            return self._part_of_blocks(key, resolved)
         taken = _slices.plan(resolved, self.shape, size, self._gap())
         data = self._gather(taken.ranges)
         values = _slices.finish(data.view(f"V{size}").reshape(taken.read), taken)
-        return self._part(values.reshape(-1).view(np.uint8) if values.size else data[:0], taken.shape)
+        return self._part(_as_bytes(values), taken.shape)
 
     def _range(self, start: int, end: int, shape: tuple[int, ...]) -> Tensor:
         if self._memory is None and self._source is not None:
@@ -211,34 +275,69 @@ class Tensor:
         return Tensor(self.name, self.dtype, shape, memory.nbytes, memory=memory)
 
     def _part_of_packed(self, resolved: _slices.Resolved) -> Tensor:
-        """A part of a tensor whose elements share bytes: of blocks whole rows, of others whatever there is."""
-        if self.dtype in PACKED:
-            bits = PACKED[self.dtype].bits
-            taken = _slices.plan(resolved, self.shape, 1)
-            codes = _dtypes.unpack_codes(self.raw(), bits, self.shape).reshape(-1)
-            parts = [codes[start:end] for start, end in taken.ranges]
-            data = np.concatenate(parts) if parts else codes[:0]
-            values = _slices.finish(data.reshape(taken.read), taken)
-            return self._part(_dtypes.pack_codes(values, bits), taken.shape)
-        shape = self._block_shape()
-        if len(shape) != len(self.shape) or not shape:
-            raise usage(f"{self.dtype} has no rows of whole blocks; .dequantize() can be sliced")
-        last = len(shape) - 1
+        """A part of a tensor whose elements share bytes."""
+        bits = PACKED[self.dtype].bits
+        taken = _slices.plan(resolved, self.shape, 1)
+        codes = _dtypes.unpack_codes(self.raw(), bits, self.shape).reshape(-1)
+        parts = [codes[start:end] for start, end in taken.ranges]
+        data = np.concatenate(parts) if parts else codes[:0]
+        values = _slices.finish(data.reshape(taken.read), taken)
+        return self._part(_dtypes.pack_codes(values, bits), taken.shape)
+
+    def _part_of_blocks(self, key: _slices.Key, resolved: _slices.Resolved) -> Tensor:
+        """A part of a tensor of blocks: whole rows as they are, anything else decoded."""
+        grid = self._grid()
+        if grid is None:
+            # Blocks that go on from row to row.
+            return Tensor(self.name, "f32", self.shape, 4 * self.size, memory=decode(self.dtype, self.shape, self.memory()))[key]
+        last = len(self.shape) - 1
         row = resolved.places[last]
         is_whole = len(row) == self.shape[last] and bool((np.diff(row) == 1).all())
         if not is_whole or resolved.goes[last] or resolved.front == last:
-            raise usage(f"blocks of {self.dtype} take whole rows; .dequantize() can be sliced further")
-        in_bytes = resolved._replace(places=[*resolved.places[:last], np.arange(shape[last])])
-        taken = _slices.plan(in_bytes, shape, 1, self._gap())
-        values = _slices.finish(self._gather(taken.ranges).reshape(taken.read), taken)
-        return self._part(values.reshape(-1), (*taken.shape[:-1], self.shape[last]))
+            return self._decoded_part(resolved, grid)
+        in_blocks = resolved._replace(places=[*resolved.places[:last], np.arange(grid.in_row)])
+        taken = _slices.plan(in_blocks, (*self.shape[:last], grid.in_row), grid.nbytes, self._gap())
+        data = self._gather(taken.ranges)
+        values = _slices.finish(data.view(f"V{grid.nbytes}").reshape(taken.read), taken)
+        return self._part(_as_bytes(values), (*taken.shape[:-1], self.shape[last]))
+
+    def _decoded_part(self, resolved: _slices.Resolved, grid: Grid) -> Tensor:
+        """A part that cuts blocks: reads and decodes the blocks that it cuts, and takes the elements from them."""
+        *places, row = resolved.places
+        which, inner = row // grid.elements, row % grid.elements
+        blocks, at = np.unique(which, return_inverse=True)
+        whole = _slices.Resolved([*places, blocks], [False] * len(self.shape), None)
+        taken = _slices.plan(whole, (*self.shape[:-1], grid.in_row), grid.nbytes, self._gap())
+        data = self._gather(taken.ranges)
+        values = _slices.finish(data.view(f"V{grid.nbytes}").reshape(taken.read), taken)
+        counted = (*taken.shape[:-1], len(blocks) * grid.elements)
+        decoded = over(decode(self.dtype, counted, _as_bytes(values)), "<f4", counted)
+        part = decoded.take(at.reshape(-1) * grid.elements + inner, axis=-1)
+        if resolved.front is not None:
+            part = np.moveaxis(part, resolved.front, 0)
+        part = np.ascontiguousarray(part.reshape(resolved.shape))
+        memory = Memory.copy_of(_as_bytes(part))
+        return Tensor(self.name, "f32", resolved.shape, memory.nbytes, memory=memory)
+
+    def _grid(self) -> Grid | None:
+        """How the rows are made of blocks; ``None`` if blocks do not begin where rows do."""
+        shared = block(self.dtype)
+        if shared is None or not self.shape:
+            return None
+        elements, nbytes = shared
+        in_row = -(-self.shape[-1] // elements)
+        # Rows are padded to whole blocks, but those of aprender's types are not.
+        if self.shape[-1] % elements and self.dtype.startswith("apr_"):
+            return None
+        rows = math.prod(self.shape[:-1])
+        return Grid(elements, nbytes, in_row) if rows * in_row * nbytes == self.nbytes else None
 
     def _block_shape(self) -> tuple[int, ...]:
         """The shape with bytes in place of the elements of the last dimension."""
-        rows = math.prod(self.shape[:-1])
-        if not self.shape or rows == 0 or self.nbytes % rows or self.dtype in ("packed", "apr_q8"):
+        grid = self._grid()
+        if grid is None or math.prod(self.shape[:-1]) == 0:
             return (self.nbytes,)
-        return (*self.shape[:-1], self.nbytes // rows)
+        return (*self.shape[:-1], grid.in_row * grid.nbytes)
 
     @property
     def __array_interface__(self) -> dict[str, Any]:

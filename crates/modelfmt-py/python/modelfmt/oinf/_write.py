@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import _modelfmt
+from .._content import local
 from .._errors import usage
 from .._keywords import checked
 from . import _encode
@@ -44,7 +45,7 @@ def write_oinf(instance: Any, path: str | os.PathLike[str]) -> None:
     sizevars = sorted(content.sizevars.items())
     metadata = [_metadata(key, value, extra) for key, (value, extra) in sorted(content.metadata.items())]
     tensors = [_tensor(name, value, extra) for name, (value, extra) in sorted(content.tensors.items())]
-    _modelfmt.write_oinf(os.fspath(path), sizevars, metadata, tensors)
+    _modelfmt.write_oinf(local(path), sizevars, metadata, tensors)
 
 
 class _Content:
