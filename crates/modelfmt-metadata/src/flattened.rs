@@ -99,7 +99,8 @@ pub fn unknown_reserved(of: &Model, other: &Model) -> Result<Vec<(String, Value)
     });
     values.retain(|(key, value)| {
         let is_reserved = known.get(key.as_str()).is_some_and(|values| values.contains(&value));
-        let own = key.strip_prefix(PREFIX).and_then(|key| key.strip_prefix(reserved::REPLACED)?.strip_prefix('.'));
+        let own =
+            key.strip_prefix(PREFIX).and_then(|key| key.strip_prefix(reserved::REPLACED)?.strip_prefix('.'));
         !is_reserved && own.and_then(|key| keys.get(key)) != Some(value)
     });
     Ok(values)

@@ -68,7 +68,8 @@ pub(super) fn compare(
 #[cfg(not(target_arch = "wasm32"))]
 fn digest(model: &Model, name: &str) -> Result<Option<blake3::Hash>> {
     const PIECE: u64 = 1 << 20;
-    let failed = |source| modelfmt_model::error::Error::Open { path: model.path().with_file_name(name), source };
+    let failed =
+        |source| modelfmt_model::error::Error::Open { path: model.path().with_file_name(name), source };
     let Some(source) = model.sidecars().open(name).map_err(failed)? else { return Ok(None) };
     let (mut hasher, mut at) = (blake3::Hasher::new(), 0);
     while at < source.len() {

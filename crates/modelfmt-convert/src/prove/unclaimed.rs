@@ -18,7 +18,8 @@ type Values = BTreeMap<usize, Vec<Range<u64>>>;
 pub(super) fn find(model: &Model, work: &Execution<'_>) -> Result<Vec<String>> {
     // These bytes are no progress of the proof.
     let quiet = |_| work.advance(0);
-    let report = model.verify_with(VerifyLevel::Full, &Execution { threads: work.threads, progress: Some(&quiet) });
+    let report =
+        model.verify_with(VerifyLevel::Full, &Execution { threads: work.threads, progress: Some(&quiet) });
     if work.advance(0) == ControlFlow::Break(()) {
         return Err(model.failed(AnyError::Cancelled));
     }
@@ -33,7 +34,11 @@ pub(super) fn find(model: &Model, work: &Execution<'_>) -> Result<Vec<String>> {
         ranges.push(source.len()..source.len());
         for range in ranges {
             if end < range.start && !is_padding(model, file, end..range.start)? {
-                let name = if model.format().is_set() { format!("file {}, ", file.saturating_add(1)) } else { String::new() };
+                let name = if model.format().is_set() {
+                    format!("file {}, ", file.saturating_add(1))
+                } else {
+                    String::new()
+                };
                 found.push(format!("{name}bytes {end} to {}: they belong to no tensor", range.start));
             }
             end = end.max(range.end);
