@@ -1,7 +1,6 @@
 //! Proofs: what a conversion writes is exact, and nothing else is.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::Path;
 
 use modelfmt::convert::{ConvertOptions, Preset, TypeRule};
