@@ -23,9 +23,17 @@ fn without_secrets(stated: &str) -> String {
         out.push_str("://");
         let end = after.find(|c: char| c.is_whitespace() || "\"'<>`".contains(c)).unwrap_or(after.len());
         let (address, others) = after.split_at(end);
-        let (host, path) = address.split_at(address.find(['/', '?', '#', '\\']).unwrap_or(address.len()));
-        out.push_str(host.rsplit_once('@').map_or(host, |(_, host)| host));
-        out.push_str(path.split(['?', '#']).next().unwrap_or(path));
+        let mut kept = address.split(['?', '#']).next().unwrap_or(address);
+        // A path may hold another address.
+        loop {
+            let (part, nested) = kept.split_at(kept.find("://").unwrap_or(kept.len()));
+            let (host, path) = part.split_at(part.find(['/', '\\']).unwrap_or(part.len()));
+            out.push_str(host.rsplit_once('@').map_or(host, |(_, host)| host));
+            out.push_str(path);
+            let Some(next) = nested.strip_prefix("://") else { break };
+            out.push_str("://");
+            kept = next;
+        }
         rest = others;
     }
     out.push_str(rest);
@@ -52,7 +60,8 @@ mod tests {
                 "see <https://h> and s3://b/c or \"http://h\"",
             ),
             ("v1@2?x=1#y", "v1@2?x=1#y"),
-            ("://a@b://c@d/?e", "://b:"),
+            ("://a@b://c@d/?e", "://b://d/"),
+            ("https://h/?u=https://x:pw@y&t=s", "https://h/"),
         ] {
             assert_eq!(text(stated).as_deref(), Some(shown), "{stated}");
         }
