@@ -1,6 +1,6 @@
 //! The metadata of a model as one flat list, and the differences between two models (docs/formats/conversion.md#in-common).
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use modelfmt_core::value::{Object, Value};
 
@@ -73,6 +73,39 @@ pub fn flat_metadata(model: &Model) -> Result<Object> {
     Ok(flattened_keys(model)?.0)
 }
 
+/// Values of the reserved object that no list of keys has: those that its conversions replaced, and which a conversion back restores
+/// (`modelfmt.replaced.KEY`).
+///
+/// # Errors
+/// If the metadata does not decode, or a file of a set is missing.
+pub fn reserved_values(model: &Model) -> Result<Vec<(String, Value)>> {
+    let Some(reserved) = Content::read(model)?.reserved else { return Ok(Vec::new()) };
+    Ok(reserved.unlisted().map(|(part, key, value)| (format!("{PREFIX}{part}.{key}"), value)).collect())
+}
+
+/// The values of [`reserved_values`] of the first model that the second has neither there nor as keys.
+///
+/// # Errors
+/// As [`reserved_values`].
+pub fn unknown_reserved(of: &Model, other: &Model) -> Result<Vec<(String, Value)>> {
+    let mut values = reserved_values(of)?;
+    if values.is_empty() {
+        return Ok(values);
+    }
+    let (known, keys) = (reserved_values(other)?, flat_metadata(other)?);
+    let known: HashMap<&str, Vec<&Value>> = known.iter().fold(HashMap::new(), |mut all, (key, value)| {
+        all.entry(key.as_str()).or_insert_with(Vec::new).push(value);
+        all
+    });
+    values.retain(|(key, value)| {
+        let is_reserved = known.get(key.as_str()).is_some_and(|values| values.contains(&value));
+        let own =
+            key.strip_prefix(PREFIX).and_then(|key| key.strip_prefix(reserved::REPLACED)?.strip_prefix('.'));
+        !is_reserved && own.and_then(|key| keys.get(key)) != Some(value)
+    });
+    Ok(values)
+}
+
 /// The metadata as one flat list, and the sources of the model's names.
 fn flattened_keys(model: &Model) -> Result<(Object, KnownNames)> {
     let Content { is_native, keys: mut read, reserved, restored, names, config, .. } = Content::read(model)?;
@@ -132,5 +165,9 @@ pub fn differences(a: &Model, b: &Model) -> Result<Vec<MetadataDiff>> {
         a: None,
         b: Some(value.clone()),
     }));
+    let only_a = unknown_reserved(a, b)?.into_iter();
+    found.extend(only_a.map(|(key, value)| MetadataDiff { key, a: Some(value), b: None }));
+    let only_b = unknown_reserved(b, a)?.into_iter();
+    found.extend(only_b.map(|(key, value)| MetadataDiff { key, a: None, b: Some(value) }));
     Ok(found)
 }

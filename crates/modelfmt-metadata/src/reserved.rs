@@ -18,6 +18,9 @@ pub const KEY: &str = "modelfmt";
 
 const VERSION: u64 = 1;
 
+/// The part with the old values of keys.
+pub(crate) const REPLACED: &str = "replaced";
+
 /// The reserved object: the value under the key.
 #[derive(Clone, Debug)]
 pub struct Reserved {
@@ -286,6 +289,13 @@ impl Reserved {
     /// Whether the user gave the key.
     pub(crate) fn is_given(&self, key: &str) -> bool {
         self.given.iter().any(|given| given == key)
+    }
+
+    /// Old values of keys, each with its part and its key. Declared tensors are tensors of the model.
+    pub(crate) fn unlisted(&self) -> impl Iterator<Item = (&'static str, &str, Value)> {
+        let all = std::iter::once(&self.changes).chain(self.via.iter().map(|(_, changes)| changes));
+        let old = all.flat_map(|changes| changes.replaced.iter());
+        old.map(|(key, value)| (REPLACED, key, value.clone()))
     }
 
     /// The unknown members of the reserved object.

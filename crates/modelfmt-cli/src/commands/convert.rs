@@ -20,7 +20,7 @@ use crate::failure::{Failure, Result};
 use crate::formats;
 use crate::progress::Progress;
 use crate::urls::shown;
-use crate::{secrets, streams};
+use crate::{policy, secrets, streams};
 
 pub(crate) fn run(args: Convert, quiet: bool) -> Result {
     run_if(args, quiet, |_| Ok(()))
@@ -229,18 +229,23 @@ fn options(args: &Convert) -> Result<ConvertOptions> {
 pub(super) fn metadata(path: &Path) -> Result<modelfmt::Object> {
     const MAX_LEN: u64 = 256 << 20;
     let shown = path.display();
+    let failed = |source| Failure::Job(modelfmt::Error::Open { path: path.to_owned(), source });
+    let too_long =
+        || Failure::Input(format!("{shown}: it is longer than 256 MiB, and so no metadata of a model"));
     let mut text = Vec::new();
-    let read = File::open(path).and_then(|file| {
-        if file.metadata()?.len() > MAX_LEN {
-            return Ok(true);
+    if policy::get().is_some() {
+        let source = policy::open_options().open_other(path)?;
+        if source.len() > MAX_LEN {
+            return Err(too_long());
         }
+        text = source.read(0..source.len()).map_err(failed)?.to_vec();
+    } else {
+        let file = File::open(path).map_err(failed)?;
         // A pipe or a device has no known length.
-        Ok(file.take(MAX_LEN + 1).read_to_end(&mut text)? as u64 > MAX_LEN)
-    });
-    if read.map_err(|source| Failure::Job(modelfmt::Error::Open { path: path.to_owned(), source }))? {
-        return Err(Failure::Input(format!(
-            "{shown}: it is longer than 256 MiB, and so no metadata of a model"
-        )));
+        let is_known_long = file.metadata().map_err(failed)?.len() > MAX_LEN;
+        if is_known_long || file.take(MAX_LEN + 1).read_to_end(&mut text).map_err(failed)? as u64 > MAX_LEN {
+            return Err(too_long());
+        }
     }
     json::parse_object(&text).map_err(|error| Failure::Input(format!("{shown}: not a JSON object: {error}")))
 }

@@ -9,7 +9,7 @@ use modelfmt::keys::{PrivateKey, PublicKey};
 use modelfmt::modelfmt_core::author::with_causes;
 use modelfmt::modelfmt_core::source::folder_of;
 use modelfmt::oms::{self, Derivation, HashedFile, derivation_path, differences};
-use modelfmt::prove::{Proof, ProvedTensor};
+use modelfmt::prove::{Proof, ProvedTensor, files_of_hub};
 use modelfmt::verify::FileReport;
 use modelfmt::wording::Printable;
 use modelfmt::{Execution, Model};
@@ -22,7 +22,8 @@ use crate::progress::Progress;
 
 /// The files of BASE and of DERIVED, as they were before the proof.
 pub(super) struct Files {
-    base: Vec<PathBuf>,
+    /// The files of BASE, of each adapter and the importance matrix, with what their names begin with.
+    base: Vec<(String, Vec<PathBuf>)>,
     derived: Vec<PathBuf>,
     stamps: Vec<Option<(u64, SystemTime)>>,
 }
@@ -32,18 +33,21 @@ impl Files {
         let mut of_base = of(base)?;
         let folder = of_base.first().map(|first| folder_of(first).to_owned()).unwrap_or_default();
         of_base.extend(ABOUT_WEIGHTS.iter().map(|name| folder.join(name)).filter(|path| path.is_file()));
-        for rule in &args.lora {
-            of_base.extend(of(&policy::open_options().open(&rule.path)?)?);
-            of_base.extend([rule.path.join("adapter_config.json")].into_iter().filter(|path| path.is_file()));
+        let mut base = vec![(String::new(), of_base)];
+        for (number, rule) in (1..).zip(&args.lora) {
+            let mut files = of(&policy::open_options().open(&rule.path)?)?;
+            files.extend([rule.path.join("adapter_config.json")].into_iter().filter(|path| path.is_file()));
+            // Adapters have files of the same names.
+            base.push((format!("lora/{number}/"), files));
         }
-        of_base.extend(args.imatrix.clone());
-        let files = Self { base: of_base, derived: of(derived)?, stamps: Vec::new() };
+        base.extend(args.imatrix.iter().map(|path| ("imatrix/".to_owned(), vec![path.clone()])));
+        let files = Self { base, derived: with_beside(derived)?, stamps: Vec::new() };
         Ok(Self { stamps: files.stamps(), ..files })
     }
 
     fn stamps(&self) -> Vec<Option<(u64, SystemTime)>> {
         let stamp = |metadata: Metadata| Some((metadata.len(), metadata.modified().ok()?));
-        let all = self.base.iter().chain(&self.derived);
+        let all = self.base.iter().flat_map(|(_, files)| files).chain(&self.derived);
         all.map(|path| std::fs::metadata(path).ok().and_then(stamp)).collect()
     }
 
@@ -51,7 +55,15 @@ impl Files {
     fn hashed(&self, quiet: bool) -> Result<(Vec<HashedFile>, Vec<HashedFile>)> {
         let bar = Progress::new("hashing", 0, quiet);
         let hashed = bar.run(|work| {
-            Ok::<_, oms::Error>((HashedFile::of(&self.base, work)?, HashedFile::of(&self.derived, work)?))
+            let mut base = Vec::new();
+            for (prefix, files) in &self.base {
+                for file in HashedFile::of(files, work)? {
+                    let mut named = file;
+                    named.name.insert_str(0, prefix);
+                    base.push(named);
+                }
+            }
+            Ok::<_, oms::Error>((base, HashedFile::of(&self.derived, work)?))
         });
         let hashed = hashed.map_err(|error| failed(&error))?;
         if self.stamps != self.stamps() {
@@ -70,6 +82,13 @@ fn of(model: &Model) -> Result<Vec<PathBuf>> {
             "{path}: statements are about files of this machine; download it first"
         )));
     }
+    Ok(files)
+}
+
+/// The files of a model, and those beside it that are a part of a folder of the hub.
+fn with_beside(model: &Model) -> Result<Vec<PathBuf>> {
+    let mut files = of(model)?;
+    files.extend(files_of_hub(model));
     Ok(files)
 }
 
@@ -153,11 +172,45 @@ pub(super) fn check(
             return Ok(());
         }
     };
-    let files =
-        HashedFile::of(&of(&policy::open_options().open(path)?)?, work).map_err(|error| failed(&error))?;
+    let files = HashedFile::of(&with_beside(&policy::open_options().open(path)?)?, work)
+        .map_err(|error| failed(&error))?;
+    report.warnings.extend(excused(&stated.predicate));
     let by = stated.key_id.map_or_else(String::new, |key| format!("by the key {key}, which was named"));
     report.report.add("derivation", stated.findings(&files), by);
     Ok(())
+}
+
+/// What the maker of a statement has accepted although BASE does not give it.
+fn excused(predicate: &Value) -> Vec<String> {
+    const MOST: usize = 3;
+    let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
+    let kinds = [("allow_added", &["added", "foreign"][..]), ("allow_changed", &["changed"][..])];
+    kinds
+        .into_iter()
+        .filter_map(|(option, results)| {
+            let options = predicate.get("options");
+            let globs = list(options.and_then(|options| options.get(option)));
+            if globs.is_empty() {
+                return None;
+            }
+            let is_so = |one: &Value| {
+                one.get("result").and_then(Value::as_str).is_some_and(|is| results.contains(&is))
+            };
+            let [keys, tensors] = [("metadata", "key"), ("tensors", "name")].map(|(what, name)| {
+                let all = list(predicate.get(what)).into_iter().filter(|one| is_so(one));
+                all.map(|one| one.get(name).map_or_else(String::new, Value::to_string)).collect::<Vec<_>>()
+            });
+            let names: Vec<String> = tensors.into_iter().chain(keys).collect();
+            let mut shown = names.iter().take(MOST).cloned().collect::<Vec<_>>().join(", ");
+            if names.len() > MOST {
+                shown.push_str(&format!(" and {} more", names.len() - MOST));
+            }
+            let globs: Vec<String> = globs.iter().map(Value::to_string).collect();
+            let flag = option.replace('_', "-");
+            let shown = if names.is_empty() { "nothing".to_owned() } else { shown };
+            Some(format!("the statement's maker accepted by --{flag} {}: {shown}", globs.join(" ")))
+        })
+        .collect()
 }
 
 fn failed(error: &oms::Error) -> Failure {

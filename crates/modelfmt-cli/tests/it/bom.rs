@@ -399,3 +399,21 @@ fn outputs_are_files_that_appear_whole() {
     here(&format!("bom a.aero --pin {pin}")).error();
     assert_eq!(here(&format!("bom a.aero m.mag --pin {pin}")).status, 2);
 }
+
+/// A model that states nothing has the name of its folder, also where that is `.`; tokens in addresses are left out everywhere.
+#[test]
+fn names_are_those_of_folders_and_addresses_have_no_secrets() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("tiny");
+    fs::create_dir(&folder).unwrap();
+    let secret = "https://user:SECRET@example.org/x?token=SECRET#SECRET";
+    let metadata =
+        json!({"license": secret, "general.version": format!("1 of {secret}"), "base_model": secret});
+    safetensors(&folder.join("model.safetensors"), &metadata, 1);
+    for spec in ["cyclonedx", "spdx"] {
+        let run = modelfmt_in(&folder, &format!("bom . --spec {spec}"));
+        let text = run.ok();
+        assert!(text.contains("\"tiny\"") && text.contains("1 of https://example.org/x"), "{text}");
+        assert!(!text.contains("SECRET"), "{text}");
+    }
+}

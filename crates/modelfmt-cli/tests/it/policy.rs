@@ -34,6 +34,8 @@ const READERS: &[(&str, &[&str])] = &[
         "convert",
         &["convert", "good/wide.safetensors", "out.gguf", "--quantize", "q4_k", "--imatrix", "{}/im.dat"],
     ),
+    ("convert", &["convert", "good/hub", "out.gguf", "--map", "{}/map.toml"]),
+    ("convert", &["convert", "good/m.safetensors", "out.aero", "--metadata", "{}/meta.json"]),
     ("extract", &["extract", "{}/m.safetensors", "w", "-o", "out.bin"]),
     ("diff", &["diff", "{}/m.safetensors", "good/m.safetensors"]),
     ("diff", &["diff", "good/m.safetensors", "{}/m.safetensors"]),
@@ -50,6 +52,7 @@ const READERS: &[(&str, &[&str])] = &[
     ("edit", &["edit", "{}/m.safetensors", "--set", "a=b"]),
     ("edit", &["edit", "{}/m.safetensors", "--set", "a=b", "-o", "out.safetensors"]),
     ("edit", &["edit", "{}/m.safetensors", "--set", "a=b", "--dry-run"]),
+    ("edit", &["edit", "good/m.safetensors", "--metadata", "{}/meta.json", "--dry-run"]),
     ("edit", &["edit", "{}/index.safetensors.index.json", "--set", "a=b"]),
     ("edit", &["edit", "{}/m.safetensors", "--set", "a=b", "--sign", "key"]),
     ("edit", &["edit", "{}/s.apr", "--set", "a=b", "--sign", "inside"]),
@@ -144,6 +147,8 @@ impl Place {
         matrix.extend([1_i32, 256].iter().flat_map(|number| number.to_le_bytes()));
         (0..256).for_each(|at| matrix.extend((1.0 + at as f32).to_le_bytes()));
         write("im.dat", &matrix);
+        write("map.toml", include_bytes!("../../../modelfmt-hub/maps/llama.toml"));
+        write("meta.json", br#"{"model_name": "m", "architecture": "a"}"#);
         for (folder, value) in [("adapter", 1.0), ("zero", 0.0)] {
             let [a, b] = ["A", "B"].map(|side| format!("base_model.model.{Q}.lora_{side}.weight"));
             write(
@@ -527,6 +532,21 @@ fn what_is_beside_a_model_is_judged_by_itself() {
     place.run(&["sign", "good/hub", "--key", "key"]).ok();
     let run = names(&place);
     assert_eq!(run.status, 0, "{}", run.stderr);
+}
+
+/// Whoever puts a signature by another key beside a file takes nothing from that of its folder.
+#[test]
+fn a_signature_by_another_key_changes_nothing() {
+    let place = Place::new();
+    place.policy("match = [\"ROOT/good/**\"]\nkeys = [\"key.pub\"]");
+    place.allows(&["inspect", "good/signed/m.safetensors"]);
+    place.run(&["sign", "good/sub/m.safetensors", "--key", "other"]).ok();
+    place.run(&["sign", "good/sub", "--key", "key"]).ok();
+    place.allows(&["inspect", "good/sub/m.safetensors"]);
+    // Without that of the folder, it is by no key that counts.
+    fs::remove_file(place.root().join("good/sub/model.sig")).unwrap();
+    let said = place.refuses(&["inspect", "good/sub/m.safetensors"]);
+    assert!(said.contains("m.safetensors.sig"), "{said}");
 }
 
 #[test]

@@ -154,3 +154,70 @@ fn nothing_is_signed_unless_the_proof_holds() {
     assert_eq!(place.run("prove base.mag").status, 2);
     assert_eq!(place.run(&format!("verify half.gguf --derivation {STATEMENT}")).status, 2);
 }
+
+/// Two adapters have files of the same names, and each counts.
+#[test]
+fn a_proof_with_two_adapters_is_compared() {
+    let place = Place::new();
+    let write = |name: &str, bytes: &[u8]| {
+        let path = place.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    };
+    let floats = |tensors: &[(&str, [u64; 2])]| {
+        let (mut header, mut len) = (Vec::new(), 0);
+        for (name, [rows, columns]) in tensors {
+            let end = len + 4 * rows * columns;
+            header.push(format!(
+                r#""{name}":{{"dtype":"F32","shape":[{rows},{columns}],"data_offsets":[{len},{end}]}}"#
+            ));
+            len = end;
+        }
+        let header = format!("{{{}}}", header.join(","));
+        let values = (0..len / 4).flat_map(|at| ((at % 5) as f32).to_le_bytes());
+        [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &values.collect::<Vec<u8>>()].concat()
+    };
+    write("model.safetensors", &floats(&[("layers.0.q_proj.weight", [4, 4])]));
+    for name in ["one", "two"] {
+        let [a, b] = ["A", "B"].map(|side| format!("base_model.model.layers.0.q_proj.lora_{side}.weight"));
+        write(&format!("{name}/adapter_model.safetensors"), &floats(&[(&a, [2, 4]), (&b, [4, 2])]));
+        write(
+            &format!("{name}/adapter_config.json"),
+            format!(r#"{{"peft_type":"LORA","r":2,"lora_alpha":2,"x":"{name}"}}"#).as_bytes(),
+        );
+    }
+    let adapters = "--lora one --lora two=0.5";
+    place.run(&format!("convert model.safetensors merged.safetensors {adapters} --quiet")).ok();
+    place.run(&format!("prove model.safetensors merged.safetensors {adapters} --sign k")).ok();
+    let again = format!(
+        "prove model.safetensors merged.safetensors {adapters} --against merged.safetensors.derivation.json --key k.pub"
+    );
+    place.run(&again).ok();
+    place.change("two/adapter_config.json", |bytes| bytes.push(b' '));
+    place.fails(&again, "lora/2/adapter_config.json");
+}
+
+/// What the maker of a statement has excused is said to those who verify it, and the files of a folder are its subjects.
+#[test]
+fn a_statement_says_what_was_excused_and_covers_the_folder() {
+    let place = Place::new();
+    for name in ["base", "derived"] {
+        fs::create_dir(place.path().join(name)).unwrap();
+        fs::write(place.path().join(name).join("config.json"), "{}").unwrap();
+    }
+    place.run("convert base.mag base/model.safetensors --stringify --lossy --quiet").ok();
+    fs::copy(place.path().join("base/model.safetensors"), place.path().join("derived/model.safetensors"))
+        .unwrap();
+    fs::write(place.path().join("derived/chat_template.jinja"), "{{ x }}").unwrap();
+    let prove = "prove base/model.safetensors derived/model.safetensors --sign k";
+    place.fails(prove, "chat_template.jinja: added");
+    place.run(&format!("{prove} --allow-added chat*")).ok();
+    let statement = "derived/model.safetensors.derivation.json";
+    let verify = format!("verify derived/model.safetensors --derivation {statement} --key k.pub");
+    let run = place.run(&verify);
+    assert_eq!(run.status, 0, "{}{}", run.stdout, run.stderr);
+    let said = r#"--allow-added "chat*": "chat_template.jinja""#;
+    assert!(run.stderr.contains(said), "{}", run.stderr);
+    place.change("derived/config.json", |bytes| bytes.push(b' '));
+    place.fails(&verify, "config.json");
+}

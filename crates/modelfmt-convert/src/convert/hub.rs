@@ -144,7 +144,7 @@ impl Folder<'_> {
     /// the metadata of a GGUF already.
     fn map(&self, asked: Option<&str>, config: &Config) -> Result<Option<Map>> {
         if let Some(asked) = asked {
-            return read_map(asked).map(Some);
+            return read_map(asked, self.model).map(Some);
         }
         let Some(family) = config.model_type() else { return Ok(None) };
         if self.model.common_metadata()?.keys.contains_key("general.architecture") {

@@ -73,7 +73,7 @@ impl Adapter<'_> {
         let changes = peft::changes(self.model)?;
         let config = self.config()?;
         let map = match asked {
-            Some(asked) => read_map(asked)?,
+            Some(asked) => read_map(asked, self.model)?,
             None => {
                 let family = config.model_type().unwrap_or_default();
                 Map::of_family(family).map_err(|error| self.unmapped(&error))?

@@ -42,7 +42,7 @@ pub(crate) fn restore(model: &mut Cow<'_, Model>, options: &ConvertOptions) -> R
             "a folder of the hub is made by a map; give its name, or a file",
         ));
     }
-    let map = asked.map(read_map).transpose()?;
+    let map = asked.map(|asked| read_map(asked, model)).transpose()?;
     model.open_all()?;
     let (restored, weights) = Source { model }.restored(map)?;
     *model = Cow::Owned(weights);

@@ -65,8 +65,8 @@ fn push(metadata: &mut Metadata, key: &str, value: &Key) -> Result<(), modelfmt_
     }
 }
 
-/// The map that was asked for: a family, a map of ours by its name, or a file.
-pub(super) fn read_map(asked: &str) -> Result<Map> {
+/// The map that was asked for: a family, a map of ours by its name, or a file, which the policy of the model judges.
+pub(super) fn read_map(asked: &str, model: &Model) -> Result<Map> {
     const MAX_LEN: u64 = 1 << 20;
     let usage = |why: String| Error::usage(Choice::Map, why);
     match Map::named(asked) {
@@ -83,10 +83,12 @@ pub(super) fn read_map(asked: &str) -> Result<Map> {
         )));
     }
     let failed = |source| Error::Open { path: path.to_owned(), source };
-    if std::fs::metadata(path).map_err(failed)?.len() > MAX_LEN {
+    let source = model.related_options().open_other(path)?;
+    if source.len() > MAX_LEN {
         return Err(usage(format!("{asked}: a map is at most 1 MiB")));
     }
-    let text = std::fs::read_to_string(path).map_err(failed)?;
+    let bytes = source.read(0..source.len()).map_err(failed)?.to_vec();
+    let text = String::from_utf8(bytes).map_err(|_| usage(format!("{asked}: a map is UTF-8")))?;
     Map::parse(asked, &text).map_err(|error| usage(error.to_string()))
 }
 

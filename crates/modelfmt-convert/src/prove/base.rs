@@ -61,6 +61,8 @@ pub(super) struct Base<'m> {
     #[cfg(not(target_arch = "wasm32"))]
     matrix: String,
     pub(super) model: &'m Model,
+    /// The files of the folder of the hub that a GGUF becomes.
+    pub(super) files: Vec<(String, Vec<u8>)>,
     pub(super) notes: Vec<String>,
 }
 
@@ -78,6 +80,7 @@ impl<'m> Base<'m> {
             #[cfg(not(target_arch = "wasm32"))]
             matrix: matrix.map(|path| step("imatrix", path)).unwrap_or_default(),
             model,
+            files: Vec::new(),
             notes: Vec::new(),
         };
         base.add_mapped(derived, options)?;
@@ -128,6 +131,7 @@ impl<'m> Base<'m> {
         let mut weights = Cow::Borrowed(model);
         match hub_folder::restore(&mut weights, &convert) {
             Ok(restored) => {
+                self.files = restored.files;
                 self.notes.extend(restored.notes.iter().map(ToString::to_string));
                 let model = Cow::Owned(weights.into_owned());
                 let changed = BTreeSet::new();

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use modelfmt_core::Execution;
 use modelfmt_core::value::{Object, Value, json};
 
-use super::{KeyResult, ProveOptions, ProvedKey};
-use modelfmt_metadata::flattened::{MetadataDiff, differences, flat_metadata};
+use super::{KeyResult, ProveOptions, ProvedKey, files, unclaimed};
+use modelfmt_metadata::flattened::{MetadataDiff, differences, flat_metadata, unknown_reserved};
 use modelfmt_model::error::Result;
 use modelfmt_model::model::Model;
 
@@ -20,12 +21,15 @@ const PADDING: &str = "modelfmt.padding";
 const LAST_FILE_TYPE: u64 = 64;
 const KNOWN_VERSION: u64 = 2;
 
-/// Compares the metadata of DERIVED with that of BASE, and with what a map has `made` of it. Returns the keys, and whether all are
+/// Compares the metadata of DERIVED with that of BASE, and with what a map has `made` of it, and the files beside it with those of BASE
+/// or those that a map has `restored`. Returns the keys, and whether all are
 /// proved or excused.
 pub(super) fn prove(
     (base, made): (&Model, &Model),
+    restored: &[(String, Vec<u8>)],
     derived: &Model,
     options: &ProveOptions,
+    work: &Execution<'_>,
 ) -> Result<(Vec<ProvedKey>, bool)> {
     let keys = flat_metadata(derived)?;
     let own = flat_metadata(base)?;
@@ -56,9 +60,21 @@ pub(super) fn prove(
     // What the reader of DERIVED warns of is not compared: a call in a pickle, for example.
     let own = base.warnings();
     let warned = derived.warnings().into_iter().filter(|warning| !own.contains(warning));
-    for key in parts(made, derived)?.into_iter().chain(warned) {
+    // Old values that a conversion back would restore.
+    let reserved = unknown_reserved(derived, base)?.into_iter().map(|(key, _)| key);
+    let unclaimed = unclaimed::find(derived, work)?;
+    for key in parts(made, derived)?.into_iter().chain(warned).chain(reserved).chain(unclaimed) {
         is_ok &= options.allow_added.is_match(&key);
         proved.push(ProvedKey { key, result: KeyResult::Added });
+    }
+    for (key, result) in files::compare(base, restored, derived)? {
+        is_ok &= match result {
+            KeyResult::Added => options.allow_added.is_match(&key),
+            KeyResult::Changed => options.allow_changed.is_match(&key),
+            KeyResult::Missing => !options.complete,
+            _ => true,
+        };
+        proved.push(ProvedKey { key, result });
     }
     Ok((proved, is_ok))
 }

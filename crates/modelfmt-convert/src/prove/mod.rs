@@ -24,15 +24,21 @@
 //! are usual: floats that are cast to f16 or bf16 before they are quantized. A weight that is stored as several tensors (GPTQ, small
 //! floats with scales) is decoded as in a conversion.
 //!
+//! The files of a folder of the hub beside the weights are compared as a whole, and bytes of DERIVED that belong to no tensor are
+//! named as keys that were added.
+//!
 //! Memory does not depend on the size of the tensors. Each tensor is derived once, and once more for each other way that is tried.
 
 mod base;
 mod compare;
+mod files;
 mod json;
 mod metadata;
 mod renamed;
 mod steps;
 mod tensors;
+mod ties;
+mod unclaimed;
 
 use std::path::PathBuf;
 
@@ -41,6 +47,8 @@ use modelfmt_rules::globs::Globs;
 use modelfmt_rules::options::LoraRule;
 
 use base::Base;
+#[cfg(not(target_arch = "wasm32"))]
+pub use files::files_of_hub;
 use modelfmt_model::error::Result;
 use modelfmt_model::model::Model;
 use tensors::{Results, Tensors};
@@ -134,7 +142,8 @@ impl TensorResult {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProvedKey {
-    /// The key. A part that is no key, such as a chunk of AERO, has its kind and name here.
+    /// The key. A part that is no key has its kind and name here: a chunk of AERO, a file beside a folder's weights, bytes that belong
+    /// to nothing.
     pub key: String,
     /// What the comparison found.
     pub result: KeyResult,
@@ -185,6 +194,6 @@ pub fn prove(base: &Model, derived: &Model, options: &ProveOptions, work: &Execu
     tensors.find_others(work)?;
     let Results { tensors, is_ok, source } = tensors.results(options);
     let models = (base.model, base.source(source));
-    let (metadata, are_keys_ok) = metadata::prove(models, derived, options)?;
+    let (metadata, are_keys_ok) = metadata::prove(models, &base.files, derived, options, work)?;
     Ok(Proof { is_ok: is_ok && are_keys_ok, tensors, metadata, notes: base.notes })
 }

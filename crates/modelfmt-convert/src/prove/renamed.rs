@@ -25,8 +25,35 @@ struct Candidate {
     way: Way,
 }
 
-/// Where tensors of DERIVED come from, by their positions.
-pub(super) type Found = BTreeMap<usize, Way>;
+/// Where tensors of DERIVED come from.
+#[derive(Default)]
+pub(super) struct Found {
+    /// The number of the group of each, by its position.
+    pub(super) group_of: BTreeMap<usize, usize>,
+    /// For each group of equal tensors, all ways to them.
+    pub(super) groups: Vec<Vec<Way>>,
+}
+
+impl Found {
+    /// The way to a tensor of DERIVED, and whether it is new; of those to a group, the first that is. `next` is where to look in each
+    /// group: what is not new never becomes so.
+    pub(super) fn take(
+        &self,
+        position: usize,
+        next: &mut [usize],
+        is_new: impl Fn(&Way) -> bool,
+    ) -> Option<(&Way, bool)> {
+        let group = *self.group_of.get(&position)?;
+        let (ways, next) = (self.groups.get(group)?, next.get_mut(group)?);
+        while let Some(way) = ways.get(*next) {
+            if is_new(way) {
+                return Some((way, true));
+            }
+            *next = next.saturating_add(1);
+        }
+        Some((ways.first()?, false))
+    }
+}
 
 /// Looks for the tensors of DERIVED at these positions. Tensors of BASE whose names are not in `known` are preferred.
 pub(super) fn find(
@@ -45,7 +72,7 @@ pub(super) fn find(
     }
     let candidates = candidates(base, &kinds, known)?;
     if candidates.is_empty() {
-        return Ok(Found::new());
+        return Ok(Found::default());
     }
     let readers = base.readers(&candidates.iter().map(|candidate| &candidate.way))?;
     // The digests of what tensors begin with leave few to derive whole.
@@ -64,19 +91,23 @@ pub(super) fn find(
         .filter(|(candidate, hash)| of_wanted.contains(&(&candidate.kind, *hash)))
         .map(|(candidate, _)| *candidate)
         .collect();
-    let mut by_hash: HashMap<(&Kind, blake3::Hash), &Candidate> = HashMap::new();
+    let mut by_hash: HashMap<(&Kind, blake3::Hash), Vec<&Candidate>> = HashMap::new();
     for (candidate, hash) in likely.iter().zip(of_candidates(derived, &readers, &likely, None, work)?) {
         if let Some(hash) = hash {
-            by_hash.entry((&candidate.kind, hash)).or_insert(candidate);
+            by_hash.entry((&candidate.kind, hash)).or_default().push(candidate);
         }
     }
     let begun = wanted.iter().filter(|(_, kind, hash)| of_made.contains(&(*kind, *hash)));
     let (begun, of_begun): (Vec<usize>, Vec<&Kind>) = begun.map(|(at, kind, _)| (*at, *kind)).unzip();
-    let mut found = Found::new();
+    let mut found = Found::default();
+    let mut numbers = HashMap::new();
     for ((position, kind), hash) in begun.iter().zip(of_begun).zip(of_derived(derived, &begun, None, work)?) {
-        if let Some(candidate) = by_hash.get(&(kind, hash)) {
-            found.insert(*position, candidate.way.clone());
-        }
+        let Some(candidates) = by_hash.get(&(kind, hash)) else { continue };
+        let number = *numbers.entry((kind, hash)).or_insert_with(|| {
+            found.groups.push(candidates.iter().map(|candidate| candidate.way.clone()).collect());
+            found.groups.len().saturating_sub(1)
+        });
+        found.group_of.insert(*position, number);
     }
     readers.iter().try_for_each(|reader| reader.finish(work))?;
     Ok(found)

@@ -7,6 +7,7 @@ use modelfmt_core::{Execution, TensorInfo};
 use super::base::{Base, Given, Way, unit};
 use super::compare::{Difference, Extent, Task, compare};
 use super::steps::fits;
+use super::ties::Ties;
 use super::{ProveOptions, ProvedTensor, TensorResult, renamed};
 use modelfmt_model::checked::Checked;
 use modelfmt_model::error::Result;
@@ -58,7 +59,7 @@ impl<'a> Tensors<'a> {
                 !info.has_data && given.iter().any(|given| base.info(*given).is_some_and(is_same));
             all.push(Tensor { given, ways, outcome: None, is_declared });
         }
-        Ok(Self { base, derived, all, renamed: renamed::Found::new(), known })
+        Ok(Self { base, derived, all, renamed: renamed::Found::default(), known })
     }
 
     /// Compares the tensors that BASE has under the same name, one way after the other until one is exact.
@@ -111,21 +112,26 @@ impl<'a> Tensors<'a> {
     pub(super) fn results(self, options: &ProveOptions) -> Results {
         let base = self.base;
         let (mut proved, mut is_ok) = (Vec::new(), true);
+        let ties = Ties::of(base.model);
         // The tensors of BASE that a tensor of DERIVED is made of.
         let mut used = self.known.clone();
         let mut counts = vec![0_u64; base.count()];
+        // Of the ways to a group of equal tensors, the first that may give one that no tensor is made of.
+        let mut next = vec![0_usize; self.renamed.groups.len()];
         for (position, tensor) in self.all.iter().enumerate() {
             let Some(info) = self.derived.container().info(position) else { continue };
             let mut one = nothing(&info);
-            let way = match self.renamed.get(&position) {
-                Some(way) => Some(way),
+            let renamed = self.renamed.take(position, &mut next, |way| is_new(base, way, &used));
+            let is_tie = |way: &Way| ties.allow(info.name, &base.names(way.given));
+            let renamed = renamed.filter(|(way, is_new)| *is_new || is_tie(way));
+            let way = match renamed {
+                Some((way, _)) => Some(way),
                 None => tensor.ways.get(tensor.outcome.map_or(0, |(way, _)| way)),
             };
             let given = way.map(|way| way.given).or_else(|| tensor.given.first().copied());
             one.from = given.map(|given| base.names(given)).unwrap_or_default();
             one.steps = way.map(|way| way.derivation.steps.clone()).unwrap_or_default();
-            if self.renamed.contains_key(&position) {
-                let is_new = one.from.iter().any(|name| !used.contains(name));
+            if let Some((_, is_new)) = renamed {
                 one.steps.insert(0, if is_new { "rename" } else { "tie" }.to_owned());
                 (one.result, one.different) = (TensorResult::Exact, 0);
             } else {
@@ -146,6 +152,11 @@ impl<'a> Tensors<'a> {
         proved.extend(missing);
         Results { tensors: proved, is_ok, source }
     }
+}
+
+/// Whether a way gives a tensor of BASE that no other is made of.
+fn is_new(base: &Base<'_>, way: &Way, used: &BTreeSet<String>) -> bool {
+    base.names(way.given).iter().any(|name| !used.contains(name))
 }
 
 /// The tensors of BASE that a source has and that no tensor of DERIVED is made of.

@@ -176,8 +176,15 @@ fn name(model: &Model, said: &[Object]) -> String {
     let common = || model.common_metadata().ok()?.name;
     first(said, &["general.name", "model_name", "modelspec.title", "name"])
         .or_else(|| common().as_deref().and_then(text))
+        .or_else(|| folder_name(model))
         .or_else(|| text(names::stem_of(model)))
         .unwrap_or_else(|| "model".to_owned())
+}
+
+/// The name of the folder that a path such as `.` names.
+fn folder_name(model: &Model) -> Option<String> {
+    let path = Some(model.path()).filter(|path| path.file_name().is_none())?;
+    text(&path.canonicalize().ok()?.file_name()?.to_string_lossy())
 }
 
 /// Facts by name.

@@ -95,6 +95,11 @@ impl Texts {
             if let Ok(value) = json::parse_with(text.as_bytes(), options) {
                 return self.look(name, &value, nested + 1);
             }
+            // Other parsers may take it: it has a NaN, a key twice, or a comma too many. So its strings are looked at, and then all of
+            // it, because it may be a template.
+            for literal in literals(text) {
+                self.text(name, &literal, nested + 1);
+            }
         }
         let is_template = text.contains("{{") || text.contains("{%");
         if is_template {
@@ -131,6 +136,37 @@ fn is_json(text: &str) -> bool {
     let first =
         inside.strip_prefix('{').map(str::trim_start).is_some_and(|rest| rest.starts_with(['"', '}']));
     first || inside.starts_with('[')
+}
+
+/// The strings of a text that is nearly JSON, decoded, if they may hold a template or characters that nobody sees.
+fn literals(text: &str) -> impl Iterator<Item = String> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        loop {
+            let literal = rest.get(rest.find('"')?..)?;
+            let mut chars = literal.char_indices().skip(1);
+            let mut end = literal.len();
+            while let Some((at, c)) = chars.next() {
+                if c == '\\' {
+                    chars.next();
+                } else if c == '"' {
+                    end = at + 1;
+                    break;
+                }
+            }
+            let (literal, after) = literal.split_at(end);
+            rest = after;
+            // A line feed or another control character is no fault to some parsers.
+            let escaped: String = literal.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+            match json::parse(escaped.as_bytes()) {
+                Ok(Value::String(decoded)) if !decoded.is_ascii() || decoded.contains('{') => {
+                    return Some(decoded.to_string());
+                }
+                Ok(_) => {}
+                Err(_) => return Some(literal.to_owned()),
+            }
+        }
+    })
 }
 
 /// Characters that take no room, or turn the direction of what follows.

@@ -129,8 +129,8 @@ impl Sums {
     fn result(&self, info: &TensorInfo<'_>, is_same_type: bool, options: &DiffOptions) -> Compared {
         let (max_abs, max_rel) = (Some(self.max_abs), Some(self.max_rel));
         // The same numbers in another dtype are a change of dtype only; in the same dtype, other bits for the same numbers (-0,
-        // NaN) are a change.
-        let is_same = self.is_same_bytes || (!is_same_type && self.max_abs == 0.0);
+        // NaN) are a change, unless only values count.
+        let is_same = self.is_same_bytes || ((!is_same_type || options.ignore_dtype) && self.max_abs == 0.0);
         let values = match (is_same, options.tolerance) {
             (true, _) => None,
             // The size of the difference between booleans means nothing.

@@ -27,7 +27,7 @@ pub struct DiffOptions {
     pub tolerance: Option<f64>,
     /// Does not compare metadata.
     pub ignore_metadata: bool,
-    /// Compares values across dtypes: that a dtype, or a scheme, is another one is no difference.
+    /// Compares values across dtypes (-0 equals 0, and NaNs of any bits are equal): that a dtype, or a scheme, is another one is no difference.
     pub ignore_dtype: bool,
 }
 

@@ -52,7 +52,13 @@ pub(super) fn layout(stored: &Stored, model: &Model, stated: &Stated) -> Result<
     layout.group = match size {
         _ if groups == 1 => None,
         Some(size) if is_divided(size) => Some(size),
-        // Other modules than this one may be what is stated, and act-order says each group itself.
+        // Some configurations state other sizes for some modules.
+        Some(size) if !["dynamic", "extra_config"].iter().any(|key| stated.has(key)) => {
+            return Err(format!(
+                "config.json says groups of {size} columns, and the shapes say {groups} groups of {inputs} columns"
+            )
+            .into());
+        }
         _ if inputs.is_multiple_of(groups) => Some(inputs / groups),
         _ => return Err(format!("{groups} groups of {inputs} columns are not of one size").into()),
     };

@@ -65,6 +65,8 @@ pub struct Properties {
     pub version_of_today: Option<&'static str>,
     /// Whether the document of the format says how tensors are printed.
     pub prescribed_output: bool,
+    /// Whether nothing but padding lies between the first tensor of a file and its end, and readers accept other bytes there.
+    pub ends_with_values: bool,
 }
 
 impl Properties {
@@ -80,6 +82,7 @@ impl Properties {
         set_naming: SetNaming::AsAsked,
         version_of_today: None,
         prescribed_output: false,
+        ends_with_values: false,
     };
 }
 

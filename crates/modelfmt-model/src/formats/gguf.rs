@@ -69,7 +69,11 @@ const CAPABILITIES: Capabilities = Capabilities {
     quants: false,
     metadata: Metadata::TypedLists,
     access: Access::ReadWrite,
-    properties: Properties { alignments: Alignments::PowersOfTwo, ..Properties::NONE },
+    properties: Properties {
+        alignments: Alignments::PowersOfTwo,
+        ends_with_values: true,
+        ..Properties::NONE
+    },
 };
 
 #[cfg(feature = "gguf")]

@@ -28,7 +28,7 @@ pub(super) static MAG: Entry = Entry {
         quants: false,
         metadata: Metadata::Numbers,
         access: Access::ReadWrite,
-        properties: Properties { version_of_today: Some("0.3"), ..Properties::NONE },
+        properties: Properties { version_of_today: Some("0.3"), ends_with_values: true, ..Properties::NONE },
     },
     choices: &[Choice::Checksum, Choice::Reserve],
     driver: driver!("mag", write: super::entry::Write::File(on::write), common_metadata: Some(on::common_metadata), edit: Some(on::edit), same: Some(on::same)),
@@ -54,7 +54,7 @@ static CAPABILITIES_0_3: Capabilities = Capabilities {
     quants: false,
     metadata: Metadata::Object,
     access: Access::ReadWrite,
-    properties: Properties { version_of_today: Some("0.3"), ..Properties::NONE },
+    properties: Properties { version_of_today: Some("0.3"), ends_with_values: true, ..Properties::NONE },
 };
 
 const NUMBERS_0_3: &[DType] = &[Bool, I8, U8, I16, U16, I32, U32, I64, U64, F16, BF16, F32, F8E4M3];

@@ -137,18 +137,34 @@ impl Policy {
         if let Some((_, files)) = before {
             return Ok(Arc::clone(files));
         }
-        let of = crate::signed::DetachedSignature::find(file).map(|found| found.of);
-        let of = of
-            .or_else(|| signed_above(file))
-            .ok_or("a signature is demanded, and there is none beside it")?;
-        let files = crate::signed::signed_files(&of, &keys, &VerifyOptions::new(), &Execution::default());
-        let files = files.map_err(|error| error.to_string())?;
-        if !files.covers(file) {
-            return Err(format!("{} does not cover it", files.signature().display()));
+        // Anybody may put a signature beside a file, and that of its folder counts all the same.
+        let mut why = "a signature is demanded, and there is none beside it".to_owned();
+        for (number, of) in signatures_of(file).into_iter().enumerate() {
+            let files = crate::signed::signed_files(&of, &keys, &VerifyOptions::new(), &Execution::default());
+            let problem = match files {
+                Ok(files) if files.covers(file) => {
+                    known.push((rule.number, Arc::clone(&files)));
+                    return Ok(files);
+                }
+                Ok(files) => format!("{} does not cover it", files.signature().display()),
+                Err(error) => error.to_string(),
+            };
+            if number == 0 {
+                why = problem;
+            }
         }
-        known.push((rule.number, Arc::clone(&files)));
-        Ok(files)
+        Err(why)
     }
+}
+
+/// What has a signature that may cover a file, the nearest first: the file, its folder, or a folder further up.
+fn signatures_of(file: &Path) -> Vec<PathBuf> {
+    let nearest = crate::signed::DetachedSignature::find(file).map(|found| found.of);
+    let folder = modelfmt_core::source::folder_of(file).to_owned();
+    let folder = Some(folder).filter(|folder| signature_path(folder).is_file());
+    let mut all: Vec<PathBuf> = [nearest, folder, signed_above(file)].into_iter().flatten().collect();
+    all.dedup();
+    all
 }
 
 impl Policy {

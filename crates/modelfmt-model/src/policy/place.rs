@@ -1,5 +1,6 @@
 //! Where a file is, in the form that the patterns of a policy are compared with.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 
 /// The place of a file that is about to be read.
@@ -92,17 +93,53 @@ pub(crate) fn normalized(text: &str) -> Result<String, String> {
     let rest = if is_web { rest.split(['?', '#']).next().unwrap_or(rest) } else { rest };
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
     let whole = if is_web {
-        let host = host.rsplit_once('@').map_or(host, |(_, host)| host).to_ascii_lowercase();
-        let port = if scheme == "https" { ":443" } else { ":80" };
-        let host = host.strip_suffix(port).unwrap_or(&host);
-        // The dot at the end of a name changes nothing.
-        let host = host.strip_suffix('.').unwrap_or(host).replace(".:", ":");
-        format!("{scheme}://{host}/{}", decoded(path)?)
+        let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+        format!("{scheme}://{}/{}", authority(&scheme, host)?, decoded(path)?)
     } else {
         format!("{scheme}://{host}/{path}")
     };
     expect_straight(&whole)?;
     Ok(whole)
+}
+
+/// A host and its port in their one spelling: in lower case, without a default port and a dot at the end. Fails for what URLs can also
+/// spell in this way, so that a rule for the host would not match: an address with fewer or other numbers, a name that is encoded.
+pub(super) fn authority(scheme: &str, text: &str) -> Result<String, String> {
+    let in_brackets =
+        text.rsplit_once(']').map(|(host, rest)| (host.strip_prefix('[').unwrap_or(host), rest));
+    let (host, port) = match in_brackets {
+        Some((host, rest)) => (host, rest.strip_prefix(':').unwrap_or(rest)),
+        None => text.rsplit_once(':').unwrap_or((text, "")),
+    };
+    let port = match port {
+        "" => None,
+        digits => Some(digits.parse::<u16>().map_err(|_| format!("its URL has the port {digits:?}"))?),
+    };
+    let default = if scheme == "https" { 443 } else { 80 };
+    let port = port.filter(|port| *port != default).map(|port| format!(":{port}")).unwrap_or_default();
+    if in_brackets.is_some() {
+        let address: Ipv6Addr = host.parse().map_err(|_| format!("its URL has the host [{host}]"))?;
+        // An IPv4 address within it is written as hex digits in URLs.
+        let shown = match address.segments() {
+            [0, 0, 0, 0, 0, 0xFFFF, high, low] => format!("::ffff:{high:x}:{low:x}"),
+            [0, 0, 0, 0, 0, 0, high, low] if high > 0 => format!("::{high:x}:{low:x}"),
+            _ => address.to_string(),
+        };
+        return Ok(format!("[{shown}]{port}"));
+    }
+    let host = host.to_ascii_lowercase();
+    let host = host.strip_suffix('.').unwrap_or(&host);
+    if !host.is_ascii() || host.contains('%') {
+        return Err(format!("a host is written in ASCII (xn--…), and {host:?} is not"));
+    }
+    let last = host.rsplit('.').next().unwrap_or(host);
+    let is_hex = |digits: &str| digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let is_number =
+        last.bytes().all(|digit| digit.is_ascii_digit()) || last.strip_prefix("0x").is_some_and(is_hex);
+    if !host.is_empty() && is_number && host.parse::<Ipv4Addr>().is_err() {
+        return Err(format!("an address is written as four numbers (127.0.0.1), and {host:?} is not"));
+    }
+    Ok(format!("{host}{port}"))
 }
 
 /// Fails for a path with `.` or `..`: what is left of them after parsing was written in percent codes, and servers do not agree on
@@ -148,6 +185,11 @@ mod tests {
             ("https://h?x=/models/m", "https://h/"),
             ("s3://b/k%2e%2e/x?y#z", "s3://b/k%2e%2e/x?y#z"),
             ("hf://o/r/m.gguf@v1", "hf://o/r/m.gguf@v1"),
+            ("http://127.0.0.1:0080/x", "http://127.0.0.1/x"),
+            ("http://127.0.0.1:/x", "http://127.0.0.1/x"),
+            ("http://[0:0:0:0:0:0:0:1]:8080/x", "http://[::1]:8080/x"),
+            ("http://[::ffff:127.0.0.1]/x", "http://[::ffff:7f00:1]/x"),
+            ("http://1.example/x", "http://1.example/x"),
         ] {
             assert_eq!(normalized(text).as_deref(), Ok(place), "{text}");
         }
@@ -157,6 +199,27 @@ mod tests {
             assert!(normalized(bad).is_err(), "{bad}");
         }
         assert!(normalized("https://h/%ff").is_err());
+        // Other spellings of 127.0.0.1 and of a name.
+        for host in [
+            "127.1",
+            "127.0.1",
+            "2130706433",
+            "0x7f000001",
+            "0x7f.1",
+            "0177.0.0.1",
+            "127.0.0.1.2",
+            "0x.",
+            "1.0x7f",
+            "exämple.org",
+            "ex%61mple.org",
+            "h:99999",
+            "h:x",
+            "[::1",
+            "[x]",
+            "[127.0.0.1]",
+        ] {
+            assert!(normalized(&format!("http://{host}/x")).is_err(), "{host}");
+        }
     }
 
     #[test]

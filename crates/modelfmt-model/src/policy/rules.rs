@@ -6,7 +6,7 @@ use std::path::Path;
 use globset::{GlobBuilder, GlobSet};
 use modelfmt_keys::PublicKey;
 
-use super::place::Place;
+use super::place::{self, Place};
 use crate::formats::Format;
 use crate::pin::Pin;
 
@@ -115,6 +115,13 @@ fn matches_nothing(text: &str) -> Option<&'static str> {
     };
     if let Some(rest) = url {
         let Some((host, path)) = rest.split_once('/') else { return Some("it names no file") };
+        // What has wildcards is compared with hosts in their one spelling.
+        let is_web = ["http", "https"]
+            .iter()
+            .any(|scheme| text.split_once("://").is_some_and(|(own, _)| own == *scheme));
+        if is_web && !host.contains(['*', '?', '{', '\\', '@', '%']) && place::authority("", host).is_err() {
+            return Some("its host has another spelling in places: 127.0.0.1, ::1 or a name in ASCII");
+        }
         if host.contains('@') || path.contains('#') {
             return Some("places have no user and no fragment");
         }
@@ -144,9 +151,12 @@ fn as_places_are(text: &str) -> String {
     if !matches!(scheme.as_str(), "http" | "https") {
         return format!("{scheme}://{rest}");
     }
-    let port = if scheme == "https" { ":443" } else { ":80" };
     let host = host.to_ascii_lowercase();
-    format!("{scheme}://{}/{path}", host.strip_suffix(port).unwrap_or(&host))
+    if host.contains(['*', '?', '{', '\\']) || host.ends_with('.') {
+        let port = if scheme == "https" { ":443" } else { ":80" };
+        return format!("{scheme}://{}/{path}", host.strip_suffix(port).unwrap_or(&host));
+    }
+    format!("{scheme}://{}/{path}", place::authority(&scheme, &host).unwrap_or(host))
 }
 
 /// Fails for a pattern below a folder that is reached through a link or `..`: real paths never match it, so that it would demand
@@ -182,6 +192,7 @@ mod tests {
             ("**", "/m/a", true),
             ("https://H:443/m/*", "https://h/m/a", true),
             ("https://h/m/*", "https://h/m/a/b", false),
+            ("https://h:0443/m/*", "https://h/m/a", true),
             ("https://h/m/*", "http://h/m/a", false),
             ("https://*/m/**", "https://h/m/a", true),
             ("https://*/m/**", "https://h/x/m/a", false),
@@ -207,6 +218,10 @@ mod tests {
             "/m/a**",
             "http://u@h/**",
             "http://h./**",
+            "http://127.1/**",
+            "http://0x7f.0.0.1/**",
+            "http://exämple.org/**",
+            "http://h:x/**",
             "http://h//m",
             "http://h/%65",
             "http://h/a#b",

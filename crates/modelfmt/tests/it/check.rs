@@ -283,6 +283,19 @@ fn texts_are_searched() {
     let report = save(&many);
     assert!(!report.is_ok() && report.texts.len() == 101, "{}", report.texts.len());
     assert!(save(&[("note", "a\u{202e}b")]).is_ok());
+    // What Python takes for JSON, and our parser does not.
+    for broken in [
+        r#"{"limit": NaN, "chat_template": "{{ x.\u005f_class__ }}"}"#,
+        r#"{"chat_template": "{{ \"\\x5f_class__\" }}", "chat_template": "{{ ok }}"}"#,
+        r#"{"chat_template": "{{ ok }}", "chat_template": "{{ ''[\"_\\u005fclass\"] }}",}"#,
+        "{\"chat_template\": \"line\n{{ x.\\u005f_class__ }}\"}",
+    ] {
+        assert!(!save(&[("config", broken)]).is_ok(), "{broken}");
+    }
+    assert!(
+        save(&[("config", r#"{"limit": NaN, "chat_template": "{{ \"a\" }}", "chat_template": "b"}"#)])
+            .is_ok()
+    );
 
     fs::write(folder.path().join("chat_template.jinja"), "{% include 'x' %}").unwrap();
     let report = save(&[]);

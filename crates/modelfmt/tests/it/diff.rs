@@ -116,6 +116,18 @@ fn blocks_are_decoded() {
     assert_eq!(across(None), ["values"]);
 }
 
+/// Other bits of the same numbers are a change, but not where only values are compared.
+#[test]
+fn zeros_of_both_signs_have_the_same_value() {
+    let (a, b) = (model(&[("w", &[0.0, f32::NAN, 1.0])]), model(&[("w", &[-0.0, -f32::NAN, 1.0])]));
+    let changed = |ignore_dtype: bool| {
+        let diff = compared(&a, &b, |options| options.ignore_dtype = ignore_dtype);
+        diff.changed.iter().flat_map(|changed| changed.what()).collect::<Vec<_>>()
+    };
+    assert_eq!(changed(false), ["values"]);
+    assert_eq!(changed(true), [] as [&str; 0]);
+}
+
 /// Each byte is read once, whether tensors are the same, differ late, or are asked for their norms.
 #[test]
 fn what_is_in_both_is_read_once() {

@@ -5,17 +5,19 @@
 pub(super) enum Token {
     /// Text outside code.
     Outside(String),
-    /// `{{` or `{%`: code begins.
+    /// `{{`: code begins.
     Begin,
+    /// `{%`: a tag begins.
+    Tag,
     /// `}}` or `%}`: code ends, or the template does.
     End,
     /// A name.
     Name(String),
     /// A string literal, with its escapes decoded.
     Text(String),
-    /// An integer; one that is too large, and any other number, is 0.
-    Number(i64),
-    /// One character of anything else.
+    /// An integer, or the digits on one side of a point.
+    Number,
+    /// One character of anything else; `<` also for other comparisons, `/` also for `//` and `**`.
     Mark(char),
 }
 
@@ -68,7 +70,7 @@ impl<'a> Lexer<'a> {
         // Where spaces around the code are kept or not.
         self.at += usize::from(self.rest().starts_with(['-', '+']));
         (self.is_code, self.open) = (true, 0);
-        Some((at, Token::Begin))
+        Some((at, if begin == "{%" { Token::Tag } else { Token::Begin }))
     }
 
     /// Skips to the end of raw text.
@@ -96,7 +98,7 @@ impl<'a> Lexer<'a> {
         let rest = self.rest();
         let len = rest.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(rest.len());
         self.at += len;
-        Token::Number(rest.get(..len).and_then(|digits| digits.parse().ok()).unwrap_or_default())
+        Token::Number
     }
 
     /// A string literal, whose quotation mark comes next.
@@ -159,8 +161,13 @@ impl Iterator for Lexer<'_> {
                     ')' | ']' | '}' => self.open = self.open.saturating_sub(1),
                     _ => {}
                 }
-                self.at += c.len_utf8();
-                Token::Mark(c)
+                let (mark, len) = match rest.get(..2) {
+                    Some("==" | "!=" | "<=" | ">=") => ('<', 2),
+                    Some("//" | "**") => ('/', 2),
+                    _ => (c, c.len_utf8()),
+                };
+                self.at += len;
+                Token::Mark(mark)
             }
         };
         Some((at, token))

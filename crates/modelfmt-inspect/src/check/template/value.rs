@@ -1,180 +1,166 @@
-//! What an expression of literals is, as far as a scan has to know: names can be put together from pieces.
+//! What a scan knows of a value: whether it can be a text that the template puts together.
 
-/// A value that is known, or not.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Value {
-    Unknown,
-    Number(i64),
-    Text(String),
-    /// A list or a tuple of texts.
-    Texts(Vec<String>),
-}
+use super::inner_word;
 
 /// Longer texts are not followed: a name that opens a door has 20 characters.
 const MAX_LEN: usize = 256;
 
+/// What is known of a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    /// A number, a truth value, nothing, or a range of numbers.
+    Number,
+    /// Exactly this text.
+    Text(String),
+    /// What the renderer gives: messages, tools, their members.
+    Given,
+    /// One of the template's literals, or a character of one, or what the renderer gives.
+    OneOf,
+    /// A list or a dict of such values.
+    Items,
+    /// What `namespace()` makes: its members are known by their names.
+    Namespace,
+    /// A text that is put together in a way that is not followed, or something that holds one.
+    Made,
+}
+
 impl Value {
-    pub(super) fn text(text: String) -> Self {
-        if text.len() > MAX_LEN { Self::Unknown } else { Self::Text(text) }
+    pub(super) fn text(text: &str) -> Self {
+        if text.len() > MAX_LEN { Self::OneOf } else { Self::Text(text.to_owned()) }
     }
 
-    /// A list of these values, if all are texts.
-    pub(super) fn list(items: Vec<Self>) -> Self {
-        let mut len = 0usize;
-        let texts = items.into_iter().map(|item| match item {
-            Self::Text(text) => {
-                len = len.saturating_add(text.len()).saturating_add(1);
-                (len <= MAX_LEN).then_some(text)
+    /// A list, a tuple or a dict of these values.
+    pub(super) fn items<'v>(mut values: impl Iterator<Item = &'v Self>) -> Self {
+        if values.any(|value| *value == Self::Made) { Self::Made } else { Self::Items }
+    }
+
+    /// Either of two.
+    pub(super) fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Made, _) | (_, Self::Made) => Self::Made,
+            (left, right) if left == right => left,
+            (Self::Items, _) | (_, Self::Items) => Self::Items,
+            (Self::Given, Self::Number | Self::Namespace) | (Self::Number | Self::Namespace, Self::Given) => {
+                Self::Given
             }
-            Self::Number(number) => Some(number.to_string()),
-            _ => None,
-        });
-        texts.collect::<Option<Vec<_>>>().map_or(Self::Unknown, Self::Texts)
+            _ => Self::OneOf,
+        }
     }
 
-    fn chars(&self) -> Option<Vec<String>> {
+    /// `left ~ right`
+    pub(super) fn joined(&self, right: &Self) -> Self {
+        match (self, right) {
+            (Self::Text(left), Self::Text(right)) if left.len() + right.len() <= MAX_LEN => {
+                Self::Text(format!("{left}{right}"))
+            }
+            _ => Self::Made,
+        }
+    }
+
+    /// `left + right`
+    pub(super) fn plus(&self, right: &Self) -> Self {
+        match (self, right) {
+            (Self::Made, _) | (_, Self::Made) => Self::Made,
+            (Self::Items, _) | (_, Self::Items) => Self::Items,
+            // Nothing but a number can be added to a number.
+            (Self::Number, _) | (_, Self::Number) => Self::Number,
+            _ => self.joined(right),
+        }
+    }
+
+    /// `left * right`, `left % right`
+    pub(super) fn times(&self, right: &Self) -> Self {
+        match (self, right) {
+            (Self::Number, Self::Number) => Self::Number,
+            (Self::Items, Self::Number) | (Self::Number, Self::Items) => Self::Items,
+            _ => Self::Made,
+        }
+    }
+
+    /// One of what a loop goes over, or that stands at an index.
+    pub(super) fn member(self) -> Self {
         match self {
-            Self::Text(text) => Some(text.chars().map(String::from).collect()),
-            Self::Texts(texts) => Some(texts.clone()),
-            _ => None,
-        }
-    }
-
-    /// What `left operator right` is.
-    pub(super) fn operated(self, operator: char, right: Self) -> Self {
-        match (operator, self, right) {
-            ('~' | '+', Self::Text(mut left), Self::Text(right)) => {
-                left.push_str(&right);
-                Self::text(left)
-            }
-            ('~', Self::Text(left), Self::Number(right)) => Self::text(format!("{left}{right}")),
-            ('~', Self::Number(left), Self::Text(right)) => Self::text(format!("{left}{right}")),
-            ('+', Self::Texts(mut left), Self::Texts(right)) => {
-                left.extend(right);
-                Self::list(left.into_iter().map(Self::Text).collect())
-            }
-            ('*', Self::Text(text), Self::Number(times)) | ('*', Self::Number(times), Self::Text(text)) => {
-                let times = usize::try_from(times).unwrap_or_default();
-                match text.len().checked_mul(times) {
-                    Some(0..=MAX_LEN) => Self::Text(text.repeat(times)),
-                    _ => Self::Unknown,
-                }
-            }
-            ('%', Self::Text(format), Self::Text(one)) => Self::formatted(&format, "%s", &[one]),
-            ('%', Self::Text(format), Self::Texts(several)) => Self::formatted(&format, "%s", &several),
-            _ => Self::Unknown,
-        }
-    }
-
-    /// A text in which `place` stands for one of the values after the other.
-    fn formatted(format: &str, place: &str, values: &[String]) -> Self {
-        let mut values = values.iter();
-        let mut text = String::new();
-        for (number, part) in format.split(place).enumerate() {
-            if number > 0 {
-                text.push_str(values.next().map_or("", String::as_str));
-            }
-            text.push_str(part);
-            if text.len() > MAX_LEN {
-                return Self::Unknown;
-            }
-        }
-        Self::Text(text)
-    }
-
-    /// What a filter, or a method of Python, makes of the value.
-    pub(super) fn called(self, name: &str, arguments: &[Self]) -> Self {
-        let argument = |at: usize| match arguments.get(at) {
-            Some(Self::Text(text)) => Some(text.as_str()),
-            _ => None,
-        };
-        match (name, &self) {
-            ("string" | "safe" | "escape" | "e" | "trim" | "strip" | "list" | "forceescape", _) => self,
-            ("lower" | "casefold", Self::Text(text)) => Self::text(text.to_lowercase()),
-            ("upper", Self::Text(text)) => Self::text(text.to_uppercase()),
-            ("reverse", _) => self.reversed(),
-            ("replace", Self::Text(text)) => match (argument(0), argument(1)) {
-                (Some(from), Some(to))
-                    if !from.is_empty() && text.len() * to.len().max(1) <= MAX_LEN * MAX_LEN =>
-                {
-                    Self::text(text.replace(from, to))
-                }
-                _ => Self::Unknown,
-            },
-            // `list|join(x)`, and Python's `x.join(list)`.
-            ("join", Self::Texts(texts)) => Self::text(texts.join(argument(0).unwrap_or_default())),
-            ("join", Self::Text(between)) => match arguments.first().and_then(Self::chars) {
-                Some(texts) => Self::text(texts.join(between)),
-                None => self,
-            },
-            ("format", Self::Text(format)) => {
-                let values: Vec<String> = arguments
-                    .iter()
-                    .map(|value| match value {
-                        Self::Text(text) => text.clone(),
-                        Self::Number(number) => number.to_string(),
-                        _ => String::new(),
-                    })
-                    .collect();
-                match (format.contains("%s"), Self::formatted(&numberless(format), "{}", &values)) {
-                    (true, _) => Self::formatted(format, "%s", &values),
-                    (false, made) => made,
-                }
-            }
-            ("split", Self::Text(text)) => match argument(0).filter(|between| !between.is_empty()) {
-                Some(between) => Self::Texts(text.split(between).map(str::to_owned).collect()),
-                None => Self::Texts(text.split_whitespace().map(str::to_owned).collect()),
-            },
-            ("first", _) => self.sliced(&[Some(0)]),
-            ("last", _) => self.sliced(&[Some(-1)]),
-            _ => Self::Unknown,
-        }
-    }
-
-    fn reversed(self) -> Self {
-        match self {
-            Self::Text(text) => Self::Text(text.chars().rev().collect()),
-            Self::Texts(texts) => Self::Texts(texts.into_iter().rev().collect()),
+            Self::Text(_) | Self::Items => Self::OneOf,
+            Self::Namespace => Self::Given,
             other => other,
         }
     }
 
-    /// A member, for one bound; with several, the members from the first bound to the second, by the step of the third.
-    pub(super) fn sliced(self, bounds: &[Option<i64>]) -> Self {
-        let Some(items) = self.chars() else { return Self::Unknown };
-        let len = i64::try_from(items.len()).unwrap_or(i64::MAX);
-        let place = |bound: i64| if bound < 0 { bound.saturating_add(len) } else { bound }.clamp(-1, len);
-        let at = |place: i64| usize::try_from(place).ok().and_then(|place| items.get(place).cloned());
-        if let [Some(one)] = bounds {
-            return at(place(*one)).map_or(Self::Unknown, Self::Text);
-        }
-        let step = bounds.get(2).copied().flatten().unwrap_or(1);
-        let (first, last) = if step < 0 { (len - 1, -1) } else { (0, len) };
-        let mut next = bounds.first().copied().flatten().map_or(first, place);
-        let end = bounds.get(1).copied().flatten().map_or(last, place);
-        if step == 0 {
-            return Self::Unknown;
-        }
-        let mut kept = Vec::new();
-        while (step > 0 && next < end) || (step < 0 && next > end) {
-            kept.extend(at(next));
-            next = next.saturating_add(step);
-        }
+    /// A part of a text or of a list.
+    pub(super) fn part(self) -> Self {
         match self {
-            Self::Text(_) => Self::Text(kept.concat()),
-            _ => Self::Texts(kept),
+            Self::Text(_) | Self::OneOf => Self::Made,
+            other => other,
         }
     }
-}
 
-/// A format of Python whose places have no numbers: `{0}` is `{}`.
-fn numberless(format: &str) -> String {
-    let mut text = String::new();
-    for (number, part) in format.split('{').enumerate() {
-        if number > 0 {
-            text.push('{');
+    /// The word of Python's inner parts in a text.
+    pub(super) fn inner_word(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => inner_word(text),
+            _ => None,
         }
-        text.push_str(if number > 0 { part.trim_start_matches(|c: char| c.is_ascii_digit()) } else { part });
     }
-    text
+
+    /// What a method of Python makes of the value.
+    pub(super) fn method(self, name: &str, arguments: &[Self]) -> Self {
+        match name {
+            "get" | "pop" | "setdefault" => arguments.iter().skip(1).cloned().fold(self.member(), Self::or),
+            "items" | "keys" | "values" | "copy" => match self {
+                Self::Made | Self::Items => self,
+                _ => Self::Given,
+            },
+            "index" | "find" | "rfind" | "count" | "startswith" | "endswith" => Self::Number,
+            _ if name.starts_with("is") => Self::Number,
+            "strip" | "split" if arguments.is_empty() => self.trimmed(),
+            "split" | "splitlines" => match (&self, arguments) {
+                // The pieces are looked at by themselves.
+                (Self::Text(text), [Self::Text(between)]) if !between.is_empty() => {
+                    let is_inner = text.split(between.as_str()).any(|piece| inner_word(piece).is_some());
+                    if is_inner { Self::Made } else { Self::Items }
+                }
+                _ => self.of_given(),
+            },
+            "strip" | "lstrip" | "rstrip" | "rsplit" | "partition" | "rpartition" | "lower" | "upper"
+            | "title" | "capitalize" | "removeprefix" | "removesuffix" => self.of_given(),
+            _ => Self::Made,
+        }
+    }
+
+    /// What a filter makes of the value.
+    pub(super) fn filtered(self, name: &str, arguments: &[Self]) -> Self {
+        match name {
+            "length" | "count" | "int" | "float" | "round" | "abs" | "wordcount" => Self::Number,
+            "default" | "d" => arguments.first().cloned().map_or(Self::Given, |other| self.or(other)),
+            "first" | "last" | "random" | "min" | "max" => self.member(),
+            "list" if self == Self::Number => Self::Items,
+            "list" => match self {
+                Self::Text(_) | Self::OneOf => Self::Items,
+                other => other,
+            },
+            "string" | "safe" | "tojson" if matches!(self, Self::Number) => self,
+            "string" | "safe" => self,
+            "trim" if arguments.is_empty() => self.trimmed(),
+            "select" | "reject" | "selectattr" | "rejectattr" | "items" | "dictsort" | "batch" | "slice"
+            | "groupby" | "sort" | "unique" | "reverse" | "sum" => match self {
+                Self::Items | Self::Namespace | Self::Number => Self::Items,
+                other => other.of_given(),
+            },
+            "trim" | "lower" | "upper" | "capitalize" | "title" | "e" | "escape" => self.of_given(),
+            _ => Self::Made,
+        }
+    }
+
+    /// Without the spaces around it: a text has no other words.
+    fn trimmed(self) -> Self {
+        match self {
+            Self::Text(text) => Self::Text(text.trim().to_owned()),
+            other => other,
+        }
+    }
+
+    /// What an operation makes that changes texts: what the renderer gives is not the template's.
+    fn of_given(self) -> Self {
+        if self == Self::Given { Self::Given } else { Self::Made }
+    }
 }

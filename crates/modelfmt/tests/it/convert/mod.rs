@@ -26,6 +26,7 @@ mod judged;
 mod kept;
 mod lora;
 mod metadata;
+mod origin;
 mod pairs;
 mod parts;
 mod presets;

@@ -18,7 +18,7 @@ fn numbers(seed: u64, count: usize) -> Vec<f32> {
 }
 
 /// A tensor of numbers.
-fn random(name: &str, dtype: DType, shape: &[u64]) -> T {
+pub(super) fn random(name: &str, dtype: DType, shape: &[u64]) -> T {
     let seed = name.bytes().fold(7, |seed: u64, byte| seed.wrapping_mul(31) ^ u64::from(byte));
     let values = numbers(seed, shape.iter().product::<u64>() as usize);
     let bytes = values.into_iter().flat_map(|x| match dtype {
@@ -50,18 +50,18 @@ fn quantize(rule: &str) -> ConvertOptions {
     options(|o| o.types.rules.push(TypeRule::parse_quantize(rule).unwrap()))
 }
 
-fn proof(base: &Model, derived: &Model) -> Proof {
+pub(super) fn proof(base: &Model, derived: &Model) -> Proof {
     with(base, derived, |_| {})
 }
 
-fn with(base: &Model, derived: &Model, change: impl FnOnce(&mut ProveOptions)) -> Proof {
+pub(super) fn with(base: &Model, derived: &Model, change: impl FnOnce(&mut ProveOptions)) -> Proof {
     let mut options = ProveOptions::default();
     change(&mut options);
     prove(base, derived, &options, &Execution::default()).unwrap()
 }
 
 #[track_caller]
-fn assert_exact(proof: &Proof, what: &str) {
+pub(super) fn assert_exact(proof: &Proof, what: &str) {
     let wrong = proof.tensors.iter().find(|tensor| tensor.result != TensorResult::Exact);
     assert!(proof.is_ok && wrong.is_none(), "{what}: {wrong:?}\n{:#?}\n{:?}", proof.metadata, proof.notes);
     assert!(proof.tensors.iter().all(|tensor| tensor.different == 0 && tensor.max_abs.is_none()), "{what}");
@@ -78,7 +78,7 @@ fn one<'p>(proof: &'p Proof, name: &str) -> &'p ProvedTensor {
     proof.tensors.iter().find(|tensor| tensor.name == name).unwrap()
 }
 
-fn results(proof: &Proof) -> BTreeSet<&str> {
+pub(super) fn results(proof: &Proof) -> BTreeSet<&str> {
     proof.tensors.iter().map(|tensor| tensor.result.name()).collect()
 }
 
@@ -255,6 +255,7 @@ fn nothing_else_is_exact() {
         ("a block", &|t| t[2].bytes[5 * 144..6 * 144].fill(0), "c", "differs", 1),
         ("two rows", &|t| t[2].bytes.copy_within(0..144, 144), "c", "differs", 1),
         ("a new name", &|t| t.push(random("d", DType::F32, &[16, 16])), "d", "foreign", 256),
+        ("a copy", &|t| t.push(T { name: "a2".to_owned().leak(), ..t[0].clone() }), "a2", "foreign", 256),
         ("a bit and a new name", &|t| (t[0].name, t[0].bytes[0]) = ("d", 77), "d", "foreign", 256),
         ("-0", &|t| t[3].bytes[..4].copy_from_slice(&(-0f32).to_le_bytes()), "zeros", "differs", 1),
         ("nan", &|t| t[3].bytes[..4].copy_from_slice(&f32::NAN.to_le_bytes()), "zeros", "differs", 1),

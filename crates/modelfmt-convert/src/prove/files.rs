@@ -1,0 +1,92 @@
+//! The files beside the weights of a folder of the hub: its configuration and its tokenizer.
+
+#[cfg(not(target_arch = "wasm32"))]
+use std::path::PathBuf;
+
+use super::KeyResult;
+use modelfmt_model::error::Result;
+use modelfmt_model::model::Model;
+
+/// The files of a folder of the hub beside these weights, which are a part of the model; none if it is no such folder.
+#[must_use]
+#[cfg(not(target_arch = "wasm32"))]
+pub fn files_of_hub(model: &Model) -> Vec<PathBuf> {
+    use crate::convert::ABOUT_WEIGHTS;
+    use modelfmt_model::formats::capabilities::Metadata;
+
+    let kind = model.format().capabilities().metadata;
+    let is_weights = matches!(kind, Metadata::Strings | Metadata::Index | Metadata::ReadOnly);
+    let Some(first) = model.input_paths().next().filter(|_| is_weights) else { return Vec::new() };
+    let folder = modelfmt_core::source::folder_of(&first);
+    let files: Vec<PathBuf> =
+        ABOUT_WEIGHTS.iter().map(|name| folder.join(name)).filter(|path| path.is_file()).collect();
+    // Without a configuration, the files beside it are not its own.
+    let is_folder = files.iter().any(|file| file.ends_with(CONFIG));
+    if is_folder { files } else { Vec::new() }
+}
+
+/// The file by which a folder is one of the hub.
+#[cfg(not(target_arch = "wasm32"))]
+const CONFIG: &str = "config.json";
+
+/// Compares the files beside DERIVED with those beside BASE, or those that a map has `restored`, byte for byte.
+#[cfg(not(target_arch = "wasm32"))]
+pub(super) fn compare(
+    base: &Model,
+    restored: &[(String, Vec<u8>)],
+    derived: &Model,
+) -> Result<Vec<(String, KeyResult)>> {
+    let mut found = Vec::new();
+    let own = files_of_hub(derived);
+    if own.is_empty() {
+        return Ok(found);
+    }
+    for name in crate::convert::ABOUT_WEIGHTS {
+        let is_there = own.iter().any(|file| file.ends_with(name));
+        let made = restored.iter().find(|(restored, _)| restored == name).map(|(_, bytes)| bytes);
+        let of_base = match made {
+            Some(bytes) => Some(blake3::hash(bytes)),
+            None => digest(base, name)?,
+        };
+        // A file that a policy, a pin or a signature does not cover is not what was opened.
+        let of_derived = if is_there { digest(derived, name)? } else { None };
+        let result = match (of_base, of_derived) {
+            (Some(one), Some(other)) if one == other && made.is_some() => KeyResult::Mapped,
+            (Some(one), Some(other)) if one == other => KeyResult::Same,
+            (Some(_), Some(_)) => KeyResult::Changed,
+            (Some(_), None) if is_there => KeyResult::Changed,
+            (None, _) if is_there => KeyResult::Added,
+            (Some(_), None) => KeyResult::Missing,
+            (None, _) => continue,
+        };
+        found.push((name.to_owned(), result));
+    }
+    Ok(found)
+}
+
+/// The digest of a file beside a model; `None` if there is none that may be read.
+#[cfg(not(target_arch = "wasm32"))]
+fn digest(model: &Model, name: &str) -> Result<Option<blake3::Hash>> {
+    const PIECE: u64 = 1 << 20;
+    let failed =
+        |source| modelfmt_model::error::Error::Open { path: model.path().with_file_name(name), source };
+    let Some(source) = model.sidecars().open(name).map_err(failed)? else { return Ok(None) };
+    let (mut hasher, mut at) = (blake3::Hasher::new(), 0);
+    while at < source.len() {
+        let end = source.len().min(at.saturating_add(PIECE));
+        hasher.update(&source.read(at..end).map_err(failed)?);
+        at = end;
+    }
+    Ok(Some(hasher.finalize()))
+}
+
+/// Nothing: there are no files.
+#[cfg(target_arch = "wasm32")]
+#[expect(clippy::unnecessary_wraps, reason = "as where there are files")]
+pub(super) const fn compare(
+    _: &Model,
+    _: &[(String, Vec<u8>)],
+    _: &Model,
+) -> Result<Vec<(String, KeyResult)>> {
+    Ok(Vec::new())
+}

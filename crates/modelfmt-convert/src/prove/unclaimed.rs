@@ -1,0 +1,78 @@
+//! The bytes of DERIVED that belong to nothing: a file could carry them beside tensors that are all exact.
+
+use std::collections::BTreeMap;
+use std::ops::{ControlFlow, Range};
+
+use modelfmt_core::{AnyError, Execution, VerifyLevel};
+
+use modelfmt_model::error::Result;
+use modelfmt_model::model::Model;
+
+/// The bytes that are read at once.
+const PIECE: u64 = 1 << 20;
+
+/// The ranges with values of a file, by the number of the file.
+type Values = BTreeMap<usize, Vec<Range<u64>>>;
+
+/// What a model has besides what its format describes: bytes between tensors and after them, and all that its format forbids.
+pub(super) fn find(model: &Model, work: &Execution<'_>) -> Result<Vec<String>> {
+    // These bytes are no progress of the proof.
+    let quiet = |_| work.advance(0);
+    let report =
+        model.verify_with(VerifyLevel::Full, &Execution { threads: work.threads, progress: Some(&quiet) });
+    if work.advance(0) == ControlFlow::Break(()) {
+        return Err(model.failed(AnyError::Cancelled));
+    }
+    let mut found = report.errors;
+    if !model.format().properties().ends_with_values {
+        return Ok(found);
+    }
+    for (file, mut ranges) in values(model)? {
+        let source = model.container().source_of(file).map_err(|error| model.failed(error))?;
+        ranges.sort_by_key(|range| range.start);
+        let mut end = ranges.first().map_or(source.len(), |range| range.start);
+        ranges.push(source.len()..source.len());
+        for range in ranges {
+            if end < range.start && !is_padding(model, file, end..range.start)? {
+                let name = if model.format().is_set() {
+                    format!("file {}, ", file.saturating_add(1))
+                } else {
+                    String::new()
+                };
+                found.push(format!("{name}bytes {end} to {}: they belong to no tensor", range.start));
+            }
+            end = end.max(range.end);
+        }
+    }
+    Ok(found)
+}
+
+/// Where the values of all tensors lie.
+fn values(model: &Model) -> Result<Values> {
+    let mut values = Values::new();
+    for position in 0..model.tensor_count() {
+        let stored = model.container().stored(position).map_err(|error| model.failed(error))?;
+        if let Some(offset) = stored.offset {
+            let range = offset..offset.saturating_add(stored.nbytes);
+            values.entry(stored.file).or_default().push(range);
+        }
+    }
+    Ok(values)
+}
+
+/// Whether a range says nothing: whether all its bytes are 0, or all are 0xFF, as magnetron fills gaps.
+fn is_padding(model: &Model, file: usize, range: Range<u64>) -> Result<bool> {
+    let (mut at, mut first) = (range.start, None);
+    let mut buffer = Vec::new();
+    while at < range.end {
+        let len = PIECE.min(range.end.saturating_sub(at));
+        buffer.resize(usize::try_from(len).unwrap_or_default(), 0);
+        model.container().read_file(file, at, &mut buffer).map_err(|error| model.failed(error))?;
+        let byte = *first.get_or_insert_with(|| buffer.first().copied().unwrap_or_default());
+        if !matches!(byte, 0 | 0xFF) || buffer.iter().any(|other| *other != byte) {
+            return Ok(false);
+        }
+        at = at.saturating_add(len);
+    }
+    Ok(true)
+}
