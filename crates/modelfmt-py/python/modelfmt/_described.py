@@ -66,6 +66,7 @@ COMMON = {
     "sizevars": "OINF: size variables to add, names to numbers",
     "declare": "OINF: tensors without values to add, names to (dtype, shape)",
     "shard_size": "the most bytes of a file: safetensors, GGUF and APR2 become sets",
+    "shards": "safetensors, GGUF and APR2 become a set of so many files, about equally large",
     "control_hash": "AERO: add the hash of header, table of contents and names",
     "page_hashes": "AERO: add the hash of every page of the weights, of so many bytes",
     "tensor_hashes": "AERO: add the hash of every tensor",
@@ -123,6 +124,10 @@ _OWN: dict[str, dict[str, str]] = {
     "keygen": {
         "path": "the file for the private half; the public half goes to it + '.pub'",
         "key_type": "'p256', 'p384' or 'p521' to sign anything, 'ed25519' to sign APR2 files, 'x25519' to open encrypted ones",
+    },
+    "report": {
+        "other": "a second model: the page shows how it differs",
+        "out": "where to write the page; by default it is only returned",
     },
     "load": {
         "dtype": "floats and blocks become this type: of numpy, of the framework, or by name, such as 'f16'",
