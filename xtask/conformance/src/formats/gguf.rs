@@ -81,7 +81,7 @@ pub(crate) fn files() -> Format {
 
 /// A file of one metadata entry, `k`.
 fn with(kind: u32, value: &[u8]) -> Vec<u8> {
-    Gguf::new().entry("k", kind, value).build()
+    Gguf::new().entry("k", kind, value).padded()
 }
 
 fn key(value: Value) -> Reading {
@@ -96,12 +96,12 @@ fn one() -> (Gguf, Reading) {
 
 fn headers(f: &mut Format) {
     let (sound, reading) = one();
-    f.read("empty", "layout", "a file without metadata and tensors", Gguf::new().build(), Reading::empty());
-    let file = sound.clone().entry("general.architecture", 8, &string("none")).build();
+    f.read("empty", "layout", "a file without metadata and tensors", Gguf::new().padded(), Reading::empty());
+    let file = sound.clone().entry("general.architecture", 8, &string("none")).padded();
     let described = reading.clone().metadata(json!({"general.architecture": "none"}));
     f.read("version-3", "layout", "version 3", file, described);
-    f.read("version-2", "layout", "version 2 has the layout of version 3", sound.clone().version(2).build(), reading);
-    let file = sound.build();
+    f.read("version-2", "layout", "version 2 has the layout of version 3", sound.clone().version(2).padded(), reading);
+    let file = sound.padded();
     for (slug, magic) in [("ggml", b"GGML"), ("ggjt", b"GGJT"), ("lower-case", b"gguf"), ("reversed", b"FUGG"), ("zeros", b"\0\0\0\0")] {
         f.refused(format!("magic-{slug}"), "layout", "a file begins with `GGUF`", patched(&file, 0, magic));
     }
@@ -260,7 +260,7 @@ fn arrays(f: &mut Format) {
 }
 
 fn keys(f: &mut Format) {
-    let byte = |key: &str| Gguf::new().entry(key, 0, &[1]).build();
+    let byte = |key: &str| Gguf::new().entry(key, 0, &[1]).padded();
     for (slug, key) in [("dots", "general.name"), ("digits", "a.0.b1"), ("capitals-and-dashes", "My-Key_1"), ("long", &"k".repeat(300))] {
         let reading = Reading::empty().metadata(json!({ key: 1 }));
         f.read(format!("key-{slug}"), "names-and-keys", "a key is ASCII", byte(key), reading);
@@ -276,20 +276,20 @@ fn keys(f: &mut Format) {
         f.refused(format!("key-{slug}"), "layout", "the file has all bytes of a key", patched(&file, 24, &len.to_le_bytes()));
     }
     let twice = "a key may occur once";
-    f.refused("key-twice", "names-and-keys", twice, Gguf::new().entry("k", 0, &[1]).entry("k", 0, &[2]).build());
-    f.refused("key-twice-the-same", "names-and-keys", twice, Gguf::new().entry("k", 0, &[1]).entry("k", 0, &[1]).build());
-    f.refused("key-twice-two-types", "names-and-keys", twice, Gguf::new().entry("k", 0, &[1]).entry("k", 8, &string("x")).build());
+    f.refused("key-twice", "names-and-keys", twice, Gguf::new().entry("k", 0, &[1]).entry("k", 0, &[2]).padded());
+    f.refused("key-twice-the-same", "names-and-keys", twice, Gguf::new().entry("k", 0, &[1]).entry("k", 0, &[1]).padded());
+    f.refused("key-twice-two-types", "names-and-keys", twice, Gguf::new().entry("k", 0, &[1]).entry("k", 8, &string("x")).padded());
     let all: Vec<_> = (0..200).map(|n| format!("key.{n}")).collect();
     let many = all.iter().fold(Gguf::new(), |file, key| file.entry(key, 8, &string(key)));
     let value: Map<_, _> = all.iter().map(|key| (key.clone(), Value::from(key.as_str()))).collect();
-    f.read("keys-200", "layout", "metadata entries, one after the other", many.build(), Reading::empty().metadata(value.into()));
+    f.read("keys-200", "layout", "metadata entries, one after the other", many.padded(), Reading::empty().metadata(value.into()));
 }
 
 fn alignments(f: &mut Format) {
     let values = bytes(5);
     let made = |kind: u32, value: &[u8], alignment: usize| {
         let file = Gguf::new().alignment(alignment).entry("general.alignment", kind, value);
-        file.tensor("a", 24, &[5], &values).tensor("b", 24, &[3], &values[..3]).build()
+        file.tensor("a", 24, &[5], &values).tensor("b", 24, &[3], &values[..3]).padded()
     };
     for alignment in [1u32, 2, 4, 8, 16, 32, 64, 128, 4096] {
         let reading = Reading::empty().tensor("a", "i8", &[5], &values).tensor("b", "i8", &[3], &values[..3]);
@@ -328,7 +328,7 @@ fn types(f: &mut Format) {
             let count: u64 = dims.iter().product();
             let values = bytes((count / elements * size) as usize);
             let shape: Vec<_> = dims.iter().rev().copied().collect();
-            let file = Gguf::new().tensor("w", number, &dims, &values).build();
+            let file = Gguf::new().tensor("w", number, &dims, &values).padded();
             let rule = format!("type {number} is {name}: {elements} elements in {size} bytes");
             let reading = Reading::empty().tensor("w", name, &shape, &values);
             if count == 0 {
@@ -341,18 +341,18 @@ fn types(f: &mut Format) {
         f.refused(format!("type-{name}-cut-short"), "offsets", "the file has all values of a tensor", short);
         if elements > 1 {
             let rule = "a row is a whole number of blocks";
-            let record = |dims: &[u64]| Gguf::new().record("w", number, dims, 0).data(&[0; 1024]).build();
+            let record = |dims: &[u64]| Gguf::new().record("w", number, dims, 0).data(&[0; 1024]).padded();
             f.refused(format!("type-{name}-half-a-block"), "rows", rule, record(&[elements / 2]));
             f.refused(format!("type-{name}-two-halves-of-a-block"), "rows", rule, record(&[elements / 2, 2]));
             f.refused(format!("type-{name}-scalar"), "rows", rule, record(&[]));
         }
     }
     for number in [4u32, 5, 31, 32, 33, 36, 37, 38] {
-        let file = Gguf::new().record("w", number, &[256], 0).data(&[0; 1024]).build();
+        let file = Gguf::new().record("w", number, &[256], 0).data(&[0; 1024]).padded();
         f.refused(format!("type-{number}-removed"), "tensor-types", format!("type {number} was removed from ggml"), file);
     }
     for number in [1000u32, 1 << 16, 1 << 31, u32::MAX] {
-        let file = Gguf::new().record("w", number, &[256], 0).data(&[0; 1024]).build();
+        let file = Gguf::new().record("w", number, &[256], 0).data(&[0; 1024]).padded();
         f.refused(format!("type-{number}"), "tensor-types", "types have numbers that ggml gave them", file);
     }
 }
@@ -367,19 +367,19 @@ fn shapes(f: &mut Format) {
     ] {
         let values = bytes(dims.iter().product::<u64>() as usize * 4);
         let shape: Vec<_> = dims.iter().rev().copied().collect();
-        let file = Gguf::new().tensor("w", 0, &dims, &values).build();
+        let file = Gguf::new().tensor("w", 0, &dims, &values).padded();
         let rule = "the fastest dimension comes first in the file";
         f.read(format!("shape-{slug}"), "dimensions", rule, file, Reading::empty().tensor("w", "f32", &shape, &values));
     }
     let values = bytes(4);
-    let scalar = Gguf::new().tensor("w", 0, &[], &values).build();
+    let scalar = Gguf::new().tensor("w", 0, &[], &values).padded();
     let why = "a tensor without dimensions: ggml takes it for one element";
     f.either("shape-rank-0", "dimensions", why, scalar, Some(Reading::empty().tensor("w", "f32", &[], &values)));
     for rank in [5, 6, 8] {
-        let file = Gguf::new().tensor("w", 0, &vec![1; rank], &values).build();
+        let file = Gguf::new().tensor("w", 0, &vec![1; rank], &values).padded();
         f.refused(format!("shape-rank-{rank}"), "dimensions", "a tensor has at most 4 dimensions", file);
     }
-    let sound = one().0.build();
+    let sound = one().0.padded();
     f.refused("shape-rank-2-to-the-32-minus-1", "dimensions", "a tensor has at most 4 dimensions", patched(&sound, 33, &[255; 4]));
     for (slug, kind, dims) in [
         ("product-of-2-to-the-66", 24, vec![1 << 33, 1 << 33]),
@@ -390,14 +390,14 @@ fn shapes(f: &mut Format) {
         ("blocks-that-wrap", 8, vec![1 << 63]),
         ("more-than-the-file", 24, vec![1 << 40]),
     ] {
-        let file = Gguf::new().record("w", kind, &dims, 0).data(&[0; 64]).build();
+        let file = Gguf::new().record("w", kind, &dims, 0).data(&[0; 64]).padded();
         f.refused(format!("shape-{slug}"), "offsets", "the file has all values of a tensor", file);
     }
 }
 
 fn names(f: &mut Format) {
     let values = bytes(4);
-    let named = |name: &str| (Gguf::new().tensor(name, 24, &[4], &values).build(), Reading::empty().tensor(name, "i8", &[4], &values));
+    let named = |name: &str| (Gguf::new().tensor(name, 24, &[4], &values).padded(), Reading::empty().tensor(name, "i8", &[4], &values));
     let long = "n".repeat(63);
     for (slug, name) in [("usual", "blk.0.attn_q.weight"), ("slashes", "a/b\\c"), ("umlaut", "Größe"), ("emoji", "🦀"), ("of-63-bytes", &long)] {
         let (file, reading) = named(name);
@@ -417,14 +417,14 @@ fn names(f: &mut Format) {
         f.refused(format!("name-{slug}"), "layout", "the file has all bytes of a name", patched(&sound, 24, &len.to_le_bytes()));
     }
     let twice = Gguf::new().tensor("w", 24, &[4], &values).tensor("w", 24, &[4], &values);
-    f.refused("name-twice", "names-and-keys", "a name may occur once", twice.build());
+    f.refused("name-twice", "names-and-keys", "a name may occur once", twice.padded());
     let apart = Gguf::new().tensor("w", 24, &[4], &values).tensor("v", 24, &[1], &values[..1]).tensor("w", 0, &[1], &values);
-    f.refused("name-twice-apart", "names-and-keys", "a name may occur once", apart.build());
+    f.refused("name-twice-apart", "names-and-keys", "a name may occur once", apart.padded());
     let many = (0..150u64).fold((Gguf::new(), Reading::empty()), |(file, reading), n| {
         let (name, values) = (format!("t{n}"), bytes(n as usize % 40 + 1));
         (file.tensor(&name, 24, &[values.len() as u64], &values), reading.tensor(&name, "i8", &[values.len() as u64], &values))
     });
-    f.read("tensors-150", "layout", "tensor records, one after the other", many.0.build(), many.1);
+    f.read("tensors-150", "layout", "tensor records, one after the other", many.0.padded(), many.1);
 }
 
 fn offsets(f: &mut Format) {
@@ -432,7 +432,7 @@ fn offsets(f: &mut Format) {
     let a = |file: Gguf| file.record("a", 24, &[32], 0);
     let aligned = "an offset is a multiple of the alignment";
     for offset in [1u64, 4, 8, 16, 31, 33] {
-        let file = Gguf::new().record("w", 24, &[4], offset).data(&data).build();
+        let file = Gguf::new().record("w", 24, &[4], offset).data(&data).padded();
         f.refused(format!("offset-{offset}"), "offsets", aligned, file);
     }
     let inside = "the file has all values of a tensor";
@@ -444,30 +444,29 @@ fn offsets(f: &mut Format) {
         ("near-2-to-the-64", 32, u64::MAX - 31),
         ("that-wraps-into-the-header", 32, u64::MAX - 95),
     ] {
-        let file = Gguf::new().record("w", 24, &[count], offset).data(&data).build();
+        let file = Gguf::new().record("w", 24, &[count], offset).data(&data).padded();
         f.refused(format!("offset-{slug}"), "offsets", inside, file);
     }
     f.refused("no-data-but-padding", "offsets", inside, {
-        let mut file = Gguf::new().record("w", 24, &[1], 0).build();
+        let mut file = Gguf::new().record("w", 24, &[1], 0).padded();
         file.resize(file.len().next_multiple_of(32), 0);
         file
     });
     let order = "the document asks for aligned offsets only; ggml for tensors one after the other, in the order of their records";
     let reading = |b: usize| Reading::empty().tensor("a", "i8", &[32], &data[..32]).tensor("b", "i8", &[32], &data[b..b + 32]);
-    f.either("offset-with-a-gap", "offsets", order, a(Gguf::new()).record("b", 24, &[32], 64).data(&data[..96]).build(), Some(reading(64)));
-    f.either("offset-shared", "offsets", order, a(Gguf::new()).record("b", 24, &[32], 0).data(&data[..32]).build(), Some(reading(0)));
+    f.either("offset-with-a-gap", "offsets", order, a(Gguf::new()).record("b", 24, &[32], 64).data(&data[..96]).padded(), Some(reading(64)));
+    f.either("offset-shared", "offsets", order, a(Gguf::new()).record("b", 24, &[32], 0).data(&data[..32]).padded(), Some(reading(0)));
     let reading = Reading::empty().tensor("b", "i8", &[32], &data[32..64]).tensor("a", "i8", &[32], &data[..32]);
-    f.either("offset-in-another-order", "offsets", order, a(Gguf::new().record("b", 24, &[32], 32)).data(&data[..64]).build(), Some(reading));
-    f.either("offset-with-an-overlap", "offsets", order, Gguf::new().record("a", 24, &[64], 0).record("b", 24, &[64], 32).data(&data[..96]).build(), None);
+    f.either("offset-in-another-order", "offsets", order, a(Gguf::new().record("b", 24, &[32], 32)).data(&data[..64]).padded(), Some(reading));
+    f.either("offset-with-an-overlap", "offsets", order, Gguf::new().record("a", 24, &[64], 0).record("b", 24, &[64], 32).data(&data[..96]).padded(), None);
 }
 
 fn padding(f: &mut Format) {
     let (sound, reading) = one();
-    let file = sound.build();
+    let file = sound.padded();
     let listing = sound.listing().len();
-    let mut padded = file.clone();
-    padded.resize(padded.len().next_multiple_of(32), 0);
-    f.read("padding-behind-the-last-tensor", "padding", "values are padded to the alignment", padded, reading.clone());
+    let missing = "writers pad the last tensor too, and the document speaks of the space between tensors";
+    f.either("padding-missing-behind-the-last-tensor", "padding", missing, sound.build(), Some(reading.clone()));
     let mut empty = Gguf::new().build();
     empty.resize(32, 0);
     f.read("padding-without-tensors", "padding", "records are padded to the alignment", empty, Reading::empty());
@@ -476,8 +475,8 @@ fn padding(f: &mut Format) {
     let two = Gguf::new().tensor("a", 24, &[4], &bytes(4)).tensor("b", 24, &[4], &bytes(4));
     let at = two.build().len() - 8;
     let reading_of_two = Reading::empty().tensor("a", "i8", &[4], &bytes(4)).tensor("b", "i8", &[4], &bytes(4));
-    f.read("padding-between-tensors", "padding", "values are padded to the alignment", two.build(), reading_of_two.clone());
-    f.either("padding-not-zero-between-tensors", "padding", why, patched(&two.build(), at, &[1]), Some(reading_of_two));
+    f.read("padding-between-tensors", "padding", "values are padded to the alignment", two.padded(), reading_of_two.clone());
+    f.either("padding-not-zero-between-tensors", "padding", why, patched(&two.padded(), at, &[1]), Some(reading_of_two));
     let mut behind = file;
     behind.resize(behind.len().next_multiple_of(32) + 64, 7);
     f.either("bytes-behind", "padding", "the document does not say whether bytes may follow the last tensor", behind, Some(reading));
@@ -521,14 +520,14 @@ fn big_endian(f: &mut Format) {
     for version in [1, 4] {
         f.refused(format!("big-endian-version-{version}"), "layout", "the version is 2 or 3", head(version, 0, 0));
     }
-    let mixed = patched(&one().0.build(), 4, &3u32.to_be_bytes());
+    let mixed = patched(&one().0.padded(), 4, &3u32.to_be_bytes());
     f.refused("big-endian-version-alone", "byte-order", "all numbers of a file have one byte order", mixed);
 }
 
 fn splits(f: &mut Format) {
     let (sound, _) = one();
     let part = sound.entry("split.no", 2, &[0, 0]).entry("split.count", 2, &[2, 0]).entry("split.tensors.count", 5, &[2, 0, 0, 0]);
-    f.either("first-file-of-a-split", "split-sets", "one file of two, which is not the whole model", part.build(), None);
+    f.either("first-file-of-a-split", "split-sets", "one file of two, which is not the whole model", part.padded(), None);
 }
 
 fn cut(f: &mut Format) {

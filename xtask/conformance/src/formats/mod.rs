@@ -1,6 +1,9 @@
 //! The files of each format.
 
+mod aero;
 mod gguf;
+mod mag;
+mod oinf;
 mod pytorch;
 mod safetensors;
 
@@ -8,5 +11,5 @@ use crate::suite::Format;
 
 /// All formats of the suite.
 pub(crate) fn all() -> Vec<Format> {
-    vec![safetensors::files(), gguf::files(), pytorch::files()]
+    vec![safetensors::files(), gguf::files(), pytorch::files(), mag::files(), oinf::files(), aero::files()]
 }

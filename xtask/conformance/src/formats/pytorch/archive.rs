@@ -48,8 +48,10 @@ fn storage(change: impl FnOnce(&mut ZipMember)) -> Vec<u8> {
 
 fn sound(f: &mut Format) {
     f.read("archive", SECTION, "an archive as PyTorch writes it", archive().build(), reading());
-    for prefix in ["model", "a.b-c", "größe", "x/y"] {
-        let slug = prefix.replace('/', "-slash-").replace("größe", "umlaut");
+    let why = "PyTorch takes the name of the folder up to the first slash";
+    f.either("archive-prefix-with-a-slash", SECTION, why, renamed("x/y"), Some(reading()));
+    for prefix in ["model", "a.b-c", "größe"] {
+        let slug = prefix.replace("größe", "umlaut");
         f.read(format!("archive-prefix-{slug}"), SECTION, "records are in a folder of any name", renamed(prefix), reading());
     }
     let plain = |members: Vec<ZipMember>| Zip::of(members).build();
@@ -95,8 +97,11 @@ fn records(f: &mut Format) {
         f.refused(format!("archive-{slug}"), SECTION, "an archive has a pickle, and the storages that it names", file);
     }
     let two = "no other record is called data.pkl, and the first member is in its folder";
-    for (slug, name) in [("in-capitals", "archive/DATA.PKL"), ("in-another-folder", "other/data.pkl"), ("deeper", "archive/x/data.pkl")] {
-        let evil = b"\x80\x02cos\n_exit\nK\x56\x85R.";
+    let evil = b"\x80\x02cos\n_exit\nK\x56\x85R.";
+    let why = "a folder in the folder of the records may have a data.pkl of its own, which PyTorch does not load";
+    let deeper = changed(|zip| zip.members.push(ZipMember::stored("archive/x/data.pkl", evil)));
+    f.either("archive-two-pickles-deeper", SECTION, why, deeper, Some(reading()));
+    for (slug, name) in [("in-capitals", "archive/DATA.PKL"), ("in-another-folder", "other/data.pkl")] {
         let file = changed(|zip| zip.members.push(ZipMember::stored(name, evil)));
         f.refused(format!("archive-two-pickles-{slug}"), SECTION, two, file);
     }
