@@ -101,6 +101,9 @@ impl Reader {
         let version = version.trim();
         println!("\n{name} {version}");
         let summary = workspace::target_dir().join("conformance.json");
+        if summary.exists() {
+            fs::remove_file(&summary)?;
+        }
         let mut command = self.command("python3".into());
         command.arg(format!("{FOLDER}/run.py")).args(["--json", "--format", format, "--only", only]);
         command.arg("--command").arg(format!("{} {script} {{}}", python.display())).arg("--summary").arg(&summary);
