@@ -40,15 +40,17 @@ const READERS: &[Reader] = &[
     reader("ggml (llama.cpp)", "ggml.py", "gguf", ""),
     Reader { environment: "oracles-torch", ..reader("torch, `weights_only`", "torch_.py", "pytorch", "") },
     reader("magnetron", "magnetron_1.py", "mag", "_v1-"),
-    Reader {
-        packages: Some("magnetron-0.2.2"),
-        ..reader("magnetron", "magnetron_3.py", "mag", "_v0.3-")
-    },
+    Reader { packages: Some("magnetron-0.2.2"), ..reader("magnetron", "magnetron_3.py", "mag", "_v0.3-") },
     reader("openinfer-oinf", "openinfer_oinf.py", "oinf", ""),
     reader("apr-format", "apr_format.py", "apr", ""),
 ];
 
-const fn reader(name: &'static str, script: &'static str, format: &'static str, only: &'static str) -> Reader {
+const fn reader(
+    name: &'static str,
+    script: &'static str,
+    format: &'static str,
+    only: &'static str,
+) -> Reader {
     Reader { name, script, format, only, environment: "oracles", packages: None }
 }
 
@@ -73,7 +75,9 @@ fn made() -> Command {
 /// Runs every reader whose environment is there, prints where they disagree, and writes the table.
 pub(crate) fn readers() -> Result {
     step("conformance: the formats' own readers");
-    let mut rows = String::from("| reader | files | read of y_ | refused of n_ | i_ read, refused | crashes |\n| --- | --- | --- | --- | --- | --- |\n");
+    let mut rows = String::from(
+        "| reader | files | read of y_ | refused of n_ | i_ read, refused | crashes |\n| --- | --- | --- | --- | --- | --- |\n",
+    );
     for reader in READERS {
         rows += &reader.row()?;
     }
@@ -88,7 +92,11 @@ impl Reader {
         }
         let llama = "llama-cpp/node_modules/@node-llama-cpp/linux-x64/bins/linux-x64";
         command.env("GGML_FOLDER", target(&["oracles", llama]));
-        command.env("APR_ORACLE", std::env::var_os("MODELFMT_ORACLES_APR").map_or_else(|| target(&["oracles-apr", "debug/apr-oracle"]), PathBuf::from));
+        command.env(
+            "APR_ORACLE",
+            std::env::var_os("MODELFMT_ORACLES_APR")
+                .map_or_else(|| target(&["oracles-apr", "debug/apr-oracle"]), PathBuf::from),
+        );
         command
     }
 
@@ -106,11 +114,17 @@ impl Reader {
         }
         let mut command = self.command("python3".into());
         command.arg(format!("{FOLDER}/run.py")).args(["--json", "--format", format, "--only", only]);
-        command.arg("--command").arg(format!("{} {script} {{}}", python.display())).arg("--summary").arg(&summary);
+        command
+            .arg("--command")
+            .arg(format!("{} {script} {{}}", python.display()))
+            .arg("--summary")
+            .arg(&summary);
         // It fails where the reader disagrees, which is what is asked for.
         command.status().map_err(|error| format!("cannot run python3: {error}"))?;
         let summary: Value = serde_json::from_slice(&fs::read(summary)?)?;
-        let number = |pointer: &str| summary.pointer(&format!("/{format}/{pointer}")).map_or_else(String::new, Value::to_string);
+        let number = |pointer: &str| {
+            summary.pointer(&format!("/{format}/{pointer}")).map_or_else(String::new, Value::to_string)
+        };
         let files = if only.is_empty() { (*format).to_owned() } else { format!("{format}, `{only}`") };
         Ok(format!(
             "| {name} {version} | {files} | {} of {} | {} of {} | {}, {} | {} |\n",

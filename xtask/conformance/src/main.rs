@@ -70,7 +70,9 @@ fn sections(format: &Format) -> Result<Vec<String>> {
     let page = fs::read_to_string(root().join(format.page))?;
     let headings: BTreeSet<String> = page.lines().filter(|line| line.starts_with('#')).map(anchor).collect();
     let missing = format.cases.iter().filter(|case| !headings.contains(case.section));
-    Ok(missing.map(|case| format!("{}: {} has no heading #{}", case.file, format.page, case.section)).collect())
+    Ok(missing
+        .map(|case| format!("{}: {} has no heading #{}", case.file, format.page, case.section))
+        .collect())
 }
 
 /// A heading as a link names it.

@@ -186,7 +186,10 @@ impl Format {
         for case in &self.cases {
             let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.".contains(c);
             if !case.file.chars().all(plain) {
-                faults.push(format!("{}/{}: a name of other characters than a-z, 0-9, - _ .", self.name, case.file));
+                faults.push(format!(
+                    "{}/{}: a name of other characters than a-z, 0-9, - _ .",
+                    self.name, case.file
+                ));
             }
             if names.insert(&case.file, ()).is_some() {
                 faults.push(format!("{}/{}: made twice", self.name, case.file));

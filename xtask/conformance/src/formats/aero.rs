@@ -185,38 +185,102 @@ fn tensors(f: &mut Format) {
     for (code, (dtype, size)) in DTYPES.iter().enumerate() {
         let values: Vec<u8> = if *dtype == "bool" { vec![1, 0, 0, 1, 1, 0] } else { bytes(6 * size) };
         let made = with(&[entry("t", code as u64, &[2, 3], 0, values.len() as u64)], &values);
-        f.read(format!("dtype-{dtype}"), "tensor-index", format!("dtype {code} is {dtype}"), made, reading().tensor("t", dtype, &[2, 3], &values));
+        f.read(
+            format!("dtype-{dtype}"),
+            "tensor-index",
+            format!("dtype {code} is {dtype}"),
+            made,
+            reading().tensor("t", dtype, &[2, 3], &values),
+        );
         let short = with(&[entry("t", code as u64, &[2, 3], 0, values.len() as u64 - 1)], &values);
-        f.refused(format!("dtype-{dtype}-a-byte-short"), "length-of-a-tensor", "data_len is what dtype and shape imply", short);
+        f.refused(
+            format!("dtype-{dtype}-a-byte-short"),
+            "length-of-a-tensor",
+            "data_len is what dtype and shape imply",
+            short,
+        );
     }
     for code in [13u64, 14, 255, 0x7fff, 0x8001] {
-        f.refused(format!("dtype-{code}"), "tensor-index", "dtypes are 0 to 12 and 0x8000", with(&[entry("t", code, &[4], 0, 4)], &bytes(4)));
+        f.refused(
+            format!("dtype-{code}"),
+            "tensor-index",
+            "dtypes are 0 to 12 and 0x8000",
+            with(&[entry("t", code, &[4], 0, 4)], &bytes(4)),
+        );
     }
-    for (slug, shape) in [("scalar", vec![]), ("rank-8", vec![1; 8]), ("dimension-0", vec![2, 0]), ("rank-1", vec![9])] {
+    for (slug, shape) in
+        [("scalar", vec![]), ("rank-8", vec![1; 8]), ("dimension-0", vec![2, 0]), ("rank-1", vec![9])]
+    {
         let values = bytes(4 * shape.iter().product::<u64>() as usize);
         let made = with(&[entry("t", 1, &shape, 0, values.len() as u64)], &bytes(64));
-        f.read(format!("shape-{slug}"), "tensor-index", "a shape is a list of numbers", made, reading().tensor("t", "f32", &shape, &values));
+        f.read(
+            format!("shape-{slug}"),
+            "tensor-index",
+            "a shape is a list of numbers",
+            made,
+            reading().tensor("t", "f32", &shape, &values),
+        );
     }
-    for (slug, name) in [("umlaut", "Größe"), ("emoji", "🦀"), ("slashes", "a/b\\c"), ("nul", "a\0b"), ("long", &"n".repeat(2000))] {
+    for (slug, name) in [
+        ("umlaut", "Größe"),
+        ("emoji", "🦀"),
+        ("slashes", "a/b\\c"),
+        ("nul", "a\0b"),
+        ("long", &"n".repeat(2000)),
+    ] {
         let made = with(&[entry(name, 5, &[4], 0, 4)], &bytes(4));
-        f.read(format!("name-{slug}"), "tensor-index", "a name is any text", made, reading().tensor(name, "u8", &[4], &bytes(4)));
+        f.read(
+            format!("name-{slug}"),
+            "tensor-index",
+            "a name is any text",
+            made,
+            reading().tensor(name, "u8", &[4], &bytes(4)),
+        );
     }
     let packed = |ggml: u64, shape: &[u64], len: usize| {
         let mut entry = entry("q", 0x8000, shape, 0, len as u64);
         entry["quant_params"] = json!({ "ggml_type": ggml });
         with(&[entry], &bytes(len))
     };
-    for (number, dtype, elements, size) in [(2, "q4_0", 32, 18), (8, "q8_0", 32, 34), (12, "q4_k", 256, 144), (14, "q6_k", 256, 210), (39, "mxfp4", 32, 17)] {
+    for (number, dtype, elements, size) in [
+        (2, "q4_0", 32, 18),
+        (8, "q8_0", 32, 34),
+        (12, "q4_k", 256, 144),
+        (14, "q6_k", 256, 210),
+        (39, "mxfp4", 32, 17),
+    ] {
         let shape = [2, elements];
         let made = packed(number, &shape, 2 * size);
         let rule = "a packed tensor with a type of ggml";
-        f.read(format!("packed-{dtype}"), "packed-tensors", rule, made, reading().tensor("q", dtype, &shape, &bytes(2 * size)));
+        f.read(
+            format!("packed-{dtype}"),
+            "packed-tensors",
+            rule,
+            made,
+            reading().tensor("q", dtype, &shape, &bytes(2 * size)),
+        );
         let rule = "data_len is what blocks and shape imply";
-        f.refused(format!("packed-{dtype}-a-block-short"), "packed-tensors", rule, packed(number, &shape, size));
-        f.refused(format!("packed-{dtype}-half-a-block"), "packed-tensors", rule, packed(number, &[elements / 2], size));
+        f.refused(
+            format!("packed-{dtype}-a-block-short"),
+            "packed-tensors",
+            rule,
+            packed(number, &shape, size),
+        );
+        f.refused(
+            format!("packed-{dtype}-half-a-block"),
+            "packed-tensors",
+            rule,
+            packed(number, &[elements / 2], size),
+        );
     }
     let unknown = with(&[entry("q", 0x8000, &[9], 0, 5)], &bytes(5));
-    f.read("packed-without-a-codec", "packed-tensors", "a packed tensor may be of any kind", unknown, reading().tensor("q", "packed", &[9], &bytes(5)));
+    f.read(
+        "packed-without-a-codec",
+        "packed-tensors",
+        "a packed tensor may be of any kind",
+        unknown,
+        reading().tensor("q", "packed", &[9], &bytes(5)),
+    );
 }
 
 fn sound(f: &mut Format) {
@@ -229,8 +293,16 @@ fn sound(f: &mut Format) {
         }
         file(&all)
     };
-    for (slug, only) in [("json", &[0][..]), ("manifest", &[1]), ("index", &[2]), ("all-metadata", &[0, 1, 2])] {
-        f.read(format!("zstd-{slug}"), "zstandard", "chunks of metadata may be compressed", zstd(only), two());
+    for (slug, only) in
+        [("json", &[0][..]), ("manifest", &[1]), ("index", &[2]), ("all-metadata", &[0, 1, 2])]
+    {
+        f.read(
+            format!("zstd-{slug}"),
+            "zstandard",
+            "chunks of metadata may be compressed",
+            zstd(only),
+            two(),
+        );
     }
     f.refused("zstd-weights", "zstandard", "weights are never compressed", zstd(&[3]));
     for (slug, extra, section) in [
@@ -247,10 +319,22 @@ fn sound(f: &mut Format) {
     }
     let mut known = entry("t", 5, &[4], 0, 4);
     known["more"] = json!({"x": [1, null, true, -5, 0.5, "text"]});
-    f.read("unknown-key-of-a-tensor", "unknown-things", "keys that a reader does not know are skipped", with(&[known], &bytes(4)), reading().tensor("t", "u8", &[4], &bytes(4)));
+    f.read(
+        "unknown-key-of-a-tensor",
+        "unknown-things",
+        "keys that a reader does not know are skipped",
+        with(&[known], &bytes(4)),
+        reading().tensor("t", "u8", &[4], &bytes(4)),
+    );
     let mut flags = entry("t", 5, &[4], 0, 4);
     flags["flags"] = json!(u64::MAX);
-    f.read("flags-of-a-tensor", "unknown-things", "any flags of a tensor are read", with(&[flags], &bytes(4)), reading().tensor("t", "u8", &[4], &bytes(4)));
+    f.read(
+        "flags-of-a-tensor",
+        "unknown-things",
+        "any flags of a tensor are read",
+        with(&[flags], &bytes(4)),
+        reading().tensor("t", "u8", &[4], &bytes(4)),
+    );
     let mut second = entry("b", 5, &[4], 0, 4);
     second["shard_id"] = json!(1);
     let shards = file(&[
@@ -267,7 +351,12 @@ fn sound(f: &mut Format) {
     let of_tied = reading().tensor("a", "u8", &[4], &bytes(4)).tensor("b", "u8", &[4], &bytes(4));
     f.read("tied-tensors", "tied-tensors", "two tensors may have the same bytes", tied, of_tied);
     let partly = with(&[entry("a", 5, &[4], 0, 4), entry("b", 5, &[4], 2, 4)], &bytes(8));
-    f.refused("tensors-that-overlap", "tied-tensors", "two tensors do not share a part of their bytes", partly);
+    f.refused(
+        "tensors-that-overlap",
+        "tied-tensors",
+        "two tensors do not share a part of their bytes",
+        partly,
+    );
 }
 
 fn control(f: &mut Format) {
@@ -289,25 +378,73 @@ fn control(f: &mut Format) {
         ("reserved0-of-the-toc", "header-and-toc", "reserved bytes are zero", 100, vec![1]),
         ("reserved1-of-the-toc", "header-and-toc", "reserved bytes are zero", 111, vec![1]),
         ("reserved-of-an-entry", "header-and-toc", "reserved bytes are zero", toc(2) + 40, vec![1]),
-        ("toc-over-the-header", "header-and-toc", "the parts of the control region do not overlap", 12, u64s(95)),
+        (
+            "toc-over-the-header",
+            "header-and-toc",
+            "the parts of the control region do not overlap",
+            12,
+            u64s(95),
+        ),
         ("toc-behind-the-file", "header-and-toc", "the file has the whole TOC", 12, u64s(end)),
         ("toc-near-2-to-the-64", "header-and-toc", "the file has the whole TOC", 12, u64s(u64::MAX - 8)),
         ("toc-too-short", "header-and-toc", "toc_length is 16 + 80 for each entry", 20, u64s(335)),
         ("toc-too-long", "header-and-toc", "toc_length is 16 + 80 for each entry", 20, u64s(337)),
         ("fewer-entries", "header-and-toc", "toc_length is 16 + 80 for each entry", 96, u32s(3)),
-        ("entries-2-to-the-32-minus-1", "header-and-toc", "toc_length is 16 + 80 for each entry", 96, u32s(u32::MAX)),
-        ("names-over-the-header", "header-and-toc", "the parts of the control region do not overlap", 28, u64s(90)),
-        ("names-over-the-toc", "header-and-toc", "the parts of the control region do not overlap", 28, u64s(400)),
+        (
+            "entries-2-to-the-32-minus-1",
+            "header-and-toc",
+            "toc_length is 16 + 80 for each entry",
+            96,
+            u32s(u32::MAX),
+        ),
+        (
+            "names-over-the-header",
+            "header-and-toc",
+            "the parts of the control region do not overlap",
+            28,
+            u64s(90),
+        ),
+        (
+            "names-over-the-toc",
+            "header-and-toc",
+            "the parts of the control region do not overlap",
+            28,
+            u64s(400),
+        ),
         ("names-behind-the-file", "header-and-toc", "the file has all names", 28, u64s(end - 1)),
         ("names-of-2-to-the-63-bytes", "header-and-toc", "the file has all names", 36, u64s(1 << 63)),
-        ("name-behind-the-table", "names-of-chunks", "a name is in the table of names", toc(1) + 32, u32s(1000)),
+        (
+            "name-behind-the-table",
+            "names-of-chunks",
+            "a name is in the table of names",
+            toc(1) + 32,
+            u32s(1000),
+        ),
         ("name-over-the-end", "names-of-chunks", "a name is in the table of names", toc(3) + 36, u32s(80)),
         ("name-with-a-nul", "names-of-chunks", "a name has no NUL", names + 3, vec![0]),
         ("name-over-two", "names-of-chunks", "a name has no NUL", toc(0) + 36, u32s(12)),
         ("name-latin-1", "names-of-chunks", "a name is UTF-8", names + 3, vec![0xe9]),
-        ("chunk-behind-the-file", "table-of-contents", "the file has all bytes of a chunk", toc(0) + 8, u64s(end)),
-        ("chunk-near-2-to-the-64", "table-of-contents", "the file has all bytes of a chunk", toc(0) + 8, u64s(u64::MAX)),
-        ("shard-longer-than-the-file", "table-of-contents", "the file has all bytes of a chunk", toc(3) + 16, u64s(1 << 40)),
+        (
+            "chunk-behind-the-file",
+            "table-of-contents",
+            "the file has all bytes of a chunk",
+            toc(0) + 8,
+            u64s(end),
+        ),
+        (
+            "chunk-near-2-to-the-64",
+            "table-of-contents",
+            "the file has all bytes of a chunk",
+            toc(0) + 8,
+            u64s(u64::MAX),
+        ),
+        (
+            "shard-longer-than-the-file",
+            "table-of-contents",
+            "the file has all bytes of a chunk",
+            toc(3) + 16,
+            u64s(1 << 40),
+        ),
         ("two-indexes", "duplicate-chunks", "a file has one index", toc(1), b"TIDX".to_vec()),
         ("index-with-another-length", "chunk-lengths", "a plain chunk has one length", toc(2) + 24, u64s(7)),
         ("json-with-another-length", "chunk-lengths", "a plain chunk has one length", toc(0) + 24, u64s(3)),
@@ -316,12 +453,42 @@ fn control(f: &mut Format) {
             let at = u64::from_le_bytes(sound[toc(3) + 8..][..8].try_into().expect("eight bytes"));
             u64s(at - 8)
         }),
-        ("chunk-over-the-header", "header-and-toc", "chunks lie behind the control region", toc(0) + 8, u64s(0)),
-        ("chunk-over-the-toc", "header-and-toc", "chunks lie behind the control region", toc(0) + 8, u64s(200)),
+        (
+            "chunk-over-the-header",
+            "header-and-toc",
+            "chunks lie behind the control region",
+            toc(0) + 8,
+            u64s(0),
+        ),
+        (
+            "chunk-over-the-toc",
+            "header-and-toc",
+            "chunks lie behind the control region",
+            toc(0) + 8,
+            u64s(200),
+        ),
         ("index-damaged", "table-of-contents", "a chunk has the hash that the TOC states", 0, Vec::new()),
-        ("weights-damaged", "table-of-contents", "a chunk has the hash that the TOC states", sound.len() - 1, vec![!sound[sound.len() - 1]]),
-        ("hash-of-the-weights-zero", "hash-not-recorded", "the hash of a shard is recorded", toc(3) + 48, vec![0; 32]),
-        ("hash-of-the-index-damaged", "table-of-contents", "a chunk has the hash that the TOC states", toc(2) + 50, vec![!sound[toc(2) + 50]]),
+        (
+            "weights-damaged",
+            "table-of-contents",
+            "a chunk has the hash that the TOC states",
+            sound.len() - 1,
+            vec![!sound[sound.len() - 1]],
+        ),
+        (
+            "hash-of-the-weights-zero",
+            "hash-not-recorded",
+            "the hash of a shard is recorded",
+            toc(3) + 48,
+            vec![0; 32],
+        ),
+        (
+            "hash-of-the-index-damaged",
+            "table-of-contents",
+            "a chunk has the hash that the TOC states",
+            toc(2) + 50,
+            vec![!sound[toc(2) + 50]],
+        ),
     ];
     for (slug, section, rule, mut at, mut bytes) in rows {
         if bytes.is_empty() {
@@ -333,9 +500,20 @@ fn control(f: &mut Format) {
     let named = patched(&patched(&sound, toc(1), b"WTSH"), toc(1) + 32, &sound[toc(3) + 32..][..8]);
     f.refused("two-shards-of-one-name", "duplicate-chunks", "a shard has a name of its own", named);
     let weights = u64::from_le_bytes(sound[toc(3) + 8..][..8].try_into().expect("eight bytes")) as usize;
-    f.refused("padding-not-zero", "padding", "bytes between chunks are zero", patched(&sound, weights - 1, &[1]));
+    f.refused(
+        "padding-not-zero",
+        "padding",
+        "bytes between chunks are zero",
+        patched(&sound, weights - 1, &[1]),
+    );
     f.refused("bytes-behind", "padding", "bytes behind the last chunk are zero", [&sound[..], &[1]].concat());
-    f.either("zeros-behind", "padding", "zeros behind the last chunk hide nothing", [&sound[..], &[0; 100]].concat(), Some(two()));
+    f.either(
+        "zeros-behind",
+        "padding",
+        "zeros behind the last chunk hide nothing",
+        [&sound[..], &[0; 100]].concat(),
+        Some(two()),
+    );
 }
 
 fn entries(f: &mut Format) {
@@ -349,15 +527,33 @@ fn entries(f: &mut Format) {
         let without = one(&|entry| {
             entry.remove(key);
         });
-        f.refused(format!("tensor-without-{slug}"), "tensor-index", "a tensor has name, dtype, shape, shard_id, data_off and data_len", without);
-        for (kind, value) in [("null", Value::Null), ("negative", json!(-1)), ("float", json!(1.5)), ("list", json!([])), ("map", json!({}))] {
+        f.refused(
+            format!("tensor-without-{slug}"),
+            "tensor-index",
+            "a tensor has name, dtype, shape, shard_id, data_off and data_len",
+            without,
+        );
+        for (kind, value) in [
+            ("null", Value::Null),
+            ("negative", json!(-1)),
+            ("float", json!(1.5)),
+            ("list", json!([])),
+            ("map", json!({})),
+        ] {
             if (key, kind) != ("shape", "list") {
                 let wrong = one(&|entry| drop(entry.insert(key.to_owned(), value.clone())));
-                f.refused(format!("{slug}-is-{kind}"), "tensor-index", "a value has the type that its key asks for", wrong);
+                f.refused(
+                    format!("{slug}-is-{kind}"),
+                    "tensor-index",
+                    "a value has the type that its key asks for",
+                    wrong,
+                );
             }
         }
     }
-    let set = |key: &'static str, value: Value| one(&move |entry| drop(entry.insert(key.to_owned(), value.clone())));
+    let set = |key: &'static str, value: Value| {
+        one(&move |entry| drop(entry.insert(key.to_owned(), value.clone())))
+    };
     for (slug, key, value) in [
         ("data-len-20", "data_len", json!(20)),
         ("data-len-25", "data_len", json!(25)),
@@ -370,7 +566,12 @@ fn entries(f: &mut Format) {
         ("dimension-negative", "shape", json!([-2, -3])),
         ("dimension-text", "shape", json!(["2", "3"])),
     ] {
-        f.refused(slug, "length-of-a-tensor", "a tensor lies in its shard, with the bytes that dtype and shape imply", set(key, value));
+        f.refused(
+            slug,
+            "length-of-a-tensor",
+            "a tensor lies in its shard, with the bytes that dtype and shape imply",
+            set(key, value),
+        );
     }
     f.refused("shard-9", "chunks", "a tensor's shard is in the file", set("shard_id", json!(9)));
     let twice = with(&[entry("a", 5, &[4], 0, 4), entry("a", 5, &[4], 4, 4)], &bytes(8));
@@ -397,24 +598,68 @@ fn entries(f: &mut Format) {
             patched(&sound, at + 5, &[0xe9])
         }),
     ] {
-        let made = file(&[chunk(b"TIDX", "tensors", 4, &content), chunk(b"WTSH", "weights.shard0", 2, &bytes(8))]);
-        f.refused(format!("index-{slug}"), "tensor-index", "the index is one map of MessagePack with a list of tensors", made);
+        let made =
+            file(&[chunk(b"TIDX", "tensors", 4, &content), chunk(b"WTSH", "weights.shard0", 2, &bytes(8))]);
+        f.refused(
+            format!("index-{slug}"),
+            "tensor-index",
+            "the index is one map of MessagePack with a list of tensors",
+            made,
+        );
     }
 }
 
 fn content(f: &mut Format) {
     let of = |fourcc: &[u8; 4], name: &'static str, content: &[u8]| file(&[chunk(fourcc, name, 0, content)]);
-    for (slug, text) in [("nested", r#"{"a":[1,{"b":null}],"ü":0.1}"#), ("empty-object", "{}"), ("numbers", r#"{"a":18446744073709551615,"b":-1}"#)] {
+    for (slug, text) in [
+        ("nested", r#"{"a":[1,{"b":null}],"ü":0.1}"#),
+        ("empty-object", "{}"),
+        ("numbers", r#"{"a":18446744073709551615,"b":-1}"#),
+    ] {
         let value: Value = serde_json::from_str(text).expect("JSON");
-        f.read(format!("json-{slug}"), "chunks", "MJSN is an object of JSON", of(b"MJSN", "meta.json", text.as_bytes()), Reading::empty().metadata(json!({"json": value, "manifest": null})));
+        f.read(
+            format!("json-{slug}"),
+            "chunks",
+            "MJSN is an object of JSON",
+            of(b"MJSN", "meta.json", text.as_bytes()),
+            Reading::empty().metadata(json!({"json": value, "manifest": null})),
+        );
     }
-    for (slug, text) in [("list", &b"[]"[..]), ("broken", b"{\"a\":}"), ("key-twice", br#"{"a":1,"a":2}"#), ("latin-1", b"{\"a\":\"\xe9\"}"), ("empty", b""), ("two", b"{}{}")] {
-        f.refused(format!("json-{slug}"), "broken-metadata", "MJSN is an object of JSON", of(b"MJSN", "meta.json", text));
+    for (slug, text) in [
+        ("list", &b"[]"[..]),
+        ("broken", b"{\"a\":}"),
+        ("key-twice", br#"{"a":1,"a":2}"#),
+        ("latin-1", b"{\"a\":\"\xe9\"}"),
+        ("empty", b""),
+        ("two", b"{}{}"),
+    ] {
+        f.refused(
+            format!("json-{slug}"),
+            "broken-metadata",
+            "MJSN is an object of JSON",
+            of(b"MJSN", "meta.json", text),
+        );
     }
     let value = json!({"a": [1, 2, null, true], "b": {"c": "text"}, "d": -7, "e": 0.5});
-    f.read("manifest", "chunks", "MMSG is a map of MessagePack", of(b"MMSG", "manifest", &pack(&value)), Reading::empty().metadata(json!({"json": null, "manifest": value})));
-    for (slug, content) in [("reserved-byte", vec![0xc1]), ("cut-short", pack(&value)[..20].to_vec()), ("empty", vec![]), ("bytes-behind", [pack(&value), vec![0]].concat())] {
-        f.refused(format!("manifest-{slug}"), "broken-metadata", "MMSG is a map of MessagePack", of(b"MMSG", "manifest", &content));
+    f.read(
+        "manifest",
+        "chunks",
+        "MMSG is a map of MessagePack",
+        of(b"MMSG", "manifest", &pack(&value)),
+        Reading::empty().metadata(json!({"json": null, "manifest": value})),
+    );
+    for (slug, content) in [
+        ("reserved-byte", vec![0xc1]),
+        ("cut-short", pack(&value)[..20].to_vec()),
+        ("empty", vec![]),
+        ("bytes-behind", [pack(&value), vec![0]].concat()),
+    ] {
+        f.refused(
+            format!("manifest-{slug}"),
+            "broken-metadata",
+            "MMSG is a map of MessagePack",
+            of(b"MMSG", "manifest", &content),
+        );
     }
     let frame = |change: &dyn Fn(&mut Chunk)| {
         let mut all = chunks();
@@ -428,7 +673,12 @@ fn content(f: &mut Format) {
     f.refused("zstd-bytes-behind", "zstandard", whole, frame(&|c| c.stored.extend([0; 8])));
     f.refused("zstd-two-frames", "zstandard", whole, frame(&|c| c.stored.extend(zstd(b""))));
     f.refused("zstd-of-nothing", "zstandard", whole, frame(&|c| c.stored.clear()));
-    f.refused("zstd-makes-more", "zstandard", whole, frame(&|c| c.stored = zstd(&[&c.content[..], &[0]].concat())));
+    f.refused(
+        "zstd-makes-more",
+        "zstandard",
+        whole,
+        frame(&|c| c.stored = zstd(&[&c.content[..], &[0]].concat())),
+    );
     f.refused("zstd-makes-fewer", "zstandard", whole, frame(&|c| c.stored = zstd(&c.content[1..])));
 }
 
@@ -440,14 +690,29 @@ fn hashes(f: &mut Format) {
         with(&[entry], &weights)
     };
     let right = blake3::hash(&weights).to_hex().to_string();
-    f.read("hash-of-a-tensor", "tensor-hashes", "hash_b3 is the BLAKE3 of the tensor", hashed(json!(right)), reading().tensor("t", "u8", &[100], &weights));
-    for (slug, hash) in [("wrong", "0".repeat(64)), ("short", right[..62].to_owned()), ("no-hex", "x".repeat(64))] {
-        f.refused(format!("hash-of-a-tensor-{slug}"), "tensor-hashes", "hash_b3 is the BLAKE3 of the tensor", hashed(json!(hash)));
+    f.read(
+        "hash-of-a-tensor",
+        "tensor-hashes",
+        "hash_b3 is the BLAKE3 of the tensor",
+        hashed(json!(right)),
+        reading().tensor("t", "u8", &[100], &weights),
+    );
+    for (slug, hash) in
+        [("wrong", "0".repeat(64)), ("short", right[..62].to_owned()), ("no-hex", "x".repeat(64))]
+    {
+        f.refused(
+            format!("hash-of-a-tensor-{slug}"),
+            "tensor-hashes",
+            "hash_b3 is the BLAKE3 of the tensor",
+            hashed(json!(hash)),
+        );
     }
     let pages = |size: u64, shard: &str, digests: &[Vec<u8>]| {
         let mut list = [&[0xdd][..], &(digests.len() as u32).to_be_bytes()].concat();
         digests.iter().for_each(|digest| list.extend(bin(digest)));
-        let payload = map([("shard_name", pack(&shard.into())), ("page_size", pack(&size.into())), ("digests", list)].into_iter());
+        let payload =
+            map([("shard_name", pack(&shard.into())), ("page_size", pack(&size.into())), ("digests", list)]
+                .into_iter());
         let tidx = index(&[entry("t", 5, &[100], 0, 100)]);
         file(&[
             chunk(b"TIDX", "tensors", 4, &tidx),
@@ -455,10 +720,18 @@ fn hashes(f: &mut Format) {
             chunk(b"PHSH", "weights.shard0.phsh", 8, &payload),
         ])
     };
-    let digests = |size: usize| weights.chunks(size).map(|page| blake3::hash(page).as_bytes().to_vec()).collect::<Vec<_>>();
+    let digests = |size: usize| {
+        weights.chunks(size).map(|page| blake3::hash(page).as_bytes().to_vec()).collect::<Vec<_>>()
+    };
     for size in [1usize, 32, 50, 100, 4096] {
         let made = pages(size as u64, "weights.shard0", &digests(size));
-        f.read(format!("pages-of-{size}"), "page-hashes", "a digest for each page of a shard", made, reading().tensor("t", "u8", &[100], &weights));
+        f.read(
+            format!("pages-of-{size}"),
+            "page-hashes",
+            "a digest for each page of a shard",
+            made,
+            reading().tensor("t", "u8", &[100], &weights),
+        );
     }
     let mut wrong = digests(32);
     wrong[1][0] ^= 1;
@@ -473,7 +746,12 @@ fn hashes(f: &mut Format) {
         ("of-size-0", pages(0, "weights.shard0", &digests(32))),
         ("of-an-unknown-shard", pages(32, "weights.shard7", &digests(32))),
     ] {
-        f.refused(format!("pages-{slug}"), "page-hashes", "a digest of 32 bytes for each page of a shard of the file", made);
+        f.refused(
+            format!("pages-{slug}"),
+            "page-hashes",
+            "a digest of 32 bytes for each page of a shard of the file",
+            made,
+        );
     }
 }
 

@@ -175,32 +175,83 @@ fn tensors(f: &mut Format) {
         let values = bytes(nbytes);
         let file = File::new().tensor("t", code, &dims, &values).build();
         let section = if dtype.starts_with("apr_") { "apr_q4-and-apr_q8" } else { "dtypes" };
-        f.read(format!("dtype-{code}-{dtype}"), section, format!("code {code} is {dtype}"), file, reading().tensor("t", dtype, &dims, &values));
+        f.read(
+            format!("dtype-{code}-{dtype}"),
+            section,
+            format!("code {code} is {dtype}"),
+            file,
+            reading().tensor("t", dtype, &dims, &values),
+        );
         for (slug, len) in [("short", nbytes - 1), ("long", nbytes + 1)] {
             let wrong = File::new().tensor("t", code, &dims, &bytes(len)).build();
-            f.refused(format!("dtype-{code}-a-byte-{slug}"), "dtypes", format!("{dtype} of this shape has {nbytes} bytes"), wrong);
+            f.refused(
+                format!("dtype-{code}-a-byte-{slug}"),
+                "dtypes",
+                format!("{dtype} of this shape has {nbytes} bytes"),
+                wrong,
+            );
         }
     }
     for code in [10u8, 11, 13, 15, 31, 127, 130, 255] {
-        f.refused(format!("dtype-{code}"), "dtypes", "a code that no dtype has", File::new().tensor("t", code, &[4], &bytes(4)).build());
+        f.refused(
+            format!("dtype-{code}"),
+            "dtypes",
+            "a code that no dtype has",
+            File::new().tensor("t", code, &[4], &bytes(4)).build(),
+        );
     }
     let rows = File::new().tensor("t", 12, &[2, 128], &bytes(288)).build();
-    f.read("rows-of-q4-k", "rows-of-q4_k", "a row of q4_k is filled up to whole blocks", rows, reading().tensor("t", "q4_k", &[2, 128], &bytes(288)));
+    f.read(
+        "rows-of-q4-k",
+        "rows-of-q4_k",
+        "a row of q4_k is filled up to whole blocks",
+        rows,
+        reading().tensor("t", "q4_k", &[2, 128], &bytes(288)),
+    );
     let packed = File::new().tensor("t", 12, &[2, 128], &bytes(144)).build();
-    f.refused("rows-of-q4-k-not-filled-up", "rows-of-q4_k", "a row of q4_k is filled up to whole blocks", packed);
+    f.refused(
+        "rows-of-q4-k-not-filled-up",
+        "rows-of-q4_k",
+        "a row of q4_k is filled up to whole blocks",
+        packed,
+    );
     let part = File::new().tensor("t", 14, &[2, 100], &bytes(210)).build();
     f.refused("part-of-a-block-of-q6-k", "rows-of-q4_k", "elements of q6_k divide into blocks", part);
-    for (slug, dims) in [("scalar", vec![]), ("dimension-0", vec![3, 0]), ("rank-8", vec![1; 8]), ("rank-4", vec![2, 1, 3, 1])] {
+    for (slug, dims) in [
+        ("scalar", vec![]),
+        ("dimension-0", vec![3, 0]),
+        ("rank-8", vec![1; 8]),
+        ("rank-4", vec![2, 1, 3, 1]),
+    ] {
         let values = bytes(4 * dims.iter().product::<u64>() as usize);
         let file = File::new().tensor("t", 0, &dims, &values).build();
-        f.read(format!("shape-{slug}"), "layout", "ranks are 0 to 8", file, reading().tensor("t", "f32", &dims, &values));
+        f.read(
+            format!("shape-{slug}"),
+            "layout",
+            "ranks are 0 to 8",
+            file,
+            reading().tensor("t", "f32", &dims, &values),
+        );
     }
     for rank in [9, 255] {
-        f.refused(format!("rank-{rank}"), "layout", "ranks are 0 to 8", File::new().tensor("t", 7, &vec![1; rank], &bytes(1)).build());
+        f.refused(
+            format!("rank-{rank}"),
+            "layout",
+            "ranks are 0 to 8",
+            File::new().tensor("t", 7, &vec![1; rank], &bytes(1)).build(),
+        );
     }
-    for (slug, name) in [("umlaut", "Größe"), ("emoji", "🦀"), ("slashes", "a/b\\c"), ("of-256-bytes", &"n".repeat(256))] {
+    for (slug, name) in
+        [("umlaut", "Größe"), ("emoji", "🦀"), ("slashes", "a/b\\c"), ("of-256-bytes", &"n".repeat(256))]
+    {
         let file = File::new().tensor(name, 7, &[4], &bytes(4)).build();
-        f.read(format!("name-{slug}"), "names-and-ranks", "a name is UTF-8", file, reading().tensor(name, "u8", &[4], &bytes(4)));
+        f.read(
+            format!("name-{slug}"),
+            "names-and-ranks",
+            "a name is UTF-8",
+            file,
+            reading().tensor(name, "u8", &[4], &bytes(4)),
+        );
     }
     let (mut many, mut all) = (File::new(), reading());
     for n in 0..60usize {
@@ -212,19 +263,56 @@ fn tensors(f: &mut Format) {
 }
 
 fn sound(f: &mut Format) {
-    f.read("two-tensors", "layout", "a header, metadata, an index, values and a CRC", two().build(), of_two());
+    f.read(
+        "two-tensors",
+        "layout",
+        "a header, metadata, an index, values and a CRC",
+        two().build(),
+        of_two(),
+    );
     f.read("empty", "layout", "a file without tensors", File::new().build(), reading());
-    f.read("magic-apr2", "magic", "aprender 0.20 to 0.24 wrote the magic of the draft", changed(|file| file.magic = *b"APR2"), of_two());
-    f.read("no-footer", "footer", "the CRC at the end may be missing", changed(|file| file.has_footer = false), of_two());
-    for (slug, flags) in [("none", 0u16), ("quantized", 0x420), ("lz4-over-plain-content", 0x401), ("zstd-over-plain-content", 0x402), ("sharded", 0x410), ("unknown", 0xf400)] {
-        f.read(format!("flags-{slug}"), "what-flags-mean", "flags say little about the content", changed(|file| file.flags = flags), of_two());
+    f.read(
+        "magic-apr2",
+        "magic",
+        "aprender 0.20 to 0.24 wrote the magic of the draft",
+        changed(|file| file.magic = *b"APR2"),
+        of_two(),
+    );
+    f.read(
+        "no-footer",
+        "footer",
+        "the CRC at the end may be missing",
+        changed(|file| file.has_footer = false),
+        of_two(),
+    );
+    for (slug, flags) in [
+        ("none", 0u16),
+        ("quantized", 0x420),
+        ("lz4-over-plain-content", 0x401),
+        ("zstd-over-plain-content", 0x402),
+        ("sharded", 0x410),
+        ("unknown", 0xf400),
+    ] {
+        f.read(
+            format!("flags-{slug}"),
+            "what-flags-mean",
+            "flags say little about the content",
+            changed(|file| file.flags = flags),
+            of_two(),
+        );
     }
     let tied = changed(|file| {
         file.entries[1] = Entry { name: b"b".to_vec(), ..file.entries[0].clone() };
         file.data.truncate(64);
     });
     let reading = reading().tensor("a", "u8", &[5], &bytes(5)).tensor("b", "u8", &[5], &bytes(5));
-    f.either("tied-tensors", "alignment-and-sections", "no program writes two tensors over the same bytes", tied, Some(reading));
+    f.either(
+        "tied-tensors",
+        "alignment-and-sections",
+        "no program writes two tensors over the same bytes",
+        tied,
+        Some(reading),
+    );
     let compressed = |flag: u16, made: &dyn Fn(&[u8]) -> Vec<u8>| {
         let whole = changed(|file| file.flags |= flag);
         [&whole[..64], &made(&whole[64..])].concat()
@@ -232,14 +320,36 @@ fn sound(f: &mut Format) {
     let lz4 = |content: &[u8]| [&(content.len() as u32).to_le_bytes()[..], &literals(content)].concat();
     let why = "one loader of aprender expands such content, others refuse it";
     f.either("content-in-lz4", "compressed-content", why, compressed(1, &lz4), Some(of_two()));
-    f.either("content-in-zstd", "compressed-content", why, compressed(2, &|content| zstd(content)), Some(of_two()));
+    f.either(
+        "content-in-zstd",
+        "compressed-content",
+        why,
+        compressed(2, &|content| zstd(content)),
+        Some(of_two()),
+    );
     let expands = "compressed content expands to a whole file";
-    let longer = |content: &[u8]| [&(content.len() as u32 + 1).to_le_bytes()[..], &literals(content)].concat();
+    let longer =
+        |content: &[u8]| [&(content.len() as u32 + 1).to_le_bytes()[..], &literals(content)].concat();
     f.refused("content-in-lz4-of-another-length", "compressed-content", expands, compressed(1, &longer));
-    f.refused("content-in-lz4-cut-short", "compressed-content", expands, compressed(1, &|content| lz4(content)[..50].to_vec()));
-    f.refused("content-in-zstd-cut-short", "compressed-content", expands, compressed(2, &|content| zstd(content)[..100].to_vec()));
+    f.refused(
+        "content-in-lz4-cut-short",
+        "compressed-content",
+        expands,
+        compressed(1, &|content| lz4(content)[..50].to_vec()),
+    );
+    f.refused(
+        "content-in-zstd-cut-short",
+        "compressed-content",
+        expands,
+        compressed(2, &|content| zstd(content)[..100].to_vec()),
+    );
     f.refused("content-of-noise", "compressed-content", expands, compressed(1, &|_| bytes(200)));
-    f.refused("content-encrypted", "encrypted-and-signed-content", "the format has no layout of encrypted content", compressed(4, &|_| bytes(200)));
+    f.refused(
+        "content-encrypted",
+        "encrypted-and-signed-content",
+        "the format has no layout of encrypted content",
+        compressed(4, &|_| bytes(200)),
+    );
 }
 
 /// LZ4: one sequence that is all literals.
@@ -260,29 +370,74 @@ fn headers(f: &mut Format) {
     let (index, data, len) = (two().index_at() as u64, two().data_at() as u64, sound.len() as u64);
     let order = "metadata, index and values follow each other, inside the file";
     let rows: Vec<(&str, &'static str, &str, Vec<u8>)> = vec![
-        ("magic", "telling-the-containers-apart", "a file begins with `APR` and a zero", changed(|f| f.magic = *b"APRX")),
-        ("magic-lower-case", "telling-the-containers-apart", "a file begins with `APR` and a zero", changed(|f| f.magic = *b"apr\0")),
+        (
+            "magic",
+            "telling-the-containers-apart",
+            "a file begins with `APR` and a zero",
+            changed(|f| f.magic = *b"APRX"),
+        ),
+        (
+            "magic-lower-case",
+            "telling-the-containers-apart",
+            "a file begins with `APR` and a zero",
+            changed(|f| f.magic = *b"apr\0"),
+        ),
         ("version-1", "layout", "the version is 2", changed(|f| f.version = 1)),
         ("version-3", "layout", "the version is 2", changed(|f| f.version = 3)),
         ("column-major", "layout-flags", "column-major files are refused", changed(|f| f.flags = 0x800)),
         ("both-layouts", "layout-flags", "column-major files are refused", changed(|f| f.flags = 0xc00)),
-        ("metadata-offset-65", "telling-the-containers-apart", "the metadata begin at 64", changed(|f| f.metadata_offset = 65)),
-        ("metadata-offset-0", "telling-the-containers-apart", "the metadata begin at 64", changed(|f| f.metadata_offset = 0)),
-        ("checksum-of-the-header", "header-checksum", "the header has its CRC-32", patched(&sound, 40, &[sound[40] ^ 1])),
+        (
+            "metadata-offset-65",
+            "telling-the-containers-apart",
+            "the metadata begin at 64",
+            changed(|f| f.metadata_offset = 65),
+        ),
+        (
+            "metadata-offset-0",
+            "telling-the-containers-apart",
+            "the metadata begin at 64",
+            changed(|f| f.metadata_offset = 0),
+        ),
+        (
+            "checksum-of-the-header",
+            "header-checksum",
+            "the header has its CRC-32",
+            patched(&sound, 40, &[sound[40] ^ 1]),
+        ),
         ("damaged-header", "header-checksum", "the header has its CRC-32", patched(&sound, 8, &[1])),
         ("reserved", "layout", "20 bytes of the header are zero", changed(|f| f.reserved[3] = 1)),
-        ("metadata-of-0-bytes", "metadata", "the metadata are an object", changed(|f| f.metadata_size = Some(0))),
+        (
+            "metadata-of-0-bytes",
+            "metadata",
+            "the metadata are an object",
+            changed(|f| f.metadata_size = Some(0)),
+        ),
         ("metadata-behind-the-file", "layout", order, changed(|f| f.metadata_size = Some(u32::MAX))),
         ("metadata-over-the-index", "layout", order, changed(|f| f.metadata_size = Some(200))),
-        ("metadata-cut-short", "metadata", "the metadata are an object", changed(|f| f.metadata_size = Some(5))),
+        (
+            "metadata-cut-short",
+            "metadata",
+            "the metadata are an object",
+            changed(|f| f.metadata_size = Some(5)),
+        ),
         ("index-in-the-metadata", "layout", order, changed(|f| f.index_offset = Some(65))),
         ("index-behind-the-values", "layout", order, changed(|f| f.index_offset = Some(data + 1))),
         ("index-of-2-to-the-64-minus-1", "layout", order, changed(|f| f.index_offset = Some(u64::MAX))),
         ("values-before-the-index", "layout", order, changed(|f| f.data_offset = Some(index - 1))),
         ("values-behind-the-file", "layout", order, changed(|f| f.data_offset = Some(len + 1))),
         ("values-of-2-to-the-64-minus-1", "layout", order, changed(|f| f.data_offset = Some(u64::MAX))),
-        ("tensors-one-more", "layout", "the index has as many entries as the header says", changed(|f| f.count = Some(3))),
-        ("tensors-2-to-the-32-minus-1", "layout", "the index has as many entries as the header says", changed(|f| f.count = Some(u32::MAX))),
+        (
+            "tensors-one-more",
+            "layout",
+            "the index has as many entries as the header says",
+            changed(|f| f.count = Some(3)),
+        ),
+        (
+            "tensors-2-to-the-32-minus-1",
+            "layout",
+            "the index has as many entries as the header says",
+            changed(|f| f.count = Some(u32::MAX)),
+        ),
     ];
     for (slug, section, rule, file) in rows {
         f.refused(slug, section, rule, file);
@@ -307,28 +462,67 @@ fn entries(f: &mut Format) {
         ("end-behind-the-file", "layout", inside, b(|e| e.offset = 130)),
         ("offset-2-to-the-64-minus-1", "layout", inside, b(|e| e.offset = u64::MAX)),
         ("offset-that-wraps", "layout", inside, b(|e| e.offset = u64::MAX - 130)),
-        ("offset-not-aligned", "alignment-and-sections", "a tensor begins at a multiple of 64", b(|e| e.offset = 65)),
-        ("overlap", "alignment-and-sections", "two tensors do not share a part of their bytes", b(|e| e.offset = 3)),
+        (
+            "offset-not-aligned",
+            "alignment-and-sections",
+            "a tensor begins at a multiple of 64",
+            b(|e| e.offset = 65),
+        ),
+        (
+            "overlap",
+            "alignment-and-sections",
+            "two tensors do not share a part of their bytes",
+            b(|e| e.offset = 3),
+        ),
     ];
     for (slug, section, rule, file) in rows {
         f.refused(slug, section, rule, file);
     }
     let swapped = changed(|file| file.entries.swap(0, 1));
     let reading = reading().tensor("b", "u8", &[3], &bytes(3)).tensor("a", "u8", &[5], &bytes(5));
-    f.either("names-out-of-order", "order-of-the-index", "aprender demands ascending names", swapped, Some(reading));
+    f.either(
+        "names-out-of-order",
+        "order-of-the-index",
+        "aprender demands ascending names",
+        swapped,
+        Some(reading),
+    );
 }
 
 fn metadata(f: &mut Format) {
     let with = |text: &[u8]| changed(|file| file.metadata = text.to_vec());
-    for (slug, text) in [("nested", r#"{"model_type":"x","a":[1,{"b":null}]}"#), ("unicode", r#"{"model_type":"größe 🦀"}"#), ("numbers", r#"{"model_type":"x","a":0.1,"b":-3}"#)] {
+    for (slug, text) in [
+        ("nested", r#"{"model_type":"x","a":[1,{"b":null}]}"#),
+        ("unicode", r#"{"model_type":"größe 🦀"}"#),
+        ("numbers", r#"{"model_type":"x","a":0.1,"b":-3}"#),
+    ] {
         let value: Value = serde_json::from_str(text).expect("JSON");
-        f.read(format!("metadata-{slug}"), "metadata", "the metadata are an object of JSON", with(text.as_bytes()), of_two().metadata(value));
+        f.read(
+            format!("metadata-{slug}"),
+            "metadata",
+            "the metadata are an object of JSON",
+            with(text.as_bytes()),
+            of_two().metadata(value),
+        );
     }
-    for (slug, text) in [("list", &b"[1]"[..]), ("null", b"null"), ("broken", b"{\"a\":}"), ("two", b"{}{}"), ("open", b"{"), ("latin-1", b"{\"model_type\":\"\xe9\"}")] {
+    for (slug, text) in [
+        ("list", &b"[1]"[..]),
+        ("null", b"null"),
+        ("broken", b"{\"a\":}"),
+        ("two", b"{}{}"),
+        ("open", b"{"),
+        ("latin-1", b"{\"model_type\":\"\xe9\"}"),
+    ] {
         f.refused(format!("metadata-{slug}"), "metadata", "the metadata are an object of JSON", with(text));
     }
     f.refused("metadata-without-model-type", "metadata", "model_type is always there", with(b"{}"));
-    f.either("metadata-key-twice", "metadata", "the last of two keys counts", with(br#"{"model_type":"x","model_type":"y"}"#), Some(of_two().metadata(json!({"model_type": "y"}))));
+    f.either(
+        "metadata-key-twice",
+        "metadata",
+        "the last of two keys counts",
+        with(br#"{"model_type":"x","model_type":"y"}"#),
+        Some(of_two().metadata(json!({"model_type": "y"}))),
+    );
 }
 
 fn damage(f: &mut Format) {
@@ -337,8 +531,18 @@ fn damage(f: &mut Format) {
     let sealed = |at: usize| footed(patched(&sound, at, &[9])[..len - 4].to_vec());
     f.refused("padding-between-values", "alignment-and-sections", "padding is zero", sealed(data + 5));
     f.refused("padding-behind-the-index", "alignment-and-sections", "padding is zero", sealed(data - 1));
-    f.refused("damaged-value", "footer", "the footer is the CRC-32 of all before it", patched(&sound, data, &[!sound[data]]));
-    f.refused("damaged-footer", "footer", "the footer is the CRC-32 of all before it", patched(&sound, len - 1, &[!sound[len - 1]]));
+    f.refused(
+        "damaged-value",
+        "footer",
+        "the footer is the CRC-32 of all before it",
+        patched(&sound, data, &[!sound[data]]),
+    );
+    f.refused(
+        "damaged-footer",
+        "footer",
+        "the footer is the CRC-32 of all before it",
+        patched(&sound, len - 1, &[!sound[len - 1]]),
+    );
     f.refused("byte-behind", "footer", "the file ends with the footer", [&sound[..], b"x"].concat());
     f.refused("half-a-footer", "footer", "the file ends with the footer", sound[..len - 2].to_vec());
     let index = two().index_at();

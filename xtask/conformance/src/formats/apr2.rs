@@ -56,7 +56,15 @@ impl File {
     fn of(name: &str, dtype: u8, dims: &[u64], values: &[u8]) -> Self {
         let entry = Entry { dtype, dims: dims.to_vec(), ..u8s(name, 0, values.len() as u64) };
         let flags = if dtype >= 16 { 0b100_0010 } else { 0b10 };
-        Self { flags, metadata: METADATA.into(), gap: 0, reserved: 0, entries: vec![entry], trailing: vec![], data: values.to_vec() }
+        Self {
+            flags,
+            metadata: METADATA.into(),
+            gap: 0,
+            reserved: 0,
+            entries: vec![entry],
+            trailing: vec![],
+            data: values.to_vec(),
+        }
     }
 
     fn index_at(&self) -> usize {
@@ -126,7 +134,8 @@ fn compressed() -> (File, Vec<u8>) {
     let values: Vec<u8> = bytes(251).into_iter().cycle().take(65_546).collect();
     let mut data = Vec::new();
     for block in values.chunks(65_536) {
-        let block = if block.len() < 15 { [&[(block.len() as u8) << 4], block].concat() } else { literals(block) };
+        let block =
+            if block.len() < 15 { [&[(block.len() as u8) << 4], block].concat() } else { literals(block) };
         data.extend((block.len() as u32).to_le_bytes());
         data.extend(block);
     }
@@ -167,40 +176,104 @@ fn tensors(f: &mut Format) {
         let dims = [2, if elements == 1 { 3 } else { elements }];
         let values = bytes((dims[0] * dims[1] / elements) as usize * size);
         let rule = format!("dtype {code} is {dtype}");
-        f.read(format!("dtype-{dtype}"), "layout", rule, File::of("t", code, &dims, &values).build(), reading().tensor("t", dtype, &dims, &values));
+        f.read(
+            format!("dtype-{dtype}"),
+            "layout",
+            rule,
+            File::of("t", code, &dims, &values).build(),
+            reading().tensor("t", dtype, &dims, &values),
+        );
         let rule = format!("{dtype} of this shape has {} bytes", values.len());
-        f.refused(format!("dtype-{dtype}-a-byte-short"), "sizes", rule, File::of("t", code, &dims, &values[1..]).build());
+        f.refused(
+            format!("dtype-{dtype}-a-byte-short"),
+            "sizes",
+            rule,
+            File::of("t", code, &dims, &values[1..]).build(),
+        );
         if elements > 1 {
             let half = File::of("t", code, &[16], &bytes(size)).build();
-            f.refused(format!("dtype-{dtype}-half-a-block"), "block-types", "elements are a multiple of 32", half);
+            f.refused(
+                format!("dtype-{dtype}-half-a-block"),
+                "block-types",
+                "elements are a multiple of 32",
+                half,
+            );
         }
     }
     for code in [8u8, 9, 15, 21, 30, 255] {
-        f.refused(format!("dtype-{code}"), "layout", "a code that no dtype has", File::of("t", code, &[4], &bytes(4)).build());
+        f.refused(
+            format!("dtype-{code}"),
+            "layout",
+            "a code that no dtype has",
+            File::of("t", code, &[4], &bytes(4)).build(),
+        );
     }
     for (slug, dims) in [("rank-1", vec![7]), ("rank-8", vec![1; 8]), ("dimension-0", vec![3, 0])] {
         let values = bytes(4 * dims.iter().product::<u64>() as usize);
         let made = File::of("t", 0, &dims, &values).build();
-        f.read(format!("shape-{slug}"), "names-and-shapes", "a tensor has 1 to 8 dimensions", made, reading().tensor("t", "f32", &dims, &values));
+        f.read(
+            format!("shape-{slug}"),
+            "names-and-shapes",
+            "a tensor has 1 to 8 dimensions",
+            made,
+            reading().tensor("t", "f32", &dims, &values),
+        );
     }
     for rank in [0, 9, 255] {
         let made = File::of("t", 7, &vec![1; rank], &bytes(1)).build();
         f.refused(format!("rank-{rank}"), "names-and-shapes", "a tensor has 1 to 8 dimensions", made);
     }
-    for (slug, name) in [("umlaut", "Größe"), ("emoji", "🦀"), ("slashes", "a/b\\c"), ("of-65535-bytes", &"n".repeat(65_535))] {
+    for (slug, name) in
+        [("umlaut", "Größe"), ("emoji", "🦀"), ("slashes", "a/b\\c"), ("of-65535-bytes", &"n".repeat(65_535))]
+    {
         let made = File::of(name, 7, &[4], &bytes(4)).build();
-        f.read(format!("name-{slug}"), "names-and-shapes", "a name has 1 to 65,535 bytes of UTF-8", made, reading().tensor(name, "u8", &[4], &bytes(4)));
+        f.read(
+            format!("name-{slug}"),
+            "names-and-shapes",
+            "a name has 1 to 65,535 bytes of UTF-8",
+            made,
+            reading().tensor(name, "u8", &[4], &bytes(4)),
+        );
     }
-    f.refused("name-empty", "names-and-shapes", "a name has 1 to 65,535 bytes of UTF-8", File::of("", 7, &[4], &bytes(4)).build());
+    f.refused(
+        "name-empty",
+        "names-and-shapes",
+        "a name has 1 to 65,535 bytes of UTF-8",
+        File::of("", 7, &[4], &bytes(4)).build(),
+    );
 }
 
 fn sound(f: &mut Format) {
-    f.read("two-tensors", "layout", "a header, metadata, an index, values and a footer", two().build(), of_two());
+    f.read(
+        "two-tensors",
+        "layout",
+        "a header, metadata, an index, values and a footer",
+        two().build(),
+        of_two(),
+    );
     let none = changed(|file| (file.entries, file.data) = (Vec::new(), Vec::new()));
     f.read("empty", "layout", "a file without tensors", none, reading());
-    f.read("minor-version-9", "version", "any minor version is read", sealed(&patched(&two().build(), 6, &[9])), of_two());
-    f.read("gap-of-zeros", "sections", "zeros may lie between sections", changed(|file| file.gap = 5), of_two());
-    f.read("streaming", "streaming", "tensors lie in the order of the index", changed(|file| file.flags |= 0x80), of_two());
+    f.read(
+        "minor-version-9",
+        "version",
+        "any minor version is read",
+        sealed(&patched(&two().build(), 6, &[9])),
+        of_two(),
+    );
+    f.read(
+        "gap-of-zeros",
+        "sections",
+        "zeros may lie between sections",
+        changed(|file| file.gap = 5),
+        of_two(),
+    );
+    f.read(
+        "streaming",
+        "streaming",
+        "tensors lie in the order of the index",
+        changed(|file| file.flags |= 0x80),
+        of_two(),
+    );
     let promised = |flags: u32, at: u64| {
         changed(|file| {
             (file.flags, file.entries[1].offset) = (flags, at);
@@ -213,9 +286,21 @@ fn sound(f: &mut Format) {
     f.read("not-aligned", "flags", "without a flag nothing is promised", promised(0, 5), of_two());
     let tied = changed(|file| (file.entries[1], file.data) = (u8s("b", 0, 5), bytes(5)));
     let reading_of_tied = reading().tensor("a", "u8", &[5], &bytes(5)).tensor("b", "u8", &[5], &bytes(5));
-    f.either("tied-tensors", "ties", "the draft does not say whether two tensors may have the same bytes", tied, Some(reading_of_tied));
+    f.either(
+        "tied-tensors",
+        "ties",
+        "the draft does not say whether two tensors may have the same bytes",
+        tied,
+        Some(reading_of_tied),
+    );
     let (file, values) = compressed();
-    f.read("compressed", "compression", "a tensor in blocks of LZ4", file.build(), reading().tensor("z", "u8", &[65_546], &values));
+    f.read(
+        "compressed",
+        "compression",
+        "a tensor in blocks of LZ4",
+        file.build(),
+        reading().tensor("z", "u8", &[65_546], &values),
+    );
 }
 
 fn headers(f: &mut Format) {
@@ -231,7 +316,12 @@ fn headers(f: &mut Format) {
         ("unknown-flag", "flags", "unknown flags are refused", word(8, 0x102)),
         ("unknown-high-flag", "flags", "unknown flags are refused", word(8, 0x8000_0002)),
         ("encrypted", "flags", "a file that says it is encrypted is not read as plain", word(8, 0x12)),
-        ("signed-without-a-signature", "flags", "a file that says it is signed has a signature", word(8, 0x22)),
+        (
+            "signed-without-a-signature",
+            "flags",
+            "a file that says it is signed has a signature",
+            word(8, 0x22),
+        ),
         ("metadata-offset-33", "sections", order, word(12, 33)),
         ("metadata-behind-the-file", "sections", order, word(16, len as u32)),
         ("metadata-over-the-index", "sections", order, word(16, index - 31)),
@@ -249,15 +339,40 @@ fn headers(f: &mut Format) {
         ("values-behind-the-file", "sections", order, word(28, data + 1024)),
         ("magic-of-the-footer", "footer", "the footer has `2RPA`", patched(&sound, len - 12, b"2RPB")),
         ("file-size", "footer", "the footer has the size of the file", patched(&sound, len - 8, &[0])),
-        ("crc", "footer", "the footer has the CRC-32 of all before it", patched(&sound, len - 16, &[!sound[len - 16]])),
-        ("damaged-value", "footer", "the footer has the CRC-32 of all before it", patched(&sound, len - 17, &[!sound[len - 17]])),
-        ("damaged-metadata", "footer", "the footer has the CRC-32 of all before it", patched(&sound, 50, b"x")),
+        (
+            "crc",
+            "footer",
+            "the footer has the CRC-32 of all before it",
+            patched(&sound, len - 16, &[!sound[len - 16]]),
+        ),
+        (
+            "damaged-value",
+            "footer",
+            "the footer has the CRC-32 of all before it",
+            patched(&sound, len - 17, &[!sound[len - 17]]),
+        ),
+        (
+            "damaged-metadata",
+            "footer",
+            "the footer has the CRC-32 of all before it",
+            patched(&sound, 50, b"x"),
+        ),
         ("byte-behind", "footer", "the file ends with the footer", [&sound[..], &[0]].concat()),
         ("footer-twice", "footer", "the footer follows the last tensor", footed(sound.clone())),
         ("tensors-one-more", "sections", "index_size is used exactly", word(index as usize, 3)),
         ("tensors-one-less", "sections", "index_size is used exactly", word(index as usize, 1)),
-        ("tensors-2-to-the-32-minus-1", "sections", "index_size is used exactly", word(index as usize, u32::MAX)),
-        ("bytes-behind-the-entries", "sections", "index_size is used exactly", changed(|file| file.trailing = vec![0])),
+        (
+            "tensors-2-to-the-32-minus-1",
+            "sections",
+            "index_size is used exactly",
+            word(index as usize, u32::MAX),
+        ),
+        (
+            "bytes-behind-the-entries",
+            "sections",
+            "index_size is used exactly",
+            changed(|file| file.trailing = vec![0]),
+        ),
     ];
     for (slug, section, rule, file) in rows {
         f.refused(slug, section, rule, file);
@@ -288,7 +403,12 @@ fn entries(f: &mut Format) {
         ("size-4", "sizes", implied, b(|e| e.size = 4)),
         ("raw-size-4", "sizes", implied, b(|e| e.raw_size = 4)),
         ("raw-size-2-to-the-63", "sizes", implied, b(|e| e.raw_size = 1 << 63)),
-        ("raw-size-that-lz4-cannot-make", "sizes", "LZ4 makes at most 255 bytes of one", b(|e| (e.raw_size, e.dims) = (1 << 40, vec![1 << 40]))),
+        (
+            "raw-size-that-lz4-cannot-make",
+            "sizes",
+            "LZ4 makes at most 255 bytes of one",
+            b(|e| (e.raw_size, e.dims) = (1 << 40, vec![1 << 40])),
+        ),
         ("dimension-2-to-the-63", "sizes", implied, b(|e| e.dims = vec![1 << 63])),
         ("product-of-2-to-the-80", "sizes", implied, b(|e| e.dims = vec![1 << 40; 2])),
         ("product-that-wraps-to-3", "sizes", implied, b(|e| e.dims = vec![(1 << 63) + 1, 3])),
@@ -296,7 +416,12 @@ fn entries(f: &mut Format) {
         ("offset-2-to-the-63", "sections", inside, b(|e| e.offset = 1 << 63)),
         ("offset-2-to-the-64-minus-1", "sections", inside, b(|e| e.offset = u64::MAX)),
         ("offset-that-wraps", "sections", inside, b(|e| e.offset = u64::MAX - 200)),
-        ("empty-tensor-far-away", "sizes", "an empty tensor is at most at the next aligned position", b(|e| (e.dims, e.size, e.offset) = (vec![0], 0, 256))),
+        (
+            "empty-tensor-far-away",
+            "sizes",
+            "an empty tensor is at most at the next aligned position",
+            b(|e| (e.dims, e.size, e.offset) = (vec![0], 0, 256)),
+        ),
     ] {
         f.refused(slug, section, rule, file);
     }
@@ -325,16 +450,36 @@ fn promises(f: &mut Format) {
     for (slug, section, rule, file) in [
         ("reserved-of-the-index", "layout", "reserved is zero", changed(|file| file.reserved = 1)),
         ("flag-2-of-a-tensor", "compression", "unknown flags of a tensor are zero", b(|e| e.flags = 2)),
-        ("tensor-that-says-compressed", "compression", "bit 0 says whether raw_size is not 0", b(|e| e.flags = 1)),
+        (
+            "tensor-that-says-compressed",
+            "compression",
+            "bit 0 says whether raw_size is not 0",
+            b(|e| e.flags = 1),
+        ),
         ("compressed-without-compressed-tensors", "flags", says, flags(0b11)),
         ("quantized-without-blocks", "flags", says, flags(0b100_0010)),
         ("blocks-without-quantized", "flags", says, quantized),
         ("streaming-in-another-order", "streaming", "tensors lie in the order of the index", swapped),
         ("aligned-64-and-is-not", "flags", "tensors begin at multiples of 64", moved),
         ("overlap", "ties", "two tensors do not share a part of their bytes", overlap),
-        ("gap-before-the-footer", "footer", "the footer follows the last tensor", changed(|file| file.data.push(0))),
-        ("padding-between-values", "sections", "gaps are zero", sealed(&patched(&sound, two().data_at() + 10, &[1]))),
-        ("padding-between-sections", "sections", "gaps are zero", sealed(&patched(&gap, 32 + METADATA.len() + 2, &[1]))),
+        (
+            "gap-before-the-footer",
+            "footer",
+            "the footer follows the last tensor",
+            changed(|file| file.data.push(0)),
+        ),
+        (
+            "padding-between-values",
+            "sections",
+            "gaps are zero",
+            sealed(&patched(&sound, two().data_at() + 10, &[1])),
+        ),
+        (
+            "padding-between-sections",
+            "sections",
+            "gaps are zero",
+            sealed(&patched(&gap, 32 + METADATA.len() + 2, &[1])),
+        ),
     ] {
         f.refused(slug, section, rule, file);
     }
@@ -348,16 +493,32 @@ fn metadata(f: &mut Format) {
         ("unicode", r#"{"apr_version":"2.0.0","architecture":{},"model_type":"größe 🦀"}"#),
     ] {
         let value: Value = serde_json::from_str(text).expect("JSON");
-        f.read(format!("metadata-{slug}"), "metadata", "the metadata are an object of JSON", with(text.as_bytes()), of_two().metadata(value));
+        f.read(
+            format!("metadata-{slug}"),
+            "metadata",
+            "the metadata are an object of JSON",
+            with(text.as_bytes()),
+            of_two().metadata(value),
+        );
     }
     for key in ["apr_version", "architecture", "model_type"] {
         let mut value: Value = serde_json::from_str(METADATA).expect("JSON");
         value.as_object_mut().expect("an object").remove(key);
         let rule = "apr_version, architecture and model_type are there";
-        f.refused(format!("metadata-without-{}", key.replace('_', "-")), "metadata", rule, with(value.to_string().as_bytes()));
+        f.refused(
+            format!("metadata-without-{}", key.replace('_', "-")),
+            "metadata",
+            rule,
+            with(value.to_string().as_bytes()),
+        );
     }
     let number = METADATA.replace(r#"{"n_mels":80}"#, "7");
-    f.refused("metadata-architecture-number", "metadata", "architecture is an object or text", with(number.as_bytes()));
+    f.refused(
+        "metadata-architecture-number",
+        "metadata",
+        "architecture is an object or text",
+        with(number.as_bytes()),
+    );
     for (slug, text) in [
         ("list", &b"[]"[..]),
         ("null", b"null"),
@@ -386,10 +547,26 @@ fn blocks(f: &mut Format) {
     let block = |content: &[u8]| [&(content.len() as u32).to_le_bytes()[..], content].concat();
     // 20 bytes of one literal and a match.
     let run = [&[0x1a, 7, 1, 0][..], &[0x50, 7, 7, 7, 7, 7]].concat();
-    f.read("compressed-run", "compression", "a tensor in blocks of LZ4", small(&[7; 20], &block(&run)), reading().tensor("z", "u8", &[20], &[7; 20]));
+    f.read(
+        "compressed-run",
+        "compression",
+        "a tensor in blocks of LZ4",
+        small(&[7; 20], &block(&run)),
+        reading().tensor("z", "u8", &[20], &[7; 20]),
+    );
     let rule = "blocks expand to the tensor, all but the last to 65,536 bytes";
-    f.refused("compressed-flag-of-a-tensor-missing", "compression", "bit 0 says whether raw_size is not 0", z(&|file| file.entries[0].flags = 0));
-    f.refused("compressed-flag-missing", "flags", "COMPRESSED says that a tensor is compressed", z(&|file| file.flags = 0b10));
+    f.refused(
+        "compressed-flag-of-a-tensor-missing",
+        "compression",
+        "bit 0 says whether raw_size is not 0",
+        z(&|file| file.entries[0].flags = 0),
+    );
+    f.refused(
+        "compressed-flag-missing",
+        "flags",
+        "COMPRESSED says that a tensor is compressed",
+        z(&|file| file.flags = 0b10),
+    );
     f.refused("compressed-cut-short", "compression", rule, z(&|file| file.data.truncate(1000)));
     f.refused("compressed-bytes-behind", "compression", rule, z(&|file| file.data.push(0)));
     f.refused("compressed-block-of-4-gib", "compression", rule, z(&|file| file.data[..4].fill(255)));

@@ -13,5 +13,14 @@ use crate::suite::Format;
 
 /// All formats of the suite.
 pub(crate) fn all() -> Vec<Format> {
-    vec![safetensors::files(), gguf::files(), pytorch::files(), mag::files(), oinf::files(), aero::files(), apr::files(), apr2::files()]
+    vec![
+        safetensors::files(),
+        gguf::files(),
+        pytorch::files(),
+        mag::files(),
+        oinf::files(),
+        aero::files(),
+        apr::files(),
+        apr2::files(),
+    ]
 }

@@ -97,7 +97,12 @@ fn dtypes(f: &mut Format) {
         let slug: String = wrong.to_lowercase().replace(' ', "-space");
         let case = if wrong.is_empty() { "nothing" } else { &slug };
         let rule = format!("{wrong:?} is no dtype");
-        f.refused(format!("dtype-unknown-{case}"), "layout", rule, of(&[entry("t", wrong, "[0]", "[0,0]")], &[]));
+        f.refused(
+            format!("dtype-unknown-{case}"),
+            "layout",
+            rule,
+            of(&[entry("t", wrong, "[0]", "[0,0]")], &[]),
+        );
     }
 }
 
@@ -116,7 +121,13 @@ fn shapes(f: &mut Format) {
         let offsets = format!("[0,{}]", data.len());
         let made = of(&[entry("t", "U8", &Value::from(shape.clone()).to_string(), &offsets)], &data);
         let rule = "a shape is a list of numbers from 0 on, of any length";
-        f.read(format!("shape-{slug}"), "layout", rule, made, Reading::empty().tensor("t", "u8", &shape, &data));
+        f.read(
+            format!("shape-{slug}"),
+            "layout",
+            rule,
+            made,
+            Reading::empty().tensor("t", "u8", &shape, &data),
+        );
     }
 }
 
@@ -126,25 +137,73 @@ fn headers(f: &mut Format) {
     f.read("no-tensors", "layout", "a header without tensors", file("{}", &[]), Reading::empty());
     for spaces in [1, 2, 7, 8, 100, 4096] {
         let header = format!("{{{t}}}{}", " ".repeat(spaces));
-        f.read(format!("spaces-{spaces}"), "layout", "spaces may follow the header", file(&header, &data), one("t", &data));
+        f.read(
+            format!("spaces-{spaces}"),
+            "layout",
+            "spaces may follow the header",
+            file(&header, &data),
+            one("t", &data),
+        );
     }
-    f.read("spaces-after-nothing", "layout", "spaces may follow the header", file("{}      ", &[]), Reading::empty());
-    let spread = "{ \"t\" :\n\t{ \"dtype\" : \"U8\" , \"shape\" : [ 4 ] ,\r\n \"data_offsets\" : [ 0 , 4 ] } }";
-    f.read("white-space-inside", "layout", "JSON allows white space between its parts", file(spread, &data), one("t", &data));
+    f.read(
+        "spaces-after-nothing",
+        "layout",
+        "spaces may follow the header",
+        file("{}      ", &[]),
+        Reading::empty(),
+    );
+    let spread =
+        "{ \"t\" :\n\t{ \"dtype\" : \"U8\" , \"shape\" : [ 4 ] ,\r\n \"data_offsets\" : [ 0 , 4 ] } }";
+    f.read(
+        "white-space-inside",
+        "layout",
+        "JSON allows white space between its parts",
+        file(spread, &data),
+        one("t", &data),
+    );
     let other = r#"{"t":{"data_offsets":[0,4],"shape":[4],"dtype":"U8"}}"#;
-    f.read("fields-in-another-order", "layout", "an object of JSON has no order", file(other, &data), one("t", &data));
+    f.read(
+        "fields-in-another-order",
+        "layout",
+        "an object of JSON has no order",
+        file(other, &data),
+        one("t", &data),
+    );
     let escaped = r#"{"t":{"\u0064type":"\u00558","sh\u0061pe":[4],"data_offsets":[0,4]}}"#;
-    f.read("escapes-in-keys", "layout", "JSON may escape any character", file(escaped, &data), one("t", &data));
+    f.read(
+        "escapes-in-keys",
+        "layout",
+        "JSON may escape any character",
+        file(escaped, &data),
+        one("t", &data),
+    );
     for (slug, space) in [("newline", "\n"), ("tab", "\t"), ("return", "\r")] {
         let why = "the document allows spaces behind the header, JSON any white space";
-        f.either(format!("header-ends-in-{slug}"), "layout", why, file(&format!("{{{t}}}{space}"), &data), Some(one("t", &data)));
+        f.either(
+            format!("header-ends-in-{slug}"),
+            "layout",
+            why,
+            file(&format!("{{{t}}}{space}"), &data),
+            Some(one("t", &data)),
+        );
     }
     for (slug, lead) in [("space", " "), ("newline", "\n"), ("tab", "\t")] {
         let rule = "the header must begin with `{`";
-        f.refused(format!("header-begins-with-{slug}"), "layout", rule, file(&format!("{lead}{{{t}}}"), &data));
+        f.refused(
+            format!("header-begins-with-{slug}"),
+            "layout",
+            rule,
+            file(&format!("{lead}{{{t}}}"), &data),
+        );
     }
     let unknown = r#"{"t":{"dtype":"U8","shape":[4],"data_offsets":[0,4],"more":{"x":[1,null]}}}"#;
-    f.either("unknown-field", "unknown-fields", "nothing says what other fields mean", file(unknown, &data), Some(one("t", &data)));
+    f.either(
+        "unknown-field",
+        "unknown-fields",
+        "nothing says what other fields mean",
+        file(unknown, &data),
+        Some(one("t", &data)),
+    );
     for (slug, bytes) in [
         ("no-bytes", vec![]),
         ("length-0", raw(b"", &[])),
@@ -185,10 +244,12 @@ fn names(f: &mut Format) {
         f.read(format!("name-{slug}"), "layout", "a name is any string of JSON", made, one(name, &data));
     }
     let pair = of(&[entry("é", "U8", "[2]", "[0,2]"), entry("e\u{301}", "U8", "[2]", "[2,4]")], &data);
-    let reading = Reading::empty().tensor("é", "u8", &[2], &data[..2]).tensor("e\u{301}", "u8", &[2], &data[2..]);
+    let reading =
+        Reading::empty().tensor("é", "u8", &[2], &data[..2]).tensor("e\u{301}", "u8", &[2], &data[2..]);
     f.read("names-that-look-the-same", "layout", "names are compared character by character", pair, reading);
     let rule = "a name may occur once";
-    let same = |a: &str, b: &str| of(&[entry(a, "U8", "[2]", "[0,2]"), entry(b, "U8", "[2]", "[2,4]")], &data);
+    let same =
+        |a: &str, b: &str| of(&[entry(a, "U8", "[2]", "[0,2]"), entry(b, "U8", "[2]", "[2,4]")], &data);
     f.refused("name-twice", "duplicates", rule, same("a", "a"));
     f.refused("name-twice-with-escapes", "duplicates", rule, same("a", "\\u0061"));
     let tied = of(&[entry("a", "U8", "[4]", "[0,4]"), entry("a", "U8", "[4]", "[0,4]")], &data);
@@ -201,11 +262,21 @@ fn names(f: &mut Format) {
         };
         let header = format!(r#"{{"t":{{"dtype":"U8","shape":[4],"data_offsets":[0,4],{again}}}}}"#);
         let slug = key.replace('_', "-");
-        f.refused(format!("{slug}-twice"), "duplicates", "a field of a tensor may occur once", file(&header, &data));
+        f.refused(
+            format!("{slug}-twice"),
+            "duplicates",
+            "a field of a tensor may occur once",
+            file(&header, &data),
+        );
         let mut without = vec![r#""dtype":"U8""#, r#""shape":[4]"#, r#""data_offsets":[0,4]"#];
         without.retain(|field| !field.contains(key));
         let header = format!(r#"{{"t":{{{}}}}}"#, without.join(","));
-        f.refused(format!("{slug}-missing"), "layout", "a tensor has dtype, shape and data_offsets", file(&header, &data));
+        f.refused(
+            format!("{slug}-missing"),
+            "layout",
+            "a tensor has dtype, shape and data_offsets",
+            file(&header, &data),
+        );
     }
 }
 
@@ -224,21 +295,54 @@ fn metadata(f: &mut Format) {
         let rule = "the metadata map texts to texts";
         f.read(format!("metadata-{slug}"), "layout", rule, with(&text), Reading::empty().metadata(value));
     }
-    let many: Value = (0..200).map(|n| (format!("k{n:03}"), Value::from(n.to_string()))).collect::<serde_json::Map<_, _>>().into();
-    f.read("metadata-many", "layout", "the metadata map texts to texts", with(&many.to_string()), Reading::empty().metadata(many));
+    let many: Value = (0..200)
+        .map(|n| (format!("k{n:03}"), Value::from(n.to_string())))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
+    f.read(
+        "metadata-many",
+        "layout",
+        "the metadata map texts to texts",
+        with(&many.to_string()),
+        Reading::empty().metadata(many),
+    );
     let data = bytes(4);
     let (t, key) = (entry("t", "U8", "[4]", "[0,4]"), r#""__metadata__":{"k":"v"}"#.to_owned());
     let reading = one("t", &data).metadata(json!({"k": "v"}));
-    f.read("metadata-before-a-tensor", "layout", "metadata may stand anywhere in the header", of(&[key.clone(), t.clone()], &data), reading.clone());
-    f.read("metadata-after-a-tensor", "layout", "metadata may stand anywhere in the header", of(&[t.clone(), key], &data), reading);
+    f.read(
+        "metadata-before-a-tensor",
+        "layout",
+        "metadata may stand anywhere in the header",
+        of(&[key.clone(), t.clone()], &data),
+        reading.clone(),
+    );
+    f.read(
+        "metadata-after-a-tensor",
+        "layout",
+        "metadata may stand anywhere in the header",
+        of(&[t.clone(), key], &data),
+        reading,
+    );
     let why = "the document knows metadata that are a map; the reference takes null for none";
     f.either("metadata-null", "null-metadata", why, with("null"), Some(Reading::empty()));
-    for (slug, wrong) in [("number", "1"), ("text", r#""x""#), ("list", "[]"), ("true", "true"), ("list-of-pairs", r#"[["a","b"]]"#)] {
+    for (slug, wrong) in [
+        ("number", "1"),
+        ("text", r#""x""#),
+        ("list", "[]"),
+        ("true", "true"),
+        ("list-of-pairs", r#"[["a","b"]]"#),
+    ] {
         f.refused(format!("metadata-is-a-{slug}"), "layout", "the metadata are an object", with(wrong));
     }
-    for (slug, wrong) in
-        [("number", "1"), ("float", "1.5"), ("null", "null"), ("true", "true"), ("list", "[]"), ("object", "{}"), ("list-of-texts", r#"["a"]"#)]
-    {
+    for (slug, wrong) in [
+        ("number", "1"),
+        ("float", "1.5"),
+        ("null", "null"),
+        ("true", "true"),
+        ("list", "[]"),
+        ("object", "{}"),
+        ("list-of-texts", r#"["a"]"#),
+    ] {
         let made = with(&format!(r#"{{"k":{wrong}}}"#));
         f.refused(format!("metadata-value-{slug}"), "layout", "a value of the metadata is text", made);
     }
@@ -256,24 +360,49 @@ fn metadata(f: &mut Format) {
 
 /// Fields with values of another kind.
 fn values_that_are_wrong(f: &mut Format) {
-    let kinds =
-        [("null", "null"), ("true", "true"), ("number", "4"), ("float", "4.5"), ("text", r#""U8 "#), ("list", "[]"), ("object", "{}")];
+    let kinds = [
+        ("null", "null"),
+        ("true", "true"),
+        ("number", "4"),
+        ("float", "4.5"),
+        ("text", r#""U8 "#),
+        ("list", "[]"),
+        ("object", "{}"),
+    ];
     for (kind, json) in kinds {
         let json = if kind == "text" { r#""x""# } else { json };
         let made = |dtype: &str, shape: &str, offsets: &str| {
-            file(&format!(r#"{{"t":{{"dtype":{dtype},"shape":{shape},"data_offsets":{offsets}}}}}"#), &bytes(4))
+            file(
+                &format!(r#"{{"t":{{"dtype":{dtype},"shape":{shape},"data_offsets":{offsets}}}}}"#),
+                &bytes(4),
+            )
         };
         if kind != "text" {
             f.refused(format!("dtype-is-{kind}"), "layout", "a dtype is text", made(json, "[4]", "[0,4]"));
         }
         if kind != "list" {
-            f.refused(format!("shape-is-{kind}"), "layout", "a shape is a list of numbers", made(r#""U8""#, json, "[0,4]"));
+            f.refused(
+                format!("shape-is-{kind}"),
+                "layout",
+                "a shape is a list of numbers",
+                made(r#""U8""#, json, "[0,4]"),
+            );
         }
-        f.refused(format!("data-offsets-is-{kind}"), "layout", "data_offsets are two numbers", made(r#""U8""#, "[4]", json));
+        f.refused(
+            format!("data-offsets-is-{kind}"),
+            "layout",
+            "data_offsets are two numbers",
+            made(r#""U8""#, "[4]", json),
+        );
         if kind != "list" {
             let inside = made(r#""U8""#, &format!("[{json}]"), "[0,4]");
             if kind != "number" {
-                f.refused(format!("dimension-is-{kind}"), "layout", "a dimension is a number from 0 on", inside);
+                f.refused(
+                    format!("dimension-is-{kind}"),
+                    "layout",
+                    "a dimension is a number from 0 on",
+                    inside,
+                );
                 let made = made(r#""U8""#, "[4]", &format!("[0,{json}]"));
                 f.refused(format!("end-is-{kind}"), "layout", "an offset is a number from 0 on", made);
             }
@@ -286,7 +415,12 @@ fn values_that_are_wrong(f: &mut Format) {
     let rule = "a tensor is an object with dtype, shape and data_offsets";
     f.refused("tensor-is-list-of-its-fields", "layout", rule, file(r#"{"t":["U8",[4],[0,4]]}"#, &bytes(4)));
     f.refused("tensor-is-empty-object", "layout", rule, file(r#"{"t":{}}"#, &[]));
-    f.refused("tensor-fields-in-capitals", "layout", rule, file(r#"{"t":{"DTYPE":"U8","SHAPE":[0],"DATA_OFFSETS":[0,0]}}"#, &[]));
+    f.refused(
+        "tensor-fields-in-capitals",
+        "layout",
+        rule,
+        file(r#"{"t":{"DTYPE":"U8","SHAPE":[0],"DATA_OFFSETS":[0,0]}}"#, &[]),
+    );
 }
 
 /// Numbers that are none, or too large.
@@ -300,7 +434,12 @@ fn numbers_that_are_wrong(f: &mut Format) {
         ("as-text", r#""4""#),
     ] {
         let shape = of(&[entry("t", "U8", &format!("[{number}]"), "[0,4]")], &bytes(4));
-        f.refused(format!("dimension-{slug}"), "layout", "a dimension is a number from 0 on, below 2^64", shape);
+        f.refused(
+            format!("dimension-{slug}"),
+            "layout",
+            "a dimension is a number from 0 on, below 2^64",
+            shape,
+        );
         let end = of(&[entry("t", "U8", "[4]", &format!("[0,{number}]"))], &bytes(4));
         f.refused(format!("end-{slug}"), "layout", "an offset is a number from 0 on, below 2^64", end);
         let begin = of(&[entry("t", "U8", "[4]", &format!("[{number},4]"))], &bytes(4));
@@ -314,13 +453,30 @@ fn numbers_that_are_wrong(f: &mut Format) {
     ] {
         let end = if offsets == "[0,4]" { 4 } else { 0 };
         let rule = "the elements of a shape and their bytes are counted without wrapping around";
-        f.refused(format!("shape-{slug}"), "layout", rule, of(&[entry("t", dtype, shape, offsets)], &bytes(end)));
+        f.refused(
+            format!("shape-{slug}"),
+            "layout",
+            rule,
+            of(&[entry("t", dtype, shape, offsets)], &bytes(end)),
+        );
     }
     let why = "no element is there, but the other dimensions cannot be multiplied";
     let empty = of(&[entry("t", "U8", "[4294967296,4294967296,0]", "[0,0]")], &[]);
-    f.either("shape-that-overflows-before-a-0", "layout", why, empty, Some(Reading::empty().tensor("t", "u8", &[1 << 32, 1 << 32, 0], &[])));
+    f.either(
+        "shape-that-overflows-before-a-0",
+        "layout",
+        why,
+        empty,
+        Some(Reading::empty().tensor("t", "u8", &[1 << 32, 1 << 32, 0], &[])),
+    );
     let minus = of(&[entry("t", "U8", "[-0]", "[0,0]")], &[]);
-    f.either("dimension-minus-0", "layout", "JSON has -0, which parsers take for an integer or for a float", minus, None);
+    f.either(
+        "dimension-minus-0",
+        "layout",
+        "JSON has -0, which parsers take for an integer or for a float",
+        minus,
+        None,
+    );
 }
 
 /// Text that is not JSON.
@@ -342,7 +498,7 @@ fn json_that_is_wrong(f: &mut Format) {
         ("trailing-comma", long(&format!("{{{t},}}"))),
         ("leading-comma", long(&format!("{{,{t}}}"))),
         ("two-commas", long(&format!("{{{t},,\"b\":1}}"))),
-        ("no-colon", long(&t.replace("\"t\":", "{\"t\" ")) ),
+        ("no-colon", long(&t.replace("\"t\":", "{\"t\" "))),
         ("single-quotes", long(&format!("{{{}}}", t.replace('"', "'")))),
         ("names-without-quotes", long(&format!("{{{}}}", t.replace("\"dtype\"", "dtype")))),
         ("comment", long(&format!("{{/* no */{t}}}"))),
@@ -359,7 +515,10 @@ fn json_that_is_wrong(f: &mut Format) {
         ("short-escape", long(&format!("{{{}}}", entry("\\u61", "U8", "[4]", "[0,4]")))),
         ("first-half-of-a-surrogate", long(&format!("{{{}}}", entry("\\ud83e", "U8", "[4]", "[0,4]")))),
         ("second-half-of-a-surrogate", long(&format!("{{{}}}", entry("\\udd80", "U8", "[4]", "[0,4]")))),
-        ("surrogates-in-the-wrong-order", long(&format!("{{{}}}", entry("\\udd80\\ud83e", "U8", "[4]", "[0,4]")))),
+        (
+            "surrogates-in-the-wrong-order",
+            long(&format!("{{{}}}", entry("\\udd80\\ud83e", "U8", "[4]", "[0,4]"))),
+        ),
         ("open-text", long("{\"t")),
         ("wrong-bracket", long(&format!("{{{}}}", entry("t", "U8", "[4}", "[0,4]")))),
         ("byte-order-mark", long(&format!("\u{feff}{{{t}}}"))),
@@ -387,38 +546,86 @@ fn json_that_is_wrong(f: &mut Format) {
     for depth in [10, 100] {
         let deep = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         let header = format!(r#"{{"t":{{"x":{deep},"dtype":"U8","shape":[4],"data_offsets":[0,4]}}}}"#);
-        f.either(format!("unknown-field-{depth}-levels-deep"), "unknown-fields", "nothing says what other fields mean", file(&header, &d), Some(one("t", &d)));
+        f.either(
+            format!("unknown-field-{depth}-levels-deep"),
+            "unknown-fields",
+            "nothing says what other fields mean",
+            file(&header, &d),
+            Some(one("t", &d)),
+        );
     }
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let header = format!(r#"{{"t":{{"x":{deep},"dtype":"U8","shape":[4],"data_offsets":[0,4]}}}}"#);
-    f.either("unknown-field-100000-levels-deep", "unknown-fields", "a reader has a limit of nesting, or none", file(&header, &d), Some(one("t", &d)));
+    f.either(
+        "unknown-field-100000-levels-deep",
+        "unknown-fields",
+        "a reader has a limit of nesting, or none",
+        file(&header, &d),
+        Some(one("t", &d)),
+    );
 }
 
 /// Which bytes belong to which tensor.
 fn coverage(f: &mut Format) {
     let d = bytes(12);
-    let u8s = |name: &str, begin: u64, end: u64| entry(name, "U8", &format!("[{}]", end - begin), &format!("[{begin},{end}]"));
+    let u8s = |name: &str, begin: u64, end: u64| {
+        entry(name, "U8", &format!("[{}]", end - begin), &format!("[{begin},{end}]"))
+    };
     let a = Reading::empty().tensor("a", "u8", &[4], &d[..4]);
     let ordered = of(&[u8s("a", 0, 4), u8s("b", 4, 12)], &d);
-    f.read("two-tensors", "coverage", "tensors cover the data, each byte once", ordered, a.clone().tensor("b", "u8", &[8], &d[4..]));
+    f.read(
+        "two-tensors",
+        "coverage",
+        "tensors cover the data, each byte once",
+        ordered,
+        a.clone().tensor("b", "u8", &[8], &d[4..]),
+    );
     let reversed = of(&[u8s("b", 4, 12), u8s("a", 0, 4)], &d);
     let reading = Reading::empty().tensor("b", "u8", &[8], &d[4..]).tensor("a", "u8", &[4], &d[..4]);
-    f.read("values-in-another-order", "order", "values may be in another order than the header", reversed, reading);
+    f.read(
+        "values-in-another-order",
+        "order",
+        "values may be in another order than the header",
+        reversed,
+        reading,
+    );
     let odd = of(&[u8s("a", 0, 1), entry("b", "F32", "[2]", "[1,9]")], &d[..9]);
     let reading = Reading::empty().tensor("a", "u8", &[1], &d[..1]).tensor("b", "f32", &[2], &d[1..9]);
     f.read("values-at-an-odd-byte", "alignment", "the format aligns nothing", odd, reading);
-    let empties = of(&[entry("e", "F32", "[0]", "[0,0]"), u8s("a", 0, 4), entry("g", "F32", "[0]", "[4,4]"), u8s("b", 4, 12), entry("h", "F32", "[0]", "[12,12]")], &d);
+    let empties = of(
+        &[
+            entry("e", "F32", "[0]", "[0,0]"),
+            u8s("a", 0, 4),
+            entry("g", "F32", "[0]", "[4,4]"),
+            u8s("b", 4, 12),
+            entry("h", "F32", "[0]", "[12,12]"),
+        ],
+        &d,
+    );
     let reading = Reading::empty()
         .tensor("e", "f32", &[0], &[])
         .tensor("a", "u8", &[4], &d[..4])
         .tensor("g", "f32", &[0], &[])
         .tensor("b", "u8", &[8], &d[4..])
         .tensor("h", "f32", &[0], &[]);
-    f.read("empty-tensors-between", "coverage", "a tensor without bytes lies between others", empties, reading);
+    f.read(
+        "empty-tensors-between",
+        "coverage",
+        "a tensor without bytes lies between others",
+        empties,
+        reading,
+    );
     let many: Vec<_> = (0..100u64).map(|n| u8s(&format!("t{n:03}"), n, n + 1)).collect();
     let data = bytes(100);
-    let reading = (0..100usize).fold(Reading::empty(), |r, n| r.tensor(&format!("t{n:03}"), "u8", &[1], &data[n..=n]));
-    f.read("hundred-tensors", "coverage", "tensors cover the data, each byte once", of(&many, &data), reading);
+    let reading =
+        (0..100usize).fold(Reading::empty(), |r, n| r.tensor(&format!("t{n:03}"), "u8", &[1], &data[n..=n]));
+    f.read(
+        "hundred-tensors",
+        "coverage",
+        "tensors cover the data, each byte once",
+        of(&many, &data),
+        reading,
+    );
     let cover = "tensors cover all bytes after the header, each once";
     for (slug, entries, len) in [
         ("hole-at-the-start", vec![u8s("a", 1, 4)], 4),
@@ -446,13 +653,21 @@ fn coverage(f: &mut Format) {
         ("near-2-to-the-64", "[1]", "[18446744073709551614,18446744073709551615]"),
         ("wrapping", "[4]", "[18446744073709551615,3]"),
     ] {
-        f.refused(format!("offsets-{slug}"), "layout", ordered, of(&[entry("a", "U8", shape, offsets)], &d[..4]));
+        f.refused(
+            format!("offsets-{slug}"),
+            "layout",
+            ordered,
+            of(&[entry("a", "U8", shape, offsets)], &d[..4]),
+        );
     }
 }
 
 fn cut(f: &mut Format) {
-    let sound = of(&["\"__metadata__\":{\"k\":\"v\"}".to_owned(), entry("t", "F32", "[2]", "[0,8]")], &bytes(8));
-    let at = |text: &str| sound.windows(text.len()).position(|window| window == text.as_bytes()).expect("a part of it");
+    let sound =
+        of(&["\"__metadata__\":{\"k\":\"v\"}".to_owned(), entry("t", "F32", "[2]", "[0,8]")], &bytes(8));
+    let at = |text: &str| {
+        sound.windows(text.len()).position(|window| window == text.as_bytes()).expect("a part of it")
+    };
     let fields = [
         ("the length", 2),
         ("the last byte of the length", 7),

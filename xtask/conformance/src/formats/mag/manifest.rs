@@ -13,8 +13,19 @@ const B: &str = r#""b":{"shape":[4],"dtype":"int16","dtype_id":8,"offset":4096,"
 
 /// magnetron's names of the types.
 const NAMES: [&str; 13] = [
-    "float32", "float16", "bfloat16", "float8_e4m3fn", "boolean", "uint8", "int8", "uint16", "int16", "uint32", "int32",
-    "uint64", "int64",
+    "float32",
+    "float16",
+    "bfloat16",
+    "float8_e4m3fn",
+    "boolean",
+    "uint8",
+    "int8",
+    "uint16",
+    "int16",
+    "uint32",
+    "int32",
+    "uint64",
+    "int64",
 ];
 
 fn text(metadata: &str, tensors: &[&str]) -> String {
@@ -63,13 +74,22 @@ fn sound(f: &mut Format) {
     f.read("v0.3-two-tensors", SECTION, "a manifest, values at multiples of 4,096", two(), reading());
     for (code, (dtype, size)) in LATER.iter().enumerate() {
         let entry = |nbytes: usize| {
-            format!(r#""t":{{"shape":[2,3],"dtype":"{}","dtype_id":{code},"offset":0,"nbytes":{nbytes}}}"#, NAMES[code])
+            format!(
+                r#""t":{{"shape":[2,3],"dtype":"{}","dtype_id":{code},"offset":0,"nbytes":{nbytes}}}"#,
+                NAMES[code]
+            )
         };
         let values = values(dtype, 6 * size);
         let reading = |values: &[u8]| Reading::empty().tensor("t", dtype, &[2, 3], values);
         let manifest = text("{}", &[&entry(values.len())]);
         let rule = format!("dtype_id {code} is {}", NAMES[code]);
-        f.read(format!("v0.3-dtype-{dtype}"), SECTION, rule, file(manifest.as_bytes(), 0, &values), reading(&values));
+        f.read(
+            format!("v0.3-dtype-{dtype}"),
+            SECTION,
+            rule,
+            file(manifest.as_bytes(), 0, &values),
+            reading(&values),
+        );
         if *size > 1 {
             let mut swapped = values.clone();
             swapped.chunks_mut(*size).for_each(<[u8]>::reverse);
@@ -80,8 +100,16 @@ fn sound(f: &mut Format) {
     }
     for (slug, metadata, value) in [
         ("nested", r#"{"a":[1,{"b":null}],"c":"ü"}"#, json!({"a": [1, {"b": null}], "c": "ü"})),
-        ("numbers", r#"{"a":9007199254740993,"b":0.1,"c":-1}"#, json!({"a": 9_007_199_254_740_993_u64, "b": 0.1, "c": -1})),
-        ("bare-words", r#"{"a":NaN,"b":Infinity,"c":-Infinity}"#, json!({"a": "NaN", "b": "Infinity", "c": "-Infinity"})),
+        (
+            "numbers",
+            r#"{"a":9007199254740993,"b":0.1,"c":-1}"#,
+            json!({"a": 9_007_199_254_740_993_u64, "b": 0.1, "c": -1}),
+        ),
+        (
+            "bare-words",
+            r#"{"a":NaN,"b":Infinity,"c":-Infinity}"#,
+            json!({"a": "NaN", "b": "Infinity", "c": "-Infinity"}),
+        ),
     ] {
         let section = if slug == "bare-words" { "bare-words" } else { SECTION };
         let rule = "usr_metadata is an object of JSON, as Python writes it";
@@ -89,17 +117,40 @@ fn sound(f: &mut Format) {
         f.read(format!("v0.3-metadata-{slug}"), section, rule, made, reading().metadata(value));
     }
     let lone = |shape: &str, nbytes: usize| {
-        let entry = format!(r#""t":{{"shape":{shape},"dtype":"float32","dtype_id":0,"offset":0,"nbytes":{nbytes}}}"#);
+        let entry =
+            format!(r#""t":{{"shape":{shape},"dtype":"float32","dtype_id":0,"offset":0,"nbytes":{nbytes}}}"#);
         file(text("{}", &[&entry]).as_bytes(), 0, &bytes(nbytes))
     };
-    f.read("v0.3-scalar", "places-of-tensors", "the shape [] is that of a scalar", lone("[]", 4), Reading::empty().tensor("t", "f32", &[], &bytes(4)));
-    f.read("v0.3-rank-16", "places-of-tensors", "16 dimensions", lone(&json!(vec![1; 16]).to_string(), 4), Reading::empty().tensor("t", "f32", &[1; 16], &bytes(4)));
+    f.read(
+        "v0.3-scalar",
+        "places-of-tensors",
+        "the shape [] is that of a scalar",
+        lone("[]", 4),
+        Reading::empty().tensor("t", "f32", &[], &bytes(4)),
+    );
+    f.read(
+        "v0.3-rank-16",
+        "places-of-tensors",
+        "16 dimensions",
+        lone(&json!(vec![1; 16]).to_string(), 4),
+        Reading::empty().tensor("t", "f32", &[1; 16], &bytes(4)),
+    );
     let empty = r#""e":{"shape":[0,2],"dtype":"float32","dtype_id":0,"offset":24,"nbytes":0}"#;
     let made = file(text("{}", &[A, empty, B]).as_bytes(), 0, &data());
-    let with_empty = Reading::empty().tensor("a", "f32", &[2, 3], &bytes(24)).tensor("e", "f32", &[0, 2], &[]).tensor("b", "i16", &[4], &bytes(8));
-    f.read("v0.3-empty-between", "places-of-tensors", "a tensor without bytes is where the one before it ends", made, with_empty);
+    let with_empty = Reading::empty()
+        .tensor("a", "f32", &[2, 3], &bytes(24))
+        .tensor("e", "f32", &[0, 2], &[])
+        .tensor("b", "i16", &[4], &bytes(8));
+    f.read(
+        "v0.3-empty-between",
+        "places-of-tensors",
+        "a tensor without bytes is where the one before it ends",
+        made,
+        with_empty,
+    );
     let named = text("{}", &[&A.replace("\"a\"", "\"Größe/🦀\""), B]);
-    let reading = Reading::empty().tensor("Größe/🦀", "f32", &[2, 3], &bytes(24)).tensor("b", "i16", &[4], &bytes(8));
+    let reading =
+        Reading::empty().tensor("Größe/🦀", "f32", &[2, 3], &bytes(24)).tensor("b", "i16", &[4], &bytes(8));
     f.read("v0.3-name", SECTION, "a name is any string of JSON", file(named.as_bytes(), 0, &data()), reading);
 }
 
@@ -122,7 +173,12 @@ fn header(f: &mut Format) {
         f.refused(format!("v0.3-{slug}"), SECTION, rule, patched(&sound, at, &number.to_le_bytes()));
     }
     for version in [301u32, 400, 10_000, u32::MAX] {
-        f.refused(format!("version-{version}"), SECTION, "the version is 1, 100, 200 or 300", patched(&sound, 4, &version.to_le_bytes()));
+        f.refused(
+            format!("version-{version}"),
+            SECTION,
+            "the version is 1, 100, 200 or 300",
+            patched(&sound, 4, &version.to_le_bytes()),
+        );
     }
 }
 
@@ -135,20 +191,38 @@ fn manifests(f: &mut Format) {
         let other = sound.replacen(&format!("\"{key}\""), "\"other\"", 1);
         refused(format!("no-{}", key.replace('_', "-")), "all keys of the manifest are required", &other);
     }
-    for (key, field) in
-        [("shape", r#""shape":[4],"#), ("dtype", r#""dtype":"int16","#), ("dtype-id", r#""dtype_id":8,"#), ("offset", r#""offset":4096,"#), ("nbytes", r#","nbytes":8"#)]
-    {
-        refused(format!("tensor-without-{key}"), "all keys of a tensor are required", &sound.replacen(field, "", 1));
+    for (key, field) in [
+        ("shape", r#""shape":[4],"#),
+        ("dtype", r#""dtype":"int16","#),
+        ("dtype-id", r#""dtype_id":8,"#),
+        ("offset", r#""offset":4096,"#),
+        ("nbytes", r#","nbytes":8"#),
+    ] {
+        refused(
+            format!("tensor-without-{key}"),
+            "all keys of a tensor are required",
+            &sound.replacen(field, "", 1),
+        );
     }
     for (slug, rule, old, new) in [
         ("manifest-ver-2", "manifests have version 1", r#""manifest_ver":1"#, r#""manifest_ver":2"#),
-        ("snapshot-ver-0.3.1", "the manifest says the version of the header", r#""snapshot_ver":"0.3.0""#, r#""snapshot_ver":"0.3.1""#),
+        (
+            "snapshot-ver-0.3.1",
+            "the manifest says the version of the header",
+            r#""snapshot_ver":"0.3.0""#,
+            r#""snapshot_ver":"0.3.1""#,
+        ),
         ("key-twice", "a key occurs once", r#""timestamp""#, r#""snapshot_ver":"0.3.0","timestamp""#),
         ("name-twice", "a name occurs once", r#""b":"#, r#""a":"#),
         ("field-twice", "a key occurs once", r#""offset":4096,"#, r#""offset":4096,"offset":4096,"#),
         ("metadata-list", "usr_metadata is an object", r#""usr_metadata":{}"#, r#""usr_metadata":[]"#),
         ("metadata-null", "usr_metadata is an object", r#""usr_metadata":{}"#, r#""usr_metadata":null"#),
-        ("metadata-key-twice", "a key occurs once", r#""usr_metadata":{}"#, r#""usr_metadata":{"k":1,"k":2}"#),
+        (
+            "metadata-key-twice",
+            "a key occurs once",
+            r#""usr_metadata":{}"#,
+            r#""usr_metadata":{"k":1,"k":2}"#,
+        ),
         ("dtype-id-13", "types have the numbers 0 to 12", r#""dtype_id":8"#, r#""dtype_id":13"#),
         ("dtype-id-negative", "types have the numbers 0 to 12", r#""dtype_id":8"#, r#""dtype_id":-1"#),
         ("dtype-id-text", "types have the numbers 0 to 12", r#""dtype_id":8"#, r#""dtype_id":"8""#),
@@ -159,26 +233,62 @@ fn manifests(f: &mut Format) {
         ("dimension-2-to-the-63", "dimensions are below 2^63", "[4]", "[9223372036854775808]"),
         ("dimension-negative", "a dimension is a number from 0 on", "[4]", "[-4]"),
         ("dimension-float", "a dimension is a number from 0 on", "[4]", "[4.0]"),
-        ("product-that-wraps", "elements are counted without wrapping around", "[4]", "[4611686018427387904,4]"),
+        (
+            "product-that-wraps",
+            "elements are counted without wrapping around",
+            "[4]",
+            "[4611686018427387904,4]",
+        ),
         ("offset-null", "an offset is a number", r#""offset":4096"#, r#""offset":null"#),
-        ("offset-behind-the-values", "the file has all values of a tensor", r#""offset":4096"#, r#""offset":8192"#),
-        ("offset-2-to-the-64-minus-1", "the file has all values of a tensor", r#""offset":4096"#, r#""offset":18446744073709551615"#),
+        (
+            "offset-behind-the-values",
+            "the file has all values of a tensor",
+            r#""offset":4096"#,
+            r#""offset":8192"#,
+        ),
+        (
+            "offset-2-to-the-64-minus-1",
+            "the file has all values of a tensor",
+            r#""offset":4096"#,
+            r#""offset":18446744073709551615"#,
+        ),
         ("tensor-map-list", "tensor_map is an object", "\"tensor_map\":{", "\"tensor_map\":[{"),
         ("timestamp-number", "a timestamp is text", r#""1970-01-01T00:00:00+00:00""#, "0"),
-        ("word-nan-in-lower-case", "the manifest is JSON, with the bare words of Python", r#""usr_metadata":{}"#, r#""usr_metadata":{"k":nan}"#),
-        ("trailing-comma", "the manifest is JSON, with the bare words of Python", r#""usr_metadata":{}"#, r#""usr_metadata":{"k":1,}"#),
+        (
+            "word-nan-in-lower-case",
+            "the manifest is JSON, with the bare words of Python",
+            r#""usr_metadata":{}"#,
+            r#""usr_metadata":{"k":nan}"#,
+        ),
+        (
+            "trailing-comma",
+            "the manifest is JSON, with the bare words of Python",
+            r#""usr_metadata":{}"#,
+            r#""usr_metadata":{"k":1,}"#,
+        ),
     ] {
         refused(slug.to_owned(), rule, &sound.replacen(old, new, 1));
     }
-    for (slug, manifest) in
-        [("empty", ""), ("empty-object", "{}"), ("list", "[]"), ("null", "null"), ("number", "7"), ("two-objects", "{}{}"), ("open", "{\"a\"")]
-    {
+    for (slug, manifest) in [
+        ("empty", ""),
+        ("empty-object", "{}"),
+        ("list", "[]"),
+        ("null", "null"),
+        ("number", "7"),
+        ("two-objects", "{}{}"),
+        ("open", "{\"a\""),
+    ] {
         refused(format!("manifest-{slug}"), "the manifest is one object of JSON", manifest);
     }
     let name = sound.find("0.2.2").expect("the version of magnetron");
     for (slug, byte) in [("nul", 0u8), ("latin-1", 0xe9)] {
         let manifest = patched(sound.as_bytes(), name, &[byte]);
-        f.refused(format!("v0.3-manifest-with-{slug}"), SECTION, "the manifest is UTF-8 without NUL", file(&manifest, 0, &data()));
+        f.refused(
+            format!("v0.3-manifest-with-{slug}"),
+            SECTION,
+            "the manifest is UTF-8 without NUL",
+            file(&manifest, 0, &data()),
+        );
     }
 }
 
@@ -201,7 +311,13 @@ fn places(f: &mut Format) {
     f.refused("v0.3-only-an-empty-tensor", section, "at least one tensor has bytes", with(&[empty], &[]));
     let name: Value = "int32".into();
     let other = text("{}", &[A, &B.replace("\"int16\"", &name.to_string())]);
-    f.either("v0.3-other-name-of-a-type", SECTION, "dtype_id decides, and the name is for people", file(other.as_bytes(), 0, &data()), Some(reading()));
+    f.either(
+        "v0.3-other-name-of-a-type",
+        SECTION,
+        "dtype_id decides, and the name is for people",
+        file(other.as_bytes(), 0, &data()),
+        Some(reading()),
+    );
 }
 
 fn cut(f: &mut Format) {

@@ -100,7 +100,13 @@ pub(super) fn add(f: &mut Format) {
     let (file, reading) = sound();
     f.read("v1-crc32", "checksum", "the CRC-32 of header and records", file.clone(), reading.clone());
     let magnetrons = signed(file.clone(), RECORDS_END, true);
-    f.read("v1-crc32c", "checksum", "the CRC-32C of the records, as magnetron writes it", magnetrons, reading.clone());
+    f.read(
+        "v1-crc32c",
+        "checksum",
+        "the CRC-32C of the records, as magnetron writes it",
+        magnetrons,
+        reading.clone(),
+    );
     for (code, dtype, size) in DTYPES {
         let values = values(dtype, 6 * size);
         let (file, reading) = tensors(&[record("t", code, &[2, 3], &values)]);
@@ -108,7 +114,13 @@ pub(super) fn add(f: &mut Format) {
         if code < 4 {
             f.read(format!("v1-dtype-{code}-{dtype}"), "dtype-codes", rule, file, reading);
         } else {
-            f.either(format!("v1-dtype-{code}-{dtype}"), "dtype-codes", "sources that were never released had this code", file, Some(reading));
+            f.either(
+                format!("v1-dtype-{code}-{dtype}"),
+                "dtype-codes",
+                "sources that were never released had this code",
+                file,
+                Some(reading),
+            );
         }
     }
     shapes(f);
@@ -129,15 +141,29 @@ fn shapes(f: &mut Format) {
     ] {
         let values = bytes(4 * dims.iter().product::<u64>() as usize);
         let (file, reading) = tensors(&[record("t", 0, &dims, &values)]);
-        f.read(format!("v1-shape-{slug}"), "ranks", "ranks are 1 to 255, and a dimension may be 0", file, reading);
+        f.read(
+            format!("v1-shape-{slug}"),
+            "ranks",
+            "ranks are 1 to 255, and a dimension may be 0",
+            file,
+            reading,
+        );
     }
     f.read("v1-empty", "version-1", "a file without records", file(&[], &[]).0, Reading::empty());
     let long = "k".repeat(65_535);
-    for (slug, key) in [("umlaut", "Größe"), ("emoji", "🦀"), ("nul", "a\0b"), ("slashes", "a/b\\c"), ("space", " "), ("of-65535-bytes", &long)] {
+    for (slug, key) in [
+        ("umlaut", "Größe"),
+        ("emoji", "🦀"),
+        ("nul", "a\0b"),
+        ("slashes", "a/b\\c"),
+        ("space", " "),
+        ("of-65535-bytes", &long),
+    ] {
         let (file, reading) = tensors(&[record(key, 0, &[1], &bytes(4))]);
         f.read(format!("v1-key-{slug}"), "keys", "a key has 1 to 65,535 bytes of UTF-8", file, reading);
     }
-    let many: Vec<_> = (0..100).map(|n| record(&format!("t{n}"), 3, &[n % 4], &bytes(4 * (n as usize % 4)))).collect();
+    let many: Vec<_> =
+        (0..100).map(|n| record(&format!("t{n}"), 3, &[n % 4], &bytes(4 * (n as usize % 4)))).collect();
     let (file, reading) = tensors(&many);
     f.read("v1-hundred-tensors", "version-1", "tensor records, one after the other", file, reading);
 }
@@ -146,7 +172,13 @@ fn entries(f: &mut Format) {
     let one = |kind: u8, payload: [u8; 8]| file(&[(kind, payload, b"k")], &[]).0;
     for (slug, number) in [("zero", 0), ("minus-1", -1), ("smallest", i64::MIN), ("largest", i64::MAX)] {
         let reading = Reading::empty().metadata(json!({ "k": number }));
-        f.read(format!("v1-i64-{slug}"), "version-1", "metadata of type 1: i64", one(1, number.to_le_bytes()), reading);
+        f.read(
+            format!("v1-i64-{slug}"),
+            "version-1",
+            "metadata of type 1: i64",
+            one(1, number.to_le_bytes()),
+            reading,
+        );
     }
     for (slug, number, value) in [
         ("one-tenth", 0.1, json!(0.1)),
@@ -156,7 +188,13 @@ fn entries(f: &mut Format) {
         ("smallest", f64::from_bits(1), json!(f64::from_bits(1))),
     ] {
         let reading = Reading::empty().metadata(json!({ "k": value }));
-        f.read(format!("v1-f64-{slug}"), "version-1", "metadata of type 2: f64", one(2, number.to_le_bytes()), reading);
+        f.read(
+            format!("v1-f64-{slug}"),
+            "version-1",
+            "metadata of type 2: f64",
+            one(2, number.to_le_bytes()),
+            reading,
+        );
     }
     let shared = file(&[(1, [0; 8], b"t")], &[record("t", 3, &[1], &bytes(4))]).0;
     let reading = Reading::empty().tensor("t", "i32", &[1], &bytes(4)).metadata(json!({"t": 0}));
@@ -194,28 +232,100 @@ fn rules(f: &mut Format) {
         ("numel-5", "numbers-of-elements", "numel is the product of the dimensions", TENSOR_A + 4, u64s(5)),
         ("numel-7", "numbers-of-elements", "numel is the product of the dimensions", TENSOR_A + 4, u64s(7)),
         ("numel-0", "numbers-of-elements", "numel is the product of the dimensions", TENSOR_A + 4, u64s(0)),
-        ("numel-2-to-the-64-minus-1", "numbers-of-elements", "numel is the product of the dimensions", TENSOR_A + 4, u64s(u64::MAX)),
-        ("dimension-5", "numbers-of-elements", "numel is the product of the dimensions", TENSOR_B + 20, u64s(5)),
-        ("dimension-2-to-the-63", "numbers-of-elements", "a dimension is below 2^63", TENSOR_A + 20, u64s(1 << 63)),
-        ("dimension-2-to-the-64-minus-1", "numbers-of-elements", "a dimension is below 2^63", TENSOR_A + 28, u64s(u64::MAX)),
-        ("product-beyond-2-to-the-63", "numbers-of-elements", "the number of elements is below 2^63", TENSOR_A + 20, u64s(1 << 62)),
-        ("offset-behind-the-file", "offsets", "the file has all values of a tensor", TENSOR_A + 12, u64s(320)),
+        (
+            "numel-2-to-the-64-minus-1",
+            "numbers-of-elements",
+            "numel is the product of the dimensions",
+            TENSOR_A + 4,
+            u64s(u64::MAX),
+        ),
+        (
+            "dimension-5",
+            "numbers-of-elements",
+            "numel is the product of the dimensions",
+            TENSOR_B + 20,
+            u64s(5),
+        ),
+        (
+            "dimension-2-to-the-63",
+            "numbers-of-elements",
+            "a dimension is below 2^63",
+            TENSOR_A + 20,
+            u64s(1 << 63),
+        ),
+        (
+            "dimension-2-to-the-64-minus-1",
+            "numbers-of-elements",
+            "a dimension is below 2^63",
+            TENSOR_A + 28,
+            u64s(u64::MAX),
+        ),
+        (
+            "product-beyond-2-to-the-63",
+            "numbers-of-elements",
+            "the number of elements is below 2^63",
+            TENSOR_A + 20,
+            u64s(1 << 62),
+        ),
+        (
+            "offset-behind-the-file",
+            "offsets",
+            "the file has all values of a tensor",
+            TENSOR_A + 12,
+            u64s(320),
+        ),
         ("end-behind-the-file", "offsets", "the file has all values of a tensor", TENSOR_A + 12, u64s(256)),
-        ("offset-2-to-the-63", "offsets", "the file has all values of a tensor", TENSOR_A + 12, u64s(1 << 63)),
-        ("offset-that-wraps", "offsets", "the file has all values of a tensor", TENSOR_A + 12, u64s(u64::MAX - 63)),
+        (
+            "offset-2-to-the-63",
+            "offsets",
+            "the file has all values of a tensor",
+            TENSOR_A + 12,
+            u64s(1 << 63),
+        ),
+        (
+            "offset-that-wraps",
+            "offsets",
+            "the file has all values of a tensor",
+            TENSOR_A + 12,
+            u64s(u64::MAX - 63),
+        ),
         ("offset-not-aligned", "offsets", "an offset is a multiple of 64", TENSOR_A + 12, u64s(193)),
         ("offset-at-8", "offsets", "an offset is a multiple of 64", TENSOR_B + 12, u64s(200)),
-        ("values-over-the-records", "offsets", "values do not lie over the records", TENSOR_A + 12, u64s(128)),
+        (
+            "values-over-the-records",
+            "offsets",
+            "values do not lie over the records",
+            TENSOR_A + 12,
+            u64s(128),
+        ),
         ("values-over-the-header", "offsets", "values do not lie over the records", TENSOR_A + 12, u64s(0)),
         ("tensor-key-empty", "keys", "a key has 1 to 65,535 bytes", TENSOR_A + 36, u32s(0)),
         ("tensor-key-of-65536-bytes", "keys", "a key has 1 to 65,535 bytes", TENSOR_A + 36, u32s(65_536)),
-        ("tensor-key-longer-than-the-file", "keys", "the file has all bytes of a key", TENSOR_B + 28, u32s(60_000)),
+        (
+            "tensor-key-longer-than-the-file",
+            "keys",
+            "the file has all bytes of a key",
+            TENSOR_B + 28,
+            u32s(60_000),
+        ),
         ("tensor-key-latin-1", "keys", "a key is UTF-8", TENSOR_B + 32, vec![0xff]),
         ("tensor-key-twice", "keys", "a key occurs once", TENSOR_B + 32, b"a".to_vec()),
         ("tensors-one-more", "version-1", "the file has as many records as its header says", 12, u32s(3)),
-        ("tensors-2-to-the-32-minus-1", "version-1", "the file has as many records as its header says", 12, u32s(u32::MAX)),
+        (
+            "tensors-2-to-the-32-minus-1",
+            "version-1",
+            "the file has as many records as its header says",
+            12,
+            u32s(u32::MAX),
+        ),
         ("entries-one-more", "version-1", "the file has as many records as its header says", 16, u32s(3)),
-        ("entries-2-to-the-32-minus-1", "version-1", "the file has as many records as its header says", 16, u32s(u32::MAX)),
+        (
+            "entries-2-to-the-32-minus-1",
+            "version-1",
+            "the file has as many records as its header says",
+            16,
+            u32s(u32::MAX),
+        ),
     ];
     for (slug, section, rule, at, bytes) in rows {
         let file = signed(patched(&sound, at, &bytes), RECORDS_END, false);
@@ -227,13 +337,21 @@ fn rules(f: &mut Format) {
     let (two, end) = file(&[], &[record("a", 4, &[4], &bytes(4)), record("b", 4, &[4], &bytes(4))]);
     let tied = signed(patched(&two, 24 + 33 + 12, &two[36..44]), end, false);
     let reading = Reading::empty().tensor("a", "i8", &[4], &bytes(4)).tensor("b", "i8", &[4], &bytes(4));
-    f.either("v1-tied", "offsets", "the document does not say whether two tensors may have the same bytes", tied, Some(reading));
+    f.either(
+        "v1-tied",
+        "offsets",
+        "the document does not say whether two tensors may have the same bytes",
+        tied,
+        Some(reading),
+    );
 }
 
 fn checksums(f: &mut Format) {
     let (sound, _) = sound();
     let rule = "the checksum is the CRC-32 of header and records";
-    for (slug, at) in [("checksum", 8), ("entry", ENTRY_N + 4), ("shape", TENSOR_A + 27), ("key", TENSOR_B + 32)] {
+    for (slug, at) in
+        [("checksum", 8), ("entry", ENTRY_N + 4), ("shape", TENSOR_A + 27), ("key", TENSOR_B + 32)]
+    {
         let bytes = [sound[at] ^ 1];
         f.refused(format!("v1-damaged-{slug}"), "checksum", rule, patched(&sound, at, &bytes));
     }
@@ -246,9 +364,16 @@ fn checksums(f: &mut Format) {
 }
 
 fn places(f: &mut Format, sound: &[u8], reading: &Reading) {
-    let why = "the document does not say what padding is; magnetron writes 0xff, and more bytes than it needs";
+    let why =
+        "the document does not say what padding is; magnetron writes 0xff, and more bytes than it needs";
     let behind = [sound, &[0; 100]].concat();
-    f.read("v1-bytes-behind", "padding-in-version-1", "bytes may follow the last tensor", behind, reading.clone());
+    f.read(
+        "v1-bytes-behind",
+        "padding-in-version-1",
+        "bytes may follow the last tensor",
+        behind,
+        reading.clone(),
+    );
     let zeros = patched(sound, RECORDS_END, &[0; 60]);
     f.read("v1-padding-of-zeros", "padding-in-version-1", "padding is any byte", zeros, reading.clone());
     let noise = patched(sound, RECORDS_END, &bytes(60));

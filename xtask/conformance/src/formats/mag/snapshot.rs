@@ -45,21 +45,42 @@ fn two(version: u32) -> Vec<u8> {
 
 fn sound(f: &mut Format, version: u32) {
     let name = format!("v0.{}", version / 100);
-    let reading = Reading::empty().tensor("a", "f32", &[2, 3], &bytes(24)).tensor("b", "f16", &[4], &bytes(8));
-    f.read(format!("{name}-two-tensors"), SECTION, "a pool of names, descriptors, values", two(version), reading);
+    let reading =
+        Reading::empty().tensor("a", "f32", &[2, 3], &bytes(24)).tensor("b", "f16", &[4], &bytes(8));
+    f.read(
+        format!("{name}-two-tensors"),
+        SECTION,
+        "a pool of names, descriptors, values",
+        two(version),
+        reading,
+    );
     for (number, (dtype, size)) in LATER.iter().enumerate() {
         let code = if version == 100 && number > 3 { number - 1 } else { number };
         if version == 200 || number != 3 {
             let values = values(dtype, 6 * size);
             let reading = Reading::empty().tensor("t", dtype, &[2, 3], &values);
             let rule = format!("code {code} is {dtype}");
-            f.read(format!("{name}-dtype-{dtype}"), SECTION, rule, of(version, code as u8, &[2, 3], &values), reading);
+            f.read(
+                format!("{name}-dtype-{dtype}"),
+                SECTION,
+                rule,
+                of(version, code as u8, &[2, 3], &values),
+                reading,
+            );
         }
     }
-    for (slug, dims) in [("rank-0", vec![]), ("rank-1", vec![3]), ("rank-16", vec![1; 16]), ("rank-63", vec![1; 63])] {
+    for (slug, dims) in
+        [("rank-0", vec![]), ("rank-1", vec![3]), ("rank-16", vec![1; 16]), ("rank-63", vec![1; 63])]
+    {
         let values = bytes(4 * dims.iter().product::<u64>() as usize);
         let reading = Reading::empty().tensor("t", "f32", &dims, &values);
-        f.read(format!("{name}-{slug}"), SECTION, "ranks are 0 to 63", of(version, 0, &dims, &values), reading);
+        f.read(
+            format!("{name}-{slug}"),
+            SECTION,
+            "ranks are 0 to 63",
+            of(version, 0, &dims, &values),
+            reading,
+        );
     }
 }
 
@@ -95,7 +116,12 @@ fn rules(f: &mut Format, version: u32) {
         ("offset-that-wraps", "the file has all values of a tensor", TENSOR_A + 16, u64s(u64::MAX - 15)),
         ("dimension-2-to-the-63", "the number of elements is below 2^63", TENSOR_B + 24, u64s(1 << 63)),
         ("tensors-one-more", "the file has as many descriptors as its header says", 28, u32s(3)),
-        ("tensors-2-to-the-32-minus-1", "the file has as many descriptors as its header says", 28, u32s(u32::MAX)),
+        (
+            "tensors-2-to-the-32-minus-1",
+            "the file has as many descriptors as its header says",
+            28,
+            u32s(u32::MAX),
+        ),
     ];
     for (slug, rule, at, bytes) in rows {
         let mut file = patched(&sound, at, &bytes);
@@ -104,12 +130,27 @@ fn rules(f: &mut Format, version: u32) {
     }
     for (slug, at) in [("checksum", 16), ("name", NAMES), ("shape", TENSOR_A + 24)] {
         let bytes = [sound[at] ^ 1];
-        f.refused(format!("{name}-damaged-{slug}"), SECTION, "the CRC-32C is that of byte 20 to `BUF!`", patched(&sound, at, &bytes));
+        f.refused(
+            format!("{name}-damaged-{slug}"),
+            SECTION,
+            "the CRC-32C is that of byte 20 to `BUF!`",
+            patched(&sound, at, &bytes),
+        );
     }
-    f.refused(format!("{name}-mark-of-the-values"), SECTION, "the values begin with `BUF!`", patched(&sound, END, b"BUF?"));
+    f.refused(
+        format!("{name}-mark-of-the-values"),
+        SECTION,
+        "the values begin with `BUF!`",
+        patched(&sound, END, b"BUF?"),
+    );
     if version == 100 {
         let old = patched(&sound, 32, &[1, 0, 0, 0]);
-        f.refused("v0.1-unreleased-layout", "unreleased-sources", "version 100 has the mark `SRP!` at byte 32", old);
+        f.refused(
+            "v0.1-unreleased-layout",
+            "unreleased-sources",
+            "version 100 has the mark `SRP!` at byte 32",
+            old,
+        );
     }
 }
 

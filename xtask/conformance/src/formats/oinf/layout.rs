@@ -60,7 +60,8 @@ impl File {
             string(&tensor.name).len() + 28 + 8 * tensor.dims.len() + more
         };
         let at_values = pad(72 + self.sizevars.len());
-        let at_tensors = pad(at_values + self.values.iter().map(|(key, ..)| string(key).len() + 24).sum::<usize>());
+        let at_tensors =
+            pad(at_values + self.values.iter().map(|(key, ..)| string(key).len() + 24).sum::<usize>());
         let at_data = pad(at_tensors + self.tensors.iter().map(entry).sum::<usize>());
         let (mut table, mut tensors, mut data) = (Vec::new(), Vec::new(), Vec::new());
         let put = |data: &mut Vec<u8>, payload: &[u8]| {
@@ -95,13 +96,17 @@ impl File {
             }
         }
         let mut out = b"OINF\0".to_vec();
-        for number in [self.version, 0, self.n_sizevars, self.values.len() as u32, self.tensors.len() as u32, 0] {
+        for number in
+            [self.version, 0, self.n_sizevars, self.values.len() as u32, self.tensors.len() as u32, 0]
+        {
             out.extend(number.to_le_bytes());
         }
         for number in [72, at_values, at_tensors, at_data, at_data + data.len()] {
             out.extend((number as u64).to_le_bytes());
         }
-        for (at, part) in [(72, &self.sizevars), (at_values, &table), (at_tensors, &tensors), (at_data, &data)] {
+        for (at, part) in
+            [(72, &self.sizevars), (at_values, &table), (at_tensors, &tensors), (at_data, &data)]
+        {
             out.resize(at, 0);
             out.extend(part);
         }

@@ -46,7 +46,8 @@ type Row = (&'static str, &'static str, &'static str, usize, Vec<u8>);
 const PADDING: (&str, &str) = ("header-padding", "padding is zero");
 
 fn header() -> Vec<Row> {
-    let (ascending, inside) = ("offsets of sections ascend and are multiples of 8", "sections end in the file");
+    let (ascending, inside) =
+        ("offsets of sections ascend and are multiples of 8", "sections end in the file");
     vec![
         ("magic", "layout", "a file begins with `OINF` and a zero", 0, b"X".to_vec()),
         ("magic-without-its-zero", "layout", "a file begins with `OINF` and a zero", 4, b" ".to_vec()),
@@ -88,7 +89,8 @@ fn header() -> Vec<Row> {
 }
 
 fn metadata() -> Vec<Row> {
-    let (inside, implied) = ("the file has all bytes of a value", "value_nbytes is what type and payload imply");
+    let (inside, implied) =
+        ("the file has all bytes of a value", "value_nbytes is what type and payload imply");
     vec![
         ("value-flags", "declared-tensors", "value_flags are zero", 100, u32s(1)),
         ("value-not-aligned", "offsets", "payloads begin at multiples of 8", 112, u64s(353)),
@@ -114,7 +116,8 @@ fn metadata() -> Vec<Row> {
 }
 
 fn tensors() -> Vec<Row> {
-    let (inside, implied) = ("the file has all values of a tensor", "data_nbytes is what type and dimensions imply");
+    let (inside, implied) =
+        ("the file has all values of a tensor", "data_nbytes is what type and dimensions imply");
     let declared = "a tensor without values has 0 as offset and length";
     vec![
         ("tensor-type-0", "layout", "tensors have types of numbers", 312, u32s(0)),
@@ -132,7 +135,13 @@ fn tensors() -> Vec<Row> {
         ("nbytes-16", "layout", implied, 332, u64s(16)),
         ("dimension-1", "layout", implied, 324, u64s(1)),
         ("dimension-2-to-the-63", "layout", implied, 324, u64s(1 << 63)),
-        ("dimension-2-to-the-64-minus-1", "layout", "elements are counted without wrapping around", 280, u64s(u64::MAX)),
+        (
+            "dimension-2-to-the-64-minus-1",
+            "layout",
+            "elements are counted without wrapping around",
+            280,
+            u64s(u64::MAX),
+        ),
         ("rank-200", "layout", "a table ends before the next", 316, u32s(200)),
         ("rank-2-to-the-32-minus-1", "layout", "a table ends before the next", 316, u32s(u32::MAX)),
         ("name-longer-than-the-table", "layout", "a table ends before the next", 304, u32s(60)),
@@ -149,7 +158,12 @@ fn tensors() -> Vec<Row> {
 pub(super) fn add(f: &mut Format) {
     let file = sound();
     let bits = [true, false, true, false, true, false, true, false, true];
-    let reading = Reading::empty().tensor("t", "bool", &[3], &[1, 1, 0]).declared("u", "f32", &[2]).tensor("w", "f32", &[2], &[7; 8]);
+    let reading = Reading::empty().tensor("t", "bool", &[3], &[1, 1, 0]).declared("u", "f32", &[2]).tensor(
+        "w",
+        "f32",
+        &[2],
+        &[7; 8],
+    );
     let reading = reading.metadata(json!({
         "a": {"type": "str", "value": "ab"},
         "b": {"type": "bitset", "value": bits},
@@ -164,7 +178,12 @@ pub(super) fn add(f: &mut Format) {
     longer.extend([0; 8]);
     f.refused("eight-bytes-behind", "offsets", "file_size is right", longer.clone());
     let len = longer.len() as u64;
-    f.refused("eight-bytes-of-nothing", "offsets", "no bytes belong to nothing", patched(&longer, 61, &len.to_le_bytes()));
+    f.refused(
+        "eight-bytes-of-nothing",
+        "offsets",
+        "no bytes belong to nothing",
+        patched(&longer, 61, &len.to_le_bytes()),
+    );
     quant(f);
     cut(f, &file);
 }
@@ -192,27 +211,65 @@ fn quant(f: &mut Format) {
         ("asymmetric", payload([2, 1, 1], (0, 1), (0, 1), &[scale, zero].concat())),
         ("per-channel", payload([1, 2, 0], (1, 3), (0, 0), &scales)),
     ] {
-        f.read(format!("v2-quant-{slug}"), section, "a payload of scales and zero points", file(&quant), reading.clone());
+        f.read(
+            format!("v2-quant-{slug}"),
+            section,
+            "a payload of scales and zero points",
+            file(&quant),
+            reading.clone(),
+        );
     }
     for (slug, rule, quant) in [
         ("scheme-0", "schemes are 1 and 2", payload([0, 1, 0], (0, 1), (0, 0), &scale)),
         ("scheme-3", "schemes are 1 and 2", payload([3, 1, 0], (0, 1), (0, 0), &scale)),
         ("scale-mode-0", "scale modes are 1 and 2", payload([1, 0, 0], (0, 1), (0, 0), &scale)),
         ("scale-mode-3", "scale modes are 1 and 2", payload([1, 3, 0], (0, 1), (0, 0), &scale)),
-        ("zero-mode-3", "zero-point modes are 0, 1 and 2", payload([2, 1, 3], (0, 1), (0, 1), &[scale, zero].concat())),
-        ("symmetric-with-zero-points", "symmetric payloads have no zero points", payload([1, 1, 1], (0, 1), (0, 1), &[scale, zero].concat())),
-        ("asymmetric-without", "asymmetric payloads have zero points", payload([2, 1, 0], (0, 1), (0, 0), &scale)),
-        ("two-scales-per-tensor", "per tensor the count is 1", payload([1, 1, 0], (0, 2), (0, 0), &[scale; 2].concat())),
+        (
+            "zero-mode-3",
+            "zero-point modes are 0, 1 and 2",
+            payload([2, 1, 3], (0, 1), (0, 1), &[scale, zero].concat()),
+        ),
+        (
+            "symmetric-with-zero-points",
+            "symmetric payloads have no zero points",
+            payload([1, 1, 1], (0, 1), (0, 1), &[scale, zero].concat()),
+        ),
+        (
+            "asymmetric-without",
+            "asymmetric payloads have zero points",
+            payload([2, 1, 0], (0, 1), (0, 0), &scale),
+        ),
+        (
+            "two-scales-per-tensor",
+            "per tensor the count is 1",
+            payload([1, 1, 0], (0, 2), (0, 0), &[scale; 2].concat()),
+        ),
         ("axis-2", "the axis is below the rank", payload([1, 2, 0], (2, 3), (0, 0), &scales)),
-        ("two-scales-of-three-channels", "per channel the count is the dimension", payload([1, 2, 0], (1, 2), (0, 0), &[scale; 2].concat())),
+        (
+            "two-scales-of-three-channels",
+            "per channel the count is the dimension",
+            payload([1, 2, 0], (1, 2), (0, 0), &[scale; 2].concat()),
+        ),
         ("scales-missing", "the payload has all scales", payload([1, 2, 0], (1, 3), (0, 0), &scale)),
-        ("count-2-to-the-62", "the payload has all scales", payload([1, 2, 0], (1, 1 << 62), (0, 0), &scales)),
+        (
+            "count-2-to-the-62",
+            "the payload has all scales",
+            payload([1, 2, 0], (1, 1 << 62), (0, 0), &scales),
+        ),
         ("short", "a payload has 48 bytes before the scales", vec![1, 0, 0, 0, 1, 0, 0, 0]),
     ] {
         f.refused(format!("v2-quant-{slug}"), section, rule, file(&quant));
     }
-    let lone = File::new(2).quantized("q", 1, &[2, 3], None, Some(&payload([1, 1, 0], (0, 1), (0, 0), &scale))).build();
-    f.read("v2-quant-declared", "version-2", "a declared tensor may have a quant payload", lone, Reading::empty().declared("q", "i8", &[2, 3]));
+    let lone = File::new(2)
+        .quantized("q", 1, &[2, 3], None, Some(&payload([1, 1, 0], (0, 1), (0, 0), &scale)))
+        .build();
+    f.read(
+        "v2-quant-declared",
+        "version-2",
+        "a declared tensor may have a quant payload",
+        lone,
+        Reading::empty().declared("q", "i8", &[2, 3]),
+    );
 }
 
 fn cut(f: &mut Format, sound: &[u8]) {
@@ -241,6 +298,11 @@ fn cut(f: &mut Format, sound: &[u8]) {
     f.cut("", "offsets", sound, &fields);
     for len in [72, 88, 216, 352, 376, 408, 416] {
         let cut = patched(&sound[..len], 61, &(len as u64).to_le_bytes());
-        f.refused(format!("cut-to-{len}-bytes-and-so-stated"), "offsets", "sections and payloads end in the file", cut);
+        f.refused(
+            format!("cut-to-{len}-bytes-and-so-stated"),
+            "offsets",
+            "sections and payloads end in the file",
+            cut,
+        );
     }
 }

@@ -52,35 +52,83 @@ fn sound(f: &mut Format) {
     f.either("archive-prefix-with-a-slash", SECTION, why, renamed("x/y"), Some(reading()));
     for prefix in ["model", "a.b-c", "größe"] {
         let slug = prefix.replace("größe", "umlaut");
-        f.read(format!("archive-prefix-{slug}"), SECTION, "records are in a folder of any name", renamed(prefix), reading());
+        f.read(
+            format!("archive-prefix-{slug}"),
+            SECTION,
+            "records are in a folder of any name",
+            renamed(prefix),
+            reading(),
+        );
     }
     let plain = |members: Vec<ZipMember>| Zip::of(members).build();
     let pickle = torch_pickle(&[w()]);
     let data = bytes(8);
-    let stored = vec![ZipMember::stored("archive/data.pkl", &pickle), ZipMember::stored("archive/data/0", &data)];
-    f.read("archive-stored-plainly", SECTION, "sizes may stand in the header before a record", plain(stored.clone()), reading());
-    let deflated = vec![ZipMember::deflated("archive/data.pkl", &pickle), ZipMember::deflated("archive/data/0", &data)];
+    let stored =
+        vec![ZipMember::stored("archive/data.pkl", &pickle), ZipMember::stored("archive/data/0", &data)];
+    f.read(
+        "archive-stored-plainly",
+        SECTION,
+        "sizes may stand in the header before a record",
+        plain(stored.clone()),
+        reading(),
+    );
+    let deflated =
+        vec![ZipMember::deflated("archive/data.pkl", &pickle), ZipMember::deflated("archive/data/0", &data)];
     f.read("archive-deflated", SECTION, "records may be deflated", plain(deflated), reading());
     let mut long = stored.clone();
     long.iter_mut().for_each(|member| member.is_long = true);
     f.read("archive-64-bit-sizes", SECTION, "sizes and offsets may have 64 bits", plain(long), reading());
-    f.read("archive-short-end", SECTION, "an archive may have no 64-bit end record", changed(|zip| zip.is_long = false), reading());
-    f.read("archive-not-aligned", SECTION, "records may begin anywhere", changed(|zip| zip.alignment = 0), reading());
-    f.read("archive-without-version", SECTION, "a record that is not needed may be missing", changed(|zip| drop(zip.members.remove(1))), reading());
-    let little = changed(|zip| zip.members.insert(1, ZipMember::stored("archive/byteorder", b"little").described_behind()));
+    f.read(
+        "archive-short-end",
+        SECTION,
+        "an archive may have no 64-bit end record",
+        changed(|zip| zip.is_long = false),
+        reading(),
+    );
+    f.read(
+        "archive-not-aligned",
+        SECTION,
+        "records may begin anywhere",
+        changed(|zip| zip.alignment = 0),
+        reading(),
+    );
+    f.read(
+        "archive-without-version",
+        SECTION,
+        "a record that is not needed may be missing",
+        changed(|zip| drop(zip.members.remove(1))),
+        reading(),
+    );
+    let little = changed(|zip| {
+        zip.members.insert(1, ZipMember::stored("archive/byteorder", b"little").described_behind())
+    });
     f.read("archive-byteorder-little", SECTION, "the record byteorder says `little`", little, reading());
     let mut swapped = data;
     swapped.chunks_mut(4).for_each(<[u8]>::reverse);
-    let big = changed(|zip| zip.members.insert(1, ZipMember::stored("archive/byteorder", b"big").described_behind()));
+    let big = changed(|zip| {
+        zip.members.insert(1, ZipMember::stored("archive/byteorder", b"big").described_behind())
+    });
     let of_big = Reading::empty().tensor("w", "f32", &[2], &swapped);
     f.read("archive-byteorder-big", SECTION, "the record byteorder says `big`", big, of_big);
-    for (slug, name) in [(".format-version", ".format_version"), (".data-serialization-id", ".data/serialization_id"), ("code", "code/__torch__.py"), ("notes", "notes.txt")] {
-        let file = changed(|zip| zip.members.push(ZipMember::stored(&format!("archive/{name}"), b"1").described_behind()));
+    for (slug, name) in [
+        (".format-version", ".format_version"),
+        (".data-serialization-id", ".data/serialization_id"),
+        ("code", "code/__torch__.py"),
+        ("notes", "notes.txt"),
+    ] {
+        let file = changed(|zip| {
+            zip.members.push(ZipMember::stored(&format!("archive/{name}"), b"1").described_behind())
+        });
         f.read(format!("archive-with-{slug}"), SECTION, "other records are not looked at", file, reading());
     }
     for (slug, content) in [("middle", &b"middle"[..]), ("empty", b""), ("in-capitals", b"LITTLE")] {
         let file = changed(|zip| zip.members.insert(1, ZipMember::stored("archive/byteorder", content)));
-        f.refused(format!("archive-byteorder-{slug}"), SECTION, "the record byteorder says `little` or `big`", file);
+        f.refused(
+            format!("archive-byteorder-{slug}"),
+            SECTION,
+            "the record byteorder says `little` or `big`",
+            file,
+        );
     }
 }
 
@@ -89,16 +137,31 @@ fn records(f: &mut Format) {
     for (slug, file) in [
         ("no-pickle", changed(|zip| drop(zip.members.remove(0)))),
         ("no-records", Zip::default().build()),
-        ("pickle-without-a-folder", Zip::of([ZipMember::stored("data.pkl", &pickle), ZipMember::stored("data/0", &bytes(8))]).build()),
-        ("pickle-of-another-name", changed(|zip| zip.members[0] = ZipMember::stored("archive/data.pickle", &pickle))),
-        ("storage-in-another-folder", storage(|member| member.names = [b"other/data/0".to_vec(), b"other/data/0".to_vec()])),
+        (
+            "pickle-without-a-folder",
+            Zip::of([ZipMember::stored("data.pkl", &pickle), ZipMember::stored("data/0", &bytes(8))]).build(),
+        ),
+        (
+            "pickle-of-another-name",
+            changed(|zip| zip.members[0] = ZipMember::stored("archive/data.pickle", &pickle)),
+        ),
+        (
+            "storage-in-another-folder",
+            storage(|member| member.names = [b"other/data/0".to_vec(), b"other/data/0".to_vec()]),
+        ),
         ("no-storage", changed(|zip| drop(zip.members.pop()))),
     ] {
-        f.refused(format!("archive-{slug}"), SECTION, "an archive has a pickle, and the storages that it names", file);
+        f.refused(
+            format!("archive-{slug}"),
+            SECTION,
+            "an archive has a pickle, and the storages that it names",
+            file,
+        );
     }
     let two = "no other record is called data.pkl, and the first member is in its folder";
     let evil = b"\x80\x02cos\n_exit\nK\x56\x85R.";
-    let why = "a folder in the folder of the records may have a data.pkl of its own, which PyTorch does not load";
+    let why =
+        "a folder in the folder of the records may have a data.pkl of its own, which PyTorch does not load";
     let deeper = changed(|zip| zip.members.push(ZipMember::stored("archive/x/data.pkl", evil)));
     f.either("archive-two-pickles-deeper", SECTION, why, deeper, Some(reading()));
     for (slug, name) in [("in-capitals", "archive/DATA.PKL"), ("in-another-folder", "other/data.pkl")] {
@@ -108,17 +171,33 @@ fn records(f: &mut Format) {
     let first = changed(|zip| zip.members.insert(0, ZipMember::stored("other/version", b"3")));
     f.refused("archive-first-record-elsewhere", SECTION, two, first);
     let twice = "a name occurs once";
-    f.refused("archive-pickle-twice", SECTION, twice, changed(|zip| zip.members.push(zip.members[0].clone())));
-    f.refused("archive-storage-twice", SECTION, twice, changed(|zip| zip.members.push(ZipMember::stored("archive/data/0", &bytes(8)))));
+    f.refused(
+        "archive-pickle-twice",
+        SECTION,
+        twice,
+        changed(|zip| zip.members.push(zip.members[0].clone())),
+    );
+    f.refused(
+        "archive-storage-twice",
+        SECTION,
+        twice,
+        changed(|zip| zip.members.push(ZipMember::stored("archive/data/0", &bytes(8)))),
+    );
     let nul = "a name has no NUL";
-    f.refused("archive-nul-in-a-name", SECTION, nul, storage(|m| m.names = [b"archive/data/0\0x".to_vec(), b"archive/data/0\0x".to_vec()]));
+    f.refused(
+        "archive-nul-in-a-name",
+        SECTION,
+        nul,
+        storage(|m| m.names = [b"archive/data/0\0x".to_vec(), b"archive/data/0\0x".to_vec()]),
+    );
     let far = zip(&torch_pickle(&[TorchTensor { key: "../data/0".to_owned(), ..w() }]));
     f.refused("storage-key-with-dots", SECTION, "a storage is the record of its key", far);
 }
 
 /// Headers that disagree with the directory or with the content.
 fn headers(f: &mut Format) {
-    let differ = "the header before a record says what the directory says, or zero for what follows the record";
+    let differ =
+        "the header before a record says what the directory says, or zero for what follows the record";
     let names = |listed: &[u8], before: &[u8]| storage(|m| m.names = [listed.to_vec(), before.to_vec()]);
     for (slug, file) in [
         ("other-name", names(b"archive/data/0", b"archive/data/1")),
@@ -133,7 +212,12 @@ fn headers(f: &mut Format) {
     let stored = "a stored record has as many bytes as are stored";
     f.refused("record-longer-than-stored", SECTION, stored, storage(|m| m.len[0] = 12));
     f.refused("record-shorter-than-stored", SECTION, stored, storage(|m| m.len[0] = 4));
-    f.refused("record-of-2-to-the-32-bytes", SECTION, stored, storage(|m| m.len[0] = u64::from(u32::MAX) - 1));
+    f.refused(
+        "record-of-2-to-the-32-bytes",
+        SECTION,
+        stored,
+        storage(|m| m.len[0] = u64::from(u32::MAX) - 1),
+    );
     let crc = "a record has the CRC-32 that the directory states";
     f.refused("crc-of-a-storage", SECTION, crc, storage(|m| m.crc[0] ^= 1));
     f.refused("crc-of-the-pickle", SECTION, crc, changed(|zip| zip.members[0].crc[0] ^= 1));
@@ -154,7 +238,14 @@ fn headers(f: &mut Format) {
         })
     };
     let whole = "a deflated record expands to the bytes that the directory states";
-    f.refused("deflate-cut-short", SECTION, whole, deflated(&|m| { m.stored.pop(); }));
+    f.refused(
+        "deflate-cut-short",
+        SECTION,
+        whole,
+        deflated(&|m| {
+            m.stored.pop();
+        }),
+    );
     f.refused("deflate-noise", SECTION, whole, deflated(&|m| m.stored = vec![0xff; 12]));
     f.refused("deflate-longer-than-stated", SECTION, whole, deflated(&|m| m.len = [4, 4]));
     f.refused("deflate-shorter-than-stated", SECTION, whole, deflated(&|m| m.len = [12, 12]));
@@ -173,14 +264,26 @@ fn headers(f: &mut Format) {
         let at = archive().build().windows(4).position(|w| w == b"PK\x01\x02").expect("the directory");
         storage(|m| m.at = Some(at as u32))
     });
-    f.refused("record-behind-the-file", SECTION, "the header of a record is in the file", storage(|m| m.at = Some(1 << 30)));
-    f.refused("record-without-signature", SECTION, "a header begins with its signature", storage(|m| m.at = Some(3)));
+    f.refused(
+        "record-behind-the-file",
+        SECTION,
+        "the header of a record is in the file",
+        storage(|m| m.at = Some(1 << 30)),
+    );
+    f.refused(
+        "record-without-signature",
+        SECTION,
+        "a header begins with its signature",
+        storage(|m| m.at = Some(3)),
+    );
 }
 
 fn ends(f: &mut Format) {
     let sound = archive().build();
     let count = "the directory has as many entries as the end record says";
-    for (slug, number) in [("none", 0u64), ("one-less", 2), ("one-more", 4), ("65535", 65_535), ("2-to-the-63", 1 << 63)] {
+    for (slug, number) in
+        [("none", 0u64), ("one-less", 2), ("one-more", 4), ("65535", 65_535), ("2-to-the-63", 1 << 63)]
+    {
         f.refused(format!("count-{slug}"), SECTION, count, changed(|zip| zip.count = Some(number)));
     }
     let ends = "the archive is all of the file";
@@ -188,7 +291,13 @@ fn ends(f: &mut Format) {
     f.refused("bytes-behind", SECTION, ends, [&sound[..], b"behind"].concat());
     f.refused("zeros-behind", SECTION, ends, [&sound[..], &[0; 100]].concat());
     f.refused("two-archives", SECTION, ends, [&sound[..], &sound].concat());
-    f.either("comment", SECTION, "zip allows a comment at the end, which PyTorch never writes", changed(|zip| zip.comment = b"hello".to_vec()), Some(reading()));
+    f.either(
+        "comment",
+        SECTION,
+        "zip allows a comment at the end, which PyTorch never writes",
+        changed(|zip| zip.comment = b"hello".to_vec()),
+        Some(reading()),
+    );
     let end = sound.len() - 22;
     for (slug, at, byte) in [
         ("disk", end + 4, 1u8),
@@ -205,7 +314,12 @@ fn ends(f: &mut Format) {
     ] {
         let mut file = sound.clone();
         file[at] = byte;
-        f.refused(format!("end-record-{slug}"), SECTION, "the end record leads to the directory, and all of its copies agree", file);
+        f.refused(
+            format!("end-record-{slug}"),
+            SECTION,
+            "the end record leads to the directory, and all of its copies agree",
+            file,
+        );
     }
 }
 

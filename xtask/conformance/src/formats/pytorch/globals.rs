@@ -62,11 +62,14 @@ pub(super) fn add(f: &mut Format) {
 }
 
 fn known(f: &mut Format) {
-    let call = |module: &str, name: &str, arguments: &[u8]| [&global(module, name)[..], b"(", arguments, b"tR"].concat();
+    let call = |module: &str, name: &str, arguments: &[u8]| {
+        [&global(module, name)[..], b"(", arguments, b"tR"].concat()
+    };
     let pair = [text("a"), b"K\x01".to_vec()].concat();
     let device = [text("cuda"), b"K\x01".to_vec()].concat();
     let parts = [text("a"), text("b.txt")].concat();
-    let namespace = [&global("argparse", "Namespace")[..], b")R}", &text("lr"), b"G\x3f\xe0\0\0\0\0\0\0sb"].concat();
+    let namespace =
+        [&global("argparse", "Namespace")[..], b")R}", &text("lr"), b"G\x3f\xe0\0\0\0\0\0\0sb"].concat();
     let mut all: Vec<(String, Vec<u8>, Value)> = vec![
         ("torch.size".into(), [&global("torch", "Size")[..], b"K\x02K\x03\x86\x85R"].concat(), json!([2, 3])),
         ("torch.device-cpu".into(), call("torch", "device", &text("cpu")), json!("cpu")),
@@ -77,7 +80,9 @@ fn known(f: &mut Format) {
         let items = [&global("collections", name)[..], b")R", &pair, b"s"].concat();
         all.push((format!("collections.{}", name.to_lowercase()), items, json!({"a": 1})));
     }
-    let default = [&global("collections", "defaultdict")[..], &global("builtins", "list"), b"\x85R", &pair, b"s"].concat();
+    let default =
+        [&global("collections", "defaultdict")[..], &global("builtins", "list"), b"\x85R", &pair, b"s"]
+            .concat();
     all.push(("collections.defaultdict".into(), default, json!({"a": 1})));
     let from_pairs = [&global("collections", "OrderedDict")[..], b"](", &pair, b"\x86e\x85R"].concat();
     all.push(("collections.ordereddict-of-pairs".into(), from_pairs, json!({"a": 1})));
@@ -86,7 +91,11 @@ fn known(f: &mut Format) {
             let members = call(module, name, b"](K\x01K\x02e");
             all.push((format!("{module}.{name}"), members, json!([1, 2])));
         }
-        all.push((format!("{module}.dict"), [&global(module, "dict")[..], b")R", &pair, b"s"].concat(), json!({"a": 1})));
+        all.push((
+            format!("{module}.dict"),
+            [&global(module, "dict")[..], b")R", &pair, b"s"].concat(),
+            json!({"a": 1}),
+        ));
         all.push((format!("{module}.int"), call(module, "int", b"K\x07"), json!(7)));
         all.push((format!("{module}.float"), call(module, "float", b"G\x3f\xe0\0\0\0\0\0\0"), json!(0.5)));
         all.push((format!("{module}.bool"), call(module, "bool", b"\x88"), json!(true)));
@@ -94,7 +103,11 @@ fn known(f: &mut Format) {
     }
     for name in ["PosixPath", "WindowsPath", "Path", "PurePath", "PurePosixPath", "PureWindowsPath"] {
         if !name.contains("Windows") {
-            all.push((format!("pathlib.{}", name.to_lowercase()), call("pathlib", name, &parts), json!("a/b.txt")));
+            all.push((
+                format!("pathlib.{}", name.to_lowercase()),
+                call("pathlib", name, &parts),
+                json!("a/b.txt"),
+            ));
         }
     }
     for name in ["float32", "bfloat16", "int64", "uint8", "bool", "complex64", "float8_e4m3fn"] {
@@ -102,7 +115,13 @@ fn known(f: &mut Format) {
     }
     for (slug, opcodes, value) in all {
         let rule = "a function or class that makes plain values";
-        f.read(format!("global-{slug}"), "globals", rule, zip(&with(&opcodes)), reading().metadata(json!({ "x": value })));
+        f.read(
+            format!("global-{slug}"),
+            "globals",
+            rule,
+            zip(&with(&opcodes)),
+            reading().metadata(json!({ "x": value })),
+        );
     }
 }
 
@@ -125,8 +144,15 @@ fn tricks(f: &mut Format) {
         ("called", [exit("os"), b"0".to_vec()].concat()),
         ("posix", [exit("posix"), b"0".to_vec()].concat()),
         ("stack-global", from_stack(&os, &name)),
-        ("memo-over-a-decoy", [&text("collections")[..], b"q\x000", &os, b"q\x000", &name, b"q\x010h\x00h\x01\x93K\x56\x85R0"].concat()),
-        ("memoize-over-a-decoy", [&text("collections")[..], b"q\x010", &os, b"\x940h\x01", &name, b"\x93K\x56\x85R0"].concat()),
+        (
+            "memo-over-a-decoy",
+            [&text("collections")[..], b"q\x000", &os, b"q\x000", &name, b"q\x010h\x00h\x01\x93K\x56\x85R0"]
+                .concat(),
+        ),
+        (
+            "memoize-over-a-decoy",
+            [&text("collections")[..], b"q\x010", &os, b"\x940h\x01", &name, b"\x93K\x56\x85R0"].concat(),
+        ),
         ("escapes-in-unicode", from_stack(b"Vo\\u0073\n", b"V_ex\\u0069t\n")),
         ("escapes-in-a-string", from_stack(b"S'o\\x73'\n", b"S'_exit'\n")),
         ("module-duplicated", [&os[..], b"2", &name, b"\x93K\x56\x85R00"].concat()),
@@ -146,10 +172,22 @@ fn tricks(f: &mut Format) {
         f.either(format!("exit-{slug}"), "globals", why, zip(&after(&payload)), Some(reading()));
     }
     let named = after(&[global("webbrowser", "open"), b"0".to_vec()].concat());
-    f.either("names-a-function", "globals", "names a function and does not call it: loading imports its module", zip(&named), Some(reading()));
+    f.either(
+        "names-a-function",
+        "globals",
+        "names a function and does not call it: loading imports its module",
+        zip(&named),
+        Some(reading()),
+    );
     let mut behind = after(b"");
     behind.extend([b"\x80\x02".to_vec(), exit("os"), b".".to_vec()].concat());
-    f.read("exit-behind-stop", "pickles", "what follows STOP is not part of the pickle", zip(&behind), reading());
+    f.read(
+        "exit-behind-stop",
+        "pickles",
+        "what follows STOP is not part of the pickle",
+        zip(&behind),
+        reading(),
+    );
     for (slug, end) in [("cut", &b""[..]), ("broken", b"\xff.")] {
         let file = zip(&[b"\x80\x04".to_vec(), exit("os"), b"0".to_vec(), end.to_vec()].concat());
         f.refused(format!("exit-before-a-{slug}-end"), "pickles", "a pickle ends with STOP", file);
@@ -164,27 +202,57 @@ fn depends(f: &mut Format) {
     let tensor = Pickler(Vec::new()).tensor(&super::w()).0.clone();
     let rebuilt = |parts: [&[u8]; 4]| {
         let [storage, offset, size, strides] = parts;
-        [&global("torch._utils", "_rebuild_tensor_v2")[..], b"(", storage, offset, size, strides, b"\x89", &hooks, b"tR"].concat()
+        [
+            &global("torch._utils", "_rebuild_tensor_v2")[..],
+            b"(",
+            storage,
+            offset,
+            size,
+            strides,
+            b"\x89",
+            &hooks,
+            b"tR",
+        ]
+        .concat()
     };
     let id = |class: &[u8], key: &[u8], count: &[u8]| {
         [b"(", &text("storage")[..], class, key, &text("cpu"), count, b"tQ"].concat()
     };
     let (float, key) = (global("torch", "FloatStorage"), text("0"));
-    let parameter = |tensor: &[u8]| [&global("torch._utils", "_rebuild_parameter")[..], b"(", tensor, b"\x88", &hooks, b"tR"].concat();
+    let parameter = |tensor: &[u8]| {
+        [&global("torch._utils", "_rebuild_parameter")[..], b"(", tensor, b"\x88", &hooks, b"tR"].concat()
+    };
     for (slug, value) in [
         ("in-place-of-a-storage", rebuilt([&exit, b"K\0", b"K\x02\x85", b"K\x01\x85"])),
         ("in-place-of-an-offset", rebuilt([&storage, &exit, b"K\x02\x85", b"K\x01\x85"])),
         ("in-place-of-a-size", rebuilt([&storage, b"K\0", &exit, b"K\x01\x85"])),
-        ("in-place-of-a-dimension", rebuilt([&storage, b"K\0", &[&exit[..], b"\x85"].concat(), b"K\x01\x85"])),
+        (
+            "in-place-of-a-dimension",
+            rebuilt([&storage, b"K\0", &[&exit[..], b"\x85"].concat(), b"K\x01\x85"]),
+        ),
         ("in-place-of-strides", rebuilt([&storage, b"K\0", b"K\x02\x85", &exit])),
-        ("as-the-class-of-a-storage", rebuilt([&id(&global("os", "_exit"), &key, b"K\x02"), b"K\0", b"K\x02\x85", b"K\x01\x85"])),
-        ("as-the-key-of-a-storage", rebuilt([&id(&float, &exit, b"K\x02"), b"K\0", b"K\x02\x85", b"K\x01\x85"])),
-        ("as-the-count-of-a-storage", rebuilt([&id(&float, &key, &exit), b"K\0", b"K\x02\x85", b"K\x01\x85"])),
+        (
+            "as-the-class-of-a-storage",
+            rebuilt([&id(&global("os", "_exit"), &key, b"K\x02"), b"K\0", b"K\x02\x85", b"K\x01\x85"]),
+        ),
+        (
+            "as-the-key-of-a-storage",
+            rebuilt([&id(&float, &exit, b"K\x02"), b"K\0", b"K\x02\x85", b"K\x01\x85"]),
+        ),
+        (
+            "as-the-count-of-a-storage",
+            rebuilt([&id(&float, &key, &exit), b"K\0", b"K\x02\x85", b"K\x01\x85"]),
+        ),
         ("in-place-of-a-parameters-tensor", parameter(&exit)),
         ("called-with-a-storage", [&global("evil", "rebuild")[..], b"(", &storage, b"tR"].concat()),
         ("called-with-a-tensor", [&global("evil", "wrap")[..], b"(", &tensor, b"tR"].concat()),
     ] {
         let pickle = [b"\x80\x02}".to_vec(), text("w"), value, b"s.".to_vec()].concat();
-        f.refused(format!("tensor-depends-{slug}"), "globals", "a tensor depends on known functions alone", zip(&pickle));
+        f.refused(
+            format!("tensor-depends-{slug}"),
+            "globals",
+            "a tensor depends on known functions alone",
+            zip(&pickle),
+        );
     }
 }

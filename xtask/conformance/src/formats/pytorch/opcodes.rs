@@ -29,7 +29,11 @@ fn values(f: &mut Format) {
         ("long1-empty", b"\x8a\0".to_vec(), Some(json!(0))),
         ("long1-minus-1", b"\x8a\x01\xff".to_vec(), Some(json!(-1))),
         ("long1-255", b"\x8a\x02\xff\0".to_vec(), Some(json!(255))),
-        ("long1-2-to-the-64-minus-1", b"\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\0".to_vec(), Some(json!(u64::MAX))),
+        (
+            "long1-2-to-the-64-minus-1",
+            b"\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\0".to_vec(),
+            Some(json!(u64::MAX)),
+        ),
         ("long4", b"\x8b\x02\0\0\0\0\x80".to_vec(), Some(json!(-32768))),
         ("float", b"F-1.5e3\n".to_vec(), Some(json!(-1500.0))),
         ("binfloat", b"G\x3f\xb9\x99\x99\x99\x99\x99\x9a".to_vec(), Some(json!(0.1))),
@@ -61,7 +65,11 @@ fn values(f: &mut Format) {
         ("empty-dict", b"}".to_vec(), Some(json!({}))),
         ("dict", [b"(", &t("a")[..], b"K\x01d"].concat(), Some(json!({"a": 1}))),
         ("setitem", [b"}", &t("a")[..], b"K\x01s"].concat(), Some(json!({"a": 1}))),
-        ("setitems", [b"}(", &t("a")[..], b"K\x01", &t("b"), b"K\x02u"].concat(), Some(json!({"a": 1, "b": 2}))),
+        (
+            "setitems",
+            [b"}(", &t("a")[..], b"K\x01", &t("b"), b"K\x02u"].concat(),
+            Some(json!({"a": 1, "b": 2})),
+        ),
         ("empty-set", b"\x8f".to_vec(), Some(json!([]))),
         ("additems", b"\x8f(K\x01K\x02\x90".to_vec(), Some(json!([1, 2]))),
         ("frozenset", b"(K\x01K\x02\x91".to_vec(), Some(json!([1, 2]))),
@@ -90,12 +98,36 @@ fn values(f: &mut Format) {
         pickle[1] = protocol;
         let rule = format!("a pickle of protocol {protocol}");
         if protocol != 2 {
-            f.read(format!("protocol-{protocol}"), "pickles", rule, zip(&pickle), reading().metadata(json!({"x": 7})));
+            f.read(
+                format!("protocol-{protocol}"),
+                "pickles",
+                rule,
+                zip(&pickle),
+                reading().metadata(json!({"x": 7})),
+            );
         }
     }
-    f.read("no-protocol", "pickles", "PROTO may be missing", zip(&with(b"K\x07")[2..]), reading().metadata(json!({"x": 7})));
-    f.read("protocol-in-the-middle", "pickles", "PROTO may come again", zip(&with(b"\x80\x04K\x07")), reading().metadata(json!({"x": 7})));
-    f.read("data-behind-stop", "pickles", "a pickle ends with STOP", zip(&[with(b"K\x07"), b"behind".to_vec()].concat()), reading().metadata(json!({"x": 7})));
+    f.read(
+        "no-protocol",
+        "pickles",
+        "PROTO may be missing",
+        zip(&with(b"K\x07")[2..]),
+        reading().metadata(json!({"x": 7})),
+    );
+    f.read(
+        "protocol-in-the-middle",
+        "pickles",
+        "PROTO may come again",
+        zip(&with(b"\x80\x04K\x07")),
+        reading().metadata(json!({"x": 7})),
+    );
+    f.read(
+        "data-behind-stop",
+        "pickles",
+        "a pickle ends with STOP",
+        zip(&[with(b"K\x07"), b"behind".to_vec()].concat()),
+        reading().metadata(json!({"x": 7})),
+    );
 }
 
 fn stack(f: &mut Format) {
@@ -131,9 +163,16 @@ fn stack(f: &mut Format) {
         let file = zip(&[b"\x80\x02", opcodes, b"."].concat());
         f.refused(format!("stack-{slug}"), "pickles", empty, file);
     }
-    for (slug, opcodes) in [("binget", &b"h\x05"[..]), ("get", b"g5\n"), ("long-binget", b"j\xff\xff\xff\x7f")] {
+    for (slug, opcodes) in
+        [("binget", &b"h\x05"[..]), ("get", b"g5\n"), ("long-binget", b"j\xff\xff\xff\x7f")]
+    {
         let rule = "the memo has what is asked for";
-        f.refused(format!("memo-{slug}-of-nothing"), "pickles", rule, zip(&[b"\x80\x02", opcodes, b"."].concat()));
+        f.refused(
+            format!("memo-{slug}-of-nothing"),
+            "pickles",
+            rule,
+            zip(&[b"\x80\x02", opcodes, b"."].concat()),
+        );
     }
     let kinds = "an opcode finds values of the kind that it works on";
     for (slug, opcodes) in [
@@ -150,7 +189,12 @@ fn stack(f: &mut Format) {
 fn wrong(f: &mut Format) {
     for opcode in [0x00u8, 0x01, 0x7f, 0x98, 0x99, 0xc8, 0xff, b'Z', b'A', b'#'] {
         let file = zip(&after(&[opcode]));
-        f.refused(format!("opcode-{opcode:02x}-unknown"), "pickles", format!("{opcode:#04x} is no opcode"), file);
+        f.refused(
+            format!("opcode-{opcode:02x}-unknown"),
+            "pickles",
+            format!("{opcode:#04x} is no opcode"),
+            file,
+        );
     }
     for (slug, opcodes) in [
         ("int-of-letters", &b"I12x\n"[..]),
@@ -167,13 +211,19 @@ fn wrong(f: &mut Format) {
         f.refused(format!("argument-{slug}"), "pickles", rule, zip(&after(&[opcodes, b"0"].concat())));
     }
     let popped = "Python refuses the value, which the pickle then throws away";
-    for (slug, opcodes) in [("text-in-latin-1", &b"X\x01\0\0\0\xe90"[..]), ("additems-to-a-list", b"](K\x01\x900")] {
+    for (slug, opcodes) in
+        [("text-in-latin-1", &b"X\x01\0\0\0\xe90"[..]), ("additems-to-a-list", b"](K\x01\x900")]
+    {
         f.either(format!("popped-{slug}"), "pickles", popped, zip(&after(opcodes)), Some(reading()));
     }
     let outside = "a value that is not in the pickle";
-    for (slug, opcodes) in
-        [("ext1", &b"\x82\x01"[..]), ("ext2", b"\x83\x01\0"), ("ext4", b"\x84\x01\0\0\0"), ("next-buffer", b"\x97"), ("readonly-buffer", b"\x97\x98")]
-    {
+    for (slug, opcodes) in [
+        ("ext1", &b"\x82\x01"[..]),
+        ("ext2", b"\x83\x01\0"),
+        ("ext4", b"\x84\x01\0\0\0"),
+        ("next-buffer", b"\x97"),
+        ("readonly-buffer", b"\x97\x98"),
+    ] {
         if slug != "readonly-buffer" {
             f.refused(format!("outside-{slug}"), "pickles", outside, zip(&with(opcodes)));
         }
@@ -203,8 +253,18 @@ fn wrong(f: &mut Format) {
         ("short-binunicode", b"\x8c\xffab"),
     ] {
         let file = zip(&[b"\x80\x04", opcodes, b"."].concat());
-        f.refused(format!("length-beyond-the-pickle-{slug}"), "pickles", "the pickle has all bytes of a value", file);
+        f.refused(
+            format!("length-beyond-the-pickle-{slug}"),
+            "pickles",
+            "the pickle has all bytes of a value",
+            file,
+        );
     }
     let named = [global("torch._utils", "_rebuild_tensor_v2"), b"(".to_vec()].concat();
-    f.refused("pickle-cut-in-a-tensor", "pickles", ends, zip(&[b"\x80\x02}".to_vec(), text("w"), named].concat()));
+    f.refused(
+        "pickle-cut-in-a-tensor",
+        "pickles",
+        ends,
+        zip(&[b"\x80\x02}".to_vec(), text("w"), named].concat()),
+    );
 }

@@ -28,17 +28,34 @@ fn sound(f: &mut Format) {
         let values = values(dtype, 6 * size);
         let file = torch_stream(&torch_pickle(&[tensor]), &[("0", 6, &values)]);
         let reading = Reading::empty().tensor("w", dtype, &[2, 3], &values);
-        f.read(format!("stream-{}", class.to_lowercase()), SECTION, format!("torch.{class} holds {dtype}"), file, reading);
+        f.read(
+            format!("stream-{}", class.to_lowercase()),
+            SECTION,
+            format!("torch.{class} holds {dtype}"),
+            file,
+            reading,
+        );
     }
     let two = [TorchTensor::f32("a", "7", &[2]), TorchTensor::f32("b", "10", &[3])];
     let file = torch_stream(&torch_pickle(&two), &[("10", 3, &bytes(12)), ("7", 2, &bytes(8))]);
     let reading = Reading::empty().tensor("a", "f32", &[2], &bytes(8)).tensor("b", "f32", &[3], &bytes(12));
     f.read("stream-of-two-storages", SECTION, rule, file, reading);
-    let untyped = TorchTensor { class: ("torch.storage", "UntypedStorage"), count: 8, dtype: Some("float32"), ..w() };
+    let untyped =
+        TorchTensor { class: ("torch.storage", "UntypedStorage"), count: 8, dtype: Some("float32"), ..w() };
     let file = torch_stream(&torch_pickle(&[untyped]), &[("0", 8, &bytes(8))]);
     f.read("stream-untyped", SECTION, "an untyped storage is counted in bytes", file, self::reading());
     let old = |view: &[u8]| {
-        let id = [b"(", &text("storage")[..], &global("torch", "FloatStorage"), &text("0"), &text("cpu"), b"K\x04", view, b"tQ"].concat();
+        let id = [
+            b"(",
+            &text("storage")[..],
+            &global("torch", "FloatStorage"),
+            &text("0"),
+            &text("cpu"),
+            b"K\x04",
+            view,
+            b"tQ",
+        ]
+        .concat();
         let mut p = Pickler::new(2);
         p.op(b"}").text("w").global("torch._utils", "_rebuild_tensor_v2").op(b"(").op(&id);
         p.op(b"K\0K\x02\x85K\x01\x85\x89").global("collections", "OrderedDict").op(b")RtRs");
@@ -48,10 +65,22 @@ fn sound(f: &mut Format) {
     f.read("stream-without-a-view", SECTION, "the sixth element of a reference is None", old(b"N"), first);
     let view = [b"(", &text("1")[..], b"K\x01K\x03t"].concat();
     let moved = Reading::empty().tensor("w", "f32", &[2], &bytes(16)[4..12]);
-    f.read("stream-with-a-view", SECTION, "the sixth element of a reference is a view, whose offset is added", old(&view), moved);
+    f.read(
+        "stream-with-a-view",
+        SECTION,
+        "the sixth element of a reference is a view, whose offset is added",
+        old(&view),
+        moved,
+    );
     let mut behind = one();
     behind.extend(b"behind");
-    f.either("stream-with-bytes-behind", SECTION, "nothing says whether bytes may follow the last storage", behind, Some(self::reading()));
+    f.either(
+        "stream-with-bytes-behind",
+        SECTION,
+        "nothing says whether bytes may follow the last storage",
+        behind,
+        Some(self::reading()),
+    );
 }
 
 /// The places of the second, third, fourth and fifth pickle of [`one`].
@@ -79,7 +108,12 @@ fn parts(f: &mut Format) {
     f.refused("stream-of-another-object", SECTION, magic, [b"\x80\x02}.", &sound[third..]].concat());
     f.refused("pickle-alone", SECTION, magic, torch_pickle(&[w()]));
     for (slug, byte) in [("1000", 0xe8u8), ("1002", 0xea)] {
-        f.refused(format!("stream-of-protocol-{slug}"), SECTION, "the second pickle is 1001", with(second + 3, byte));
+        f.refused(
+            format!("stream-of-protocol-{slug}"),
+            SECTION,
+            "the second pickle is 1001",
+            with(second + 3, byte),
+        );
     }
     let keys = "the last pickle lists the keys of the storages";
     let last = |pickle: &[u8]| [&sound[..fifth], pickle, &2u64.to_le_bytes(), &bytes(8)].concat();
@@ -98,7 +132,8 @@ fn parts(f: &mut Format) {
 
 fn storages(f: &mut Format) {
     let counts = "the count before a storage is that of the pickle";
-    let made = |count: u64, values: usize| torch_stream(&torch_pickle(&[w()]), &[("0", count, &bytes(values))]);
+    let made =
+        |count: u64, values: usize| torch_stream(&torch_pickle(&[w()]), &[("0", count, &bytes(values))]);
     for (slug, count, values) in [
         ("one-less", 1, 4),
         ("one-more", 3, 12),
@@ -109,16 +144,28 @@ fn storages(f: &mut Format) {
     ] {
         f.refused(format!("stream-count-{slug}"), SECTION, counts, made(count, values));
     }
-    f.refused("stream-storage-missing", SECTION, "each storage has values", torch_stream(&torch_pickle(&[w()]), &[]));
+    f.refused(
+        "stream-storage-missing",
+        SECTION,
+        "each storage has values",
+        torch_stream(&torch_pickle(&[w()]), &[]),
+    );
     let other = torch_stream(&torch_pickle(&[w()]), &[("1", 2, &bytes(8))]);
     f.refused("stream-storage-of-another-key", SECTION, "each storage has values", other);
-    for (slug, change) in
-        [("offset", (|t| t.offset = 1) as fn(&mut TorchTensor)), ("stride", |t| t.strides = vec![9]), ("dimension", |t| t.dims = vec![3])]
-    {
+    for (slug, change) in [
+        ("offset", (|t| t.offset = 1) as fn(&mut TorchTensor)),
+        ("stride", |t| t.strides = vec![9]),
+        ("dimension", |t| t.dims = vec![3]),
+    ] {
         let mut tensor = w();
         change(&mut tensor);
         let file = torch_stream(&torch_pickle(&[tensor]), &[("0", 2, &bytes(8))]);
-        f.refused(format!("stream-beyond-by-{slug}"), "views", "all elements of a tensor lie in its storage", file);
+        f.refused(
+            format!("stream-beyond-by-{slug}"),
+            "views",
+            "all elements of a tensor lie in its storage",
+            file,
+        );
     }
 }
 

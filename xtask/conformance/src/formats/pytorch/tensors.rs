@@ -65,17 +65,36 @@ fn types(f: &mut Format) {
         let values = values(dtype, 6 * size);
         let file = torch_zip(&torch_pickle(&[tensor]), &[("0", &values)]).build();
         let reading = Reading::empty().tensor("w", dtype, &[2, 3], &values);
-        f.read(format!("storage-{}", class.to_lowercase()), "globals", format!("torch.{class} holds {dtype}"), file, reading);
+        f.read(
+            format!("storage-{}", class.to_lowercase()),
+            "globals",
+            format!("torch.{class} holds {dtype}"),
+            file,
+            reading,
+        );
     }
     for (name, dtype, size) in DTYPES {
-        let tensor = TorchTensor { class: UNTYPED, count: 6 * size as u64, dtype: Some(name), ..TorchTensor::f32("w", "0", &[2, 3]) };
+        let tensor = TorchTensor {
+            class: UNTYPED,
+            count: 6 * size as u64,
+            dtype: Some(name),
+            ..TorchTensor::f32("w", "0", &[2, 3])
+        };
         let values = values(dtype, 6 * size);
         let file = torch_zip(&torch_pickle(&[tensor]), &[("0", &values)]).build();
         let reading = Reading::empty().tensor("w", dtype, &[2, 3], &values);
-        f.read(format!("dtype-{name}"), "globals", format!("torch.{name} in an untyped storage"), file, reading);
+        f.read(
+            format!("dtype-{name}"),
+            "globals",
+            format!("torch.{name} in an untyped storage"),
+            file,
+            reading,
+        );
     }
     let why = "the type exists in PyTorch, and a reader need not have it";
-    for name in ["complex128", "complex32", "float4_e2m1fn_x2", "quint8", "qint8", "qint32", "bits8", "bits16"] {
+    for name in
+        ["complex128", "complex32", "float4_e2m1fn_x2", "quint8", "qint8", "qint32", "bits8", "bits16"]
+    {
         let tensor = TorchTensor { class: UNTYPED, count: 64, dtype: Some(name), ..w() };
         let file = torch_zip(&torch_pickle(&[tensor]), &[("0", &bytes(64))]).build();
         f.either(format!("dtype-{name}"), "globals", why, file, None);
@@ -84,9 +103,18 @@ fn types(f: &mut Format) {
         let file = zip(&torch_pickle(&[TorchTensor { class: ("torch", class), ..w() }]));
         f.either(format!("storage-{}", class.to_lowercase()), "globals", why, file, None);
     }
-    for (slug, class) in [("unknown", ("torch", "NoStorage")), ("another-module", ("numpy", "FloatStorage")), ("os", ("os", "system"))] {
+    for (slug, class) in [
+        ("unknown", ("torch", "NoStorage")),
+        ("another-module", ("numpy", "FloatStorage")),
+        ("os", ("os", "system")),
+    ] {
         let file = zip(&torch_pickle(&[TorchTensor { class, ..w() }]));
-        f.refused(format!("storage-class-{slug}"), "globals", "the class of a storage is one of PyTorch's", file);
+        f.refused(
+            format!("storage-class-{slug}"),
+            "globals",
+            "the class of a storage is one of PyTorch's",
+            file,
+        );
     }
     let file = zip(&torch_pickle(&[TorchTensor { class: UNTYPED, count: 8, dtype: Some("float7"), ..w() }]));
     f.refused("dtype-unknown", "globals", "the type of a tensor is one of PyTorch's", file);
@@ -132,15 +160,29 @@ fn views(f: &mut Format) {
         let tensor = view(slug, offset, dims, strides);
         let file = torch_zip(&torch_pickle(std::slice::from_ref(&tensor)), &[("0", &storage)]).build();
         let reading = Reading::empty().tensor(slug, "f32", dims, &gathered(&tensor, &storage));
-        f.read(format!("view-{slug}"), "views", "a tensor is an offset, a size and strides in a storage", file, reading);
+        f.read(
+            format!("view-{slug}"),
+            "views",
+            "a tensor is an offset, a size and strides in a storage",
+            file,
+            reading,
+        );
         all.push(tensor);
     }
     let file = torch_zip(&torch_pickle(&all), &[("0", &storage)]).build();
-    let reading = all.iter().fold(Reading::empty(), |r, t| r.tensor(&t.name, "f32", &t.dims, &gathered(t, &storage)));
+    let reading =
+        all.iter().fold(Reading::empty(), |r, t| r.tensor(&t.name, "f32", &t.dims, &gathered(t, &storage)));
     f.read("views-of-one-storage", "views", "tensors may share a storage", file, reading);
-    let two = [TorchTensor::f32("a", "0", &[2]), TorchTensor::f32("b", "7", &[3]), TorchTensor::f32("c", "10", &[1])];
-    let file = torch_zip(&torch_pickle(&two), &[("10", &storage[..4]), ("0", &storage[..8]), ("7", &storage[..12])]).build();
-    let reading = two.iter().fold(Reading::empty(), |r, t| r.tensor(&t.name, "f32", &t.dims, &gathered(t, &storage)));
+    let two = [
+        TorchTensor::f32("a", "0", &[2]),
+        TorchTensor::f32("b", "7", &[3]),
+        TorchTensor::f32("c", "10", &[1]),
+    ];
+    let file =
+        torch_zip(&torch_pickle(&two), &[("10", &storage[..4]), ("0", &storage[..8]), ("7", &storage[..12])])
+            .build();
+    let reading =
+        two.iter().fold(Reading::empty(), |r, t| r.tensor(&t.name, "f32", &t.dims, &gathered(t, &storage)));
     f.read("three-storages", "views", "a storage is found by its key, wherever its record is", file, reading);
 }
 
@@ -157,7 +199,12 @@ fn beyond(f: &mut Format) {
     ] {
         let mut tensor = w();
         change(&mut tensor);
-        f.refused(format!("beyond-by-{slug}"), "views", "all elements of a tensor lie in its storage", zip(&torch_pickle(&[tensor])));
+        f.refused(
+            format!("beyond-by-{slug}"),
+            "views",
+            "all elements of a tensor lie in its storage",
+            zip(&torch_pickle(&[tensor])),
+        );
     }
     let stated = "a storage has as many elements as the pickle says";
     for (slug, count) in [("fewer", 1), ("more", 3), ("far-more", 1 << 62), ("none", 0)] {
@@ -168,11 +215,22 @@ fn beyond(f: &mut Format) {
     f.refused("storage-of-two-sizes", "the-archive", stated, zip(&torch_pickle(&twice)));
     let types = [w(), TorchTensor { name: "v".to_owned(), class: ("torch", "IntStorage"), ..w() }];
     f.refused("storage-of-two-types", "the-archive", "a storage has one type", zip(&torch_pickle(&types)));
-    f.refused("storage-missing", "the-archive", "each storage has a record", zip(&torch_pickle(&[TorchTensor { key: "7".to_owned(), ..w() }])));
+    f.refused(
+        "storage-missing",
+        "the-archive",
+        "each storage has a record",
+        zip(&torch_pickle(&[TorchTensor { key: "7".to_owned(), ..w() }])),
+    );
     let why = "a stride of 0 repeats elements; a reader has a limit, or none";
     for (slug, dims) in [("2-to-the-40", vec![1 << 40]), ("2-to-the-80", vec![1 << 40, 1 << 40])] {
         let tensor = TorchTensor { strides: vec![0; dims.len()], dims, ..w() };
-        f.either(format!("elements-repeated-{slug}-times"), "views", why, zip(&torch_pickle(&[tensor])), None);
+        f.either(
+            format!("elements-repeated-{slug}-times"),
+            "views",
+            why,
+            zip(&torch_pickle(&[tensor])),
+            None,
+        );
     }
 }
 
@@ -180,7 +238,8 @@ fn beyond(f: &mut Format) {
 fn structure(f: &mut Format) {
     let section = "names";
     let values = bytes(8);
-    let named = |names: &[&str]| names.iter().fold(Reading::empty(), |r, name| r.tensor(name, "f32", &[2], &values));
+    let named =
+        |names: &[&str]| names.iter().fold(Reading::empty(), |r, name| r.tensor(name, "f32", &[2], &values));
     let t = |p: &mut Pickler| {
         p.tensor(&w());
     };
@@ -246,11 +305,31 @@ fn structure(f: &mut Format) {
     p.op(b"]q\0(").tensor(&w()).op(b"h\0e");
     f.refused("list-in-itself", section, "a tensor has one name, or some", zip(&p.stop()));
     let lone = Pickler::new(2).op(b"}").text("s").storage(("torch", "FloatStorage"), "0", 2).op(b"s").stop();
-    f.read("storage-by-itself", section, "a storage by itself is a tensor of one dimension", zip(&lone), named(&["s"]));
+    f.read(
+        "storage-by-itself",
+        section,
+        "a storage by itself is a tensor of one dimension",
+        zip(&lone),
+        named(&["s"]),
+    );
     let deep = Pickler::new(2).op(&b"]".repeat(1000)).tensor(&w()).op(&b"a".repeat(1000)).stop();
     f.either("tensor-1000-lists-deep", section, "a reader has a limit of nesting, or none", zip(&deep), None);
-    let wide = Pickler::new(2).op(b"}(").text("w").tensor(&w()).text("x").op(&b"]".repeat(100_000)).op(&b"a".repeat(99_999)).op(b"u").stop();
-    f.either("metadata-100000-lists-deep", section, "a reader has a limit of nesting, or none", zip(&wide), None);
+    let wide = Pickler::new(2)
+        .op(b"}(")
+        .text("w")
+        .tensor(&w())
+        .text("x")
+        .op(&b"]".repeat(100_000))
+        .op(&b"a".repeat(99_999))
+        .op(b"u")
+        .stop();
+    f.either(
+        "metadata-100000-lists-deep",
+        section,
+        "a reader has a limit of nesting, or none",
+        zip(&wide),
+        None,
+    );
 }
 
 /// Functions around a tensor.
@@ -265,7 +344,13 @@ fn wrappers(f: &mut Format) {
     };
     let rule = |name: &str| format!("{name} makes a tensor");
     let v1 = whole(&|p| {
-        p.global("torch._utils", "_rebuild_tensor").op(b"(").storage(w.class, "0", 2).int(0).ints(&[2]).ints(&[1]).op(b"tR");
+        p.global("torch._utils", "_rebuild_tensor")
+            .op(b"(")
+            .storage(w.class, "0", 2)
+            .int(0)
+            .ints(&[2])
+            .ints(&[1])
+            .op(b"tR");
     });
     f.read("rebuild-tensor", "globals", rule("_rebuild_tensor"), v1, reading());
     let parameter = whole(&|p| {
@@ -274,21 +359,59 @@ fn wrappers(f: &mut Format) {
     f.read("rebuild-parameter", "globals", rule("_rebuild_parameter"), parameter, reading());
     let state = |state: &[u8]| {
         whole(&|p| {
-            p.global("torch._utils", "_rebuild_parameter_with_state").op(b"(").tensor(&w).op(b"\x88").op(&hooks).op(state).op(b"tR");
+            p.global("torch._utils", "_rebuild_parameter_with_state")
+                .op(b"(")
+                .tensor(&w)
+                .op(b"\x88")
+                .op(&hooks)
+                .op(state)
+                .op(b"tR");
         })
     };
-    f.read("rebuild-parameter-with-state", "globals", rule("_rebuild_parameter_with_state"), state(b"}"), reading());
+    f.read(
+        "rebuild-parameter-with-state",
+        "globals",
+        rule("_rebuild_parameter_with_state"),
+        state(b"}"),
+        reading(),
+    );
     let inner = Pickler(Vec::new()).op(b"}").text("data").tensor(&w).op(b"s").0.clone();
-    f.refused("parameter-whose-state-is-a-tensor", "globals", "a tensor that another replaces is refused", state(&inner));
+    f.refused(
+        "parameter-whose-state-is-a-tensor",
+        "globals",
+        "a tensor that another replaces is refused",
+        state(&inner),
+    );
     let of_type = |function: (&str, &str), class: (&str, &str)| {
         whole(&|p| {
-            p.global("torch._tensor", "_rebuild_from_type_v2").op(b"(").global(function.0, function.1).global(class.0, class.1);
-            p.op(b"(").storage(w.class, "0", 2).int(0).ints(&[2]).ints(&[1]).op(b"\x89").op(&hooks).op(b"t}tR");
+            p.global("torch._tensor", "_rebuild_from_type_v2")
+                .op(b"(")
+                .global(function.0, function.1)
+                .global(class.0, class.1);
+            p.op(b"(")
+                .storage(w.class, "0", 2)
+                .int(0)
+                .ints(&[2])
+                .ints(&[1])
+                .op(b"\x89")
+                .op(&hooks)
+                .op(b"t}tR");
         })
     };
     let rebuild = ("torch._utils", "_rebuild_tensor_v2");
-    f.read("rebuild-from-type", "globals", rule("_rebuild_from_type_v2"), of_type(rebuild, ("torch", "Tensor")), reading());
-    f.refused("rebuild-from-type-by-another-function", "globals", "a tensor depends on known functions alone", of_type(("os", "system"), ("torch", "Tensor")));
+    f.read(
+        "rebuild-from-type",
+        "globals",
+        rule("_rebuild_from_type_v2"),
+        of_type(rebuild, ("torch", "Tensor")),
+        reading(),
+    );
+    f.refused(
+        "rebuild-from-type-by-another-function",
+        "globals",
+        "a tensor depends on known functions alone",
+        of_type(("os", "system"), ("torch", "Tensor")),
+    );
     for name in [
         "_rebuild_sparse_tensor",
         "_rebuild_sparse_csr_tensor",
@@ -307,10 +430,26 @@ fn wrappers(f: &mut Format) {
         let file = whole(&|p| {
             p.tensor(&w).op(change);
         });
-        f.refused(format!("tensor-changed-{slug}"), "globals", "a tensor that is changed after it was made is refused", file);
+        f.refused(
+            format!("tensor-changed-{slug}"),
+            "globals",
+            "a tensor that is changed after it was made is refused",
+            file,
+        );
     }
-    let set = Pickler::new(4).global("torch._utils", "_rebuild_tensor_v2").op(b"N}\x86b0}(").text("w").tensor(&w).op(b"u").stop();
-    f.refused("function-whose-attributes-are-set", "globals", "a function that is changed may do something else", zip(&set));
+    let set = Pickler::new(4)
+        .global("torch._utils", "_rebuild_tensor_v2")
+        .op(b"N}\x86b0}(")
+        .text("w")
+        .tensor(&w)
+        .op(b"u")
+        .stop();
+    f.refused(
+        "function-whose-attributes-are-set",
+        "globals",
+        "a function that is changed may do something else",
+        zip(&set),
+    );
 }
 
 /// Arguments of `_rebuild_tensor_v2`.
@@ -338,11 +477,22 @@ fn arguments(f: &mut Format) {
     }
     for bit in ["conj", "neg"] {
         let rest = [b"K\0K\x02\x85K\x01\x85\x89N}", &text(bit)[..], b"\x88s"].concat();
-        f.either(format!("{bit}-bit"), "globals", "the values are others than the stored ones", v2(&rest), None);
+        f.either(
+            format!("{bit}-bit"),
+            "globals",
+            "the values are others than the stored ones",
+            v2(&rest),
+            None,
+        );
     }
     let made = |id: &[u8]| {
         let mut p = Pickler::new(2);
-        p.op(b"}").text("w").global("torch._utils", "_rebuild_tensor_v2").op(b"(").op(id).op(b"K\0K\x02\x85K\x01\x85\x89NtRs");
+        p.op(b"}")
+            .text("w")
+            .global("torch._utils", "_rebuild_tensor_v2")
+            .op(b"(")
+            .op(id)
+            .op(b"K\0K\x02\x85K\x01\x85\x89NtRs");
         zip(&p.stop())
     };
     let float = global("torch", "FloatStorage");
@@ -351,15 +501,46 @@ fn arguments(f: &mut Format) {
         ("text", text("0")),
         ("list", b"]".to_vec()),
         ("reference-that-is-text", [text("0"), b"Q".to_vec()].concat()),
-        ("reference-to-something-else", [b"(".to_vec(), text("module"), float.clone(), text("0"), text("cpu"), b"K\x02tQ".to_vec()].concat()),
-        ("reference-without-a-class", [b"(".to_vec(), text("storage"), b"N".to_vec(), text("0"), text("cpu"), b"K\x02tQ".to_vec()].concat()),
-        ("reference-that-is-short", [b"(".to_vec(), text("storage"), float, text("0"), b"tQ".to_vec()].concat()),
+        (
+            "reference-to-something-else",
+            [b"(".to_vec(), text("module"), float.clone(), text("0"), text("cpu"), b"K\x02tQ".to_vec()]
+                .concat(),
+        ),
+        (
+            "reference-without-a-class",
+            [b"(".to_vec(), text("storage"), b"N".to_vec(), text("0"), text("cpu"), b"K\x02tQ".to_vec()]
+                .concat(),
+        ),
+        (
+            "reference-that-is-short",
+            [b"(".to_vec(), text("storage"), float, text("0"), b"tQ".to_vec()].concat(),
+        ),
         ("call", [global("os", "_exit"), b"K\x56\x85R".to_vec()].concat()),
     ] {
-        f.refused(format!("storage-that-is-{slug}"), "globals", "a tensor is in a storage, which a reference names", made(&id));
+        f.refused(
+            format!("storage-that-is-{slug}"),
+            "globals",
+            "a tensor is in a storage, which a reference names",
+            made(&id),
+        );
     }
     let mut metadata = Pickler::new(2);
-    metadata.op(b"}(").text("w").tensor(&w()).text("step").op(b"K\x07").text("config").op(b"}").text("a").op(b"K\x01su");
+    metadata
+        .op(b"}(")
+        .text("w")
+        .tensor(&w())
+        .text("step")
+        .op(b"K\x07")
+        .text("config")
+        .op(b"}")
+        .text("a")
+        .op(b"K\x01su");
     let reading = reading().metadata(json!({"step": 7, "config": {"a": 1}}));
-    f.read("metadata-beside-a-tensor", "names", "numbers and texts beside tensors are metadata", zip(&metadata.stop()), reading);
+    f.read(
+        "metadata-beside-a-tensor",
+        "names",
+        "numbers and texts beside tensors are metadata",
+        zip(&metadata.stop()),
+        reading,
+    );
 }
