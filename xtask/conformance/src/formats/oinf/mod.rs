@@ -150,15 +150,15 @@ fn entry(kind: u32, payload: &[u8]) -> Vec<u8> {
     File::new(1).value("k", kind, payload).build()
 }
 
-fn of(kind: &str, value: Value) -> Reading {
-    Reading::empty().metadata(json!({"k": {"type": kind, "value": value}}))
+fn of(kind: &str, value: impl Into<Value>) -> Reading {
+    Reading::empty().metadata(json!({"k": {"type": kind, "value": value.into()}}))
 }
 
 fn scalars(f: &mut Format) {
     macro_rules! integers {
         ($($kind:literal $type:ident),*) => {$(
             for (slug, number) in [("smallest", $type::MIN), ("largest", $type::MAX), ("of-7", 7)] {
-                let reading = of(stringify!($type), number.into());
+                let reading = of(stringify!($type), number);
                 let rule = concat!("a value of type ", stringify!($kind), ": ", stringify!($type));
                 f.read(format!("value-{}-{slug}", stringify!($type)), "layout", rule, entry($kind, &number.to_le_bytes()), reading);
             }
@@ -200,8 +200,8 @@ fn scalars(f: &mut Format) {
             of("f16", value),
         );
     }
-    f.read("value-false", "values", "0 is false", entry(12, &[0]), of("bool", false.into()));
-    f.read("value-true", "values", "1 is true", entry(12, &[1]), of("bool", true.into()));
+    f.read("value-false", "values", "0 is false", entry(12, &[0]), of("bool", false));
+    f.read("value-true", "values", "1 is true", entry(12, &[1]), of("bool", true));
     for byte in [2, 255] {
         f.refused(format!("value-bool-{byte}"), "values", "a boolean is 0 or 1", entry(12, &[byte]));
     }
@@ -215,7 +215,7 @@ fn values(f: &mut Format) {
             "characters",
             "texts have A-Z a-z 0-9 . _ -",
             entry(14, &string(text)),
-            of("str", text.into()),
+            of("str", text),
         );
     }
     for (slug, text) in [
@@ -261,7 +261,7 @@ fn values(f: &mut Format) {
     );
     for (number, (dtype, size)) in TYPES.iter().enumerate() {
         let data: Vec<u8> = match *dtype {
-            "f16" => [0x00u8, 0x38, 0x00, 0xc0].repeat(1),
+            "f16" => vec![0x00, 0x38, 0x00, 0xc0],
             "f32" => [0.5f32, -2.0].iter().flat_map(|x| x.to_le_bytes()).collect(),
             "f64" => [0.5f64, -2.0].iter().flat_map(|x| x.to_le_bytes()).collect(),
             _ => [0u64, 1].iter().flat_map(|x| x.to_le_bytes()[..*size].to_vec()).collect(),

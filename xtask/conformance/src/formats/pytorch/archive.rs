@@ -100,13 +100,13 @@ fn sound(f: &mut Format) {
         reading(),
     );
     let little = changed(|zip| {
-        zip.members.insert(1, ZipMember::stored("archive/byteorder", b"little").described_behind())
+        zip.members.insert(1, ZipMember::stored("archive/byteorder", b"little").described_behind());
     });
     f.read("archive-byteorder-little", SECTION, "the record byteorder says `little`", little, reading());
     let mut swapped = data;
     swapped.chunks_mut(4).for_each(<[u8]>::reverse);
     let big = changed(|zip| {
-        zip.members.insert(1, ZipMember::stored("archive/byteorder", b"big").described_behind())
+        zip.members.insert(1, ZipMember::stored("archive/byteorder", b"big").described_behind());
     });
     let of_big = Reading::empty().tensor("w", "f32", &[2], &swapped);
     f.read("archive-byteorder-big", SECTION, "the record byteorder says `big`", big, of_big);
@@ -117,7 +117,7 @@ fn sound(f: &mut Format) {
         ("notes", "notes.txt"),
     ] {
         let file = changed(|zip| {
-            zip.members.push(ZipMember::stored(&format!("archive/{name}"), b"1").described_behind())
+            zip.members.push(ZipMember::stored(&format!("archive/{name}"), b"1").described_behind());
         });
         f.read(format!("archive-with-{slug}"), SECTION, "other records are not looked at", file, reading());
     }
