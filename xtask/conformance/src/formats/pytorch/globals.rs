@@ -114,14 +114,14 @@ fn known(f: &mut Format) {
         all.push((format!("torch.{name}"), global("torch", name), json!(format!("torch.{name}"))));
     }
     for (slug, opcodes, value) in all {
-        let rule = "a function or class that makes plain values";
-        f.read(
-            format!("global-{slug}"),
-            "globals",
-            rule,
-            zip(&with(&opcodes)),
-            reading().metadata(json!({ "x": value })),
-        );
+        let reading = reading().metadata(json!({ "x": value }));
+        if slug.starts_with("torch.") || slug.starts_with("collections.ordereddict") {
+            let rule = "a function or class that makes plain values";
+            f.read(format!("global-{slug}"), "globals", rule, zip(&with(&opcodes)), reading);
+        } else {
+            let why = "a class of plain values, which a reader's list of what it knows may lack";
+            f.either(format!("global-{slug}"), "globals", why, zip(&with(&opcodes)), Some(reading));
+        }
     }
 }
 
