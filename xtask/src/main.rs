@@ -2,6 +2,7 @@
 
 mod bench;
 mod ci;
+mod conformance;
 mod docs;
 mod fence;
 mod fuzz;
@@ -60,6 +61,15 @@ enum Task {
         /// Overwrite files that differ: only for fixtures that no release contains
         #[arg(long, conflicts_with = "check")]
         replace: bool,
+    },
+    /// Write the conformance suite in testdata/conformance, which is made from code
+    Conformance {
+        /// Write nothing; fail if a committed file differs from what the code makes
+        #[arg(long)]
+        check: bool,
+        /// Run the formats' own readers over the suite, and put the results into its README
+        #[arg(long, conflicts_with = "check")]
+        readers: bool,
     },
     /// Compare what the program says and writes, for every golden file and command, with what is recorded in testdata/fence
     Fence {
@@ -133,6 +143,9 @@ fn main() -> ExitCode {
         Task::Ci { no_test, only } => ci::run(no_test, &only),
         Task::Fixtures { check: true, .. } => docs::fixtures("check"),
         Task::Fixtures { replace, .. } => docs::fixtures(if replace { "replace" } else { "write" }),
+        Task::Conformance { check: true, .. } => conformance::check(),
+        Task::Conformance { readers: true, .. } => conformance::readers(),
+        Task::Conformance { .. } => conformance::write(),
         Task::Fence { task } => fence::run(task),
         Task::Docs { check: true } => docs::check(),
         Task::Docs { .. } => docs::write(),

@@ -39,6 +39,8 @@ pub(crate) struct Storage {
     pub(crate) nbytes: u64,
     /// The size of an element in bytes; the older stream counts in elements.
     pub(crate) size: u64,
+    /// The type of its elements; `None` for an untyped storage.
+    dtype: Option<DType>,
 }
 
 /// The content of a checkpoint, as its pickle describes it.
@@ -710,7 +712,7 @@ impl<'a> Walk<'a> {
         let nbytes = count.checked_mul(size);
         let nbytes =
             nbytes.ok_or_else(|| self.refuse(Fault::Arguments("refers to a storage beyond every file")))?;
-        let storage = Storage { nbytes, size };
+        let storage = Storage { nbytes, size, dtype: elements.and_then(Result::ok) };
         let number = match self.found.keys.push(&key) {
             Ok(number) => {
                 self.found.storages.push(storage);
@@ -720,7 +722,7 @@ impl<'a> Walk<'a> {
             Err(fault) => {
                 let number = self.found.keys.find(&key).ok_or_else(|| self.refuse(fault.into()))?;
                 let known = self.found.storages.get(number);
-                if known.is_none_or(|known| known.nbytes != nbytes) {
+                if known.is_none_or(|known| (known.nbytes, known.dtype) != (nbytes, storage.dtype)) {
                     let part = Part::named("storage", &key);
                     return Err(Error::Malformed { part, at: 0, fault: Fault::StorageDiffers });
                 }

@@ -101,6 +101,16 @@ impl Gguf {
         file
     }
 
+    /// The file, with padding behind its last tensor, as writers of GGUF leave it.
+    #[must_use]
+    pub fn padded(&self) -> Vec<u8> {
+        let mut file = self.build();
+        if !self.data.is_empty() {
+            file.resize(file.len().next_multiple_of(self.alignment), 0);
+        }
+        file
+    }
+
     /// The file.
     #[must_use]
     pub fn build(&self) -> Vec<u8> {

@@ -19,7 +19,7 @@ use clap::builder::PossibleValuesParser;
 
 use crate::run::{Result, exec, step};
 use crate::tally::{Tally, tallied};
-use crate::{bench, docs, fuzz, python, test, wasm, web, workspace};
+use crate::{bench, conformance, docs, fuzz, python, test, wasm, web, workspace};
 
 /// A step's name and what it does.
 type Step = (&'static str, fn() -> Result);
@@ -43,6 +43,7 @@ const STEPS: &[Step] = &[
     ("toy", toy::check),
     ("doc", doc),
     ("fixtures", || docs::fixtures("check")),
+    ("suite", conformance::check),
     ("docs", docs::check),
     ("wasm", || wasm::run(false)),
     ("bench", || bench::run(&["--quick".into()])),

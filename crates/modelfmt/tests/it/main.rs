@@ -2,6 +2,7 @@
 
 mod async_model;
 mod check;
+mod conformance;
 mod convert;
 mod diff;
 mod drivers;

@@ -112,6 +112,15 @@ fn rows() -> Vec<(&'static str, Vec<u8>, &'static str)> {
             zip(&torch_pickle(&[w(), TorchTensor { count: 1, name: "v".to_owned(), ..w() }])),
             "said twice",
         ),
+        // PyTorch would take the type of the first for both, and writes no such file.
+        (
+            "a storage of two types",
+            zip(&torch_pickle(&[
+                w(),
+                TorchTensor { class: ("torch", "IntStorage"), name: "v".to_owned(), ..w() },
+            ])),
+            "said twice",
+        ),
         ("complex128", tensor(|t| t.class = ("torch", "ComplexDoubleStorage")), "elements of complex128"),
         ("quantized storage", tensor(|t| t.class = ("torch", "QInt8Storage")), "qint8"),
         (
