@@ -99,7 +99,13 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         // The error is only a result of the stop, which the user asked for.
-        Err(failure) => stop::status().unwrap_or_else(|| failure.report(json)),
+        Err(failure) => match stop::status() {
+            Some(status) => {
+                stop::say_now();
+                status
+            }
+            None => failure.report(json),
+        },
     }
 }
 

@@ -1,13 +1,15 @@
 //! Ends the program on SIGINT and SIGTERM. Work is asked to stop, and cleans up after itself. If it does not stop in time, the
 //! process ends all the same and leaves no files behind.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use modelfmt::modelfmt_write::remove_unfinished;
+use modelfmt::wording::Printable;
 
 use crate::failure::say;
 
@@ -33,16 +35,16 @@ pub(crate) fn status() -> Option<ExitCode> {
 }
 
 /// What is said of what is left, once a signal has ended the work. Without, nothing is said.
-static AT_END: Mutex<Option<fn() -> String>> = Mutex::new(None);
+static AT_END: Mutex<Option<Line>> = Mutex::new(None);
+
+type Line = Box<dyn FnOnce() -> String + Send>;
 
 /// Has a line printed if a signal ends the program.
-#[cfg(feature = "remote")]
-pub(crate) fn say_at_end(line: fn() -> String) {
-    *AT_END.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
+pub(crate) fn say_at_end(line: impl FnOnce() -> String + Send + 'static) {
+    *AT_END.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(line));
 }
 
 /// The work is complete, so a signal leaves nothing to say.
-#[cfg(feature = "remote")]
 pub(crate) fn say_nothing_at_end() {
     *AT_END.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }
@@ -54,6 +56,28 @@ pub(crate) fn say_now() {
         say(line());
     }
 }
+
+/// If a signal ends the program, has it say whether a file was written that appears whole or not at all. A folder, a pipe or a device
+/// may have got a part.
+pub(crate) fn say_whether_written(output: &Path) {
+    let (path, before) = (output.to_owned(), version(output));
+    say_at_end(move || match (version(&path), before) {
+        (Ok(now), Ok(before)) if now == before => "interrupted; nothing was written".to_owned(),
+        (Ok(_), Ok(_)) => format!("interrupted; {} had been written", Printable(&path.to_string_lossy())),
+        _ => "interrupted".to_owned(),
+    });
+}
+
+/// What tells a file from one that replaces it: nothing if there is none. An error for what is no file.
+fn version(path: &Path) -> Result<Option<(u64, Option<SystemTime>)>, NoFile> {
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_file() => Ok(Some((found.len(), found.modified().ok()))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        _ => Err(NoFile),
+    }
+}
+
+struct NoFile;
 
 /// Handles a signal. The first one asks the work to stop and gives it a moment; the second one ends the process at once.
 fn on_signal(status: u8) {

@@ -20,7 +20,7 @@ use crate::failure::{Failure, Result};
 use crate::formats;
 use crate::progress::Progress;
 use crate::urls::shown;
-use crate::{policy, secrets, streams};
+use crate::{policy, secrets, stop, streams};
 
 pub(crate) fn run(args: Convert, quiet: bool) -> Result {
     run_if(args, quiet, |_| Ok(()))
@@ -78,8 +78,12 @@ fn run_if(mut args: Convert, quiet: bool, expect: impl FnOnce(&Model) -> Result)
                 false => models::convert(&store, &place, conversion)?,
             });
         }
+        if !args.how.dry_run && !streams::is_dash(output) {
+            stop::say_whether_written(output);
+        }
         convert(output, args.how.dry_run, &model, target, &options, work)
     })?;
+    stop::say_nothing_at_end();
     let notes = notes(args, target, &model, &converted);
     let done =
         Done { output, converted: &converted, notes, is_dry: args.how.dry_run, is_one_of_many: false, begun };

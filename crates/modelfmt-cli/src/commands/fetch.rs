@@ -102,10 +102,7 @@ fn urls_and_out(args: &Fetch) -> Result<(Vec<Location>, &Path)> {
 fn failed(error: &FetchError) -> Failure {
     match error {
         FetchError::Usage(text) => Failure::Usage(text.to_string()),
-        FetchError::Stopped if stop::is_asked() => {
-            stop::say_now();
-            Failure::Checked
-        }
+        FetchError::Stopped if stop::is_asked() => Failure::Checked,
         error => Failure::Coded(error.code(), modelfmt::modelfmt_core::author::with_causes(error)),
     }
 }
