@@ -135,9 +135,15 @@ impl Rows<'_> {
         while k < self.rank {
             let count = self.rank.saturating_sub(k).min(RANKS);
             let begin = |waiting: &[f32], sums: &mut [f32]| sums.copy_from_slice(waiting);
-            self.sum_up((wide, k, count), &mut waiting, floats, begin, &mut |waiting: &mut [f32], sums: &[f32]| {
-                waiting.copy_from_slice(sums);
-            })?;
+            self.sum_up(
+                (wide, k, count),
+                &mut waiting,
+                floats,
+                begin,
+                &mut |waiting: &mut [f32], sums: &[f32]| {
+                    waiting.copy_from_slice(sums);
+                },
+            )?;
             k = k.saturating_add(count);
         }
         finish(out, &waiting);
@@ -214,7 +220,8 @@ impl Program {
             return None;
         }
         let merged = base.elements(first, out, inputs).and_then(|_| {
-            product.add_to_halves(self.dtype(), first, out, &mut |of, first, out| of.floats(first, out, inputs))
+            product
+                .add_to_halves(self.dtype(), first, out, &mut |of, first, out| of.floats(first, out, inputs))
         });
         Some(merged)
     }

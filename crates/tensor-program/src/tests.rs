@@ -482,7 +482,8 @@ fn a_low_rank_product_is_the_product() {
 #[test]
 fn a_product_is_added_to_halves_and_rounded_once() {
     let (rows, columns) = (70, 1000);
-    let halves: Vec<u8> = (0..70_000_u32).flat_map(|n| [(n * 37).to_le_bytes()[0], (n * 37).to_le_bytes()[1]]).collect();
+    let halves: Vec<u8> =
+        (0..70_000_u32).flat_map(|n| [(n * 37).to_le_bytes()[0], (n * 37).to_le_bytes()[1]]).collect();
     let tall: Vec<f32> = (0..rows * 5).map(|n| (n % 11) as f32 * 2f32.powi(n % 40 - 30)).collect();
     let wide: Vec<f32> = (0..5 * columns).map(|n| (n % 13) as f32 * 2f32.powi(n % 37 - 30)).collect();
     let inputs = [halves, bytes(&tall), bytes(&wide)];

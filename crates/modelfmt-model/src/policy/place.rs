@@ -117,7 +117,7 @@ pub(super) fn authority(scheme: &str, text: &str) -> Result<String, String> {
     };
     let default = if scheme == "https" { 443 } else { 80 };
     let port = port.filter(|port| *port != default).map(|port| format!(":{port}")).unwrap_or_default();
-    if in_brackets.is_some() {
+    if in_brackets.is_some() || text.starts_with('[') {
         let address: Ipv6Addr = host.parse().map_err(|_| format!("its URL has the host [{host}]"))?;
         // An IPv4 address within it is written as hex digits in URLs.
         let shown = match address.segments() {

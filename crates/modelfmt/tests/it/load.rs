@@ -28,7 +28,12 @@ fn golden() -> Vec<PathBuf> {
 
 fn walk(folder: &Path) -> Vec<PathBuf> {
     let paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    let of = |path: PathBuf| if path.is_dir() { walk(&path) } else { vec![path] };
+    let of = |path: PathBuf| match path.is_dir() {
+        // These have a test of their own.
+        true if path.ends_with("testdata/conformance") => Vec::new(),
+        true => walk(&path),
+        false => vec![path],
+    };
     let mut all: Vec<PathBuf> = paths.into_iter().flat_map(of).collect();
     all.sort();
     all
