@@ -9,7 +9,6 @@ use walkdir::{DirEntry, WalkDir};
 use modelfmt::OpenOptions;
 use modelfmt::wording::Printable;
 
-use crate::commands::files;
 use crate::failure::say;
 use crate::{policy, stop};
 
@@ -191,6 +190,11 @@ impl fmt::Display for Skipped {
             _ => Ok(()),
         }
     }
+}
+
+/// Text such as `1 file` or `2 other files`.
+pub(crate) fn files(number: usize, which: &str) -> String {
+    format!("{number} {which}file{}", if number == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

@@ -3,10 +3,10 @@
 use multiversion::multiversion;
 use tensor_core::DType;
 
+use crate::Program;
 use crate::cast::{Lost, add_halves};
 use crate::number::Number;
 use crate::program::Step;
-use crate::{Failed, Inputs, Program};
 
 /// The most numbers of the wide matrix that are in the cache at once, and the fewest of its columns.
 const BLOCK: u64 = 1 << 13;
@@ -63,7 +63,7 @@ impl<'p> Product<'p> {
 
     /// Adds elements of the product to floats of 16 bits, in f32, and rounds once. It is what casts to f32 and back do, without floats
     /// in bytes in between.
-    fn add_to_halves<E>(
+    pub(crate) fn add_to_halves<E>(
         &self,
         dtype: DType,
         first: u64,
@@ -202,28 +202,6 @@ fn add_products(sums: &mut [f32], rows: &[f32], factors: &[f32]) {
     }
     for (row, factor) in other_rows.chunks_exact(len).zip(others) {
         sums.iter_mut().zip(row).for_each(|(sum, number)| *sum += factor * number);
-    }
-}
-
-impl Program {
-    /// The values that `of` has once they are cast to this one's dtype, if `of` adds a product to floats of 16 bits of the same dtype.
-    pub(crate) fn merge_halves<I: Inputs>(
-        &self,
-        of: &Self,
-        first: u64,
-        out: &mut [u8],
-        inputs: &mut I,
-    ) -> Option<Result<Lost, Failed<I::Error>>> {
-        let Step::Sum(base, product) = &of.step else { return None };
-        let (Step::Cast(base), Some(product)) = (&base.step, Product::of(product)) else { return None };
-        if base.dtype() != self.dtype() || !matches!(self.dtype(), DType::BF16 | DType::F16) {
-            return None;
-        }
-        let merged = base.elements(first, out, inputs).and_then(|_| {
-            product
-                .add_to_halves(self.dtype(), first, out, &mut |of, first, out| of.floats(first, out, inputs))
-        });
-        Some(merged)
     }
 }
 

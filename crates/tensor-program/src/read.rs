@@ -292,6 +292,26 @@ impl Program {
         layout.gather(first, out, (self.size(), gap), &mut |at, out| self.elements(at, out, inputs).map(drop))
     }
 
+    /// The values that `of` has once they are cast to this one's dtype, if `of` adds a product to floats of 16 bits of the same dtype.
+    fn merge_halves<I: Inputs>(
+        &self,
+        of: &Self,
+        first: u64,
+        out: &mut [u8],
+        inputs: &mut I,
+    ) -> Option<Result<Lost, Failed<I::Error>>> {
+        let Step::Sum(base, product) = &of.step else { return None };
+        let (Step::Cast(base), Some(product)) = (&base.step, Product::of(product)) else { return None };
+        if base.dtype() != self.dtype() || !matches!(self.dtype(), DType::BF16 | DType::F16) {
+            return None;
+        }
+        let merged = base.elements(first, out, inputs).and_then(|_| {
+            product
+                .add_to_halves(self.dtype(), first, out, &mut |of, first, out| of.floats(first, out, inputs))
+        });
+        Some(merged)
+    }
+
     /// Casts the elements of another tensor.
     fn cast_of<I: Inputs>(
         &self,

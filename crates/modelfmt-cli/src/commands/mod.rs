@@ -37,6 +37,7 @@ use modelfmt::wording::Printable;
 
 use crate::failure::{Result, say};
 use crate::units::{count, seconds, size};
+use crate::walk::files;
 
 /// Prints through a buffer. Fails if standard output fails.
 fn print(write: impl FnOnce(&mut dyn Write) -> Result) -> Result {
@@ -53,11 +54,6 @@ fn verdict(is_ok: bool) -> String {
     let (word, color) = if is_ok { ("ok", AnsiColor::Green) } else { ("FAILED", AnsiColor::Red) };
     let style = Style::new().fg_color(Some(color.into())).bold();
     format!("{style}{word}{style:#}")
-}
-
-/// Text such as `1 file` or `2 other files`.
-pub(crate) fn files(number: usize, which: &str) -> String {
-    format!("{number} {which}file{}", if number == 1 { "" } else { "s" })
 }
 
 /// Text such as `6 tensors`.
