@@ -11,11 +11,12 @@ export const PROGRAM = process.env.MODELFMT_PROGRAM;
 const READ_ONLY = [".npy", ".npz", ".pt", ".bin.index.json"];
 const ENDINGS = [".aero", ".aeroset.json", ".apr", ".apr.json", ".aprn", ".gguf", ".mag", ".oinf", ".safetensors", ".safetensors.index.json", ...READ_ONLY];
 
-// The paths of all files below a folder whose names are those of models.
+// The paths of all files below a folder whose names are those of models. The conformance suite has tests of its own.
 export function models(folder = TESTDATA) {
   const all = readdirSync(folder, { recursive: true, withFileTypes: true });
   const files = all.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath ?? entry.path, entry.name));
-  return files.filter((path) => ENDINGS.some((ending) => path.endsWith(ending))).sort();
+  const suite = join(TESTDATA, "conformance");
+  return files.filter((path) => !path.startsWith(suite) && ENDINGS.some((ending) => path.endsWith(ending))).sort();
 }
 
 // Whether a file is of a format that is only read.
