@@ -65,7 +65,8 @@ fn set(options: &mut ConvertOptions, key: &str, value: &Bound<'_, PyAny>) -> PyR
         "shard_size" => options.output.shard_size = Some(value.extract()?),
         "shards" => {
             let count = std::num::NonZero::new(value.extract::<u32>()?);
-            options.output.shards = Some(count.ok_or_else(|| usage("shards: a set has 1 file or more".to_owned()))?);
+            options.output.shards =
+                Some(count.ok_or_else(|| usage("shards: a set has 1 file or more".to_owned()))?);
         }
         "control_hash" => options.aero.control_hash = value.extract()?,
         "page_hashes" => options.aero.page_hashes = Some(value.extract()?),
