@@ -102,6 +102,7 @@ CALLS = {
     "stats": lambda new, old, kind: modelfmt.stats(kind(old("m.safetensors")), "w"),
     "plan": lambda new, old, kind: modelfmt.plan(kind(old("m.safetensors")), "w"),
     "bom": lambda new, old, kind: modelfmt.bom(kind(old("m.safetensors"))),
+    "report": lambda new, old, kind: modelfmt.report(kind(old("m.safetensors")), out=kind(new("report.html"))),
     "check": lambda new, old, kind: modelfmt.check(kind(old("m.safetensors"))),
     "verify": lambda new, old, kind: modelfmt.verify(kind(old("m.safetensors"))),
     "diff": lambda new, old, kind: modelfmt.diff(kind(old("m.safetensors")), kind(old("q.gguf"))),
@@ -165,7 +166,7 @@ def test_files_of_fsspec_on_this_machine_are_paths(files, tmp_path_factory, call
     CALLS[call](lambda name: str(new / name), lambda name: str(files / name), kind)
 
 
-ONLY_HERE = {"plan_convert", "edit", "outboard", "keygen"}
+ONLY_HERE = {"plan_convert", "edit", "outboard", "keygen", "report"}
 
 
 @pytest.mark.parametrize("call", CALLS)

@@ -42,7 +42,7 @@ def test_a_page_is_that_of_the_program(saved, tmp_path):
 
 def test_a_notebook_shows_it_in_a_frame(tmp_path):
     path = tmp_path / "m.safetensors"
-    modelfmt.save(path, {'"><script>alert(1)</script>': np.array([1.0, np.nan], dtype="f4")})
+    modelfmt.save({'"><script>alert(1)</script>': np.array([1.0, np.nan], dtype="f4")}, path)
     report = modelfmt.open(path).report()
     assert not report.ok and "script" not in repr(report)
     ((tag, attributes),) = Frame(report._repr_html_()).tags
@@ -52,6 +52,6 @@ def test_a_notebook_shows_it_in_a_frame(tmp_path):
 
 def test_two_models_are_compared(saved, tmp_path):
     other = tmp_path / "other.safetensors"
-    modelfmt.save(other, {"alone": np.zeros(3, dtype="f4")})
+    modelfmt.save({"alone": np.zeros(3, dtype="f4")}, other)
     page = modelfmt.open(saved).report(other).html
     assert "Two models compared" in page and "<code>alone</code>" in page

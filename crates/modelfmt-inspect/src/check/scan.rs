@@ -182,6 +182,7 @@ impl Job {
 
 /// Consecutive values of a tensor.
 #[derive(Clone, Copy)]
+#[cfg_attr(not(feature = "report"), allow(dead_code, reason = "only a report asks where a piece belongs"))]
 pub(crate) struct Piece<'a> {
     pub(crate) model: &'a Model,
     /// The position of the tensor.

@@ -296,7 +296,7 @@ class Model(Mapping[str, Array]):
         ``out`` is a file to write it to. To open ``other`` with a pin or keys, pass the open model.
         """
         second = None if other is None else opened(other, {}).native()
-        path = None if out is None else os.fspath(out)
+        path = None if out is None else _content.local(out)
         told = callback(progress, "reading")
         html, ok = _modelfmt.report(self.native(), second, path, overwrite, threads, told)
         return Report(html, ok)
