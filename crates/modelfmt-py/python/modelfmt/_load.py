@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any, Literal, Unpack
 
 import numpy as np
@@ -184,7 +185,7 @@ def _as_mlx(tensor: Tensor, dtype: Any) -> Any:
 
 def torch_tensor(tensor: Tensor, device: Any, dtype: Any) -> Any:
     """A tensor of torch: floats and blocks become ``dtype``, if there is one."""
-    import torch
+    torch: Any = import_module("torch")
 
     if dtype is not None and tensor.dtype not in _dtypes.NATIVE and tensor.dtype not in _dtypes.EXTENDED:
         values: Any = torch.from_numpy(tensor.dequantize())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from importlib import import_module
 from typing import Any, NamedTuple, Protocol, SupportsIndex
 
 import numpy as np
@@ -188,7 +189,7 @@ class Tensor:
 
     def torch(self) -> Any:
         """The values as a tensor of torch, over the same memory."""
-        import torch
+        torch: Any = import_module("torch")
 
         name = TORCH_NAMES.get(self.dtype)
         if self.dtype in PACKED:
