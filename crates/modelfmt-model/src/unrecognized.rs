@@ -57,6 +57,7 @@ const APR_ENCRYPTED: &str = "it is a model that the program `apr` has encrypted,
 const OLD_GGML: &str = "it is a ggml file from before GGUF; llama.cpp has a script that makes GGUF of it";
 
 /// The name of the kind of model that a hint is about, such as `ONNX`.
+#[cfg(not(target_arch = "wasm32"))]
 pub(crate) fn kind_of(hint: &str) -> &'static str {
     match hint {
         PICKLE => "Python's pickle",

@@ -88,7 +88,7 @@ fn tensors(records: &[Record]) -> (Vec<u8>, Reading) {
     (file(&[], records).0, reading)
 }
 
-/// Two entries and two tensors: f32 [2, 3] and i16 [4].
+/// Two entries and two tensors: f32 `[2, 3]` and i16 `[4]`.
 fn sound() -> (Vec<u8>, Reading) {
     let (a, b) = (record("a", 0, &[2, 3], &bytes(24)), record("b", 6, &[4], &bytes(8)));
     let entries = [(1, 7i64.to_le_bytes(), &b"n"[..]), (2, 0.5f64.to_le_bytes(), b"m")];

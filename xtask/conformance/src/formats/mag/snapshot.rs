@@ -32,7 +32,7 @@ fn of(version: u32, dtype: u8, dims: &[u64], values: &[u8]) -> Vec<u8> {
     Snapshot { version, names: vec![b"t".to_vec()], tensors: vec![tensor] }.with_values(values)
 }
 
-/// f32 [2, 3] and f16 [4].
+/// f32 `[2, 3]` and f16 `[4]`.
 fn two(version: u32) -> Vec<u8> {
     let offset = if version == 200 { 32 } else { 24 };
     let a = Described { dtype: 0, name: 0, elements: 6, offset: 0, dims: vec![2, 3] };
