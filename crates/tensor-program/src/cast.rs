@@ -132,8 +132,8 @@ fn add_to(
             let sum = (f32::from_bits(wide(u16::from_le_bytes(*out))) + float * number).to_bits();
             let half = round(sum);
             *out = half.to_le_bytes();
-            overflown += u32::from((half & 0x7fff == infinite) & (sum & 0x7fff_ffff < F32));
-            vanished += u32::from(is_zero(half) & (sum << 1 != 0));
+            overflown += u32::from(became_infinite(half, sum, infinite));
+            vanished += u32::from(became_zero(half, sum));
         }
         lost.infinite += u64::from(overflown);
         lost.zero += u64::from(vanished);
@@ -163,13 +163,25 @@ fn narrow<const N: usize>(
             let wide = bits(*source);
             let rounded = round(wide);
             *out = rounded.to_le_bytes();
-            overflown += u32::from((rounded & 0x7fff == infinite) & (wide & 0x7fff_ffff < F32));
-            vanished += u32::from(is_zero(rounded) & (wide << 1 != 0));
+            overflown += u32::from(became_infinite(rounded, wide, infinite));
+            vanished += u32::from(became_zero(rounded, wide));
         }
         lost.infinite += u64::from(overflown);
         lost.zero += u64::from(vanished);
     }
     lost
+}
+
+/// Whether a finite f32 became `infinite`, or minus it. It has no branch, so that loops with it can be vectorized.
+#[inline]
+const fn became_infinite(half: u16, wide: u32, infinite: u16) -> bool {
+    (half & 0x7fff == infinite) & (wide & 0x7fff_ffff < F32)
+}
+
+/// Whether a f32 that was not 0 became 0.
+#[inline]
+const fn became_zero(half: u16, wide: u32) -> bool {
+    is_zero(half) & (wide << 1 != 0)
 }
 
 /// The bits of the nearest f16, ties to even, of those of a f32. A NaN is made quiet and keeps the bits that there is room for.

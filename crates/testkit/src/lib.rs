@@ -34,5 +34,5 @@ pub use slow::{SlowFiles, SlowSource, block_on, error_text, report_lines, wait};
 pub use sources::{CountingSource, FaultySource};
 pub use steps::{Step, SteppedSource, Steps};
 pub use torch::{Pickler, TorchTensor, torch_pickle, torch_stream, torch_zip};
-pub use workspace::{golden_files, testdata};
+pub use workspace::{all_golden_files, golden_files, testdata};
 pub use zip::{Zip, ZipMember};

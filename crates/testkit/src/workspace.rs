@@ -29,3 +29,25 @@ pub fn golden_files(folder: &str, extension: &str) -> Vec<PathBuf> {
     assert!(!files.is_empty(), "no .{extension} in {}; run `cargo xtask fixtures`", dir.display());
     files
 }
+
+/// All files below `testdata/` but for the conformance suite, most of whose files are broken and which has tests of its own, sorted.
+///
+/// # Panics
+/// If a folder cannot be listed.
+#[must_use]
+pub fn all_golden_files() -> Vec<PathBuf> {
+    let (mut folders, mut files) = (vec![testdata("")], Vec::new());
+    let suite = testdata("conformance");
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display())) {
+            let path = entry.expect("a folder that can be read").path();
+            match path.is_dir() {
+                true if path == suite => {}
+                true => folders.push(path),
+                false => files.push(path),
+            }
+        }
+    }
+    files.sort();
+    files
+}

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::fs;
 use std::ops::{ControlFlow, Range};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -19,24 +19,10 @@ use modelfmt::{Error, Execution, Format, Model, Object, OpenOptions, View};
 
 /// The models among the golden files, those of other tools too.
 fn golden() -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata");
-    let mut found: Vec<PathBuf> = walk(&root);
+    let mut found = testkit::all_golden_files();
     found.retain(|path| Model::open(path).is_ok_and(|model| model.open_all().is_ok()));
     assert!(found.len() > 50, "{found:?}");
     found
-}
-
-fn walk(folder: &Path) -> Vec<PathBuf> {
-    let paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    let of = |path: PathBuf| match path.is_dir() {
-        // These have a test of their own.
-        true if path.ends_with("testdata/conformance") => Vec::new(),
-        true => walk(&path),
-        false => vec![path],
-    };
-    let mut all: Vec<PathBuf> = paths.into_iter().flat_map(of).collect();
-    all.sort();
-    all
 }
 
 fn threads(threads: usize) -> Execution<'static> {

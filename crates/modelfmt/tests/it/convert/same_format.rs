@@ -11,20 +11,8 @@ use super::common::{json_of, notes, options, tensors, try_convert};
 
 /// All golden models and those of other writers.
 fn models() -> Vec<(PathBuf, Model)> {
-    let (mut folders, mut models) = (vec![testkit::testdata("")], Vec::new());
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            match path.is_dir() {
-                // These have a test of their own.
-                true if path.ends_with("testdata/conformance") => {}
-                true => folders.push(path),
-                false => models.extend(Model::open(&path).ok().map(|model| (path, model))),
-            }
-        }
-    }
-    models.sort_by(|a, b| a.0.cmp(&b.0));
-    models
+    let opened = |path: PathBuf| Model::open(&path).ok().map(|model| (path, model));
+    testkit::all_golden_files().into_iter().filter_map(opened).collect()
 }
 
 /// What would write the version that a model has.
