@@ -15,7 +15,7 @@ const ENDINGS = [".aero", ".aeroset.json", ".apr", ".apr.json", ".aprn", ".gguf"
 export function models(folder = TESTDATA) {
   const all = readdirSync(folder, { recursive: true, withFileTypes: true });
   const files = all.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath ?? entry.path, entry.name));
-  const suite = join(TESTDATA, "conformance");
+  const suite = join(folder, "conformance");
   return files.filter((path) => !path.startsWith(suite) && ENDINGS.some((ending) => path.endsWith(ending))).sort();
 }
 
