@@ -5,15 +5,13 @@
 use std::fmt;
 
 use modelfmt_core::value::TextSeed;
-use modelfmt_core::{
-    DType, DisplayShape, Limits, Part, TensorTable,
-    author::{Extent, NewTensor},
-};
+use modelfmt_core::{DType, Limits, Part, TensorTable};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::error::{Error, Fault, Result};
 use crate::metadata::Metadata;
-use crate::{text, wire};
+use crate::state::{State, Stop};
+use crate::{plain, text, wire};
 
 /// The content of the header.
 pub(crate) struct Header {
@@ -33,10 +31,8 @@ pub(crate) fn parse(json: &[u8], at: u64, file_len: u64, limits: &Limits) -> Res
         return Err(Error::Malformed { part: part(), at, fault: Fault::NotAnObject });
     }
     let mut state = State::new(json_text, at, file_len, limits);
-    let mut deserializer = serde_json::Deserializer::from_str(json_text);
-    let read = deserializer.deserialize_map(Entries(&mut state)).and_then(|()| deserializer.end());
-    if let Err(error) = read {
-        return Err(state.stopped(&error));
+    if plain::read(&mut state, read_metadata).is_none() {
+        state = read_any(State::new(json_text, at, file_len, limits))?;
     }
     if state.has_unknown_keys || limits.depth < DEPTH {
         text::check_depth(json_text, limits)?;
@@ -46,130 +42,29 @@ pub(crate) fn parse(json: &[u8], at: u64, file_len: u64, limits: &Limits) -> Res
     Ok(Header { tensors: state.tensors, metadata: state.metadata.flatten() })
 }
 
+/// Reads a header of any spelling, and says what is wrong with it.
+fn read_any(mut state: State<'_>) -> Result<State<'_>> {
+    let mut deserializer = serde_json::Deserializer::from_str(state.text);
+    let read = deserializer.deserialize_map(Entries(&mut state)).and_then(|()| deserializer.end());
+    match read {
+        Ok(()) => Ok(state),
+        Err(error) => Err(state.stopped(&error)),
+    }
+}
+
 /// The nesting levels of a header: the header itself, a tensor's entry, its shape.
 const DEPTH: u64 = 3;
 
-/// Entries of real models are at least about this long; the number of entries to reserve is computed from it.
-const USUAL_ENTRY_LEN: usize = 100;
-
-struct State<'a> {
-    text: &'a str,
-    /// The offset of the text in the file.
-    at: u64,
-    file_len: u64,
-    limits: &'a Limits,
-    tensors: TensorTable,
-    /// The value of `__metadata__`: `None` before the key has been seen, `Some(None)` for `null`.
-    metadata: Option<Option<Metadata>>,
-    dims: Vec<u64>,
-    /// The end of the tensors read so far, as long as each begins where the previous one ends.
-    end: Option<u64>,
-    has_unknown_keys: bool,
-    /// The number of the tensor that is being read.
-    number: u64,
-    /// The offset in the file of the entry that is being read, if known.
-    entry_at: Option<u64>,
-    /// Why parsing stopped, unless the JSON itself is faulty.
-    stop: Option<Stop>,
-}
-
-enum Stop {
-    Fault(Part, Fault),
-    Error(Error),
-}
-
-impl<'a> State<'a> {
-    fn new(text: &'a str, at: u64, file_len: u64, limits: &'a Limits) -> Self {
-        let cap = usize::try_from(limits.tensors).unwrap_or(usize::MAX);
-        let capacity = (text.len() / USUAL_ENTRY_LEN).min(cap);
-        Self {
-            text,
-            at,
-            file_len,
-            limits,
-            tensors: TensorTable::with_capacity(capacity),
-            metadata: None,
-            dims: Vec::new(),
-            end: Some(0),
-            has_unknown_keys: false,
-            number: 0,
-            entry_at: None,
-            stop: None,
-        }
+/// Reads the value of `__metadata__`, an object; `None` if it is there already or has a fault.
+fn read_metadata<'a>(state: &mut State<'a>, object: &'a str) -> Option<()> {
+    if state.metadata.is_some() {
+        return None;
     }
-
-    /// The offset in the file at which the data begin.
-    const fn data_start(&self) -> u64 {
-        self.at.saturating_add(self.text.len() as u64)
-    }
-
-    /// Notes where the entry with this name begins. A name without escapes borrows from the text, so its address gives the
-    /// offset.
-    fn begin(&mut self, name: &str) {
-        let offset = name.as_ptr().addr().wrapping_sub(self.text.as_ptr().addr());
-        // The offset of the quotation mark before the name.
-        let quote = (offset <= self.text.len()).then(|| (offset as u64).saturating_sub(1));
-        self.entry_at = quote.map(|quote| self.at.saturating_add(quote));
-    }
-
-    /// Stops parsing because of a fault in the current tensor.
-    fn fault<E: serde::de::Error>(&mut self, name: &str, field: Option<&'static str>, fault: Fault) -> E {
-        let mut part = Part::entry("tensor", self.number).with_name(name);
-        part.field = field;
-        self.stop(Stop::Fault(part, fault))
-    }
-
-    fn stop<E: serde::de::Error>(&mut self, stop: Stop) -> E {
-        self.stop = Some(stop);
-        E::custom("stopped")
-    }
-
-    fn check<E: serde::de::Error>(&mut self, what: &'static str, found: usize, max: u64) -> Result<(), E> {
-        match Limits::check(what, found as u64, max) {
-            Ok(_) => Ok(()),
-            Err(limit) => Err(self.stop(Stop::Error(limit.into()))),
-        }
-    }
-
-    /// The error to report after serde_json has stopped: the noted one, or the error in the JSON.
-    fn stopped(self, error: &serde_json::Error) -> Error {
-        let here = self.at.saturating_add(text::offset(self.text, error));
-        match self.stop {
-            Some(Stop::Error(error)) => error,
-            Some(Stop::Fault(part, fault)) => {
-                Error::Malformed { part, at: self.entry_at.unwrap_or(here), fault }
-            }
-            None => {
-                let fault = modelfmt_core::CommonFault::Metadata(text::message(error)).into();
-                Error::Malformed { part: Part::new("header"), at: here, fault }
-            }
-        }
-    }
-
-    /// Adds the tensor whose entry has been read; its dimensions are in `dims`.
-    fn list(&mut self, name: &str, dtype: DType, begin: u64, end: u64) -> Result<(), Fault> {
-        check_countable(&self.dims)?;
-        let len = end.checked_sub(begin).ok_or(Fault::Reversed { begin, end })?;
-        let out_of_bounds =
-            modelfmt_core::CommonFault::OutOfBounds { offset: begin, len, end: self.file_len };
-        let offset = self.data_start().checked_add(begin).ok_or(out_of_bounds)?;
-        let extent = Extent::new(offset, len, self.file_len)?;
-        let tensor = NewTensor { name, dtype, offset: Some(offset), packed_nbytes: 0 };
-        let expected = self.tensors.push(tensor, self.dims.iter().copied())?;
-        if extent.len() != expected {
-            return Err(modelfmt_core::CommonFault::Nbytes { found: len, expected }.into());
-        }
-        self.end = self.end.filter(|&so_far| so_far == begin).map(|_| end);
-        Ok(())
-    }
-}
-
-/// Refuses shapes whose product overflows from the left, even if a later dimension is 0, as the reference implementation does.
-pub(crate) fn check_countable(shape: &[u64]) -> Result<(), Fault> {
-    match shape.iter().try_fold(1u64, |product, &dim| product.checked_mul(dim)) {
-        Some(_) => Ok(()),
-        None => Err(modelfmt_core::CommonFault::TooManyElements(DisplayShape(shape).to_string()).into()),
-    }
+    let mut deserializer = serde_json::Deserializer::from_str(object);
+    let metadata = deserializer.deserialize_map(Texts(state)).ok()?;
+    deserializer.end().ok()?;
+    state.metadata = Some(metadata);
+    Some(())
 }
 
 /// Checks that the tensors cover all bytes after the header, each once (docs/formats/safetensors.md#coverage).
@@ -455,5 +350,110 @@ impl<'de> Visitor<'de> for Shape<'_, '_> {
             state.dims.push(dim);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Pieces that headers are put together from: good ones, and what a plain header must not have.
+    const PIECES: &[&str] = &[
+        "{",
+        "}",
+        "[",
+        "]",
+        ",",
+        ":",
+        " ",
+        "\n",
+        "\"a\"",
+        "\"b\"",
+        "\"\"",
+        "\"a name too long\"",
+        "\"\\u0061\"",
+        "\"\t\"",
+        "\"é\"",
+        "\"dtype\"",
+        "\"shape\"",
+        "\"data_offsets\"",
+        "\"F32\"",
+        "\"U8\"",
+        "\"X\"",
+        "0",
+        "4",
+        "04",
+        "-0",
+        "1.0",
+        "1e1",
+        "18446744073709551616",
+        "null",
+        "true",
+        "\"__metadata__\"",
+        "\"__metadata__\":{\"k\":\"{\\\"}\"}",
+        "\"__metadata__\":null",
+        "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}",
+        "\"b\": {\"data_offsets\": [4, 8], \"shape\": [2, 2], \"dtype\": \"U8\"}",
+        "\"dtype\":\"U8\"",
+        "\"shape\":[]",
+        "\"data_offsets\":[0,1]",
+        "\"extra\":1",
+    ];
+
+    /// What stands in the state of a reader, in words.
+    fn content(state: &State<'_>) -> String {
+        let tensors: Vec<_> = (0..state.tensors.len())
+            .map(|i| (state.tensors.info(i).map(|t| format!("{t:?}")), state.tensors.offset(i)))
+            .collect();
+        let metadata = state.metadata.as_ref().map(|found| found.as_ref().map(|m| m.to_object()));
+        format!("{tensors:?} {metadata:?} {:?}", state.end)
+    }
+
+    /// A plain header says the same to both readers; what the plain one refuses is the other's to judge.
+    fn agrees(text: &str) -> bool {
+        let mut limits = Limits::default();
+        limits.tensors = 3;
+        limits.rank = 3;
+        limits.name_len = 12;
+        let new = || State::new(text, 8, (text.len() + 16) as u64, &limits);
+        let mut plain = new();
+        if plain::read(&mut plain, read_metadata).is_none() {
+            return false;
+        }
+        let any = read_any(new()).unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!(content(&plain), content(&any), "{text}");
+        true
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+        #[test]
+        fn a_plain_header_is_read_as_any_other(
+            pieces in prop::collection::vec(prop::sample::select(PIECES), 0..12),
+            whole in any::<bool>(),
+        ) {
+            let text = if whole { format!("{{{}}}", pieces.join(",")) } else { pieces.concat() };
+            agrees(&text);
+        }
+    }
+
+    #[test]
+    fn usual_headers_are_plain() {
+        let entry = |name: &str, begin: u64| {
+            format!(r#""{name}":{{"dtype":"F32","shape":[1,1],"data_offsets":[{begin},{}]}}"#, begin + 4)
+        };
+        let (a, b) = (entry("a", 0), entry("é.b", 4));
+        for text in [
+            "{}".to_owned(),
+            "{ } \n".to_owned(),
+            format!("{{{a},{b}}}   "),
+            format!(r#"{{"__metadata__":{{"format":"pt","nested":"{{\"a\":[1]}}"}},{a}}}"#),
+            format!("{{ {} }}", a.replace(':', " : ").replace(',', ", ")),
+        ] {
+            assert!(agrees(&text), "{text}");
+        }
     }
 }

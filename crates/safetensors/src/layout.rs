@@ -8,7 +8,7 @@ use modelfmt_core::{
 use modelfmt_write::{Segment, TensorSpec};
 
 use crate::error::{Fault, WriteError};
-use crate::{MAX_HEADER_LEN, header, wire};
+use crate::{MAX_HEADER_LEN, state, wire};
 
 /// How a file or a set is written.
 #[derive(Clone, Debug)]
@@ -229,7 +229,7 @@ fn check(spec: &TensorSpec<'_>) -> Result<&'static str, Fault> {
     if !spec.has_data {
         return Err(Fault::NoValues);
     }
-    header::check_countable(&spec.shape)?;
+    state::check_countable(&spec.shape)?;
     wire::dtype_name(spec.dtype).ok_or(Fault::NoCounterpart(spec.dtype))
 }
 

@@ -179,10 +179,12 @@ mod index;
 mod layout;
 mod metadata;
 mod parser;
+mod plain;
 mod reader;
 #[cfg(not(target_arch = "wasm32"))]
 mod save;
 mod set;
+mod state;
 mod text;
 mod verify;
 mod wire;
