@@ -2,6 +2,7 @@
 //! ones.
 
 use modelfmt_core::{AlignedBuf, AnyError, DType, Execution, author::PIECE};
+use multiversion::multiversion;
 use tensor_stats::{Magnitudes, Outlier, Scan};
 
 use modelfmt_model::error::Result;
@@ -198,13 +199,23 @@ pub(crate) struct Piece<'a> {
 }
 
 impl Piece<'_> {
+    /// Looks at each part twice while it is in the nearest caches.
     fn found(&self) -> Result<Found> {
-        let fingerprint = fingerprint(self.bytes);
-        if !self.is_numeric {
-            return Ok(Found { values: Scan::default(), fingerprint });
+        let bad = |error| odd(self.model, self.bytes, error);
+        let mut found = Found { values: Scan::default(), fingerprint: self.bytes.len() as u64 };
+        let size = self.dtype.size().map(|size| size as usize);
+        let size = size.filter(|&size| self.is_numeric && PART.is_multiple_of(size));
+        for part in self.bytes.chunks(PART) {
+            found.fingerprint = fingerprint(found.fingerprint, part);
+            if let Some(size) = size {
+                let values = tensor_stats::scan(self.dtype, part, (part.len() / size) as u64).map_err(bad)?;
+                found.values = found.values.then(values);
+            }
         }
-        let values = tensor_stats::scan(self.dtype, self.bytes, self.count);
-        Ok(Found { values: values.map_err(|error| odd(self.model, self.bytes, error))?, fingerprint })
+        if self.is_numeric && size.is_none() {
+            found.values = tensor_stats::scan(self.dtype, self.bytes, self.count).map_err(bad)?;
+        }
+        Ok(found)
     }
 
     fn magnitudes(&self) -> Result<Magnitudes> {
@@ -225,29 +236,36 @@ const fn mixed(state: u64, word: u64) -> u64 {
     (state ^ word).wrapping_mul(FACTOR).rotate_left(29)
 }
 
-/// A hash that depends on every byte and on the order of the parts, but not on the order of the rows in a part. BLAKE3 hashes
-/// decide whether bytes are equal. This takes a small part of the time of reading the bytes.
-fn fingerprint(bytes: &[u8]) -> u64 {
-    const LANES: usize = 32;
-    const PART: usize = 32 << 10;
-    let mut print = bytes.len() as u64;
-    for part in bytes.chunks(PART) {
-        let (halves, last) = part.as_chunks::<2>();
-        let (rows, rest) = halves.as_chunks::<LANES>();
-        let mut lanes = [0u16; LANES]; // each row is a few additions of vectors
-        for row in rows {
-            for (lane, &half) in lanes.iter_mut().zip(row) {
-                *lane = lane.wrapping_add(u16::from_le_bytes(half));
-            }
-        }
-        for four in lanes.as_chunks::<4>().0 {
-            print = mixed(print, four.iter().fold(0, |word, &lane| word << 16 | u64::from(lane)));
-        }
-        let last = last.iter().map(|&byte| u64::from(byte));
-        let rest = rest.iter().map(|&half| u64::from(u16::from_le_bytes(half)));
-        print = rest.chain(last).fold(print, mixed);
+/// Bytes that are looked at together.
+const PART: usize = 32 << 10;
+
+/// The hash `print` of the bytes so far, and then of a part of at most [`PART`] bytes. It depends on every byte and on the order of the
+/// parts, but not on the order of the rows in a part. BLAKE3 hashes decide whether bytes are equal. This takes a small part of the
+/// time of reading the bytes.
+fn fingerprint(mut print: u64, part: &[u8]) -> u64 {
+    let (halves, last) = part.as_chunks::<2>();
+    let (rows, rest) = halves.as_chunks::<LANES>();
+    for four in sums(rows).as_chunks::<4>().0 {
+        print = mixed(print, four.iter().fold(0, |word, &lane| word << 16 | u64::from(lane)));
     }
-    print
+    let last = last.iter().map(|&byte| u64::from(byte));
+    let rest = rest.iter().map(|&half| u64::from(u16::from_le_bytes(half)));
+    rest.chain(last).fold(print, mixed)
+}
+
+/// The numbers of 16 bits that are added at once.
+const LANES: usize = 64;
+
+/// The sum of each lane.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2"))]
+fn sums(rows: &[[[u8; 2]; LANES]]) -> [u16; LANES] {
+    let mut lanes = [0u16; LANES];
+    for row in rows {
+        for (lane, &half) in lanes.iter_mut().zip(row) {
+            *lane = lane.wrapping_add(u16::from_le_bytes(half));
+        }
+    }
+    lanes
 }
 
 #[cfg(test)]
@@ -257,6 +275,7 @@ mod tests {
     #[test]
     fn a_fingerprint_depends_on_every_byte() {
         let bytes: Vec<u8> = (0..200u8).collect();
+        let fingerprint = |bytes: &[u8]| bytes.chunks(PART).fold(bytes.len() as u64, fingerprint);
         let whole = fingerprint(&bytes);
         let mut seen = std::collections::HashSet::from([whole]);
         for at in 0..bytes.len() {
