@@ -175,7 +175,7 @@ impl Tensors {
         Limits::check("the number of tensors", count, limits.tensors)?;
         let part = Part::new("header").with_field("tensor_count");
         let count = Limits::fits(part, c.offset(), count, wire::MIN_ENTRY_LEN, bytes.len() as u64)?;
-        let table = TensorTable::with_capacity(count);
+        let table = TensorTable::comparing_later(count);
         let mut tensors = Self { table, index_end: 0, end: head.index.end(), unsorted: None };
         let mut before = "";
         for number in 0..count {
@@ -188,6 +188,10 @@ impl Tensors {
             before = entry.name;
             tensors.push(entry, at, head, limits)?;
         }
+        tensors
+            .table
+            .compare_names()
+            .map_err(|(number, name, fault)| fault_of(number, &name, None, head.index.offset(), fault))?;
         tensors.index_end = c.offset();
         tensors.table.shrink_to_fit();
         Ok(tensors)

@@ -261,7 +261,8 @@ impl Tensors {
         Limits::check("the number of tensors", count, limits.tensors)?;
         let entries = Part::new("tensor entries");
         let count = Limits::fits(entries, c.offset(), count, wire::MIN_ENTRY_LEN, c.remaining() as u64)?;
-        let mut tensors = Self::with_capacity(count);
+        let table = TensorTable::comparing_later(count);
+        let mut tensors = Self { table, ..Self::default() };
         tensors.reserved = reserved;
         tensors.sealing = sealing;
         for number in 0..count {
@@ -282,6 +283,9 @@ impl Tensors {
             let part = Part::new("tensor index");
             return Err(malformed(part, c.offset(), Fault::TrailingIndex(c.remaining() as u64)));
         }
+        tensors.table.compare_names().map_err(|(position, name, fault)| {
+            malformed(wire::entry_part(position, &name), sections.index.offset(), fault)
+        })?;
         tensors.table.shrink_to_fit();
         tensors.special.shrink_to_fit();
         Ok(tensors)

@@ -142,6 +142,12 @@ impl IndexParser {
             },
             State::Tensors if self.tensors_left > 0 => self.tensor(cursor),
             State::Tensors => {
+                let at = cursor.offset();
+                self.tensors.compare_names().map_err(|(position, name, fault)| Error::Malformed {
+                    part: Part::entry("tensor", position as u64).with_name(&name),
+                    at,
+                    fault: fault.into(),
+                })?;
                 self.tensors.shrink_to_fit();
                 self.state = State::Done;
                 Ok(())
@@ -177,7 +183,7 @@ impl IndexParser {
         Limits::fits(Part::new("metadata"), at, entries, wire::MIN_ENTRY_LEN, have)?;
         Limits::fits(Part::new("tensor records"), at, tensors, wire::MIN_TENSOR_LEN, have)?;
         let reserved = usize::try_from(tensors).unwrap_or(usize::MAX).min(MAX_RESERVED);
-        self.tensors = TensorTable::with_capacity(reserved);
+        self.tensors = TensorTable::comparing_later(reserved);
         (self.version, self.is_big_endian) = (version, is_big_endian);
         (self.tensors_left, self.entries_left) = (tensors, entries);
         self.state = State::Metadata;

@@ -153,11 +153,11 @@ impl TensorTable {
     /// Compares the names of the tensors in a table that [compares later](TensorTable::comparing_later).
     ///
     /// # Errors
-    /// [`CommonFault::Duplicate`], with the position of the first tensor whose name an earlier one has.
-    pub fn compare_names(&mut self) -> Result<(), (usize, CommonFault)> {
+    /// [`CommonFault::Duplicate`], with the position and the name of the first tensor whose name an earlier one has.
+    pub fn compare_names(&mut self) -> Result<(), (usize, String, CommonFault)> {
         self.names.compare().map_err(|position| {
             let name = self.names.name(position).unwrap_or_default().to_owned();
-            (position, CommonFault::Duplicate(name))
+            (position, name.clone(), CommonFault::Duplicate(name))
         })
     }
 

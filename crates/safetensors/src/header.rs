@@ -30,9 +30,10 @@ pub(crate) fn parse(json: &[u8], at: u64, file_len: u64, limits: &Limits) -> Res
     if !json_text.starts_with('{') {
         return Err(Error::Malformed { part: part(), at, fault: Fault::NotAnObject });
     }
-    let mut state = State::new(json_text, at, file_len, limits);
+    let new = |table| State::new(json_text, at, file_len, limits, table);
+    let mut state = new(TensorTable::comparing_later);
     if plain::read(&mut state, read_metadata).is_none() {
-        state = read_any(State::new(json_text, at, file_len, limits))?;
+        state = read_any(new(TensorTable::with_capacity))?;
     }
     if state.has_unknown_keys || limits.depth < DEPTH {
         text::check_depth(json_text, limits)?;
@@ -417,7 +418,7 @@ mod tests {
         limits.tensors = 3;
         limits.rank = 3;
         limits.name_len = 12;
-        let new = || State::new(text, 8, (text.len() + 16) as u64, &limits);
+        let new = || State::new(text, 8, (text.len() + 16) as u64, &limits, TensorTable::with_capacity);
         let mut plain = new();
         if plain::read(&mut plain, read_metadata).is_none() {
             return false;

@@ -34,7 +34,8 @@ pub(crate) fn read<'a>(
             }
         }
     }
-    text.rest_is_space().then_some(())
+    text.rest_is_space().then_some(())?;
+    state.tensors.compare_names().ok()
 }
 
 /// Reads the entry of a tensor: its dtype, and where its values begin and end. The dimensions go to `dims`.

@@ -40,7 +40,14 @@ pub(crate) enum Stop {
 }
 
 impl<'a> State<'a> {
-    pub(crate) fn new(text: &'a str, at: u64, file_len: u64, limits: &'a Limits) -> Self {
+    /// `table` makes a table with room for so many tensors.
+    pub(crate) fn new(
+        text: &'a str,
+        at: u64,
+        file_len: u64,
+        limits: &'a Limits,
+        table: fn(usize) -> TensorTable,
+    ) -> Self {
         let cap = usize::try_from(limits.tensors).unwrap_or(usize::MAX);
         let capacity = (text.len() / USUAL_ENTRY_LEN).min(cap);
         Self {
@@ -48,7 +55,7 @@ impl<'a> State<'a> {
             at,
             file_len,
             limits,
-            tensors: TensorTable::with_capacity(capacity),
+            tensors: table(capacity),
             metadata: None,
             dims: Vec::new(),
             end: Some(0),

@@ -110,7 +110,7 @@ impl<'a> EntryParser<'a> {
         let part = context.chunk.part().with_field("tensors");
         let have = walker.remaining() as u64;
         let capacity = Limits::fits(part, context.at(walker), u64::from(count), MIN_ENTRY, have)?;
-        self.tensors.table = TensorTable::with_capacity(capacity);
+        self.tensors.table = TensorTable::comparing_later(capacity);
         self.tensors.shards = Vec::with_capacity(capacity);
         let mut unknown = Keys::default();
         let Limits { depth, rank, .. } = *context.limits;
@@ -131,6 +131,10 @@ impl<'a> EntryParser<'a> {
                 return Ok(false);
             }
         }
+        self.tensors.table.compare_names().map_err(|(position, name, fault)| {
+            let number = u32::try_from(position).unwrap_or(u32::MAX); // below `count`
+            malformed(entry_part(number, &name, None), context.chunk.offset, fault)
+        })?;
         Ok(true)
     }
 

@@ -121,10 +121,15 @@ impl Parser {
         };
         let data = Extent::new(begin, self.file_len.saturating_sub(begin), self.file_len)
             .map_err(|fault| common(Part::new("values"), begin, fault))?;
-        let mut table = TensorTable::with_capacity(room);
+        let mut table = TensorTable::comparing_later(room);
+        let descriptors_at = c.offset();
         for entry in 0..tensors {
             self.tensor(&mut c, entry, &header, &names, data, &mut table)?;
         }
+        table.compare_names().map_err(|(position, name, fault)| {
+            let part = Part::entry("descriptor", position as u64).with_name(&name);
+            wire::unlisted(part, descriptors_at, fault)
+        })?;
         let fault = checksum_fault(header.checksum, covered);
         if let Some(fault) = fault.clone().filter(|_| self.require_checksum) {
             let part = Part::new("header").with_field("checksum");

@@ -56,7 +56,7 @@ pub(crate) fn parse(
         at,
         values,
         limits,
-        tensors: TensorTable::with_capacity((text.len() / USUAL_ENTRY_LEN).min(cap)),
+        tensors: TensorTable::comparing_later((text.len() / USUAL_ENTRY_LEN).min(cap)),
         dims: Vec::new(),
         number: 0,
         entry_at: None,
@@ -68,6 +68,11 @@ pub(crate) fn parse(
         (Err(error), None) => return Err(state.bad_json(&error)),
         (Ok(found), None) => found,
     };
+    state.tensors.compare_names().map_err(|(position, name, fault)| Error::Malformed {
+        part: Part::entry("tensor", position as u64).with_name(&name),
+        at,
+        fault: fault.into(),
+    })?;
     // The same range of the original text, which still has its bare words.
     let metadata = text.get(found.metadata).unwrap_or_default();
     state.tensors.shrink_to_fit();

@@ -99,7 +99,7 @@ impl Parser {
         let (entries, tensors) = (entries.min(ROOM), tensors.min(ROOM));
         Ok(Records {
             header,
-            tensors: TensorTable::with_capacity(tensors),
+            tensors: TensorTable::comparing_later(tensors),
             numbers: Numbers::with_capacity(entries),
             running: Running::new(FileHeader::around_checksum(bytes.get(..c.consumed()).unwrap_or_default())),
         })
@@ -223,6 +223,9 @@ impl Parser {
             let have = self.file_len.saturating_sub(self.at);
             return Err(CommonError::Truncated { part, at: self.at, need: records.min_left(), have }.into());
         }
+        records.tensors.compare_names().map_err(|(position, name, fault)| {
+            common(Part::entry("tensor record", position as u64).with_name(&name), HEADER_LEN, fault)
+        })?;
         let stored = records.header.checksum;
         let checksum = records.running.kind_of(stored);
         let checksum_fault = checksum.is_none().then(|| Fault::Checksum {

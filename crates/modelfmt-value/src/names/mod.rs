@@ -21,6 +21,8 @@ pub struct NameTable {
     /// The end of each name; it begins where the previous one ends.
     ends: Vec<u32>,
     lookup: Lookup,
+    /// Whether very many names are compared by [`NameTable::compare`].
+    compares_later: bool,
     hasher: RandomState,
 }
 
@@ -78,10 +80,11 @@ impl NameTable {
     /// is said to be there twice, and none is found fast.
     #[must_use]
     pub fn comparing_later(count: usize) -> Self {
-        match count {
+        let table = match count {
             MANY.. => Self { lookup: Lookup::Later, ..Self::with_room(count) },
             _ => Self::with_capacity(count),
-        }
+        };
+        Self { compares_later: true, ..table }
     }
 
     fn with_room(count: usize) -> Self {
@@ -94,6 +97,7 @@ impl NameTable {
     /// # Errors
     /// The number of the first name that is there twice.
     pub fn compare(&mut self) -> Result<(), usize> {
+        self.compares_later = false;
         if !matches!(self.lookup, Lookup::Later) {
             return Ok(());
         }
@@ -125,8 +129,10 @@ impl NameTable {
         let number = u32::try_from(self.ends.len()).map_err(|_| NameError::TooMany)?;
         let end = self.text.len().saturating_add(name.len());
         let end = u32::try_from(end).map_err(|_| NameError::TooMany)?;
-        if matches!(self.lookup, Lookup::Sorted(_)) {
-            self.lookup = Lookup::Table(self.table());
+        match self.lookup {
+            Lookup::Table(_) if self.compares_later && number as usize >= MANY => self.lookup = Lookup::Later,
+            Lookup::Sorted(_) => self.lookup = Lookup::Table(self.table()),
+            _ => {}
         }
         let (ends, text, hasher) = (&self.ends, &self.text, &self.hasher);
         if let Lookup::Table(table) = &mut self.lookup {
@@ -248,9 +254,13 @@ mod tests {
     fn very_many_names_are_compared_together() {
         let name = |i: usize| format!("model.layers.{i}");
         let mut names = NameTable::comparing_later(MANY);
+        let mut growing = NameTable::comparing_later(0);
         for i in 0..MANY {
-            assert_eq!(names.push(&name(i)), Ok(i));
+            assert_eq!((names.push(&name(i)), growing.push(&name(i))), (Ok(i), Ok(i)));
         }
+        // A table that did not know how many would come compares them one by one until they are very many.
+        assert!(growing.push(&name(4)).is_ok() && growing.push("b").is_ok() && growing.push("b").is_ok());
+        assert_eq!(growing.compare(), Err(MANY));
         let mut twice = names.clone();
         assert_eq!((names.find(&name(7)), names.compare()), (Some(7), Ok(())));
         assert!((0..MANY).all(|i| names.find(&name(i)) == Some(i)) && names.find("model").is_none());

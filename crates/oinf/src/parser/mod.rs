@@ -122,7 +122,7 @@ impl IndexParser {
         self.index.header = header;
         self.index.sizevars = SizeVars::with_capacity(sizevars);
         self.index.entries = Entries::with_capacity(entries);
-        self.index.tensors = TensorTable::with_capacity(tensors);
+        self.index.tensors = TensorTable::comparing_later(tensors);
         self.begin_table(0)
     }
 
@@ -316,6 +316,10 @@ impl Parser for IndexParser {
         for position in 0..self.index.entries.values.len() {
             self.index.entries.payload(position, &self.index.limits)?;
         }
+        let tables = self.index.header.tables;
+        self.index.tensors.compare_names().map_err(|(position, name, fault)| {
+            malformed(Part::entry("tensor entry", position as u64).with_name(&name), tables[2], fault)
+        })?;
         self.index.note_quants()?;
         self.index.tensors.shrink_to_fit();
         Ok(self.index)

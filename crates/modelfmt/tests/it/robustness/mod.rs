@@ -17,6 +17,7 @@ mod faults;
 mod interrupted;
 mod memory;
 mod named;
+mod names;
 mod products;
 mod sets;
 mod split;
