@@ -55,7 +55,7 @@ fn found(format: Format, file: &str) {
     for number in [0, 1, COUNT / 2, COUNT - 1] {
         assert_eq!(model.tensor(name(number).as_str()).unwrap().info().dtype, DType::F32, "{file}");
     }
-    let error = testkit::error_text(&Model::from_source(file, bad).unwrap_err());
+    let error = testkit::error_text(Model::from_source(file, bad).unwrap_err());
     assert!(error.contains(&name(1)) && error.contains("twice"), "{file}: {error}");
     assert!(error.contains(&(COUNT - 1).to_string()), "the entry is named: {error}");
 }
