@@ -21,6 +21,7 @@ mod memory;
 mod oms;
 mod open;
 mod plot;
+mod process;
 mod proof;
 mod pytorch;
 mod quant;
@@ -277,6 +278,7 @@ fn run(args: &Args) -> Result {
     seal::run(&mut bench)?;
     oms::run(&mut bench)?;
     memory::run(&mut bench)?;
+    process::run(&mut bench)?;
     let rows = &bench.rows;
     if rows.is_empty() {
         return Err("there is no row of that name".into());

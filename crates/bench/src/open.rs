@@ -47,7 +47,42 @@ pub(crate) fn run(bench: &mut Bench) -> Result {
         }
     }
     curves(bench)?;
+    growth(bench)?;
     heap(bench)
+}
+
+/// How much longer each of ten times as many tensors takes.
+fn growth(bench: &mut Bench) -> Result {
+    for form in [Form::Mag, Form::Apr2, Form::Safetensors] {
+        let id = format!("growth/{}", form.name());
+        if !bench.wants(&id) {
+            continue;
+        }
+        let noise = Noise::new(Values::F32);
+        let many = Tensors::many(bench.sizes.many_tensors);
+        let most = Tensors::many(bench.sizes.many_tensors * 10);
+        let (fewer, more) = (many.to_memory(form, &noise)?, most.to_memory(form, &noise)?);
+        let name = most.name(many.len() / 2);
+        let race = race(
+            bench.rounds(5),
+            || seconds(|| open(form, &more, name)),
+            || seconds(|| open(form, &fewer, name)),
+        )?;
+        bench.add(Row {
+            id,
+            work: format!(
+                "open and index {} tensors in memory: time for each, of that with {}",
+                crate::grouped(most.len()),
+                crate::grouped(many.len())
+            ),
+            case: form.format().to_owned(),
+            samples: race.each(|most, many| most / many / 10.0),
+            unit: Unit::Times,
+            target: Target::AtMost(1.3),
+            note: race.times(),
+        });
+    }
+    Ok(())
 }
 
 /// The same for numbers of tensors from few to many, for the plot; safetensors by both readers.

@@ -33,12 +33,17 @@ pub(crate) fn seconds<T>(work: impl FnOnce() -> Result<T>) -> Result<f64> {
 impl Race {
     /// How many times faster ours was.
     pub(crate) fn speedups(&self) -> Vec<f64> {
-        self.rounds.iter().map(|(ours, other)| other / ours).collect()
+        self.each(|ours, other| other / ours)
     }
 
     /// How many times longer ours took.
     pub(crate) fn costs(&self) -> Vec<f64> {
-        self.rounds.iter().map(|(ours, other)| ours / other).collect()
+        self.each(|ours, other| ours / other)
+    }
+
+    /// What `of` makes of the seconds of both sides.
+    pub(crate) fn each(&self, of: impl Fn(f64, f64) -> f64) -> Vec<f64> {
+        self.rounds.iter().map(|&(ours, other)| of(ours, other)).collect()
     }
 
     /// Gigabytes (10^9) a second that ours did.
