@@ -1,4 +1,5 @@
-//! `cargo xtask bench`: builds the program and the measurements in release mode, and runs these.
+//! `cargo xtask bench`: builds the program and the measurements in release mode, and runs these. With `--quick`, which measures
+//! nothing, what tests have built is good enough.
 
 mod compare;
 mod rows;
@@ -42,10 +43,12 @@ pub(crate) fn run(args: &[OsString]) -> Result {
     }
     step("bench");
     // The program is measured too, and so is the memory of a process with a counting allocator.
-    let packages = ["--release", "--package", "modelfmt-bench", "--package", "modelfmt-cli"];
+    let (profile, folder) =
+        if args.iter().any(|arg| *arg == "--quick") { ("dev", "debug") } else { ("release", "release") };
+    let packages = ["--profile", profile, "--package", "modelfmt-bench", "--package", "modelfmt-cli"];
     exec(workspace::cargo("build").args(packages))?;
     let target = workspace::target_dir();
-    let mut bench = workspace::command(target.join("release/modelfmt-bench"));
+    let mut bench = workspace::command(target.join(folder).join("modelfmt-bench"));
     // ggml's C is measured beside our encoders.
     bench.args(&args).env(oracles::PYTHON, oracles::install()?);
     let tables = target.join("bench-tables");
