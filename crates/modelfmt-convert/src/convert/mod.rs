@@ -3,6 +3,7 @@
 //!
 //! ```no_run
 //! use modelfmt::{Conversion, DType, Model};
+pub use modelfmt_rules::wording::unsupported::{Subject, Unsupported, UnsupportedGroup};
 //!
 //! let model = Model::open("tiny.safetensors")?;
 //! let converted = Conversion::new(&model, "tiny.mag").cast(DType::F16).write()?;
@@ -132,7 +133,6 @@ pub use modelfmt_model::formats::capabilities::{
     Access, Alignments, Blocks, Capabilities, Contents, Metadata, MetadataSchema, Names, PinKind, Properties,
     SetNaming,
 };
-pub use modelfmt_model::unsupported::{Subject, Unsupported, UnsupportedGroup};
 pub use modelfmt_rules::options::rename::RenameRule;
 pub use modelfmt_rules::options::rules::{Quantization, TypeChange, TypeRule};
 pub use modelfmt_rules::options::{

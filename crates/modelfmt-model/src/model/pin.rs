@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::model::Model;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::model::pinned::outboard_of;
-use crate::pin::Pin;
+use modelfmt_rules::pin::Pin;
 
 impl Model {
     /// The pins of the file, as far as they are known without reading values: the pin that it was opened with; the pin of its
