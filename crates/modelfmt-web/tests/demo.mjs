@@ -59,7 +59,7 @@ export function derived() {
   const exact = demo();
   const base = exact.replace(/aero$/, "safetensors");
   const blocks = exact.replace(/aero$/, "q4_k.gguf");
-  execFileSync(PROGRAM, ["convert", base, blocks, "--quantize", "q4_k", "--model-name", "small", "--quiet"]);
+  execFileSync(PROGRAM, ["convert", base, blocks, "--quantize", "q4_k", "--quiet"]);
   const changed = exact.replace(/aero$/, "changed.gguf");
   const bytes = readFileSync(blocks);
   bytes[bytes.length - 1000] ^= 1;

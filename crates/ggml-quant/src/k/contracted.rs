@@ -7,7 +7,7 @@
 
 use multiversion::multiversion;
 
-use super::encode::{pack_nibbles, pack_pairs, pack_scales};
+use super::encode::{low_byte, pack_nibbles, pack_pairs, pack_scales};
 use super::{Q2K, Q4K, Q5K, Q6K, scales_and_minima};
 use crate::lanes::{nearest_integer, nearest_of_product};
 use crate::search::{NOTHING, Steps, check};
@@ -37,8 +37,9 @@ fn shifted(
         return (0.0, -min);
     }
     let levels = f32::from(max_code);
-    let code =
-        |inverse: f32, x: f32, min: f32| nearest_of_product(inverse, x - min).clamp(0, max_code.into()) as u8;
+    let code = |inverse: f32, x: f32, min: f32| {
+        low_byte(nearest_of_product(inverse, x - min).clamp(0, max_code.into()))
+    };
     let error = |codes: &[u8], scale: f32, min: f32| {
         pairs().zip(codes).fold(0.0_f32, |sum, ((x, w), &code)| {
             let off = scale.mul_add(f32::from(code), min) - x;
@@ -93,7 +94,7 @@ fn signed(elements: &[f32; 16], codes: &mut [u8; 16]) -> f32 {
     }
     let code = |inverse: f32, x: f32| nearest_of_product(inverse, x).clamp(-HALF, HALF - 1);
     let put = |codes: &mut [u8; 16], inverse: f32| {
-        codes.iter_mut().zip(elements).for_each(|(out, &x)| *out = (code(inverse, x) + HALF) as u8);
+        codes.iter_mut().zip(elements).for_each(|(out, &x)| *out = low_byte(code(inverse, x) + HALF));
     };
     let inverse = -(HALF as f32) / max;
     put(codes, inverse);
@@ -129,7 +130,7 @@ fn nearest(elements: &[f32], codes: &mut [u8], (scale, min): (f32, f32), (low, h
         return;
     }
     for (code, x) in codes.iter_mut().zip(elements) {
-        *code = (nearest_integer((x + min) / scale).clamp(low, high) - low) as u8;
+        *code = low_byte(nearest_integer((x + min) / scale).clamp(low, high) - low);
     }
 }
 
@@ -141,10 +142,7 @@ fn largest(all: &[f32]) -> f32 {
 /// The codes of scales or minima, the low byte of each.
 fn rounded<const N: usize>(all: [f32; N], levels: f32, largest: f32) -> [u8; N] {
     let inverse = if largest > 0.0 { levels / largest } else { 0.0 };
-    all.map(|one| {
-        let [low, ..] = nearest_of_product(inverse, one).to_le_bytes();
-        low
-    })
+    all.map(|one| low_byte(nearest_of_product(inverse, one)))
 }
 
 impl Q2K {
@@ -232,10 +230,7 @@ impl Q6K {
         }
         let inverse = -128.0 / largest;
         self.d = narrow(1.0 / inverse)?;
-        self.scales = scales.map(|scale| {
-            let [low, ..] = nearest_of_product(inverse, scale).min(127).to_le_bytes();
-            low
-        });
+        self.scales = scales.map(|scale| low_byte(nearest_of_product(inverse, scale).min(127)));
         let parts = values.as_chunks::<16>().0.iter().zip(codes.as_chunks_mut::<16>().0);
         for ((elements, codes), scale) in parts.zip(&self.scales) {
             let d = wide(self.d) * f32::from(scale.cast_signed());

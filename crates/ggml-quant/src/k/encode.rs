@@ -389,7 +389,7 @@ fn larger(most: f32, lane: f32) -> f32 {
 }
 
 #[inline]
-fn low_byte(code: i32) -> u8 {
+pub(super) fn low_byte(code: i32) -> u8 {
     let [low, ..] = code.to_le_bytes();
     low
 }
