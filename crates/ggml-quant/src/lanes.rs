@@ -119,7 +119,18 @@ const MAGIC: f32 = 1.5 * 8_388_608.0;
 /// For any other value, infinities and NaNs included, the result is the same as ggml's: the low bits of the sum.
 #[inline]
 pub(crate) fn nearest_integer(value: f32) -> i32 {
-    let sum = value + MAGIC;
+    integer_in(value + MAGIC)
+}
+
+/// The nearest integer of a product that is not rounded before.
+#[inline]
+pub(crate) fn nearest_of_product(a: f32, b: f32) -> i32 {
+    integer_in(a.mul_add(b, MAGIC))
+}
+
+/// The integer that was added to [`MAGIC`].
+#[inline]
+fn integer_in(sum: f32) -> i32 {
     (sum.to_bits() & 0x007f_ffff).cast_signed() - 0x0040_0000
 }
 

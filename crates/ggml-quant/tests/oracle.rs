@@ -310,6 +310,71 @@ fn rows_of_different_importance_are_encoded_as_by_ggml() {
     }
 }
 
+/// What the compiler of this machine makes of ggml's C where it may contract, as llama.cpp is built.
+#[test]
+fn contracted_blocks_are_those_of_the_compiler() {
+    let has_fused = std::fs::read_to_string("/proc/cpuinfo")
+        .is_ok_and(|flags| [" fma ", " avx2 "].iter().all(|flag| flags.contains(flag)));
+    let gcc = std::process::Command::new("gcc").arg("--version").output();
+    if !cfg!(target_arch = "x86_64") || !has_fused || !gcc.is_ok_and(|gcc| gcc.status.success()) {
+        eprintln!("skipped: this machine has no GCC, or no fused operations");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let library = folder.path().join("contracted.so");
+    let sources = testkit::ggml_library().with_file_name("ggml");
+    let missing = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../xtask/oracles/ggml_missing.c");
+    let mut gcc = std::process::Command::new("gcc");
+    gcc.args(["-O3", "-mavx2", "-mfma", "-ffp-contract=fast", "-DNDEBUG", "-w", "-fPIC", "-shared"]);
+    gcc.arg("-I").arg(sources.join("include")).arg("-I").arg(sources.join("src")).arg("-o").arg(&library);
+    gcc.arg(sources.join("src/ggml-quants.c")).arg(missing).arg("-lm");
+    assert!(gcc.status().unwrap().success());
+
+    let mut random = Random(45);
+    let scales = [1.0, 0.02, 1e-3, 30.0, 1e-6];
+    let mut values: Vec<f32> = Vec::new();
+    for block in 0..3000_u64 {
+        let (scale, shift) = (scales[block as usize % 5], if block % 3 == 0 { 0.5 } else { 0.0 });
+        // Some sub-blocks hold only zeros, or one number.
+        let kind = random.next() % 40;
+        values.extend((0..256).map(|_| match kind {
+            0 => 0.0,
+            1 => scale as f32,
+            _ => (scale * (random.normal() + shift)) as f32,
+        }));
+    }
+    let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+    fs::write(folder.path().join("values"), bytes).unwrap();
+    let script = "
+import ctypes, sys
+folder, library = sys.argv[1:]
+values = open(folder + '/values', 'rb').read()
+count = len(values) // 4
+floats = (ctypes.c_float * count).from_buffer_copy(values)
+for name, nbytes in [('q2_K', 84), ('q4_K', 144), ('q5_K', 176), ('q6_K', 210)]:
+    encode = getattr(ctypes.CDLL(library), f'quantize_row_{name}_ref')
+    encode.argtypes, encode.restype = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64], None
+    blocks = (ctypes.c_char * (count // 256 * nbytes))()
+    encode(floats, blocks, count)
+    open(f'{folder}/{name.lower()}', 'wb').write(bytes(blocks))
+";
+    let _ = testkit::python(script, &[folder.path().to_str().unwrap(), library.to_str().unwrap()]);
+    for dtype in [DType::Q2K, DType::Q4K, DType::Q5K, DType::Q6K] {
+        let expected = fs::read(folder.path().join(dtype.to_string())).unwrap();
+        let (mut blocks, mut plain) = (vec![0xa5; expected.len()], vec![0; expected.len()]);
+        ggml_quant::encode_contracted(dtype, &values, &mut blocks).unwrap();
+        ggml_quant::encode(dtype, &values, &mut plain).unwrap();
+        let nbytes = dtype.block().unwrap().nbytes as usize;
+        let all = || blocks.chunks(nbytes).zip(expected.chunks(nbytes)).zip(plain.chunks(nbytes));
+        for (number, ((found, expected), _)) in all().enumerate() {
+            assert_eq!(found, expected, "{dtype}, block {number}: {:?}", &values[number * 256..][..256]);
+        }
+        let different = all().filter(|((found, _), plain)| found != plain).count();
+        println!("{dtype}: {different} of {} blocks are others than by the plain rules", all().count());
+        assert!(different > 0, "{dtype}");
+    }
+}
+
 fn run(folder: &Path) {
     let library = testkit::ggml_library();
     let arguments = [folder.to_str().unwrap(), library.to_str().unwrap()];

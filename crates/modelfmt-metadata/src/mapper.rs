@@ -18,10 +18,10 @@ use modelfmt_model::formats::capabilities::{Capabilities, Metadata as Kind, Meta
 use modelfmt_model::job::metadata::Metadata;
 use modelfmt_model::job::tensors::{Item, Tensors};
 use modelfmt_model::quant::Quant;
-use modelfmt_model::unsupported::Unsupported;
 use modelfmt_rules::options::ConvertOptions;
 use modelfmt_rules::wording::Choice;
 use modelfmt_rules::wording::Remedy;
+use modelfmt_rules::wording::unsupported::Unsupported;
 
 /// Maps the metadata of a source to a target, so that nothing is lost silently and a conversion back restores the model
 /// (docs/formats/conversion.md#nothing-is-lost-silently).

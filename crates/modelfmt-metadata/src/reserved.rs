@@ -10,8 +10,8 @@ use modelfmt_model::formats::Format;
 use modelfmt_model::formats::capabilities::Metadata as Kind;
 use modelfmt_model::formats::common_metadata::ValueTypes;
 use modelfmt_model::quant::Quant;
-use modelfmt_model::unsupported::Unsupported;
 use modelfmt_rules::options::Declared;
+use modelfmt_rules::wording::unsupported::Unsupported;
 
 /// The name of the reserved key.
 pub const KEY: &str = "modelfmt";

@@ -8,8 +8,8 @@ use modelfmt_core::value::{Object, Value};
 use super::names::{is_asked_for, is_filler};
 use super::reserved::{Hints, Reserved};
 use super::source::Content;
-use modelfmt_model::unsupported::{Subject, Unsupported};
 use modelfmt_rules::options::ConvertOptions;
+use modelfmt_rules::wording::unsupported::{Subject, Unsupported};
 
 /// The kind of loss of a metadata key.
 const KEY: &str = "metadata key";

@@ -9,8 +9,8 @@ use modelfmt_model::error::Result;
 use modelfmt_model::formats::Format;
 use modelfmt_model::formats::capabilities::{Metadata as Kind, MetadataSchema};
 use modelfmt_model::model::Model;
-use modelfmt_model::unsupported::Unsupported;
 use modelfmt_rules::options::ConvertOptions;
+use modelfmt_rules::wording::unsupported::Unsupported;
 
 /// The metadata of a source.
 pub struct Content {

@@ -7,8 +7,10 @@ use std::sync::{Mutex, PoisonError};
 use modelfmt_core::claims::{ClaimError, Claims};
 use modelfmt_core::{Execution, TensorInfo};
 use modelfmt_write::BoxError;
+use tensor_program::Lost;
 
 use crate::error::{Error, Result};
+use crate::formats::mapped::computed_into;
 use crate::model::Model;
 
 /// Where a writer pulls values: the position of a tensor in the output, and a byte offset in its values.
@@ -64,11 +66,11 @@ impl<'a> Checked<'a> {
         self.model.container().info(position)
     }
 
-    /// Fills `out` with a tensor's values from byte `offset` on.
-    pub fn read_into(&self, position: usize, offset: u64, out: &mut [u8]) -> Result<()> {
-        let container = self.model.container();
+    /// Fills `out` with a tensor's values from byte `offset` on. Returns how many of them a cast has not kept, if the model computes
+    /// them.
+    pub fn read_into(&self, position: usize, offset: u64, out: &mut [u8]) -> Result<Lost> {
         let claims = (!self.claims.is_empty()).then_some(&self.claims);
-        let read = container.values_into(position, offset, out, claims);
+        let read = computed_into(self.model.opened(), position, offset, out, claims);
         // If decoding fails because the bytes are damaged, the failed digest is the better error.
         match self.claims.failure() {
             Some(failure) => Err(damaged(self.model, failure)),

@@ -13,10 +13,10 @@ use modelfmt_write::{AnyWriteError, BoxError};
 
 use crate::formats::Format;
 use crate::job::renamed::RenameFault;
-use crate::pin::Pin;
-use crate::unsupported::Unsupported;
 use modelfmt_rules::options::rules::TypeRule;
+use modelfmt_rules::pin::Pin;
 use modelfmt_rules::wording::Choice;
+use modelfmt_rules::wording::unsupported::Unsupported;
 use modelfmt_rules::wording::{FieldNames, Remedy, Words, joined};
 
 /// An error of this crate. `Display` is one line that names the file; `source()` carries causes. `Debug` is that line followed by

@@ -25,7 +25,6 @@ pub mod model;
 pub mod open;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod outboard;
-pub mod pin;
 mod plan;
 #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
 #[cfg_attr(docsrs, doc(cfg(feature = "policy")))]
@@ -51,7 +50,6 @@ pub mod tied_weights;
 #[cfg(not(target_arch = "wasm32"))]
 mod unedited;
 mod unrecognized;
-pub mod unsupported;
 pub mod values;
 pub mod verify;
 #[cfg(not(target_arch = "wasm32"))]
@@ -67,8 +65,8 @@ pub use async_model::{AsyncCheckedModel, AsyncModel};
 pub use error::{Error, Result};
 pub use formats::{Format, Target};
 pub use model::Model;
+pub use modelfmt_rules::pin::Pin;
 pub use open::OpenOptions;
-pub use pin::Pin;
 
 /// The README's example, compiled as a test.
 #[cfg(doctest)]

@@ -5,7 +5,7 @@ use std::io;
 use modelfmt_core::Limits;
 use modelfmt_core::source::{BoxSource, Files};
 
-use crate::pin::Pin;
+use modelfmt_rules::pin::Pin;
 
 /// The options with which a model is opened.
 #[derive(Clone, Debug, Default)]

@@ -14,7 +14,7 @@ use modelfmt_write::{OutboardError, write_outboard};
 use crate::error::{Error, Result};
 use crate::model::pinned::path_of_outboard;
 use crate::open::OpenOptions;
-use crate::pin::Pin;
+use modelfmt_rules::pin::Pin;
 use modelfmt_rules::wording::Note;
 
 /// A written outboard.

@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::model::Model;
 use crate::open::OpenOptions;
-use crate::pin::Pin;
+use modelfmt_rules::pin::Pin;
 
 /// The result of verifying one file: the object that `modelfmt verify --json` prints.
 #[derive(Clone, Debug)]

@@ -1,5 +1,5 @@
-//! What a caller asks of a conversion, an edit or a listing: options, patterns of tensor names, rules for dtypes, quantization
-//! presets, and the wording of errors about them. This crate reads no file.
+//! What a caller asks of an opening, a conversion, an edit or a listing: pins, options, patterns of tensor names, rules for dtypes,
+//! quantization presets, and the wording of errors about them. This crate reads no file.
 //!
 //! ```
 //! use modelfmt_rules::globs::Globs;
@@ -18,6 +18,7 @@
 
 pub mod globs;
 pub mod options;
+pub mod pin;
 pub mod presets;
 pub mod wording;
 

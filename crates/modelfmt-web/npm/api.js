@@ -127,6 +127,23 @@ export class Model {
     return (await inParts(begin, level === "full" ? workers : 1, onProgress)).value;
   }
 
+  async prove(base, { name = nameOf(base), files, complete = false, onProgress, signal } = {}) {
+    // Its files stand in a folder of their own, so that equal names do not meet.
+    const beside = Object.entries({ [name]: base, ...files }).map(([path, source]) => [`base/${path}`, source]);
+    const args = { base: `base/${name}`, complete };
+    return (await this.#job("prove", args, { onProgress, signal }, {}, Object.fromEntries(beside))).value;
+  }
+
+  async bom(spec, { tensors = false, onProgress, signal } = {}) {
+    const { bytes } = await this.#job("bom", { spec, tensors }, { onProgress, signal });
+    return new TextDecoder().decode(bytes);
+  }
+
+  async judge(policy, { name, keys, at, signature, onProgress, signal } = {}) {
+    const args = { policy, policy_name: name, policy_keys: keys, at, signature };
+    return (await this.#job("policy", args, { onProgress, signal })).value;
+  }
+
   async stats(name, options = {}) {
     const { position } = (await this.#connection.ask("find", { tensor: name })).value;
     return (await this.#job("stats", { position }, options)).value;

@@ -184,6 +184,51 @@ export class ModelError extends Error {
   readonly remedies: string[];
 }
 
+export interface ProveOptions extends JobOptions {
+  /** The name of the file of the base; for a set it has to be the name of its index. */
+  name?: string;
+  /** The other files of the base, if it is a set, by their paths beside the index. */
+  files?: Record<string, Source>;
+  /** Everything of the base must be in the model. */
+  complete?: boolean;
+}
+
+/** What `modelfmt prove --json` prints. */
+export interface Proof {
+  ok: boolean;
+  tensors: {
+    name: string;
+    from: string[];
+    steps: string[];
+    result: "exact" | "differs" | "foreign" | "missing";
+    blocks: number;
+    different: number;
+    max_abs: number | string | null;
+    variant: string | null;
+  }[];
+  metadata: { key: string; result: "same" | "mapped" | "added" | "changed" | "missing" }[];
+}
+
+export interface JudgeOptions extends JobOptions {
+  /** The name of the policy, for what is said. */
+  name?: string;
+  /** The texts of the keys (PEM) that it names, by those names. */
+  keys?: Record<string, string>;
+  /** The URL, or the absolute path, from which the model is read. Without it, the default of the policy counts. */
+  at?: string;
+  /** The text of the signature beside the file (`FILE.sig`). */
+  signature?: string;
+}
+
+export interface Judgement {
+  allowed: boolean;
+  /** The number of the rule, from 1 on; `null` where none matches. */
+  rule: number | null;
+  place: string;
+  /** Why it is refused; `null` if it is allowed. */
+  why: string | null;
+}
+
 /** An open model. */
 export class Model {
   private constructor();
@@ -211,6 +256,15 @@ export class Model {
 
   /** Checks every hash, checksum and rule. Damage is in the report; it is not thrown as an error. */
   verify(options?: VerifyOptions): Promise<Report>;
+
+  /** Whether the model is made of `base`: what `modelfmt prove --json` prints. Each tensor is made again, and every byte is compared. */
+  prove(base: Source, options?: ProveOptions): Promise<Proof>;
+
+  /** A bill of materials: the text that `modelfmt bom` writes. */
+  bom(spec: "cyclonedx" | "spdx", options?: JobOptions & { tensors?: boolean }): Promise<string>;
+
+  /** Whether the program would open the model under a policy, whose text this is. */
+  judge(policy: string, options?: JudgeOptions): Promise<Judgement>;
 
   /** Statistics of all values of a tensor. */
   stats(name: string, options?: JobOptions): Promise<Stats>;

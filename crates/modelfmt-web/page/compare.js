@@ -4,34 +4,49 @@ import { fill, h } from "./elements.js";
 import { chosen } from "./files.js";
 import { choose, job } from "./model.js";
 import { watched } from "./progress.js";
+import { proof } from "./prove.js";
 import { count, counted, number } from "./units.js";
 
 const MOST = 1000;
 
 export function compare(element, model, tools) {
-  const input = h("input", { type: "file", id: "other", multiple: true, "aria-label": "The other model", class: "unseen", tabindex: "-1" });
-  const button = h("button", { type: "button", class: "primary", onclick: () => input.click() }, "Choose the other model…");
   const [status, result] = [h("div", { role: "status" }), h("div", { id: "differences" })];
-  input.onchange = async () => {
-    // The other's files stand in a folder of their own, so that equal names do not meet.
-    const files = chosen(input).map(({ name, blob }) => ({ name: `other/${name}`, blob }));
-    fill(result);
-    try {
-      const names = await choose(files);
-      if (names.models.length !== 1) throw new Error(`One model is needed, and among these files are ${names.models.length}.`);
-      const args = { name: model.name, other: names.models[0] };
-      const total = model.summary.file_size + files.reduce((sum, { blob }) => sum + blob.size, 0);
-      const answer = await watched(status, "Comparing", total, (told) => job([...model.files, ...files], "diff", args, told));
-      if (answer) await inAtlas(model, answer.value);
-      fill(result, answer ? differences(answer.value, model, tools) : h("p", { class: "quiet" }, "Stopped."));
-    } catch (error) {
-      fill(result, h("p", { class: "problem" }, error.message));
-    }
+  const run = (label, operation, args, files) => {
+    const total = model.summary.file_size + files.reduce((sum, { blob }) => sum + blob.size, 0);
+    return watched(status, label, total, (told) => job([...model.files, ...files], operation, { name: model.name, ...args }, told));
+  };
+  // A button that takes the files of another model, and shows what `work` makes of them.
+  const chooser = (id, title, label, work) => {
+    const input = h("input", { type: "file", id, multiple: true, "aria-label": label, class: "unseen", tabindex: "-1" });
+    input.onchange = async () => {
+      // The other's files stand in a folder of their own, so that equal names do not meet.
+      const files = chosen(input).map(({ name, blob }) => ({ name: `other/${name}`, blob }));
+      fill(result);
+      try {
+        const names = await choose(files);
+        if (names.models.length !== 1) throw new Error(`One model is needed, and among these files are ${names.models.length}.`);
+        fill(result, (await work(names.models[0], files)) ?? h("p", { class: "quiet" }, "Stopped."));
+      } catch (error) {
+        fill(result, h("p", { class: "problem" }, error.message));
+      }
+    };
+    return [h("button", { type: "button", class: "primary", onclick: () => input.click() }, title), input];
+  };
+  const compared = async (other, files) => {
+    const answer = await run("Comparing", "diff", { other }, files);
+    if (answer) await inAtlas(model, answer.value);
+    return answer && differences(answer.value, model, tools);
+  };
+  const proved = async (base, files) => {
+    const answer = await run("Proving", "prove", { base }, files);
+    return answer && proof(answer.value, tools);
   };
   fill(
     element,
     h("p", {}, "Tensors are compared by name and by every value; metadata by key. Order and layout do not count, so a model and what it was converted to are the same."),
-    h("div", { class: "line" }, button, input),
+    h("div", { class: "line" }, chooser("other", "Choose the other model…", "The other model", compared)),
+    h("p", {}, "Or see whether it is made of a base: each tensor is made again from the base, renamed, cast or quantized, and every byte is compared."),
+    h("div", { class: "line" }, chooser("base", "Choose its base…", "The base", proved)),
     status,
     result,
   );

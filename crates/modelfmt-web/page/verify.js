@@ -1,5 +1,6 @@
 // Checks everything that the file says of itself, and names every check.
 import { fill, h } from "./elements.js";
+import { policy } from "./policy.js";
 import { watched } from "./progress.js";
 import { count, counted } from "./units.js";
 
@@ -48,6 +49,7 @@ export function verify(element, model, tools) {
     ),
     status,
     result,
+    policy(model),
   );
 }
 

@@ -17,7 +17,7 @@ use crate::keys;
 use crate::options::{self, Args};
 use crate::session;
 
-fn work() -> Execution<'static> {
+pub(crate) fn work() -> Execution<'static> {
     Execution { threads: 1, progress: Some(&host::advance) }
 }
 

@@ -21,4 +21,5 @@ mod operations;
 mod options;
 mod session;
 mod tree;
+mod trust;
 mod values;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::answers::{self, Answer, Refusal, Result, usage};
 use crate::options::{self, Args};
 use crate::session::{self, Search, Session, Sort};
-use crate::{atlas, jobs, tree, values};
+use crate::{atlas, jobs, tree, trust, values};
 
 /// Does an operation, and answers in JSON and bytes.
 pub(crate) fn call(name: &str, args: &[u8]) -> (String, Vec<u8>) {
@@ -41,6 +41,9 @@ fn run(name: &str, args: &Args) -> Result {
         "choose" => jobs::choose(args),
         "verify" => jobs::verify(args),
         "diff" => jobs::diff(args),
+        "prove" => trust::prove(args),
+        "bom" => trust::bom(args),
+        "policy" => trust::policy(args),
         "targets" => Ok(jobs::targets().into()),
         "types" => Ok(jobs::types().into()),
         "convert" => jobs::convert(args),

@@ -1,6 +1,6 @@
 // A small model made up for pictures and tests: a transformer of four layers, as an AERO with a hash for each tensor.
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PROGRAM } from "./models.mjs";
@@ -52,4 +52,17 @@ export function demo() {
   const options = ["--tensor-hashes", "--model-name", "small", "--architecture", "transformer", "--cast", "*.attn.*=bf16", "--uuid", "00000000000000000000000000000001", "--quiet"];
   execFileSync(PROGRAM, ["convert", source, out, ...options]);
   return out;
+}
+
+// Models that are made of the demo's source and one that is not quite, with that source: { base, derived: [path] }.
+export function derived() {
+  const exact = demo();
+  const base = exact.replace(/aero$/, "safetensors");
+  const blocks = exact.replace(/aero$/, "q4_k.gguf");
+  execFileSync(PROGRAM, ["convert", base, blocks, "--quantize", "q4_k", "--quiet"]);
+  const changed = exact.replace(/aero$/, "changed.gguf");
+  const bytes = readFileSync(blocks);
+  bytes[bytes.length - 1000] ^= 1;
+  writeFileSync(changed, bytes);
+  return { base, derived: [exact, blocks, changed] };
 }

@@ -1,13 +1,14 @@
 // The npm package under Node. `cargo xtask web --test` builds it and runs this.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { basename, dirname, join, relative } from "node:path";
 import { test } from "node:test";
 import { pathToFileURL } from "node:url";
-import { demo } from "./demo.mjs";
+import { demo, derived } from "./demo.mjs";
 import { PROGRAM, TESTDATA, filesBeside, models, program } from "./models.mjs";
+import { judged, keys, policies } from "./policies.mjs";
 import { serve } from "../serve.mjs";
 
 const { ModelError, open } = await import(pathToFileURL(join(process.env.MODELFMT_NPM, "node.js")));
@@ -146,6 +147,58 @@ test("a signature beside the file is verified", async () => {
   assert.deepEqual([ok, checks.filter(({ name }) => ["signature", "digests"].includes(name)).map(({ status }) => status)], [true, ["ok", "ok"]]);
   const { errors } = await model.verify({ signature, signers: [] });
   assert.match(errors.join(), /none was named/);
+  model.close();
+});
+
+test("a proof says what the program says", async () => {
+  const { base, derived: all } = derived();
+  const results = new Set();
+  for (const path of all) {
+    const model = await open(pathToFileURL(path));
+    const proof = await model.prove(slow(base), { name: basename(base) });
+    assert.deepEqual(proof, JSON.parse(await program(["prove", "--json", basename(base)], path)), path);
+    for (const { result } of proof.tensors) results.add(result);
+    model.close();
+  }
+  assert.deepEqual([...results].sort(), ["differs", "exact"]);
+});
+
+test("a bill of materials is the program's, byte for byte", async () => {
+  // What lies beside a model is in the program's.
+  const all = models().filter((path) => /\.(aero|apr|gguf|mag|oinf|safetensors)$/.test(path) && !path.includes("/oms/"));
+  let compared = 0;
+  for (const path of [demo(), ...all.filter((_, i) => i % 5 === 0)]) {
+    const model = await open(pathToFileURL(path)).catch(() => null);
+    if (!model) continue;
+    for (const spec of ["cyclonedx", "spdx"]) {
+      const expected = await program(["bom", "--spec", spec, "--tensors"], path);
+      assert.equal(await model.bom(spec, { tensors: true }).catch(() => ""), expected, `${spec} of ${path}`);
+      compared += expected !== "";
+    }
+    model.close();
+  }
+  assert.ok(compared > 20, `only ${compared} were compared`);
+});
+
+test("a policy is judged as the program judges by it", async () => {
+  const { folder, cases } = policies();
+  const seen = [0, 0];
+  for (const [name, policy] of cases) {
+    const path = join(folder, name);
+    const model = await open(pathToFileURL(path));
+    const signature = existsSync(`${path}.sig`) ? await readFile(`${path}.sig`, "utf8") : undefined;
+    const { allowed, why } = await model.judge(policy, { name: "policy.toml", keys: keys(folder), at: path, signature });
+    const expected = judged(folder, name, policy);
+    assert.equal(allowed, expected.allowed, `${name}: ${policy}: ${why} ${expected.said}`);
+    if (!allowed) assert.ok(expected.said.includes(why), `${why} is not ${expected.said}`);
+    seen[Number(allowed)] += 1;
+    model.close();
+  }
+  assert.ok(Math.min(...seen) > 5, `${seen}`);
+  const model = await open(pathToFileURL(join(folder, "m.aero")));
+  await assert.rejects(model.judge("default = 3"), /default is/);
+  await assert.rejects(model.judge("[[rule]]\nmatch = ['/**']\nkeys = ['none.pub']"), /none\.pub.*give this file too/);
+  await assert.rejects(model.judge("", { at: "m.aero" }), /absolute path/);
   model.close();
 });
 

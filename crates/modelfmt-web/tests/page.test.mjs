@@ -4,8 +4,9 @@ import { copyFileSync, mkdtempSync, readFileSync, readdirSync, writeFileSync } f
 import { basename, dirname, join, relative } from "node:path";
 import { test } from "node:test";
 import { start } from "./browser.mjs";
-import { demo } from "./demo.mjs";
+import { demo, derived } from "./demo.mjs";
 import { PROGRAM, TESTDATA, filesBeside, models, program } from "./models.mjs";
+import { judged, policies } from "./policies.mjs";
 import { asked, browser, folder, serve } from "./session.mjs";
 import { fillRules, fixedUuid, give, settled, sparse } from "./steps.mjs";
 import { execFileSync, spawnSync } from "node:child_process";
@@ -311,6 +312,56 @@ test("two models are compared as the program compares them", async () => {
   assert.deepEqual(rows.map(([name]) => name), changed.map(({ name }) => name));
   assert.equal(rows.length, 4);
   assert.ok(rows.every((row) => row.length === 7 && row.every((cell) => cell !== "")), "the norms too");
+  await page.close();
+});
+
+test("a model is proved from its base as the program proves it", async () => {
+  const page = await browser.page();
+  const { base, derived: all } = derived();
+  for (const path of all) {
+    assert.equal(await give(page, [path]), null);
+    await page.click("#tab-compare");
+    await page.setInputFiles("#base", [base]);
+    await page.waitForSelector("#proved");
+    const { ok, tensors, metadata } = JSON.parse(spawnSync(PROGRAM, ["prove", "--json", base, path]).stdout);
+    assert.equal(await page.locator("#proved.good").count(), Number(ok), path);
+    const rows = await page.locator("#proof tbody tr").evaluateAll((rows) => rows.map((row) => Array.from(row.children, ({ textContent }) => textContent)));
+    const sorted = (list) => list.sort(([a], [b]) => (a < b ? -1 : 1));
+    const expected = tensors.map(({ name, result, from, steps }) => [name, result, from.join(", "), steps.join(", ")]);
+    assert.deepEqual(sorted(rows.map((row) => row.slice(0, 4))), sorted(expected));
+    const odd = metadata.filter(({ result }) => !["same", "mapped"].includes(result)).map(({ key, result }) => `${key}: ${result}`);
+    assert.deepEqual(await page.locator("#proved-keys li").allTextContents(), odd);
+    const differs = tensors.filter(({ result }) => result === "differs");
+    if (differs.length > 0) assert.match(rows.find(([, result]) => result === "differs")[4], new RegExp(`^${differs[0].different} of `));
+  }
+  await page.close();
+});
+
+test("bills of materials are the program's, and a policy beside the model is judged", async () => {
+  const page = await browser.page();
+  const { folder, cases } = policies();
+  const [name, policy] = ["m.aero", cases.find(([, policy]) => policy.includes('keys = ["a.pub"]'))[1]];
+  const expected = judged(folder, name, policy);
+  assert.ok(expected.allowed);
+  assert.equal(await give(page, [name, `${name}.sig`, "policy.toml", "a.pub"].map((file) => join(folder, file))), null);
+  await page.click("#tab-verify");
+  await page.click("#judge");
+  // Without a place no rule matches, and this policy has no default.
+  await page.waitForSelector("#policy-verdict.bad");
+  await page.fill("#policy-at", join(folder, name));
+  await page.click("#judge");
+  await page.waitForSelector("#policy-verdict.good");
+  const refused = cases.find(([, policy]) => policy.includes('keys = ["b.pub"]'))[1];
+  const { said } = judged(folder, name, refused);
+  await page.setInputFiles("#policy", ["policy.toml", "b.pub"].map((file) => join(folder, file)));
+  await page.click("#judge");
+  await page.waitForSelector("#policy-verdict.bad");
+  assert.ok(said.includes(await page.textContent("#policy-verdict")), said);
+  await page.click("#tab-metadata");
+  for (const spec of ["cyclonedx", "spdx"]) {
+    await page.waitForSelector(`#bom-${spec}`);
+    assert.equal(String(await downloaded(page, `#bom-${spec}`)), await program(["bom", "--spec", spec], join(folder, name)));
+  }
   await page.close();
 });
 

@@ -1,5 +1,5 @@
 // Uses the package as a program in TypeScript does; it is compiled with --strict and never run.
-import { open, Model, ModelError, type Converted, type Report, type Tensor, type Values } from "modelfmt";
+import { open, Model, ModelError, type Converted, type Judgement, type Proof, type Report, type Tensor, type Values } from "modelfmt";
 
 const signed0 = "";
 
@@ -14,6 +14,9 @@ export async function use(blob: Blob, writable: WritableStream<Uint8Array>): Pro
   const set: Converted = await model.convert("gguf", (name) => (name ? writable : writable), { shard_size: 1e9 });
   const signed: Report = await model.verify({ signature: "{}", signers: [set.files[0]?.name ?? "", signed0] });
   const failed = signed.ok ? [] : report.checks.filter((check) => check.status === "failed");
+  const proof: Proof = await model.prove(blob, { name: "base.gguf", complete: true });
+  const text: string = await model.bom("spdx", { tensors: true });
+  const judged: Judgement = await model.judge("default = 'allow'", { at: "https://example.org/m", keys: { "a.pub": text } });
   // @ts-expect-error There is no such level.
   await model.verify({ level: "some" });
   // @ts-expect-error There is no such option.
@@ -26,5 +29,5 @@ export async function use(blob: Blob, writable: WritableStream<Uint8Array>): Pro
     if (error instanceof ModelError) return error.details.length;
   }
   model.close();
-  return tensors.length + part.data.length + same.shape.length + converted.nbytes + failed.length;
+  return tensors.length + part.data.length + same.shape.length + converted.nbytes + failed.length + proof.tensors.length + (judged.rule ?? 0);
 }

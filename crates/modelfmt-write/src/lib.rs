@@ -36,6 +36,7 @@
 //! - `parallel` (default): values are written on more than one thread. Results never depend on it.
 //! - `proof`: [`write_outboard`], which makes what proves any range of a file.
 //! - `syncfs`: on Linux, one flush for many small files.
+//! - `free-space`: on Unix, [`expect_room`] asks the system.
 //!
 //! `wasm32-unknown-unknown` has no files, only sinks in memory and your own.
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -58,6 +59,8 @@ mod outboard;
 #[cfg(not(target_arch = "wasm32"))]
 mod partial;
 mod parts;
+#[cfg(not(target_arch = "wasm32"))]
+mod room;
 mod save;
 mod set;
 mod sink;
@@ -85,6 +88,8 @@ pub use partial::is_leftover;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use partial::{create_draft, keep_draft, middle_of, replacement_of, temporary_path};
 pub use parts::{SetPart, WrittenPart, begin_parts, no_part, unfit_parts, write_part};
+#[cfg(not(target_arch = "wasm32"))]
+pub use room::expect_room;
 pub use set::NewSet;
 pub use sink::{MemoryFile, MemoryFolder, NewFiles, Output, Overwrite, Sink};
 #[cfg(not(target_arch = "wasm32"))]

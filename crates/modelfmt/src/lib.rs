@@ -184,6 +184,7 @@
 //! | `mmap` | [`Mmap`], a source over a memory map for [`Model::from_source`]; its constructor is `unsafe` | memmap2 |
 //! | `parallel` | work on more than one core | nothing |
 //! | `direct` | on Linux, [`Model::load`] can bypass the page cache, or let it drop what was read | rustix |
+//! | `free-space` | on Unix, a conversion fails at once if the disk has no room for its output | rustix |
 //! | `npy` | [`extract::ExtractAs::Npy`], [`extract::ExtractAllAs::Npz`] | npyz, crc32fast |
 //! | `bom` | bills of materials ([`mod@bom`]) | sha2, spdx |
 //! | `report` | pages of HTML ([`mod@report`]) | sha2, spdx |

@@ -52,7 +52,7 @@ use tensor_core::SmallType;
 use element::Element;
 use exec::{Exec, Halt, Shared};
 
-pub use magnitudes::{Magnitudes, Outlier};
+pub use magnitudes::{Magnitudes, Outlier, Powers};
 pub use scan::{Scan, scan};
 
 /// The README's example, compiled as a test.

@@ -32,6 +32,16 @@ pub struct Outlier {
     pub median_abs: f64,
 }
 
+/// How many values lie in each power of two, from the smallest that has one to the largest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Powers {
+    /// The exponent of the smallest.
+    pub first: i32,
+    /// The numbers of values, the smallest power first.
+    pub counts: Vec<u64>,
+}
+
 impl Default for Magnitudes {
     fn default() -> Self {
         let len = EXPONENTS.end().abs_diff(*EXPONENTS.start()) as usize;
@@ -102,6 +112,16 @@ impl Magnitudes {
         self
     }
 
+    /// How many values lie in each power of two; zeros, and what counts as 0, in none.
+    #[must_use]
+    pub fn powers(&self) -> Powers {
+        let is_some = |count: &u64| *count > 0;
+        let (first, last) = (self.counts.iter().position(is_some), self.counts.iter().rposition(is_some));
+        let Some((first, last)) = first.zip(last) else { return Powers::default() };
+        let counts = self.counts.get(first..=last).unwrap_or_default().to_vec();
+        Powers { first: i32::try_from(first).unwrap_or(0) + EXPONENTS.start(), counts }
+    }
+
     /// The outlier, if the largest magnitude is one.
     #[must_use]
     pub fn outlier(&self) -> Option<Outlier> {
@@ -162,6 +182,17 @@ mod tests {
         values[7] = 1e30;
         let found = Magnitudes::of(DType::F32, &f32s(&values)).unwrap().outlier().unwrap();
         assert_eq!(found.max_abs, f64::from(1e30f32));
+    }
+
+    #[test]
+    fn powers_reach_from_the_smallest_to_the_largest() {
+        let values = [0.0, 0.25, -0.3, 1.0, 1.9, f32::NAN, 1e-42, -8.0];
+        let powers = Magnitudes::of(DType::F32, &f32s(&values)).unwrap().powers();
+        assert_eq!(powers, Powers { first: -2, counts: vec![2, 0, 2, 0, 0, 1] });
+        assert_eq!(Magnitudes::default().powers(), Powers::default());
+        let ends = [f64::MIN_POSITIVE, f64::MAX].map(f64::to_le_bytes);
+        let powers = Magnitudes::of(DType::F64, ends.as_flattened()).unwrap().powers();
+        assert_eq!((powers.first, powers.counts.len()), (-1022, 2046));
     }
 
     #[test]

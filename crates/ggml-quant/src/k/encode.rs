@@ -210,6 +210,10 @@ impl Q5K {
     #[inline]
     fn pack(&mut self, head: &Head, codes: &[u8; 256]) {
         (self.d, self.dmin, self.scales) = (head.d, head.dmin, head.scales);
+        self.pack_codes(codes);
+    }
+
+    pub(super) fn pack_codes(&mut self, codes: &[u8; 256]) {
         self.qh = [0; 32];
         for (codes, bit) in codes.as_chunks::<32>().0.iter().zip(0..8) {
             for (high, code) in self.qh.iter_mut().zip(codes) {
@@ -259,7 +263,7 @@ impl Q6K {
         Ok(())
     }
 
-    fn pack(&mut self, codes: &[u8; 256]) {
+    pub(super) fn pack(&mut self, codes: &[u8; 256]) {
         for ((codes, [ql0, ql1]), qh) in codes.as_chunks::<128>().0.iter().zip(&mut self.ql).zip(&mut self.qh)
         {
             let [a, b, c, d] = codes.as_chunks::<32>().0 else { continue };
@@ -385,7 +389,7 @@ fn larger(most: f32, lane: f32) -> f32 {
 }
 
 #[inline]
-fn low_byte(code: i32) -> u8 {
+pub(super) fn low_byte(code: i32) -> u8 {
     let [low, ..] = code.to_le_bytes();
     low
 }
@@ -404,7 +408,7 @@ fn largest_scale(scales: impl Iterator<Item = Lanes>) -> Result<f32, Refusal> {
 }
 
 /// The other way round than [`scales_and_minima`].
-fn pack_scales(scales: [u8; LANES], mins: [u8; LANES]) -> [u8; 12] {
+pub(super) fn pack_scales(scales: [u8; LANES], mins: [u8; LANES]) -> [u8; 12] {
     let [s0, s1, s2, s3, s4, s5, s6, s7] = scales;
     let [m0, m1, m2, m3, m4, m5, m6, m7] = mins;
     let first = |low: u8, high: u8| low | ((high >> 4) << 6);
@@ -442,7 +446,7 @@ fn pack_signed_scales([first, second]: [[u8; LANES]; 2]) -> [u8; 12] {
 }
 
 /// Pairs of sub-blocks, as low and high nibbles.
-fn pack_nibbles(codes: &[u8; 256], qs: &mut [u8; 128]) {
+pub(super) fn pack_nibbles(codes: &[u8; 256], qs: &mut [u8; 128]) {
     for (codes, qs) in codes.as_chunks::<64>().0.iter().zip(qs.as_chunks_mut::<32>().0) {
         let (low, high) = codes.split_at(32);
         for (q, (low, high)) in qs.iter_mut().zip(low.iter().zip(high)) {
@@ -452,7 +456,7 @@ fn pack_nibbles(codes: &[u8; 256], qs: &mut [u8; 128]) {
 }
 
 /// Two bits of each code, those of elements that lie 32 apart in one byte.
-fn pack_pairs(codes: &[u8; 256], qs: &mut [u8; 64]) {
+pub(super) fn pack_pairs(codes: &[u8; 256], qs: &mut [u8; 64]) {
     for (codes, qs) in codes.as_chunks::<128>().0.iter().zip(qs.as_chunks_mut::<32>().0) {
         let [a, b, c, d] = codes.as_chunks::<32>().0 else { continue };
         for (q, ((a, b), (c, d))) in qs.iter_mut().zip(a.iter().zip(b).zip(c.iter().zip(d))) {

@@ -4,6 +4,7 @@ use bytemuck::{AnyBitPattern, NoUninit};
 
 use super::{Decode, wide};
 
+mod contracted;
 mod encode;
 
 /// 2 bits; sub-blocks of 16, with a scale in the low and a minimum in the high nibble of `scales`.

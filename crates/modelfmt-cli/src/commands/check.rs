@@ -3,11 +3,13 @@
 use std::io::Write;
 use std::path::Path;
 
-use modelfmt::check::{CheckReport, TensorFindings};
+use modelfmt::check::{CheckReport, Powers, TensorFindings};
+use modelfmt::show::Charset;
 use modelfmt::wording::Printable;
 
 use super::{files, nbytes, verdict};
 use crate::args::Check;
+use crate::chart::charset;
 use crate::failure::{Failure, Result, is_reader_gone};
 use crate::json::EscapedJson;
 use crate::progress::Progress;
@@ -15,6 +17,7 @@ use crate::stop;
 use crate::streams;
 use crate::units::count;
 use crate::urls::shown;
+use crate::width::width;
 
 pub(crate) fn run(args: &Check, quiet: bool) -> Result {
     if args.open.pin.is_some() && args.files.len() > 1 {
@@ -103,6 +106,9 @@ fn text(report: &CheckReport, out: &mut dyn Write) -> Result {
                 name(&tensor.name)
             )?;
         }
+        if let Some(powers) = &tensor.powers {
+            writeln!(out, "    {}", sparkline(powers, charset(), width()))?;
+        }
     }
     for (what, is) in ALIKE {
         let which = report.tensors.iter().filter(|tensor| is(tensor)).map(|tensor| match &tensor.same_as {
@@ -117,6 +123,25 @@ fn text(report: &CheckReport, out: &mut dyn Write) -> Result {
         writeln!(out, "  {}", Printable(&text))?;
     }
     Ok(())
+}
+
+/// How many values lie in each power of two, or in several if a line has not the room.
+fn sparkline(powers: &Powers, charset: Charset, width: Option<usize>) -> String {
+    /// The most and the fewest characters of the line itself.
+    const MOST: usize = 48;
+    const LEAST: usize = 8;
+    let last = powers.counts.len().saturating_sub(1);
+    let (first, last) = (powers.first, i64::from(powers.first).saturating_add(last as i64));
+    let (first, last) = (format!("2^{first} |"), format!("| 2^{last}"));
+    let beside = 4 + first.len() + last.len();
+    let room = width.map_or(MOST, |width| width.saturating_sub(beside)).clamp(LEAST, MOST);
+    let step = powers.counts.len().div_ceil(room).max(1);
+    let sums: Vec<u64> = powers
+        .counts
+        .chunks(step)
+        .map(|part| part.iter().fold(0, |sum: u64, x| sum.saturating_add(*x)))
+        .collect();
+    format!("{first}{}{last}", charset.sparkline(&sums))
 }
 
 /// The first of several names, and how many more there are.
@@ -171,4 +196,24 @@ fn bad(tensor: &TensorFindings) -> String {
 /// A name, in quotation marks if it is empty.
 fn name(name: &str) -> String {
     if name.is_empty() { "\"\"".to_owned() } else { Printable(name).to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn powers_of_two_are_one_line_that_fits() {
+        let mut powers = Powers::default();
+        (powers.first, powers.counts) = (-3, vec![1, 50, 100, 0, 0, 1]);
+        assert_eq!(sparkline(&powers, Charset::Blocks, None), "2^-3 |▁▅█  ▁| 2^2");
+        assert_eq!(sparkline(&powers, Charset::Ascii, Some(1)), "2^-3 |_=#  _| 2^2");
+        powers.counts = vec![7; 2046];
+        for width in [Some(1), Some(20), Some(40), Some(200), None] {
+            let line = sparkline(&powers, Charset::Blocks, width);
+            let most = width.map_or(80, |width| width.max(30));
+            assert!(line.starts_with("2^-3 |") && line.ends_with("| 2^2042"), "{line}");
+            assert!(4 + line.chars().count() <= most, "{width:?}: {line}");
+        }
+    }
 }

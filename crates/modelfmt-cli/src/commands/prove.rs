@@ -126,7 +126,11 @@ fn exact(proof: &Proof, out: &mut dyn Write) -> Result {
 
 /// The steps of a tensor as text.
 fn steps(tensor: &ProvedTensor) -> String {
-    if tensor.steps.is_empty() { "copy".to_owned() } else { tensor.steps.join(", ") }
+    let steps = if tensor.steps.is_empty() { "copy".to_owned() } else { tensor.steps.join(", ") };
+    match tensor.variant {
+        Some(variant) => format!("{steps} ({variant})"),
+        None => steps,
+    }
 }
 
 /// What is wrong with a tensor.

@@ -532,3 +532,31 @@ fn a_number_of_files_is_an_option() {
         dry.stderr
     );
 }
+
+/// What no disk has room for is said at once, before values are read: how much, and where.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_known_before_anything_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let nbytes = 1_u64 << 43; // 8 TiB of zeros, which take no room
+    let header = format!(r#"{{"w":{{"dtype":"U8","shape":[{nbytes}],"data_offsets":[0,{nbytes}]}}}}"#);
+    let path = folder.path().join("sparse.safetensors");
+    std::fs::write(&path, [&(header.len() as u64).to_le_bytes(), header.as_bytes()].concat()).unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    if let Err(error) = file.set_len(8 + header.len() as u64 + nbytes) {
+        eprintln!("skipped: no file here can have 8 TiB: {error}");
+        return;
+    }
+    for command in [
+        "convert sparse.safetensors out.aero",
+        "convert sparse.safetensors out.aero --dry-run",
+        "convert sparse.safetensors out.gguf --map none",
+        "convert sparse.safetensors out.aeroset.json --shard-size 1000GB",
+    ] {
+        let run = modelfmt_in(folder.path(), command);
+        assert_eq!(run.status, 1, "{command}: {}", run.stderr);
+        let said = "cannot be written: it takes 8796093022208 bytes or more, and there is room for ";
+        assert!(run.stderr.contains(said), "{command}: {}", run.stderr);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "{command}");
+    }
+}

@@ -101,6 +101,13 @@ fn damage_is_named_and_nothing_is_made_of_it() {
     let check =
         report["checks"].as_array().unwrap().iter().find(|check| check["name"] == "outboard").unwrap();
     assert!(check["status"] == "failed" && check["detail"].as_str().unwrap().contains("49152"), "{check}");
+    let errors = report["errors"].as_array().unwrap();
+    assert_eq!(
+        errors,
+        &[json!(format!(
+            "tensor \"w\": bytes 49152 to 65536 are not those of b3:{hash}: the file is damaged, was changed, or is another one"
+        ))]
+    );
     // Without a pin there is nothing that would say it.
     let report = modelfmt_in(folder.path(), "verify m.safetensors --json").json();
     assert_eq!((&report["pin"], &report["ok"]), (&Value::Null, &json!(true)));
@@ -109,6 +116,57 @@ fn damage_is_named_and_nothing_is_made_of_it() {
     let run = modelfmt_in(folder.path(), &format!("inspect m.safetensors --json {pin}"));
     let error: Value = serde_json::from_str(&run.stderr).unwrap();
     assert_eq!((run.status, &error["code"]), (1, &json!("damaged")), "{error}");
+}
+
+/// Every damaged group is found, runs of them are one finding, and each names the tensors whose values lie there.
+#[test]
+fn damaged_ranges_name_their_tensors() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.safetensors");
+    let (small, large) = (1000, 3_000_000);
+    let names = ["a", "b", "c", "d", "e"];
+    let mut header = serde_json::Map::new();
+    for (number, name) in names.iter().enumerate() {
+        let at = [number * small, (number + 1) * small];
+        header.insert((*name).to_owned(), json!({"dtype": "U8", "shape": [small], "data_offsets": at}));
+    }
+    let at = [names.len() * small, names.len() * small + large];
+    header.insert("w".to_owned(), json!({"dtype": "U8", "shape": [large], "data_offsets": at}));
+    let mut text = serde_json::to_string(&header).unwrap();
+    while text.len() < 40_000 {
+        text.push(' '); // so that the header is in groups of its own
+    }
+    let values = (0..at[1]).map(|i| (i % 251) as u8);
+    let bytes: Vec<u8> =
+        (text.len() as u64).to_le_bytes().into_iter().chain(text.bytes()).chain(values).collect();
+    std::fs::write(&path, &bytes).unwrap();
+    let hash = modelfmt_in(folder.path(), "outboard m.safetensors").ok().trim().to_owned();
+    let pin = format!("--pin b3:{hash}");
+    let group = 16 << 10;
+    // The small tensors and the start of w; two groups in a row, across pieces of 1 MiB; one more in the same piece; the last.
+    for at in [40_100, (1 << 20) - 1, 1 << 20, (1 << 20) + 5 * group, bytes.len() - 1] {
+        flip(&path, at);
+    }
+    let run = modelfmt_in(folder.path(), &format!("verify m.safetensors --json {pin}"));
+    let report: Value = serde_json::from_str(&run.stdout).unwrap();
+    let said = |names: &str, from: usize, to: usize| {
+        format!(
+            "{names}: bytes {from} to {to} are not those of b3:{hash}: the file is damaged, was changed, or is another one"
+        )
+    };
+    let mib = 1 << 20;
+    let last = (bytes.len() - 1) / group * group;
+    assert_eq!(
+        report["errors"],
+        json!([
+            said("6 tensors (\"a\", \"b\", \"c\" and 3 more)", 2 * group, 3 * group),
+            said("tensor \"w\"", mib - group, mib + group),
+            said("tensor \"w\"", mib + 5 * group, mib + 6 * group),
+            said("tensor \"w\"", last, bytes.len()),
+        ])
+    );
+    let run = modelfmt_in(folder.path(), &format!("verify m.safetensors {pin}"));
+    assert!(run.stdout.contains("tensor \"w\": bytes 1032192 to 1064960"), "{}", run.stdout);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::programs::Programs;
 use super::values::clipped::Clipped;
 use super::warnings::Warning;
 use modelfmt_model::formats::Format;
-use modelfmt_model::unsupported::Unsupported;
+use modelfmt_rules::wording::unsupported::Unsupported;
 use modelfmt_rules::wording::{Note, Words};
 
 /// The result of a conversion.

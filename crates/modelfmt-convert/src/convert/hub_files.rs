@@ -50,6 +50,7 @@ impl ConversionPlan<'_> {
     /// an error nothing is left behind.
     pub(super) fn write_hub_folder(mut self, out: &Path, work: &Execution<'_>) -> Result<Converted> {
         let place = self.hub_place(out)?;
+        self.expect_room(&place.folder)?;
         let failed = |source| Error::Write { path: place.folder.clone(), source };
         let is_new = match fs::create_dir(&place.folder) {
             Ok(()) => true,
@@ -82,6 +83,7 @@ impl ConversionPlan<'_> {
         if !modelfmt_core::source::folder_of(&place.folder).is_dir() {
             return Err(Error::Write { path: place.folder, source: io::ErrorKind::NotFound.into() });
         }
+        self.expect_room(&place.folder)?;
         let files = Rehearsed(place.guard.files());
         for (name, _) in &self.beside {
             files.check(name).map_err(|source| place.failed(name, source))?;

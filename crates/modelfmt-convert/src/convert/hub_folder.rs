@@ -9,8 +9,8 @@ use modelfmt_hub::{HubTensor, Map, MapError};
 use modelfmt_model::error::{Error, Result};
 use modelfmt_model::model::Model;
 use modelfmt_model::model::mapped::{Computed, Program};
-use modelfmt_model::unsupported::Unsupported;
 use modelfmt_rules::options::ConvertOptions;
+use modelfmt_rules::wording::unsupported::Unsupported;
 use modelfmt_rules::wording::{Choice, Note};
 
 use super::hub_back::are_same;

@@ -132,13 +132,13 @@ pub use modelfmt_model::formats::capabilities::{
     Access, Alignments, Blocks, Capabilities, Contents, Metadata, MetadataSchema, Names, PinKind, Properties,
     SetNaming,
 };
-pub use modelfmt_model::unsupported::{Subject, Unsupported, UnsupportedGroup};
 pub use modelfmt_rules::options::rename::RenameRule;
 pub use modelfmt_rules::options::rules::{Quantization, TypeChange, TypeRule};
 pub use modelfmt_rules::options::{
     AeroOptions, Apr2Options, Compression, ConvertOptions, Declared, LoraRule, MagChecksum, MagOptions,
     MetadataOptions, OinfOptions, OutputOptions, PAGE_SIZE, ScaleRule, TensorOptions, TypeOptions,
 };
+pub use modelfmt_rules::wording::unsupported::{Subject, Unsupported, UnsupportedGroup};
 #[cfg(not(target_arch = "wasm32"))]
 pub use named::named_files;
 pub use output::WrittenFile;
@@ -477,6 +477,7 @@ impl<'a> ConversionPlan<'a> {
         }
         let Place { out, name, guard } = self.place(out.as_ref())?;
         self.find_equal(work)?;
+        self.expect_room(&out)?;
         let failed = |source| cannot_write(&out, source);
         let folder = out.parent().unwrap_or(Path::new(""));
         let mut converted = if let Some(name) = name {
@@ -519,11 +520,13 @@ impl<'a> ConversionPlan<'a> {
         let converted = match name {
             Some(name) => {
                 self.find_equal(work)?;
+                self.expect_room(&out)?;
                 self.write_to_folder(folder, &name, &output::dry_run::Rehearsed(guard.files()), work)
             }
             None => {
                 guard.check_target().map_err(|source| cannot_write(&out, source))?;
                 self.find_equal(work)?;
+                self.expect_room(&out)?;
                 self.write_one(&out, &Discard::default(), work)
             }
         };
@@ -546,6 +549,16 @@ impl<'a> ConversionPlan<'a> {
         let guard = Guard::new(&out, self.options.output.overwrite, InputFiles::new(inputs));
         let guard = guard.of_target(self.target)?;
         Ok(Place { out, name, guard })
+    }
+
+    /// Fails if the disk has no room for the values. What is compressed may take less, and only writing it shows.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn expect_room(&self, out: &Path) -> Result<()> {
+        if self.options.apr2.compress == Some(Compression::Lz4) {
+            return Ok(());
+        }
+        let folder = modelfmt_core::source::folder_of(out);
+        modelfmt_write::expect_room(folder, self.nbytes()).map_err(|source| cannot_write(out, source))
     }
 
     /// Finds tensors with equal values that can share their bytes, if the options ask for it.

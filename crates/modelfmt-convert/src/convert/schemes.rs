@@ -10,8 +10,8 @@ use modelfmt_model::formats::Format;
 use modelfmt_model::formats::capabilities::Capabilities;
 use modelfmt_model::model::Model;
 use modelfmt_model::model::mapped::{Computed, Program};
-use modelfmt_model::unsupported::Unsupported;
 use modelfmt_rules::options::ConvertOptions;
+use modelfmt_rules::wording::unsupported::Unsupported;
 use modelfmt_rules::wording::{Choice, Note, Remedy};
 
 use super::tensors::scales::{Scaled, Scales, is_weight};

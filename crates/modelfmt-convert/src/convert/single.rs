@@ -14,11 +14,11 @@ use modelfmt_model::formats::capabilities::holds_every_value;
 use modelfmt_model::job::tensors::{Item, Origin, ScaledBy, Shape, Tensors};
 use modelfmt_model::model::Model;
 use modelfmt_model::quant::Quant;
-use modelfmt_model::unsupported::Unsupported;
 use modelfmt_model::values::is_number;
 use modelfmt_rules::options::rules::TypeChange;
 use modelfmt_rules::options::{ConvertOptions, ScaleRule};
 use modelfmt_rules::wording::Choice;
+use modelfmt_rules::wording::unsupported::Unsupported;
 use modelfmt_rules::wording::{Note, Remedy};
 
 /// A tensor that is written by itself.

@@ -258,7 +258,7 @@ impl<'m> Base<'m> {
             let made = derivations(&program, &steps, has_numbers, to, weighted.as_ref());
             ways.extend(made.into_iter().map(|derivation| Way { given, derivation }));
         }
-        ways.sort_by_key(|way| way.derivation.steps.len());
+        ways.sort_by_key(|way| (way.derivation.variant.is_some(), way.derivation.steps.len()));
         Ok(ways)
     }
 

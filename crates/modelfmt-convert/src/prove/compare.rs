@@ -6,6 +6,7 @@ use modelfmt_core::{AnyError, Bytes, DType, Execution, TensorInfo, TensorView};
 use tensor_program::Failed;
 
 use super::base::{Way, unit};
+use super::steps::Variant;
 use modelfmt_model::checked::Checked;
 use modelfmt_model::error::Result;
 use modelfmt_model::model::Model;
@@ -138,7 +139,7 @@ impl Buffers {
         self.found.resize(size, 0);
         self.made.resize(size, 0);
         derived.read_into(task.position, begin, &mut self.found)?;
-        if !derive(task.way, readers, begin, &mut self.made)? {
+        if !derive(task.way, readers, info.dtype, begin, &mut self.made)? {
             let (_, unit) = unit(info.dtype);
             return Ok(Difference { different: len.div_ceil(unit), max_abs: None });
         }
@@ -149,15 +150,44 @@ impl Buffers {
     }
 }
 
-/// Fills `out` with values that a way gives. Returns whether they can be computed: a NaN, for example, has no blocks.
-pub(super) fn derive(way: &Way, readers: &[Checked<'_>], at: u64, out: &mut [u8]) -> Result<bool> {
+/// Fills `out` with values that a way gives, in this dtype. Returns whether they can be computed: a NaN, for example, has no blocks.
+pub(super) fn derive(
+    way: &Way,
+    readers: &[Checked<'_>],
+    dtype: DType,
+    at: u64,
+    out: &mut [u8],
+) -> Result<bool> {
     let Some(reader) = readers.get(way.given.source) else { return Ok(false) };
-    let mut inputs = |input: usize, at: u64, out: &mut [u8]| reader.read_into(input, at, out);
-    match way.derivation.program.read(at, out, &mut inputs) {
+    let mut inputs = |input: usize, at: u64, out: &mut [u8]| reader.read_into(input, at, out).map(drop);
+    let mut read = |at: u64, out: &mut [u8]| match way.derivation.program.read(at, out, &mut inputs) {
         Ok(_) => Ok(true),
         Err(Failed::Read(error)) => Err(error),
         Err(Failed::Values(_)) => Ok(false),
+    };
+    match way.derivation.variant {
+        None => read(at, out),
+        Some(Variant::Contracted) => contracted(dtype, at, out, &mut read),
     }
+}
+
+/// Quantizes the `f32` numbers that `read` gives as other compilers do. The range is of whole blocks.
+fn contracted(
+    dtype: DType,
+    at: u64,
+    out: &mut [u8],
+    read: &mut dyn FnMut(u64, &mut [u8]) -> Result<bool>,
+) -> Result<bool> {
+    const SIZE: u64 = size_of::<f32>() as u64;
+    let (elements, nbytes) = unit(dtype);
+    let floats =
+        |nbytes_of_blocks: u64| (nbytes_of_blocks / nbytes).saturating_mul(elements).saturating_mul(SIZE);
+    let mut bytes = vec![0; usize::try_from(floats(out.len() as u64)).unwrap_or(0)];
+    if !read(floats(at), &mut bytes)? {
+        return Ok(false);
+    }
+    let values: Vec<f32> = bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+    Ok(ggml_quant::encode_contracted(dtype, &values, out).is_ok())
 }
 
 /// How two pieces of one dtype differ.

@@ -117,7 +117,7 @@ fn parts(base: &Model, derived: &Model) -> Result<BTreeSet<String>> {
     let all = |model: &Model| -> Result<BTreeSet<String>> {
         let common = model.common_metadata()?;
         let parts = common.own.iter().chain(&common.own_set).chain(&common.losses);
-        Ok(parts.map(modelfmt_model::unsupported::Unsupported::what).collect())
+        Ok(parts.map(modelfmt_rules::wording::unsupported::Unsupported::what).collect())
     };
     let own = all(base)?;
     Ok(all(derived)?.into_iter().filter(|part| !own.contains(part)).collect())

@@ -21,7 +21,8 @@
 //! tensor of BASE gives in its dtype and shape. Equal shapes or similar numbers are no proof: only equal bytes are `exact`.
 //!
 //! The dtype says the step: a cast, [`quantize`](crate::convert#rules-of-types) or `dequantize`. Two steps are tried where they
-//! are usual: floats that are cast to f16 or bf16 before they are quantized. A weight that is stored as several tensors (GPTQ, small
+//! are usual: floats that are cast to f16 or bf16 before they are quantized. Where these give other blocks, the arithmetic of
+//! llama.cpp's builds with fused operations is tried too ([`ProvedTensor::variant`]). A weight that is stored as several tensors (GPTQ, small
 //! floats with scales) is decoded as in a conversion.
 //!
 //! The files of a folder of the hub beside the weights are compared as a whole, and bytes of DERIVED that belong to no tensor are
@@ -107,7 +108,8 @@ pub struct ProvedTensor {
     /// The largest difference between two numbers; infinite between a number and a NaN or an infinity. `None` if nothing differs,
     /// there is nothing to compare with, or the values are not numbers.
     pub max_abs: Option<f64>,
-    /// How the arithmetic of the program that made DERIVED differs from ours, if it does.
+    /// How the arithmetic of the program that made DERIVED differs from ours, if it does: `contracted`, where its compiler has joined
+    /// products and sums ([`encode_contracted`](ggml_quant::encode_contracted)).
     pub variant: Option<&'static str>,
 }
 

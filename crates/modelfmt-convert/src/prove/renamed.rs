@@ -130,7 +130,9 @@ fn candidates(
         let kinds = base.info(given).and_then(|info| by_elements.get(&info.elements()));
         let is_known = base.names(given).iter().all(|name| known.contains(name));
         for kind in kinds.into_iter().flatten() {
-            let ways = base.ways(&[given], kind.0, &kind.1)?.into_iter().enumerate();
+            let ways = base.ways(&[given], kind.0, &kind.1)?.into_iter();
+            // Another program's arithmetic is tried for names that BASE has.
+            let ways = ways.filter(|way| way.derivation.variant.is_none()).enumerate();
             let of_kind = |(rank, way)| ((is_known, rank), Candidate { kind: (*kind).clone(), way });
             candidates.extend(ways.map(of_kind));
         }
@@ -171,7 +173,7 @@ fn of_candidates(
         };
         let program = &candidate.way.derivation.program;
         let Some(nbytes) = program.nbytes() else { return Ok(None) };
-        let read = |at: u64, out: &mut [u8]| derive(&candidate.way, readers, at, out);
+        let read = |at: u64, out: &mut [u8]| derive(&candidate.way, readers, candidate.kind.0, at, out);
         digest(derived, nbytes.min(most.unwrap_or(u64::MAX)), buffer, read, work)
     };
     work.map(candidates.len() as u64, Vec::new, run)

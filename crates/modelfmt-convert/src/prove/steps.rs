@@ -11,6 +11,24 @@ pub(super) struct Derivation {
     pub(super) program: Program,
     /// The steps, such as `cast:f16` and `quantize:q4_k`.
     pub(super) steps: Vec<String>,
+    /// How the numbers of the program become blocks, if not by the program.
+    pub(super) variant: Option<Variant>,
+}
+
+/// How the arithmetic of another program that quantizes differs from ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Variant {
+    /// Its compiler has contracted products and sums to operations that round once.
+    Contracted,
+}
+
+impl Variant {
+    /// The word in JSON.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Contracted => "contracted",
+        }
+    }
 }
 
 /// The floats to which models are often rounded before they are quantized.
@@ -37,8 +55,15 @@ pub(super) fn derivations(
     let Ok(program) = program.clone().reshaped(shape) else { return Vec::new() };
     let with = |made: Result<Program, ProgramError>, steps: &[String]| {
         let steps = before.iter().chain(steps).cloned().collect();
-        made.ok().map(|program| Derivation { program, steps })
+        made.ok().map(|program| Derivation { program, steps, variant: None })
     };
+    // What a way quantizes, for the blocks of another compiler.
+    let contracted = |numbers: Result<Program, ProgramError>, steps: Vec<String>| {
+        let numbers = numbers.ok().filter(|numbers| numbers.clone().quantized(dtype).is_ok())?;
+        let made = with(numbers.cast(DType::F32), &steps)?;
+        Some(Derivation { variant: Some(Variant::Contracted), ..made })
+    };
+    let has_variant = weighted.is_none() && ggml_quant::can_encode_contracted(dtype);
     let from = program.dtype();
     if from == dtype && !is_decoded {
         return with(Ok(program), &[]).into_iter().collect();
@@ -63,14 +88,30 @@ pub(super) fn derivations(
                 let made = program.clone().cast(between).and_then(blocks);
                 with(made, &std::iter::once(to("cast", between)).chain(last()).collect::<Vec<_>>())
             });
-            direct.into_iter().chain(twice).collect()
+            let plain = direct.into_iter().chain(twice);
+            if !has_variant {
+                return plain.collect();
+            }
+            let direct = contracted(Ok(program.clone()), last().collect());
+            let twice = BETWEEN.into_iter().filter(|between| *between != from).filter_map(|between| {
+                let steps = std::iter::once(to("cast", between)).chain(last()).collect();
+                contracted(program.clone().cast(between), steps)
+            });
+            plain.chain(direct).chain(twice).collect()
         }
         (true, true) => {
             let ways = std::iter::once(DType::F32).chain(BETWEEN).filter_map(|between| {
                 let made = numbers().and_then(|numbers| blocks(numbers.cast(between)?));
                 with(made, &std::iter::once(to("dequantize", between)).chain(last()).collect::<Vec<_>>())
             });
-            ways.collect()
+            if !has_variant {
+                return ways.collect();
+            }
+            let others = std::iter::once(DType::F32).chain(BETWEEN).filter_map(|between| {
+                let steps = std::iter::once(to("dequantize", between)).chain(last()).collect();
+                contracted(numbers().and_then(|numbers| numbers.cast(between)), steps)
+            });
+            ways.chain(others).collect()
         }
     }
 }

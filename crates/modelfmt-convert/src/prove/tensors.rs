@@ -6,7 +6,7 @@ use modelfmt_core::{Execution, TensorInfo};
 
 use super::base::{Base, Given, Way, unit};
 use super::compare::{Difference, Extent, Task, compare};
-use super::steps::fits;
+use super::steps::{Variant, fits};
 use super::ties::Ties;
 use super::{ProveOptions, ProvedTensor, TensorResult, renamed};
 use modelfmt_model::checked::Checked;
@@ -136,6 +136,10 @@ impl<'a> Tensors<'a> {
                 (one.result, one.different) = (TensorResult::Exact, 0);
             } else {
                 one.judge(tensor);
+                // How a program computes is known only where it gives the same bytes.
+                let is_exact = one.result == TensorResult::Exact;
+                one.variant =
+                    way.and_then(|way| way.derivation.variant).filter(|_| is_exact).map(Variant::name);
             }
             used.extend(one.from.iter().cloned());
             if let Some(count) = given.and_then(|given| counts.get_mut(given.source)) {

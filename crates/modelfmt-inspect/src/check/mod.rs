@@ -19,7 +19,7 @@ use modelfmt_model::tied_weights::Ties;
 pub use report::{CheckReport, PickleFindings, TensorFindings, TextFinding};
 use scan::Found;
 pub(crate) use scan::Piece;
-pub use tensor_stats::Outlier;
+pub use tensor_stats::{Outlier, Powers};
 
 /// Reads every value of a model once, on as many cores as `work` says, and reports the tensors that contain NaN or infinities, have
 /// a value far beyond the others, are all zero, are constant, or are equal to an earlier one; for a set also where its index and its
@@ -94,7 +94,7 @@ pub(crate) fn check_and<T: Send>(
         let (Some(info), Some(found)) = (model.container().info(position), found.get(*group)) else {
             continue;
         };
-        report.add(info, found, outliers.get(group).copied(), name_of(model, same.get(&position)));
+        report.add(info, found, outliers.get(group).cloned(), name_of(model, same.get(&position)));
     }
     let texts = text::texts(model);
     (report.texts, report.passed_over) = (texts.findings, texts.passed_over);
@@ -110,7 +110,7 @@ fn outliers(
     ties: &Ties,
     found: &[Found],
     work: &Execution<'_>,
-) -> Result<HashMap<usize, Outlier>> {
+) -> Result<HashMap<usize, (Outlier, Powers)>> {
     const AT_ONCE: usize = 64; // each takes 16 KiB
     let groups = ties.firsts.iter().zip(found).enumerate();
     let groups = groups.filter(|(_, (_, found))| found.values.may_have_outlier());

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use modelfmt_core::{TensorInfo, author::Shortened};
 use serde::ser::{Serialize, SerializeMap, Serializer};
-use tensor_stats::Outlier;
+use tensor_stats::{Outlier, Powers};
 
 use super::scan::{Found, has_numbers};
 
@@ -84,6 +84,8 @@ pub struct TensorFindings {
     pub first_bad: Option<u64>,
     /// The largest magnitude, if it lies far beyond most others: 2^15 times or more, by exponents.
     pub outlier: Option<Outlier>,
+    /// How many values lie in each power of two, if there is an outlier. It is not in JSON.
+    pub powers: Option<Powers>,
     /// Whether all values are zero.
     pub is_zero: bool,
     /// Whether all values are the same number, including zero.
@@ -145,7 +147,7 @@ impl CheckReport {
         &mut self,
         info: TensorInfo<'_>,
         found: &Found,
-        outlier: Option<Outlier>,
+        outlier: Option<(Outlier, Powers)>,
         same_as: Option<String>,
     ) {
         if !has_numbers(info.dtype) {
@@ -154,12 +156,14 @@ impl CheckReport {
         }
         // A tensor of one number is always constant, and often equal to another one, so that is no finding.
         let is_several = info.elements() > 1;
+        let (outlier, powers) = outlier.unzip();
         let findings = TensorFindings {
             name: info.name.to_owned(),
             nan: found.values.nan(),
             inf: found.values.infinite(),
             first_bad: found.values.first_bad(),
             outlier,
+            powers,
             is_zero: is_several && found.values.is_zero(),
             is_constant: is_several && found.values.is_constant(),
             same_as,

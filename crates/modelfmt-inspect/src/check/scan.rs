@@ -3,7 +3,7 @@
 
 use modelfmt_core::{AlignedBuf, AnyError, DType, Execution, author::PIECE};
 use multiversion::multiversion;
-use tensor_stats::{Magnitudes, Outlier, Scan};
+use tensor_stats::{Magnitudes, Outlier, Powers, Scan};
 
 use modelfmt_model::error::Result;
 use modelfmt_model::model::Model;
@@ -38,12 +38,13 @@ pub(super) fn scan<T: Send>(
     Ok(all)
 }
 
-/// The outliers of the tensors at these positions, which are read once more: those whose [`Scan`] says that they may have one.
+/// The outliers of the tensors at these positions, with how many values of those lie in each power of two. The tensors are
+/// read once more: those whose [`Scan`] says that they may have one.
 pub(super) fn outliers(
     model: &Model,
     positions: &[usize],
     work: &Execution<'_>,
-) -> Result<Vec<Option<Outlier>>> {
+) -> Result<Vec<Option<(Outlier, Powers)>>> {
     let mut all = vec![Magnitudes::default(); positions.len()];
     let take = |place: usize, found: Magnitudes| {
         if let Some(all) = all.get_mut(place) {
@@ -54,7 +55,7 @@ pub(super) fn outliers(
     let untold = |_| work.advance(0);
     let quiet = Execution { progress: Some(&untold), ..*work };
     each_piece(model, positions, &quiet, |piece| piece.magnitudes(), take)?;
-    Ok(all.iter().map(Magnitudes::outlier).collect())
+    Ok(all.iter().map(|all| Some((all.outlier()?, all.powers()))).collect())
 }
 
 /// Reads the values of tensors in pieces, on several threads, and gives what `look` finds in each to `take`, in order, with the place

@@ -22,9 +22,9 @@ use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
 use modelfmt_model::error::Result;
 use modelfmt_model::model::Model;
-use modelfmt_model::pin::Pin;
 use modelfmt_model::quant::Quant;
 use modelfmt_rules::globs::Globs;
+use modelfmt_rules::pin::Pin;
 use modelfmt_rules::wording::Choice;
 
 pub use facts::{ModelFacts, ModelKind};

@@ -49,16 +49,17 @@ pub(super) fn layout(stored: &Stored, model: &Model, stated: &Stated) -> Result<
     }
     let size = group_size(stated, *inputs);
     let is_divided = |size: u64| size > 0 && inputs.div_ceil(size) == groups;
+    // Some configurations state other sizes for some modules.
+    let is_general = !["dynamic", "extra_config"].iter().any(|key| stated.has(key));
     layout.group = match size {
-        _ if groups == 1 => None,
-        Some(size) if is_divided(size) => Some(size),
-        // Some configurations state other sizes for some modules.
-        Some(size) if !["dynamic", "extra_config"].iter().any(|key| stated.has(key)) => {
+        Some(size) if is_general && !is_divided(size) => {
             return Err(format!(
                 "config.json says groups of {size} columns, and the shapes say {groups} groups of {inputs} columns"
             )
             .into());
         }
+        _ if groups == 1 => None,
+        Some(size) if is_divided(size) => Some(size),
         _ if inputs.is_multiple_of(groups) => Some(inputs / groups),
         _ => return Err(format!("{groups} groups of {inputs} columns are not of one size").into()),
     };

@@ -28,8 +28,8 @@ use crate::formats::open_any::OpenAny;
 use crate::formats::own_options;
 use crate::model::list_index;
 use crate::open::OpenOptions;
-use crate::pin::Pin;
 use crate::unrecognized::{self, Unrecognized};
+use modelfmt_rules::pin::Pin;
 
 /// A model of any format, read asynchronously: from a bucket, a web server, or a store of your own.
 ///

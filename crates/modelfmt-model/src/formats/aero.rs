@@ -132,9 +132,9 @@ mod on {
     use crate::formats::set_index_edit::{IndexChange, each};
     use crate::formats::set_plan::{self, set_plan};
     use crate::job::tensors::Origin;
-    use crate::pin::Pin;
-    use crate::unsupported::Unsupported;
     use modelfmt_rules::options::ConvertOptions;
+    use modelfmt_rules::pin::Pin;
+    use modelfmt_rules::wording::unsupported::Unsupported;
 
     /// Opens one file.
     pub(super) fn open(opened: ToOpen<'_>) -> Result<OpenAny<SharedFiles>, AnyError> {

@@ -123,9 +123,9 @@ mod on {
     use crate::formats::merged::readers;
     use crate::formats::set_index_edit::{IndexChange, each, unchangeable};
     use crate::formats::set_plan::{self, set_plan};
-    use crate::pin::Pin;
     use modelfmt_rules::options::Compression;
     use modelfmt_rules::options::ConvertOptions;
+    use modelfmt_rules::pin::Pin;
 
     pub(super) fn write(
         job: &Job<'_>,

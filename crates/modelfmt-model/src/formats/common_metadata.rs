@@ -4,7 +4,7 @@ use modelfmt_core::AnyError;
 use modelfmt_core::value::{Object, Value};
 
 use super::opened::Opened;
-use crate::unsupported::Unsupported;
+use modelfmt_rules::wording::unsupported::Unsupported;
 
 /// Reads the content of a model besides its tensors.
 pub(crate) type ReadCommonMetadata = fn(&dyn Opened) -> Result<CommonMetadata, AnyError>;

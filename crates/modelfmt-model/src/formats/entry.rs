@@ -19,9 +19,9 @@ use super::set_index_edit::EditIndex;
 use super::set_plan::SetPlan;
 use crate::job::metadata::Metadata;
 use crate::job::tensors::Tensors;
-use crate::pin::Pin;
 use crate::quant::Quant;
 use modelfmt_rules::options::ConvertOptions;
+use modelfmt_rules::pin::Pin;
 use modelfmt_rules::wording::Choice;
 
 /// A format, or the form of a model in many files.

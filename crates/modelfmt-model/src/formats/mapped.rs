@@ -13,10 +13,10 @@ use modelfmt_core::{
     AlignedBuf, AnyError, Bytes, Container, Encoding, Execution, Location, Report, Source, Stored,
     TensorInfo, VerifyLevel,
 };
-use tensor_program::{Failed, Program, ProgramError};
+use tensor_program::{Failed, Lost, Program, ProgramError};
 
 use super::Format;
-use super::entry::Opened;
+use super::entry::{Opened, reader_of};
 
 /// A tensor that is computed from others.
 #[derive(Clone, Debug)]
@@ -108,6 +108,11 @@ impl Mapped {
         self.tensors.iter().any(|tensor| tensor.program.multiplies())
     }
 
+    /// Whether a tensor is computed, and not copied.
+    pub(crate) fn is_computed(&self, position: usize) -> bool {
+        self.program(position).is_some_and(|program| program.copied().is_none())
+    }
+
     /// The scheme of a weight that is decoded.
     pub(crate) fn scheme(&self, position: usize) -> Option<&str> {
         self.tensors.get(position)?.scheme.as_deref()
@@ -156,6 +161,32 @@ impl Mapped {
         Ok(self.require(position)?.inputs().into_iter().collect())
     }
 
+    /// Fills `out` with a tensor's values from byte `at` on, as `values_into` does. Returns how many of them the last cast of their
+    /// computation has not kept.
+    pub(crate) fn computed_into(
+        &self,
+        position: usize,
+        at: u64,
+        out: &mut [u8],
+        claims: Option<&Claims>,
+    ) -> Result<Lost, AnyError> {
+        self.check(position, at, out.len() as u64)?;
+        let mut lost = Lost::default();
+        let mut read = |input: usize, at: u64, out: &mut [u8]| {
+            lost.add(computed_into(&*self.inputs, input, at, out, claims)?);
+            Ok(())
+        };
+        let read = self.require(position)?.read(at, out, &mut read).map_err(|failed| match failed {
+            Failed::Read(error) => error,
+            Failed::Values(error) => {
+                let source = io::Error::new(io::ErrorKind::InvalidData, error);
+                AnyError::Io { at, len: out.len() as u64, source }
+            }
+        });
+        lost.add(read?);
+        Ok(lost)
+    }
+
     /// Fails unless the tensor has so many bytes from `at` on.
     fn check(&self, position: usize, at: u64, len: u64) -> Result<(), AnyError> {
         let info = self.require_info(position)?;
@@ -163,6 +194,21 @@ impl Mapped {
             return Ok(());
         }
         Err(AnyError::out_of_range(&info, at, len))
+    }
+}
+
+/// Fills `out` with a tensor's values from byte `at` on, as `values_into` does. Returns how many of them a cast has not kept, if the
+/// model computes them.
+pub(crate) fn computed_into(
+    opened: &dyn Opened,
+    position: usize,
+    at: u64,
+    out: &mut [u8],
+    claims: Option<&Claims>,
+) -> Result<Lost, AnyError> {
+    match reader_of::<Mapped>(opened) {
+        Some(mapped) => mapped.computed_into(position, at, out, claims),
+        None => opened.values_into(position, at, out, claims).map(|()| Lost::default()),
     }
 }
 
@@ -264,17 +310,7 @@ impl Container for Mapped {
         out: &mut [u8],
         claims: Option<&Claims>,
     ) -> Result<(), AnyError> {
-        self.check(position, at, out.len() as u64)?;
-        let mut read =
-            |input: usize, at: u64, out: &mut [u8]| self.inputs.values_into(input, at, out, claims);
-        match self.require(position)?.read(at, out, &mut read) {
-            Ok(_) => Ok(()),
-            Err(Failed::Read(error)) => Err(error),
-            Err(Failed::Values(error)) => {
-                let source = io::Error::new(io::ErrorKind::InvalidData, error);
-                Err(AnyError::Io { at, len: out.len() as u64, source })
-            }
-        }
+        self.computed_into(position, at, out, claims).map(drop)
     }
 
     fn read_file(&self, file: usize, at: u64, out: &mut [u8]) -> Result<(), AnyError> {

@@ -138,11 +138,33 @@ impl Format {
         Self::ALL.iter().copied().find(|one| one.sharded() == Some(self)).unwrap_or(self)
     }
 
+    /// The family of the format, as policies call it: the name of the form that is one file.
+    #[must_use]
+    pub fn family(self) -> &'static str {
+        let name = self.unsharded().name();
+        // No output of ours needs to know that an AEROSET is made of AERO files, so its entry does not say it.
+        name.strip_suffix("-sharded").or_else(|| name.strip_suffix("set")).unwrap_or(name)
+    }
+
     /// The keys and values of a model, from the metadata of its reader. AERO has a manifest beside them.
     pub fn keys_of(self, metadata: &Value) -> Option<&Value> {
         match self {
             Self::Aero | Self::AeroSet => metadata.get("json"),
             _ => Some(metadata),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_have_the_names_of_their_files() {
+        let families: Vec<_> = Format::ALL.iter().map(|format| format.family()).collect();
+        assert!(
+            !families.iter().any(|name| name.contains("sharded") || name.contains("set")),
+            "{families:?}"
+        );
     }
 }

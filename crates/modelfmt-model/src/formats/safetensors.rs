@@ -110,7 +110,7 @@ mod on {
     use crate::formats::entry::{EditSet, Job, JobError, Opened, reader_of};
     use crate::formats::set_index_edit::IndexChange;
     use crate::formats::set_plan::{self, set_plan};
-    use crate::unsupported::Unsupported;
+    use modelfmt_rules::wording::unsupported::Unsupported;
 
     pub(super) fn write(
         job: &Job<'_>,

@@ -2,7 +2,7 @@
 
 use modelfmt_core::value::Object;
 
-use crate::unsupported::Unsupported;
+use modelfmt_rules::wording::unsupported::Unsupported;
 
 /// Metadata in the form of a target.
 #[derive(Debug, Default)]

@@ -116,6 +116,12 @@ impl Model {
         mapped.inputs().info(input).map(|info| info.dtype)
     }
 
+    /// Whether the tensor at a position is computed while it is read, and not copied: a cast may not keep all its values.
+    #[must_use]
+    pub fn is_computed(&self, position: usize) -> bool {
+        reader_of::<Mapped>(self.opened()).is_some_and(|mapped| mapped.is_computed(position))
+    }
+
     /// The name of the tensor at a position of the model that this one was [mapped](Self::mapped) from, or of this one.
     #[must_use]
     pub fn input_name(&self, position: usize) -> Option<&str> {

@@ -34,13 +34,13 @@ use crate::formats::mapped::Mapped;
 use crate::formats::open_any::OpenAny;
 use crate::model::pinned::Pinned;
 use crate::open::{ALONE, NoFiles, OpenOptions};
-use crate::pin::Pin;
 pub use crate::quant::Quant;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::sidecars::Sidecars;
 use crate::unrecognized::{self, Unrecognized};
 pub use files::ModelFile;
 pub use modelfmt_rules::globs::Globs;
+use modelfmt_rules::pin::Pin;
 use modelfmt_rules::wording::Choice;
 
 impl OpenOptions {

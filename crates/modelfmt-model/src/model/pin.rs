@@ -1,15 +1,20 @@
 //! The pins of a model, and what a report says about them.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::Source as _;
-use modelfmt_core::author::with_causes;
-use modelfmt_core::{Execution, Report, VerifyLevel};
+use modelfmt_core::author::{Shortened, with_causes};
+use modelfmt_core::proof::{GROUP, ProofError};
+use modelfmt_core::{AnyError, Execution, Location, Report, VerifyLevel};
 
 use crate::error::Result;
 use crate::model::Model;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::model::pinned::outboard_of;
-use crate::pin::Pin;
+use modelfmt_rules::pin::Pin;
+use modelfmt_rules::wording::unsupported::Examples;
 
 impl Model {
     /// The pins of the file, as far as they are known without reading values: the pin that it was opened with; the pin of its
@@ -71,29 +76,31 @@ impl Model {
     }
 }
 
-/// Reads the whole file through its proof, and returns the faults.
+/// The most findings that are listed; each is a run of groups.
+const MOST: usize = 100;
+
+/// Reads the whole file through its proof, and returns the faults, each with the tensors that lie there.
 fn every_byte(model: &Model, work: &Execution<'_>) -> Vec<String> {
     const PIECE: u64 = modelfmt_core::author::PIECE;
-    /// The most findings that are listed; each covers at least one group.
-    const MOST: usize = 100;
-    let (container, len) = (model.container(), model.container().file_size());
-    let one = |buffer: &mut Vec<u8>, number: u64| -> Result<Option<String>, ()> {
+    let len = model.container().file_size();
+    let one = |buffer: &mut Vec<u8>, number: u64| -> Result<Vec<Fault>, ()> {
         let at = number * PIECE;
-        let size = usize::try_from(PIECE.min(len - at)).unwrap_or(0);
-        buffer.resize(size, 0);
-        let found = container.read_file(0, at, buffer).err().map(|error| with_causes(&error));
+        let found = faults(model, at..len.min(at.saturating_add(PIECE)), buffer);
         // The format's own checks count the bytes as progress.
         if work.advance(0).is_break() { Err(()) } else { Ok(found) }
     };
-    let mut findings = Vec::new();
-    let mut more = 0;
-    let stopped = work.each(len.div_ceil(PIECE), Vec::new, one, |found| {
-        match found {
-            Some(_) if findings.len() >= MOST => more += 1,
-            found => findings.extend(found),
+    let (mut found, mut more) = (Vec::new(), 0);
+    let stopped = work.each(len.div_ceil(PIECE), Vec::new, one, |faults| {
+        for fault in faults {
+            let last = found.last_mut();
+            if last.is_some_and(|last: &mut Fault| last.continues_in(&fault)) {
+                continue;
+            }
+            if found.len() < MOST { found.push(fault) } else { more += 1 }
         }
         Ok(())
     });
+    let mut findings = named(model, &found);
     if more > 0 {
         findings.push(format!("and {more} more"));
     }
@@ -101,4 +108,101 @@ fn every_byte(model: &Model, work: &Execution<'_>) -> Vec<String> {
         findings.push("stopped on request".to_owned());
     }
     findings
+}
+
+/// Bytes that do not match their proof, or cannot be read.
+struct Fault {
+    /// Where they are; `None` if nothing says which bytes are wrong.
+    range: Option<(Range<u64>, Arc<str>)>,
+    error: AnyError,
+}
+
+impl Fault {
+    fn new(error: AnyError) -> Self {
+        let range = match &error {
+            AnyError::Io { source, .. } => match ProofError::within(source) {
+                Some(ProofError::Bytes { start, end, root }) => Some((*start..*end, Arc::clone(root))),
+                _ => None,
+            },
+            _ => None,
+        };
+        Self { range, error }
+    }
+
+    /// Takes the bytes of the next fault too, if they follow or are the same.
+    fn continues_in(&mut self, next: &Self) -> bool {
+        let (Some((own, _)), Some((next, _))) = (&mut self.range, &next.range) else { return false };
+        let is_next = (own.start..=own.end).contains(&next.start);
+        if is_next {
+            own.end = own.end.max(next.end);
+        }
+        is_next
+    }
+
+    fn text(&self) -> String {
+        match &self.range {
+            Some((range, root)) => {
+                let (start, end, root) = (range.start, range.end, Arc::clone(root));
+                ProofError::Bytes { start, end, root }.to_string()
+            }
+            None => with_causes(&self.error),
+        }
+    }
+}
+
+/// The faults in a piece of the file. Where it has one, the rest is read group by group, each once.
+fn faults(model: &Model, piece: Range<u64>, buffer: &mut Vec<u8>) -> Vec<Fault> {
+    let mut read = |range: &Range<u64>| {
+        buffer.resize(usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(0), 0);
+        model.container().read_file(0, range.start, buffer).err().map(Fault::new)
+    };
+    let Some(first) = read(&piece) else { return Vec::new() };
+    let Some((bytes, _)) = &first.range else { return vec![first] };
+    let mut at = bytes.end;
+    let mut found = vec![first];
+    while at < piece.end {
+        let end = at.saturating_add(GROUP - at % GROUP).min(piece.end);
+        let fault = read(&(at..end));
+        at = end;
+        let Some(fault) = fault else { continue };
+        match &fault.range {
+            Some((bytes, _)) => at = at.max(bytes.end),
+            None => at = piece.end,
+        }
+        if !found.last_mut().is_some_and(|last| last.continues_in(&fault)) {
+            found.push(fault);
+        }
+    }
+    found
+}
+
+/// What is said of faults: with the names of the tensors whose values lie there, if there are any.
+fn named(model: &Model, faults: &[Fault]) -> Vec<String> {
+    let ranges = |fault: &Fault| fault.range.as_ref().map(|(range, _)| range.clone());
+    let mut places: Vec<(Range<u64>, usize)> =
+        faults.iter().enumerate().filter_map(|(number, fault)| Some((ranges(fault)?, number))).collect();
+    places.sort_by_key(|(range, _)| range.start);
+    let mut within = vec![Vec::new(); faults.len()];
+    let container = model.container();
+    let count = if places.is_empty() { 0 } else { container.tensor_count() };
+    for position in 0..count {
+        let Ok(Location { offset: Some(start), stored_nbytes, .. }) = container.location(position) else {
+            continue;
+        };
+        let end = start.saturating_add(stored_nbytes);
+        let first = places.partition_point(|(range, _)| range.end <= start);
+        for (_, number) in places.iter().skip(first).take_while(|(range, _)| range.start < end) {
+            within.get_mut(*number).into_iter().for_each(|within: &mut Vec<usize>| within.push(position));
+        }
+    }
+    let name = |position: &usize| container.info(*position).map_or("", |info| info.name);
+    let text = |(fault, within): (&Fault, &Vec<usize>)| match within.as_slice() {
+        [] => fault.text(),
+        [one] => format!("tensor {:?}: {}", Shortened(name(one)), fault.text()),
+        several => {
+            let names = Examples::of(several.iter().map(name));
+            format!("{} tensors ({names}): {}", several.len(), fault.text())
+        }
+    };
+    faults.iter().zip(&within).map(text).collect()
 }

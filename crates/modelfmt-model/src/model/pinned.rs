@@ -12,7 +12,7 @@ use modelfmt_core::{AnyError, Source as _};
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::formats::capabilities::PinKind;
-use crate::pin::Pin;
+use modelfmt_rules::pin::Pin;
 
 /// The extension that the outboard of a file adds to its name.
 pub(crate) const ENDING: &str = ".obao4";

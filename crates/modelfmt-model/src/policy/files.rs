@@ -8,13 +8,12 @@ use modelfmt_core::Source as _;
 use modelfmt_core::proof::VerifiedSource;
 use modelfmt_core::source::{BoxSource, FileId, Files, SharedFiles};
 use modelfmt_oms::SignedFiles;
+use modelfmt_policy::{Place, Rule, Verdict};
 
-use super::place::Place;
-use super::rules::Rule;
-use super::{Policy, Verdict};
+use super::Policy;
 use crate::formats::Format;
 use crate::model::pinned;
-use crate::pin::Pin;
+use modelfmt_rules::pin::Pin;
 
 /// How the file that was named satisfied its rule.
 #[derive(Clone, Debug, Default)]
@@ -75,15 +74,10 @@ struct File<'a> {
 impl Policy {
     /// Whether the bytes of a file that is no model by itself may be read; returns them so that they are checked on the way.
     pub(crate) fn allow_bytes(&self, path: &Path, source: BoxSource) -> Result<BoxSource, String> {
-        let place = Place::of_file(path).map_err(|why| self.unknown(&why))?;
+        let place = Place::of_file(path).map_err(|why| self.rules.unknown(why))?;
         let asked = path.file_name().unwrap_or_default().to_string_lossy();
         let file = File { place: &place, path: Some(path), asked: &asked, is_model: false };
         self.allow(&file, source, &Head::default(), || pinned::outboard_of(path))
-    }
-
-    /// The text of an error about a file whose place is not known.
-    pub(crate) fn unknown(&self, why: &str) -> String {
-        format!("refused by the policy {}: {why}", self.path.display())
     }
 
     fn allow(
@@ -94,12 +88,12 @@ impl Policy {
         outboard: impl FnOnce() -> crate::Result<Option<BoxSource>>,
     ) -> Result<BoxSource, String> {
         self.expect_same(file.place, &source)?;
-        let Verdict::By(rule) = self.judge(file.place)? else { return Ok(source) };
-        let refused = |why: String| self.refusal(rule, format_args!("{}: {why}", file.asked));
+        let Verdict::By(rule) = self.rules.judge(file.place)? else { return Ok(source) };
+        let refused = |why: String| self.rules.refusal(rule, format_args!("{}: {why}", file.asked));
         let is_head = head.rule == Some(rule.number);
         let format = Format::detect(&source).map_err(|error| refused(error.to_string()))?;
         if file.is_model || format.is_some() {
-            rule.check_format(format).map_err(refused)?;
+            rule.check_family(format.map(Format::family)).map_err(refused)?;
             if rule.min_revision.is_some() && !is_head {
                 return Err(refused("it has no revision that is known here".to_owned()));
             }
@@ -128,7 +122,7 @@ impl Policy {
         if found == Some(id) {
             return Ok(());
         }
-        Err(self.unknown("the file was replaced while it was opened"))
+        Err(self.rules.unknown("the file was replaced while it was opened"))
     }
 }
 

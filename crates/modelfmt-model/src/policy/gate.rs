@@ -4,17 +4,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use modelfmt_core::source::{BoxSource, SharedFiles, shared_files};
+use modelfmt_policy::{Place, Rule, Verdict};
 
+use super::Policy;
 use super::files::{FAR, Head, JudgedFiles, NO_OUTBOARD};
-use super::place::Place;
-use super::rules::Rule;
-use super::{Policy, Verdict};
 use crate::apr2::seal::Access;
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::model::{Model, Opening, pinned};
 use crate::open::OpenOptions;
-use crate::pin::Pin;
+use modelfmt_rules::pin::Pin;
 use modelfmt_rules::wording::Remedy;
 
 impl OpenOptions {
@@ -31,9 +30,9 @@ fn open(options: &OpenOptions, policy: &Arc<Policy>, opening: Opening<'_>) -> Re
     let path = opening.path.clone();
     let refused = |why| Error::Policy { path: path.clone(), why };
     let place = place_of(options, opening.on_disk.then_some(opening.index));
-    let place = place.map_err(|why| refused(policy.unknown(&why)))?;
+    let place = place.map_err(|why| refused(policy.rules.unknown(why)))?;
     policy.expect_same(&place, &opening.source).map_err(refused)?;
-    let verdict = policy.judge(&place).map_err(refused)?;
+    let verdict = policy.rules.judge(&place).map_err(refused)?;
     let named = if opening.on_disk { Place::File(opening.index.to_owned()) } else { place.clone() };
     let Verdict::By(rule) = verdict else {
         let files = judged(policy, opening.files, named, Head::default());
@@ -92,7 +91,7 @@ impl Shared<'_> {
 
 impl Gate<'_> {
     fn refused(&self, path: &Path, why: impl std::fmt::Display) -> Error {
-        Error::Policy { path: path.to_owned(), why: self.policy.refusal(self.rule, why) }
+        Error::Policy { path: path.to_owned(), why: self.policy.rules.refusal(self.rule, why) }
     }
 
     /// The error of an opening that had to prove more because of the rule.
@@ -106,7 +105,7 @@ impl Gate<'_> {
     fn open(mut self, opening: Opening<'_>) -> Result<Model> {
         let Opening { path, index, on_disk, source, files, outboard } = opening;
         let format = Format::detect(&source).map_err(|error| pinned::unproved(&path, error))?;
-        self.rule.check_format(format).map_err(|why| self.refused(&path, why))?;
+        self.rule.check_family(format.map(Format::family)).map_err(|why| self.refused(&path, why))?;
         let source = self.signed_beside(&path, index, format, source)?;
         let mut file = Shared {
             path: &path,
@@ -137,7 +136,7 @@ impl Gate<'_> {
         let model = self.options.open_allowed(file.opening());
         let model = if demands { model.map_err(|error| self.unproven(&path, error))? } else { model? };
         // Only now is it known whether the file is part of a split.
-        self.rule.check_format(Some(model.format())).map_err(|why| self.refused(&path, why))?;
+        self.rule.check_family(Some(model.format().family())).map_err(|why| self.refused(&path, why))?;
         Ok(model)
     }
 
@@ -264,16 +263,16 @@ impl OpenOptions {
     pub(crate) fn refuse_async(&self, name: &str, format: Option<Format>) -> Result<()> {
         let Some(policy) = self.judged_by() else { return Ok(()) };
         let refused = |why| Error::Policy { path: name.into(), why };
-        let place = place_of(self, None).map_err(|why| refused(policy.unknown(&why)))?;
+        let place = place_of(self, None).map_err(|why| refused(policy.rules.unknown(why)))?;
         let only = "is checked by Model alone, not by AsyncModel";
-        let rule = match policy.judge(&place).map_err(refused)? {
+        let rule = match policy.rules.judge(&place).map_err(refused)? {
             Verdict::By(rule) => rule,
             Verdict::Free if format.is_some_and(Format::is_set) => {
-                return Err(refused(policy.unknown(&format!("each file of a set {only}"))));
+                return Err(refused(policy.rules.unknown(format_args!("each file of a set {only}"))));
             }
             Verdict::Free => return Ok(()),
         };
-        let refused = |why: String| refused(policy.refusal(rule, why));
+        let refused = |why: String| refused(policy.rules.refusal(rule, why));
         if !rule.keys.is_empty() || !rule.pins.is_empty() || rule.min_revision.is_some() {
             return Err(refused(format!("a rule with keys, pins or a revision {only}")));
         }
@@ -281,26 +280,6 @@ impl OpenOptions {
         if format.is_set() {
             return Err(refused(format!("each file of a set {only}")));
         }
-        rule.check_format(Some(format)).map_err(refused)
-    }
-}
-
-impl Policy {
-    /// See [`check_fetch`](Self::check_fetch).
-    pub(super) fn fetchable(&self, url: &str) -> Result<Option<Pin>, String> {
-        let place = Place::of_url(url).map_err(|why| self.unknown(&why))?;
-        let Verdict::By(rule) = self.judge(&place)? else { return Ok(None) };
-        let refused = |why: &str| self.refusal(rule, why);
-        if !rule.keys.is_empty() || rule.min_revision.is_some() || rule.formats.is_some() {
-            let why = "keys, formats and revisions are checked where a model is opened, not where it is fetched; \
-                       give the URL a rule without them, and the folder one with them";
-            return Err(refused(why));
-        }
-        let pins = rule.pins_of(&place.file_name().unwrap_or_default(), &place);
-        match pins.first() {
-            None => Ok(None),
-            Some(pin @ Pin::B3(_)) => Ok(Some(*pin)),
-            Some(pin) => Err(refused(&format!("its pin {pin} is not of the whole file; pin it by b3:"))),
-        }
+        rule.check_family(Some(format.family())).map_err(refused)
     }
 }

@@ -8,51 +8,31 @@
 
 mod files;
 mod gate;
-mod parse;
-mod place;
-mod rules;
 
 use std::fmt;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use modelfmt_core::Execution;
 use modelfmt_core::source::BoxSource;
 use modelfmt_oms::{SignedFiles, VerifyOptions, signature_path};
+use modelfmt_policy::{Place, Rule, Rules, shown};
 
-use self::place::Place;
-use self::rules::Rule;
 use crate::error::{Error, Result};
+use crate::formats::Format;
 use crate::open::{OpenOptions, PolicyHandle};
-
-/// The longest policy, in bytes.
-const MAX_LEN: u64 = 1 << 20;
 
 /// What may be read, by rules over absolute paths and URLs.
 pub struct Policy {
-    path: PathBuf,
-    /// Whether what no rule matches is allowed.
-    allows: bool,
-    rules: Vec<Rule>,
-    fingerprint: blake3::Hash,
+    rules: Rules,
     /// What signatures cover, with the number of the rule, so that a folder is hashed once.
     signed: Mutex<Vec<(usize, Arc<SignedFiles>)>>,
 }
 
 impl fmt::Debug for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Policy({}, {} rules)", self.path.display(), self.rules.len())
+        write!(f, "Policy({:?})", self.rules)
     }
-}
-
-/// What a policy says about a place.
-#[derive(Clone, Copy)]
-pub(crate) enum Verdict<'p> {
-    /// No rule matches, and the default allows it.
-    Free,
-    /// The first rule that matches.
-    By(&'p Rule),
 }
 
 impl Policy {
@@ -82,43 +62,21 @@ impl Policy {
     /// [`Error::Open`] if the file cannot be read, [`Error::Policy`] if it has an unknown key, a wrong value or a key file that
     /// cannot be read.
     pub fn read(path: impl AsRef<Path>) -> Result<Arc<Self>> {
-        let path = path.as_ref();
-        let mut text = String::new();
-        let read =
-            std::fs::File::open(path).and_then(|file| file.take(MAX_LEN + 1).read_to_string(&mut text));
-        read.map_err(|source| Error::Open { path: path.to_owned(), source })?;
-        let failed =
-            |why| Error::Policy { path: path.to_owned(), why: format!("the policy cannot be used: {why}") };
-        if text.len() as u64 > MAX_LEN {
-            return Err(failed("it is longer than 1 MiB".to_owned()));
-        }
-        let folder = modelfmt_core::source::folder_of(path);
-        let (allows, rules) = parse::parse(&text, folder).map_err(failed)?;
-        let fingerprint = fingerprint(&text, &rules);
-        Ok(Arc::new(Self { path: path.to_owned(), allows, rules, fingerprint, signed: Mutex::default() }))
+        let families = |name: &str| {
+            Format::ALL.iter().find(|format| format.name() == name).map(|format| format.family())
+        };
+        let rules = Rules::read(path.as_ref(), &families).map_err(|error| match error {
+            modelfmt_policy::Error::Read { path, source } => Error::Open { path, source },
+            modelfmt_policy::Error::Unusable { path, why } => Error::Policy { path, why },
+            _ => Error::Policy { path: path.as_ref().to_owned(), why: error.to_string() },
+        })?;
+        Ok(Arc::new(Self { rules, signed: Mutex::default() }))
     }
 
     /// The file that it was read from.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// The first rule that matches a place, or the default. The error says that there is none and the default refuses.
-    fn judge(&self, place: &Place) -> Result<Verdict<'_>, String> {
-        match self.rules.iter().find(|rule| rule.matches(place)) {
-            Some(rule) => Ok(Verdict::By(rule)),
-            None if self.allows => Ok(Verdict::Free),
-            None => Err(format!(
-                "refused by the policy {}: no rule matches {place}, and its default is to refuse",
-                self.path.display()
-            )),
-        }
-    }
-
-    /// The text of an error: which rule refuses, and why.
-    fn refusal(&self, rule: &Rule, why: impl fmt::Display) -> String {
-        format!("refused by {} of the policy {}: {why}", rule.title(), self.path.display())
+        self.rules.path()
     }
 
     /// The files that a signature beside a file covers, which is by one of the keys of the rule. All of them are hashed, once.
@@ -171,7 +129,7 @@ impl Policy {
     /// What identifies the policy and the keys that it names: it changes if one of them does.
     #[must_use]
     pub fn fingerprint(&self) -> String {
-        self.fingerprint.to_hex().to_string()
+        self.rules.fingerprint()
     }
 
     /// Fails for a URL from which nothing may be read.
@@ -179,9 +137,9 @@ impl Policy {
     /// # Errors
     /// [`Error::Policy`].
     pub fn check_url(&self, url: &str) -> Result<()> {
-        let place = Place::of_url(url).map_err(|why| self.unknown(&why));
-        let judged = place.and_then(|place| self.judge(&place).map(drop));
-        judged.map_err(|why| Error::Policy { path: shown(url), why })
+        let place = Place::of_url(url).map_err(|why| self.rules.unknown(why));
+        let judged = place.and_then(|place| self.rules.judge(&place).map(drop));
+        judged.map_err(|why| Error::Policy { path: shown(url).into(), why })
     }
 
     /// Fails for a URL from which nothing may be read, and returns the pin that the rule has for it. What is fetched is not read
@@ -190,7 +148,7 @@ impl Policy {
     /// # Errors
     /// [`Error::Policy`] if it may not be fetched.
     pub fn check_fetch(&self, url: &str) -> Result<Option<crate::Pin>> {
-        self.fetchable(url).map_err(|why| Error::Policy { path: shown(url), why })
+        self.rules.fetchable(url).map_err(|why| Error::Policy { path: shown(url).into(), why })
     }
 }
 
@@ -233,8 +191,8 @@ impl OpenOptions {
     /// [`Error::Policy`].
     pub fn judge_place(&self, path: impl AsRef<Path>) -> Result<()> {
         let (path, Some(policy)) = (path.as_ref(), self.judged_by()) else { return Ok(()) };
-        let place = Place::of_file(path).map_err(|why| policy.unknown(&why));
-        let judged = place.and_then(|place| policy.judge(&place).map(drop));
+        let place = Place::of_file(path).map_err(|why| policy.rules.unknown(why));
+        let judged = place.and_then(|place| policy.rules.judge(&place).map(drop));
         judged.map_err(|why| Error::Policy { path: path.to_owned(), why })
     }
 
@@ -256,22 +214,6 @@ impl OpenOptions {
         }
         Ok(())
     }
-}
-
-fn fingerprint(text: &str, rules: &[Rule]) -> blake3::Hash {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(text.as_bytes());
-    for key in rules.iter().flat_map(|rule| &rule.keys) {
-        hasher.update(key.as_bytes());
-    }
-    hasher.finalize()
-}
-
-/// A URL without what may be secret.
-fn shown(url: &str) -> PathBuf {
-    place::normalized(url)
-        .unwrap_or_else(|_| url.split_once("://").map_or("…", |(scheme, _)| scheme).to_owned())
-        .into()
 }
 
 #[cfg(test)]

@@ -98,17 +98,7 @@ fn check_room(folder: &Path, size: u64, wanted: u64) -> io::Result<()> {
         let why = format!("the server says that the file has {size} bytes, which no file can have");
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
     }
-    #[cfg(unix)]
-    if let Ok(disk) = rustix::fs::statvfs(folder) {
-        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-        if free < wanted {
-            let why = format!("{wanted} bytes are to be fetched, and the disk has room for {free}");
-            return Err(io::Error::new(io::ErrorKind::StorageFull, why));
-        }
-    }
-    #[cfg(not(unix))]
-    let _ = (folder, wanted);
-    Ok(())
+    modelfmt_write::expect_room(folder, wanted)
 }
 
 impl Part {

@@ -24,6 +24,7 @@
 mod choice;
 mod parse;
 mod printable;
+pub mod unsupported;
 
 use std::fmt;
 use std::path::PathBuf;

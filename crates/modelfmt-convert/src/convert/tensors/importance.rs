@@ -10,8 +10,8 @@ use super::Chooser;
 use crate::convert::imatrix::Imatrix;
 use modelfmt_model::error::Result;
 use modelfmt_model::model::Model;
-use modelfmt_model::unsupported::{Examples, Unsupported};
 use modelfmt_rules::presets;
+use modelfmt_rules::wording::unsupported::{Examples, Unsupported};
 use modelfmt_rules::wording::{Choice, Note};
 
 /// What is known of the importance of columns, and which tensors it was used for.

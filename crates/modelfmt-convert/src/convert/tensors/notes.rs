@@ -4,10 +4,10 @@ use modelfmt_core::DType;
 
 use super::Chooser;
 use modelfmt_model::job::tensors::{Item, Origin};
-use modelfmt_model::unsupported::Examples;
 use modelfmt_rules::options::rules::TypeChange;
 use modelfmt_rules::wording::Choice;
 use modelfmt_rules::wording::Note;
+use modelfmt_rules::wording::unsupported::Examples;
 
 impl Chooser<'_> {
     /// Notes about the selection, the names and the dtypes.

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use modelfmt_core::DType;
 
 use modelfmt_model::formats::capabilities::Capabilities;
-use modelfmt_model::unsupported::Unsupported;
 use modelfmt_rules::options::rules::{Quantization, TypeChange};
 use modelfmt_rules::presets::{About, Preset};
 use modelfmt_rules::wording::Choice;
 use modelfmt_rules::wording::Remedy;
+use modelfmt_rules::wording::unsupported::Unsupported;
 
 /// The presets in the rules, and the dtypes that they choose for tensors.
 pub(super) struct Presets<'a> {

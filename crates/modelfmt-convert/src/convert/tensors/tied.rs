@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use modelfmt_model::job::tensors::{Origin, ScaledBy, Tensors};
-use modelfmt_model::unsupported::Unsupported;
 use modelfmt_rules::options::ConvertOptions;
+use modelfmt_rules::wording::unsupported::Unsupported;
 
 use modelfmt_model::error::Result;
 use modelfmt_model::formats::Format;

@@ -11,11 +11,11 @@ use crate::convert::warnings::Warning;
 use modelfmt_model::error::{Error, Result};
 use modelfmt_model::formats::capabilities::{Capabilities, holds_every_value};
 use modelfmt_model::model::Model;
-use modelfmt_model::unsupported::{Examples, Unsupported};
 use modelfmt_model::values::is_number;
 use modelfmt_rules::globs::Globs;
 use modelfmt_rules::options::rules::{Quantization, TypeChange, TypeRule};
 use modelfmt_rules::wording::Remedy;
+use modelfmt_rules::wording::unsupported::{Examples, Unsupported};
 
 /// A tensor as the rules see it, as it is in the source.
 #[derive(Clone, Copy)]

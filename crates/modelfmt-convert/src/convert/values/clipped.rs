@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use modelfmt_core::DType;
 use modelfmt_core::author::Shortened;
 
-use modelfmt_model::unsupported::Examples;
+use modelfmt_rules::wording::unsupported::Examples;
 use tensor_program::Lost;
 
 /// The counts of a tensor, added up by several threads. A value that a writer reads twice is counted twice, so only ratios are

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use modelfmt_core::{DType, Execution};
 use modelfmt_write::{BoxError, TensorData};
-use tensor_program::{Failed, Lost};
+use tensor_program::Failed;
 
 use clipped::{Clipped, Counts};
 use modelfmt_model::checked::Checked;
@@ -22,6 +22,8 @@ pub(crate) struct Values<'a> {
     tensors: &'a Tensors,
     /// The counts of lost values, with the numbers of the items that are not copied.
     counts: Vec<(usize, Counts)>,
+    /// The same of items whose values the model computes: what it loses itself, such as where an adapter is merged into halves.
+    computed: Vec<(usize, Counts)>,
 }
 
 impl<'a> Values<'a> {
@@ -53,9 +55,13 @@ impl<'a> Values<'a> {
         });
         positions.extend(scale_tensors.collect::<BTreeSet<_>>());
         let source = Checked::new(model, &positions, verify)?;
-        let converted = items.iter().enumerate().filter(|(_, item)| !item.is_copied());
-        let counts = converted.map(|(number, _)| (number, Counts::default())).collect();
-        Ok(Self { model, source, tensors, counts })
+        let of = |which: &dyn Fn(&Item) -> bool| {
+            let found = items.iter().enumerate().filter(|(_, item)| which(item));
+            found.map(|(number, _)| (number, Counts::default())).collect()
+        };
+        let counts = of(&|item| !item.is_copied());
+        let computed = of(&|item| position(item).is_some_and(|position| model.is_computed(position)));
+        Ok(Self { model, source, tensors, counts, computed })
     }
 
     /// Notes that say what is not checked, and why.
@@ -81,19 +87,16 @@ impl<'a> Values<'a> {
 
     /// The items that lost values, with the names that `name` returns for their numbers.
     pub(crate) fn clipped<'n>(&self, name: impl Fn(usize) -> &'n str) -> Vec<Clipped> {
-        let clipped = self.counts.iter().filter_map(|(number, counts)| {
-            let item = self.tensors.items.get(*number)?;
-            counts.of(name(*number), item.to)
-        });
-        clipped.collect()
-    }
-
-    fn count(&self, number: usize, values: u64, lost: Lost) {
-        if let Ok(place) = self.counts.binary_search_by_key(&number, |(number, _)| *number)
-            && let Some((_, counts)) = self.counts.get(place)
-        {
-            counts.add(values, lost);
-        }
+        let of = |all: &[(usize, Counts)], dtype: fn(&Item) -> DType| {
+            let clipped = all.iter().filter_map(|(number, counts)| {
+                let item = self.tensors.items.get(*number)?;
+                counts.of(name(*number), dtype(item))
+            });
+            clipped.collect::<Vec<_>>()
+        };
+        let mut clipped = of(&self.computed, |item| item.from);
+        clipped.extend(of(&self.counts, |item| item.to));
+        clipped
     }
 
     fn item(&self, number: usize) -> Option<(Item, usize)> {
@@ -104,24 +107,32 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Fills `out` with values as they are in their file.
-    fn fill(&self, position: usize, offset: u64, out: &mut [u8]) -> Result<(), BoxError> {
-        Ok(self.source.read_into(position, offset, out)?)
+    /// Fills `out` with values as they are in their file, or as the model computes them.
+    fn fill(&self, number: usize, position: usize, offset: u64, out: &mut [u8]) -> Result<(), BoxError> {
+        let lost = self.source.read_into(position, offset, out)?;
+        if let Some(counts) = counts_of(&self.computed, number) {
+            let dtype = self.tensors.items.get(number).map(|item| item.from);
+            let values = dtype.map_or(0, |dtype| values_in(dtype, offset, out.len() as u64));
+            counts.add(values, lost);
+        }
+        Ok(())
     }
 
     fn computed(&self, number: usize, offset: u64, out: &mut [u8]) -> Result<(), BoxError> {
         let (item, position) = self.item(number).ok_or(NO_VALUES)?;
         if item.is_copied() {
-            return self.fill(position, offset, out);
+            return self.fill(number, position, offset, out);
         }
         let program = self.tensors.program(self.model.container(), &item)?.ok_or(NO_VALUES)?;
-        let mut fill = |position: usize, at: u64, out: &mut [u8]| self.fill(position, at, out);
+        let mut fill = |position: usize, at: u64, out: &mut [u8]| self.fill(number, position, at, out);
         let lost = program.read(offset, out, &mut fill).map_err(|failed| match failed {
             Failed::Read(error) => error,
             Failed::Values(error) => error.into(),
         })?;
         let elements = modelfmt_core::element_count(program.shape()).unwrap_or(0);
-        self.count(number, values_in(item.to, offset, out.len() as u64).min(elements), lost);
+        if let Some(counts) = counts_of(&self.counts, number) {
+            counts.add(values_in(item.to, offset, out.len() as u64).min(elements), lost);
+        }
         Ok(())
     }
 }
@@ -139,6 +150,12 @@ impl TensorData for Values<'_> {
         let (item, position) = self.item(tensor)?;
         if item.is_copied() { self.source.borrow(position, range) } else { None }
     }
+}
+
+/// The counts of an item, if there are any.
+fn counts_of(all: &[(usize, Counts)], number: usize) -> Option<&Counts> {
+    let place = all.binary_search_by_key(&number, |(number, _)| *number).ok()?;
+    all.get(place).map(|(_, counts)| counts)
 }
 
 /// The number of elements of which these bytes have at least a part.

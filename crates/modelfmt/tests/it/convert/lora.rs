@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use modelfmt::convert::{ConvertOptions, LoraRule};
 use modelfmt::{Conversion, DType, Execution, Format, Model, View};
-use modelfmt_core::bf16;
+use modelfmt_core::{bf16, f16};
 use modelfmt_gguf::{MetaValue, Metadata, Plan, WriteOptions};
 
 use super::common::options;
+use super::hub_folder;
 
 /// Names and shapes of tensors.
 type Shapes<'a> = &'a [(&'a str, &'a [u64])];
@@ -437,8 +438,8 @@ fn merged_weights_are_those_of_numpy() {
     let sizes: [(&str, u64, u64); 4] = [("w0", 130, 2051), ("w1", 2, 5000), ("w2", 3000, 1), ("w3", 129, 70)];
     let values: Vec<Vec<f32>> =
         sizes.iter().map(|(name, rows, columns)| floats(name, rows * columns)).collect();
-    let halves: Vec<Vec<modelfmt_core::f16>> =
-        values.iter().map(|own| own.iter().map(|&x| modelfmt_core::f16::from_f32(x)).collect()).collect();
+    let halves: Vec<Vec<f16>> =
+        values.iter().map(|own| own.iter().map(|&x| f16::from_f32(x)).collect()).collect();
     let bf16s: Vec<Vec<bf16>> = values.iter().map(|own| rounded(own)).collect();
     let names = |kind: &str| sizes.map(|(name, ..)| format!("{kind}.{name}.weight"));
     let (f16, bf, f32) = (names("half"), names("brain"), names("full"));
@@ -568,4 +569,51 @@ fn a_factor_of_0_is_not_written_as_1() {
     assert_eq!(values(&first, "blk.0.ffn_up.weight.lora_b"), of_shape(B_OF_UP, &[10, 2]));
     let error = written("none", r#"{"lora_alpha": 0}"#).unwrap_err().to_string();
     assert!(error.contains("all its factors are 0, which llama.cpp takes for 1"), "{error}");
+}
+
+/// Halves that an adapter makes infinite are said, however the base is stored, and whatever it becomes.
+#[test]
+fn halves_that_become_infinite_are_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let (_, map) = hub_folder::maps().into_iter().find(|(name, _)| name == "llama").unwrap();
+    let config = hub_folder::config(&map, "");
+    let tensors = hub_folder::model(&map, &config, &[DType::F16], &f16::from_f32(65000.0).to_le_bytes());
+    let hub = hub_folder::folder(&tensors, &config);
+    let file = at("plain.safetensors");
+    fs::copy(hub.path().join("model.safetensors"), &file).unwrap();
+    let of_folder = Model::open(hub.path().join("model.safetensors")).unwrap();
+    Conversion::new(&of_folder, at("base.gguf")).write().unwrap();
+
+    let shape = of_folder.tensor(Q).unwrap().shape().to_vec();
+    let [a, b] = [[2, shape[1]], [shape[0], 2]];
+    let peft = adapter(folder.path(), "peft", r#"{"lora_alpha": 1e5}"#, &[(A_OF_Q, &a), (B_OF_Q, &b)]);
+    let keys = [&OF_ADAPTER[..3], &[("adapter.lora.alpha", MetaValue::F32(1e5))]].concat();
+    let own =
+        gguf(folder.path(), &keys, &[("blk.0.attn_q.weight.lora_a", &a), ("blk.0.attn_q.weight.lora_b", &b)]);
+    let gguf_name = "blk.0.attn_q.weight";
+    for (base, adapter, out, name, rule) in [
+        (&file, &peft, "a.safetensors", Q, None),
+        (&file, &peft, "b.safetensors", Q, Some("cast *q_proj*=f32")),
+        (&hub.path().join("model.safetensors"), &peft, "c.gguf", gguf_name, None),
+        (&hub.path().join("model.safetensors"), &own, "d.gguf", gguf_name, None),
+        (&at("base.gguf"), &peft, "e.gguf", gguf_name, None),
+        (&at("base.gguf"), &own, "f.gguf", gguf_name, None),
+    ] {
+        let mut options = lora(&[(adapter, 1.0)]);
+        options.types.rules = rule.into_iter().map(|rule| rule.parse().unwrap()).collect();
+        let model = Model::open(base).unwrap();
+        let converted = Conversion::new(&model, at(out)).options(&options).write().unwrap();
+        let written = Model::open(at(out)).unwrap();
+        let view = written.tensor(name).unwrap();
+        let values = view.to_f32().unwrap();
+        let infinite = values.iter().filter(|value| value.is_infinite()).count() as u64;
+        assert!(infinite > 0 && infinite < values.len() as u64, "{out}: {infinite} of {}", values.len());
+        let [clipped] = &*converted.clipped else { panic!("{out}: {:?}", converted.clipped) };
+        assert_eq!((&*clipped.tensor, clipped.dtype), (name, DType::F16), "{out}");
+        assert_eq!(clipped.infinite * values.len() as u64, infinite * clipped.values, "{out}");
+        // A run that writes nothing says the same.
+        let dry = Conversion::new(&model, at(&format!("dry.{out}"))).options(&options).dry_run().unwrap();
+        assert_eq!(dry.clipped, converted.clipped, "{out}");
+    }
 }

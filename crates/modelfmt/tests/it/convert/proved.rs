@@ -494,6 +494,42 @@ fn what_llama_cpp_quantizes_is_exact() {
     }
 }
 
+/// Blocks of a program whose compiler has contracted products and sums are exact, and the proof says so.
+#[test]
+fn blocks_of_fused_operations_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let tensors = ["a.weight", "b.weight"].map(|name| random(name, DType::F32, &[160, 256]));
+    let base = safetensors(&tensors, r#"{"general.architecture": "llama"}"#);
+    for dtype in [DType::Q2K, DType::Q4K, DType::Q5K, DType::Q6K] {
+        let path = folder.path().join(format!("{dtype}.gguf"));
+        Conversion::new(&base, &path).options(&quantize(dtype.name())).write().unwrap();
+        let mut file = std::fs::read(&path).unwrap();
+        let written = Model::open(&path).unwrap();
+        let (mut last, mut changed) = (0, 0);
+        for (position, info) in written.tensors().enumerate().filter(|(_, info)| info.dtype == dtype) {
+            let at = written.container().location(position).unwrap().offset.unwrap() as usize;
+            let values = base.tensor(info.name).unwrap().to_f32().unwrap();
+            let out = &mut file[at..at + info.nbytes as usize];
+            let plain = out.to_vec();
+            ggml_quant::encode_contracted(dtype, &values, out).unwrap();
+            changed += usize::from(plain != out);
+            last = at;
+        }
+        assert!(changed > 0, "{dtype}: the tensors are too small to differ");
+        std::fs::write(&path, &file).unwrap();
+        let found = proof(&base, &Model::open(&path).unwrap());
+        assert_exact(&found, &dtype.to_string());
+        let told = found.tensors.iter().filter(|tensor| tensor.variant == Some("contracted")).count();
+        assert_eq!(told, changed, "{dtype}");
+        file[last + 20] ^= 1;
+        std::fs::write(&path, &file).unwrap();
+        let found = proof(&base, &Model::open(&path).unwrap());
+        let differs: Vec<_> =
+            found.tensors.iter().filter(|tensor| tensor.result == TensorResult::Differs).collect();
+        assert!(differs.len() == 1 && differs[0].variant.is_none(), "{dtype}: {differs:?}");
+    }
+}
+
 /// A file that was quantized by an importance matrix is proved by that one, and by no other.
 #[test]
 fn importance_is_a_step() {

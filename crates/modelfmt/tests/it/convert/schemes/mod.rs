@@ -330,6 +330,23 @@ fn what_does_not_fit_the_scheme_is_refused_by_name() {
         let found = stated(text);
         assert!(found.contains("a.q_proj.weight") && found.contains(why), "{text}: {found}");
     }
+    // Sizes of groups that the shapes contradict: half, twice and all of the columns; and one group for all of them.
+    let (whole, _) = gptq(Gptq { group: None, ..SMALL }, NAMES, &mut Noise::new(4));
+    for (tensors, said, size, groups) in [
+        (&good, "16", 16, 2),
+        (&good, "64", 64, 2),
+        (&good, "-1", 64, 2),
+        (&good, "0", 0, 2),
+        (&whole, "32", 32, 1),
+    ] {
+        let text = format!(r#"{{"quant_method": "gptq", "bits": 4, "group_size": {said}}}"#);
+        let (_folder, model) = folder_of(tensors, &config(&text));
+        let found = refused(&model);
+        let why = format!(
+            "config.json says groups of {size} columns, and the shapes say {groups} groups of 64 columns"
+        );
+        assert!(found.contains("a.q_proj.weight") && found.contains(&why), "{said}: {found}");
+    }
     // Tensors that do not fit together, and numbers of groups that there are not.
     let gptq_config = config(r#"{"quant_method": "gptq", "bits": 4, "group_size": 32}"#);
     let with = |change: &dyn Fn(&mut Vec<T>)| {

@@ -1,20 +1,21 @@
 //! Reads the text of a policy. What it does not know is an error: a rule that is not understood must not be taken for a weaker one.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
+use modelfmt_core::author::with_causes;
 use modelfmt_keys::PublicKey;
+use modelfmt_rules::pin::Pin;
 use toml::{Table, Value};
 
-use super::rules::{Pattern, Rule, family};
-use crate::formats::Format;
-use crate::pin::Pin;
+use crate::pattern::Pattern;
+use crate::rule::Rule;
+use crate::rules::{Families, Keys};
 
 /// The most rules of a policy.
 const MAX_RULES: usize = 1 << 12;
 
 /// What a policy says: whether files that no rule matches are allowed, and the rules.
-pub(crate) fn parse(text: &str, folder: &Path) -> Result<(bool, Vec<Rule>), String> {
+pub(crate) fn parse(text: &str, families: Families<'_>, keys: Keys<'_>) -> Result<(bool, Vec<Rule>), String> {
     let mut top: Table = text.parse().map_err(|error: toml::de::Error| one_line(&error.to_string()))?;
     let allows = match top.remove("default") {
         None => false,
@@ -30,16 +31,16 @@ pub(crate) fn parse(text: &str, folder: &Path) -> Result<(bool, Vec<Rule>), Stri
     expect_empty(&top)?;
     let rules = rules.into_iter().enumerate().map(|(at, table)| {
         let number = at + 1;
-        rule(number, table, folder).map_err(|why| format!("rule {number}: {why}"))
+        rule(number, table, families, keys).map_err(|why| format!("rule {number}: {why}"))
     });
     Ok((allows, rules.collect::<Result<_, _>>()?))
 }
 
-fn rule(number: usize, table: Value, folder: &Path) -> Result<Rule, String> {
+fn rule(number: usize, table: Value, families: Families<'_>, read: Keys<'_>) -> Result<Rule, String> {
     let Value::Table(mut table) = table else { return Err("it is not a table".to_owned()) };
     let patterns = texts(&mut table, "match")?.ok_or("it has no `match`, and so matches nothing")?;
     let patterns = patterns.iter().map(|text| Pattern::parse(text)).collect::<Result<_, _>>()?;
-    let keys = keys(texts(&mut table, "keys")?, folder)?;
+    let keys = keys(texts(&mut table, "keys")?, read)?;
     let threshold = match number_of(&mut table, "threshold")? {
         None => 1,
         Some(_) if keys.is_empty() => return Err("`threshold` without `keys` demands nothing".to_owned()),
@@ -50,7 +51,8 @@ fn rule(number: usize, table: Value, folder: &Path) -> Result<Rule, String> {
         let found = keys.len();
         return Err(format!("`threshold` is {threshold}, and there are {found} different keys"));
     }
-    let formats = texts(&mut table, "formats")?.map(|names| names.iter().map(|name| format(name)).collect());
+    let formats =
+        texts(&mut table, "formats")?.map(|names| names.iter().map(|name| format(name, families)).collect());
     let rule = Rule {
         number,
         patterns,
@@ -85,12 +87,12 @@ fn number_of(table: &mut Table, key: &str) -> Result<Option<u64>, String> {
     }
 }
 
-/// Reads the keys, relative to the folder of the policy. A key that is named twice, or is in two files, counts once.
-fn keys(names: Option<Vec<String>>, folder: &Path) -> Result<Vec<PublicKey>, String> {
+/// Reads the keys. A key that is named twice, or is in two files, counts once.
+fn keys(names: Option<Vec<String>>, read: Keys<'_>) -> Result<Vec<PublicKey>, String> {
     let mut keys: Vec<PublicKey> = Vec::new();
     for name in names.unwrap_or_default() {
-        let key = PublicKey::read(&folder.join(&name)).map_err(|error| format!("keys: {error}"))?;
-        if !key.key_type().is_nist() && crate::seal_keys::verifying_key(&key).is_err() {
+        let key = read(&name).map_err(|error| format!("keys: {}", with_causes(&error)))?;
+        if !key.key_type().signs() {
             return Err(format!("keys: {name} is a key of the type {}, which signs nothing", key.key_type()));
         }
         if !keys.contains(&key) {
@@ -100,9 +102,8 @@ fn keys(names: Option<Vec<String>>, folder: &Path) -> Result<Vec<PublicKey>, Str
     Ok(keys)
 }
 
-fn format(name: &str) -> Result<&'static str, String> {
-    let found = Format::ALL.iter().find(|format| format.name() == name).map(|&format| family(format));
-    match found {
+fn format(name: &str, families: Families<'_>) -> Result<&'static str, String> {
+    match families(name) {
         Some(family) if family == name => Ok(family),
         Some(family) => Err(format!("formats: {name} is of the family {family}; write that")),
         None => Err(format!("formats: there is no {name:?}")),
@@ -146,7 +147,13 @@ mod tests {
             std::fs::write(folder.path().join(name), key.public().to_pem()).unwrap();
         }
         std::fs::write(folder.path().join("bad.pub"), "no key").unwrap();
-        let read = |text: &str| parse(text, folder.path());
+        let families = |name: &str| match name {
+            "safetensors" => Some("safetensors"),
+            "gguf" | "gguf-sharded" => Some("gguf"),
+            _ => None,
+        };
+        let key = |name: &str| PublicKey::read(&folder.path().join(name));
+        let read = |text: &str| parse(text, &families, &key);
         let rule = |rest: &str| read(&format!("[[rule]]\nmatch = [\"/m/**\"]\n{rest}"));
         assert!(!read("").unwrap().0 && !read("default = 'refuse'").unwrap().0);
         assert!(read("default = 'allow'").unwrap().0);

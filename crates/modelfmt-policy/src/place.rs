@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 /// The place of a file that is about to be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+#[non_exhaustive]
+pub enum Place {
     /// A file on this machine: absolute, without links and `..`.
     File(PathBuf),
     /// A URL without user, query and fragment, decoded.
@@ -16,7 +17,10 @@ pub(crate) enum Place {
 
 impl Place {
     /// The place of the file at a path. Links are followed, and so the file has to exist.
-    pub(crate) fn of_file(path: &Path) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// Why its real path is not known.
+    pub fn of_file(path: &Path) -> Result<Self, String> {
         if path == Path::new("/dev/stdin") {
             return Ok(Self::Nowhere); // whatever file the shell has opened as it
         }
@@ -24,16 +28,38 @@ impl Place {
         Ok(Self::File(real))
     }
 
-    /// The place of a URL.
-    pub(crate) fn of_url(text: &str) -> Result<Self, String> {
+    /// The place of a URL. That of a `file://` URL is the path.
+    ///
+    /// # Errors
+    /// Why it is no place: servers and programs do not agree on which file it names.
+    pub fn of_url(text: &str) -> Result<Self, String> {
         if let Some(path) = text.strip_prefix("file://") {
             return Self::of_file(Path::new(path));
         }
         normalized(text).map(Self::Url)
     }
 
+    /// The place that a text states: a URL, or an absolute path, which is taken as it is written. It is for those who cannot look at
+    /// the path, such as a page.
+    ///
+    /// # Errors
+    /// Why it is no place.
+    pub fn stated(text: &str) -> Result<Self, String> {
+        if text.contains("://") {
+            return Self::of_url(text);
+        }
+        let mut steps = text.strip_prefix('/').unwrap_or_default().split('/');
+        if steps.any(|step| matches!(step, "" | "." | "..")) {
+            return Err("a place is a URL, or an absolute path without . and ..".to_owned());
+        }
+        Ok(Self::File(text.into()))
+    }
+
     /// The place of a file that is named relative to the folder of this one.
-    pub(crate) fn beside(&self, name: &str) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// As for the place itself.
+    pub fn beside(&self, name: &str) -> Result<Self, String> {
         match self {
             Self::File(path) => Self::of_file(&path.with_file_name("").join(name)),
             Self::Url(url) => {
@@ -47,7 +73,8 @@ impl Place {
     }
 
     /// The last component.
-    pub(crate) fn file_name(&self) -> Option<String> {
+    #[must_use]
+    pub fn file_name(&self) -> Option<String> {
         match self {
             Self::File(path) => Some(path.file_name()?.to_string_lossy().into_owned()),
             Self::Url(url) => Some(url.rsplit('/').next().unwrap_or(url).to_owned()),
@@ -104,7 +131,7 @@ pub(crate) fn normalized(text: &str) -> Result<String, String> {
 
 /// A host and its port in their one spelling: in lower case, without a default port and a dot at the end. Fails for what URLs can also
 /// spell in this way, so that a rule for the host would not match: an address with fewer or other numbers, a name that is encoded.
-pub(super) fn authority(scheme: &str, text: &str) -> Result<String, String> {
+pub(crate) fn authority(scheme: &str, text: &str) -> Result<String, String> {
     let in_brackets =
         text.rsplit_once(']').map(|(host, rest)| (host.strip_prefix('[').unwrap_or(host), rest));
     let (host, port) = match in_brackets {
@@ -219,6 +246,15 @@ mod tests {
             "[127.0.0.1]",
         ] {
             assert!(normalized(&format!("http://{host}/x")).is_err(), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_stated_path_is_absolute_and_straight() {
+        assert_eq!(Place::stated("/srv/m.gguf").unwrap(), Place::File("/srv/m.gguf".into()));
+        assert_eq!(Place::stated("HTTPS://h/m").unwrap(), Place::Url("https://h/m".to_owned()));
+        for bad in ["", "/", "m.gguf", "/srv/../m", "/srv/./m", "/srv//m", "/srv/m/"] {
+            assert!(Place::stated(bad).is_err(), "{bad}");
         }
     }
 

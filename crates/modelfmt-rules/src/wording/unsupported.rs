@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use modelfmt_core::author::Shortened;
 
-use modelfmt_rules::wording::Choice;
-use modelfmt_rules::wording::{FieldNames, Remedy, Words};
+use super::{Choice, FieldNames, Remedy, Words};
 
 /// Something in the source that the target cannot hold.
 #[derive(Clone, Debug, PartialEq, Eq)]

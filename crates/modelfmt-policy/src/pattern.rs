@@ -1,72 +1,10 @@
-//! The rules of a policy, and which of them is for a place.
+//! Patterns of places.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use globset::{GlobBuilder, GlobSet};
-use modelfmt_keys::PublicKey;
 
-use super::place::{self, Place};
-use crate::formats::Format;
-use crate::pin::Pin;
-
-/// What a rule demands of the files that it matches.
-#[derive(Debug)]
-pub(crate) struct Rule {
-    /// Its position, from 1 on.
-    pub(crate) number: usize,
-    pub(crate) patterns: Vec<Pattern>,
-    /// Each key once.
-    pub(crate) keys: Vec<PublicKey>,
-    pub(crate) threshold: usize,
-    /// The families that are opened; all of them if there is no list.
-    pub(crate) formats: Option<Vec<&'static str>>,
-    pub(crate) min_revision: Option<u64>,
-    /// By file name.
-    pub(crate) pins: BTreeMap<String, Pin>,
-}
-
-impl Rule {
-    pub(crate) fn matches(&self, place: &Place) -> bool {
-        place
-            .as_path()
-            .is_some_and(|path| self.patterns.iter().any(|pattern| pattern.matcher.is_match(&path)))
-    }
-
-    /// How errors name the rule.
-    pub(crate) fn title(&self) -> String {
-        let first = self.patterns.first().map_or("", |pattern| pattern.text.as_str());
-        format!("rule {} ({first:?})", self.number)
-    }
-
-    /// Fails for a format of a family that the rule does not open.
-    pub(crate) fn check_format(&self, format: Option<Format>) -> Result<(), String> {
-        let Some(allowed) = &self.formats else { return Ok(()) };
-        let found = format.map(family);
-        if found.is_some_and(|found| allowed.contains(&found)) {
-            return Ok(());
-        }
-        let found = found.unwrap_or("of no known format");
-        Err(format!("it is {found}, and the rule opens only {}", allowed.join(", ")))
-    }
-
-    /// The pins for a file, by the name that was asked for and by its real name.
-    pub(crate) fn pins_of(&self, asked: &str, place: &Place) -> Vec<Pin> {
-        let real = place.file_name().filter(|real| real != asked);
-        let names = [Some(asked.to_owned()), real];
-        let mut pins: Vec<Pin> =
-            names.iter().flatten().filter_map(|name| self.pins.get(name).copied()).collect();
-        pins.dedup();
-        pins
-    }
-}
-
-/// The family of a format: the name of the form that is one file.
-pub(crate) fn family(format: Format) -> &'static str {
-    let name = format.unsharded().name();
-    // No output of ours needs to know that an AEROSET is made of AERO files, so its entry does not say it.
-    name.strip_suffix("-sharded").or_else(|| name.strip_suffix("set")).unwrap_or(name)
-}
+use crate::place;
 
 /// A pattern of places.
 #[derive(Debug)]
@@ -104,6 +42,15 @@ impl Pattern {
         // A matcher of the pattern alone panics if it is too large.
         let matcher = GlobSet::builder().add(glob.map_err(refused)?).build().map_err(refused)?;
         Ok(Self { matcher, text })
+    }
+
+    /// The pattern in its one spelling.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(crate) fn matches(&self, path: &Path) -> bool {
+        self.matcher.is_match(path)
     }
 }
 
@@ -177,6 +124,7 @@ fn expect_real(text: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::place::Place;
 
     #[test]
     fn a_star_stays_in_its_folder_and_two_cross() {
@@ -200,7 +148,7 @@ mod tests {
         ] {
             let place =
                 if place.starts_with('/') { Place::File(place.into()) } else { Place::Url(place.to_owned()) };
-            let found = Pattern::parse(pattern).unwrap().matcher.is_match(place.as_path().unwrap());
+            let found = Pattern::parse(pattern).unwrap().matches(&place.as_path().unwrap());
             assert_eq!(found, matches, "{pattern} {place}");
         }
         for bad in [
@@ -229,14 +177,5 @@ mod tests {
         ] {
             assert!(Pattern::parse(bad).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn families_have_the_names_of_their_files() {
-        let families: Vec<_> = Format::ALL.iter().map(|&format| family(format)).collect();
-        assert!(
-            !families.iter().any(|name| name.contains("sharded") || name.contains("set")),
-            "{families:?}"
-        );
     }
 }

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use modelfmt_rules::wording::ParseError;
+use crate::wording::ParseError;
 
-/// A hash that identifies a file or its content. If a file is opened with a pin ([`OpenOptions::pin`](crate::OpenOptions::pin)), every byte of its
+/// A hash that identifies a file or its content. If a file is opened with a pin (`OpenOptions::pin` of modelfmt), every byte of its
 /// index and its values is checked against the pin before the caller gets it.
 ///
 /// ```

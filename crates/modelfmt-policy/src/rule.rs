@@ -1,0 +1,67 @@
+//! One rule: which places it is for, and what it demands there.
+
+use std::collections::BTreeMap;
+
+use modelfmt_keys::PublicKey;
+use modelfmt_rules::pin::Pin;
+
+use crate::pattern::Pattern;
+use crate::place::Place;
+
+/// What a rule demands of the files that it matches.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Rule {
+    /// Its position, from 1 on.
+    pub number: usize,
+    pub(crate) patterns: Vec<Pattern>,
+    /// The keys that are trusted, each once. Without any, no signature is demanded.
+    pub keys: Vec<PublicKey>,
+    /// How many of them have to sign.
+    pub threshold: usize,
+    /// The families that are opened; all of them if there is no list.
+    pub formats: Option<Vec<&'static str>>,
+    /// The lowest revision that a signature has to state.
+    pub min_revision: Option<u64>,
+    /// What files have to be, by file name.
+    pub pins: BTreeMap<String, Pin>,
+}
+
+impl Rule {
+    /// Whether one of its patterns is for the place.
+    #[must_use]
+    pub fn matches(&self, place: &Place) -> bool {
+        place.as_path().is_some_and(|path| self.patterns.iter().any(|pattern| pattern.matches(&path)))
+    }
+
+    /// How errors name the rule.
+    #[must_use]
+    pub fn title(&self) -> String {
+        let first = self.patterns.first().map_or("", Pattern::text);
+        format!("rule {} ({first:?})", self.number)
+    }
+
+    /// Fails for a family of formats that the rule does not open. It is `None` for what is no model.
+    ///
+    /// # Errors
+    /// What it is, and what the rule opens.
+    pub fn check_family(&self, found: Option<&str>) -> Result<(), String> {
+        let Some(allowed) = &self.formats else { return Ok(()) };
+        if found.is_some_and(|found| allowed.contains(&found)) {
+            return Ok(());
+        }
+        let found = found.unwrap_or("of no known format");
+        Err(format!("it is {found}, and the rule opens only {}", allowed.join(", ")))
+    }
+
+    /// The pins for a file, by the name that was asked for and by its real name.
+    #[must_use]
+    pub fn pins_of(&self, asked: &str, place: &Place) -> Vec<Pin> {
+        let real = place.file_name().filter(|real| real != asked);
+        let names = [Some(asked.to_owned()), real];
+        let mut pins: Vec<Pin> =
+            names.iter().flatten().filter_map(|name| self.pins.get(name).copied()).collect();
+        pins.dedup();
+        pins
+    }
+}
