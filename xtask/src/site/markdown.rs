@@ -115,7 +115,11 @@ impl<'a> Writer<'a> {
         let heading = words(&inner);
         let anchor = links::add_anchor(&mut self.anchors, &heading);
         self.html(format!("<h{level} id=\"{anchor}\">"));
+        let words_before = self.sections.last().map_or(0, |section| section.text.len());
         inner.into_iter().for_each(|event| self.event(event));
+        if let Some(section) = self.sections.last_mut() {
+            section.text.truncate(words_before); // the heading is none of its words
+        }
         self.html(format!(
             "<a class=\"anchor\" href=\"#{anchor}\" aria-label=\"Link to this section\">#</a></h{level}>"
         ));
@@ -253,6 +257,7 @@ mod tests {
         assert!(document.body.contains("<h2 id=\"two\">Two<a"), "{}", document.body);
         let session = "<span class=\"prompt\">$ </span><b>a &lt;b&gt;</b>\n&lt;c&gt;\n";
         assert!(document.body.contains(session), "{}", document.body);
+        assert_eq!(document.sections[1].text, "");
         assert_eq!(document.sections[2].text.trim(), "$ a <b>\n<c>");
     }
 }
