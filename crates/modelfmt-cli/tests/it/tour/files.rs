@@ -121,7 +121,8 @@ fn weights(change: impl Fn(&str, u64, f32) -> f32) -> Vec<u8> {
     safetensors(&TENSORS, "BF16", 2, &bytes)
 }
 
-const ADAPTER_CONFIG: &str = r#"{"peft_type": "LORA", "r": 4, "lora_alpha": 8, "base_model_name_or_path": "tiny-llama"}"#;
+const ADAPTER_CONFIG: &str =
+    r#"{"peft_type": "LORA", "r": 4, "lora_alpha": 8, "base_model_name_or_path": "tiny-llama"}"#;
 
 fn write_adapter(folder: &Path) {
     let tensors: [(&str, &[u64]); 4] = [

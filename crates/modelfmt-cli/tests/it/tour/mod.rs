@@ -30,16 +30,19 @@ fn run(line: &str, folder: &Path, bucket: Option<&Nginx>) -> String {
     steady(&String::from_utf8(output.stdout).unwrap())
 }
 
-/// What lines begin with that end with a time.
-const TIMED: [&str; 4] = ["wrote ", "edited ", "signed ", "rekeyed "];
+/// What lines begin with that say how long it took.
+const TIMED: [&str; 5] = ["wrote ", "edited ", "signed ", "rekeyed ", "fetched "];
 
 /// The same with times that do not change from run to run.
 fn steady(printed: &str) -> String {
-    let line = |line: &str| match line.rsplit_once(" in ") {
-        Some((written, _)) if TIMED.iter().any(|word| line.starts_with(word)) => {
-            format!("{written} in 0.01 s\n")
-        }
-        _ => format!("{line}\n"),
+    let timed = |line: &str| {
+        let (before, after) = line.rsplit_once(" in ")?;
+        let (_, rest) = after.split_once(" s").filter(|(time, _)| time.parse::<f64>().is_ok())?;
+        Some(format!("{before} in 0.01 s{rest}"))
+    };
+    let line = |line: &str| {
+        let is_timed = TIMED.iter().any(|word| line.starts_with(word));
+        timed(line).filter(|_| is_timed).unwrap_or_else(|| line.to_owned()) + "\n"
     };
     printed.lines().map(line).collect()
 }
