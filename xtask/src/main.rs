@@ -6,6 +6,7 @@ mod conformance;
 mod docs;
 mod fence;
 mod fuzz;
+mod links;
 mod needs;
 mod oracles;
 mod python;

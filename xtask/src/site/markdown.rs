@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use pulldown_cmark::{CodeBlockKind, CowStr, Event, Options, Parser, Tag, TagEnd, html};
 
-use crate::ci::links::{self, Tree};
+use crate::links::{self, Tree};
 
 use super::page_of;
 

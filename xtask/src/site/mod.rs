@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::ci::links::{self, Tree};
+use crate::links::{self, Tree};
 use crate::run::{Result, step};
 use crate::workspace;
 

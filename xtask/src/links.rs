@@ -11,7 +11,7 @@ use crate::workspace;
 /// Where a reader of `docs/` begins.
 const FRONT: &str = "docs/README.md";
 
-pub(super) fn check() -> Result {
+pub(crate) fn check() -> Result {
     step("links: documents lead to files and headings that are there, comments too");
     let tree = Tree::of_repository()?;
     let mut faults = tree.dead();
