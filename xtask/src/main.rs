@@ -6,6 +6,7 @@ mod conformance;
 mod docs;
 mod fence;
 mod fuzz;
+mod links;
 mod needs;
 mod oracles;
 mod python;
@@ -13,6 +14,7 @@ mod quantizers;
 mod real_model;
 mod run;
 mod servers;
+mod site;
 mod tally;
 mod test;
 mod wasm;
@@ -82,6 +84,8 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Build the documents as a web site below target/site, and check its links
+    Site,
     /// Install the formats' own Python tools, which tests compare with
     Oracles,
     /// Install the S3 server that tests write to
@@ -149,6 +153,7 @@ fn main() -> ExitCode {
         Task::Fence { task } => fence::run(task),
         Task::Docs { check: true } => docs::check(),
         Task::Docs { .. } => docs::write(),
+        Task::Site => site::build(),
         Task::Oracles => oracles::run(),
         Task::Servers => servers::run(),
         Task::Python { release } => {

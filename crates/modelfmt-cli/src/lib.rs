@@ -22,6 +22,7 @@ mod signature_beside;
 mod stop;
 mod streams;
 mod table;
+mod tips;
 mod units;
 mod urls;
 mod walk;
@@ -29,10 +30,8 @@ mod width;
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
-use std::path::Path;
 use std::process::ExitCode;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
 
 use args::{Cli, Command};
@@ -63,7 +62,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let parsed = program.try_get_matches_from(args).and_then(|found| Cli::from_arg_matches(&found));
     let Cli { quiet, threads, policy, command } = match parsed {
         Ok(cli) => cli,
-        Err(error) => return help(&with_tip(error)),
+        Err(error) => return help(&tips::added(error)),
     };
     stop::listen();
     progress::set_threads(threads);
@@ -111,37 +110,6 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn is_policy(arg: &OsStr) -> bool {
     arg == "--policy" || arg.to_str().is_some_and(|arg| arg.starts_with("--policy="))
-}
-
-/// Commands of other tools, and the one that does it here.
-const ELSEWHERE: [(&[&str], &str); 8] = [
-    (&["info", "ls", "list", "dump"], "to see what is in a file: modelfmt inspect FILE"),
-    (&["stats"], "for statistics of tensors: modelfmt show FILE --stats"),
-    (&["hash", "sha256", "digest"], "for the hash of each tensor: modelfmt inspect FILE --hash"),
-    (&["quantize"], "to quantize a model: modelfmt convert IN OUT.gguf --quantize q4_k_m"),
-    (&["split", "shard"], "to split a model: modelfmt convert IN OUT --shard-size 2GiB"),
-    (
-        &["merge", "join"],
-        "to join a set: modelfmt convert INDEX OUT; to merge an adapter: modelfmt convert BASE OUT --lora ADAPTER",
-    ),
-    (&["download", "repair", "get", "pull"], "to get a file or repair a copy: modelfmt fetch URL OUT"),
-    (&["rename"], "to rename tensors: modelfmt edit FILE --rename OLD=NEW"),
-];
-
-/// Adds a tip to an error if the command is one of other tools, or if there is a file or URL instead of a command.
-fn with_tip(mut error: clap::Error) -> clap::Error {
-    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return error };
-    if error.kind() != ErrorKind::InvalidSubcommand {
-        return error;
-    }
-    let is_file = || Path::new(word).exists() || word.contains("://");
-    let known = ELSEWHERE.iter().find(|(words, _)| words.contains(&word.as_str()));
-    if let Some((_, tip)) = known.or_else(|| ELSEWHERE.first().filter(|_| is_file())) {
-        let tip = (*tip).to_owned();
-        error.remove(ContextKind::SuggestedSubcommand);
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
-    }
-    error
 }
 
 /// Prints help, the version, or an error of the arguments.

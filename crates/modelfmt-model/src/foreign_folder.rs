@@ -7,7 +7,7 @@ use crate::formats::Format;
 use crate::unrecognized::{CORE_ML, SAVED_MODEL, kind_of};
 
 const DCP: &str = "it is a checkpoint of torch.distributed (DCP), which modelfmt does not read; `python -m torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER model.pt` makes one file of it, which modelfmt reads";
-// Two lines of Python for each (docs/COOKBOOK.md#from-onnx-tensorflow-keras-or-orbax).
+// Two lines of Python for each (docs/howto/checkpoint-without-torch.md#from-onnx-tensorflow-keras-or-orbax).
 const ORBAX: &str = r#"it is a checkpoint of Orbax (JAX), which modelfmt does not read; two lines of Python write a file that it reads: `import flax, os, orbax.checkpoint, safetensors.flax; tree = orbax.checkpoint.PyTreeCheckpointer().restore(os.path.abspath("FOLDER"))` and `safetensors.flax.save_file(flax.traverse_util.flatten_dict(tree, sep="."), "model.safetensors")`"#;
 const TF_CHECKPOINT: &str = r#"it is a checkpoint of TensorFlow, which modelfmt does not read; two lines of Python write arrays that it reads: `import numpy, tensorflow; r = tensorflow.train.load_checkpoint("FOLDER")` and `numpy.savez("model.npz", **{n: r.get_tensor(n) for n in r.get_variable_to_shape_map()})`"#;
 

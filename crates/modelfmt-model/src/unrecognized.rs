@@ -43,7 +43,7 @@ static UNKNOWN: LazyLock<String> = LazyLock::new(|| {
 });
 const WEB_PAGE: &str =
     "it is a web page: the download failed, or its address is that of a page about the file";
-// Two lines of Python for each (docs/COOKBOOK.md#from-onnx-tensorflow-keras-or-orbax). None of them runs code of the file.
+// Two lines of Python for each (docs/howto/checkpoint-without-torch.md#from-onnx-tensorflow-keras-or-orbax). None of them runs code of the file.
 const HDF5: &str = r#"it is HDF5, as Keras writes; two lines of Python write arrays that modelfmt reads: `import h5py, numpy; arrays = {}; h5py.File("model.h5").visititems(lambda name, x: arrays.update({name: x[()]}) if hasattr(x, "shape") else None)` and `numpy.savez("model.npz", **arrays)`"#;
 const KERAS: &str = "it is a zip archive of Keras; `unzip model.keras model.weights.h5` takes the weights out, and what modelfmt says of that file goes on";
 const TFLITE: &str = "it is a TensorFlow Lite model, which modelfmt does not read; `python -m tf2onnx.convert --tflite model.tflite --output model.onnx` makes ONNX of it, and what modelfmt says of that file goes on";

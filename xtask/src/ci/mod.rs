@@ -5,7 +5,6 @@ mod code;
 mod deny;
 mod dependencies;
 mod features;
-mod links;
 mod outcomes;
 mod package;
 mod parsers;
@@ -19,7 +18,7 @@ use clap::builder::PossibleValuesParser;
 
 use crate::run::{Result, exec, step};
 use crate::tally::{Tally, tallied};
-use crate::{bench, conformance, docs, fuzz, python, test, wasm, web, workspace};
+use crate::{bench, conformance, docs, fuzz, links, python, site, test, wasm, web, workspace};
 
 /// A step's name and what it does.
 type Step = (&'static str, fn() -> Result);
@@ -28,6 +27,7 @@ const STEPS: &[Step] = &[
     ("sources", sources::check),
     ("circles", circles::check),
     ("links", links::check),
+    ("site", site::build),
     ("fmt", fmt),
     ("clippy", clippy),
     ("test", test),

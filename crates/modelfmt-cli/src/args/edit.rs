@@ -10,6 +10,7 @@ use modelfmt::convert::RenameRule;
 #[command(after_help = "Examples:
   modelfmt edit model.gguf --set general.name='My model' --unset general.url
   modelfmt edit model.safetensors --metadata keys.json --rename 'model.*=*'
+  modelfmt edit model.gguf --set tokenizer.chat_template=\"$(cat template.jinja)\"
   modelfmt edit model.aero --set license=MIT -o licensed.aero
   modelfmt edit signed.apr --set license=MIT --sign author.key
   modelfmt edit model.gguf

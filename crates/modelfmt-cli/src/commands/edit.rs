@@ -37,6 +37,9 @@ pub(crate) fn run(args: &Edit, quiet: bool) -> Result {
     if options.is_empty() && args.output.is_none() {
         return undo(args, quiet);
     }
+    if !quiet {
+        say_file_names(&args.set);
+    }
     let beside = signers(args, &mut options)?;
     let plan = if args.dry_run { modelfmt::edit::Edit::new } else { modelfmt::edit::Edit::after_recovery };
     let edit = plan(&args.file, &options)?;
@@ -56,6 +59,18 @@ pub(crate) fn run(args: &Edit, quiet: bool) -> Result {
         report(&edited, beside.is_some(), begun);
     }
     Ok(())
+}
+
+/// Notes values such as `@template.jinja`: other tools take the text of that file.
+fn say_file_names(set: &[(String, String)]) {
+    for (key, value) in set {
+        if let Some(name) = value.strip_prefix('@').filter(|name| Path::new(name).is_file()) {
+            let (key, name) = (Printable(key), Printable(name));
+            say(format_args!(
+                "note: the value of {key} is \"@{name}\", not what is in the file; for that, say --set {key}=\"$(cat {name})\""
+            ));
+        }
+    }
 }
 
 /// Prints what an edit would do, or fails as it would.

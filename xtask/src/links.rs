@@ -1,8 +1,9 @@
 //! Links between documents, and citations of documents in comments: each leads to a file and a heading that are there, and every
-//! page of `docs/` is reached from its front page.
+//! page of `docs/` is reached from its front page. The pages of the built site are checked in the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::Path;
 
 use crate::run::{self, Result, step};
 use crate::workspace;
@@ -10,32 +11,31 @@ use crate::workspace;
 /// Where a reader of `docs/` begins.
 const FRONT: &str = "docs/README.md";
 
-pub(super) fn check() -> Result {
+pub(crate) fn check() -> Result {
     step("links: documents lead to files and headings that are there, comments too");
-    let root = workspace::root();
-    let listed = run::output(workspace::command("git").args([
-        "ls-files",
-        "-z",
-        "--cached",
-        "--others",
-        "--exclude-standard",
-    ]))?;
+    let tree = Tree::of_repository()?;
+    let mut faults = tree.dead();
+    faults.extend(tree.lost());
+    verdict(&faults)
+}
+
+/// Whether the pages in a folder lead to files and headings that are in that folder.
+pub(crate) fn check_site(folder: &Path) -> Result {
     let mut tree = Tree::default();
-    for path in listed.split('\0').filter(|path| root.join(path).exists()) {
-        let is_text = path.ends_with(".md") || path.ends_with(".rs");
-        let text = if is_text { fs::read_to_string(root.join(path))? } else { String::new() };
-        tree.add(path, text);
-    }
-    let faults = tree.faults();
-    for fault in &faults {
+    tree.add_folder(folder, "")?;
+    verdict(&tree.dead())
+}
+
+fn verdict(faults: &[String]) -> Result {
+    for fault in faults {
         println!("{fault}");
     }
     if faults.is_empty() { Ok(()) } else { Err(format!("{} dead links", faults.len()).into()) }
 }
 
-/// The files of the repository.
+/// The files of the repository, or of the built site.
 #[derive(Default)]
-struct Tree {
+pub(crate) struct Tree {
     /// By path, with the text of those that can have links.
     files: BTreeMap<String, String>,
     folders: BTreeSet<String>,
@@ -44,9 +44,62 @@ struct Tree {
 }
 
 impl Tree {
-    fn add(&mut self, path: &str, text: String) {
+    /// The files that git tracks or would track.
+    pub(crate) fn of_repository() -> Result<Self> {
+        let root = workspace::root();
+        let listed = run::output(workspace::command("git").args([
+            "ls-files",
+            "-z",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+        ]))?;
+        let mut tree = Self::default();
+        for path in listed.split('\0').filter(|path| root.join(path).is_file()) {
+            let is_text = path.ends_with(".md") || path.ends_with(".rs");
+            let text = if is_text { fs::read_to_string(root.join(path))? } else { String::new() };
+            tree.add(path, text);
+        }
+        Ok(tree)
+    }
+
+    /// Adds what is in a folder, below `prefix`, which is empty or ends in `/`.
+    fn add_folder(&mut self, folder: &Path, prefix: &str) -> Result {
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let path = format!("{prefix}{}", entry.file_name().to_string_lossy());
+            if entry.file_type()?.is_dir() {
+                self.add_folder(&entry.path(), &format!("{path}/"))?;
+            } else {
+                let is_page = path.ends_with(".html");
+                self.add(&path, if is_page { fs::read_to_string(entry.path())? } else { String::new() });
+            }
+        }
+        Ok(())
+    }
+
+    /// The text of a document.
+    pub(crate) fn text(&self, path: &str) -> Option<&str> {
+        self.files.get(path).map(String::as_str)
+    }
+
+    /// Whether there is a file of that path.
+    pub(crate) fn has_file(&self, path: &str) -> bool {
+        self.files.contains_key(path)
+    }
+
+    /// The document that is read at a path: the path's own, or the README of a folder.
+    pub(crate) fn document(&self, path: &str) -> Option<String> {
+        let readme = if path.is_empty() { "README.md".to_owned() } else { format!("{path}/README.md") };
+        let candidates = [path.to_owned(), readme];
+        candidates.into_iter().find(|path| path.ends_with(".md") && self.files.contains_key(path))
+    }
+
+    pub(crate) fn add(&mut self, path: &str, text: String) {
         if path.ends_with(".md") {
             self.anchors.insert(path.to_owned(), anchors(&text));
+        } else if path.ends_with(".html") {
+            self.anchors.insert(path.to_owned(), attributes(&text, "id=\"").map(str::to_owned).collect());
         }
         let mut folder = path;
         while let Some((parent, _)) = folder.rsplit_once('/') {
@@ -56,18 +109,23 @@ impl Tree {
         self.files.insert(path.to_owned(), text);
     }
 
-    fn faults(&self) -> Vec<String> {
+    /// The links that lead nowhere.
+    fn dead(&self) -> Vec<String> {
         let mut faults = Vec::new();
         for (path, text) in &self.files {
             for (line, target) in targets(path, text) {
                 faults.extend(self.fault(path, &target).map(|why| format!("{path}:{line}: {why}")));
             }
         }
-        let reached = self.reached();
+        faults
+    }
+
+    /// The pages of `docs/` that no page leads to.
+    fn lost(&self) -> Vec<String> {
+        let reached = self.reached(FRONT, "docs/");
         let pages = self.files.keys().filter(|path| path.starts_with("docs/") && path.ends_with(".md"));
         let lost = pages.filter(|page| !reached.contains(*page));
-        faults.extend(lost.map(|page| format!("{page}: no page leads here from {FRONT}")));
-        faults
+        lost.map(|page| format!("{page}: no page leads here from {FRONT}")).collect()
     }
 
     /// What is wrong with a link of a file, if anything is.
@@ -81,15 +139,16 @@ impl Tree {
         (!anchor.is_empty() && !known).then(|| format!("{target:?}: {to} has no heading for #{anchor}"))
     }
 
-    /// The documents that links lead to from the front page of `docs/`.
-    fn reached(&self) -> BTreeSet<String> {
-        let mut reached = BTreeSet::from([FRONT.to_owned()]);
-        let mut next = vec![FRONT.to_owned()];
+    /// The documents that links lead to from a front page, and through others below `within`.
+    pub(crate) fn reached(&self, front: &str, within: &str) -> BTreeSet<String> {
+        let mut reached = BTreeSet::from([front.to_owned()]);
+        let mut next = vec![front.to_owned()];
         while let Some(page) = next.pop() {
             let Some(text) = self.files.get(&page) else { continue };
             for (_, target) in targets(&page, text) {
                 let to = resolved(&page, target.split('#').next().unwrap_or_default());
-                if to.starts_with("docs/") && reached.insert(to.clone()) {
+                let Some(to) = self.document(&to).filter(|to| to.starts_with(within)) else { continue };
+                if reached.insert(to.clone()) {
                     next.push(to);
                 }
             }
@@ -108,6 +167,12 @@ fn targets(path: &str, text: &str) -> Vec<(usize, String)> {
             found.extend(cited(line).into_iter().map(|target| (number, format!("/{target}"))));
             continue;
         }
+        if path.ends_with(".html") {
+            found.extend(
+                of_html(line).filter(|target| is_ours(target)).map(|target| (number, target.to_owned())),
+            );
+            continue;
+        }
         in_code ^= line.trim_start().starts_with("```");
         if !in_code {
             found.extend(linked(line).into_iter().map(|target| (number, target)));
@@ -119,11 +184,22 @@ fn targets(path: &str, text: &str) -> Vec<(usize, String)> {
 /// `[text](target)` and `src="target"`, but for those that lead out of the repository.
 fn linked(line: &str) -> Vec<String> {
     let inline = line.split("](").skip(1).filter_map(|rest| rest.split(')').next());
-    let attribute = ["src=\"", "srcset=\"", "href=\""];
-    let of_html = attribute.into_iter().flat_map(|name| line.split(name).skip(1));
-    let of_html = of_html.filter_map(|rest| rest.split('"').next());
-    let is_ours = |target: &&str| !target.contains("://") && !target.starts_with("mailto:");
-    inline.chain(of_html).filter(is_ours).map(str::to_owned).collect()
+    inline.chain(of_html(line)).filter(|target| is_ours(target)).map(str::to_owned).collect()
+}
+
+/// The targets of HTML's links and images.
+fn of_html(line: &str) -> impl Iterator<Item = &str> {
+    ["src=\"", "srcset=\"", "href=\""].into_iter().flat_map(|name| attributes(line, name))
+}
+
+/// The values of an attribute, whose name is given with the `="` behind it.
+fn attributes<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = &'a str> {
+    text.split(name).skip(1).filter_map(|rest| rest.split('"').next())
+}
+
+/// Whether a link leads to a file of the repository or the site.
+pub(crate) fn is_ours(target: &str) -> bool {
+    !target.contains("://") && !target.starts_with("mailto:")
 }
 
 /// Paths such as `docs/formats/mag.md#checksum` in a comment.
@@ -140,7 +216,7 @@ fn cited(line: &str) -> Vec<String> {
 }
 
 /// Where a link leads, as a path from the root.
-fn resolved(from: &str, target: &str) -> String {
+pub(crate) fn resolved(from: &str, target: &str) -> String {
     if target.is_empty() {
         return from.to_owned();
     }
@@ -167,12 +243,21 @@ fn anchors(text: &str) -> BTreeSet<String> {
         if in_code || heading.len() == line.len() || !heading.starts_with(' ') {
             continue;
         }
-        let anchor = slug(heading.trim());
-        let twins = (1..).map(|number| format!("{anchor}-{number}"));
-        let free = std::iter::once(anchor.clone()).chain(twins).find(|anchor| !found.contains(anchor));
-        found.extend(free);
+        add_anchor(&mut found, heading.trim());
     }
     found
+}
+
+/// Adds the anchor of a heading to those of the headings before it, and returns it.
+pub(crate) fn add_anchor(anchors: &mut BTreeSet<String>, heading: &str) -> String {
+    let anchor = slug(heading);
+    let mut free = anchor.clone();
+    let mut number = 0;
+    while !anchors.insert(free.clone()) {
+        number += 1;
+        free = format!("{anchor}-{number}");
+    }
+    free
 }
 
 /// Lower case, spaces as hyphens, and of punctuation only `-` and `_`.
@@ -208,7 +293,8 @@ mod tests {
             ("x.svg", ""),
             ("src/a.rs", "// docs/A.md#one.\nlet s = \"docs/B.md\";"),
         ];
-        assert_eq!(tree(&good).faults(), Vec::<String>::new());
+        let faults = |files: &[(&str, &str)]| [tree(files).dead(), tree(files).lost()].concat();
+        assert_eq!(faults(&good), Vec::<String>::new());
         for (place, text, fault) in [
             (1, "## Two\n", "docs/README.md:1: \"A.md#one\": docs/A.md has no heading for #one"),
             (1, "## One\n[x](B.md)", "docs/A.md:2: \"B.md\": there is no docs/B.md"),
@@ -222,8 +308,16 @@ mod tests {
         ] {
             let mut files = good;
             files[place].1 = text;
-            let faults = tree(&files).faults();
+            let faults = faults(&files);
             assert!(faults.iter().any(|found| found == fault), "{fault}: {faults:?}");
         }
+    }
+
+    #[test]
+    fn links_of_a_page_are_checked_and_its_text_is_not() {
+        let page = "<h2 id=\"one\">a</h2><a href=\"#one\">x</a> <a href=\"b.html#two\">y</a> <code>[x](no.md)</code>";
+        assert_eq!(tree(&[("a.html", page), ("b.html", "<p id=\"two\">")]).dead(), Vec::<String>::new());
+        assert_eq!(tree(&[("a.html", page), ("b.html", "")]).dead().len(), 1);
+        assert_eq!(tree(&[("a.html", page)]).dead(), ["a.html:1: \"b.html#two\": there is no b.html"]);
     }
 }
