@@ -9,7 +9,7 @@ pub(crate) fn compare_with(
     bench: &mut Bench,
     (id, case): (String, &str),
     least: f64,
-    work: impl Fn(usize) -> Result,
+    work: impl FnMut(usize) -> Result,
     bare: impl Fn(usize) -> Result,
 ) -> Result {
     let threads = bench.sizes.threads;
@@ -27,10 +27,13 @@ pub(crate) fn compare(
     bench: &mut Bench,
     (id, case): (String, &str),
     least: f64,
-    work: impl Fn(usize) -> Result,
+    work: impl FnMut(usize) -> Result,
 ) -> Result {
     let threads = bench.sizes.threads;
-    let race = race(bench.rounds(5), || seconds(|| work(threads)), || seconds(|| work(1)))?;
+    let work = std::cell::RefCell::new(work); // both sides need it, one after the other
+    let timed = |threads| seconds(|| (work.borrow_mut())(threads));
+    let race = race(bench.rounds(5), || timed(threads), || timed(1))?;
+    let gain = Spread::of(&race.speedups()).median;
     bench.add(Row {
         id,
         work: format!("{threads} threads: faster than one"),
@@ -38,7 +41,23 @@ pub(crate) fn compare(
         samples: race.speedups(),
         unit: Unit::Times,
         target: Target::AtLeast(least),
-        note: race.times(),
+        note: format!("{}; {}", race.times(), on_more(gain, threads)),
     });
     Ok(())
+}
+
+/// What follows for more cores by Amdahl's law: the share that is serial, and how many times faster than one thread 8 and 64 can be.
+fn on_more(gain: f64, threads: usize) -> String {
+    let threads = threads as f64;
+    if threads <= 1.0 {
+        return "one thread says nothing of more".to_owned();
+    }
+    let serial = ((threads / gain - 1.0) / (threads - 1.0)).clamp(0.0, 1.0);
+    let most = |cores: f64| 1.0 / (serial + (1.0 - serial) / cores);
+    format!(
+        "serial {:.1} %: at most {:.1} × on 8 cores, {:.1} × on 64",
+        100.0 * serial,
+        most(8.0),
+        most(64.0)
+    )
 }
