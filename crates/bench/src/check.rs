@@ -66,7 +66,7 @@ fn measure(bench: &mut Bench, id: &str, case: &str, (dtype, values): (DType, Val
         case: case.to_owned(),
         samples: race.speedups(),
         unit: Unit::Times,
-        target: Target::None,
+        target: Target::AtLeast(0.85),
         note: race.times(),
     });
     drop((model, file));

@@ -17,7 +17,7 @@ const LEN: u64 = 100_000_000_000;
 /// Edits of one page, which need no journal, and of many, which do.
 pub(crate) fn run(bench: &mut Bench) -> Result {
     for (id, case, len, target) in [
-        ("edit/page", "one page", 200, Target::AtMost(1.5)),
+        ("edit/page", "one page", 200, Target::AtMost(1.3)),
         ("edit/journal", "200 KB, with a journal", 200_000, Target::None),
     ] {
         if bench.wants(id) {

@@ -37,7 +37,7 @@ pub(crate) fn run(bench: &mut Bench) -> Result {
         let path = bench.file("lookup");
         tensors.to_file(form, &noise, &path)?;
         for (group, name, target) in
-            [("lookup", norm(LAYER), Target::AtLeast(8.0)), ("lookup-large", matrix(LAYER), Target::None)]
+            [("lookup", norm(LAYER), Target::AtLeast(10.0)), ("lookup-large", matrix(LAYER), Target::None)]
         {
             if bench.wants(&format!("{group}/{}", form.name())) {
                 bench.add(faster(bench, group, form, &path, &other, &name, target)?);
