@@ -78,18 +78,17 @@ function look(name, missing) {
   engine.missing = missing;
   tried("choose", { names: [name] });
   if (!tried("open", { name })) return;
-  for (const operation of ["inspect", "metadata", "tree"]) tried(operation);
+  for (const operation of ["metadata", "tree"]) tried(operation);
   for (const query of ["weight", "*.{weight,bias}"]) tried("rows", { query });
   for (const sort of ["name", "type", "shape", "size"]) tried("rows", { sort, descending: true });
-  tried("atlas");
-  tried("magnitudes", { from: 0, count: 8 });
   for (const { position, name: tensor } of tried("rows", { count: 64 }).rows) {
     for (const operation of ["tensor", "corner", "image", "sample", "hex"]) tried(operation, { position });
     tried("find", { tensor });
   }
 }
 
-// Cryptography is needed for sealed files alone, and pickles and zip archives for what is only read.
+// Cryptography is needed for sealed files alone, and pickles and zip archives for what is only read. The atlas and what `inspect --json` prints
+// are asked for by a click.
 const isSealed = (path) => path.startsWith(join(testdata, "seal"));
 for (const path of models(testdata).filter((path) => !isSealed(path) && !isReadOnly(path))) {
   look(basename(path), (other) => ofPath(join(dirname(path), other)));

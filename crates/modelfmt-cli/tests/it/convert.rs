@@ -539,7 +539,7 @@ fn a_number_of_files_is_an_option() {
 fn a_full_disk_is_known_before_anything_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let nbytes = 1_u64 << 43; // 8 TiB of zeros, which take no room
-    let header = format!(r#"{{"w":{{"dtype":"U8","shape":[{nbytes}],"data_offsets":[0,{nbytes}]}}}}"#);
+    let header = format!(r#"{{"w":{{"dtype":"F32","shape":[{}],"data_offsets":[0,{nbytes}]}}}}"#, nbytes / 4);
     let path = folder.path().join("sparse.safetensors");
     std::fs::write(&path, [&(header.len() as u64).to_le_bytes(), header.as_bytes()].concat()).unwrap();
     let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();

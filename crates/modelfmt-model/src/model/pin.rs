@@ -119,7 +119,7 @@ struct Fault {
 
 impl Fault {
     fn new(error: AnyError) -> Self {
-        let range = match &error {
+        let range = match error.inner() {
             AnyError::Io { source, .. } => match ProofError::within(source) {
                 Some(ProofError::Bytes { start, end, root }) => Some((*start..*end, Arc::clone(root))),
                 _ => None,
