@@ -391,7 +391,7 @@ mod tests {
             let error = Part::open(&target, size, None).unwrap_err();
             assert!(
                 error.to_string().contains("which no file can have")
-                    || error.to_string().contains("has room for"),
+                    || error.to_string().contains("there is room for"),
                 "{error}"
             );
         }
