@@ -44,6 +44,9 @@ fn in_argument(arg: &str) -> Vec<(String, String)> {
     };
     let is_of_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
     let scheme = before.rsplit(|c| !is_of_scheme(c)).next().unwrap_or_default();
+    if has_no_secret(&format!("{scheme}://{rest}"), scheme) {
+        return Vec::new();
+    }
     let as_shown = |rest: &str| {
         let shown = shown(Path::new(&format!("{scheme}://{rest}"))).to_string_lossy().into_owned();
         format!("://{}", shown.split_once("://").map_or("…", |(_, shown)| shown))
@@ -53,6 +56,18 @@ fn in_argument(arg: &str) -> Vec<(String, String)> {
     let names = [rest.split_once('@'), rest.rsplit_once('@')].into_iter().flatten().filter(|_| is_secret);
     let names = names.map(|(name, _)| (format!("://{name}"), "://…".to_owned()));
     names.filter(|(name, _)| name != "://").chain([(format!("://{rest}"), whole)]).collect()
+}
+
+/// Whether it is a place in a bucket or on Hugging Face, of which every part may be printed: `@` begins a version there.
+#[cfg(feature = "remote")]
+fn has_no_secret(url: &str, scheme: &str) -> bool {
+    let is_place = || matches!(modelfmt_remote::models::location(Path::new(url)), Ok(Some(_)));
+    ["hf", "s3", "gs", "az"].contains(&scheme) && is_place()
+}
+
+#[cfg(not(feature = "remote"))]
+fn has_no_secret(_: &str, _: &str) -> bool {
+    false
 }
 
 /// An argument without secrets, for printing.
@@ -93,6 +108,10 @@ mod tests {
         }
         assert_eq!(without("s3://bucket/key?no=query", &urls), "s3://bucket/key?no=query");
         if cfg!(feature = "remote") {
+            let places = in_arguments(["hf://owner/repo", "hf://owner/repo@v1"].into_iter());
+            for printed in ["hf://owner/repo/: error", "hf://owner/repo/@v1: error"] {
+                assert_eq!(without(printed, &places), printed);
+            }
             assert_eq!(without("http://u:PW@h/x.aero?sig=PW#PW", &urls), "http://h/x.aero");
         }
     }

@@ -8,7 +8,7 @@ use modelfmt::wording::Printable;
 
 use crate::args::{Diff, OpenArgs, UnlockArgs};
 use crate::chart::charset;
-use crate::failure::{Failure, Result, is_reader_gone, say};
+use crate::failure::{Failure, Result, is_reader_gone};
 use crate::json::EscapedJson;
 use crate::progress::Progress;
 use crate::streams;
@@ -49,22 +49,11 @@ pub(crate) fn run(args: &Diff, quiet: bool) -> Result {
         }
         text(&diff, &options, out)
     });
-    if !quiet && !args.json && has_no_common_name(&diff) {
-        say(NO_COMMON_NAME);
-    }
     // The exit status is an answer, too, which `| head` must not change.
     if !is_reader_gone(&printed) {
         printed?;
     }
     if diff.is_same() { Ok(()) } else { Err(Failure::Checked) }
-}
-
-const NO_COMMON_NAME: &str = "note: no tensor has the same name in both. A folder of the hub and a GGUF made of it are \
-                              compared by `modelfmt prove FOLDER GGUF`";
-
-fn has_no_common_name(diff: &Differences) -> bool {
-    let (a, b) = (diff.only_in_a.len(), diff.only_in_b.len());
-    a > 0 && b > 0 && a + b == diff.tensors
 }
 
 fn text(diff: &Differences, options: &DiffOptions, out: &mut dyn Write) -> Result {
