@@ -541,8 +541,8 @@ fn a_full_disk_is_known_before_anything_is_written() {
     let nbytes = 1_u64 << 43; // 8 TiB of zeros, which take no room
     let header = format!(r#"{{"w":{{"dtype":"F32","shape":[{}],"data_offsets":[0,{nbytes}]}}}}"#, nbytes / 4);
     let path = folder.path().join("sparse.safetensors");
-    std::fs::write(&path, [&(header.len() as u64).to_le_bytes(), header.as_bytes()].concat()).unwrap();
-    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    fs::write(&path, [&(header.len() as u64).to_le_bytes(), header.as_bytes()].concat()).unwrap();
+    let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
     if let Err(error) = file.set_len(8 + header.len() as u64 + nbytes) {
         eprintln!("skipped: no file here can have 8 TiB: {error}");
         return;
@@ -557,6 +557,6 @@ fn a_full_disk_is_known_before_anything_is_written() {
         assert_eq!(run.status, 1, "{command}: {}", run.stderr);
         let said = "cannot be written: it takes 8796093022208 bytes or more, and there is room for ";
         assert!(run.stderr.contains(said), "{command}: {}", run.stderr);
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "{command}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "{command}");
     }
 }
