@@ -26,9 +26,10 @@ mod rule;
 mod rules;
 
 pub use error::{Error, Result};
+pub use parse::{Families, Keys};
 pub use place::Place;
 pub use rule::Rule;
-pub use rules::{Families, Keys, Rules, Verdict, shown};
+pub use rules::{Rules, Verdict, shown};
 
 /// The README's example, compiled as a test.
 #[cfg(doctest)]

@@ -9,7 +9,12 @@ use toml::{Table, Value};
 
 use crate::pattern::Pattern;
 use crate::rule::Rule;
-use crate::rules::{Families, Keys};
+
+/// The family of the format that has a name: that of the form that is one file.
+pub type Families<'a> = &'a dyn Fn(&str) -> Option<&'static str>;
+
+/// Reads the key that a policy names.
+pub type Keys<'a> = &'a dyn Fn(&str) -> modelfmt_keys::Result<PublicKey>;
 
 /// The most rules of a policy.
 const MAX_RULES: usize = 1 << 12;

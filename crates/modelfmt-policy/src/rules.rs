@@ -9,18 +9,12 @@ use modelfmt_keys::PublicKey;
 use modelfmt_rules::pin::Pin;
 
 use crate::error::{Error, Result};
-use crate::parse;
+use crate::parse::{self, Families, Keys};
 use crate::place::{self, Place};
 use crate::rule::Rule;
 
 /// The longest policy, in bytes.
 const MAX_LEN: u64 = 1 << 20;
-
-/// The family of the format that has a name: that of the form that is one file.
-pub type Families<'a> = &'a dyn Fn(&str) -> Option<&'static str>;
-
-/// Reads the key that a policy names.
-pub type Keys<'a> = &'a dyn Fn(&str) -> modelfmt_keys::Result<PublicKey>;
 
 /// What may be read, by rules over absolute paths and URLs.
 pub struct Rules {
