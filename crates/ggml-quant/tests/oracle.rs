@@ -313,7 +313,7 @@ fn rows_of_different_importance_are_encoded_as_by_ggml() {
 /// What the compiler of this machine makes of ggml's C where it may contract, as llama.cpp is built.
 #[test]
 fn contracted_blocks_are_those_of_the_compiler() {
-    let has_fused = std::fs::read_to_string("/proc/cpuinfo")
+    let has_fused = fs::read_to_string("/proc/cpuinfo")
         .is_ok_and(|flags| [" fma ", " avx2 "].iter().all(|flag| flags.contains(flag)));
     let gcc = std::process::Command::new("gcc").arg("--version").output();
     if !cfg!(target_arch = "x86_64") || !has_fused || !gcc.is_ok_and(|gcc| gcc.status.success()) {

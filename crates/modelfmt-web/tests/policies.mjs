@@ -20,6 +20,8 @@ export function policies() {
   const pins = JSON.parse(run("inspect", "m.aero", "--json")).pins;
   const aero = pins.find((pin) => pin.startsWith("aero:"));
   const b3 = `b3:${run("outboard", "unsigned.aero", "--quiet").trim()}`;
+  // The page is not given it.
+  rmSync(join(folder, "unsigned.aero.obao4"));
   const zeros = "0".repeat(64);
   const rule = (rest, match = `${folder}/**`) => `[[rule]]\nmatch = ["${match}"]\n${rest}\n`;
   const cases = [

@@ -137,7 +137,7 @@ fn damaged_ranges_name_their_tensors() {
     while text.len() < 3 * group - 8 {
         text.push(' '); // so that the header is in groups of its own
     }
-    let values = (0..at[1]).map(|i| (i % 251) as u8);
+    let values = (0..at[1]).map(|i| u8::try_from(i % 251).unwrap());
     let bytes: Vec<u8> =
         (text.len() as u64).to_le_bytes().into_iter().chain(text.bytes()).chain(values).collect();
     std::fs::write(&path, &bytes).unwrap();

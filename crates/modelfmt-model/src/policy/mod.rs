@@ -294,9 +294,9 @@ mod tests {
         let (_folder, _, options) = place();
         for (url, is_allowed) in [("https://h/good/m", true), ("https://h/evil/m", false)] {
             let options = options.clone().at_url(url);
-            assert_eq!(options.refuse_async("m", Some(crate::Format::Safetensors)).is_ok(), is_allowed);
+            assert_eq!(options.refuse_async("m", Some(Format::Safetensors)).is_ok(), is_allowed);
             // The other files of a set would not be judged one by one.
-            assert!(options.refuse_async("m", Some(crate::Format::SafetensorsSharded)).is_err());
+            assert!(options.refuse_async("m", Some(Format::SafetensorsSharded)).is_err());
         }
         assert!(options.refuse_async("m", None).is_err());
     }
