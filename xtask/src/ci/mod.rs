@@ -9,6 +9,7 @@ mod links;
 mod outcomes;
 mod package;
 mod parsers;
+mod promises;
 mod siblings;
 mod sources;
 mod toy;
