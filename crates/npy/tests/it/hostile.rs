@@ -234,6 +234,8 @@ fn errors_say_whether_the_end_of_the_file_is_missing() {
     for len in [0, 4, 60, file.len() - 25] {
         assert!(is_end_missing(&file[..len]), "{len} bytes");
     }
+    let archive = two(|_| {});
+    assert!(is_end_missing(&archive[..archive.len() - 22]), "an archive ends with a record of 22 bytes");
     assert!(is_end_missing(&two(|zip| zip.members[1].at = Some(1 << 30))), "a header beyond the end");
     for file in [
         npy("'|O'", "False", "(1,)", &[0; 8]),
