@@ -5,7 +5,7 @@
 
 mod explained;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -178,31 +178,44 @@ impl Scratch {
         println!("$ {}", run::show(&command));
         match command.stdin(Stdio::null()).status()?.code() {
             // Some mutants survived, or did not end.
-            Some(0 | 2 | 3) => Ok(()),
-            _ => Err(format!("cargo-mutants could not test {package}").into()),
+            Some(0 | 2 | 3) => {}
+            _ => return Err(format!("cargo-mutants could not test {package}").into()),
         }
+        // The next run counts what did not build as caught before.
+        let mut unviable = lines(&self.unviable(package))?;
+        unviable.extend(self.list(package, "unviable")?);
+        Ok(fs::write(self.unviable(package), unviable.into_iter().collect::<Vec<_>>().join("\n"))?)
     }
 
-    /// The mutants of one of its lists.
-    fn list(&self, package: &str, name: &str) -> Result<Vec<Mutant>> {
-        let path = self.results(package).join("mutants.out").join(name).with_extension("txt");
-        let text = if path.exists() { fs::read_to_string(path)? } else { String::new() };
-        Ok(text.lines().filter_map(Mutant::parse).collect())
+    /// What did not build in any run.
+    fn unviable(&self, package: &str) -> PathBuf {
+        self.results(package).join("unviable.txt")
+    }
+
+    /// One of the lists of the last run.
+    fn list(&self, package: &str, name: &str) -> Result<BTreeSet<String>> {
+        lines(&self.results(package).join("mutants.out").join(name).with_extension("txt"))
     }
 
     fn row(&self, package: &str, explained: &Explained, in_full: bool) -> Result<Row> {
         let missed = self.list(package, "missed")?;
         let mut survivors = BTreeMap::new();
-        missed.iter().for_each(|mutant| *survivors.entry(mutant.key()).or_insert(0) += 1);
+        let keys = missed.iter().filter_map(|line| Mutant::parse(line)).map(|mutant| mutant.key());
+        keys.for_each(|key| *survivors.entry(key).or_insert(0) += 1);
         let crate_folder = self.folder_of(package)?;
         let faults = explained.compare(&survivors, in_full.then_some(crate_folder.as_path()));
-        let mut row =
-            Row { package: package.to_owned(), caught: 0, unviable: 0, missed: missed.len(), faults };
+        let unviable = lines(&self.unviable(package))?;
+        let mut caught = BTreeSet::new();
         for name in CAUGHT {
-            row.caught += self.list(package, name)?.len();
+            caught.extend(self.list(package, name)?);
         }
-        row.unviable = self.list(package, "unviable")?.len();
-        Ok(row)
+        Ok(Row {
+            package: package.to_owned(),
+            caught: caught.difference(&unviable).count(),
+            unviable: unviable.len(),
+            missed: missed.len(),
+            faults,
+        })
     }
 
     fn folder_of(&self, name: &str) -> Result<PathBuf> {
@@ -234,6 +247,12 @@ impl Row {
         }
         line
     }
+}
+
+/// The lines of a file, which need not be there.
+fn lines(path: &Path) -> Result<BTreeSet<String>> {
+    let text = if path.exists() { fs::read_to_string(path)? } else { String::new() };
+    Ok(text.lines().map(str::to_owned).collect())
 }
 
 /// Whether a file of the list belongs to the crate in this folder.
