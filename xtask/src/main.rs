@@ -7,8 +7,10 @@ mod docs;
 mod fence;
 mod fuzz;
 mod links;
+mod mutants;
 mod needs;
 mod oracles;
+mod portable;
 mod python;
 mod quantizers;
 mod real_model;
@@ -129,6 +131,23 @@ enum Task {
         #[arg(long, conflicts_with_all = ["seconds", "runs"])]
         minimize: bool,
     },
+    /// Change the code in one place after the other, and expect a test to fail; goes on where the last run was stopped
+    Mutants {
+        /// Only in these crates [default: all that are published]
+        #[arg(long, value_name = "CRATE", value_delimiter = ',')]
+        crates: Vec<String>,
+        /// Only so many per cent of the places
+        #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=100))]
+        sample: Option<u32>,
+        /// Choose other places
+        #[arg(long, default_value_t = 0, requires = "sample")]
+        seed: u32,
+        /// Only what changed since this commit
+        #[arg(long, value_name = "COMMIT")]
+        in_diff: Option<String>,
+    },
+    /// Run the tests of what reads and writes files on a big-endian machine and on one of 32 bits, under qemu
+    Portable,
     /// Measure speed and memory beside the bare work; --help lists the options, --write puts the tables into the documents, --compare COMMIT measures
     /// that commit too (--runs N times, 5 by default) and fails for rows that became worse
     #[command(disable_help_flag = true)]
@@ -173,6 +192,10 @@ fn main() -> ExitCode {
         Task::Fuzz { seconds, runs, target, compares, minimize } => {
             fuzz::run(&fuzz::Options { seconds, runs, target, compares, minimize, quick: false })
         }
+        Task::Mutants { crates, sample, seed, in_diff } => {
+            mutants::run(&mutants::Options { crates, sample, seed, in_diff })
+        }
+        Task::Portable => return ended(portable::run()),
         Task::Bench { args } => bench::run(&args),
         Task::RealModel => real_model::run(),
     };

@@ -72,7 +72,7 @@ fn is_built(package: &Package) -> bool {
 impl Toolchain {
     pub(crate) fn find(build_std: bool) -> Result<Self> {
         if !build_std {
-            if has_target() || add_target() {
+            if has_target(TARGET) {
                 return Ok(Self::Own);
             }
             println!("no {TARGET} from rustup: Debian's compiler builds the standard library");
@@ -124,22 +124,23 @@ impl Toolchain {
 /// Whether something builds for the target, or rustup may get what does.
 pub(crate) fn can_build() -> bool {
     let is_there = |path: &&str| Path::new(path).exists();
-    has_target() || has_rustup() || [DEBIAN_RUSTC, DEBIAN_CARGO, DEBIAN_STD].iter().all(is_there)
+    is_installed(TARGET) || has_rustup() || [DEBIAN_RUSTC, DEBIAN_CARGO, DEBIAN_STD].iter().all(is_there)
 }
 
 fn has_rustup() -> bool {
     run::succeeds(workspace::command("rustup").arg("--version"))
 }
 
-/// Whether the compiler that cargo uses has the target's standard library.
-fn has_target() -> bool {
-    let mut rustc = workspace::command("rustc");
-    run::output(rustc.args(["--print=target-libdir", "--target", TARGET]))
-        .is_ok_and(|dir| Path::new(dir.trim_end()).is_dir())
+/// Whether the compiler that cargo uses has a target's standard library, if need be from rustup.
+pub(crate) fn has_target(target: &str) -> bool {
+    let add = || exec(workspace::command("rustup").args(["target", "add", target])).is_ok();
+    is_installed(target) || (has_rustup() && add() && is_installed(target))
 }
 
-fn add_target() -> bool {
-    has_rustup() && exec(workspace::command("rustup").args(["target", "add", TARGET])).is_ok() && has_target()
+fn is_installed(target: &str) -> bool {
+    let mut rustc = workspace::command("rustc");
+    run::output(rustc.args(["--print=target-libdir", "--target", target]))
+        .is_ok_and(|dir| Path::new(dir.trim_end()).is_dir())
 }
 
 fn install_debian() -> Result {

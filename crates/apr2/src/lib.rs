@@ -140,7 +140,7 @@
 //!
 //! Describe all tensors first. The [`Plan`] checks everything. Then values are pulled in pieces, compressed on all cores, and added to the CRC as
 //! they pass, so memory use does not depend on the model's size. Values come from a list of byte slices, or from your own [`TensorData`]. The same
-//! input gives the same bytes.
+//! input gives the same bytes; LZ4 blocks differ between machines of other byte order or width.
 //!
 //! ```
 //! # #[cfg(feature = "lz4")] {

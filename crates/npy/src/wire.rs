@@ -298,6 +298,60 @@ mod tests {
     }
 
     #[test]
+    fn every_type_with_a_counterpart_is_read_with_its_byte_order() {
+        for (descrs, dtype) in [
+            (["|b1", "?"], DType::Bool),
+            (["|i1", "b"], DType::I8),
+            (["|u1", "B"], DType::U8),
+            (["<i2", "=i2"], DType::I16),
+            (["<u2", "=u2"], DType::U16),
+            (["<i4", "=i4"], DType::I32),
+            (["<u4", "=u4"], DType::U32),
+            (["<i8", "=i8"], DType::I64),
+            (["<u8", "=u8"], DType::U64),
+            (["<f2", "=f2"], DType::F16),
+            (["<f4", "=f4"], DType::F32),
+            (["<f8", "=f8"], DType::F64),
+            (["<c8", "=c8"], DType::C64),
+        ] {
+            for descr in descrs {
+                let little = Ok(Elements { dtype, is_big_endian: false });
+                assert_eq!(elements(descr.as_bytes()), little, "{descr}");
+            }
+            let swapped = descrs[0].replace('<', ">");
+            let is_big_endian = swapped != descrs[0];
+            assert_eq!(elements(swapped.as_bytes()), Ok(Elements { dtype, is_big_endian }), "{swapped}");
+        }
+    }
+
+    #[test]
+    fn as_many_dimensions_and_bytes_as_numpy_has_are_read_and_no_more() {
+        let of_dims = |dims| {
+            of(1, &format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({})}}", "1,".repeat(dims)))
+        };
+        assert_eq!(of_dims(DIMS).unwrap().shape, [1; DIMS]);
+        assert!(of_dims(DIMS + 1).is_err());
+        let text = "{'descr': '<f4', 'fortran_order': False, 'shape': ()}";
+        let of_len = |len: usize| of(2, &(text.to_owned() + &" ".repeat(len - text.len())));
+        let most = usize::try_from(MOST).unwrap();
+        assert_eq!(of_len(most).unwrap().len, MOST + FRONT);
+        assert!(matches!(of_len(most + 1), Err(Error::Limit { .. })));
+    }
+
+    #[test]
+    fn errors_say_where_in_the_file() {
+        let at = |bytes: &[u8]| match decode(bytes, 1000, &Part::new("array")) {
+            Err(Error::Malformed { at, .. } | Error::Truncated { at, .. }) => at,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(at(b"\x93NUMPX\x01\0\0\0"), 1000, "magic");
+        assert_eq!(at(b"\x93NUMPY\x01\x01\0\0"), 1006, "version");
+        assert_eq!(at(b"\x93NUMPY\x01\0\x09\0{'descr'}"), 1000 + 10 + 8, "the end of the key");
+        assert_eq!(at(b"\x93NUMPY\x02\0\x0a\0\0\0{'descr' }"), 1000 + 12 + 9, "the brace");
+        assert_eq!(at(b"\x93NUMPY\x01\0\x09\0{}"), 1000, "what is too short, from its start");
+    }
+
+    #[test]
     fn what_numpy_does_not_write_is_refused() {
         for text in [
             "",
@@ -310,6 +364,13 @@ mod tests {
             "{'descr': '<f4', 'fortran_order': False, 'shape': 1}",
             "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 'x': 1}",
             "{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (1,)}",
+            "{'descr': '<f4', 'fortran_order': False, 'fortran_order': False, 'shape': (1,)}",
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 'shape': (1,)}",
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (1 2)}",
+            "{'descr': '<f4' 'fortran_order': False, 'shape': (1,)}",
+            "{'descr' '<f4', 'fortran_order': False, 'shape': (1,)}",
+            "{'descr': <f4, 'fortran_order': False, 'shape': (1,)}",
+            "{'descr': '<f4, 'fortran_order': False, 'shape': (1,)}",
             "{'descr': '<f4', 'fortran_order': False, 'shape': (1,)} + __import__('os')",
             "{'descr': '<f\\4', 'fortran_order': False, 'shape': (1,)}",
             "{'descr': [('a', '<f4'), 'fortran_order': False, 'shape': (1,)}",

@@ -134,7 +134,15 @@ mod tests {
     const HEADER: &str = r#"{"a":{"dtype":"U8","x":[ 1.50 ],"shape":[1],"data_offsets":[0,1]}, "b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]},"__metadata__":{"k":"v"}}      "#;
 
     fn edit(names: &[(usize, &str)], metadata: Option<&Object>) -> Result<(NewFile, Vec<u8>), EditError> {
-        let bytes = file(HEADER);
+        edit_of(HEADER, names, metadata)
+    }
+
+    fn edit_of(
+        header: &str,
+        names: &[(usize, &str)],
+        metadata: Option<&Object>,
+    ) -> Result<(NewFile, Vec<u8>), EditError> {
+        let bytes = file(header);
         let reader = crate::Reader::from_source(bytes.clone())?;
         let names = names.iter().map(|(position, name)| (*position, (*name).to_owned())).collect();
         let new = reader.index().edit(&bytes, &names, metadata)?;
@@ -164,6 +172,30 @@ mod tests {
         let (new, after) = edit(&[], Some(&Object::new())).unwrap();
         assert!(new.is_in_place());
         assert_eq!(crate::Reader::from_source(after).unwrap().index().metadata(), None);
+    }
+
+    #[test]
+    fn metadata_is_added_where_there_was_none() {
+        let header = HEADER.replace(r#","__metadata__":{"k":"v"}"#, "");
+        let metadata = Object::from_iter([("k", "v")]);
+        let (_, after) = edit_of(&header, &[], Some(&metadata)).unwrap();
+        let reader = crate::Reader::from_source(after).unwrap();
+        assert_eq!(reader.index().metadata(), Some(&metadata));
+        assert_eq!(reader.tensor("b").unwrap().bytes(), [2, 3]);
+        // Empty metadata is none.
+        let (_, after) = edit_of(&header, &[], Some(&Object::new())).unwrap();
+        assert_eq!(crate::Reader::from_source(after).unwrap().index().metadata(), None);
+    }
+
+    #[test]
+    fn a_header_that_fits_exactly_stays_in_place() {
+        let header = edit(&[], None).unwrap().1;
+        let text = str::from_utf8(&header[8..header.len() - 3]).unwrap().trim_end().to_owned();
+        let longer = text.replace(r#"{"k":"v"}"#, r#"{"k":"vw"}"#);
+        assert!(edit_of(&text, &[], None).unwrap().0.is_in_place());
+        let metadata = Object::from_iter([("k", "vw")]);
+        let (new, after) = edit_of(&text, &[], Some(&metadata)).unwrap();
+        assert!(!new.is_in_place() && after[8..].starts_with(longer.as_bytes()));
     }
 
     #[test]

@@ -155,6 +155,18 @@ mod tests {
     }
 
     #[test]
+    fn bytes_say_whether_they_were_copied_and_become_a_buffer() {
+        let buffer = AlignedBuf::copy_from_slice(b"abc").unwrap();
+        assert_eq!(format!("{buffer:?}"), "AlignedBuf(3 bytes)", "values are not printed");
+        let address = buffer.as_ptr();
+        let (borrowed, owned) = (Bytes::Borrowed(b"abcd"), Bytes::Owned(buffer));
+        assert!(borrowed.is_borrowed() && !owned.is_borrowed());
+        assert_eq!(format!("{borrowed:?} {owned:?}"), "Bytes(4 borrowed) Bytes(3 owned)");
+        assert_eq!(&*borrowed.into_owned().unwrap(), b"abcd");
+        assert_eq!(owned.into_owned().unwrap().as_ptr(), address, "an owned buffer is not copied");
+    }
+
+    #[test]
     fn impossible_sizes_are_errors() {
         assert_eq!(AlignedBuf::zeroed(usize::MAX).unwrap_err().kind(), io::ErrorKind::OutOfMemory);
     }

@@ -341,6 +341,23 @@ mod tests {
     }
 
     #[test]
+    fn types_say_what_they_hold_and_how_wide_one_element_is() {
+        for (dtype, size, is_float, is_quantized) in [
+            (DType::Bool, Some(1), false, false),
+            (DType::I64, Some(8), false, false),
+            (DType::BF16, Some(2), true, false),
+            (DType::F4, None, true, false),
+            (DType::Q4_0, None, false, true),
+            (DType::AprQ8, None, false, true),
+            (DType::C64, Some(8), false, false),
+            (DType::Packed, None, false, false),
+        ] {
+            let found = (dtype.size(), dtype.is_float(), dtype.is_quantized());
+            assert_eq!(found, (size, is_float, is_quantized), "{dtype}");
+        }
+    }
+
+    #[test]
     fn sizes_follow_blocks() {
         assert_eq!(DType::F32.nbytes(&[2, 3]), Some(24));
         assert_eq!(DType::F32.nbytes(&[]), Some(4));

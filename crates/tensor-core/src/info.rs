@@ -93,4 +93,12 @@ mod tests {
         let partial = TensorInfo::new("w", DType::Q8_0, &[33]).unwrap_err();
         assert_eq!(partial.to_string(), "the shape [33] does not divide into whole blocks of q8_0");
     }
+
+    #[test]
+    fn no_tensor_is_longer_than_a_file_may_be() {
+        let longest = i64::MAX.cast_unsigned();
+        assert_eq!(implied_nbytes(DType::U8, &[longest]), Ok(longest));
+        let too_long = implied_nbytes(DType::U8, &[longest + 1]).unwrap_err();
+        assert!(matches!(too_long, TensorError::TooManyElements { .. }), "{too_long}");
+    }
 }

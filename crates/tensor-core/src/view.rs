@@ -286,7 +286,51 @@ mod tests {
         assert_eq!(unaligned.as_slice::<i32>(), Err(wrong));
         let aligned =
             view(DType::F32, &[2], Bytes::Owned(AlignedBuf::copy_from_slice(&buffer[1..9]).unwrap()));
-        assert_eq!(aligned.as_slice::<f32>().unwrap(), [1.5, -2.0]);
+        if cfg!(target_endian = "little") {
+            assert_eq!(aligned.as_slice::<f32>().unwrap(), [1.5, -2.0]);
+        } else {
+            assert_eq!(aligned.as_slice::<f32>(), Err(TensorError::Endianness));
+        }
+        // A byte is the same on every machine.
+        let bytes = view(DType::I8, &[3], Bytes::Borrowed(&[1, 0xff, 3]));
+        assert_eq!(bytes.as_slice::<i8>().unwrap(), [1, -1, 3]);
+        assert_eq!(bytes.to_vec::<u8>(), Err(TensorError::DType { found: DType::I8, wanted: DType::U8 }));
+    }
+
+    #[test]
+    fn a_view_gives_what_it_was_made_of() {
+        let info = TensorInfo::new("w", DType::U8, &[2, 1]).unwrap();
+        let view = TensorView::new(info, Bytes::Borrowed(&[7, 9])).unwrap();
+        assert_eq!(
+            (view.info(), view.name(), view.dtype(), view.shape()),
+            (info, "w", DType::U8, &[2, 1][..])
+        );
+        assert_eq!((view.bytes(), &*view.clone().into_bytes()), (&[7, 9][..], &[7, 9][..]));
+    }
+
+    #[test]
+    fn every_plain_type_is_read_little_endian() {
+        let bytes = [0x01, 0x80, 0, 0, 0, 0, 0, 0x80];
+        for (dtype, first) in [
+            (DType::Bool, 1.0),
+            (DType::I8, 1.0),
+            (DType::U8, 1.0),
+            (DType::I16, -32_767.0),
+            (DType::U16, 32_769.0),
+            (DType::I32, 32_769.0),
+            (DType::U32, 32_769.0),
+            (DType::I64, -9_223_372_036_854_743_040.0),
+            (DType::U64, 9_223_372_036_854_808_576.0),
+            (DType::F16, -f64::from(f16::MIN_POSITIVE_SUBNORMAL)),
+            (DType::BF16, -f64::from(bf16::from_bits(1))),
+            (DType::F32, f64::from(f32::from_bits(0x8001))),
+            (DType::F64, f64::from_bits(0x8000_0000_0000_8001)),
+        ] {
+            let elements = bytes.len() as u64 / u64::from(dtype.size().unwrap());
+            let shape = [elements];
+            let values = view(dtype, &shape, Bytes::Borrowed(&bytes)).to_f64().unwrap();
+            assert_eq!((values.len() as u64, values[0]), (elements, first), "{dtype}");
+        }
     }
 
     #[test]

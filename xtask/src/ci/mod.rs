@@ -8,6 +8,7 @@ mod features;
 mod outcomes;
 mod package;
 mod parsers;
+mod promises;
 mod siblings;
 mod sources;
 mod toy;

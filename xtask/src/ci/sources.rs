@@ -1,11 +1,11 @@
 //! What no compiler looks at: where `unsafe` may stand, lints that a crate switches off or a parser lacks, paths of somebody's
-//! machine, files that grow too long, format crates that are not as the tables say.
+//! machine, files that grow too long, format crates that are not as the tables say, promises that nothing keeps.
 
 use std::env;
 use std::fs;
 use std::path::Path;
 
-use super::{code, parsers, siblings};
+use super::{code, parsers, promises, siblings};
 use crate::run::{self, Result, step};
 use crate::workspace;
 
@@ -24,7 +24,7 @@ const UNSAFE_ALLOWED: &[&str] = &[
 const MAX_LINES: usize = 1000;
 
 pub(super) fn check() -> Result {
-    step("sources: unsafe, lints, paths, length, the same files in each format's crate");
+    step("sources: unsafe, lints, paths, length, the same files in each format's crate, promises");
     let root = workspace::root();
     let listed = run::output(workspace::command("git").args([
         "ls-files",
@@ -54,6 +54,7 @@ pub(super) fn check() -> Result {
         faults.extend(own_lints(&package.name, &fs::read_to_string(package.dir.join("Cargo.toml"))?));
     }
     faults.extend(siblings::faults(&root)?);
+    faults.extend(promises::faults(&root)?);
     for fault in &faults {
         println!("{fault}");
     }

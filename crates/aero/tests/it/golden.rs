@@ -163,6 +163,13 @@ fn unaligned_tensors_say_so_and_can_be_copied() {
     let bytes = fs::read(testkit::testdata("reference").join("one-shard.aero")).unwrap();
     let reader = Reader::from_source(AlignedBuf::copy_from_slice(&bytes).unwrap()).unwrap();
     let tensor = reader.tensor("after.odd.f32").unwrap();
-    assert!(matches!(tensor.as_slice::<f32>(), Err(TensorError::Unaligned { .. })));
+    let refused = tensor.as_slice::<f32>().unwrap_err();
+    // A big-endian machine has no use for it, aligned or not.
+    let expected = if cfg!(target_endian = "big") {
+        TensorError::Endianness
+    } else {
+        TensorError::Unaligned { alignment: align_of::<f32>() }
+    };
+    assert_eq!(refused, expected);
     assert_eq!(tensor.to_vec::<f32>().unwrap().len(), 5);
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use crate::common::threads;
 use apr2::write::{MemoryFile, MemoryFolder};
 use apr2::{
-    Alignment, Compression, DType, Flags, Generation, Plan, Reader, SetPlan, SetReader, TensorSpec,
+    Alignment, Compression, DType, Flags, Generation, Plan, Reader, SetPlan, SetReader, Source, TensorSpec,
     VerifyLevel, WriteOptions,
 };
 
@@ -24,6 +24,11 @@ fn options(flags: Flags) -> WriteOptions {
     WriteOptions::new().alignment(alignment).compression(compression).streaming(streaming)
 }
 
+/// The values of all tensors.
+fn values(reader: &Reader<impl Source>) -> Vec<Vec<u8>> {
+    reader.tensors().iter().map(|t| reader.tensor(t.name).unwrap().bytes().to_vec()).collect()
+}
+
 fn rewrite(path: &Path) -> Vec<u8> {
     let reader = Reader::open(path).unwrap();
     let plan = Plan::new(
@@ -31,8 +36,7 @@ fn rewrite(path: &Path) -> Vec<u8> {
         reader.index().metadata(),
         &options(reader.index().flags()),
     );
-    let values: Vec<_> =
-        reader.tensors().iter().map(|t| reader.tensor(t.name).unwrap().bytes().to_vec()).collect();
+    let values = values(&reader);
     let file = MemoryFile::new();
     plan.unwrap().write(&values, &file, &threads(2)).unwrap();
     file.into_bytes()
@@ -59,7 +63,17 @@ fn files_of_our_writer_are_written_again() {
         if NOT_OURS.contains(&stem) {
             continue;
         }
-        assert!(rewrite(&path) == fs::read(&path).unwrap(), "{}", path.display());
+        let (expected, found) = (fs::read(&path).unwrap(), rewrite(&path));
+        let reader = Reader::from_source(&expected[..]).unwrap();
+        // lz4_flex finds repeats by numbers that it reads as wide as the machine's and in its byte order.
+        let depends_on_machine = reader.index().flags().contains(Flags::COMPRESSED)
+            && cfg!(not(all(target_pointer_width = "64", target_endian = "little")));
+        if depends_on_machine {
+            let again = Reader::from_source(&found[..]).unwrap();
+            assert!(values(&again) == values(&reader), "{}", path.display());
+        } else {
+            assert!(found == expected, "{}", path.display());
+        }
         count += 1;
     }
     assert!(count >= 6);

@@ -7,6 +7,7 @@
     reason = "this is test code"
 )]
 
+use modelfmt_npy::modelfmt_core::AnyError;
 use modelfmt_npy::modelfmt_core::author::FileIndex as _;
 use modelfmt_npy::{Container, Encoding, Index, Limits, OpenOptions, Reader, VerifyLevel};
 use testkit::{CountingSource, Zip, ZipMember, error_text, peak};
@@ -200,7 +201,8 @@ fn damage_is_found_by_crc() {
 fn files_that_are_cut_short_are_refused() {
     for file in [floats(), two(|_| {}), two(|zip| zip.is_long = true)] {
         for len in 0..file.len() {
-            assert!(Reader::from_source(&file[..len]).is_err(), "{len} of {} bytes", file.len());
+            let refused = Reader::from_source(&file[..len]);
+            assert!(refused.is_err(), "{len} of {} bytes", file.len());
         }
     }
 }
@@ -220,6 +222,27 @@ fn files_with_a_wrong_byte_do_no_harm() {
                 reader.verify(VerifyLevel::Full);
             }
         }
+    }
+}
+
+/// A program that fetched the file may fetch it again.
+#[test]
+fn errors_say_whether_the_end_of_the_file_is_missing() {
+    let is_end_missing =
+        |file: &[u8]| AnyError::from(Reader::from_source(file).unwrap_err()).is_end_missing();
+    let file = floats();
+    for len in [0, 4, 60, file.len() - 25] {
+        assert!(is_end_missing(&file[..len]), "{len} bytes");
+    }
+    let archive = two(|_| {});
+    assert!(is_end_missing(&archive[..archive.len() - 22]), "an archive ends with a record of 22 bytes");
+    assert!(is_end_missing(&two(|zip| zip.members[1].at = Some(1 << 30))), "a header beyond the end");
+    for file in [
+        npy("'|O'", "False", "(1,)", &[0; 8]),
+        b"GGUF\0\0\0\0".to_vec(),
+        two(|zip| zip.members[0].crc[1] ^= 1),
+    ] {
+        assert!(!is_end_missing(&file));
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod hostile;
 mod oracle;
+mod reads;
 
 #[global_allocator]
 static ALLOCATOR: testkit::CountingAllocator = testkit::CountingAllocator;

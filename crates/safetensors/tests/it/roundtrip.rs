@@ -171,10 +171,11 @@ fn aligned_tensors_are_slices_and_others_say_so() {
     let bytes = AlignedBuf::copy_from_slice(&write(&tensors, None, &Execution::default())).unwrap();
     let reader = Reader::from_source(bytes).unwrap();
     let a = reader.tensor("a").unwrap();
-    assert!(a.as_slice::<f32>().is_ok());
+    #[cfg(target_endian = "little")]
+    assert_eq!(a.as_slice::<f32>().unwrap(), a.to_vec::<f32>().unwrap());
     let b = reader.tensor("b").unwrap();
     assert!(b.as_slice::<f32>().is_err());
-    assert_eq!(b.to_vec::<f32>().unwrap(), a.as_slice::<f32>().unwrap());
+    assert_eq!(b.to_vec::<f32>().unwrap(), a.to_vec::<f32>().unwrap());
 }
 
 #[test]

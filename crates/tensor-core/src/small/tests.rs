@@ -94,6 +94,11 @@ fn what_is_beyond_the_range_does_not_fit() {
     }
     assert_eq!([200.0, -200.0, 2.9, -2.9].map(|x| small(DType::I4).from_f32(x)), [7, 8, 2, 14]);
     assert_eq!(small(DType::I4).from_f32(nan), 0);
+    assert_eq!(
+        [0.0, -0.0, nan].map(|x| small(DType::T1).from_f32(x)),
+        [0; 3],
+        "only what is above zero is +1"
+    );
     // The smallest i16 is beyond every range.
     assert_eq!(small(DType::U2).rounded(-1e9), (0, false));
 }
@@ -134,6 +139,17 @@ fn packed_elements_of_any_number_come_back() {
             assert_eq!(back, codes, "{dtype} {count}");
         }
     }
+}
+
+#[test]
+fn numbers_are_packed_and_unpacked() {
+    let numbers = [1.0, -8.0, 7.0];
+    let mut bytes = [0xa5; 3];
+    small(DType::I4).encode(&numbers, &mut bytes);
+    assert_eq!(bytes, [0x81, 0x07, 0xa5], "bytes that no element takes stay");
+    let mut back = [9.0; 5];
+    small(DType::I4).decode(&bytes[..2], &mut back);
+    assert_eq!(back, [1.0, -8.0, 7.0, 0.0, 9.0], "elements that have no byte stay");
 }
 
 #[test]
