@@ -7,7 +7,7 @@ mod dependencies;
 mod features;
 mod links;
 mod outcomes;
-mod package;
+pub(crate) mod package;
 mod parsers;
 mod siblings;
 mod sources;
