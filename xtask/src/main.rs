@@ -14,7 +14,9 @@ mod portable;
 mod python;
 mod quantizers;
 mod real_model;
+mod release;
 mod run;
+mod same;
 mod servers;
 mod site;
 mod tally;
@@ -24,6 +26,7 @@ mod web;
 mod workspace;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -155,6 +158,30 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS")]
         args: Vec<OsString>,
     },
+    /// Say what is done by hand to publish a release; with --dry-run, make one from the last commit, sign it and install everything from it
+    Release {
+        /// Make, sign and install it; nothing is uploaded
+        #[arg(long)]
+        dry_run: bool,
+        /// Where it is put [default: target/release-folder]
+        #[arg(long, value_name = "DIR", requires = "dry_run")]
+        out: Option<PathBuf>,
+        /// Make it a second time, in another folder (as another user, if root runs this), and compare every byte
+        #[arg(long, requires = "dry_run")]
+        twice: bool,
+        /// Only these parts
+        #[arg(long, value_name = "PART")]
+        only: Vec<release::Part>,
+        /// Build without optimization, to try the command itself
+        #[arg(long)]
+        quick: bool,
+        /// Sign and install what was made before
+        #[arg(long, value_name = "DIR", conflicts_with_all = ["dry_run", "make"])]
+        from: Option<PathBuf>,
+        /// Only make it, of the files as they are here: what --dry-run calls in clones
+        #[arg(long, value_name = "DIR", conflicts_with = "dry_run")]
+        make: Option<PathBuf>,
+    },
     /// Fetch a published model of 90 MB and take it through the program
     RealModel,
 }
@@ -197,6 +224,15 @@ fn main() -> ExitCode {
         }
         Task::Portable => return ended(portable::run()),
         Task::Bench { args } => bench::run(&args),
+        Task::Release { make: Some(out), only, quick, .. } => release::make(&out, only, quick),
+        Task::Release { from: Some(from), only, .. } => release::attempt(&from, only),
+        Task::Release { dry_run: true, out, twice, only, quick, .. } => {
+            release::rehearse(&release::Options { out, twice, only, quick })
+        }
+        Task::Release { .. } => {
+            release::by_hand();
+            Ok(())
+        }
         Task::RealModel => real_model::run(),
     };
     ended(done.map(|()| true))

@@ -55,11 +55,12 @@ const GENERATIONS: &[&str] = &["magnetron==0.1.6", "magnetron==0.1.9", "magnetro
 
 /// The tool for OpenSSF Model Signing, in a folder of its own too. It imports pyopenssl, and no package that it asks for brings it.
 /// The other two it asks for itself; the reader of sealed files works with these versions.
-const SIGNING: &[&str] =
+pub(crate) const SIGNING: &[&str] =
     &["model-signing==1.1.1", "pyopenssl==26.4.0", "cryptography==50.0.2", "blake3==1.0.11"];
 
 /// The readers of bills of materials, with what they depend on, in a folder of their own.
-const BILLS: &[&str] = &["cyclonedx-python-lib[json-validation]==11.12.0", "spdx-python-model==0.0.6"];
+pub(crate) const BILLS: &[&str] =
+    &["cyclonedx-python-lib[json-validation]==11.12.0", "spdx-python-model==0.0.6"];
 
 /// The name of that folder.
 const BILLS_FOLDER: &str = "bills-of-materials";

@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::run::{self, Result, exec, step};
 use crate::tally::{Runner, Tally};
 use crate::wasm::{self, TARGET, Toolchain};
-use crate::workspace;
+use crate::{same, workspace};
 
 /// The workspace of both.
 pub(crate) const MANIFEST: &str = "crates/modelfmt-web/Cargo.toml";
@@ -22,7 +22,9 @@ const MODULES: [&str; 2] = ["modelfmt.wasm", "modelfmt-work.wasm"];
 /// What splits a module, and Debian's package of it.
 const SPLIT: &str = "wasm-split";
 const SPLIT_PACKAGE: &str = "binaryen";
-const FLAGS: &str = r#"-C target-feature=+simd128 --cfg getrandom_backend="unsupported""#;
+const FLAGS: [&str; 4] = ["-C", "target-feature=+simd128", "--cfg", "getrandom_backend=\"unsupported\""];
+/// What of the folder is built.
+const SOURCES: [&str; 4] = ["Cargo.lock", "crc32c", "crc32fast", "src"];
 /// The instructions beyond WebAssembly 1.0 that the library is built with.
 const INSTRUCTIONS: &[&str] = &[
     "--enable-bulk-memory",
@@ -56,8 +58,7 @@ pub(crate) fn run(serve: bool, test: Option<&mut Tally>) -> Result {
 pub(crate) fn bench(args: &[OsString]) -> Result {
     // In its many scripts: the benchmark calls some of them.
     let page = assemble("page", &split(&build()?)?)?;
-    let tests = dir().join("tests");
-    need_packages(&tests)?;
+    let tests = tests_folder()?;
     exec(workspace::cargo("build").args(["--release", "--package", "modelfmt-cli"]))?;
     step("bench: the page in Chromium");
     let mut node = workspace::command("node");
@@ -66,8 +67,13 @@ pub(crate) fn bench(args: &[OsString]) -> Result {
     exec(node.env("MODELFMT_PROGRAM", workspace::target_dir().join("release/modelfmt")))
 }
 
-fn need_packages(tests: &Path) -> Result {
-    exec(workspace::command("npm").args(["ci", "--no-audit", "--no-fund", "--silent", "--prefix"]).arg(tests))
+/// The folder of the tests, with the packages that they need.
+pub(crate) fn tests_folder() -> Result<PathBuf> {
+    let tests = dir().join("tests");
+    exec(
+        workspace::command("npm").args(["ci", "--no-audit", "--no-fund", "--silent", "--prefix"]).arg(&tests),
+    )?;
+    Ok(tests)
 }
 
 fn dir() -> PathBuf {
@@ -79,17 +85,19 @@ fn out() -> PathBuf {
 }
 
 /// `cargo` for the library, with the instructions that every browser has had since 2023. It makes no keys, so it has no source of randomness.
-fn cargo(toolchain: &Toolchain) -> Command {
+fn cargo(toolchain: &Toolchain) -> Result<Command> {
+    let stage = out().join("sources");
+    same::stage(&dir(), &SOURCES, &stage)?;
     let mut cargo = toolchain.cargo_build();
-    cargo.args(["--locked", "--manifest-path", MANIFEST]).env("RUSTFLAGS", FLAGS);
-    cargo
+    same::build(&mut cargo, &FLAGS).args(["--locked", "--manifest-path"]).arg(stage.join("Cargo.toml"));
+    Ok(cargo)
 }
 
 /// Builds the library, and returns the module.
 fn build() -> Result<PathBuf> {
     step("web: the library as WebAssembly");
     let toolchain = Toolchain::find(false)?;
-    let mut cargo = cargo(&toolchain);
+    let mut cargo = cargo(&toolchain)?;
     let target = toolchain.target_dir().join("web/build");
     exec(cargo.arg("--release").arg("--target-dir").arg(&target))?;
     Ok(target.join(TARGET).join("release/modelfmt_web.wasm"))
@@ -134,8 +142,7 @@ fn need_splitter() -> Result {
 /// The page, which any static server can serve. Its scripts are many small files, and esbuild makes one for the page and one for its workers:
 /// they are fewer questions to a server, and a third less to send.
 fn page(modules: &Path) -> Result<PathBuf> {
-    let tests = dir().join("tests");
-    need_packages(&tests)?;
+    let tests = tests_folder()?;
     let page = assemble("page", modules)?;
     let parts = out().join("parts");
     if parts.exists() {
@@ -237,8 +244,7 @@ fn tests(page: &Path, package: &Path, tally: &mut Tally) -> Result {
     own.args(["--quiet", "--locked", "--manifest-path", MANIFEST, "-p", "crc32c", "-p", "crc32fast"]);
     tally.run(Runner::Cargo, own.env("CARGO_TARGET_DIR", out().join("clippy")));
     step("web: tests in Chromium and Node");
-    let tests = dir().join("tests");
-    need_packages(&tests)?;
+    let tests = tests_folder()?;
     // As `cargo test` builds it for all features of all crates, so that it is there.
     exec(workspace::cargo("build").args(["--quiet", "--all-features", "--bin", "modelfmt"]))?;
     let mut node = workspace::command("node");

@@ -93,7 +93,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Unseal(args) => commands::unseal::run(*args, quiet),
         Command::Keygen(args) => commands::keygen::run(&args, quiet),
         Command::Completions(args) => commands::completions::run(&args),
-        Command::Man(_) => commands::completions::man(),
+        Command::Man(args) => commands::completions::man(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

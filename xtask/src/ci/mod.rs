@@ -6,7 +6,7 @@ mod deny;
 mod dependencies;
 mod features;
 mod outcomes;
-mod package;
+pub(crate) mod package;
 mod parsers;
 mod promises;
 mod siblings;

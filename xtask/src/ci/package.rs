@@ -3,8 +3,10 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 use crate::run::{self, Result, exec, step};
+use crate::same;
 use crate::workspace::{self, Package};
 
 /// Where the sources of a package are; the maps of modelfmt-hub are compiled into it.
@@ -16,8 +18,7 @@ const ADDED: [&str; 4] = ["Cargo.toml", "Cargo.toml.orig", "Cargo.lock", ".cargo
 
 pub(super) fn check() -> Result {
     step("package: contents, and building from them");
-    let (published, ours): (Vec<_>, Vec<_>) =
-        workspace::packages()?.into_iter().partition(|package| package.is_published);
+    let published = published()?;
     let mut faults = Vec::new();
     for Package { name, .. } in &published {
         let mut list = workspace::cargo("package");
@@ -28,14 +29,27 @@ pub(super) fn check() -> Result {
         println!("{fault}");
     }
     forget(&published)?;
-    let mut cargo = workspace::cargo("package");
-    // Dirty, since this is run before a commit. Debug information is a third of the time.
-    cargo.args(["--quiet", "--workspace", "--allow-dirty"]).env("CARGO_PROFILE_DEV_DEBUG", "false");
-    // Set, so that the packages share what they build.
-    cargo.env("CARGO_TARGET_DIR", target_dir());
-    exec(cargo.args(ours.iter().flat_map(|package| ["--exclude", &package.name])))?;
+    // Dirty, since this is run before a commit. Debug information is a third of the time. A target is set, so that the packages share
+    // what they build.
+    let mut cargo = all()?;
+    cargo.arg("--allow-dirty").env("CARGO_PROFILE_DEV_DEBUG", "false").env("CARGO_TARGET_DIR", target_dir());
+    exec(&mut cargo)?;
     forget(&published)?;
     if faults.is_empty() { Ok(()) } else { Err(format!("{} faults in the packages", faults.len()).into()) }
+}
+
+/// The members that go to a registry.
+pub(crate) fn published() -> Result<Vec<Package>> {
+    Ok(workspace::packages()?.into_iter().filter(|package| package.is_published).collect())
+}
+
+/// `cargo package` of all that go to a registry.
+pub(crate) fn all() -> Result<Command> {
+    let mut cargo = workspace::cargo("package");
+    cargo.args(["--quiet", "--workspace"]);
+    let ours = workspace::packages()?.into_iter().filter(|package| !package.is_published);
+    cargo.args(ours.flat_map(|package| ["--exclude".to_owned(), package.name]));
+    Ok(cargo)
 }
 
 /// Where the packages are unpacked and built.
@@ -49,8 +63,7 @@ fn forget(packages: &[Package]) -> Result {
     if target_dir().exists() {
         fs::remove_dir_all(target_dir())?;
     }
-    let home = std::env::var_os("CARGO_HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
-    let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo"))).ok_or("no home of cargo")?;
+    let home = same::home().ok_or("no home of cargo")?;
     let Ok(registries) = fs::read_dir(home.join("registry/src")) else { return Ok(()) };
     for registry in registries {
         let registry = registry?;

@@ -11,8 +11,12 @@ pub(crate) struct Completions {
     pub(crate) shell: clap_complete::Shell,
 }
 
-/// Print the manual page
+/// Print the manual page, or that of one command
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
-  modelfmt man | man -l -")]
-pub(crate) struct Man {}
+#[command(after_help = "Examples:
+  modelfmt man | man -l -
+  modelfmt man convert > ~/.local/share/man/man1/modelfmt-convert.1")]
+pub(crate) struct Man {
+    /// The command [default: all of them, in one page]
+    pub(crate) command: Option<String>,
+}

@@ -3,8 +3,8 @@
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 
-use crate::args::{Cli, Completions};
-use crate::failure::Result;
+use crate::args::{self, Cli, Completions};
+use crate::failure::{Failure, Result};
 
 pub(crate) fn run(args: &Completions) -> Result {
     let mut script = Vec::new();
@@ -12,23 +12,54 @@ pub(crate) fn run(args: &Completions) -> Result {
     super::print(|out| Ok(out.write_all(&script)?))
 }
 
-/// Prints one page for all commands.
-pub(crate) fn man() -> Result {
+/// Prints one page for all commands, or that of one.
+pub(crate) fn man(args: &args::Man) -> Result {
     let mut program = Cli::command();
     program.build();
+    let text = match &args.command {
+        None => all(&program)?,
+        Some(name) => {
+            let Some(command) = commands(&program).find(|command| command.get_name() == name) else {
+                return Err(Failure::Usage(format!("{name}: is no command")));
+            };
+            one(command)?
+        }
+    };
+    super::print(|out| Ok(out.write_all(&text)?))
+}
+
+/// The commands that have a page.
+fn commands(program: &Command) -> impl Iterator<Item = &Command> {
+    let has_page = |command: &&Command| !command.is_hide_set() && command.get_name() != "help";
+    program.get_subcommands().filter(has_page)
+}
+
+fn all(program: &Command) -> Result<Vec<u8>> {
     let page = Man::new(program.clone());
     let mut text = Vec::new();
     page.render_title(&mut text)?;
     page.render_name_section(&mut text)?;
     page.render_synopsis_section(&mut text)?;
-    for command in program.get_subcommands().filter(|command| !command.is_hide_set()) {
-        if command.get_name() != "help" {
-            text.extend(section(command.clone())?);
-        }
+    for command in commands(program) {
+        text.extend(section(command.clone())?);
     }
     page.render_options_section(&mut text)?;
     text.extend(extra(&page)?);
-    super::print(|out| Ok(out.write_all(&text)?))
+    Ok(text)
+}
+
+/// The page of a command, with the name that `man modelfmt-NAME` looks for.
+fn one(command: &Command) -> Result<Vec<u8>> {
+    let name = command.get_display_name().unwrap_or_default();
+    let page = Man::new(command.clone()).title(name).source(concat!("modelfmt ", env!("CARGO_PKG_VERSION")));
+    let mut text = Vec::new();
+    page.render_title(&mut text)?;
+    page.render_name_section(&mut text)?;
+    page.render_synopsis_section(&mut text)?;
+    page.render_description_section(&mut text)?;
+    page.render_options_section(&mut text)?;
+    text.extend(extra(&page)?);
+    Ok(text)
 }
 
 /// The section of the page for a command, which would be a page of its own otherwise, one level deeper.

@@ -1,5 +1,7 @@
 //! The tests of this crate, a module for each subject, in one program: a program for each would be linked with all that the crate needs.
 
+#[cfg(unix)]
+mod action;
 mod batch;
 mod bom;
 #[cfg(feature = "remote")]

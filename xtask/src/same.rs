@@ -1,0 +1,96 @@
+//! Builds that give the same bytes in every folder and for every user.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::run::Result;
+use crate::workspace;
+
+/// Adds flags of the compiler to a build, and those by which no path of this machine is in what it makes.
+pub(crate) fn build<'a>(cargo: &'a mut Command, flags: &[&str]) -> &'a mut Command {
+    let mut flags: Vec<_> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+    // The last that fits a path counts.
+    for (from, to) in [(home(), "/cargo"), (Some(workspace::root()), "/modelfmt")] {
+        flags.extend(from.map(|from| format!("--remap-path-prefix={}={to}", from.display())));
+    }
+    cargo.env_remove("RUSTFLAGS").env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"))
+}
+
+/// Cargo's own folder, with the sources of crates by others.
+pub(crate) fn home() -> Option<PathBuf> {
+    let named = std::env::var_os("CARGO_HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
+    named.or_else(|| Some(std::env::home_dir()?.join(".cargo")))
+}
+
+/// Puts a workspace that uses crates of the project into a folder with the project below it. Of crates that are not below a
+/// workspace, cargo hashes the whole path, and the hash goes into every name that the compiler makes.
+pub(crate) fn stage(workspace: &Path, files: &[&str], stage: &Path) -> Result {
+    const PROJECT: &str = "modelfmt";
+    if stage.exists() {
+        fs::remove_dir_all(stage)?;
+    }
+    fs::create_dir_all(stage)?;
+    let manifest = fs::read_to_string(workspace.join("Cargo.toml"))?;
+    let manifest = manifest.replace("path = \"../", &format!("path = \"{PROJECT}/crates/"));
+    let manifest =
+        manifest.replacen("[workspace]\n", &format!("[workspace]\nexclude = [\"{PROJECT}\"]\n"), 1);
+    fs::write(stage.join("Cargo.toml"), manifest)?;
+    for name in files {
+        let from = workspace.join(name);
+        if from.is_file() {
+            fs::copy(&from, stage.join(name))?;
+            continue;
+        }
+        for file in workspace::files(&from)? {
+            let to = stage.join(name).join(&file);
+            fs::create_dir_all(to.parent().unwrap_or(stage))?;
+            fs::copy(from.join(&file), to)?;
+        }
+    }
+    link(&workspace::root(), &stage.join(PROJECT))
+}
+
+#[cfg(unix)]
+fn link(folder: &Path, at: &Path) -> Result {
+    Ok(std::os::unix::fs::symlink(folder, at)?)
+}
+
+#[cfg(windows)]
+fn link(folder: &Path, at: &Path) -> Result {
+    Ok(std::os::windows::fs::symlink_dir(folder, at)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_this_machine_are_renamed() {
+        let mut cargo = Command::new("cargo");
+        build(&mut cargo, &["-C", "opt-level=1"]);
+        let (_, flags) = cargo.get_envs().find(|(key, _)| *key == "CARGO_ENCODED_RUSTFLAGS").unwrap();
+        let flags = flags.unwrap().to_str().unwrap();
+        let root = workspace::root();
+        assert!(flags.starts_with("-C\x1fopt-level=1\x1f--remap-path-prefix="), "{flags}");
+        assert!(flags.ends_with(&format!("--remap-path-prefix={}=/modelfmt", root.display())), "{flags}");
+    }
+
+    #[test]
+    fn a_staged_workspace_has_the_project_below_it() {
+        let [from, to] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        fs::create_dir(from.path().join("src")).unwrap();
+        fs::write(from.path().join("src/lib.rs"), "").unwrap();
+        fs::write(from.path().join("Cargo.toml"), "[workspace]\n[dependencies]\na = { path = \"../a\" }\n")
+            .unwrap();
+        fs::write(from.path().join("other"), "").unwrap();
+        stage(from.path(), &["src"], to.path()).unwrap();
+        let manifest = fs::read_to_string(to.path().join("Cargo.toml")).unwrap();
+        assert_eq!(
+            manifest,
+            "[workspace]\nexclude = [\"modelfmt\"]\n[dependencies]\na = { path = \"modelfmt/crates/a\" }\n"
+        );
+        assert!(to.path().join("src/lib.rs").exists() && to.path().join("modelfmt/Cargo.toml").exists());
+        assert!(!to.path().join("other").exists());
+    }
+}
