@@ -37,7 +37,7 @@ fn both_ways(a: &Model, b: &Model) {
     match (there, back) {
         // As text, in which NaN is itself.
         (Ok(there), Ok(back)) => {
-            assert_eq!(format!("{:?}", sorted(there)), format!("{:?}", sorted(mirrored(back))))
+            assert_eq!(format!("{:?}", sorted(there)), format!("{:?}", sorted(mirrored(back))));
         }
         (Err(_), Err(_)) => {}
         (there, back) => panic!("{:?} one way, {:?} the other", there.err(), back.err()),
