@@ -4,9 +4,9 @@
 use std::ops::Range;
 
 use modelfmt_arrays::zip::{Directory, DirectoryParser};
-use modelfmt_arrays::{Arrays, Method, NewArray, Record, inflate_start};
+use modelfmt_arrays::{Arrays, Fault as ArrayFault, Method, NewArray, Record, inflate_start};
 use modelfmt_core::author::Parser;
-use modelfmt_core::{Limits, Part};
+use modelfmt_core::{CommonFault, Limits, Part};
 
 use crate::error::{Error, Fault, Result};
 use crate::index::Index;
@@ -64,12 +64,24 @@ impl IndexParser {
         let len = self.file_len.saturating_sub(header.len);
         let record = arrays.add_record::<Fault>(ARRAY, Record::plain(header.len, len))?;
         let major = header.major;
-        match push(&mut arrays, ARRAY, &header, record, 0)? {
+        let pushed = push(&mut arrays, ARRAY, &header, record, 0);
+        match pushed.map_err(|error| of_the_file(error, header.len, self.file_len))? {
             None => {}
             Some(fault) => return Err(Error::Malformed { part: part.with_field("descr"), at: 0, fault }),
         }
         let index = Index { arrays, is_archive: false, version: Some(major), left_out: Vec::new() };
         Ok(State::Done(Box::new(index)))
+    }
+}
+
+/// The same error where the record is the rest of the file: values beyond it are missing from the file.
+fn of_the_file(error: Error, offset: u64, end: u64) -> Error {
+    match error {
+        Error::Malformed { part, at, fault: Fault::Array(ArrayFault::BeyondRecord { need, .. }) } => {
+            let fault = CommonFault::OutOfBounds { offset, len: need, end };
+            Error::Malformed { part, at, fault: fault.into() }
+        }
+        other => other,
     }
 }
 
