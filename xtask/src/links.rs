@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use crate::run::{self, Result, step};
+use crate::run::{Result, step};
 use crate::workspace;
 
 /// Where a reader of `docs/` begins.
@@ -47,13 +47,7 @@ impl Tree {
     /// The files that git tracks or would track.
     pub(crate) fn of_repository() -> Result<Self> {
         let root = workspace::root();
-        let listed = run::output(workspace::command("git").args([
-            "ls-files",
-            "-z",
-            "--cached",
-            "--others",
-            "--exclude-standard",
-        ]))?;
+        let listed = workspace::files_of_git()?;
         let mut tree = Self::default();
         for path in listed.split('\0').filter(|path| root.join(path).is_file()) {
             let is_text = path.ends_with(".md") || path.ends_with(".rs");

@@ -112,3 +112,8 @@ pub(crate) fn files(folder: &Path) -> Result<BTreeSet<String>> {
     }
     Ok(found)
 }
+
+/// The paths of the files that git tracks or would track, each followed by a zero byte.
+pub(crate) fn files_of_git() -> Result<String> {
+    run::output(command("git").args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]))
+}

@@ -33,6 +33,7 @@ pub(crate) fn parse(json: &[u8], at: u64, file_len: u64, limits: &Limits) -> Res
     let new = |table| State::new(json_text, at, file_len, limits, table);
     let mut state = new(TensorTable::comparing_later);
     if plain::read(&mut state, read_metadata).is_none() {
+        drop(state); // so that there are never two tables
         state = read_any(new(TensorTable::with_capacity))?;
     }
     if state.has_unknown_keys || limits.depth < DEPTH {

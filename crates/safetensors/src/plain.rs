@@ -1,5 +1,4 @@
-//! Reads a header that is spelled as nearly all are: no escapes, no unknown fields. It takes a third of the time of a general reader of
-//! JSON.
+//! Reads a header that is spelled as nearly all are: no escapes, no unknown fields. It does less than a general reader of JSON.
 //!
 //! It only accepts. Where it meets anything else, a fault too, it gives up, and the general reader (`header.rs`) begins anew
 //! and says what is wrong.

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use super::{code, parsers, promises, siblings};
-use crate::run::{self, Result, step};
+use crate::run::{Result, step};
 use crate::workspace;
 
 /// The crates with aligned buffers and maps, with counting allocators and the wasm harness, the measurements, which map the files
@@ -26,13 +26,7 @@ const MAX_LINES: usize = 1000;
 pub(super) fn check() -> Result {
     step("sources: unsafe, lints, paths, length, the same files in each format's crate, promises");
     let root = workspace::root();
-    let listed = run::output(workspace::command("git").args([
-        "ls-files",
-        "-z",
-        "--cached",
-        "--others",
-        "--exclude-standard",
-    ]))?;
+    let listed = workspace::files_of_git()?;
     let machine = machine_paths(&root);
     let mut faults = Vec::new();
     let mut checked = 0;
