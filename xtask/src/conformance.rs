@@ -43,6 +43,9 @@ const READERS: &[Reader] = &[
     Reader { packages: Some("magnetron-0.2.2"), ..reader("magnetron", "magnetron_3.py", "mag", "_v0.3-") },
     reader("openinfer-oinf", "openinfer_oinf.py", "oinf", ""),
     reader("apr-format", "apr_format.py", "apr", ""),
+    reader("ztensor", "ztensor_.py", "safetensors", ""),
+    reader("ztensor", "ztensor_.py", "gguf", ""),
+    reader("ztensor", "ztensor_.py", "pytorch", ""),
 ];
 
 const fn reader(

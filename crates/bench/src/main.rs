@@ -13,6 +13,7 @@ mod checked;
 mod convert;
 mod edit;
 mod fetch;
+mod growth;
 mod hub;
 mod load;
 mod lookup;
@@ -56,7 +57,7 @@ struct Args {
     /// Rounds of every row, in place of its own number
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
-    /// Writes every row as performance.csv, a short table as short.md and the plot as open.svg into this folder
+    /// Writes every row as performance.csv, a short table as short.md and plots as SVG into this folder
     #[arg(long, value_name = "FOLDER")]
     tables: Option<PathBuf>,
     /// Where files are made, and removed at the end
@@ -64,6 +65,8 @@ struct Args {
     dir: Option<PathBuf>,
     #[command(flatten)]
     sizes: Sizes,
+    #[command(flatten)]
+    growth: growth::Growth,
 }
 
 /// How much is measured.
@@ -259,6 +262,9 @@ fn run(args: &Args) -> Result {
     let machine = machine();
     println!("{machine}\n");
     let mut bench = Bench::new(args)?;
+    if args.growth.is_asked() {
+        return write(args, &args.growth.plots(&bench)?);
+    }
     open::run(&mut bench)?;
     lookup::run(&mut bench)?;
     load::run(&mut bench)?;
@@ -285,15 +291,21 @@ fn run(args: &Args) -> Result {
     }
     let short = rows.iter().filter(|row| !row.is_reached()).count();
     println!("\n{} rows, {short} short of their target", rows.len());
-    if let Some(folder) = &args.tables {
-        fs::create_dir_all(folder)?;
-        fs::write(folder.join("performance.csv"), report::csv(rows))?;
-        fs::write(folder.join("short.md"), format!("{machine}\n\n{}", report::short_table(rows)))?;
-        if !bench.curves.is_empty() {
-            fs::write(folder.join("open.svg"), plot::svg(&bench.curves))?;
-        }
+    let mut files = vec![
+        ("performance.csv".to_owned(), report::csv(rows)),
+        ("short.md".to_owned(), format!("{machine}\n\n{}", report::short_table(rows))),
+    ];
+    if !bench.curves.is_empty() {
+        files.push(("open.svg".to_owned(), open::plot(&bench.curves)));
     }
-    Ok(())
+    write(args, &files)
+}
+
+/// Writes files into the folder that was asked for, if any.
+fn write(args: &Args, files: &[(String, String)]) -> Result {
+    let Some(folder) = &args.tables else { return Ok(()) };
+    fs::create_dir_all(folder)?;
+    files.iter().try_for_each(|(name, text)| Ok(fs::write(folder.join(name), text)?))
 }
 
 #[cfg(test)]

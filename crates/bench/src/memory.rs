@@ -62,9 +62,14 @@ fn row(bench: &Bench, id: String, form: Form, what: &str, peak: f64) -> Row {
 
 /// The most bytes that a command of the program had in memory.
 pub(crate) fn peak(bench: &Bench, command: &str, files: &[&Path], options: &[&str]) -> Result<f64> {
-    let mut args = vec![OsStr::new("run"), bench.program.as_os_str(), OsStr::new(command)];
+    let mut args = vec![bench.program.as_os_str(), OsStr::new(command)];
     args.extend(files.iter().map(|path| path.as_os_str()));
     args.extend(options.iter().map(OsStr::new));
-    let [peak] = measured(&bench.heap, &args)?;
+    peak_of(bench, "run", &args)
+}
+
+/// The most bytes that a process had in memory which does `what`, by the program that measures memory.
+pub(crate) fn peak_of(bench: &Bench, what: &str, args: &[&OsStr]) -> Result<f64> {
+    let [peak] = measured(&bench.heap, &[&[OsStr::new(what)][..], args].concat())?;
     Ok(peak)
 }

@@ -95,6 +95,7 @@ impl Row {
     }
 
     fn plain(&self, value: f64) -> String {
+        let value = (value * 100.0).round() / 100.0;
         match self.unit {
             Unit::Times => format!("{value} ×"),
             Unit::KiB => format!("{value} KiB"),

@@ -111,6 +111,8 @@ struct Lines {
 impl Lines {
     /// The milliseconds from one line to the next.
     const EVERY: u64 = 500;
+    /// Of fewer bytes there are no lines: only a machine that does something else needs long for them.
+    const LEAST: u64 = 1 << 20;
 
     const fn new(total: u64) -> Self {
         Self { total, done: AtomicU64::new(0), last: AtomicU64::new(0) }
@@ -126,7 +128,7 @@ impl Lines {
     fn at(&self, done: u64, total: u64, elapsed: Duration) -> Option<String> {
         let now = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
         let last = self.last.load(Ordering::Relaxed);
-        if now.saturating_sub(last) < Self::EVERY {
+        if total < Self::LEAST || now.saturating_sub(last) < Self::EVERY {
             return None;
         }
         // Another thread may have been first.
@@ -150,11 +152,12 @@ mod tests {
 
     #[test]
     fn a_line_comes_twice_a_second() {
-        let lines = Lines::new(100);
-        let at = |nbytes, ms| lines.advance(nbytes, Duration::from_millis(ms));
-        assert_eq!(at(10, 499), None);
-        assert_eq!(at(10, 520).unwrap(), r#"{"progress":{"done":20,"total":100,"seconds":0.5}}"#);
-        assert_eq!((at(30, 600), at(10, 1019)), (None, None));
-        assert_eq!(at(30, 1020).unwrap(), r#"{"progress":{"done":90,"total":100,"seconds":1.0}}"#);
+        let lines = Lines::new(10 << 20);
+        let at = |mib, ms| lines.advance(mib << 20, Duration::from_millis(ms));
+        assert_eq!(at(1, 499), None);
+        assert_eq!(at(1, 520).unwrap(), r#"{"progress":{"done":2097152,"total":10485760,"seconds":0.5}}"#);
+        assert_eq!((at(3, 600), at(1, 1019)), (None, None));
+        assert_eq!(at(3, 1020).unwrap(), r#"{"progress":{"done":9437184,"total":10485760,"seconds":1.0}}"#);
+        assert_eq!(Lines::new(1000).advance(10, Duration::from_secs(9)), None);
     }
 }

@@ -28,7 +28,7 @@ mod rules;
 pub use error::{Error, Result};
 pub use parse::{Families, Keys};
 pub use place::Place;
-pub use rule::Rule;
+pub use rule::{NO_SIGNATURE, Rule};
 pub use rules::{Rules, Verdict, shown};
 
 /// The README's example, compiled as a test.

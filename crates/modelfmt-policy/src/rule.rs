@@ -8,6 +8,9 @@ use modelfmt_rules::pin::Pin;
 use crate::pattern::Pattern;
 use crate::place::Place;
 
+/// Why a file is refused whose rule demands a signature, if there is none.
+pub const NO_SIGNATURE: &str = "a signature is demanded, and there is none beside it";
+
 /// What a rule demands of the files that it matches.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -63,5 +66,28 @@ impl Rule {
             names.iter().flatten().filter_map(|name| self.pins.get(name).copied()).collect();
         pins.dedup();
         pins
+    }
+
+    /// The trusted keys that can make a signature beside a file; the others sign inside one.
+    ///
+    /// # Errors
+    /// Why no signature beside a file can be enough for this rule.
+    pub fn keys_beside(&self) -> Result<Vec<PublicKey>, String> {
+        let keys: Vec<_> = self.keys.iter().filter(|key| key.key_type().is_nist()).cloned().collect();
+        if keys.is_empty() {
+            return Err("a signature is demanded, and none of its keys can make one beside a file".to_owned());
+        }
+        if self.threshold > 1 {
+            let why =
+                "are demanded, and a signature beside a file is by one key; only a sealed APR2 has several";
+            return Err(format!("signatures by {} keys {why}", self.threshold));
+        }
+        Ok(keys)
+    }
+
+    /// Whether one of the trusted keys can sign inside a file.
+    #[must_use]
+    pub fn may_be_inside(&self) -> bool {
+        self.keys.iter().any(|key| !key.key_type().is_nist())
     }
 }

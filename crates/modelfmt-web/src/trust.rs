@@ -8,7 +8,7 @@ use modelfmt::modelfmt_core::proof::VerifiedSource;
 use modelfmt::prove::ProveOptions;
 use modelfmt::{Format, Model, OpenOptions, Pin, VerifyLevel};
 use modelfmt_keys::PublicKey;
-use modelfmt_policy::{Place, Rule, Rules, Verdict};
+use modelfmt_policy::{NO_SIGNATURE, Place, Rule, Rules, Verdict};
 use serde_json::{Value, json};
 
 use crate::answers::{Answer, Result, usage};
@@ -151,35 +151,21 @@ impl Judged<'_> {
         if rule.keys.is_empty() {
             return Ok(false);
         }
-        let (nist, others): (Vec<_>, Vec<_>) =
-            rule.keys.iter().cloned().partition(|key| key.key_type().is_nist());
-        let why = match self.beside(&nist, rule, options) {
-            Ok(()) => return Ok(true),
-            Err(why) => why,
-        };
-        if can_be_inside && !others.is_empty() { Ok(false) } else { Err(why) }
+        match self.beside(rule, options) {
+            Ok(()) => Ok(true),
+            Err(_) if can_be_inside && rule.may_be_inside() => Ok(false),
+            Err(why) => Err(why),
+        }
     }
 
-    fn beside(
-        &self,
-        keys: &[PublicKey],
-        rule: &Rule,
-        options: &OpenOptions,
-    ) -> std::result::Result<(), String> {
-        if keys.is_empty() {
-            return Err("a signature is demanded, and none of its keys can make one beside a file".to_owned());
-        }
-        if rule.threshold > 1 {
-            let why =
-                "are demanded, and a signature beside a file is by one key; only a sealed APR2 has several";
-            return Err(format!("signatures by {} keys {why}", rule.threshold));
-        }
+    fn beside(&self, rule: &Rule, options: &OpenOptions) -> std::result::Result<(), String> {
+        let keys = rule.keys_beside()?;
         let (Some(name), Some(signature)) = (self.args.text("name"), self.args.text("signature")) else {
-            return Err("a signature is demanded, and there is none beside it".to_owned());
+            return Err(NO_SIGNATURE.to_owned());
         };
         let source = Box::new(host::open(name).map_err(|error| error.to_string())?);
         let level = VerifyLevel::Header;
-        let report = options.verify_source_signed(name, source, signature.as_bytes(), keys, level, &work());
+        let report = options.verify_source_signed(name, source, signature.as_bytes(), &keys, level, &work());
         let failed = report.report.checks.iter().find(|check| {
             matches!(check.name, "signature" | "digests") && check.status == modelfmt::verify::Status::Failed
         });

@@ -21,6 +21,15 @@ const TABLE: Part = Part {
 /// Every row and the plot of the README: what the measurements leave, and where it goes.
 const FILES: [(&str, &str); 2] =
     [("performance.csv", "docs/performance.csv"), ("open.svg", "docs/img/open.svg")];
+/// What draws how time and memory grow, in place of the rows, and what it leaves.
+const GROWTH: &str = "--growth";
+const PLOTS: [&str; 5] = [
+    "growth-open.svg",
+    "growth-open-memory.svg",
+    "growth-verify.svg",
+    "growth-convert.svg",
+    "growth-memory.svg",
+];
 /// What part of the measurements, or small ones, no table may show.
 const PARTIAL: &[&str] = &["--only", "--quick"];
 
@@ -56,7 +65,14 @@ pub(crate) fn run(args: &[OsString]) -> Result {
         bench.arg("--tables").arg(&tables);
     }
     exec(&mut bench)?;
-    if writes.is_empty() { Ok(()) } else { write(&tables) }
+    if writes.is_empty() {
+        return Ok(());
+    }
+    if args.iter().any(|arg| *arg == GROWTH) {
+        let copy = |name: &str| fs::copy(tables.join(name), workspace::root().join("docs/img").join(name));
+        return PLOTS.iter().try_for_each(|name| Ok(copy(name).map(drop)?));
+    }
+    write(&tables)
 }
 
 fn write(tables: &Path) -> Result {

@@ -2,11 +2,10 @@
 //! builds from what it holds and from the other packages.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::Command;
 
 use crate::run::{self, Result, exec, step};
-use crate::same;
 use crate::workspace::{self, Package};
 
 /// Where the sources of a package are; the maps of modelfmt-hub are compiled into it.
@@ -28,14 +27,40 @@ pub(super) fn check() -> Result {
     for fault in &faults {
         println!("{fault}");
     }
-    forget(&published)?;
-    // Dirty, since this is run before a commit. Debug information is a third of the time. A target is set, so that the packages share
-    // what they build.
+    let folder = workspace::target_dir().join("packages");
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    // Dirty, since this is run before a commit.
     let mut cargo = all()?;
-    cargo.arg("--allow-dirty").env("CARGO_PROFILE_DEV_DEBUG", "false").env("CARGO_TARGET_DIR", target_dir());
-    exec(&mut cargo)?;
-    forget(&published)?;
+    exec(cargo.args(["--allow-dirty", "--no-verify", "--target-dir"]).arg(&folder))?;
+    check_unpacked(&published, &folder)?;
     if faults.is_empty() { Ok(()) } else { Err(format!("{} faults in the packages", faults.len()).into()) }
+}
+
+/// Unpacks the packages into a workspace of their own, where one uses the other as if it came from the registry, and checks it.
+/// What cargo does itself builds other people's crates anew for it.
+fn check_unpacked(packages: &[Package], folder: &Path) -> Result {
+    let unpacked = folder.join("unpacked");
+    fs::create_dir_all(&unpacked)?;
+    let mut manifest =
+        String::from("[workspace]\nresolver = \"3\"\nmembers = [\"*\"]\n\n[patch.crates-io]\n");
+    for Package { name, version, .. } in packages {
+        let package = format!("{name}-{version}");
+        let archive = folder.join("package").join(format!("{package}.crate"));
+        exec(workspace::command("tar").arg("-xzf").arg(archive).arg("-C").arg(&unpacked))?;
+        // Each has the versions that the program is built with; of a member, cargo would say that it is not looked at.
+        let lock = unpacked.join(&package).join("Cargo.lock");
+        if lock.exists() {
+            fs::remove_file(lock)?;
+        }
+        manifest += &format!("{name} = {{ path = \"{package}\" }}\n");
+    }
+    fs::write(unpacked.join("Cargo.toml"), manifest)?;
+    fs::copy(workspace::root().join("Cargo.lock"), unpacked.join("Cargo.lock"))?;
+    let mut cargo = workspace::cargo("check");
+    cargo.args(["--quiet", "--workspace", "--manifest-path"]).arg(unpacked.join("Cargo.toml"));
+    exec(cargo.arg("--target-dir").arg(workspace::target_dir()))
 }
 
 /// The members that go to a registry.
@@ -50,35 +75,6 @@ pub(crate) fn all() -> Result<Command> {
     let ours = workspace::packages()?.into_iter().filter(|package| !package.is_published);
     cargo.args(ours.flat_map(|package| ["--exclude".to_owned(), package.name]));
     Ok(cargo)
-}
-
-/// Where the packages are unpacked and built.
-fn target_dir() -> PathBuf {
-    workspace::target_dir().join("packages")
-}
-
-/// Removes what was unpacked and built of our packages when this ran before: cargo takes a version that it has for the same
-/// one, and would check the sources of then.
-fn forget(packages: &[Package]) -> Result {
-    if target_dir().exists() {
-        fs::remove_dir_all(target_dir())?;
-    }
-    let home = same::home().ok_or("no home of cargo")?;
-    let Ok(registries) = fs::read_dir(home.join("registry/src")) else { return Ok(()) };
-    for registry in registries {
-        let registry = registry?;
-        // That of packages which are not published has no host before its hash.
-        if !registry.file_name().as_encoded_bytes().starts_with(b"-") {
-            continue;
-        }
-        for package in packages {
-            let unpacked = registry.path().join(format!("{}-{}", package.name, package.version));
-            if unpacked.exists() {
-                fs::remove_dir_all(unpacked)?;
-            }
-        }
-    }
-    Ok(())
 }
 
 /// What is missing in a package, or should not be there.

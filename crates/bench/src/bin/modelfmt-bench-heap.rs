@@ -16,11 +16,12 @@ fn main() -> Result {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["open", format, path] => open(format, &std::fs::read(path)?),
+        ["open-path", path, name] => open_path(Path::new(path), name),
         ["stats", threads, path] => stats(threads.parse()?, Path::new(path)),
         ["load", how, threads, path] => load(how == "verified", threads.parse()?, Path::new(path)),
         ["run", program, ref args @ ..] => run(program, args),
         _ => {
-            Err("open FORMAT PATH, stats THREADS PATH, load HOW THREADS PATH, or run PROGRAM ARGUMENTS"
+            Err("open FORMAT PATH, open-path PATH NAME, stats THREADS PATH, load HOW THREADS PATH, or run PROGRAM ARGUMENTS"
                 .into())
         }
     }
@@ -33,6 +34,13 @@ fn open(format: &str, bytes: &[u8]) -> Result {
     println!("{held} {peak}");
     drop(reader?);
     Ok(())
+}
+
+/// Opens a file by its path, reads a tensor and prints the most bytes that this process held.
+fn open_path(path: &Path, name: &str) -> Result {
+    let model = modelfmt::Model::open(path)?;
+    model.tensor(name)?;
+    print_peak()
 }
 
 /// Computes the statistics of the first tensor and prints the most bytes that this process held.

@@ -401,6 +401,8 @@ fn map_steps(program: &Program) -> Vec<String> {
         match text.split_once(' ') {
             Some(("permute", _)) => steps.push("permute".to_owned()),
             Some(("reshape", _)) if has_moves => {}
+            // A sum or a product: an adapter, which has a step of its own.
+            _ if text.starts_with('(') => {}
             Some((what @ ("cast" | "quantize" | "dequantize"), dtype)) => {
                 steps.push(format!("{what}:{dtype}"));
             }

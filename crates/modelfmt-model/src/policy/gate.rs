@@ -153,8 +153,8 @@ impl Gate<'_> {
         }
         let is_near = matches!(self.named, Place::File(_));
         let signed = if is_near { self.policy.signed(self.rule, index) } else { Err(FAR.to_owned()) };
-        let may_be_inside = format.is_some_and(|format| format.properties().embedded_signatures)
-            && self.rule.keys.iter().any(|key| !key.key_type().is_nist());
+        let may_be_inside =
+            format.is_some_and(|format| format.properties().embedded_signatures) && self.rule.may_be_inside();
         match signed {
             Ok(signed) => {
                 let checked = signed.source(index, source);

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use modelfmt_core::Execution;
 use modelfmt_core::source::BoxSource;
 use modelfmt_oms::{SignedFiles, VerifyOptions, signature_path};
-use modelfmt_policy::{Place, Rule, Rules, shown};
+use modelfmt_policy::{NO_SIGNATURE, Place, Rule, shown};
 
 use crate::error::{Error, Result};
 use crate::formats::Format;
@@ -81,22 +81,14 @@ impl Policy {
 
     /// The files that a signature beside a file covers, which is by one of the keys of the rule. All of them are hashed, once.
     fn signed(&self, rule: &Rule, file: &Path) -> Result<Arc<SignedFiles>, String> {
-        let keys: Vec<_> = rule.keys.iter().filter(|key| key.key_type().is_nist()).cloned().collect();
-        if keys.is_empty() {
-            return Err("a signature is demanded, and none of its keys can make one beside a file".to_owned());
-        }
-        if rule.threshold > 1 {
-            let why =
-                "are demanded, and a signature beside a file is by one key; only a sealed APR2 has several";
-            return Err(format!("signatures by {} keys {why}", rule.threshold));
-        }
+        let keys = rule.keys_beside()?;
         let mut known = self.signed.lock().unwrap_or_else(PoisonError::into_inner);
         let before = known.iter().find(|(number, files)| *number == rule.number && files.covers(file));
         if let Some((_, files)) = before {
             return Ok(Arc::clone(files));
         }
         // Anybody may put a signature beside a file, and that of its folder counts all the same.
-        let mut why = "a signature is demanded, and there is none beside it".to_owned();
+        let mut why = NO_SIGNATURE.to_owned();
         for (number, of) in signatures_of(file).into_iter().enumerate() {
             let files = crate::signed::signed_files(&of, &keys, &VerifyOptions::new(), &Execution::default());
             let problem = match files {
