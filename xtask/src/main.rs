@@ -7,6 +7,7 @@ mod docs;
 mod fence;
 mod fuzz;
 mod links;
+mod miri;
 mod mutants;
 mod needs;
 mod oracles;
@@ -151,6 +152,12 @@ enum Task {
     },
     /// Run the tests of what reads and writes files on a big-endian machine and on one of 32 bits, under qemu
     Portable,
+    /// Run small tests under Miri, on this machine's kind and on a big-endian one
+    Miri {
+        /// Only this crate; may be repeated
+        #[arg(long = "package", value_name = "NAME")]
+        packages: Vec<String>,
+    },
     /// Measure speed and memory beside the bare work; --help lists the options, --write puts the tables into the documents, --compare COMMIT measures
     /// that commit too (--runs N times, 5 by default) and fails for rows that became worse
     #[command(disable_help_flag = true)]
@@ -223,6 +230,7 @@ fn main() -> ExitCode {
             mutants::run(&mutants::Options { crates, sample, seed, in_diff })
         }
         Task::Portable => return ended(portable::run()),
+        Task::Miri { packages } => return ended(miri::run(&packages)),
         Task::Bench { args } => bench::run(&args),
         Task::Release { make: Some(out), only, quick, .. } => release::make(&out, only, quick),
         Task::Release { from: Some(from), only, .. } => release::attempt(&from, only),

@@ -349,7 +349,7 @@ mod tests {
     fn small_numbers_convert() {
         let bytes = [0x38, 0xb8, 0x7e, 0x01];
         let f8 = view(DType::F8E4M3, &[2, 2], Bytes::Borrowed(&bytes));
-        assert_eq!(f8.to_f32().unwrap(), [1.0, -1.0, 448.0, 2f32.powi(-9)]);
+        assert_eq!(f8.to_f32().unwrap(), [1.0, -1.0, 448.0, 1.0 / 512.0]);
         let f4 = view(DType::F4, &[4], Bytes::Borrowed(&[0x21, 0xf7]));
         assert_eq!(f4.to_f64().unwrap(), [0.5, 1.0, 6.0, -6.0]);
         // 6 bits each, the lowest first: 001000 is 1, 100001 is -0.125, 011111 is 7.5, 000000 is 0.

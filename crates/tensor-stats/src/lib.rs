@@ -332,6 +332,16 @@ fn count_of(dtype: DType, bytes: &[u8]) -> Result<u64, Error> {
     }
 }
 
+/// Two to this power, for those that `f64` has; zero below them, and infinity above. `powi` may differ by a bit from machine to machine.
+const fn power_of_two(exponent: i32) -> f64 {
+    f64::from_bits(match exponent {
+        ..-1074 => 0,
+        -1074..-1022 => 1 << (exponent + 1074),
+        -1022..1024 => ((exponent + 1023) as u64) << 52,
+        1024.. => return f64::INFINITY,
+    })
+}
+
 /// The mean of the two values in the middle, as numpy has it; also where their sum overflows.
 fn middle(lower: f64, upper: f64) -> f64 {
     let sum = lower + upper;

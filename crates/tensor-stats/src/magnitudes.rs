@@ -2,7 +2,7 @@
 
 use tensor_core::DType;
 
-use super::Error;
+use super::{Error, power_of_two};
 
 /// The exponents of all finite numbers of an `f64`, without those of numbers below its normal ones.
 const EXPONENTS: std::ops::RangeInclusive<i32> = -1022..=1023;
@@ -137,7 +137,7 @@ impl Magnitudes {
             seen >= half
         })?;
         let exponent = i32::try_from(median).ok()? + EXPONENTS.start();
-        Some(Outlier { max_abs: self.largest, median_abs: 2f64.powi(exponent) })
+        Some(Outlier { max_abs: self.largest, median_abs: power_of_two(exponent) })
     }
 }
 

@@ -6,7 +6,7 @@ use super::exec::{Exec, Halt, Pass};
 use super::focus::Focus;
 use super::gather::{Gather, Search, Zone};
 use super::sum::pairwise;
-use super::{NonFinite, Stats, middle};
+use super::{NonFinite, Stats, middle, power_of_two};
 
 /// Where the values lie.
 #[derive(Clone, Copy)]
@@ -88,7 +88,7 @@ fn mean<T: Element>(
         return Ok(sum / finite as f64 + 0.0);
     }
     // 2^64 is more than any number of values.
-    let scale = 2f64.powi(-64);
+    let scale = power_of_two(-64);
     let (sum, _) = exec.pass::<T, _>(count, &|| Scaled { scale })?;
     Ok((sum / finite as f64 / scale).max(range.min.to_f64()).min(range.max.to_f64()))
 }
@@ -109,7 +109,7 @@ fn deviation<T: Element>(
     }
     // A power of two that brings the range near 1: scaling by it does not round. The cast saturates.
     let half = range.max.to_f64() / 2.0 - range.min.to_f64() / 2.0;
-    let scale = 2f64.powi((-half.log2()).clamp(-1000.0, 1000.0) as i32);
+    let scale = power_of_two((-half.log2()).clamp(-1000.0, 1000.0) as i32);
     let squares = Squares { mean: squares.mean * scale, scale, all_finite: false };
     let (sum, _) = exec.pass::<T, _>(count, &|| squares)?;
     Ok(((sum / finite as f64).sqrt() / scale).min(f64::MAX))

@@ -53,7 +53,7 @@ pub(crate) fn solve_llama3(factors: &[f32], base: f64) -> Option<Object> {
     // Between the two limits, a linear function of the frequency smooths from `factor` to 1.
     let smooth = |factor_of: f64| (1.0 / factor_of - 1.0 / factor) / (1.0 - 1.0 / factor);
     let frequency = |pair: usize| {
-        base.powf(-2.0 * pair as f64 / (2.0 * factors.len() as f64)) / (2.0 * std::f64::consts::PI)
+        libm::pow(base, -2.0 * pair as f64 / (2.0 * factors.len() as f64)) / (2.0 * std::f64::consts::PI)
     };
     let between: Vec<(f64, f64)> = factors
         .iter()

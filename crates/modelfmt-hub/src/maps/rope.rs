@@ -181,7 +181,7 @@ fn yarn(config: &Config, mut key: impl FnMut(&str, Key)) -> Result<(), MapError>
     key("rope.scaling.type", Key::Text("yarn".to_owned()));
     key("rope.scaling.factor", Key::F32(rounded(factor)));
     key("rope.scaling.original_context_length", Key::U32(before));
-    let strength = |by: f64| if factor > 1.0 { 0.1 * by * factor.ln() + 1.0 } else { 1.0 };
+    let strength = |by: f64| if factor > 1.0 { 0.1 * by * libm::log(factor) + 1.0 } else { 1.0 };
     // 0 is as good as nothing.
     let at = |name: &str| {
         let path = format!("rope_scaling.{name}");
@@ -253,7 +253,7 @@ pub(crate) fn factors_of_llama3(
     dim: u64,
 ) -> Vec<f32> {
     let factor_of = |pair: u64| {
-        let wavelength = 2.0 * std::f64::consts::PI * base.powf(2.0 * pair as f64 / dim as f64);
+        let wavelength = 2.0 * std::f64::consts::PI * libm::pow(base, 2.0 * pair as f64 / dim as f64);
         if wavelength < before / high {
             1.0
         } else if wavelength > before / low {
@@ -276,6 +276,6 @@ fn attention_factor(config: &Config) -> Result<f32, MapError> {
         Some(_) => number(config, "rope_scaling.factor")?,
         None => config.count("max_position_embeddings")? as f64 / before,
     };
-    let factor = if scale <= 1.0 { 1.0 } else { (1.0 + scale.ln() / before.ln()).sqrt() };
+    let factor = if scale <= 1.0 { 1.0 } else { (1.0 + libm::log(scale) / libm::log(before)).sqrt() };
     computed("original_max_position_embeddings", factor)
 }

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use modelfmt_core::Execution;
 use modelfmt_core::source::BoxSource;
 use modelfmt_oms::{SignedFiles, VerifyOptions, signature_path};
-use modelfmt_policy::{NO_SIGNATURE, Place, Rule, shown};
+use modelfmt_policy::{NO_SIGNATURE, Place, Rule, Rules, shown};
 
 use crate::error::{Error, Result};
 use crate::formats::Format;
