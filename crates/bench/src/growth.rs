@@ -117,15 +117,9 @@ fn curves(contenders: Vec<Contender>) -> (Vec<Curve>, Vec<Curve>) {
 
 impl Place<'_> {
     fn open(&self, most: usize) -> Result<(Vec<Curve>, Vec<Curve>)> {
-        let mut all = [
-            "safetensors (Python)",
-            "gguf-py",
-            "ztensor, of safetensors",
-            "safetensors, ours",
-            "GGUF, ours",
-            "AERO, ours",
-        ]
-        .map(Contender::new);
+        let mut all =
+            ["safetensors, Python", "gguf-py", "ztensor", "safetensors, ours", "GGUF, ours", "AERO, ours"]
+                .map(Contender::new);
         let [other, gguf_py, ztensor, ours, gguf, aero] = &mut all;
         let files = ["open.safetensors", "open.gguf", "open.aero"].map(|name| self.bench.file(name));
         let [safetensors_file, gguf_file, aero_file] = &files;
@@ -166,9 +160,8 @@ impl Place<'_> {
 
     /// Verifying, converting, and the memory of both.
     fn bytes(&self, most: u64) -> Result<(Vec<Curve>, Vec<Curve>, Vec<Curve>)> {
-        let mut verifiers =
-            ["sha256sum, of safetensors", "ztensor, of .zt", "AERO, ours", "APR2, ours"].map(Contender::new);
-        let mut converters = ["cp", "ztensor, to .zt", "to AERO, ours", "to APR2, ours"].map(Contender::new);
+        let mut verifiers = ["sha256sum", "ztensor", "AERO, ours", "APR2, ours"].map(Contender::new);
+        let mut converters = ["cp", "ztensor", "to AERO, ours", "to APR2, ours"].map(Contender::new);
         let [sha256, zt_verify, aero_verify, apr2_verify] = &mut verifiers;
         let [cp, zt, aero, apr2] = &mut converters;
         let source = self.bench.file("bytes.safetensors");
@@ -209,14 +202,15 @@ impl Place<'_> {
         }
         let ((verify, verify_mib), (convert, convert_mib)) =
             (curves(verifiers.into()), curves(converters.into()));
-        let names = ["ztensor, to .zt", "ztensor, of .zt", "to AERO, ours", "AERO, ours"];
-        let titles = ["ztensor, converting", "ztensor, verifying", "ours, converting", "ours, verifying"];
-        let mut memory: Vec<Curve> = verify_mib.into_iter().chain(convert_mib).collect();
-        memory.retain_mut(|curve| {
-            let place = names.iter().position(|name| *name == curve.name);
-            curve.name = place.map_or(curve.name, |place| titles[place]);
-            place.is_some()
-        });
+        let renamed = |curves: Vec<Curve>, names: [(&str, &'static str); 2]| {
+            curves.into_iter().filter_map(move |mut curve| {
+                curve.name = names.iter().find(|(name, _)| *name == curve.name)?.1;
+                Some(curve)
+            })
+        };
+        let verifying = [("ztensor", "ztensor, verifying"), ("AERO, ours", "ours, verifying")];
+        let converting = [("ztensor", "ztensor, converting"), ("to AERO, ours", "ours, converting")];
+        let memory = renamed(verify_mib, verifying).chain(renamed(convert_mib, converting)).collect();
         Ok((verify, convert, memory))
     }
 

@@ -67,6 +67,7 @@ impl Axis {
         match self {
             Self::Tensors => crate::grouped(number as usize),
             Self::GiB => format!("{number} GiB"),
+            Self::MiB if power >= 3 => format!("{}k MiB", number / 1000.0),
             Self::MiB => format!("{number} MiB"),
             Self::Seconds => match power {
                 0.. => format!("{number} s"),
