@@ -202,7 +202,7 @@ impl Place<'_> {
         }
         let ((verify, verify_mib), (convert, convert_mib)) =
             (curves(verifiers.into()), curves(converters.into()));
-        let renamed = |curves: Vec<Curve>, names: [(&str, &'static str); 2]| {
+        let renamed = |curves: Vec<Curve>, names: [(&'static str, &'static str); 2]| {
             curves.into_iter().filter_map(move |mut curve| {
                 curve.name = names.iter().find(|(name, _)| *name == curve.name)?.1;
                 Some(curve)
