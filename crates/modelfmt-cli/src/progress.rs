@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn a_line_comes_twice_a_second() {
         let lines = Lines::new(10 << 20);
-        let at = |mib, ms| lines.advance(mib << 20, Duration::from_millis(ms));
+        let at = |mib: u64, ms| lines.advance(mib << 20, Duration::from_millis(ms));
         assert_eq!(at(1, 499), None);
         assert_eq!(at(1, 520).unwrap(), r#"{"progress":{"done":2097152,"total":10485760,"seconds":0.5}}"#);
         assert_eq!((at(3, 600), at(1, 1019)), (None, None));

@@ -23,6 +23,24 @@ impl Program {
         steps
     }
 
+    /// The steps that are done to the first tensor, without what is added to it; nothing is named.
+    #[must_use]
+    pub fn steps_of_first(&self) -> Vec<String> {
+        let mut steps = Vec::new();
+        let mut program = self;
+        loop {
+            if let Step::Sum(first, _) = &program.step {
+                program = first;
+                continue;
+            }
+            steps.extend(program.step_text(&|_| None));
+            let Some(before) = program.chained() else { break };
+            program = before;
+        }
+        steps.reverse();
+        steps
+    }
+
     /// What the last step is done to, unless its text names that.
     fn chained(&self) -> Option<&Self> {
         match self.step {

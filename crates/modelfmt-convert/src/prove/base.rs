@@ -392,17 +392,15 @@ fn changed(model: &Model, by_sums: bool) -> BTreeSet<String> {
     positions.flat_map(|position| model.origins(position)).map(str::to_owned).collect()
 }
 
-/// What a map does to elements, in short.
+/// What a map does to elements, in short. Adapters that are added have steps of their own.
 fn map_steps(program: &Program) -> Vec<String> {
     let mut steps = Vec::new();
-    let all = program.steps(&|_| None);
+    let all = program.steps_of_first();
     let has_moves = all.iter().any(|text| text.starts_with("permute") || text == "transpose");
     for text in &all {
         match text.split_once(' ') {
             Some(("permute", _)) => steps.push("permute".to_owned()),
             Some(("reshape", _)) if has_moves => {}
-            // A sum or a product: an adapter, which has a step of its own.
-            _ if text.starts_with('(') => {}
             Some((what @ ("cast" | "quantize" | "dequantize"), dtype)) => {
                 steps.push(format!("{what}:{dtype}"));
             }
@@ -415,4 +413,20 @@ fn map_steps(program: &Program) -> Vec<String> {
 /// The elements and the bytes of the smallest part of a dtype that is compared.
 pub(super) fn unit(dtype: DType) -> (u64, u64) {
     dtype.block().map_or((1, 1), |block| (u64::from(block.elements.max(1)), u64::from(block.nbytes.max(1))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A merged adapter has a step with its name, so the sum that merges it prints nothing.
+    #[test]
+    fn a_map_over_an_adapter_prints_the_steps_of_the_map_alone() {
+        let matrix = |number, shape: &[u64]| Program::input(number, DType::F32, shape);
+        let product = matrix(1, &[4, 2]).low_rank(matrix(2, &[2, 4]), 0.5).unwrap();
+        let merged = matrix(0, &[4, 4]).sum(product).unwrap();
+        let moved =
+            merged.reshaped(&[2, 2, 4]).unwrap().permuted(&[1, 0, 2]).unwrap().reshaped(&[4, 4]).unwrap();
+        assert_eq!(map_steps(&moved), ["permute"]);
+    }
 }
