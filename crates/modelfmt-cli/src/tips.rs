@@ -30,6 +30,10 @@ const OPTIONS: &[(&[&str], &str)] = &[
     (&["--dtype", "--outtype"], "to change types: modelfmt convert IN OUT --cast f16, or --quantize q8_0"),
     (&["--tensors", "--filter", "--only"], "to choose tensors: modelfmt convert IN OUT --include GLOB"),
     (&["--limit", "--top"], "for the largest tensors: modelfmt inspect FILE --sort size | head -20"),
+    (&["--remove", "--delete"], "to remove a metadata key: modelfmt edit FILE --unset KEY"),
+    (&["--format"], "formats are named by `--to` of `convert`, and by `--spec` of `bom`"),
+    (&["--scale"], "to merge an adapter at half strength: modelfmt convert BASE OUT --lora ADAPTER=0.5"),
+    (&["--tensor"], "to choose tensors: modelfmt show FILE NAME"),
     (&["--set-file"], "for the text of a file: modelfmt edit FILE --set \"KEY=$(cat TEXT)\""),
     (
         &["--output", "--outfile", "-o"],

@@ -85,8 +85,8 @@ pub enum Error {
         path: PathBuf,
         /// Why.
         why: String,
-        /// The choice that helps: [`Choice::Map`] to write it as it is, [`Choice::Pre`] to state a name, or [`Choice::Dequantize`] to
-        /// decode weights.
+        /// The choice that helps: [`Choice::Map`] to write it as it is, [`Choice::Pre`] to state a name, [`Choice::Base`] to name the base
+        /// of an adapter, or [`Choice::Dequantize`] to decode weights.
         help: Option<Choice>,
     },
     /// An adapter cannot be merged.
@@ -471,6 +471,12 @@ impl Error {
                     Some(Choice::Dequantize) => {
                         format!("; {} f16 decodes them", words.choice(Choice::Dequantize))
                     }
+                    Some(Choice::Base) => {
+                        format!(
+                            "; {} FOLDER names that of its base, with a config.json",
+                            words.choice(Choice::Base)
+                        )
+                    }
                     Some(choice) => format!("; state one with {} NAME", words.choice(*choice)),
                     None => String::new(),
                 };
@@ -503,7 +509,9 @@ impl Error {
                     chosen.push_str(pattern);
                 }
                 let path = path.display();
-                format!("{path}: {chosen} leaves none of its {tensors} tensors; {remedy} lists their names")
+                format!(
+                    "{path}: after {chosen}, none of its {tensors} tensors is left; {remedy} lists their names"
+                )
             }
             Self::Interrupted { path, journal } => {
                 let (path, journal) = (path.display(), journal.display());

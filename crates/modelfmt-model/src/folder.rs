@@ -231,6 +231,16 @@ impl OpenOptions {
         models_in(folder, self)?.only(folder)
     }
 
+    /// What [`model_in`](Self::model_in) passes over: checkpoints and arrays beside a model, what training writes beside a checkpoint,
+    /// and a model of a kind that is not read. `torch.load` may run what they say.
+    ///
+    /// # Errors
+    /// [`Error::Open`].
+    pub fn others_in(&self, folder: &Path) -> Result<Vec<PathBuf>> {
+        let FoundModels { passed_over, foreign, .. } = models_in(folder, self)?;
+        Ok(passed_over.into_iter().chain(foreign.map(|(path, _)| path)).collect())
+    }
+
     #[cfg(feature = "policy")]
     fn may_look_at(&self, path: &Path) -> bool {
         self.judge_place(path).is_ok()

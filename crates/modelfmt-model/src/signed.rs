@@ -136,8 +136,9 @@ pub(crate) fn of_before(file: &Path) -> impl Iterator<Item = Note> {
 
 impl OpenOptions {
     /// Verifies a file or a folder, which must have a signature by one of `keys`: `FILE.sig` or `FOLDER/model.sig` (OpenSSF Model
-    /// Signing). The report has the checks `signature` and `digests`. For a folder, and for a file that is not a model, only the
-    /// signature is checked. The index of a set is refused, because its signature does not cover the other files.
+    /// Signing). Without a signature of its own, a file may be covered by that of its folder. The report has the checks `signature`
+    /// and `digests`. For a folder, and for a file that is not a model, only the signature is checked. The index of a set needs that
+    /// of its folder, because its own does not cover the other files.
     #[must_use]
     pub fn verify_signed(
         &self,
@@ -152,13 +153,22 @@ impl OpenOptions {
         if let Err(error) = self.judge_tree(path) {
             return self.unreadable(path, &error, level);
         }
-        if !path.is_dir() && probe(path).is_ok_and(|found| found.format.is_some_and(Format::is_set)) {
+        let covering = (!path.is_dir()).then(|| DetachedSignature::find(path)).flatten();
+        let of = covering.map_or_else(|| path.to_owned(), |found| found.of);
+        let is_alone = !of.is_dir();
+        if is_alone && probe(path).is_ok_and(|found| found.format.is_some_and(Format::is_set)) {
             let mut report = self.verify(path, level, work);
             report.report.add("signature", vec![OF_SETS.to_owned()], "");
             return report;
         }
         // Reads of the covered files must then match the hashes.
-        let (verified, opening) = match modelfmt_oms::verify_to_read(path, keys, options, work) {
+        let (verified, opening) = match modelfmt_oms::verify_to_read(&of, keys, options, work) {
+            Ok((_, Some(files))) if !path.is_dir() && !files.covers(path) => {
+                let mut report = self.verify(path, level, work);
+                let why = format!("{} does not cover it", files.signature().display());
+                report.report.add("signature", vec![why], "");
+                return report;
+            }
             Ok((verified, Some(files))) => (Ok(verified), self.clone().signed_files(Arc::new(files))),
             Ok((verified, None)) => (Ok(verified), self.clone()),
             Err(error) => (Err(error), self.clone()),
@@ -170,7 +180,7 @@ impl OpenOptions {
             }
             false => opening.verify(path, level, work),
         };
-        if report.format.is_some_and(Format::is_set) {
+        if is_alone && report.format.is_some_and(Format::is_set) {
             report.report.add("signature", vec![OF_SETS.to_owned()], "");
             return report;
         }
@@ -286,6 +296,32 @@ mod tests {
         assert!(
             open(&place.path().join("scratch.safetensors")).unwrap_err().to_string().contains("not among")
         );
+    }
+
+    #[test]
+    fn a_file_is_verified_by_the_signature_of_its_folder() {
+        let place = tempfile::tempdir().unwrap();
+        let [model, left_out, notes] =
+            ["m.safetensors", "scratch.safetensors", "notes.txt"].map(|name| place.path().join(name));
+        for path in [&model, &left_out] {
+            fs::write(path, file(1)).unwrap();
+        }
+        fs::write(&notes, "no model").unwrap();
+        let options = SignOptions::new().ignore(["scratch.safetensors".to_owned(), "notes.txt".to_owned()]);
+        sign(place.path(), &key(), &options, &Execution::default()).unwrap();
+        let errors = |path: &Path| {
+            let keys = [key().public().clone()];
+            let (level, work) = (VerifyLevel::Full, Execution::default());
+            let report = OpenOptions::new().verify_signed(path, level, &keys, &VerifyOptions::new(), &work);
+            report.report.errors
+        };
+        assert_eq!(errors(&model), [""; 0]);
+        for path in [&left_out, &notes] {
+            let found = errors(path);
+            assert!(found.iter().any(|error| error.ends_with("model.sig does not cover it")), "{found:?}");
+        }
+        fs::write(&model, file(2)).unwrap();
+        assert!(!errors(&model).is_empty());
     }
 
     #[test]

@@ -1,17 +1,18 @@
 //! `modelfmt check`
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use modelfmt::check::{CheckReport, Powers, TensorFindings};
 use modelfmt::show::Charset;
 use modelfmt::wording::Printable;
 
-use super::{files, nbytes, verdict};
+use super::{nbytes, verdict};
 use crate::args::Check;
 use crate::chart::charset;
 use crate::failure::{Failure, Result, is_reader_gone};
 use crate::json::EscapedJson;
+use crate::policy;
 use crate::progress::Progress;
 use crate::stop;
 use crate::streams;
@@ -23,8 +24,8 @@ pub(crate) fn run(args: &Check, quiet: bool) -> Result {
     if args.open.pin.is_some() && args.files.len() > 1 {
         return Err(Failure::Usage("--pin: it is of one file; name no other".to_owned()));
     }
-    let mut failed = 0;
-    for path in &args.files {
+    let (mut failed, files) = (0, with_others(args)?);
+    for path in &files {
         let shown = shown(path);
         let report = match check(path, args, quiet) {
             Err(Failure::Job(error)) if !stop::is_asked() => {
@@ -36,11 +37,24 @@ pub(crate) fn run(args: &Check, quiet: bool) -> Result {
         failed += usize::from(!report.is_ok());
         print(|out| if args.json { json(&report, out) } else { text(&report, out) })?;
     }
-    if args.files.len() > 1 && !args.json {
-        let (all, ok) = (args.files.len(), args.files.len() - failed);
-        print(|out| Ok(writeln!(out, "{}: {ok} ok, {failed} failed", files(all, ""))?))?;
+    if files.len() > 1 && !args.json {
+        let (all, ok) = (files.len(), files.len() - failed);
+        print(|out| Ok(writeln!(out, "{}: {ok} ok, {failed} failed", super::files(all, ""))?))?;
     }
     if failed == 0 { Ok(()) } else { Err(Failure::Checked) }
+}
+
+/// The files that were named. Of a folder also the checkpoints that are not its model, because who loads the folder may load them. A pin is
+/// of one file.
+fn with_others(args: &Check) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for path in &args.files {
+        files.push(path.clone());
+        if args.open.pin.is_none() && path.is_dir() {
+            files.extend(policy::open_options().others_in(path)?);
+        }
+    }
+    Ok(files)
 }
 
 fn check(path: &Path, args: &Check, quiet: bool) -> Result<CheckReport> {

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
-use modelfmt::convert::{ConvertOptions, Converted, SetNaming};
+use modelfmt::convert::{ABOUT_WEIGHTS, ConvertOptions, Converted, SetNaming};
 use modelfmt::convert::{TypeChanged, Unsupported, WrittenFile};
+use modelfmt::folder::index_of;
 use modelfmt::value::json;
 use modelfmt::wording::Printable;
 use modelfmt::{Conversion, DType, Execution, Format, Model, Object, Value};
 
 use crate::args::Convert;
-use crate::failure::{Result, say};
+use crate::failure::{Failure, Result, say};
 use crate::flags::Flags;
 use crate::streams;
 use crate::units::{count, size};
@@ -26,6 +27,11 @@ pub(super) fn convert(
     options: &ConvertOptions,
     work: &Execution<'_>,
 ) -> Result<Converted> {
+    // Of a checkpoint, this is rather a file of something else.
+    if model.tensor_count() == 0 && !model.format().is_writable() && model.expect_tensors().is_ok() {
+        let path = model.path().display();
+        return Err(Failure::Input(format!("{path}: it holds no tensors, so there is nothing to convert")));
+    }
     let to_stream = || Conversion::to_format(model, target).options(options).execution(work);
     let to_file = || Conversion::new(model, output).to(target).options(options).execution(work);
     Ok(match (streams::is_dash(output), is_dry) {
@@ -44,11 +50,33 @@ pub(super) fn notes(args: &Convert, target: Format, model: &Model, converted: &C
         let ending = target.extension().unwrap_or_default();
         notes.push(format!("{ending} is written as {target}; --to {today} writes what tools of today read"));
     }
+    notes.extend(left_beside(args, target));
+    if let Some(index) = index_of_part(model) {
+        notes.push(format!("this is one of the files of {index}; name that to convert all of them"));
+    }
     let version = args.to.as_ref().and_then(|target| target.version.as_ref());
     if converted.format.properties().version_of_today.is_some() && version.is_none() {
         notes.push(MAG_1.to_owned());
     }
     notes
+}
+
+/// The family whose files hold what a folder of the hub has beside its weights.
+pub(super) const GGUF: &str = "gguf";
+
+/// The index of a set that names the model as one of its files.
+fn index_of_part(model: &Model) -> Option<String> {
+    let file = Some(model.path()).filter(|path| !model.format().is_set() && path.is_file())?;
+    Some(index_of(file, 1)?.file_name()?.to_string_lossy().into_owned())
+}
+
+/// A note about the files of a folder that a file of weights does not hold. GGUF holds what they say.
+fn left_beside(args: &Convert, target: Format) -> Option<String> {
+    let [folder] = args.paths.inputs.as_slice() else { return None };
+    let is_told = target.family() == GGUF || args.paths.output.is_dir();
+    let names: Vec<&str> = ABOUT_WEIGHTS.into_iter().filter(|name| folder.join(name).is_file()).collect();
+    (!is_told && folder.is_dir() && !names.is_empty())
+        .then(|| format!("{} of the folder are not in the file; copy them beside it", names.join(", ")))
 }
 
 /// The note that says how to write a `.mag` file that magnetron reads.

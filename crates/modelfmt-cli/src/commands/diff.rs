@@ -2,13 +2,14 @@
 
 use std::io::Write;
 
-use modelfmt::DType;
 use modelfmt::diff::{Changed, Diff as Differences, DiffOptions};
 use modelfmt::wording::Printable;
+use modelfmt::{DType, Model};
 
+use super::converted::GGUF;
 use crate::args::{Diff, OpenArgs, UnlockArgs};
 use crate::chart::charset;
-use crate::failure::{Failure, Result, is_reader_gone};
+use crate::failure::{Failure, Result, is_reader_gone, say};
 use crate::json::EscapedJson;
 use crate::progress::Progress;
 use crate::streams;
@@ -49,11 +50,20 @@ pub(crate) fn run(args: &Diff, quiet: bool) -> Result {
         }
         text(&diff, &options, out)
     });
+    if !quiet && is_gguf(&a) != is_gguf(&b) && !a.tensors().any(|tensor| b.find(tensor.name).is_ok()) {
+        say(
+            "note: no tensor is in both; if a GGUF file was made of the other model, `modelfmt prove MODEL GGUF` compares them by the map",
+        );
+    }
     // The exit status is an answer, too, which `| head` must not change.
     if !is_reader_gone(&printed) {
         printed?;
     }
     if diff.is_same() { Ok(()) } else { Err(Failure::Checked) }
+}
+
+fn is_gguf(model: &Model) -> bool {
+    model.format().family() == GGUF
 }
 
 fn text(diff: &Differences, options: &DiffOptions, out: &mut dyn Write) -> Result {

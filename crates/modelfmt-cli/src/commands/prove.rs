@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
+use modelfmt::Model;
 use modelfmt::model::Globs;
 use modelfmt::prove::{KeyResult, Proof, ProveOptions, ProvedTensor, TensorResult};
 use modelfmt::wording::Printable;
@@ -37,6 +38,11 @@ pub(crate) fn run(args: &Prove, quiet: bool) -> Result {
     let files = needs_files.then(|| Files::of(&base, &derived, args)).transpose()?;
     let bar = Progress::of("proving", derived.container().file_size(), args.json, quiet);
     let mut proof = bar.run(|work| modelfmt::prove::prove(&base, &derived, &options, work))?;
+    if !proof.is_ok && !quiet && is_quantized(&base) && !is_quantized(&derived) {
+        say(
+            "note: BASE, which comes first, is quantized and DERIVED is not; were they meant the other way round?",
+        );
+    }
     for note in proof.notes.iter().filter(|_| !quiet) {
         say(format_args!("note: {}", Printable(note)));
     }
@@ -82,6 +88,10 @@ fn options(args: &Prove) -> Result<ProveOptions> {
     Ok(options)
 }
 
+fn is_quantized(model: &Model) -> bool {
+    model.tensors().any(|tensor| tensor.dtype.is_quantized())
+}
+
 fn text(proof: &Proof, out: &mut dyn Write) -> Result {
     exact(proof, out)?;
     for tensor in proof.tensors.iter().filter(|tensor| tensor.result != TensorResult::Exact) {
@@ -107,7 +117,19 @@ fn text(proof: &Proof, out: &mut dyn Write) -> Result {
     let exact = proof.tensors.iter().filter(|tensor| tensor.result == TensorResult::Exact).count();
     let tensors = if of_derived == 1 { "tensor is" } else { "tensors are" };
     let (exact, all) = (count(exact as u64), count(of_derived as u64));
-    Ok(writeln!(out, "{}: {exact} of {all} {tensors} exact", verdict(proof.is_ok))?)
+    write!(out, "{}: {exact} of {all} {tensors} exact", verdict(proof.is_ok))?;
+    if !proof.is_ok && proof.tensors.iter().all(|tensor| tensor.result == TensorResult::Exact) {
+        // The tensors alone do not say why.
+        let has = |result| proof.metadata.iter().any(|key| key.result == result);
+        let helps = [
+            (KeyResult::Changed, "--allow-changed KEY allows what is changed"),
+            (KeyResult::Added, "--allow-added KEY allows what is added"),
+        ];
+        if let Some((_, help)) = helps.into_iter().find(|(result, _)| has(*result)) {
+            write!(out, ", and the metadata is not: {help}")?;
+        }
+    }
+    Ok(writeln!(out)?)
 }
 
 /// A line for each list of steps, with the number of tensors that are exact by them.

@@ -155,3 +155,43 @@ fn a_folder_is_verified_in_several_runs() {
     assert_eq!(header.stdout.lines().filter(|line| line.starts_with("ok")).count(), 2, "{}", header.stdout);
     assert_eq!(run("verify in --resume done.jsonl").status, 2);
 }
+
+/// The base of an adapter is asked for, and the other models are converted all the same.
+#[test]
+fn an_adapter_without_its_base_does_not_end_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let adapter = folder.path().join("in/adapter");
+    fs::create_dir_all(&adapter).unwrap();
+    fs::copy(testdata("reference/trained.mag"), folder.path().join("in/trained.mag")).unwrap();
+    fs::write(adapter.join("adapter_config.json"), r#"{"peft_type": "LORA", "r": 2, "lora_alpha": 2}"#)
+        .unwrap();
+    let names = ["lora_A", "lora_B"]
+        .map(|part| format!("base_model.model.model.layers.0.self_attn.q_proj.{part}.weight"));
+    let header = format!(
+        r#"{{"{}":{{"dtype":"F32","shape":[2,4],"data_offsets":[0,32]}},"{}":{{"dtype":"F32","shape":[4,2],"data_offsets":[32,64]}}}}"#,
+        names[0], names[1]
+    );
+    let file = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 64]].concat();
+    fs::write(adapter.join("adapter_model.safetensors"), file).unwrap();
+    let run = modelfmt_in(folder.path(), "convert -r in out --to gguf --lossy --stringify --widen");
+    assert_eq!(run.status, 1, "{}", run.stderr);
+    assert!(
+        run.stderr.contains("its base is no folder here") && run.stderr.contains("--base FOLDER"),
+        "{}",
+        run.stderr
+    );
+    assert!(last(&run).starts_with("1 model converted, 1 failed"), "{}", run.stderr);
+    assert_eq!(files(&folder.path().join("out")), [".modelfmt-convert.jsonl", "trained.gguf"]);
+}
+
+#[test]
+fn one_shard_of_several_says_so() {
+    let folder = folder();
+    let shard =
+        files(&folder.path().join("in/hub")).into_iter().find(|name| name.starts_with("set-")).unwrap();
+    let run = modelfmt_in(folder.path(), &format!("convert in/hub/{shard} part.aero"));
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let note =
+        "note: this is one of the files of set.safetensors.index.json; name that to convert all of them";
+    assert!(run.stderr.contains(note), "{}", run.stderr);
+}

@@ -143,3 +143,16 @@ fn the_table_is_as_wide_as_lines_are() {
         }
     }
 }
+
+#[test]
+fn a_gguf_file_without_a_name_in_common_is_compared_by_prove() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::copy(testdata("reference/trained.mag"), folder.path().join("m.mag")).unwrap();
+    let run = |args: &str| modelfmt_in(folder.path(), args);
+    run("convert m.mag m.gguf --include fc1.bias --rename fc1.bias=blk.0.b --lossy --stringify --quiet").ok();
+    let found = run("diff m.mag m.gguf");
+    assert_eq!(found.status, 1);
+    assert!(found.stderr.contains("note: no tensor is in both") && found.stderr.contains("`modelfmt prove"));
+    run("convert m.mag same.gguf --lossy --stringify --widen --quiet").ok();
+    assert_eq!(run("diff m.mag same.gguf").stderr, "");
+}

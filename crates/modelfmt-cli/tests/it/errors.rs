@@ -336,7 +336,7 @@ fn a_selection_that_is_empty_is_an_error() {
         let run = modelfmt_in(folder.path(), args);
         assert_eq!(run.stdout, "", "{args}");
         let why = format!(
-            "error: trained.mag: {option} leaves none of its 6 tensors; `modelfmt inspect` lists their names"
+            "error: trained.mag: after {option}, none of its 6 tensors is left; `modelfmt inspect` lists their names"
         );
         assert_eq!(run.error(), why);
     }
@@ -357,7 +357,7 @@ fn an_error_of_a_command_that_prints_json_is_an_object_with_a_code() {
         ("inspect text.mag --json", 1, "unknown-format", "not a model file"),
         ("inspect cut.mag --json", 1, "broken-file", "cut.mag: "),
         ("inspect . --json", 1, "no-model", "it is a folder with"),
-        ("inspect trained.mag --tensors w* --json", 1, "nothing-selected", "--tensors \"w*\" leaves none"),
+        ("inspect trained.mag --tensors w* --json", 1, "nothing-selected", "after --tensors \"w*\", none"),
         ("inspect trained.mag --tensors [ --json", 2, "usage", "--tensors"),
         ("diff trained.mag missing.mag --json", 1, "cannot-open", "missing.mag"),
         ("diff trained.mag \u{202e}.mag --json", 1, "unknown-format", "\u{202e}.mag"),

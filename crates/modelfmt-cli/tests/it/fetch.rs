@@ -99,7 +99,7 @@ fn what_is_refused() {
         (&[&url, "-"], 2, "give a file"),
         (&[&url, "m", "--pin", &zeros], 2, "takes b3:HEX"),
         (&[&url, "m", "--include", "*"], 2, "repository"),
-        (&[&url, "m"], 1, "--pin b3:HEX or --force"),
+        (&[&url, "m"], 1, "give --pin b3:HEX, or --force"),
         (&[&url, "m", "--pin", &pin], 1, "no damaged copy"),
         (&[&format!("{url}x?PW"), "n"], 1, "there is no such file"),
     ] {

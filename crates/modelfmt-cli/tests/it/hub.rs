@@ -415,7 +415,7 @@ fn adapters_are_seen() {
     assert!(inspected.stdout.contains("LoRA r=16 for org/base"), "{}", inspected.stdout);
     let written = at("adapter.gguf");
     let run = modelfmt([Path::new("convert"), &adapter, &written]);
-    assert!(run.status == 2 && run.stderr.contains("--base"), "{}", run.stderr);
+    assert!(run.status == 1 && run.stderr.contains("--base FOLDER"), "{}", run.stderr);
     let run = modelfmt([Path::new("convert"), &adapter, &written, Path::new("--base"), &base]);
     assert_eq!(run.status, 0, "{}", run.stderr);
     // Back through the map, it gives the folder the same weights.

@@ -211,3 +211,36 @@ fn a_part_of_a_checkpoint_is_the_model() {
         assert!(failed.status == 1 && failed.stderr.contains(what), "{}", failed.stderr);
     }
 }
+
+/// Who loads a folder may load any checkpoint in it.
+#[test]
+fn check_looks_at_checkpoints_beside_the_model_of_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let hub = folder.path().join("hub");
+    fs::create_dir(&hub).unwrap();
+    fs::write(hub.join("pytorch_model.bin"), checkpoint()).unwrap();
+    let run = |args: &str| modelfmt_in(folder.path(), args);
+    run("convert hub hub/model.safetensors -q").ok();
+    let good = run("check hub").ok();
+    assert!(
+        good.contains("ok hub: 2 tensors") && good.contains("ok hub/pytorch_model.bin: 2 tensors"),
+        "{good}"
+    );
+    fs::write(hub.join("training_args.bin"), with_payload("w")).unwrap();
+    let found = run("check hub");
+    assert_eq!(found.status, 1, "{}", found.stdout);
+    assert!(found.stdout.contains("FAILED hub/training_args.bin: 1 tensor"), "{}", found.stdout);
+    assert!(found.stdout.contains("calls os.system") && found.stdout.ends_with("3 files: 2 ok, 1 failed\n"));
+}
+
+#[test]
+fn a_pickle_without_tensors_is_not_converted() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut pickle = Pickler::new(2);
+    pickle.op(b"}").text("epoch").op(b"K\x07s");
+    fs::write(folder.path().join("args.bin"), torch_zip(&pickle.stop(), &[]).build()).unwrap();
+    let failed = modelfmt_in(folder.path(), "convert args.bin out.safetensors");
+    assert_eq!(failed.status, 1, "{}", failed.stderr);
+    assert!(failed.stderr.contains("args.bin: it holds no tensors"), "{}", failed.stderr);
+    assert_eq!(files_in(folder.path()), ["args.bin"]);
+}

@@ -320,3 +320,37 @@ fn a_signature_that_is_no_regular_file_is_refused_at_once() {
     std::os::unix::fs::symlink("/dev/zero", &signature).unwrap();
     refused();
 }
+
+/// A folder without a signature may have signed folders and signed files in it; what has none is not good.
+#[test]
+fn below_a_folder_each_model_needs_a_signature_that_covers_it() {
+    let place = Place::with_key();
+    let model = place.path().join("m/model.mag");
+    for folder in ["tree/a", "tree/b"] {
+        fs::create_dir_all(place.path().join(folder)).unwrap();
+        fs::copy(&model, place.path().join(folder).join("x.mag")).unwrap();
+    }
+    place.ok(&["sign", "--key", "k", "tree/a"]);
+    place.ok(&["sign", "--key", "k", "tree/b/x.mag"]);
+    let verify = ["verify", "-r", "--key", "k.pub", "tree"];
+    let good = place.ok(&verify);
+    assert!(good.contains("ok tree/a (folder: signature, digests)"), "{good}");
+    assert!(good.contains("ok tree/a/x.mag (") && good.contains("ok tree/b/x.mag ("), "{good}");
+    let other = place.fails(1, &["verify", "-r", "--key", "other.pub", "tree"]);
+    assert!(!other.contains("\nok ") && !other.starts_with("ok "), "{other}");
+    // Without the folder, by the signature of the folder.
+    assert!(place.ok(&["verify", "--key", "k.pub", "tree/a/x.mag"]).contains("signature, digests"));
+    fs::copy(&model, place.path().join("tree/y.mag")).unwrap();
+    let unsigned = place.fails(1, &verify);
+    assert!(
+        unsigned.contains("FAILED tree/y.mag") && unsigned.contains("there is no signature"),
+        "{unsigned}"
+    );
+    fs::copy(&model, place.path().join("tree/a/added.mag")).unwrap();
+    let added = place.fails(1, &verify);
+    assert!(added.contains("FAILED tree/a/x.mag") && added.contains("FAILED tree/a/added.mag"), "{added}");
+    // Nobody who names no key thinks that the signature was looked at.
+    let unasked = place.run(&["verify", "tree/b/x.mag"]);
+    let said = String::from_utf8(unasked.stderr).unwrap();
+    assert_eq!(said, "note: tree/b/x.mag.sig was not checked; --key KEY does that\n");
+}

@@ -23,7 +23,8 @@ pub(super) fn mapped(model: &Model, options: &ConvertOptions) -> Result<Option<(
     let is_one = peft::is_adapter(model);
     match &options.tensors.base {
         Some(_) if !is_one => {
-            Err(Error::usage(Choice::Base, "the model is no adapter of PEFT, which alone has a base"))
+            let why = "it is no adapter of PEFT, and only these have a base".to_owned();
+            Err(Error::Unmapped { path: model.path().to_owned(), why, help: None })
         }
         _ if !is_one => Ok(None),
         base => {
@@ -51,9 +52,9 @@ fn stated_base(model: &Model) -> Result<PathBuf> {
         _ => {
             let named = stated.map_or_else(String::new, |stated| format!(", {:?},", Shortened(stated)));
             let why = format!(
-                "the base of the adapter{named} is no folder here; name it to know its heads and its family"
+                "its base{named} is no folder here, and its heads and its family are not known without it"
             );
-            Err(Error::usage(Choice::Base, why))
+            Err(Error::Unmapped { path: model.path().to_owned(), why, help: Some(Choice::Base) })
         }
     }
 }

@@ -86,7 +86,9 @@ impl Warning {
                 });
                 let key = (!has_architecture).then(|| {
                     let why = match has_config {
-                        true => "because the config.json beside the model has no `model_type`",
+                        true => {
+                            "because the config.json beside the model has no `model_type`, or no map was used"
+                        }
                         false => "which follows from `model_type` of a config.json beside the model",
                     };
                     format!("the key general.architecture is missing, {why}")

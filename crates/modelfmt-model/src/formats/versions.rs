@@ -89,12 +89,22 @@ impl FromStr for Target {
             Some((format, version)) => (format, Some(version)),
             None => (text, None),
         };
-        let format: Format = format.parse()?;
+        let format: Format = format.parse().map_err(|_| unknown(format))?;
         match format.capabilities_of(version) {
             Some(_) => Ok(Self { format, version: version.map(str::to_owned), is_hub_folder: false }),
             None => Err(format.unwritten(version)),
         }
     }
+}
+
+/// The error for a name of no format, with those that can be written.
+fn unknown(name: &str) -> ParseError {
+    let written = Format::ALL.iter().filter(|format| format.is_writable()).map(|format| format.name());
+    let written: Vec<_> = written.collect();
+    ParseError::new(format!(
+        "no format is named {name:?}; {} can be written, and {HUB_FOLDER}, a folder of the hub",
+        written.join(", ")
+    ))
 }
 
 #[cfg(test)]
@@ -114,7 +124,8 @@ mod tests {
         let says = |text: &str| text.parse::<Target>().unwrap_err().to_string();
         assert_eq!(says("mag@0.2"), "mag is not written in version \"0.2\"; there are mag@1, mag@0.3");
         assert_eq!(says("safetensors@1"), "safetensors is not written in version \"1\"");
-        assert!(says("zip@1").contains("no format is named"));
+        assert!(says("zip@1").starts_with("no format is named \"zip\"; aero, "), "{}", says("zip@1"));
+        assert!(says("zip").ends_with(" can be written, and hf, a folder of the hub"));
         let oinf = |version: &str| target(&format!("oinf@{version}")).map(|(format, _)| format);
         assert_eq!((oinf("1"), oinf("2")), (Ok(Format::Oinf), Ok(Format::Oinf)));
         assert!(oinf("3").is_err());

@@ -10,7 +10,7 @@ use super::error::{FetchError, Result};
 use super::part::Part;
 use super::report::{FetchSource, Fetched};
 use super::wanted::Wanted;
-use super::whole::{Expected, discard};
+use super::whole::{Expected, UNKNOWN, discard};
 use crate::error::{Error, Fault};
 use crate::transport::Transport;
 use crate::url::Location;
@@ -24,8 +24,7 @@ pub(super) async fn fetch(
 ) -> Result<(Fetched, Option<String>)> {
     let expected = Expected::new(wanted, wanted.sha256);
     if existing.is_some() && matches!(expected, Expected::Own) && !wanted.is_ours() {
-        let why = "it exists, and nothing is known that it could be checked by; --pin b3:HEX or --force, which fetches it anew";
-        return Err(FetchError::refused(&wanted.target, why));
+        return Err(FetchError::refused(&wanted.target, UNKNOWN));
     }
     let is_there = existing.is_some();
     drop(existing); // its lock

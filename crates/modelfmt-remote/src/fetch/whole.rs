@@ -61,6 +61,10 @@ impl Expected {
     }
 }
 
+/// Why a file that is there is neither kept nor fetched.
+pub(super) const UNKNOWN: &str = "it exists, and neither its digests nor the server, which may not send parts of it, say whether it is the same; \
+    give --pin b3:HEX, or --force to fetch it anew";
+
 /// What identifies a version at a server; `None` if the server does not say.
 fn key(mirror: &Mirror, expected: Expected) -> Option<String> {
     let tag = mirror.tag()?;
@@ -109,8 +113,7 @@ pub(super) async fn fetch(
     let expected = Expected::new(wanted, sha256);
     let is_compared = is_there && !expected.is_hash() && !wanted.is_ours();
     if is_compared && !(wanted.is_in_folder && mirrors.sizes().iter().all(|size| *size <= COMPARED)) {
-        let why = "it exists, and nothing is known that it could be checked by; --pin b3:HEX or --force, which fetches it anew";
-        return Err(FetchError::refused(&wanted.target, why));
+        return Err(FetchError::refused(&wanted.target, UNKNOWN));
     }
     if cx.options.force {
         discard(&wanted.target)?;

@@ -205,7 +205,7 @@ fn a_choice_that_leaves_nothing_is_an_error_of_the_job() {
     let options = options(|o| o.tensors.include = vec!["x*".to_owned()]);
     let error = try_convert(&source, Format::Mag, &options).unwrap_err();
     assert!(
-        !error.is_usage() && error.to_string().contains("include leaves none of its 1 tensors"),
+        !error.is_usage() && error.to_string().contains("after include, none of its 1 tensors is left"),
         "{error}"
     );
 }
