@@ -91,7 +91,10 @@ fn urls_and_out(args: &Fetch) -> Result<(Vec<Location>, &Path)> {
     for url in urls {
         match remote::location(url)? {
             Some(Location::File(_)) | None => {
-                return usage(format!("{}: it is no URL of a server; fetch URL OUT", url.display()));
+                return usage(format!(
+                    "{}: it is no URL of a server; fetch URL OUT, or `cp` a file of this machine",
+                    url.display()
+                ));
             }
             Some(location) => locations.push(location),
         }
