@@ -13,6 +13,9 @@ mod siblings;
 mod sources;
 mod toy;
 
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use clap::builder::PossibleValuesParser;
@@ -64,9 +67,13 @@ pub(crate) fn run(no_test: bool, only: &[String]) -> Result {
     let chosen = |name| (only.is_empty() || only.iter().any(|o| o == name)) && !(no_test && name == "test");
     let mut summary = Vec::new();
     let mut failed = Vec::new();
+    let mut beside = if only.is_empty() { Some(Beside::start()?) } else { None };
     for (name, check) in STEPS.iter().filter(|(name, _)| chosen(*name)) {
         let begin = Instant::now();
-        let done = check();
+        let done = match beside.take_if(|_| *name == BESIDE) {
+            Some(beside) => beside.end(),
+            None => check(),
+        };
         let seconds = begin.elapsed().as_secs();
         let verdict = if done.is_ok() { "ok" } else { "FAILED" };
         summary.push(format!("{name:<10} {verdict:<7} {seconds:>5} s"));
@@ -78,6 +85,32 @@ pub(crate) fn run(no_test: bool, only: &[String]) -> Result {
     step("summary");
     println!("{}", summary.join("\n"));
     if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", ")).into()) }
+}
+
+/// The step that goes on beside the others if all are run. It builds everything anew in a folder of its own, and others often leave a core idle.
+const BESIDE: &str = "fuzz";
+
+/// That step, as a process of its own. What it says goes into a file until it is waited for.
+struct Beside {
+    process: Child,
+    said: PathBuf,
+}
+
+impl Beside {
+    fn start() -> Result<Self> {
+        let said = workspace::target_dir().join("ci-beside.log");
+        let out = File::create(&said)?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["ci", "--only", BESIDE]).stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
+        Ok(Self { process: command.spawn()?, said })
+    }
+
+    /// Waits for it, and prints what it said.
+    fn end(mut self) -> Result {
+        let status = self.process.wait()?;
+        println!("{}", fs::read_to_string(&self.said)?);
+        if status.success() { Ok(()) } else { Err(format!("{BESIDE}: {status}").into()) }
+    }
 }
 
 fn fmt() -> Result {
