@@ -302,7 +302,8 @@ fn put_int(number: Integer, out: &mut Vec<u8>) {
 #[allow(clippy::cast_possible_truncation, reason = "compared with what was there before")]
 fn put_float(number: f64, out: &mut Vec<u8>) {
     let short = number as f32;
-    if f64::from(short).to_bits() == number.to_bits() {
+    // Machines may change the payload of a NaN when they convert it.
+    if !number.is_nan() && f64::from(short).to_bits() == number.to_bits() {
         out.push(F32);
         out.extend(short.to_le_bytes());
     } else {

@@ -280,7 +280,11 @@ mod tests {
         let mut buffer = AlignedBuf::zeroed(12).unwrap();
         buffer[1..9].copy_from_slice(bytemuck::bytes_of(&[1.5f32, -2.0].map(f32::to_bits).map(u32::to_le)));
         let unaligned = view(DType::F32, &[2], Bytes::Borrowed(&buffer[1..9]));
-        assert_eq!(unaligned.as_slice::<f32>(), Err(TensorError::Unaligned { alignment: 4 }));
+        let why = match cfg!(target_endian = "little") {
+            true => TensorError::Unaligned { alignment: 4 },
+            false => TensorError::Endianness,
+        };
+        assert_eq!(unaligned.as_slice::<f32>(), Err(why));
         assert_eq!(unaligned.to_vec::<f32>().unwrap(), [1.5, -2.0]);
         let wrong = TensorError::DType { found: DType::F32, wanted: DType::I32 };
         assert_eq!(unaligned.as_slice::<i32>(), Err(wrong));
