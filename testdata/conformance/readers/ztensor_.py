@@ -7,15 +7,15 @@ import sys
 
 import ztensor
 
-# What both call the same; other types, such as GGUF's blocks, have several parts there, and are not compared.
-SAME = {"f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8", "bool"}
+# What both call the same. Other types are not compared: GGUF's blocks are "u8" there.
+SAME = {"f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u64", "u32", "u16", "bool"}
 
 if "--version" in sys.argv:
     print(importlib.metadata.version("ztensor"))
     sys.exit()
 tensors = []
 with ztensor.open(sys.argv[1]) as source:
-    for tensor in source:
+    for tensor in (source[name] for name in source):
         same = tensor.dtype in SAME and tensor.logical is None
         tensors.append({
             "name": tensor.name,
