@@ -71,10 +71,11 @@ pub(crate) fn rehearse(options: &Options) -> Result {
     }
     step("release: made in a clone");
     let clone = work.join("first/modelfmt");
-    clone_to(&clone)?;
+    let commit = last_commit()?;
+    clone_to(&clone, &commit)?;
     exec(&mut making(std::env::current_exe()?, &clone, &out, options))?;
     if options.twice {
-        twice::compare(&out, &work, options)?;
+        twice::compare(&out, &work, &commit, options)?;
     }
     attempt(&out, options.only.clone())
 }
@@ -123,9 +124,13 @@ fn making(program: impl AsRef<OsStr>, clone: &Path, out: &Path, options: &Option
     make
 }
 
-/// A clone of the last commit. One that is there is renewed, with what was built in it.
-fn clone_to(folder: &Path) -> Result {
-    let commit = run::output(workspace::command("git").args(["rev-parse", "HEAD"]))?;
+fn last_commit() -> Result<String> {
+    Ok(run::output(workspace::command("git").args(["rev-parse", "HEAD"]))?.trim().to_owned())
+}
+
+/// A clone of a commit. One that is there is renewed, with what was built in it. The commit is asked for once, since there may be others while
+/// the first clone is made.
+fn clone_to(folder: &Path, commit: &str) -> Result {
     if !folder.join(".git").exists() {
         let mut clone = workspace::command("git");
         clone.args(["clone", "--quiet", "--no-checkout", "--no-hardlinks"]).arg(workspace::root());
@@ -136,8 +141,8 @@ fn clone_to(folder: &Path) -> Result {
         git.current_dir(folder);
         git
     };
-    exec(git().args(["fetch", "--quiet"]).arg(workspace::root()).arg(commit.trim()))?;
-    exec(git().args(["checkout", "--quiet", "--detach", "--force", commit.trim()]))
+    exec(git().args(["fetch", "--quiet"]).arg(workspace::root()).arg(commit))?;
+    exec(git().args(["checkout", "--quiet", "--detach", "--force", commit]))
 }
 
 /// An empty folder.

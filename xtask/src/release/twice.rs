@@ -13,7 +13,7 @@ use crate::workspace;
 #[cfg(unix)]
 const NOBODY: u32 = 65534;
 
-pub(super) fn compare(first: &Path, work: &Path, options: &Options) -> Result {
+pub(super) fn compare(first: &Path, work: &Path, commit: &str, options: &Options) -> Result {
     step("release: made again elsewhere");
     let away = tempfile::Builder::new().prefix("modelfmt-").tempdir()?;
     let place = away.path().join("made/a/second/time");
@@ -21,7 +21,7 @@ pub(super) fn compare(first: &Path, work: &Path, options: &Options) -> Result {
     for folder in [&home, &out] {
         fs::create_dir_all(folder)?;
     }
-    clone_to(&clone)?;
+    clone_to(&clone, commit)?;
     let program = away.path().join("xtask");
     fs::copy(std::env::current_exe()?, &program)?;
     let mut again = making(program, &clone, &out, options);
