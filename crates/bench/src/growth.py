@@ -43,6 +43,6 @@ else:
 begin = time.perf_counter()
 result = globals()[what]()
 seconds = time.perf_counter() - begin
-if result is None or result is False or len(result if hasattr(result, "__len__") else [1]) == 0:
+if result is None or result is False:
     sys.exit(f"{what} found nothing")
 print(seconds)

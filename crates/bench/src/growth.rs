@@ -17,7 +17,7 @@ use crate::{Bench, Result, remove};
 /// What calls the other packages, and the variable that names the interpreter which has them.
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/growth.py");
 const PYTHON: &str = "MODELFMT_ORACLES_PYTHON";
-/// Who took so many seconds for one size is not asked for the next, ten times as large.
+/// Who took so many seconds for one size is not asked for the next, which is larger.
 const PATIENCE: f64 = 30.0;
 /// Disk that stays free, in bytes.
 const FREE: u64 = 4 << 30;

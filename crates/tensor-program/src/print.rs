@@ -11,29 +11,26 @@ impl Program {
     /// print the names of the others, as far as `name` knows the inputs.
     #[must_use]
     pub fn steps(&self, name: &dyn Fn(usize) -> Option<String>) -> Vec<String> {
-        let mut steps = Vec::new();
-        let mut program = self;
-        // The chain of steps to the first input, backwards.
-        loop {
-            steps.extend(program.step_text(name));
-            let Some(before) = program.chained() else { break };
-            program = before;
-        }
-        steps.reverse();
-        steps
+        self.chain(name, false)
     }
 
     /// The steps that are done to the first tensor, without what is added to it; nothing is named.
     #[must_use]
     pub fn steps_of_first(&self) -> Vec<String> {
+        self.chain(&|_| None, true)
+    }
+
+    /// The chain of steps to the first input; with `through_sums`, what is added on the way is left out.
+    fn chain(&self, name: &dyn Fn(usize) -> Option<String>, through_sums: bool) -> Vec<String> {
         let mut steps = Vec::new();
         let mut program = self;
+        // Backwards.
         loop {
-            if let Step::Sum(first, _) = &program.step {
+            if let (Step::Sum(first, _), true) = (&program.step, through_sums) {
                 program = first;
                 continue;
             }
-            steps.extend(program.step_text(&|_| None));
+            steps.extend(program.step_text(name));
             let Some(before) = program.chained() else { break };
             program = before;
         }

@@ -48,7 +48,8 @@ fn check_unpacked(packages: &[Package], folder: &Path) -> Result {
     for Package { name, version, .. } in packages {
         let package = format!("{name}-{version}");
         let archive = folder.join("package").join(format!("{package}.crate"));
-        exec(workspace::command("tar").arg("-xzf").arg(archive).arg("-C").arg(&unpacked))?;
+        // With the time of now: that in the archive is the same for every content, and cargo would take a changed file for the old one.
+        exec(workspace::command("tar").arg("-xzmf").arg(archive).arg("-C").arg(&unpacked))?;
         // Each has the versions that the program is built with; of a member, cargo would say that it is not looked at.
         let lock = unpacked.join(&package).join("Cargo.lock");
         if lock.exists() {

@@ -50,8 +50,10 @@ pub(super) fn notes(args: &Convert, target: Format, model: &Model, converted: &C
         let ending = target.extension().unwrap_or_default();
         notes.push(format!("{ending} is written as {target}; --to {today} writes what tools of today read"));
     }
-    notes.extend(left_beside(args, target));
-    if let Some(index) = index_of_part(model) {
+    // A folder of models is searched by its indexes, and has no single folder of the hub.
+    let is_one = !args.recursive;
+    notes.extend(left_beside(args, target).filter(|_| is_one));
+    if let Some(index) = is_one.then(|| index_of_part(model)).flatten() {
         notes.push(format!("this is one of the files of {index}; name that to convert all of them"));
     }
     let version = args.to.as_ref().and_then(|target| target.version.as_ref());

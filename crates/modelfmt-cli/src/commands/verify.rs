@@ -37,7 +37,9 @@ pub(crate) fn run(args: &Verify, quiet: bool) -> Result {
         }
         let mut signed = SignedFolders::new(path, &args.open)?;
         // The signature of the whole folder covers more than its models.
-        signed.covers(&path.join("model"), |folder| verify(folder, args, &args.open, quiet, &mut tally))?;
+        if signed.is_asked && signature_path(path).is_file() {
+            signed.is_good(path, |folder| verify(folder, args, &args.open, quiet, &mut tally))?;
+        }
         let found = walk(path);
         if !quiet {
             say_foreign(&found.foreign);
@@ -85,14 +87,18 @@ impl<'a> SignedFolders<'a> {
         Ok(Self { root, is_asked: open.has_key_beside()?, known: HashMap::new() })
     }
 
-    /// Whether a file is covered by the signature of its folder, or of one above it. `verify` looks at that of a folder when it is met
-    /// for the first time, and says whether it is good. A signature beside the file itself goes first.
+    /// Whether a file is covered by the signature of its folder, or of one above it. A signature beside the file itself goes first.
     fn covers(&mut self, file: &Path, verify: impl FnOnce(&Path) -> Result<bool>) -> Result<bool> {
         if !self.is_asked || signature_path(file).is_file() {
             return Ok(false);
         }
         let mut folders = file.ancestors().skip(1).take_while(|folder| folder.starts_with(self.root));
         let Some(folder) = folders.find(|folder| signature_path(folder).is_file()) else { return Ok(false) };
+        self.is_good(folder, verify)
+    }
+
+    /// Whether the signature of a folder is good, which `verify` says when the folder is met for the first time.
+    fn is_good(&mut self, folder: &Path, verify: impl FnOnce(&Path) -> Result<bool>) -> Result<bool> {
         if let Some(known) = self.known.get(folder) {
             return Ok(*known);
         }

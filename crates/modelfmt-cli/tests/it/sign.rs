@@ -349,6 +349,17 @@ fn below_a_folder_each_model_needs_a_signature_that_covers_it() {
     fs::copy(&model, place.path().join("tree/a/added.mag")).unwrap();
     let added = place.fails(1, &verify);
     assert!(added.contains("FAILED tree/a/x.mag") && added.contains("FAILED tree/a/added.mag"), "{added}");
+    // A signed folder need not have a model.
+    fs::create_dir(place.path().join("notes")).unwrap();
+    fs::write(place.path().join("notes/a.txt"), "a").unwrap();
+    place.ok(&["sign", "--key", "k", "notes"]);
+    assert!(
+        place
+            .ok(&["verify", "-r", "--key", "k.pub", "notes"])
+            .contains("ok notes (folder: signature, digests)")
+    );
+    fs::write(place.path().join("notes/a.txt"), "b").unwrap();
+    place.fails(1, &["verify", "-r", "--key", "k.pub", "notes"]);
     // Nobody who names no key thinks that the signature was looked at.
     let unasked = place.run(&["verify", "tree/b/x.mag"]);
     let said = String::from_utf8(unasked.stderr).unwrap();
