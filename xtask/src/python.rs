@@ -167,7 +167,7 @@ fn build(python: &Path, release: bool) -> Result<PathBuf> {
     let mut maturin = workspace::command(python);
     maturin.args(["-m", "maturin", "build", "--quiet", "--locked", "--manifest-path", MANIFEST]);
     maturin.args(["--profile", if release { "release" } else { "dev" }]);
-    exec(maturin.arg("--out").arg(&wheels).env("CARGO_TARGET_DIR", dir().join("build")))?;
+    exec(maturin.arg("--out").arg(&wheels).env("CARGO_TARGET_DIR", workspace::target_dir()))?;
     let entries = fs::read_dir(&wheels)?.collect::<std::io::Result<Vec<_>>>()?;
     let mut built = entries.into_iter().map(|entry| entry.path());
     let wheel = built.find(|path| path.extension().is_some_and(|ending| ending == "whl"));
@@ -246,7 +246,7 @@ fn check(python: &Path, tally: &mut Tally) {
     tally.check(workspace::cargo("fmt").args(["--manifest-path", MANIFEST, "--all", "--check"]));
     let mut clippy = workspace::cargo("clippy");
     clippy.args(["--quiet", "--manifest-path", MANIFEST, "--all-targets", "--", "-D", "warnings"]);
-    tally.check(clippy.env("CARGO_TARGET_DIR", dir().join("build")));
+    tally.check(clippy.env("CARGO_TARGET_DIR", workspace::target_dir()));
     tally.check(in_package(python).args(["-m", "mypy", "-p", "modelfmt"]));
     // All of the package, and without a list of what may be wrong.
     let stubtest = ["-m", "mypy.stubtest", "modelfmt", "--mypy-config-file", "pyproject.toml"];

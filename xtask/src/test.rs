@@ -20,10 +20,8 @@ pub(crate) fn all(args: &[String]) -> Result<bool> {
     if args.is_empty() {
         step("examples");
         let mut examples = workspace::cargo("test");
-        tally.run(
-            Runner::Cargo,
-            examples.args(["--manifest-path", EXAMPLES, "--workspace", "--no-fail-fast"]),
-        );
+        examples.args(["--manifest-path", EXAMPLES, "--workspace", "--no-fail-fast"]);
+        tally.run(Runner::Cargo, examples.env("CARGO_TARGET_DIR", workspace::target_dir()));
         let done = python::run(false, &mut tally);
         tally.done(done);
         let done = web::run(false, Some(&mut tally));

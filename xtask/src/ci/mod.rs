@@ -136,7 +136,9 @@ fn clippy() -> Result {
     exec(workspace::cargo("clippy").args(everything))?;
     // Without candle's: checking its 155 crates a second time takes longer than what it could find.
     let examples = ["--workspace", "--exclude", "candle-tensors", "--all-targets", "--", "-D", "warnings"];
-    exec(workspace::cargo("clippy").args(["--manifest-path", test::EXAMPLES]).args(examples))
+    let mut cargo = workspace::cargo("clippy");
+    cargo.args(["--manifest-path", test::EXAMPLES]).args(examples);
+    exec(cargo.env("CARGO_TARGET_DIR", workspace::target_dir()))
 }
 
 fn doc() -> Result {

@@ -246,14 +246,12 @@ impl Drop for WebServer {
 /// The Python package reads, converts and edits the toy's files too.
 fn try_python(copy: &Path, toy: &Path) -> Result {
     let manifest = "crates/modelfmt-py/Cargo.toml";
-    let build = workspace::target_dir().join("python/build");
-    let mut cargo = cargo(copy);
-    cargo
-        .args(["build", "--offline", "--quiet", "--manifest-path", manifest])
-        .env("CARGO_TARGET_DIR", &build);
-    exec(&mut cargo)?;
+    exec(cargo(copy).args(["build", "--offline", "--quiet", "--manifest-path", manifest]))?;
     let package = copy.join("crates/modelfmt-py/python");
-    fs::copy(build.join("debug/lib_modelfmt.so"), package.join("modelfmt/_modelfmt.abi3.so"))?;
+    fs::copy(
+        workspace::target_dir().join("debug/lib_modelfmt.so"),
+        package.join("modelfmt/_modelfmt.abi3.so"),
+    )?;
     let mut python = Command::new(python::install()?);
     exec(python.args(["-c", PYTHON]).arg(toy).env("PYTHONPATH", package).env("PYTHONDONTWRITEBYTECODE", "1"))
 }

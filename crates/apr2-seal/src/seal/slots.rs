@@ -37,7 +37,9 @@ pub(crate) fn unwrap(slots: &[Slot], access: &Access, uuid: &[u8; 16]) -> Result
             return Ok(file_key);
         }
     }
-    Err(beyond.unwrap_or(SealFault::NoKey("none of the keys and passphrases that were given opens the file")))
+    Err(beyond.unwrap_or(SealFault::NoKey(
+        "none of the keys and passphrases that were given opens the file; inspect lists whom it is for",
+    )))
 }
 
 fn of_type(slots: &[Slot], kind: u16) -> impl Iterator<Item = &[u8]> {

@@ -61,6 +61,9 @@ pub(crate) fn run(args: &Verify, quiet: bool) -> Result {
     } else if args.files.len() > 1 && !args.json {
         summary(&tally, "", args.json, quiet)?;
     }
+    if !tally.unchecked.is_empty() {
+        say(unchecked(&tally.unchecked));
+    }
     if !quiet {
         tally.heal.iter().take(3).for_each(|text| say(format_args!("note: {text}")));
     }
@@ -119,6 +122,8 @@ struct Tally {
     skipped: usize,
     /// What is said of commands that would repair damaged files.
     heal: Vec<String>,
+    /// The signatures that no key was given for.
+    unchecked: Vec<String>,
 }
 
 /// Verifies a model of a folder, unless the list says that it was ok.
@@ -177,14 +182,27 @@ fn verify(path: &Path, args: &Verify, open: &OpenArgs, quiet: bool, tally: &mut 
     streams::warn(&report.path, &report.warnings);
     let is_unasked = args.open.signers.key.is_empty() && policy::get().is_none();
     if let Some(signature) = DetachedSignature::find(path).filter(|_| is_unasked && !quiet) {
-        let path = signature.path.display().to_string();
-        say(format_args!("note: {} was not checked; --key KEY does that", Printable(&path)));
+        let path = Printable(&signature.path.display().to_string()).to_string();
+        match args.recursive {
+            true => tally.unchecked.push(path),
+            false => say(unchecked(&[path])),
+        }
     }
     tally.verified += 1;
     tally.failed += usize::from(!report.is_ok());
     tally.heal.extend(heal(&report, args));
     print(|out| if args.json { json(&report, out) } else { text(&report, out) })?;
     Ok(report.is_ok())
+}
+
+/// The note about signatures that no key was given for.
+fn unchecked(signatures: &[String]) -> String {
+    const NAMED: usize = 3;
+    let named = signatures.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = signatures.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let were = if signatures.len() == 1 { "was" } else { "were" };
+    format!("note: {named}{more} {were} not checked; --key KEY does that")
 }
 
 /// Checks that fail only where bytes are damaged that `fetch` can check.

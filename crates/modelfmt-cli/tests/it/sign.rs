@@ -364,4 +364,13 @@ fn below_a_folder_each_model_needs_a_signature_that_covers_it() {
     let unasked = place.run(&["verify", "tree/b/x.mag"]);
     let said = String::from_utf8(unasked.stderr).unwrap();
     assert_eq!(said, "note: tree/b/x.mag.sig was not checked; --key KEY does that\n");
+    // Of several, once.
+    for name in ["c", "d", "e", "f"] {
+        fs::copy(place.path().join("tree/b/x.mag"), place.path().join(format!("notes/{name}.mag"))).unwrap();
+        place.ok(&["sign", "--key", "k", &format!("notes/{name}.mag")]);
+    }
+    let unasked = place.run(&["verify", "-r", "notes"]);
+    let said = String::from_utf8(unasked.stderr).unwrap();
+    let named = "notes/c.mag.sig, notes/d.mag.sig, notes/e.mag.sig and 1 more were not checked";
+    assert!(said.ends_with(&format!("note: {named}; --key KEY does that\n")), "{said}");
 }

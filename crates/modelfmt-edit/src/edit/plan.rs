@@ -8,7 +8,7 @@ use modelfmt_core::source::{FileSource, FileVersion, folder_of};
 use modelfmt_core::value::Object;
 
 use super::fault::{Versions, failed, opened, version};
-use super::requested::RequestedMetadata;
+use super::requested::{RequestedMetadata, misspelled};
 use super::set::SetEdit;
 use super::signing::{self, Signing};
 use super::{Edit, EditMethod, EditOptions, Target, check};
@@ -100,6 +100,7 @@ impl Edit {
         let dropped = Dropped::new(&model, &options.drop)?;
         let names = names(&model, options, &dropped)?;
         let given = RequestedMetadata::new(&model, options, &names)?;
+        notes.extend(misspelled(&model, options)?);
         let unset = given.removed;
         let signing = Signing::new(&model, options)?;
         let (target, method) = match format.driver().and_then(|driver| driver.edit_set.as_ref()) {

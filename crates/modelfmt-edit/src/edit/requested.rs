@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use modelfmt_core::author::Shortened;
 use modelfmt_core::value::Object;
 
 use super::EditOptions;
@@ -11,6 +12,7 @@ use modelfmt_model::formats::capabilities::Metadata;
 use modelfmt_model::formats::change::{Change, NewValue};
 use modelfmt_model::model::Model;
 use modelfmt_rules::globs::Globs;
+use modelfmt_rules::wording::Note;
 
 /// The requested changes to metadata.
 #[derive(Clone, Debug)]
@@ -95,6 +97,33 @@ fn unset(model: &Model, given: &[String]) -> Result<Vec<String>> {
     let mut seen = HashSet::new();
     keys.retain(|key| seen.insert(key.clone()));
     Ok(keys)
+}
+
+/// A note for each new key that is spelled almost like one of the model's.
+pub(super) fn misspelled(model: &Model, options: &EditOptions) -> Result<Vec<Note>> {
+    const MOST_KEYS: usize = 4096; // every new key is compared with each of them
+    if options.set.is_empty() {
+        return Ok(Vec::new());
+    }
+    let own = json_of(model)?;
+    let new = options.set.iter().map(|(key, _)| key.as_str()).filter(|key| own.get(key).is_none());
+    let note = |key: &str| {
+        let other = own.keys().take(MOST_KEYS).find(|other| is_almost(key, other))?;
+        let (key, other) = (Shortened(key), Shortened(other));
+        Some(Note::from(format!("{key:?} is a new key, and the file has {other:?} too: is it misspelled?")))
+    };
+    Ok(new.filter_map(note).collect())
+}
+
+/// Whether two keys differ by one or two letters. Keys that differ by a number are meant to.
+fn is_almost(key: &str, other: &str) -> bool {
+    const SHORT: usize = 6;
+    const LONG: usize = 200;
+    let letters = |text: &str| text.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+    (SHORT..=LONG).contains(&key.len())
+        && key.len().abs_diff(other.len()) <= 2
+        && letters(key) != letters(other)
+        && strsim::damerau_levenshtein(key, other) <= 2
 }
 
 /// The metadata of a model, as far as its keys and values can be edited.

@@ -1,5 +1,8 @@
 //! What is odd about the texts of a model's metadata: templates that could run code, and characters that nobody sees.
 
+use std::collections::BTreeSet;
+
+use modelfmt_core::author::Shortened;
 use modelfmt_core::value::{List, ParseOptions, Value, json};
 use modelfmt_model::model::Model;
 
@@ -14,6 +17,8 @@ const LONG_TEXT: usize = 1 << 20;
 const LONG_LIST: usize = 256;
 /// No more findings are listed of those that say what could run code, and of the others.
 const MOST: usize = 100;
+/// The key of configs under which the hub names classes that are not part of transformers.
+const AUTO_MAP: &str = "auto_map";
 /// JSON within metadata is taken apart so often: a file of a tokenizer that holds a template.
 const MAX_NESTED: u32 = 2;
 
@@ -35,10 +40,16 @@ pub(super) fn texts(model: &Model) -> Texts {
     texts
 }
 
-/// Files of the hub that hold templates.
+/// Files of the hub that hold templates, or name code.
 #[cfg(not(target_arch = "wasm32"))]
-const FILES: [&str; 4] =
-    ["chat_template.jinja", "chat_template.json", "processor_config.json", "tokenizer_config.json"];
+const FILES: [&str; 6] = [
+    "chat_template.jinja",
+    "chat_template.json",
+    "config.json",
+    "preprocessor_config.json",
+    "processor_config.json",
+    "tokenizer_config.json",
+];
 
 #[cfg(not(target_arch = "wasm32"))]
 fn beside(model: &Model, texts: &mut Texts) {
@@ -68,7 +79,11 @@ impl Texts {
             Value::Array(list) => self.list(name, list, nested),
             Value::Object(object) => {
                 for (key, value) in object.iter() {
-                    self.look(&joined(name, key), value, nested);
+                    let name = joined(name, key);
+                    if key == AUTO_MAP {
+                        self.code(&name, value);
+                    }
+                    self.look(&name, value, nested);
                 }
             }
             _ => {}
@@ -119,10 +134,45 @@ impl Texts {
         }
     }
 
+    /// Names the Python files that transformers runs for the classes of an `auto_map`. It does that only where it is told to trust
+    /// them, so this is no fault.
+    fn code(&mut self, name: &str, classes: &Value) {
+        const NAMED: usize = 4;
+        let mut files = BTreeSet::new();
+        files_of(classes, &mut files);
+        if files.is_empty() {
+            return;
+        }
+        let named = files.iter().take(NAMED).map(|file| format!("{:?}", Shortened(file)));
+        let named = named.collect::<Vec<_>>().join(", ");
+        let more = files.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let what = format!(
+            "with trust_remote_code=True, transformers runs code that comes with the model and is not looked into: {named}{more}"
+        );
+        self.add(name, 0, what, false);
+    }
+
     fn add(&mut self, name: &str, at: usize, what: String, runs_code: bool) {
         if self.findings.iter().filter(|finding| finding.runs_code == runs_code).count() < MOST {
             self.findings.push(TextFinding { name: name.to_owned(), at: at as u64, what, runs_code });
         }
+    }
+}
+
+/// The Python files of classes like `modeling_foo.FooModel`, or `OWNER/REPO--modeling_foo.FooModel`, which is in another folder of the
+/// hub. A tokenizer has a list of two classes.
+fn files_of(classes: &Value, files: &mut BTreeSet<String>) {
+    match classes {
+        Value::String(class) => {
+            let (repo, class) = class.split_once("--").map_or(("", &**class), |(repo, class)| (repo, class));
+            let Some((module, _)) = class.rsplit_once('.') else { return };
+            let of = if repo.is_empty() { String::new() } else { format!(" of {repo}") };
+            files.insert(format!("{}.py{of}", module.replace('.', "/")));
+        }
+        Value::Array(list) => list.iter().for_each(|class| files_of(&class, files)),
+        Value::Object(object) => object.iter().for_each(|(_, class)| files_of(class, files)),
+        _ => {}
     }
 }
 

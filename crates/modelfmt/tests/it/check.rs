@@ -297,6 +297,16 @@ fn texts_are_searched() {
             .is_ok()
     );
 
+    // Python files of the model, and of another folder.
+    let config = r#"{"auto_map": {"AutoModel": "modeling_x.XModel", "AutoTokenizer": ["owner/repo--sub.tok.XTokenizer", null]}}"#;
+    fs::write(folder.path().join("config.json"), config).unwrap();
+    let report = save(&[]);
+    let said = report.texts[0].to_string();
+    assert!(said.starts_with("\"config.json.auto_map\", byte 0: with trust_remote_code=True"), "{said}");
+    assert!(said.ends_with("not looked into: \"modeling_x.py\", \"sub/tok.py of owner/repo\""), "{said}");
+    assert!(report.is_ok());
+    fs::remove_file(folder.path().join("config.json")).unwrap();
+
     fs::write(folder.path().join("chat_template.jinja"), "{% include 'x' %}").unwrap();
     let report = save(&[]);
     assert_eq!(report.texts[0].name, "chat_template.jinja");

@@ -340,6 +340,19 @@ fn what_makes_no_sense_changes_nothing() {
         };
         let unset = refused(&|options| options.unset.push("k.onee".to_owned()));
         assert!(unset.to_string().contains("did you mean \"k.one\""), "{unset}");
+        for (key, is_noted) in [("k.onee", true), ("something", false)] {
+            let mut options = EditOptions::default();
+            options.set.push((key.to_owned(), NewValue::Text("1".to_owned())));
+            let edit = Edit::new(&path, &options).unwrap();
+            let copy = folder.path().join(format!("{key}.copy"));
+            let edited = edit.write_to(&copy, Overwrite::Refuse, &Execution::default()).unwrap();
+            let notes = edited.notes.iter().map(ToString::to_string).collect::<String>();
+            assert_eq!(
+                notes.contains("\"k.onee\" is a new key, and the file has \"k.one\""),
+                is_noted,
+                "{notes}"
+            );
+        }
         assert!(matches!(refused(&|o| o.rename.push("a=b".parse().unwrap())), Error::SameName { .. }));
         assert!(matches!(refused(&|o| o.rename.push("z=b".parse().unwrap())), Error::NoMatch { .. }));
         let null = |o: &mut EditOptions| o.set.push(("k.n".to_owned(), NewValue::Value(Value::Null)));
