@@ -72,22 +72,10 @@
 mod builder;
 mod check;
 mod converted;
-#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
-pub(crate) mod hub;
-#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
-pub(crate) mod hub_adapter;
-#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
-mod hub_back;
 #[cfg(not(target_arch = "wasm32"))]
 mod hub_files;
-#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
-pub(crate) mod hub_folder;
-#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
-pub(crate) mod hub_parts;
 #[cfg(not(target_arch = "wasm32"))]
 mod imatrix;
-#[cfg(not(target_arch = "wasm32"))]
-pub(crate) mod lora;
 #[cfg(not(target_arch = "wasm32"))]
 mod named;
 pub(crate) mod output;
@@ -104,8 +92,6 @@ mod signatures;
 pub(crate) mod single;
 mod table;
 pub(crate) mod tensors;
-#[cfg(all(any(feature = "apr", feature = "gguf"), not(target_arch = "wasm32")))]
-mod tokenizer;
 pub(crate) mod values;
 mod warnings;
 
@@ -122,7 +108,7 @@ use modelfmt_write::{Discard, InputFiles};
 pub use builder::Conversion;
 pub use converted::{Converted, TypeChanged};
 #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
-pub use hub::mapped;
+pub use modelfmt_derived::mapped;
 #[cfg(not(target_arch = "wasm32"))]
 pub use hub_files::ABOUT_WEIGHTS;
 #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
@@ -155,6 +141,7 @@ pub use warnings::Warning;
 
 pub use modelfmt_rules::presets::Preset;
 
+use modelfmt_derived::{Derived, Restored};
 use modelfmt_metadata::mapper::Mapper;
 use modelfmt_metadata::source::Content;
 use modelfmt_model::error::{Error, Result};
@@ -231,44 +218,12 @@ impl<'a> ConversionPlan<'a> {
         if !target.is_enabled() {
             return Err(Error::NotEnabled { path: path(), format: target, feature: target.feature() });
         }
-        #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
-        let takes = hub::takes(model, target, &options);
-        #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
-        let will_map = takes.is_some();
-        #[cfg(not(all(feature = "gguf", not(target_arch = "wasm32"))))]
-        let takes: Option<Box<schemes::Takes>> = None;
-        let (model, own_notes) = schemes::decoded(model, target, capabilities, &options, takes.as_deref())?;
-        #[cfg(not(target_arch = "wasm32"))]
-        let mut own_notes = own_notes;
-        #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
-        let (model, is_mapped) = {
-            use lora::Stage::{AfterMap, BeforeMap, Only};
-            let maps = lora::Maps {
-                named: &|base: &Model, adapter: &Model| hub_adapter::named_as_in(base, adapter, &options),
-                made: &|base: &Model| hub::made(base, &options),
-            };
-            let (model, notes) =
-                lora::merged(model, if will_map { BeforeMap } else { Only }, &options, maps)?;
-            own_notes.extend(notes);
-            match hub::map(&model, target, &options)? {
-                (Cow::Owned(mapped), notes) => {
-                    own_notes.extend(notes);
-                    let (mapped, notes) = lora::merged(Cow::Owned(mapped), AfterMap, &options, maps)?;
-                    own_notes.extend(notes);
-                    (Cow::Owned(mapped.into_owned()), true)
-                }
-                (Cow::Borrowed(_), notes) => {
-                    own_notes.extend(notes);
-                    (model, false)
-                }
-            }
-        };
-        #[cfg(all(not(feature = "gguf"), not(target_arch = "wasm32")))]
-        let (model, notes) = lora::merged(model, lora::Stage::Only, &options, lora::Maps::NONE)?;
-        #[cfg(all(not(feature = "gguf"), not(target_arch = "wasm32")))]
+        let takes = modelfmt_derived::takes(model, target, &options);
+        let (model, mut own_notes) =
+            schemes::decoded(model, target, capabilities, &options, takes.as_deref())?;
+        let Derived { model, is_mapped, notes, .. } =
+            modelfmt_derived::derived(model, target, takes.is_some(), &options)?;
         own_notes.extend(notes);
-        #[cfg(not(all(feature = "gguf", not(target_arch = "wasm32"))))]
-        let is_mapped = false;
         let planned = Self::of(&model, target, capabilities, options)?;
         let Planned { options, tensors, tied, metadata, mut notes, mut warnings, dropped } = planned;
         notes.splice(0..0, own_notes);
@@ -341,7 +296,6 @@ impl<'a> ConversionPlan<'a> {
     }
 
     /// Plans the folder of the hub that a GGUF becomes.
-    #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
     fn of_hub_folder(model: &'a Model, target: Format, options: Cow<'a, ConvertOptions>) -> Result<Self> {
         if target != Format::Safetensors {
             let why = format!("the weights of a folder of the hub are safetensors, not {target}");
@@ -349,23 +303,10 @@ impl<'a> ConversionPlan<'a> {
         }
         model.expect_tensors()?;
         let mut own = options.into_owned();
-        let restored = {
-            let map = own.tensors.map.take();
-            check::check(&own, target)?;
-            own.tensors.map = map;
-            let (mut weights, mut notes) = {
-                let maps = lora::Maps {
-                    named: &|base: &Model, adapter: &Model| hub_adapter::named_as_in(base, adapter, &own),
-                    ..lora::Maps::NONE // the base is a GGUF, and has its names
-                };
-                lora::merged(Cow::Borrowed(model), lora::Stage::Only, &own, maps)?
-            };
-            hub_folder::restore(&mut weights, &own).map(|mut restored| {
-                notes.append(&mut restored.notes);
-                (hub_folder::Restored { notes, ..restored }, weights)
-            })
-        };
-        let (hub_folder::Restored { files, losses, notes: mapping }, model) = restored?;
+        let map = own.tensors.map.take();
+        check::check(&own, target)?;
+        own.tensors.map = map;
+        let (model, Restored { files, losses, notes: mapping }) = modelfmt_derived::restored(model, &own)?;
         if !own.metadata.lossy && !losses.is_empty() {
             return Err(Error::Unsupported { path: model.path().to_owned(), target, unsupported: losses });
         }
@@ -387,15 +328,6 @@ impl<'a> ConversionPlan<'a> {
             made.notes.extend(made.larger_than_shards());
         }
         Ok(made)
-    }
-
-    /// Refuses a folder of the hub in a build that cannot make one.
-    #[cfg(not(all(feature = "gguf", not(target_arch = "wasm32"))))]
-    fn of_hub_folder(_: &'a Model, _: Format, _: Cow<'a, ConvertOptions>) -> Result<Self> {
-        Err(Error::usage(
-            Choice::Target,
-            "this build cannot make a folder of the hub: it has no GGUF, or no files",
-        ))
     }
 
     /// Fails for a folder of the hub, which is written only into a folder of this machine.
@@ -802,7 +734,7 @@ fn with_tokenizer(content: Content, model: &Model, target: Format) -> Content {
     if target.properties().schema != Some(MetadataSchema::Apr) {
         return content;
     }
-    match tokenizer::apr::keys(model) {
+    match modelfmt_derived::apr_tokenizer(model) {
         Ok(keys) => content.asked_for(keys),
         Err(why) => content.noted(Some(format!("the tokenizer beside the model is not written: {why}"))),
     }

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use modelfmt_core::{DType, TensorInfo};
-use modelfmt_metadata::schemes::{self, Failure, Placed, Schemes, Stored};
+use modelfmt_derived::Takes;
+use modelfmt_metadata::schemes::{self, Failure, Placed, Schemes, Stored, is_weight, scale_name};
 use modelfmt_model::error::{Error, Result};
 use modelfmt_model::formats::Format;
 use modelfmt_model::formats::capabilities::Capabilities;
@@ -14,11 +15,8 @@ use modelfmt_rules::options::ConvertOptions;
 use modelfmt_rules::wording::unsupported::Unsupported;
 use modelfmt_rules::wording::{Choice, Note, Remedy};
 
-use super::tensors::scales::{Scaled, Scales, is_weight};
+use super::tensors::scales::{Scaled, Scales};
 use super::tensors::types::{Candidate, TypeRules};
-
-/// Whether a map takes a tensor with this name.
-pub(crate) type Takes = dyn Fn(&str) -> bool;
 
 /// A model whose weights are decoded that a rule dequantizes, or the model itself, and notes about that. `takes` is there if a map
 /// comes next, which takes no scales beside weights.
@@ -55,21 +53,6 @@ pub(crate) fn decoded<'m>(
     // A map sees all tensors but these.
     tensors.append(&mut made.scales);
     Ok((Cow::Owned(model.decoded(tensors)?), notes))
-}
-
-/// An error for a model whose weights are stored in a scheme, which a map does not take. `None` if it has none.
-#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
-pub(super) fn stored(model: &Model) -> Result<Option<Error>> {
-    let mut kinds = Schemes::find(model, true)?.kinds();
-    if kinds.is_empty() {
-        let scaled = model.tensors().filter(|info| is_weight(info.dtype));
-        let first = scaled.clone().next();
-        kinds.extend(first.map(|info| (format!("{} with scales beside them", info.dtype), scaled.count())));
-    }
-    let Some((text, count)) = kinds.into_iter().max_by_key(|(_, count)| *count) else { return Ok(None) };
-    let weights = if count == 1 { "weight is" } else { "weights are" };
-    let why = format!("{count} {weights} stored as {text}");
-    Ok(Some(Error::Unmapped { path: model.path().to_owned(), why, help: Some(Choice::Dequantize) }))
 }
 
 /// The weights that are decoded.
@@ -208,58 +191,4 @@ fn is_zero(model: &Model, position: usize) -> Result<bool> {
     let mut bytes = vec![0; usize::try_from(info.nbytes).unwrap_or_default()];
     model.read_into(position, 0, &mut bytes)?;
     Ok(bytes.iter().all(|byte| *byte == 0))
-}
-
-/// The name of the scale of all values of a weight, as llama.cpp has it.
-fn scale_name(weight: &str) -> String {
-    format!("{}.scale", weight.strip_suffix(".weight").unwrap_or(weight))
-}
-
-/// The number of tensors at the end that are scales of weights in blocks.
-#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
-pub(super) fn count_of_scales(model: &Model) -> usize {
-    let of = |name: &str| {
-        let weight = format!("{}.weight", name.strip_suffix(".scale")?);
-        let position = model.container().find(&weight)?;
-        model.container().info(position).filter(|info| info.dtype == DType::Nvfp4)
-    };
-    let names = (0..model.tensor_count()).rev().map_while(|position| model.container().info(position));
-    if model.format() == Format::Gguf { 0 } else { names.take_while(|info| of(info.name).is_some()).count() }
-}
-
-/// The scales of the weights in blocks that a map has made, with the names that llama.cpp has for them.
-///
-/// # Errors
-/// Text that names a tensor that is made of weights with several scales, or has a bias where llama.cpp takes none.
-#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
-pub(super) fn mapped_scales<'t>(
-    model: &Model,
-    made: impl Iterator<Item = (&'t str, &'t Program)>,
-) -> std::result::Result<Vec<Computed>, String> {
-    let scale = |input: usize| {
-        let weight = model.container().info(input)?;
-        let position = model.container().find(&scale_name(weight.name))?;
-        let info = model.container().info(position)?;
-        Some((position, Program::tensor(position, &info)))
-    };
-    let made: Vec<(&str, &Program)> = made.collect();
-    let mut scales = Vec::new();
-    for (name, program) in made.iter().filter(|(_, program)| program.dtype() == DType::Nvfp4) {
-        let inputs = program.inputs();
-        let found: Vec<Program> = inputs.iter().filter_map(|&input| scale(input)).map(|(_, of)| of).collect();
-        let is_stacked = program.shape().len() > 2 && program.shape().first() == Some(&(inputs.len() as u64));
-        if found.is_empty() {
-            continue;
-        }
-        if found.len() != inputs.len() || found.len() > 1 && !is_stacked {
-            return Err(format!("{name:?} is made of weights with several scales"));
-        }
-        let bias = name.replace(".weight", ".bias");
-        if name.contains(".ffn_") && made.iter().any(|(other, _)| *other == bias) {
-            return Err(format!("{name:?} has a scale and a bias, which llama.cpp does not compute with"));
-        }
-        let all = Program::concatenated(found, 0).map_err(|error| error.to_string())?;
-        scales.push(Computed::new(scale_name(name), all).fixed(true));
-    }
-    Ok(scales)
 }

@@ -12,17 +12,14 @@ use super::steps::{Derivation, Weighted, derivations};
 #[cfg(not(target_arch = "wasm32"))]
 use crate::convert::tensors::importance::{Importance, Weights};
 use crate::convert::{ConvertOptions, TypeRule};
+use modelfmt_derived::Derived;
 use modelfmt_model::checked::Checked;
 use modelfmt_model::error::{Error, Result};
 use modelfmt_model::formats::Format;
 use modelfmt_model::model::Model;
 use modelfmt_rules::options::rules::TypeChange;
 
-#[cfg(not(target_arch = "wasm32"))]
-use crate::convert::lora;
 use crate::convert::schemes;
-#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
-use crate::convert::{hub, hub_adapter, hub_folder, hub_parts};
 
 /// A tensor that BASE gives: the number of the source, and the position there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -94,12 +91,12 @@ impl<'m> Base<'m> {
     #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
     fn add_mapped(&mut self, derived: &Model, options: &ProveOptions) -> Result<()> {
         let asked = options.map.as_deref();
-        if hub_parts::is_gguf(self.model.format()) && !hub_parts::is_gguf(derived.format()) {
+        if modelfmt_derived::is_gguf(self.model.format()) && !modelfmt_derived::is_gguf(derived.format()) {
             return self.add_restored(derived, options);
         }
         let decode = decode();
         self.add(None, &decode, options)?;
-        if asked == Some(hub_parts::NONE) || (asked.is_none() && !hub_parts::is_gguf(derived.format())) {
+        if asked == Some(modelfmt_derived::NONE) || (asked.is_none() && !modelfmt_derived::is_gguf(derived.format())) {
             return Ok(());
         }
         let done = self.add(Some(asked), &[], options);
@@ -123,14 +120,13 @@ impl<'m> Base<'m> {
         let (model, asked) = (self.model, options.map.as_deref());
         // A folder that was made of a GGUF has the names of the hub.
         let is_renamed = derived.tensors().any(|info| model.container().find(info.name).is_none());
-        if asked == Some(hub_parts::NONE) || (asked.is_none() && !is_renamed) {
+        if asked == Some(modelfmt_derived::NONE) || (asked.is_none() && !is_renamed) {
             return Ok(());
         }
         let mut convert = ConvertOptions::default();
         convert.tensors.map.clone_from(&options.map);
-        let mut weights = Cow::Borrowed(model);
-        match hub_folder::restore(&mut weights, &convert) {
-            Ok(restored) => {
+        match modelfmt_derived::restored(model, &convert) {
+            Ok((weights, restored)) => {
                 self.files = restored.files;
                 self.notes.extend(restored.notes.iter().map(ToString::to_string));
                 let model = Cow::Owned(weights.into_owned());
@@ -158,10 +154,7 @@ impl<'m> Base<'m> {
         convert.metadata.pre.clone_from(&options.pre);
         // GGUF has blocks for some schemes.
         let target = if map.is_some() { Format::Gguf } else { Format::Safetensors };
-        #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
-        let takes = hub::takes(self.model, target, &convert);
-        #[cfg(not(all(feature = "gguf", not(target_arch = "wasm32"))))]
-        let takes: Option<Box<schemes::Takes>> = None;
+        let takes = modelfmt_derived::takes(self.model, target, &convert);
         let takes = takes.as_deref().unwrap_or(&|_: &str| true);
         let decoded = schemes::decoded(self.model, target, target.capabilities(), &convert, Some(takes));
         let (model, is_decoded) = match decoded {
@@ -338,58 +331,16 @@ fn step(what: &str, path: &Path) -> String {
 }
 
 /// Merges adapters and maps, as a conversion does. Returns what is made, and notes about that.
-#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
 fn merged<'m>(
     model: Cow<'m, Model>,
     will_map: bool,
     options: &ConvertOptions,
 ) -> Result<(Source<'m>, Vec<String>)> {
-    use lora::Stage::{AfterMap, BeforeMap, Only};
-    let has_adapters = !options.tensors.lora.is_empty();
-    let maps = lora::Maps {
-        named: &|base: &Model, adapter: &Model| hub_adapter::named_as_in(base, adapter, options),
-        made: &|base: &Model| hub::made(base, options),
-    };
-    let (model, mut notes) = lora::merged(model, if will_map { BeforeMap } else { Only }, options, maps)?;
-    let mut changed = if has_adapters { changed(&model, false) } else { BTreeSet::new() };
-    let mut source = Source { model, is_mapped: false, is_decoded: false, changed: BTreeSet::new() };
-    if will_map && let (Cow::Owned(mapped), more) = hub::map(&source.model, Format::Gguf, options)? {
-        let (mapped, about) = lora::merged(Cow::Owned(mapped), AfterMap, options, maps)?;
-        if !about.is_empty() {
-            changed.extend(self::changed(&mapped, true));
-        }
-        notes.extend(more.into_iter().chain(about));
-        (source.model, source.is_mapped) = (Cow::Owned(mapped.into_owned()), true);
-    }
-    source.changed = changed;
-    Ok((source, notes.iter().map(ToString::to_string).collect()))
-}
-
-/// Merges adapters, as a conversion does.
-#[cfg(all(not(feature = "gguf"), not(target_arch = "wasm32")))]
-fn merged<'m>(model: Cow<'m, Model>, _: bool, options: &ConvertOptions) -> Result<(Source<'m>, Vec<String>)> {
-    let (model, notes) = lora::merged(model, lora::Stage::Only, options, lora::Maps::NONE)?;
-    let changed = if options.tensors.lora.is_empty() { BTreeSet::new() } else { changed(&model, false) };
+    let target = if will_map { Format::Gguf } else { Format::Safetensors };
+    let Derived { model, is_mapped, changed, notes } =
+        modelfmt_derived::derived(model, target, will_map, options)?;
     let notes = notes.iter().map(ToString::to_string).collect();
-    Ok((Source { model, is_mapped: false, is_decoded: false, changed }, notes))
-}
-
-/// Nothing: adapters are files.
-#[cfg(target_arch = "wasm32")]
-fn merged<'m>(model: Cow<'m, Model>, _: bool, _: &ConvertOptions) -> Result<(Source<'m>, Vec<String>)> {
-    Ok((Source { model, is_mapped: false, is_decoded: false, changed: BTreeSet::new() }, Vec::new()))
-}
-
-/// The names of the tensors that are not copied: those that an adapter changes. `by_sums`: only those that are sums.
-#[cfg(not(target_arch = "wasm32"))]
-fn changed(model: &Model, by_sums: bool) -> BTreeSet<String> {
-    let positions = (0..model.tensor_count()).filter(|&position| {
-        let Some(program) = model.program(position) else { return false };
-        model.scheme(position).is_none()
-            && program.copied().is_none()
-            && (!by_sums || program.inputs().len() > 1)
-    });
-    positions.flat_map(|position| model.origins(position)).map(str::to_owned).collect()
+    Ok((Source { model, is_mapped, is_decoded: false, changed }, notes))
 }
 
 /// What a map does to elements, in short. Adapters that are added have steps of their own.

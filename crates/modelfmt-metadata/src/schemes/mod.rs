@@ -11,7 +11,7 @@ mod placed;
 mod stated;
 mod table;
 
-use modelfmt_core::{DType, TensorInfo};
+use modelfmt_core::{DType, Kind as DTypeKind, SmallType, TensorInfo};
 use modelfmt_model::error::{Error, Result};
 use modelfmt_model::model::Model;
 use tensor_program::{Program, ProgramError};
@@ -19,6 +19,18 @@ use tensor_program::{Program, ProgramError};
 pub use placed::{Placed, named};
 use stated::Stated;
 use table::{Kind, Names};
+
+/// Whether tensors of this dtype are weights that can have scales. Powers of two are scales themselves.
+#[must_use]
+pub fn is_weight(dtype: DType) -> bool {
+    dtype.kind() == DTypeKind::Float && SmallType::from_dtype(dtype).is_some() && dtype != DType::F8E8M0
+}
+
+/// The name of the scale of all values of a weight, as llama.cpp has it.
+#[must_use]
+pub fn scale_name(weight: &str) -> String {
+    format!("{}.scale", weight.strip_suffix(".weight").unwrap_or(weight))
+}
 
 /// A weight that is stored as several tensors.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! Finds the scales of weights: by the names that tools give them, or as the user says (docs/formats/conversion.md#scales).
 
 use modelfmt_core::value::{Value, json};
-use modelfmt_core::{DType, Kind, SmallType, TensorInfo, author::Shortened};
+use modelfmt_core::{Kind, TensorInfo, author::Shortened};
 
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_metadata::{config, names::BESIDE};
@@ -220,11 +220,6 @@ fn config_of(model: &Model) -> (&Model, ConfigBlocks) {
         None => ConfigBlocks::Silent,
     };
     (model, said)
-}
-
-/// Whether tensors of this dtype are weights that can have scales. Powers of two are scales themselves.
-pub(crate) fn is_weight(dtype: DType) -> bool {
-    dtype.kind() == Kind::Float && SmallType::from_dtype(dtype).is_some() && dtype != DType::F8E8M0
 }
 
 /// Reads `weight_block_size`, at top level or in Hugging Face's `quantization_config`; in metadata of strings it is JSON text.

@@ -13,21 +13,12 @@ use modelfmt_rules::options::ConvertOptions;
 use modelfmt_rules::wording::unsupported::Unsupported;
 use modelfmt_rules::wording::{Choice, Note};
 
-use super::hub_back::are_same;
-use super::hub_parts::{NONE, is_gguf, read_map};
+use crate::carried::are_same;
+use crate::maps::read_map;
+use crate::{NONE, Restored, is_gguf};
 
 /// The most factors of a rotation: one for each two dimensions of a head.
 const MOST_FACTORS: u64 = 1 << 16;
-
-/// What a GGUF becomes besides its tensors.
-#[derive(Debug, Default)]
-pub(crate) struct Restored {
-    /// The files beside the weights: name and bytes.
-    pub(crate) files: Vec<(String, Vec<u8>)>,
-    /// What is not restored exactly.
-    pub(crate) losses: Vec<Unsupported>,
-    pub(crate) notes: Vec<Note>,
-}
 
 /// Replaces the model, a GGUF, by the weights of the folder that it becomes.
 pub(crate) fn restore(model: &mut Cow<'_, Model>, options: &ConvertOptions) -> Result<Restored> {

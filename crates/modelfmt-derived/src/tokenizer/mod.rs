@@ -1,7 +1,7 @@
 //! The tokenizer of a folder of the hub, as GGUF and APR have it (`modelfmt_hub::tokenizer`).
 
 #[cfg(feature = "apr")]
-pub(super) mod apr;
+pub(crate) mod apr;
 mod files;
 #[cfg(feature = "gguf")]
-pub(super) mod gguf;
+pub(crate) mod gguf;

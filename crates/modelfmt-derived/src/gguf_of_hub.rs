@@ -2,11 +2,6 @@
 
 use std::borrow::Cow;
 
-use super::hub_parts::{NONE, head, is_gguf, read_map};
-use super::lora::Made;
-use super::schemes;
-use super::tokenizer::gguf as tokenizer;
-use super::{hub_adapter, hub_back};
 use modelfmt_core::author::Shortened;
 use modelfmt_hub::{Config, HubTensor, Key, Map, MapError, POOLING, pooling};
 use modelfmt_metadata::config;
@@ -16,6 +11,11 @@ use modelfmt_model::model::Model;
 use modelfmt_model::model::mapped::Computed;
 use modelfmt_rules::options::ConvertOptions;
 use modelfmt_rules::wording::{Choice, Note};
+
+use crate::lora::Made;
+use crate::maps::{head, read_map};
+use crate::tokenizer::gguf as tokenizer;
+use crate::{NONE, Takes, block_scales, carried, gguf_of_adapter, is_gguf};
 
 /// The name of the file that says what a folder is.
 const CONFIG: &str = "config.json";
@@ -40,7 +40,7 @@ pub(crate) fn map<'m>(
             }
         };
     }
-    if let Some((mapped, notes)) = hub_adapter::mapped(model, options)? {
+    if let Some((mapped, notes)) = gguf_of_adapter::mapped(model, options)? {
         return Ok((Cow::Owned(mapped), notes));
     }
     let folder = Folder { model };
@@ -51,7 +51,7 @@ pub(crate) fn map<'m>(
 }
 
 /// Whether a model is converted through a map, unless that fails: whether it is a folder of the hub that becomes a GGUF.
-pub(super) fn will_map(model: &Model, target: Format, options: &ConvertOptions) -> bool {
+fn will_map(model: &Model, target: Format, options: &ConvertOptions) -> bool {
     let asked = options.tensors.map.as_deref();
     let says_family =
         || config::read(model, &mut Vec::new()).is_some_and(|config| config.get("model_type").is_some());
@@ -60,7 +60,7 @@ pub(super) fn will_map(model: &Model, target: Format, options: &ConvertOptions) 
 
 /// Whether the map of a model that is [converted through one](will_map) takes a tensor of that name; `None` for another model. Where
 /// [`map`] will fail, it takes all.
-pub(crate) fn takes(model: &Model, target: Format, options: &ConvertOptions) -> Option<Box<schemes::Takes>> {
+pub(crate) fn takes(model: &Model, target: Format, options: &ConvertOptions) -> Option<Box<Takes>> {
     if !will_map(model, target, options) {
         return None;
     }
@@ -157,7 +157,7 @@ impl Folder<'_> {
     fn mapped(&self, map: &Map, config: &Config, pre: Option<&str>) -> Result<(Model, Vec<Note>)> {
         let model = self.model;
         model.open_all()?;
-        let count = model.tensor_count().saturating_sub(schemes::count_of_scales(model));
+        let count = model.tensor_count().saturating_sub(block_scales::count_of_scales(model));
         let tensors: Vec<HubTensor<'_>> = model
             .tensors()
             .take(count)
@@ -165,7 +165,7 @@ impl Folder<'_> {
             .collect();
         let mapped = match map.apply(config, &tensors) {
             Ok(mapped) => mapped,
-            Err(error) => return Err(schemes::stored(model)?.unwrap_or_else(|| self.unmapped(&error))),
+            Err(error) => return Err(block_scales::stored(model)?.unwrap_or_else(|| self.unmapped(&error))),
         };
         let mut notes = vec![Note::from(format!(
             "the map {} gives tensors and metadata the names of llama.cpp",
@@ -192,10 +192,10 @@ impl Folder<'_> {
         }
         keys.extend(of_tokenizer);
         // What travels is what the other keys do not say.
-        let travelling = hub_back::keys(model, (map, config), &tensors, (&mapped, &keys), &mut notes)?;
+        let travelling = carried::keys(model, (map, config), &tensors, (&mapped, &keys), &mut notes)?;
         keys.extend(travelling);
         let made = mapped.tensors.iter().map(|made| (&*made.name, &made.program));
-        let scales = schemes::mapped_scales(model, made).map_err(|why| {
+        let scales = block_scales::mapped_scales(model, made).map_err(|why| {
             let (path, help) = (model.path().to_owned(), Some(Choice::Dequantize));
             Error::Unmapped { path, why, help }
         })?;

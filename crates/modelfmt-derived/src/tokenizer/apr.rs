@@ -7,7 +7,7 @@ use modelfmt_model::model::Model;
 use super::files::files;
 
 /// The keys that aprender's programs ask for, or why there are none although there is a tokenizer.
-pub(in crate::convert) fn keys(model: &Model) -> Result<Vec<(String, Value)>, String> {
+pub(crate) fn keys(model: &Model) -> Result<Vec<(String, Value)>, String> {
     let config = Config::parse(b"{}").map_err(|error| error.to_string())?;
     let found = Vocabulary::read(&files(model)?, &config).map_err(|error| error.to_string())?;
     let Some(found) = found else { return Ok(Vec::new()) };

@@ -15,11 +15,12 @@ use modelfmt_rules::options::ConvertOptions;
 use modelfmt_rules::wording::{Choice, Note};
 use tensor_program::ProgramError;
 
-use super::hub_parts::{head, is_gguf, read_map};
-use super::lora::{Change, EMBEDDING, Kind, Orientation, f64_of, failed, peft};
+use crate::is_gguf;
+use crate::lora::{Change, EMBEDDING, Kind, Orientation, f64_of, failed, peft};
+use crate::maps::{head, read_map};
 
 /// The adapter that llama.cpp reads, if the model is one of PEFT.
-pub(super) fn mapped(model: &Model, options: &ConvertOptions) -> Result<Option<(Model, Vec<Note>)>> {
+pub(crate) fn mapped(model: &Model, options: &ConvertOptions) -> Result<Option<(Model, Vec<Note>)>> {
     let is_one = peft::is_adapter(model);
     match &options.tensors.base {
         Some(_) if !is_one => {

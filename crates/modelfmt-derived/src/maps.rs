@@ -6,17 +6,12 @@ use modelfmt_core::Execution;
 use modelfmt_gguf::{ArrayBuf, MetaValue, Metadata, Plan, ValueType, WriteOptions};
 use modelfmt_hub::{Key, Map, MapError};
 use modelfmt_model::error::{Error, Result};
-use modelfmt_model::formats::Format;
-use modelfmt_model::formats::capabilities::Metadata as Kind;
 use modelfmt_model::model::Model;
 use modelfmt_rules::wording::Choice;
 use modelfmt_write::{MemoryFile, TensorSpec};
 
-/// What `map` is where names and metadata are written as they are.
-pub(crate) const NONE: &str = "none";
-
 /// A GGUF without tensors that has these keys, in place of a model.
-pub(super) fn head(model: &Model, keys: &[(String, Key)]) -> Result<Model> {
+pub(crate) fn head(model: &Model, keys: &[(String, Key)]) -> Result<Model> {
     let failed = |why: String| Error::Unmapped { path: model.path().to_owned(), why, help: None };
     let mut metadata = Metadata::new();
     for (key, value) in keys {
@@ -66,7 +61,7 @@ fn push(metadata: &mut Metadata, key: &str, value: &Key) -> Result<(), modelfmt_
 }
 
 /// The map that was asked for: a family, a map of ours by its name, or a file, which the policy of the model judges.
-pub(super) fn read_map(asked: &str, model: &Model) -> Result<Map> {
+pub(crate) fn read_map(asked: &str, model: &Model) -> Result<Map> {
     const MAX_LEN: u64 = 1 << 20;
     let usage = |why: String| Error::usage(Choice::Map, why);
     match Map::named(asked) {
@@ -90,9 +85,4 @@ pub(super) fn read_map(asked: &str, model: &Model) -> Result<Map> {
     let bytes = source.read(0..source.len()).map_err(failed)?.to_vec();
     let text = String::from_utf8(bytes).map_err(|_| usage(format!("{asked}: a map is UTF-8")))?;
     Map::parse(asked, &text).map_err(|error| usage(error.to_string()))
-}
-
-/// Whether this is GGUF, in one file or several.
-pub(crate) fn is_gguf(format: Format) -> bool {
-    format.capabilities().metadata == Kind::TypedLists
 }

@@ -15,7 +15,7 @@ const MOST_VALUES: u64 = 256 << 20;
 const PIECE: usize = 1 << 20;
 
 /// The keys that hold what the others, `all`, do not say. Adds notes about what cannot travel.
-pub(super) fn keys(
+pub(crate) fn keys(
     model: &Model,
     (map, read): (&Map, &Config),
     tensors: &[HubTensor<'_>],
@@ -72,7 +72,7 @@ fn files(model: &Model, notes: &mut Vec<Note>) -> BTreeMap<String, Vec<u8>> {
 }
 
 /// Whether two programs over the tensors of a model have the same values. They are read in pieces.
-pub(super) fn are_same(model: &Model, a: &Program, b: &Program) -> Result<bool> {
+pub(crate) fn are_same(model: &Model, a: &Program, b: &Program) -> Result<bool> {
     if (a.dtype(), a.shape()) != (b.dtype(), b.shape()) {
         return Ok(false);
     }

@@ -12,10 +12,10 @@ use super::files::files;
 const EMBEDDING: &str = "token_embd.weight";
 
 /// A tokenizer as keys, and notes about it.
-pub(in crate::convert) type Written = (Vec<(String, Key)>, Vec<Note>);
+pub(crate) type Written = (Vec<(String, Key)>, Vec<Note>);
 
 /// The keys of the tokenizer beside the model, and notes about it. `pre` is the name of its pre-tokenizer, if the caller states it.
-pub(in crate::convert) fn keys(
+pub(crate) fn keys(
     model: &Model,
     config: &Config,
     tensors: &[MadeTensor],
@@ -44,7 +44,7 @@ pub(in crate::convert) fn keys(
 
 /// Whether a model may have this name. llama.cpp looks for tokens of Phi-3 in a model that is named so, and does not load it
 /// without them.
-pub(in crate::convert) fn is_name(name: &str, keys: &[(String, Key)]) -> bool {
+pub(crate) fn is_name(name: &str, keys: &[(String, Key)]) -> bool {
     let lower = name.to_lowercase();
     let tokens = keys.iter().find_map(|(key, value)| match value {
         Key::Texts(texts) if key == "tokenizer.ggml.tokens" => Some(texts),

@@ -1,0 +1,185 @@
+//! The model that is written in place of another: its adapters are merged, and its map has made other tensors of it.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use modelfmt_model::error::{Error, Result};
+use modelfmt_model::formats::Format;
+use modelfmt_model::formats::capabilities::Metadata;
+use modelfmt_model::model::Model;
+use modelfmt_rules::options::ConvertOptions;
+use modelfmt_rules::wording::unsupported::Unsupported;
+use modelfmt_rules::wording::{Choice, Note};
+
+#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+use crate::lora::Stage::{AfterMap, BeforeMap};
+#[cfg(not(target_arch = "wasm32"))]
+use crate::lora::{Maps, Stage, merged};
+#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+use crate::{gguf_of_adapter, gguf_of_hub, hub_of_gguf};
+
+/// What `map` is where names and metadata are written as they are.
+pub const NONE: &str = "none";
+
+/// Whether a map takes a tensor with this name.
+pub type Takes = dyn Fn(&str) -> bool;
+
+/// A model that is written in place of another.
+#[derive(Debug)]
+pub struct Derived<'m> {
+    /// The model itself, if nothing had to be computed.
+    pub model: Cow<'m, Model>,
+    /// Whether a map has made it.
+    pub is_mapped: bool,
+    /// The names of the tensors, as they are in the files, that an adapter changes.
+    pub changed: BTreeSet<String>,
+    /// What was done, for the user.
+    pub notes: Vec<Note>,
+}
+
+impl<'m> Derived<'m> {
+    /// The model without a change.
+    const fn same(model: Cow<'m, Model>) -> Self {
+        Self { model, is_mapped: false, changed: BTreeSet::new(), notes: Vec::new() }
+    }
+}
+
+/// What a GGUF becomes besides its tensors.
+#[derive(Debug, Default)]
+pub struct Restored {
+    /// The files beside the weights: name and bytes.
+    pub files: Vec<(String, Vec<u8>)>,
+    /// What is not restored exactly.
+    pub losses: Vec<Unsupported>,
+    /// What was done, for the user.
+    pub notes: Vec<Note>,
+}
+
+/// Whether this is GGUF, in one file or several.
+#[must_use]
+pub fn is_gguf(format: Format) -> bool {
+    format.capabilities().metadata == Metadata::TypedLists
+}
+
+/// Whether the map of a model takes a tensor of that name; `None` for a model that a conversion to `target` does not map. Where
+/// [`derived`] will fail, it takes all.
+#[must_use]
+#[cfg_attr(
+    not(all(feature = "gguf", not(target_arch = "wasm32"))),
+    allow(unused_variables, reason = "there are no maps")
+)]
+pub fn takes(model: &Model, target: Format, options: &ConvertOptions) -> Option<Box<Takes>> {
+    #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+    return gguf_of_hub::takes(model, target, options);
+    #[cfg(not(all(feature = "gguf", not(target_arch = "wasm32"))))]
+    None
+}
+
+/// What is written in place of `model`: the adapters of the options are merged, and a folder of the hub or an adapter that becomes
+/// a GGUF is mapped. `will_map` says whether [`takes`] found a map.
+///
+/// # Errors
+/// [`Error::Unmapped`] if a map or an adapter does not fit the model; [`Error::Usage`] for options that do not fit it; errors of
+/// the files beside it.
+#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+pub fn derived<'m>(
+    model: Cow<'m, Model>,
+    target: Format,
+    will_map: bool,
+    options: &ConvertOptions,
+) -> Result<Derived<'m>> {
+    let maps = Maps {
+        named: &|base: &Model, adapter: &Model| gguf_of_adapter::named_as_in(base, adapter, options),
+        made: &|base: &Model| gguf_of_hub::made(base, options),
+    };
+    let stage = if will_map { BeforeMap } else { Stage::Only };
+    let (model, notes) = merged(model, stage, options, maps)?;
+    let changed = changed(&model, options, false);
+    let mut derived = Derived { changed, notes, ..Derived::same(model) };
+    let (mapped, notes) = gguf_of_hub::map(&derived.model, target, options)?;
+    derived.notes.extend(notes);
+    if let Cow::Owned(mapped) = mapped {
+        let (mapped, notes) = merged(Cow::Owned(mapped), AfterMap, options, maps)?;
+        if !notes.is_empty() {
+            derived.changed.extend(self::changed(&mapped, options, true));
+        }
+        derived.notes.extend(notes);
+        (derived.model, derived.is_mapped) = (Cow::Owned(mapped.into_owned()), true);
+    }
+    Ok(derived)
+}
+
+/// What is written in place of `model`: the adapters of the options are merged. This build has no maps.
+///
+/// # Errors
+/// [`Error::Unmapped`] if an adapter does not fit the model; errors of the files beside it.
+#[cfg(all(not(feature = "gguf"), not(target_arch = "wasm32")))]
+pub fn derived<'m>(
+    model: Cow<'m, Model>,
+    _: Format,
+    _: bool,
+    options: &ConvertOptions,
+) -> Result<Derived<'m>> {
+    let (model, notes) = merged(model, Stage::Only, options, Maps::NONE)?;
+    let changed = changed(&model, options, false);
+    Ok(Derived { changed, notes, ..Derived::same(model) })
+}
+
+/// The model itself: adapters and folders are files.
+///
+/// # Errors
+/// None.
+#[cfg(target_arch = "wasm32")]
+#[allow(clippy::unnecessary_wraps, reason = "as with files")]
+pub const fn derived<'m>(
+    model: Cow<'m, Model>,
+    _: Format,
+    _: bool,
+    _: &ConvertOptions,
+) -> Result<Derived<'m>> {
+    Ok(Derived::same(model))
+}
+
+/// The names of the tensors that an adapter changes. `by_sums`: only those that are sums.
+#[cfg(not(target_arch = "wasm32"))]
+fn changed(model: &Model, options: &ConvertOptions, by_sums: bool) -> BTreeSet<String> {
+    if options.tensors.lora.is_empty() {
+        return BTreeSet::new();
+    }
+    let positions = (0..model.tensor_count()).filter(|&position| {
+        let Some(program) = model.program(position) else { return false };
+        model.scheme(position).is_none()
+            && program.copied().is_none()
+            && (!by_sums || program.inputs().len() > 1)
+    });
+    positions.flat_map(|position| model.origins(position)).map(str::to_owned).collect()
+}
+
+/// The weights of the folder of the hub that a GGUF becomes, with the adapters of the options merged, and what else is in it.
+///
+/// # Errors
+/// [`Error::NoHubFolder`] if the GGUF does not say what the folder needs; [`Error::Usage`] for another model, and in a build without
+/// maps.
+#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+pub fn restored<'m>(model: &'m Model, options: &ConvertOptions) -> Result<(Cow<'m, Model>, Restored)> {
+    let maps = Maps {
+        named: &|base: &Model, adapter: &Model| gguf_of_adapter::named_as_in(base, adapter, options),
+        ..Maps::NONE // the base is a GGUF, and has its names
+    };
+    let (mut weights, mut notes) = merged(Cow::Borrowed(model), Stage::Only, options, maps)?;
+    let mut restored = hub_of_gguf::restore(&mut weights, options)?;
+    notes.append(&mut restored.notes);
+    Ok((weights, Restored { notes, ..restored }))
+}
+
+/// Refuses a folder of the hub in a build that cannot make one.
+///
+/// # Errors
+/// [`Error::Usage`].
+#[cfg(not(all(feature = "gguf", not(target_arch = "wasm32"))))]
+pub fn restored<'m>(_: &'m Model, _: &ConvertOptions) -> Result<(Cow<'m, Model>, Restored)> {
+    Err(Error::usage(
+        Choice::Target,
+        "this build cannot make a folder of the hub: it has no GGUF, or no files",
+    ))
+}

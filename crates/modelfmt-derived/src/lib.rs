@@ -1,0 +1,57 @@
+//! Models that are computed from other models, before a byte of them is written.
+//!
+//! A folder of the hub becomes what llama.cpp loads, a GGUF becomes such a folder again, an adapter is added to its base or becomes
+//! a GGUF itself. Each of these is a [`Model`](modelfmt_model::Model) whose tensors are programs over the tensors of the model that was read: their values
+//! are computed piece by piece when they are read.
+//!
+//! | from | to | in |
+//! | --- | --- | --- |
+//! | a folder of the hub | the tensors and metadata of a GGUF | `gguf_of_hub`, `tokenizer` |
+//! | an adapter of PEFT | an adapter of llama.cpp | `gguf_of_adapter` |
+//! | a GGUF | the weights and files of a folder of the hub | `hub_of_gguf`; what travels in the GGUF for that: `carried` |
+//! | a base and adapters | the base with the adapters merged | `lora` |
+//!
+//! ```
+//! use modelfmt_model::{Format, Model};
+//! use modelfmt_rules::options::ConvertOptions;
+//!
+//! let folder = Model::open("../modelfmt-cli/tests/tour/tiny-llama")?;
+//! let mut options = ConvertOptions::default();
+//! options.metadata.pre = Some("default".to_owned()); // its pre-tokenizer is none that llama.cpp names
+//! let takes = modelfmt_derived::takes(&folder, Format::Gguf, &options);
+//! let gguf = modelfmt_derived::derived((&folder).into(), Format::Gguf, takes.is_some(), &options)?;
+//! assert!(gguf.is_mapped && gguf.model.tensors().any(|tensor| tensor.name == "token_embd.weight"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Without the feature `gguf` there are no maps, and on `wasm32`, which has no files, no adapters either: a model stays what it is.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+mod block_scales;
+#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+mod carried;
+mod derived;
+#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+mod gguf_of_adapter;
+#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+mod gguf_of_hub;
+#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+mod hub_of_gguf;
+#[cfg(not(target_arch = "wasm32"))]
+mod lora;
+#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+mod maps;
+#[cfg(all(any(feature = "apr", feature = "gguf"), not(target_arch = "wasm32")))]
+mod tokenizer;
+
+pub use derived::{Derived, NONE, Restored, Takes, derived, is_gguf, restored, takes};
+#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+pub use gguf_of_hub::mapped;
+#[cfg(all(feature = "apr", not(target_arch = "wasm32")))]
+pub use tokenizer::apr::keys as apr_tokenizer;
+
+/// The README's example, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
