@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use modelfmt_model::error::{Error, Result};
+use modelfmt_model::error::Result;
 use modelfmt_model::formats::Format;
 use modelfmt_model::formats::capabilities::Metadata;
 use modelfmt_model::model::Model;
 use modelfmt_rules::options::ConvertOptions;
+use modelfmt_rules::wording::Note;
 use modelfmt_rules::wording::unsupported::Unsupported;
-use modelfmt_rules::wording::{Choice, Note};
 
 #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
 use crate::lora::Stage::{AfterMap, BeforeMap};
@@ -79,7 +79,7 @@ pub fn takes(model: &Model, target: Format, options: &ConvertOptions) -> Option<
 /// a GGUF is mapped. `will_map` says whether [`takes`] found a map.
 ///
 /// # Errors
-/// [`Error::Unmapped`] if a map or an adapter does not fit the model; [`Error::Usage`] for options that do not fit it; errors of
+/// [`Error::Unmapped`](modelfmt_model::Error::Unmapped) if a map or an adapter does not fit the model; [`Error::Usage`](modelfmt_model::Error::Usage) for options that do not fit it; errors of
 /// the files beside it.
 #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
 pub fn derived<'m>(
@@ -112,7 +112,7 @@ pub fn derived<'m>(
 /// What is written in place of `model`: the adapters of the options are merged. This build has no maps.
 ///
 /// # Errors
-/// [`Error::Unmapped`] if an adapter does not fit the model; errors of the files beside it.
+/// [`Error::Unmapped`](modelfmt_model::Error::Unmapped) if an adapter does not fit the model; errors of the files beside it.
 #[cfg(all(not(feature = "gguf"), not(target_arch = "wasm32")))]
 pub fn derived<'m>(
     model: Cow<'m, Model>,
@@ -158,7 +158,7 @@ fn changed(model: &Model, options: &ConvertOptions, by_sums: bool) -> BTreeSet<S
 /// The weights of the folder of the hub that a GGUF becomes, with the adapters of the options merged, and what else is in it.
 ///
 /// # Errors
-/// [`Error::NoHubFolder`] if the GGUF does not say what the folder needs; [`Error::Usage`] for another model, and in a build without
+/// [`Error::NoHubFolder`](modelfmt_model::Error::NoHubFolder) if the GGUF does not say what the folder needs; [`Error::Usage`](modelfmt_model::Error::Usage) for another model, and in a build without
 /// maps.
 #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
 pub fn restored<'m>(model: &'m Model, options: &ConvertOptions) -> Result<(Cow<'m, Model>, Restored)> {
@@ -175,11 +175,9 @@ pub fn restored<'m>(model: &'m Model, options: &ConvertOptions) -> Result<(Cow<'
 /// Refuses a folder of the hub in a build that cannot make one.
 ///
 /// # Errors
-/// [`Error::Usage`].
+/// [`Error::Usage`](modelfmt_model::Error::Usage).
 #[cfg(not(all(feature = "gguf", not(target_arch = "wasm32"))))]
 pub fn restored<'m>(_: &'m Model, _: &ConvertOptions) -> Result<(Cow<'m, Model>, Restored)> {
-    Err(Error::usage(
-        Choice::Target,
-        "this build cannot make a folder of the hub: it has no GGUF, or no files",
-    ))
+    let why = "this build cannot make a folder of the hub: it has no GGUF, or no files";
+    Err(modelfmt_model::Error::usage(modelfmt_rules::wording::Choice::Target, why))
 }

@@ -12,7 +12,7 @@ use modelfmt_core::{
 use modelfmt_write::{AnyWriteError, BoxError};
 
 use crate::formats::Format;
-use crate::job::renamed::RenameFault;
+use modelfmt_rules::options::renamed::RenameFault;
 use modelfmt_rules::options::rules::TypeRule;
 use modelfmt_rules::pin::Pin;
 use modelfmt_rules::wording::Choice;

@@ -3,8 +3,9 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use modelfmt_rules::wording::unrecognized::{CORE_ML, SAVED_MODEL, kind_of};
+
 use crate::formats::Format;
-use crate::unrecognized::{CORE_ML, SAVED_MODEL, kind_of};
 
 const DCP: &str = "it is a checkpoint of torch.distributed (DCP), which modelfmt does not read; `python -m torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER model.pt` makes one file of it, which modelfmt reads";
 // Two lines of Python for each (docs/howto/checkpoint-without-torch.md#from-onnx-tensorflow-keras-or-orbax).

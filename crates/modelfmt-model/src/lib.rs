@@ -17,7 +17,6 @@ pub mod error;
 pub mod folder;
 #[cfg(not(target_arch = "wasm32"))]
 mod foreign_folder;
-pub mod format_g;
 pub mod formats;
 mod hashes;
 pub mod job;

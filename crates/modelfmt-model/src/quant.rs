@@ -7,7 +7,7 @@ use modelfmt_core::value::{Object, Value};
 
 use tensor_program::Affine;
 
-use crate::format_g::G6;
+use modelfmt_rules::wording::format_g::G6;
 
 /// How the numbers of a tensor become values: value = scale × (number − zero point). This is the quant payload of a tensor in OINF 2.
 #[derive(Clone, Debug, PartialEq)]

@@ -107,10 +107,10 @@ use modelfmt_write::{Discard, InputFiles};
 
 pub use builder::Conversion;
 pub use converted::{Converted, TypeChanged};
-#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
-pub use modelfmt_derived::mapped;
 #[cfg(not(target_arch = "wasm32"))]
 pub use hub_files::ABOUT_WEIGHTS;
+#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+pub use modelfmt_derived::mapped;
 #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
 pub use modelfmt_hub::maps::help as help_of_maps;
 pub use modelfmt_metadata::flattened::MetadataDiff;

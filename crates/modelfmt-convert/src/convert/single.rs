@@ -6,8 +6,9 @@ use modelfmt_core::{DType, TensorInfo};
 
 use super::check;
 use super::tensors::scaled_dtype;
-use super::tensors::scales::{Scaled, Scales, is_weight};
+use super::tensors::scales::{Scaled, Scales};
 use modelfmt_metadata::quants;
+use modelfmt_metadata::schemes::is_weight;
 use modelfmt_metadata::source::Content;
 use modelfmt_model::error::Result;
 use modelfmt_model::formats::capabilities::holds_every_value;

@@ -96,7 +96,9 @@ impl<'m> Base<'m> {
         }
         let decode = decode();
         self.add(None, &decode, options)?;
-        if asked == Some(modelfmt_derived::NONE) || (asked.is_none() && !modelfmt_derived::is_gguf(derived.format())) {
+        if asked == Some(modelfmt_derived::NONE)
+            || (asked.is_none() && !modelfmt_derived::is_gguf(derived.format()))
+        {
             return Ok(());
         }
         let done = self.add(Some(asked), &[], options);

@@ -7,7 +7,10 @@ use modelfmt_model::model::Model;
 use super::files::files;
 
 /// The keys that aprender's programs ask for, or why there are none although there is a tokenizer.
-pub(crate) fn keys(model: &Model) -> Result<Vec<(String, Value)>, String> {
+///
+/// # Errors
+/// A text that says why.
+pub fn keys(model: &Model) -> Result<Vec<(String, Value)>, String> {
     let config = Config::parse(b"{}").map_err(|error| error.to_string())?;
     let found = Vocabulary::read(&files(model)?, &config).map_err(|error| error.to_string())?;
     let Some(found) = found else { return Ok(Vec::new()) };

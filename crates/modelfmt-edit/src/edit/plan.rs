@@ -16,9 +16,9 @@ use modelfmt_model::error::{Error, Result};
 use modelfmt_model::folder::FOLDERS_OF_INDEX;
 use modelfmt_model::formats::Format;
 use modelfmt_model::formats::entry::{EditFile, EditSet};
-use modelfmt_model::job::renamed::Renamed;
 use modelfmt_model::model::Model;
 use modelfmt_rules::globs::Globs;
+use modelfmt_rules::options::renamed::Renamed;
 use modelfmt_rules::wording::Choice;
 use modelfmt_rules::wording::Note;
 

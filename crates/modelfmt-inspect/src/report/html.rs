@@ -3,8 +3,8 @@
 
 use std::fmt::{self, Display, Write as _};
 
-use modelfmt_model::format_g::G6;
 use modelfmt_rules::wording::Printable;
+use modelfmt_rules::wording::format_g::G6;
 
 use super::grouped;
 

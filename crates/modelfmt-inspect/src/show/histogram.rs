@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use tensor_stats::Histogram;
 
-use modelfmt_model::format_g::G6;
+use modelfmt_rules::wording::format_g::G6;
 
 use super::chart::Charset;
 

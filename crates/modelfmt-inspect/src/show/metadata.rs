@@ -4,9 +4,9 @@ use modelfmt_core::value::{List, Value, json};
 
 use super::{Sections, output};
 use modelfmt_model::error::Result;
-use modelfmt_model::format_g::G6;
 use modelfmt_model::model::Model;
 use modelfmt_rules::wording::Printable;
+use modelfmt_rules::wording::format_g::G6;
 
 /// Writes size variables, which only OINF has, as `NAME := VALUE`.
 pub(super) fn sizevars(model: &Model, sections: &mut Sections<'_>) -> Result<()> {

@@ -34,11 +34,11 @@ pub use self::chart::Charset;
 pub use self::elements::{numbers, texts};
 use modelfmt_metadata::schemes;
 use modelfmt_model::error::{Error, Result};
-use modelfmt_model::format_g::G6;
 use modelfmt_model::model::Model;
 use modelfmt_model::tied_weights::Ties;
 use modelfmt_model::values::is_numeric;
 use modelfmt_rules::wording::Printable;
+use modelfmt_rules::wording::format_g::G6;
 use values::{Part, Values};
 
 /// The options for showing tensors.

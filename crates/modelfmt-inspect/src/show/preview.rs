@@ -7,8 +7,8 @@ use modelfmt_core::{Bytes, DType, Kind, TensorError, TensorInfo, TensorView};
 
 use super::values::Values;
 use modelfmt_model::error::Result;
-use modelfmt_model::format_g::G6;
 use modelfmt_model::values::read_as;
+use modelfmt_rules::wording::format_g::G6;
 
 /// A tensor with at most this many elements is printed in full.
 const ALL: u64 = 10;

@@ -1,5 +1,4 @@
 //! The input of a writer: the selected tensors, and metadata in the form of the target.
 
 pub mod metadata;
-pub mod renamed;
 pub mod tensors;

@@ -7,9 +7,9 @@ use modelfmt_core::{Container, DType};
 use modelfmt_write::TensorSpec;
 use tensor_program::{Affine, Program, ProgramError, Scaling};
 
-use crate::job::renamed::Renamed;
 use crate::quant::Quant;
 use modelfmt_rules::options::Declared;
+use modelfmt_rules::options::renamed::Renamed;
 
 /// Where a tensor comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! The options of a conversion.
 
 pub mod rename;
+pub mod renamed;
 pub mod rules;
 
 use std::num::NonZero;

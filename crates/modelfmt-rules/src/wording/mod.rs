@@ -22,8 +22,10 @@
 //! ```
 
 mod choice;
+pub mod format_g;
 mod parse;
 mod printable;
+pub mod unrecognized;
 pub mod unsupported;
 
 use std::fmt;

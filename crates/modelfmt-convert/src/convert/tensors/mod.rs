@@ -19,20 +19,21 @@ use filter::Filter;
 use modelfmt_metadata::names::BESIDE;
 use modelfmt_metadata::quants;
 use modelfmt_metadata::reserved::Reserved;
+use modelfmt_metadata::schemes::is_weight;
 use modelfmt_metadata::source::Content;
 use modelfmt_model::error::{Error, Result};
 use modelfmt_model::formats::Format;
 use modelfmt_model::formats::capabilities::{Capabilities, Metadata, holds_every_value};
-use modelfmt_model::job::renamed::Renamed;
 use modelfmt_model::job::tensors::{Item, Origin, ScaledBy, Shape, Tensors};
 use modelfmt_model::model::Model;
 use modelfmt_model::quant::Quant;
+use modelfmt_rules::options::renamed::Renamed;
 use modelfmt_rules::options::rules::{Quantization, TypeChange};
 use modelfmt_rules::options::{ConvertOptions, Declared};
 use modelfmt_rules::presets::About;
 use modelfmt_rules::wording::unsupported::Unsupported;
 use modelfmt_rules::wording::{Note, Remedy};
-use scales::{Scaled, Scales, is_weight};
+use scales::{Scaled, Scales};
 use types::{Candidate, Decision, TypeRules};
 
 /// Selects and converts tensors for a target.

@@ -3,6 +3,7 @@
 use modelfmt_core::value::{Value, json};
 use modelfmt_core::{Kind, TensorInfo, author::Shortened};
 
+use modelfmt_metadata::schemes::is_weight;
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_metadata::{config, names::BESIDE};
 use modelfmt_model::error::{Error, Result};

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use modelfmt_rules::options::rename::RenameRule;
+use crate::options::rename::RenameRule;
 
 /// Why rules cannot rename the tensors of a model.
 #[derive(Debug)]
@@ -24,7 +24,6 @@ pub enum RenameFault {
 #[derive(Clone, Debug, Default)]
 pub struct Renamed(HashMap<usize, String>);
 
-#[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no files to edit"))]
 impl Renamed {
     /// Applies rules to tensors, each with its position and its name in the file. All rules match these names, and the last rule
     /// that matches a tensor counts, so that two tensors can swap their names.
@@ -57,17 +56,19 @@ impl Renamed {
     }
 
     /// The new name of the tensor at a position, if it gets one.
+    #[must_use]
     pub fn name(&self, position: usize) -> Option<&str> {
         self.0.get(&position).map(String::as_str)
     }
 
     /// The number of tensors that get a new name.
+    #[must_use]
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
     /// The new names by position.
-    #[cfg(not(target_arch = "wasm32"))]
+    #[must_use]
     pub fn into_names(self) -> std::collections::BTreeMap<usize, String> {
         self.0.into_iter().collect()
     }
@@ -94,17 +95,13 @@ impl Renamed {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
-    use crate::error::Error;
 
     /// The names after applying these rules.
-    fn renamed(rules: &[&str], names: &[&str]) -> Result<Vec<String>, String> {
+    fn renamed(rules: &[&str], names: &[&str]) -> Result<Vec<String>, RenameFault> {
         let rules: Vec<RenameRule> = rules.iter().map(|rule| rule.parse().unwrap()).collect();
         let taken: Vec<_> = names.iter().copied().enumerate().take(8).collect();
-        let renamed =
-            Renamed::of(&rules, &taken).map_err(|fault| Error::rename(Path::new("m"), fault).to_string())?;
+        let renamed = Renamed::of(&rules, &taken)?;
         let name = |(position, old)| renamed.name(position).unwrap_or(old).to_owned();
         Ok(names.iter().copied().enumerate().map(name).collect())
     }
@@ -160,10 +157,10 @@ mod tests {
             (&["x*=y*"], &["xa", "ya"]),
         ] {
             let error = renamed(rules, names).unwrap_err();
-            assert!(error.contains("one name"), "{error}");
+            assert!(matches!(error, RenameFault::SameName { .. }), "{error:?}");
         }
         let error = renamed(&["a=b", "n=o"], &["a"]).unwrap_err();
-        assert!(error.contains(" n: ") && error.contains("no tensor"), "{error}");
+        assert!(matches!(&error, RenameFault::NoMatch(rule) if rule == "n"), "{error:?}");
     }
 
     #[test]
