@@ -5,24 +5,17 @@ use std::collections::BTreeSet;
 
 use modelfmt_model::error::Result;
 use modelfmt_model::formats::Format;
-use modelfmt_model::formats::capabilities::Metadata;
 use modelfmt_model::model::Model;
 use modelfmt_rules::options::ConvertOptions;
 use modelfmt_rules::wording::Note;
-use modelfmt_rules::wording::unsupported::Unsupported;
 
 #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
 use crate::lora::Stage::{AfterMap, BeforeMap};
 #[cfg(not(target_arch = "wasm32"))]
 use crate::lora::{Maps, Stage, merged};
+use crate::mapping::{Restored, Takes};
 #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
 use crate::{gguf_of_adapter, gguf_of_hub, hub_of_gguf};
-
-/// What `map` is where names and metadata are written as they are.
-pub const NONE: &str = "none";
-
-/// Whether a map takes a tensor with this name.
-pub type Takes = dyn Fn(&str) -> bool;
 
 /// A model that is written in place of another.
 #[derive(Debug)]
@@ -42,23 +35,6 @@ impl<'m> Derived<'m> {
     const fn same(model: Cow<'m, Model>) -> Self {
         Self { model, is_mapped: false, changed: BTreeSet::new(), notes: Vec::new() }
     }
-}
-
-/// What a GGUF becomes besides its tensors.
-#[derive(Debug, Default)]
-pub struct Restored {
-    /// The files beside the weights: name and bytes.
-    pub files: Vec<(String, Vec<u8>)>,
-    /// What is not restored exactly.
-    pub losses: Vec<Unsupported>,
-    /// What was done, for the user.
-    pub notes: Vec<Note>,
-}
-
-/// Whether this is GGUF, in one file or several.
-#[must_use]
-pub fn is_gguf(format: Format) -> bool {
-    format.capabilities().metadata == Metadata::TypedLists
 }
 
 /// Whether the map of a model takes a tensor of that name; `None` for a model that a conversion to `target` does not map. Where

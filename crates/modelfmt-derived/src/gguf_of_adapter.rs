@@ -15,8 +15,8 @@ use modelfmt_rules::options::ConvertOptions;
 use modelfmt_rules::wording::{Choice, Note};
 use tensor_program::ProgramError;
 
-use crate::is_gguf;
 use crate::lora::{Change, EMBEDDING, Kind, Orientation, f64_of, failed, peft};
+use crate::mapping::is_gguf;
 use crate::maps::{head, read_map};
 
 /// The adapter that llama.cpp reads, if the model is one of PEFT.

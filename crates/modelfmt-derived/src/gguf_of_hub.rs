@@ -13,9 +13,10 @@ use modelfmt_rules::options::ConvertOptions;
 use modelfmt_rules::wording::{Choice, Note};
 
 use crate::lora::Made;
+use crate::mapping::{NONE, Takes, is_gguf};
 use crate::maps::{head, read_map};
 use crate::tokenizer::gguf as tokenizer;
-use crate::{NONE, Takes, block_scales, carried, gguf_of_adapter, is_gguf};
+use crate::{block_scales, carried, gguf_of_adapter};
 
 /// The name of the file that says what a folder is.
 const CONFIG: &str = "config.json";

@@ -14,8 +14,8 @@ use modelfmt_rules::wording::unsupported::Unsupported;
 use modelfmt_rules::wording::{Choice, Note};
 
 use crate::carried::are_same;
+use crate::mapping::{NONE, Restored, is_gguf};
 use crate::maps::read_map;
-use crate::{NONE, Restored, is_gguf};
 
 /// The most factors of a rotation: one for each two dimensions of a head.
 const MOST_FACTORS: u64 = 1 << 16;

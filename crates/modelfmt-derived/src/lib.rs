@@ -40,14 +40,16 @@ mod gguf_of_hub;
 mod hub_of_gguf;
 #[cfg(not(target_arch = "wasm32"))]
 mod lora;
+mod mapping;
 #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
 mod maps;
 #[cfg(all(any(feature = "apr", feature = "gguf"), not(target_arch = "wasm32")))]
 mod tokenizer;
 
-pub use derived::{Derived, NONE, Restored, Takes, derived, is_gguf, restored, takes};
+pub use derived::{Derived, derived, restored, takes};
 #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
 pub use gguf_of_hub::mapped;
+pub use mapping::{NONE, Restored, Takes, is_gguf};
 #[cfg(all(feature = "apr", not(target_arch = "wasm32")))]
 pub use tokenizer::apr::keys as apr_tokenizer;
 
