@@ -184,7 +184,7 @@ mod writer;
 pub use error::{EditError, Error, Fault, Result, WriteError};
 pub use index::Index;
 pub use layout::{Plan, can_hold};
-pub use metadata::{Array, ArrayBuf, Hints, MetaValue, Metadata};
+pub use metadata::{Array, ArrayBuf, Hints, MetaValue, Metadata, llama_type};
 pub use options::WriteOptions;
 pub use reader::{AsyncReader, OpenOptions, Reader};
 #[cfg(not(target_arch = "wasm32"))]

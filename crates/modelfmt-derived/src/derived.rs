@@ -13,9 +13,9 @@ use modelfmt_rules::wording::Note;
 use crate::lora::Stage::{AfterMap, BeforeMap};
 #[cfg(not(target_arch = "wasm32"))]
 use crate::lora::{Maps, Stage, merged};
-use crate::mapping::{Restored, Takes};
+use crate::mapping::{Restored, Takes, is_gguf};
 #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
-use crate::{gguf_of_adapter, gguf_of_hub, hub_of_gguf};
+use crate::{gguf_of_adapter, gguf_of_hub, hub_of_gguf, hub_of_hub};
 
 /// A model that is written in place of another.
 #[derive(Debug)]
@@ -131,7 +131,8 @@ fn changed(model: &Model, options: &ConvertOptions, by_sums: bool) -> BTreeSet<S
     positions.flat_map(|position| model.origins(position)).map(str::to_owned).collect()
 }
 
-/// The weights of the folder of the hub that a GGUF becomes, with the adapters of the options merged, and what else is in it.
+/// The weights of the folder of the hub that a GGUF or another such folder becomes, with the adapters of the options merged, and what
+/// else is in it.
 ///
 /// # Errors
 /// [`Error::NoHubFolder`](modelfmt_model::Error::NoHubFolder) if the GGUF does not say what the folder needs; [`Error::Usage`](modelfmt_model::Error::Usage) for another model, and in a build without
@@ -140,10 +141,14 @@ fn changed(model: &Model, options: &ConvertOptions, by_sums: bool) -> BTreeSet<S
 pub fn restored<'m>(model: &'m Model, options: &ConvertOptions) -> Result<(Cow<'m, Model>, Restored)> {
     let maps = Maps {
         named: &|base: &Model, adapter: &Model| gguf_of_adapter::named_as_in(base, adapter, options),
-        ..Maps::NONE // the base is a GGUF, and has its names
+        ..Maps::NONE // the base has the names that it is written with
     };
     let (mut weights, mut notes) = merged(Cow::Borrowed(model), Stage::Only, options, maps)?;
-    let mut restored = hub_of_gguf::restore(&mut weights, options)?;
+    let beside = if is_gguf(model.format()) { None } else { hub_of_hub::restore(model, options)? };
+    let mut restored = match beside {
+        Some(restored) => restored,
+        None => hub_of_gguf::restore(&mut weights, options)?,
+    };
     notes.append(&mut restored.notes);
     Ok((weights, Restored { notes, ..restored }))
 }

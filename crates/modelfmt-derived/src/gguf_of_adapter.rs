@@ -48,8 +48,12 @@ fn stated_base(model: &Model) -> Result<PathBuf> {
     let stated = text.and_then(|text| json::parse(&text).ok());
     let stated =
         stated.as_ref().and_then(|config| config.get("base_model_name_or_path")).and_then(Value::as_str);
-    match stated.map(Path::new) {
-        Some(folder) if folder.is_dir() => Ok(folder.to_owned()),
+    // From where the program runs, as PEFT takes it, or from where the adapter is.
+    let file = model.input_paths().next();
+    let beside = stated.and_then(|stated| Some(file.as_deref()?.parent()?.join(stated)));
+    match (stated.map(Path::new), beside) {
+        (Some(folder), _) if folder.is_dir() => Ok(folder.to_owned()),
+        (_, Some(folder)) if folder.is_dir() => Ok(folder),
         _ => {
             let named = stated.map_or_else(String::new, |stated| format!(", {:?},", Shortened(stated)));
             let why = format!(

@@ -3,8 +3,10 @@
 use std::borrow::Cow;
 
 use modelfmt_core::author::Shortened;
+use modelfmt_core::value::Value;
+use modelfmt_hub::back::licence_keys;
 use modelfmt_hub::{Config, HubTensor, Key, Map, MapError, POOLING, pooling};
-use modelfmt_metadata::config;
+use modelfmt_metadata::{card, config};
 use modelfmt_model::error::{Error, Result};
 use modelfmt_model::formats::Format;
 use modelfmt_model::model::Model;
@@ -192,6 +194,7 @@ impl Folder<'_> {
             keys.push(("general.name".to_owned(), Key::Text(name)));
         }
         keys.extend(of_tokenizer);
+        keys.extend(self.licence()?);
         // What travels is what the other keys do not say.
         let travelling = carried::keys(model, (map, config), &tensors, (&mapped, &keys), &mut notes)?;
         keys.extend(travelling);
@@ -204,6 +207,19 @@ impl Folder<'_> {
             mapped.tensors.into_iter().map(|made| Computed::new(made.name, made.program).fixed(made.is_f32));
         let mapped = model.mapped(&head(model, &keys)?, computed.chain(scales).collect())?;
         Ok((mapped, notes))
+    }
+
+    /// The licence that the model card states.
+    fn licence(&self) -> Result<Vec<(String, Key)>> {
+        let Some(text) = self.beside("README.md")? else { return Ok(Vec::new()) };
+        let card = card::parse(&String::from_utf8_lossy(&text));
+        let stated = |name| match card.get(name)? {
+            Value::String(text) => Some(text.to_string()),
+            Value::Array(texts) => texts.get(0)?.as_str().map(str::to_owned),
+            _ => None,
+        };
+        let keys = licence_keys().filter_map(|(name, key)| Some((key.to_owned(), Key::Text(stated(name)?))));
+        Ok(keys.collect())
     }
 
     /// The name of the model: what the config says, or the name of the folder.

@@ -23,7 +23,10 @@ const MOST_FACTORS: u64 = 1 << 16;
 /// Replaces the model, a GGUF, by the weights of the folder that it becomes.
 pub(crate) fn restore(model: &mut Cow<'_, Model>, options: &ConvertOptions) -> Result<Restored> {
     if !is_gguf(model.format()) {
-        let why = format!("a folder of the hub is made of a GGUF, and this model is {}", model.format());
+        let why = format!(
+            "a folder of the hub is made of a GGUF or of another such folder, and this model is {}",
+            model.format()
+        );
         return Err(Error::usage(Choice::Target, why));
     }
     let asked = options.tensors.map.as_deref();

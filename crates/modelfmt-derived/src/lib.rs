@@ -9,6 +9,7 @@
 //! | a folder of the hub | the tensors and metadata of a GGUF | `gguf_of_hub`, `tokenizer` |
 //! | an adapter of PEFT | an adapter of llama.cpp | `gguf_of_adapter` |
 //! | a GGUF | the weights and files of a folder of the hub | `hub_of_gguf`; what travels in the GGUF for that: `carried` |
+//! | a folder of the hub | the same with weights of another type or with adapters merged | `hub_of_hub` |
 //! | a base and adapters | the base with the adapters merged | `lora` |
 //!
 //! ```
@@ -38,6 +39,8 @@ mod gguf_of_adapter;
 mod gguf_of_hub;
 #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
 mod hub_of_gguf;
+#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+mod hub_of_hub;
 #[cfg(not(target_arch = "wasm32"))]
 mod lora;
 mod mapping;

@@ -12,6 +12,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(not(target_arch = "wasm32"))]
+pub mod card;
 pub mod config;
 mod file_type;
 pub mod flattened;

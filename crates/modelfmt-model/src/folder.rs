@@ -33,6 +33,8 @@ use crate::formats::{Format, InOrder, MAX_INDEX_JSON, Walk};
 #[cfg(not(target_arch = "wasm32"))]
 use crate::open::OpenOptions;
 use crate::unrecognized::{self, Unrecognized};
+#[cfg(not(target_arch = "wasm32"))]
+pub use modelfmt_rules::wording::unrecognized::PICKLES;
 
 /// What a file is, without opening it as a model.
 #[derive(Clone, Debug, Default)]
@@ -117,8 +119,8 @@ pub struct FoundModels {
     pub models: Vec<PathBuf>,
     /// Models that are ignored because of these, such as PyTorch checkpoints beside safetensors.
     pub passed_over: Vec<PathBuf>,
-    /// A model of a kind that modelfmt does not read, and what helps.
-    pub foreign: Option<(PathBuf, &'static str)>,
+    /// Models of kinds that modelfmt does not read, and what helps.
+    pub foreign: Vec<(PathBuf, &'static str)>,
 }
 
 /// Finds the models among the files at `paths`, which `open` opens. A file that cannot be read counts as a model if it has the name
@@ -138,7 +140,7 @@ pub fn find_models(
             formats.push(format);
             found.models.push(path);
         } else if let Some(hint) = probe.foreign {
-            found.foreign = found.foreign.or(Some((path, hint)));
+            found.foreign.push((path, hint));
         }
     }
     let mut formats = formats.into_iter();
@@ -232,13 +234,14 @@ impl OpenOptions {
     }
 
     /// What [`model_in`](Self::model_in) passes over: checkpoints and arrays beside a model, what training writes beside a checkpoint,
-    /// and a model of a kind that is not read. `torch.load` may run what they say.
+    /// and other pickles. `torch.load` may run what they say.
     ///
     /// # Errors
     /// [`Error::Open`].
     pub fn others_in(&self, folder: &Path) -> Result<Vec<PathBuf>> {
         let FoundModels { passed_over, foreign, .. } = models_in(folder, self)?;
-        Ok(passed_over.into_iter().chain(foreign.map(|(path, _)| path)).collect())
+        let pickles = foreign.into_iter().filter(|(_, hint)| foreign_kind(hint) == PICKLES);
+        Ok(passed_over.into_iter().chain(pickles.map(|(path, _)| path)).collect())
     }
 
     #[cfg(feature = "policy")]
@@ -291,7 +294,7 @@ impl FoundModels {
     /// # Errors
     /// [`Error::NoModel`] if there is no model, or several, which it names.
     pub fn only(self, folder: &Path) -> Result<PathBuf> {
-        match (<[PathBuf; 1]>::try_from(self.models), self.foreign) {
+        match (<[PathBuf; 1]>::try_from(self.models), self.foreign.into_iter().next()) {
             (Ok([model]), _) => Ok(model),
             (Err(models), _) if !models.is_empty() => Err(none(folder, Several(&models, folder).to_string())),
             (Err(_), foreign) => Err(none(folder, without_model(folder, foreign))),

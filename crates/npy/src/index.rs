@@ -13,6 +13,8 @@ pub struct Index {
     pub(crate) version: Option<u8>,
     /// Arrays and other files of the archive that are left out, with the reason.
     pub(crate) left_out: Vec<String>,
+    /// The members that hold Python objects.
+    pub(crate) objects: Vec<String>,
 }
 
 impl Index {
@@ -39,5 +41,11 @@ impl Index {
     #[must_use]
     pub fn left_out(&self) -> &[String] {
         &self.left_out
+    }
+
+    /// The members of the archive that hold Python objects, which are pickles.
+    #[must_use]
+    pub fn objects(&self) -> &[String] {
+        &self.objects
     }
 }

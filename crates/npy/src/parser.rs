@@ -69,7 +69,13 @@ impl IndexParser {
             None => {}
             Some(fault) => return Err(Error::Malformed { part: part.with_field("descr"), at: 0, fault }),
         }
-        let index = Index { arrays, is_archive: false, version: Some(major), left_out: Vec::new() };
+        let index = Index {
+            arrays,
+            is_archive: false,
+            version: Some(major),
+            left_out: Vec::new(),
+            objects: Vec::new(),
+        };
         Ok(State::Done(Box::new(index)))
     }
 }
@@ -144,7 +150,7 @@ impl Members {
         };
         let left_out = others.iter().rev().filter(is_file).map(left_out).collect();
         let arrays = Arrays::new(file_len, limits.clone());
-        let index = Index { arrays, is_archive: true, version: None, left_out };
+        let index = Index { arrays, is_archive: true, version: None, left_out, objects: Vec::new() };
         Self { directory, index, left, asked: FRONT }
     }
 
@@ -226,6 +232,9 @@ impl Members {
         let name = member.strip_suffix(ENDING).unwrap_or(member);
         if let Some(fault) = push(arrays, name, &header, added, header.len)? {
             self.index.left_out.push(format!("{part}: {fault}; left out"));
+            if fault == Fault::Objects {
+                self.index.objects.push(part.to_string());
+            }
         }
         Ok(true)
     }

@@ -142,6 +142,13 @@ pub(crate) fn named(values: &Values<'_>) -> Vec<Named> {
     values.globals.iter().map(of).collect()
 }
 
+/// The classes and functions that a pickle names, whatever program wrote it; `None` if the bytes are no whole pickle of the protocols 0
+/// to 5. Nothing of it is run.
+#[must_use]
+pub fn named_in(pickle: &[u8]) -> Option<Vec<Named>> {
+    crate::pickle::run(pickle).ok().map(|pickle| named(&pickle.values))
+}
+
 /// The number of NumPy values that a pickle makes; `None` if there are none.
 fn numpy_values(values: &Values<'_>) -> Option<usize> {
     let is_made = |call: &&Call| {

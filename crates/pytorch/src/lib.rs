@@ -67,7 +67,7 @@ mod set;
 mod tensor;
 mod verify;
 
-pub use checkpoint::{Named, TENSOR};
+pub use checkpoint::{Named, TENSOR, named_in};
 pub use error::{Error, Fault, Result};
 pub use index::{Form, Index};
 pub use parser::{IndexParser, Root};

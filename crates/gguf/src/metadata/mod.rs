@@ -1,8 +1,10 @@
 //! Metadata as the file stores it, decoded on access.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
+mod llama;
 mod tree;
 
+pub use llama::llama_type;
 pub use tree::Hints;
 
 use modelfmt_core::author::NameTable;

@@ -3,6 +3,7 @@
 
 use modelfmt_core::value::{Integer, List, Object, Value};
 
+use super::llama_type;
 use super::{Entry, MAX_ARRAYS, Metadata, skip, take, take_head, take_string};
 use crate::error::Fault;
 use crate::wire::{ALIGNMENT, ValueType, check_key_len};
@@ -22,7 +23,8 @@ impl Metadata {
     /// [`WriteOptions::utf8_keys`](crate::WriteOptions::utf8_keys) allows them.
     ///
     /// A plain value gets the first type that can hold it: an integer i32, u32, i64 or u64, a list of integers the first of
-    /// these that holds all of them, and a float f64. An empty list has the type i32. `general.alignment` is a u32.
+    /// these that holds all of them, and a float f64. An empty list has the type i32. Keys that llama.cpp reads get the type that it
+    /// asks for ([`llama_type`]), if that holds the value.
     ///
     /// An object `{"type": T, "value": V}` names the type: one of [`ValueType::name`], with `[]` after it for a list (`f32[]`) and
     /// for each level of lists in lists (`u8[][]`); for lists of different types in a list it is a list of their types. An object
@@ -36,7 +38,16 @@ impl Metadata {
         let kind = match tree {
             Value::Object(object) => encode_object(object, &mut bytes)?,
             plain if key == ALIGNMENT => encode(plain, Stated::Text(ValueType::U32.name()), 0, &mut bytes)?,
-            plain => encode(plain, Stated::Nothing, 0, &mut bytes)?,
+            plain => {
+                let known = llama_type(key).map(Stated::Text);
+                match known.map(|known| encode(plain, known, 0, &mut bytes)) {
+                    Some(Ok(kind)) => kind,
+                    _ => {
+                        bytes.clear();
+                        encode(plain, Stated::Nothing, 0, &mut bytes)?
+                    }
+                }
+            }
         };
         self.push_key(key, kind)?;
         self.extend(&bytes, None);
@@ -409,6 +420,12 @@ mod tests {
         assert_eq!(metadata.push_tree(&long, &1.into()), Err(Fault::KeyLength(80_000)));
         metadata.push_tree("general.alignment", &64.into()).unwrap();
         assert_eq!(metadata.get("general.alignment"), Some(MetaValue::U32(64)));
+        metadata.push_tree("llama.block_count", &2.into()).unwrap();
+        assert_eq!(metadata.get("llama.block_count"), Some(MetaValue::U32(2)));
+        metadata.push_tree("llama.rope.freq_base", &10_000.into()).unwrap();
+        assert_eq!(metadata.get("llama.rope.freq_base"), Some(MetaValue::F32(10_000.0)));
+        metadata.push_tree("tokenizer.ggml.eos_token_id", &(-1).into()).unwrap();
+        assert_eq!(metadata.get("tokenizer.ggml.eos_token_id"), Some(MetaValue::I32(-1)));
         assert!(metadata.push_tree("general.alignment", &64.into()).is_err());
     }
 

@@ -10,6 +10,7 @@ use super::OpenArgs;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   modelfmt check model.safetensors
+  modelfmt check -r downloads/
   modelfmt check --json a.gguf b.gguf | jq 'select(.ok | not)'
 
 Each file gets a line, followed by what was found. `FAILED` means that a tensor
@@ -23,6 +24,9 @@ pub(crate) struct Check {
     /// Model files, indexes of sets, or folders with one of them
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<PathBuf>,
+    /// Check every model below each folder, and every pickle. Hidden files are skipped; files that an index names are checked with that index
+    #[arg(long, short)]
+    pub(crate) recursive: bool,
     /// Print one JSON object per file, one per line
     #[arg(long)]
     pub(crate) json: bool,

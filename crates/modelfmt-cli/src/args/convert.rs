@@ -33,7 +33,7 @@ pub(crate) struct Convert {
     #[command(flatten)]
     pub(crate) paths: InOut,
     #[arg(long, value_name = "FORMAT[@VERSION]", help = format!(
-        "The format to write, if OUT's extension does not say it: {}; mag@0.3 for magnetron 0.2, oinf@2 for OINF 2; hf for a folder of the hub, from GGUF: safetensors, config.json and the files of the tokenizer",
+        "The format to write, if OUT's extension does not say it: {}; mag@0.3 for magnetron 0.2, oinf@2 for OINF 2; hf for a folder of the hub, from GGUF or another such folder: safetensors, config.json and the files of the tokenizer",
         formats::names(Format::is_writable)
     ))]
     pub(crate) to: Option<Target>,

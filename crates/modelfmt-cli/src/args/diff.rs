@@ -12,10 +12,15 @@ use super::{RemoteArgs, SignerArgs, UnlockArgs};
 #[command(after_help = "Examples:
   modelfmt diff before.safetensors after.aero
   modelfmt diff base.safetensors tuned.safetensors --norms
-  modelfmt diff model.safetensors model.gguf --tolerance 0.01 --ignore-metadata
+  modelfmt diff model-f16.gguf model-q4_k_m.gguf --norms --ignore-dtype
+  modelfmt diff base/ tuned/ --tolerance 0.01
 
-The formats may differ. Each tensor that differs has a line, which begins with `-` for what only A has, with `+` for
-what only B has, with `~` for what differs, and with `>` for a renamed tensor.
+The formats may differ. Of two folders, config.json and the files of the
+tokenizer are compared too. Each tensor that differs has a line:
+  -  only A has it
+  +  only B has it
+  ~  it differs
+  >  it is renamed
 Keys that open encrypted files are tried on both files.
 With --key, both must be signed.")]
 pub(crate) struct Diff {

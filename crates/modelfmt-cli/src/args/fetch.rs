@@ -24,7 +24,8 @@ that the file is the same, and an existing OUT is refused unless you give --forc
 A new file appears when it is complete and right; the same command goes on after a
 stop. An existing file is repaired in place, with bytes that were checked.
 Several URLs are mirrors of one file. One that sends wrong bytes is named.
-For an index, any file of a GGUF split and hf://OWNER/REPO, OUT is a folder.")]
+For an index, any file of a GGUF split, hf://OWNER/REPO and a folder of a
+bucket (s3://BUCKET/FOLDER/), OUT is a folder.")]
 pub(crate) struct Fetch {
     /// The URLs of the file, each of which has all of it; then OUT, the file to write, or a folder. A folder that is not there yet ends with /
     #[arg(required = true, value_names = ["URL", "OUT"], num_args = 1.., value_hint = ValueHint::AnyPath)]
@@ -35,10 +36,10 @@ pub(crate) struct Fetch {
     /// Begin anew, whatever OUT is, and replace it
     #[arg(long)]
     pub(crate) force: bool,
-    /// Of hf://OWNER/REPO, only files that match; may be repeated
+    /// Of hf://OWNER/REPO or a folder of a bucket, only files that match; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub(crate) include: Vec<String>,
-    /// Of hf://OWNER/REPO, no files that match; may be repeated
+    /// Of hf://OWNER/REPO or a folder of a bucket, no files that match; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub(crate) exclude: Vec<String>,
     /// Print one JSON object

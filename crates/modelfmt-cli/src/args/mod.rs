@@ -94,7 +94,7 @@ pub(crate) struct Cli {
     /// At most N threads; by default one for each core, up to 8
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
-    /// Read only what this policy allows (docs/TRUST.md); by default the file that MODELFMT_POLICY names, if it is set
+    /// Read only what this policy allows, a TOML file of rules for paths and URLs; by default the file that MODELFMT_POLICY names, if it is set
     #[arg(long, global = true, value_name = "FILE.toml", value_hint = clap::ValueHint::FilePath)]
     pub(crate) policy: Option<std::path::PathBuf>,
     #[command(subcommand)]

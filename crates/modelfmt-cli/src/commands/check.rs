@@ -1,9 +1,11 @@
 //! `modelfmt check`
 
+use std::collections::HashSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use modelfmt::check::{CheckReport, Powers, TensorFindings};
+use modelfmt::folder::{PICKLES, foreign_kind};
 use modelfmt::show::Charset;
 use modelfmt::wording::Printable;
 
@@ -18,18 +20,20 @@ use crate::stop;
 use crate::streams;
 use crate::units::count;
 use crate::urls::shown;
+use crate::walk::{say_foreign, walk};
 use crate::width::width;
 
 pub(crate) fn run(args: &Check, quiet: bool) -> Result {
     if args.open.pin.is_some() && args.files.len() > 1 {
         return Err(Failure::Usage("--pin: it is of one file; name no other".to_owned()));
     }
-    let (mut failed, files) = (0, with_others(args));
-    for path in &files {
+    let (mut failed, files) = (0, with_others(args)?);
+    for (path, is_beside) in &files {
         let shown = shown(path);
-        let report = match check(path, args, quiet) {
+        let report = match check(path, *is_beside, args, quiet) {
             Err(Failure::Job(error)) if !stop::is_asked() => {
-                CheckReport::unreadable(&shown, error.without_path(&shown))
+                let why = error.without_path(&shown);
+                pickle(path, &error, &why).unwrap_or_else(|| CheckReport::unreadable(&shown, why))
             }
             Err(Failure::Input(text)) => CheckReport::unreadable(&shown, text),
             report => report?,
@@ -44,24 +48,60 @@ pub(crate) fn run(args: &Check, quiet: bool) -> Result {
     if failed == 0 { Ok(()) } else { Err(Failure::Checked) }
 }
 
-/// The files that were named. Of a folder also the checkpoints that are not its model, because who loads the folder may load them. A pin is
-/// of one file.
-fn with_others(args: &Check) -> Vec<PathBuf> {
+/// The files that were named, and whether each is beside another. Of a folder also the checkpoints that are not its model, because who loads the
+/// folder may load them. A pin is of one file.
+fn with_others(args: &Check) -> Result<Vec<(PathBuf, bool)>> {
     let mut files = Vec::new();
     for path in &args.files {
-        files.push(path.clone());
+        if args.recursive && path.is_dir() {
+            below(path, &mut files)?;
+            continue;
+        }
+        files.push((path.clone(), false));
         if args.open.pin.is_none() && path.is_dir() {
             // Of a folder that cannot be read, opening it says why.
-            files.extend(policy::open_options().others_in(path).unwrap_or_default());
+            let others = policy::open_options().others_in(path).unwrap_or_default();
+            files.extend(others.into_iter().map(|path| (path, true)));
         }
     }
-    files
+    Ok(files)
 }
 
-fn check(path: &Path, args: &Check, quiet: bool) -> Result<CheckReport> {
+/// Adds the models and the pickles below a folder. What is beside the first model of each folder is looked at with it.
+fn below(folder: &Path, files: &mut Vec<(PathBuf, bool)>) -> Result {
+    let found = walk(folder);
+    let (pickles, foreign): (Vec<_>, Vec<_>) =
+        found.foreign.into_iter().partition(|(_, hint)| foreign_kind(hint) == PICKLES);
+    say_foreign(&foreign);
+    let mut seen = HashSet::new();
+    let none = found.models.is_empty() && pickles.is_empty() && found.unreadable.is_empty();
+    for path in found.models {
+        let is_beside = !seen.insert(path.parent().map(Path::to_owned));
+        files.push((path, is_beside));
+    }
+    files.extend(pickles.into_iter().map(|(path, _)| (path, true)));
+    // Opening them says why they cannot be read.
+    files.extend(found.unreadable.into_iter().map(|(path, _)| (path, true)));
+    if none {
+        let folder = folder.display().to_string();
+        return Err(Failure::Input(format!("{}: there is no model to check below it", Printable(&folder))));
+    }
+    Ok(())
+}
+
+fn check(path: &Path, is_beside: bool, args: &Check, quiet: bool) -> Result<CheckReport> {
     let model = streams::open(path, &args.open)?;
     let bar = Progress::of("checking", nbytes(&model), args.json, quiet);
-    Ok(bar.run(|work| modelfmt::check::check(&model, work))?)
+    let check = if is_beside { modelfmt::check::check_alone } else { modelfmt::check::check };
+    Ok(bar.run(|work| check(&model, work))?)
+}
+
+/// The report for a file that is a pickle and no checkpoint.
+fn pickle(path: &Path, error: &modelfmt::Error, why: &str) -> Option<CheckReport> {
+    if !matches!(error, modelfmt::Error::UnknownFormat { .. }) || !path.is_file() {
+        return None;
+    }
+    modelfmt::check::check_pickle(path, &policy::open_options().open_other(path).ok()?, why)
 }
 
 /// Prints, and ignores that the reader of standard output has gone: the exit status covers all files even then.
@@ -83,7 +123,7 @@ fn text(report: &CheckReport, out: &mut dyn Write) -> Result {
         write!(out, ": {} tensor{}", count(looked_at as u64), if looked_at == 1 { "" } else { "s" })?;
     }
     if report.without_values > 0 {
-        write!(out, ", {} without values", count(report.without_values as u64))?;
+        write!(out, ", {} more without values", count(report.without_values as u64))?;
     }
     for (what, is) in KINDS {
         let number = report.tensors.iter().filter(|tensor| is(tensor)).count();
@@ -102,7 +142,8 @@ fn text(report: &CheckReport, out: &mut dyn Write) -> Result {
         if pickle.runs_code() {
             writeln!(
                 out,
-                "  torch.load(weights_only=False) would run code of the file's choice; nothing of it was run here"
+                "  {} would run code of the file's choice; nothing of it was run here",
+                pickle.loader
             )?;
         }
     }

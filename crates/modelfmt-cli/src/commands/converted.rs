@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
-use modelfmt::convert::{ABOUT_WEIGHTS, ConvertOptions, Converted, SetNaming};
+use modelfmt::convert::{ABOUT_WEIGHTS, ConvertOptions, Converted, SetNaming, files_in_gguf};
 use modelfmt::convert::{TypeChanged, Unsupported, WrittenFile};
 use modelfmt::folder::index_of;
 use modelfmt::value::json;
@@ -72,14 +72,36 @@ fn index_of_part(model: &Model) -> Option<String> {
     Some(index_of(file, 1)?.file_name()?.to_string_lossy().into_owned())
 }
 
-/// A note about the files of a folder that a file of weights does not hold. GGUF holds what they say.
+/// A note about the files of a folder that a file of weights does not hold. GGUF holds what most of them say.
 fn left_beside(args: &Convert, target: Format) -> Option<String> {
+    const NAMED: usize = 12;
     let [folder] = args.paths.inputs.as_slice() else { return None };
-    let is_told = target.family() == GGUF || args.paths.output.is_dir();
-    let names: Vec<&str> = ABOUT_WEIGHTS.into_iter().filter(|name| folder.join(name).is_file()).collect();
-    (!is_told && folder.is_dir() && !names.is_empty())
-        .then(|| format!("{} of the folder are not in the file; copy them beside it", names.join(", ")))
+    if args.paths.output.is_dir() || !folder.join(ABOUT_WEIGHTS[0]).is_file() {
+        return None;
+    }
+    let travels = |name: &str| {
+        target.family() == GGUF
+            && (ABOUT_WEIGHTS.contains(&name) || files_in_gguf().any(|(travels, _)| travels == name))
+    };
+    let is_left = |name: &String| {
+        !name.starts_with('.')
+            && Format::from_file_name(name).is_none()
+            && !BESIDE_WEIGHTS.iter().any(|ending| name.ends_with(ending))
+            && !travels(name)
+    };
+    let files = std::fs::read_dir(folder).ok()?.flatten().filter(|entry| entry.path().is_file());
+    let mut names: Vec<String> =
+        files.map(|entry| entry.file_name().to_string_lossy().into_owned()).filter(is_left).collect();
+    names.sort_unstable();
+    let more = names.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more files") } else { String::new() };
+    names.truncate(NAMED);
+    (!names.is_empty())
+        .then(|| format!("{}{more} of the folder are not in the file; copy them beside it", names.join(", ")))
 }
+
+/// Endings of files that are about the files of weights, and not about the model.
+const BESIDE_WEIGHTS: [&str; 4] = [".index.json", ".obao4", ".sig", ".derivation.json"];
 
 /// The note that says how to write a `.mag` file that magnetron reads.
 const MAG_1: &str = "this is MAG 1, the document's version; magnetron 0.2 reads what --to mag@0.3 writes";

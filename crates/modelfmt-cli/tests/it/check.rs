@@ -71,7 +71,7 @@ fn tensors_without_values_are_counted() {
     let folder = tempfile::tempdir().unwrap();
     write(&folder.path().join("m.safetensors"), &[("w", &[1.0, 2.0]), ("none", &[])]);
     let text = modelfmt_in(folder.path(), "check m.safetensors").ok();
-    assert_eq!(text, "ok m.safetensors: 1 tensor, 1 without values\n");
+    assert_eq!(text, "ok m.safetensors: 1 tensor, 1 more without values\n");
     let found = modelfmt_in(folder.path(), "check --json m.safetensors").json();
     assert_eq!((&found["ok"], &found["findings"]), (&json!(true), &json!(["1 tensor has no values"])));
 }
@@ -82,4 +82,49 @@ fn wrong_usage_is_said() {
     for args in ["check".to_owned(), format!("check a b --pin b3:{hex}")] {
         assert_eq!(modelfmt(args.split(' ')).status, 2, "{args}");
     }
+}
+
+/// A pickle that calls something, and is nothing else.
+const PICKLE: &[u8] = b"\x80\x04cposix\nsystem\n(X\x02\x00\x00\x00hitR.";
+
+#[test]
+fn every_pickle_of_a_folder_is_looked_at() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&folder.path().join("model.safetensors"), &[("w", &[1.0, 2.0])]);
+    fs::create_dir(folder.path().join("below")).unwrap();
+    for name in ["a.pkl", "b.pt", "below/c.bin"] {
+        fs::write(folder.path().join(name), PICKLE).unwrap();
+    }
+    fs::write(folder.path().join("m.onnx"), b"\x08\x08\x12\x07pytorch\x1a\x05").unwrap();
+    let found = modelfmt_in(folder.path(), "check .");
+    assert_eq!(found.status, 1);
+    for name in ["a.pkl", "b.pt"] {
+        let text = format!("FAILED ./{name}\n");
+        assert!(found.stdout.contains(&text), "{}", found.stdout);
+    }
+    assert_eq!(
+        found.stdout.matches("the pickle calls posix.system at byte 2").count(),
+        2,
+        "{}",
+        found.stdout
+    );
+    assert!(
+        found.stdout.contains("pickle.load() would run code") && !found.stdout.contains("onnx"),
+        "{}",
+        found.stdout
+    );
+    let found = modelfmt_in(folder.path(), "check -r . --json");
+    let lines: Vec<Value> = found.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let runs = |line: &&Value| line["runs_code"] == true && line["globals"] == json!(["posix.system"]);
+    assert_eq!((lines.len(), lines.iter().filter(runs).count()), (4, 3), "{}", found.stdout);
+    assert!(found.stderr.contains("ONNX"), "{}", found.stderr);
+    let none = modelfmt_in(folder.path(), "check -r nothing");
+    assert_eq!(none.status, 1);
+}
+
+#[test]
+fn arrays_of_objects_are_pickles() {
+    let found = modelfmt_in(&testdata("npy"), "check others.npz");
+    assert_eq!(found.status, 1);
+    assert!(found.stdout.contains("numpy.load(allow_pickle=True) would run code"), "{}", found.stdout);
 }

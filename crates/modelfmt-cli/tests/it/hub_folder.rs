@@ -63,7 +63,7 @@ fn what_is_refused_names_what_helps() {
         ("convert -r out/ all/ --to hf", 2, "one at a time"),
         ("convert out/m.gguf back/ --to hf --map none", 2, "is made by a map"),
         ("convert out/m.gguf back/ --to hf --stringify --pre x", 2, "--pre"),
-        ("convert model.safetensors back/ --to hf", 2, "is made of a GGUF"),
+        ("convert model.safetensors back/ --to hf", 2, "made of a GGUF or of another such folder"),
     ] {
         let done = run(args);
         assert_eq!(done.status, status, "{args}: {}", done.stderr);
@@ -108,4 +108,37 @@ fn a_batch_makes_a_model_again_if_what_is_beside_it_has_changed() {
     fs::write(&config, "{}").unwrap();
     let said = run("convert in/model.safetensors new.gguf");
     assert!(said.contains("because the config.json beside the model has no `model_type`"), "{said}");
+}
+
+/// The weights get another type, and what is beside them stays, but for the type that config.json states.
+#[test]
+fn a_folder_becomes_another() {
+    let folder = folder(&CONFIG.replacen('{', r#"{"torch_dtype": "float32", "#, 1));
+    let run = |args: &str| modelfmt_in(folder.path(), args);
+    let text = |path: &str| fs::read_to_string(folder.path().join(path)).unwrap();
+    fs::write(folder.path().join("generation_config.json"), "{\"temperature\":  0.6}").unwrap();
+    fs::write(folder.path().join("README.md"), "---\nlicense: mit\n---\n# A model\n").unwrap();
+    let done = run("convert . half/ --to hf --cast f16");
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    assert!(done.stderr.contains("config.json states float16 now"), "{}", done.stderr);
+    assert_eq!(text("half/config.json"), text("config.json").replace("float32", "float16"));
+    assert_eq!(text("half/generation_config.json"), "{\"temperature\":  0.6}");
+    let found = run("diff . half/ --json");
+    let found: serde_json::Value = serde_json::from_str(&found.stdout).unwrap();
+    assert_eq!(found["metadata"][0]["key"], "config.json.torch_dtype", "{found}");
+    assert_eq!(found["metadata"].as_array().map(Vec::len), Some(1), "{found}");
+    assert!(found["changed"].as_array().unwrap().iter().all(|one| one["what"][0] == "dtype"), "{found}");
+    // The licence goes into a GGUF, and comes back with the card.
+    fs::create_dir(folder.path().join("out")).unwrap();
+    run("convert half/ out/m.gguf --quiet").ok();
+    let license = run("inspect out/m.gguf --get general.license").ok();
+    assert_eq!(license.trim_matches(['"', '\n']), "mit");
+    run("convert out/m.gguf back/ --to hf --quiet").ok();
+    assert_eq!(text("back/README.md"), text("README.md"));
+    run("convert out/m.gguf wide/ --to hf --cast f32 --quiet").ok();
+    assert!(text("wide/config.json").contains("float32"), "{}", text("wide/config.json"));
+    // Spaces and the order of keys are no difference to a proof.
+    fs::write(folder.path().join("back/generation_config.json"), "{ \"temperature\": 0.6 }").unwrap();
+    let proof = run("prove half/ back/ --json");
+    assert!(!proof.stdout.contains("generation_config.json\",\"result\":\"changed"), "{}", proof.stdout);
 }

@@ -72,6 +72,7 @@
 mod builder;
 mod check;
 mod converted;
+mod hub_dtype;
 #[cfg(not(target_arch = "wasm32"))]
 mod hub_files;
 #[cfg(not(target_arch = "wasm32"))]
@@ -111,6 +112,8 @@ pub use converted::{Converted, TypeChanged};
 pub use hub_files::ABOUT_WEIGHTS;
 #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
 pub use modelfmt_derived::mapped;
+#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+pub use modelfmt_hub::back::file_names as files_in_gguf;
 #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
 pub use modelfmt_hub::maps::help as help_of_maps;
 pub use modelfmt_metadata::flattened::MetadataDiff;
@@ -319,6 +322,7 @@ impl<'a> ConversionPlan<'a> {
             let (model, beside) = (model.clone(), files.clone());
             Ok(Self { model, target, options, tensors, tied, metadata, notes, warnings, dropped, beside })
         };
+        let casts = !own.types.rules.is_empty();
         let mut made = plan(target, own.clone())?;
         let is_split = shards.is_some() || shard_size.is_some_and(|most| made.nbytes() > most);
         if let Some(sharded) = target.sharded().filter(|_| is_split) {
@@ -326,6 +330,12 @@ impl<'a> ConversionPlan<'a> {
             made = plan(sharded, own)?;
             made.choose_shard_size()?;
             made.notes.extend(made.larger_than_shards());
+        }
+        if casts {
+            let mut beside = std::mem::take(&mut made.beside);
+            let note = hub_dtype::follow(&mut beside, made.job().specs());
+            made.notes.extend(note);
+            made.beside = beside;
         }
         Ok(made)
     }

@@ -1,9 +1,13 @@
 //! The files beside the weights of a folder of the hub: its configuration and its tokenizer.
 
 #[cfg(not(target_arch = "wasm32"))]
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::KeyResult;
+#[cfg(not(target_arch = "wasm32"))]
+use modelfmt_core::value::{ParseOptions, json};
+#[cfg(not(target_arch = "wasm32"))]
+use modelfmt_metadata::config;
 use modelfmt_model::error::Result;
 use modelfmt_model::model::Model;
 
@@ -29,7 +33,8 @@ pub fn files_of_hub(model: &Model) -> Vec<PathBuf> {
 #[cfg(not(target_arch = "wasm32"))]
 const CONFIG: &str = "config.json";
 
-/// Compares the files beside DERIVED with those beside BASE, or those that a map has `restored`, byte for byte.
+/// Compares the files beside DERIVED with those beside BASE, or those that a map has `restored`: byte for byte, or as JSON, where spaces
+/// and the order of keys say nothing.
 #[cfg(not(target_arch = "wasm32"))]
 pub(super) fn compare(
     base: &Model,
@@ -53,6 +58,7 @@ pub(super) fn compare(
         let result = match (of_base, of_derived) {
             (Some(one), Some(other)) if one == other && made.is_some() => KeyResult::Mapped,
             (Some(one), Some(other)) if one == other => KeyResult::Same,
+            (Some(_), Some(_)) if is_same_json(base, made, derived, name) => KeyResult::Same,
             (Some(_), Some(_)) => KeyResult::Changed,
             (Some(_), None) if is_there => KeyResult::Changed,
             (None, _) if is_there => KeyResult::Added,
@@ -62,6 +68,22 @@ pub(super) fn compare(
         found.push((name.to_owned(), result));
     }
     Ok(found)
+}
+
+/// Whether two files hold the same JSON.
+#[cfg(not(target_arch = "wasm32"))]
+fn is_same_json(base: &Model, made: Option<&Vec<u8>>, derived: &Model, name: &str) -> bool {
+    const MAX_LEN: u64 = 64 << 20;
+    if Path::new(name).extension().is_none_or(|ending| ending != "json") {
+        return false;
+    }
+    let parsed = |bytes: &[u8]| {
+        let options = ParseOptions::new().with_max_nodes(bytes.len() as u64);
+        json::parse_with(bytes, options).ok()
+    };
+    let read = |model: &Model| parsed(&config::file(model.sidecars(), name, MAX_LEN).ok()??);
+    let of_base = made.map_or_else(|| read(base), |bytes| parsed(bytes));
+    of_base.is_some_and(|of_base| read(derived) == Some(of_base))
 }
 
 /// The digest of a file beside a model; `None` if there is none that may be read.

@@ -15,6 +15,7 @@ use super::{Edit, EditMethod, EditOptions, Target, check};
 use modelfmt_model::error::{Error, Result};
 use modelfmt_model::folder::FOLDERS_OF_INDEX;
 use modelfmt_model::formats::Format;
+use modelfmt_model::formats::capabilities::Metadata as MetadataKind;
 use modelfmt_model::formats::entry::{EditFile, EditSet};
 use modelfmt_model::model::Model;
 use modelfmt_rules::globs::Globs;
@@ -101,6 +102,7 @@ impl Edit {
         let names = names(&model, options, &dropped)?;
         let given = RequestedMetadata::new(&model, options, &names)?;
         notes.extend(misspelled(&model, options)?);
+        notes.extend(of_hub_folder(&model, options));
         let unset = given.removed;
         let signing = Signing::new(&model, options)?;
         let (target, method) = match format.driver().and_then(|driver| driver.edit_set.as_ref()) {
@@ -128,6 +130,15 @@ impl Edit {
             path,
         })
     }
+}
+
+/// A note for keys that are set in the weights of a folder of the hub.
+fn of_hub_folder(model: &Model, options: &EditOptions) -> Option<Note> {
+    let is_weights = model.format().capabilities().metadata == MetadataKind::Strings;
+    let has_config = || model.sidecars().open("config.json").is_ok_and(|found| found.is_some());
+    (is_weights && !options.set.is_empty() && has_config()).then(|| {
+        Note::from("the keys are set in the file of the weights; what programs read of a folder of the hub is in config.json, tokenizer_config.json and the files beside them".to_owned())
+    })
 }
 
 /// The file that stands for a model; for a folder, its index or its only model file.

@@ -13,11 +13,14 @@ use crate::{Config, Key, MapError, Tokenizer, TokenizerFiles, TokenizerOptions};
 
 /// The files that travel beside `config.json`, with the largest size of each.
 const NAMES: &[(&str, u64)] = &[
+    (CARD, 1 << 20),
     ("added_tokens.json", 8 << 20),
     ("chat_template.jinja", 1 << 20),
     ("chat_template.json", 1 << 20),
     ("generation_config.json", 1 << 20),
     ("merges.txt", 64 << 20),
+    ("preprocessor_config.json", 1 << 20),
+    ("processor_config.json", 1 << 20),
     ("special_tokens_map.json", 8 << 20),
     ("tokenizer.json", 256 << 20),
     (MODEL, pieces::MOST),
@@ -26,6 +29,14 @@ const NAMES: &[(&str, u64)] = &[
     ("vocab.txt", 64 << 20),
 ];
 
+/// The model card, which states the licence.
+const CARD: &str = "README.md";
+/// The licence in a card, and as keys of a GGUF.
+const LICENCE: [(&str, &str); 3] = [
+    ("license", "general.license"),
+    ("license_name", "general.license.name"),
+    ("license_link", "general.license.link"),
+];
 /// The model of SentencePiece.
 const MODEL: &str = "tokenizer.model";
 /// The member that says how a `tokenizer.json` is written.
@@ -35,6 +46,11 @@ const MOST_NODES: u64 = 1 << 24;
 
 const MADE: &str =
     "it is made of the GGUF's tokens, merges and scores, which do not say all that the file of the hub said";
+
+/// The keys of a GGUF that state the licence, with their names in a model card.
+pub fn licence_keys() -> impl Iterator<Item = (&'static str, &'static str)> {
+    LICENCE.iter().copied()
+}
 
 /// The files beside the weights that travel in a GGUF: their names, and the largest size in bytes of each.
 pub fn file_names() -> impl Iterator<Item = (&'static str, u64)> {
@@ -105,6 +121,7 @@ impl Folder {
     /// Adds the files that travelled; for a GGUF of others, files that are made of the keys of its tokenizer.
     pub(super) fn add_files(&mut self, keys: &Object, is_ours: bool) -> Result<(), MapError> {
         if !is_ours {
+            self.make_card(keys);
             return self.make_files(keys);
         }
         for (name, max_len) in file_names() {
@@ -123,12 +140,26 @@ impl Folder {
                 value => self.add_file(name, &value)?,
             }
         }
+        if !self.files.iter().any(|(name, _)| name == CARD) {
+            self.make_card(keys);
+        }
         let has_files =
             self.files.iter().any(|(name, _)| name.starts_with("tokenizer.") || name.starts_with("vocab."));
         if !has_files && keys.contains_key("tokenizer.ggml.tokens") {
             return self.make_files(keys);
         }
         Ok(())
+    }
+
+    /// A card that states the licence, if the GGUF does.
+    fn make_card(&mut self, keys: &Object) {
+        let stated = LICENCE.iter().filter_map(|(name, key)| Some((name, keys.get(key)?.as_str()?)));
+        let quoted = |value: &str| json::to_string(&Value::from(value)).ok();
+        let lines: String =
+            stated.filter_map(|(name, value)| Some(format!("{name}: {}\n", quoted(value)?))).collect();
+        if !lines.is_empty() {
+            self.files.push((CARD.to_owned(), format!("---\n{lines}---\n").into_bytes()));
+        }
     }
 
     fn make_files(&mut self, keys: &Object) -> Result<(), MapError> {

@@ -35,7 +35,7 @@ use modelfmt_value::Object;
 
 use crate::HubTensor;
 pub use carry::{Carried, carried, doubtful};
-pub use files::file_names;
+pub use files::{file_names, licence_keys};
 pub use folder::{Check, Folder, Group, Loss};
 pub use rope::FACTORS;
 

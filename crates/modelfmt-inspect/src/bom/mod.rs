@@ -17,7 +17,6 @@
 //! ```
 
 mod base;
-mod card;
 mod created;
 mod cyclonedx;
 mod files;

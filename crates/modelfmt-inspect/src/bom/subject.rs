@@ -4,13 +4,12 @@ use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{Execution, Location};
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_metadata::config;
-use modelfmt_metadata::names;
+use modelfmt_metadata::{card, names};
 use modelfmt_model::error::Result;
 use modelfmt_model::formats::capabilities::Metadata as MetadataKind;
 use modelfmt_model::model::Model;
 
 use super::base::{self, Base};
-use super::card;
 use super::files::{self, HashedFile};
 use super::licence::Licences;
 use super::text::{is_said, text};

@@ -2,6 +2,7 @@
 //! equal to others, an index that disagrees with its files, and templates that could run code.
 
 mod duplicates;
+mod pickle;
 mod report;
 mod scan;
 mod template;
@@ -16,6 +17,7 @@ use modelfmt_model::error::Result;
 use modelfmt_model::model::Model;
 use modelfmt_model::tied_weights::Ties;
 
+pub use pickle::check_pickle;
 pub use report::{CheckReport, PickleFindings, TensorFindings, TextFinding};
 use scan::Found;
 pub(crate) use scan::Piece;
@@ -54,6 +56,16 @@ pub fn check(model: &Model, work: &Execution<'_>) -> Result<CheckReport> {
     Ok(check_and(model, work, |_| Ok(()), |_, ()| {})?.0)
 }
 
+/// The same without the files beside the model: it is beside another, to which they belong.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_alone(model: &Model, work: &Execution<'_>) -> Result<CheckReport> {
+    let mut report = check(model, work)?;
+    report.texts = text::of_metadata(model).findings;
+    Ok(report)
+}
+
 /// Checks a model, and makes something else of the values in the same pass: what `also` makes of each piece is given to `take`, in
 /// order, with the position of the tensor. Of tensors over the same bytes, only the first is read. Returns that one, too, for each
 /// tensor with values.
@@ -66,7 +78,7 @@ pub(crate) fn check_and<T: Send>(
     model.expect_tensors()?;
     let mut report = CheckReport::new(model.path());
     report.disagreements = disagreements(model, work);
-    report.pickle = pickle(model);
+    report.pickle = pickle::of_model(model);
     let mut positions = Vec::new();
     for position in 0..model.tensor_count() {
         match model.info(position) {
@@ -123,44 +135,6 @@ fn outliers(
         outliers.extend(of);
     }
     Ok(outliers)
-}
-
-/// What the pickles of a checkpoint name; for a set, of all files that can be opened.
-#[cfg(feature = "pytorch")]
-fn pickle(model: &Model) -> Option<PickleFindings> {
-    use modelfmt_pytorch::Index;
-
-    let mut found = PickleFindings::default();
-    let mut add = |index: &Index, file: Option<&str>| {
-        for global in index.globals() {
-            let name = format!("{}.{}", global.module, global.name);
-            if !global.is_known {
-                let does = if global.is_called { "calls" } else { "names" };
-                let file = file.map_or_else(String::new, |file| format!("{file}: "));
-                found.unknown.push(format!("{file}the pickle {does} {name} at byte {}", global.at));
-            }
-            found.globals.push(name);
-        }
-    };
-    if let Some(reader) = model.as_pytorch() {
-        add(reader.index(), None);
-    } else {
-        let set = model.as_pytorch_sharded()?;
-        for number in 0..set.index().files().len() {
-            if let Ok(shard) = set.shard(number) {
-                add(shard.index(), set.index().files().name(number));
-            }
-        }
-    }
-    found.globals.sort_unstable();
-    found.globals.dedup();
-    Some(found)
-}
-
-/// No enabled format has pickles.
-#[cfg(not(feature = "pytorch"))]
-const fn pickle(_: &Model) -> Option<PickleFindings> {
-    None
 }
 
 /// The disagreements between the index of a set and its files.

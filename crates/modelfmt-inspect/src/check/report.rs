@@ -24,7 +24,7 @@ pub struct CheckReport {
     pub looked_at: Option<usize>,
     /// The number of tensors without values: a dimension is 0, or they are only declared.
     pub without_values: usize,
-    /// What a checkpoint of PyTorch names; `None` for other formats.
+    /// What a checkpoint of PyTorch or another pickle names; `None` for other files.
     pub pickle: Option<PickleFindings>,
     /// What is odd about texts of the metadata and templates beside the model.
     pub texts: Vec<TextFinding>,
@@ -52,10 +52,12 @@ impl std::fmt::Display for TextFinding {
     }
 }
 
-/// What the pickles of a checkpoint name. No code in them is ever run here.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What the pickles of a file name. No code in them is ever run here.
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PickleFindings {
+    /// What runs the code of such a file, as a call in Python.
+    pub loader: &'static str,
     /// Every class and function that they name, as `module.name`, sorted.
     pub globals: Vec<String>,
     /// The ones that do more than build plain values and tensors: what is named or called, and where.
@@ -63,7 +65,12 @@ pub struct PickleFindings {
 }
 
 impl PickleFindings {
-    /// Whether loading the file with `torch.load(weights_only=False)` or `pickle` runs code that the file chooses.
+    /// None yet, in a file that `loader` loads.
+    pub(super) const fn of(loader: &'static str) -> Self {
+        Self { loader, globals: Vec::new(), unknown: Vec::new() }
+    }
+
+    /// Whether loading the file with [`loader`](Self::loader) runs code that the file chooses.
     #[must_use]
     pub const fn runs_code(&self) -> bool {
         !self.unknown.is_empty()

@@ -32,11 +32,17 @@ pub(super) struct Texts {
 
 /// Looks at the metadata of a model, and at the templates in the files beside it.
 pub(super) fn texts(model: &Model) -> Texts {
+    let mut texts = of_metadata(model);
+    beside(model, &mut texts);
+    texts
+}
+
+/// Looks at the metadata of a model.
+pub(super) fn of_metadata(model: &Model) -> Texts {
     let mut texts = Texts::default();
     if let Ok(metadata) = model.metadata() {
         texts.look("", &metadata, 0);
     }
-    beside(model, &mut texts);
     texts
 }
 

@@ -1,5 +1,7 @@
 //! Compares two models: tensors that are missing, renamed, reshaped, retyped or changed, and metadata.
 
+#[cfg(not(target_arch = "wasm32"))]
+mod beside;
 mod compare;
 mod decoded;
 
@@ -117,7 +119,8 @@ impl Diff {
 
 /// Compares two models: tensors by name, then by bytes; metadata by the keys of [`flat_metadata`]. Order and layout do not count,
 /// and neither do keys that a conversion adds because its target requires them: a model and its lossless conversion are equal. A weight
-/// that one model stores as several tensors, as GPTQ does, and the other in another way, is decoded.
+/// that one model stores as several tensors, as GPTQ does, and the other in another way, is decoded. Of two models that were opened as
+/// folders, the files beside the weights are compared too: as metadata under the name of the file.
 ///
 /// # Errors
 /// If a model cannot be read, or the progress callback stops the work.
@@ -137,6 +140,11 @@ pub fn diff_with(a: &Model, b: &Model, options: &DiffOptions, work: &Execution<'
     let (a, b) = decoded::both(a, b)?;
     let (a, b) = (&*a, &*b);
     let metadata = if options.ignore_metadata { Vec::new() } else { differences(a, b)? };
+    #[cfg(not(target_arch = "wasm32"))]
+    let metadata = match options.ignore_metadata {
+        true => metadata,
+        false => metadata.into_iter().chain(beside::differences(a, b)).collect(),
+    };
     let mut diff = Diff { metadata, ..Diff::default() };
     let (mut common, mut lost) = (Vec::new(), Vec::new());
     for (position, info) in a.tensors().enumerate() {

@@ -267,7 +267,7 @@ mod on {
         let changed = before.index().metadata().iter().filter_map(|(key, value)| {
             let (was, is) = (value.value_type().name(), after.get(key)?.value_type().name());
             let key = Shortened(key);
-            (was != is).then(|| {
+            (was != is && modelfmt_gguf::llama_type(key.0) != Some(is)).then(|| {
                 format!(
                     "metadata key {key:?} had the type {was} and has {is} now; programs may ask for {was}"
                 )
@@ -276,7 +276,8 @@ mod on {
         changed.collect()
     }
 
-    /// Adds a value with the old type of its key, if that can hold it, else with the first type that can.
+    /// Adds a value with the type that llama.cpp asks for, else with the old type of its key, if these can hold it, else with the first
+    /// type that can.
     fn push_new(
         metadata: &mut Metadata,
         key: &str,
@@ -284,8 +285,9 @@ mod on {
         before: Option<Value>,
     ) -> Result<(), EditFault> {
         let value = given.to_value();
-        if let Some(before) = before {
-            let typed = Object::from_iter([("type", before), ("value", value.clone())]);
+        let known = modelfmt_gguf::llama_type(key).map(Value::from);
+        for name in [known, before].into_iter().flatten() {
+            let typed = Object::from_iter([("type", name), ("value", value.clone())]);
             if metadata.push_tree(key, &typed.into()).is_ok() {
                 return Ok(());
             }

@@ -17,7 +17,8 @@
 //! much slower than another, or that no longer answers is named in [`Fetched::notes`]. Without an outboard, all bytes come from one
 //! of them, and from another only if that fails, from the beginning.
 //!
-//! The URL of an index fetches its set, the URL of a file of a split of GGUF the split, and `hf://OWNER/REPO` a repository. Names in
+//! The URL of an index fetches its set, the URL of a file of a split of GGUF the split, `hf://OWNER/REPO` a repository,
+//! and `s3://BUCKET/FOLDER/` a folder of a bucket with the folders in it. Names in
 //! lists are checked: none leaves the target folder.
 //!
 //! Files of this machine are read and written by the thread that polls the future.
@@ -36,6 +37,7 @@
 //! # }
 //! ```
 
+mod bucket;
 mod context;
 mod engine;
 mod error;
@@ -50,6 +52,7 @@ mod own;
 mod part;
 mod plan;
 mod report;
+mod selection;
 mod set;
 mod single;
 mod stream;
@@ -88,23 +91,24 @@ pub async fn fetch(
     let Some(first) = urls.first() else {
         return Err(FetchError::Usage("there is no URL to fetch from".into()));
     };
-    if let Some(Location::Hf(at)) = urls.iter().find(|url| matches!(url, Location::Hf(_)) && url.is_folder())
-    {
+    let is_listed = |url: &&Location| matches!(url, Location::Hf(_) | Location::Bucket(_)) && url.is_folder();
+    if let Some(place) = urls.iter().find(is_listed) {
         let list = first.to_string();
         if urls.len() > 1 {
-            return Err(FetchError::Usage(
-                format!("{list}: a repository has no mirrors; name one URL").into(),
-            ));
+            return Err(FetchError::Usage(format!("{list}: a folder has no mirrors; name one URL").into()));
         }
         no_pin(options, &list)?;
-        let members = hub::members(&cx, at).await?;
+        let members = match place {
+            Location::Hf(at) => hub::members(&cx, at).await?,
+            place => bucket::members(&cx, place).await?,
+        };
         return several(&cx, out, &list, &members).await;
     }
     if let Some(folder) = urls.iter().find(|url| url.is_folder()) {
         return Err(Error::new(folder, A_FOLDER).into());
     }
     if !(options.include.is_empty() && options.exclude.is_empty()) {
-        let why = "include and exclude are for the files of a repository: hf://OWNER/REPO";
+        let why = "include and exclude are for the files of a folder: hf://OWNER/REPO, s3://BUCKET/FOLDER/";
         return Err(FetchError::Usage(why.into()));
     }
     let name = first.file_name();
@@ -124,6 +128,14 @@ pub async fn fetch(
         return index.fetch(&cx, out).await;
     }
     let is_in_folder = target::is_folder(out);
+    if let Some(other) =
+        urls.iter().find(|url| is_in_folder && options.pin.is_none() && url.file_name() != name)
+    {
+        let why = format!(
+            "{first} and {other} have other names: several URLs are mirrors of one file; fetch each by itself, or name the file to write"
+        );
+        return Err(FetchError::Usage(why.into()));
+    }
     let target = if is_in_folder { target::in_folder(out, &name)? } else { out.to_owned() };
     let wanted =
         Wanted { places: urls.to_vec(), target, pin: options.pin, sha256: None, before: None, is_in_folder };

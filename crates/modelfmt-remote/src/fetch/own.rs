@@ -132,6 +132,43 @@ impl Uncovered {
     }
 }
 
+/// How many bytes of the file are those of the server. Zeros count for neither side: a fetch by another program may have left
+/// them where it has not written.
+#[derive(Clone, Copy, Debug, Default)]
+struct Likeness {
+    same: u64,
+    other: u64,
+}
+
+impl Likeness {
+    /// Adds what lies in `ranges`.
+    fn count(&mut self, theirs: &Local<'_>, ours: &Local<'_>, ranges: &[Range<u64>]) -> io::Result<()> {
+        for range in ranges {
+            let mut at = range.start;
+            while at < range.end {
+                let end = range.end.min(at.saturating_add(1 << 20));
+                let (theirs, ours) = (theirs.read(at..end)?, ours.read(at..end)?);
+                let pairs = || theirs.iter().zip(ours.iter()).filter(|(_, ours)| **ours != 0);
+                let same = pairs().filter(|(theirs, ours)| theirs == ours).count();
+                self.same = self.same.saturating_add(same as u64);
+                self.other = self.other.saturating_add((pairs().count() - same) as u64);
+                at = end;
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a file most of which is something else: whoever named it did not mean a damaged copy.
+    fn check(self, path: &Path) -> Result<()> {
+        if self.other <= self.same {
+            return Ok(());
+        }
+        let why = "most of it is something else, so it is no damaged copy of the file that is asked for; --force fetches \
+                   that in its place";
+        Err(FetchError::refused(path, why))
+    }
+}
+
 impl Repairing<'_> {
     async fn claims(&self) -> Option<Claims> {
         self.model.claims().await.ok().filter(|claims| !claims.is_empty())
@@ -159,7 +196,13 @@ impl Repairing<'_> {
                        was changed here; --force fetches that in its place";
             return Err(FetchError::refused(path, why));
         }
-        let of_hashes = self.by_hashes(&first, &covered, size).await?;
+        let mut like = Likeness { other: real.saturating_sub(size), ..Likeness::default() };
+        let wrong = inmost(&first);
+        like.same = total(&covered, real).saturating_sub(total(&wrong, real));
+        let (theirs, ours) =
+            (Local::new(&uncovered.new, size).map_err(local())?, Local::new(file, size).map_err(local())?);
+        like.count(&theirs, &ours, &missing(&covered, size)).map_err(local())?;
+        let of_hashes = self.by_hashes(wrong, &covered, size, like).await?;
         file.set_len(size).map_err(local())?;
         if real > size {
             cx.note(format!(
@@ -186,13 +229,19 @@ impl Repairing<'_> {
     }
 
     /// Replaces what its hashes prove to be wrong, until all hold. Returns how many bytes came.
-    async fn by_hashes(&self, first: &[Range<u64>], covered: &[Range<u64>], size: u64) -> Result<u64> {
-        let (mut wrong, mut asked) = (inmost(first), 0_u64);
+    async fn by_hashes(
+        &self,
+        mut wrong: Vec<Range<u64>>,
+        covered: &[Range<u64>],
+        size: u64,
+        like: Likeness,
+    ) -> Result<u64> {
+        let (mut asked, mut like) = (0_u64, Some(like));
         for _ in 1..ROUNDS {
             if wrong.is_empty() {
                 return Ok(asked);
             }
-            asked = asked.saturating_add(self.replace(&wrong, size).await?);
+            asked = asked.saturating_add(self.replace(&wrong, size, like.take()).await?);
             let Some(claims) = self.claims().await else { return Ok(asked) };
             wrong = inmost(&self.wrong(&claims, covered, size)?);
         }
@@ -292,13 +341,19 @@ impl Repairing<'_> {
         Ok(())
     }
 
-    /// Fetches ranges beside the file, and writes those whose claims hold. Returns how many bytes came.
-    async fn replace(&self, ranges: &[Range<u64>], size: u64) -> Result<u64> {
+    /// Fetches ranges beside the file, and writes those whose claims hold. Returns how many bytes came. Before anything is written
+    /// for the first time, `like` is what the rest of the file is.
+    async fn replace(&self, ranges: &[Range<u64>], size: u64, like: Option<Likeness>) -> Result<u64> {
         let path = &self.wanted.target;
         let local = || FetchError::local(path);
         let new = self.beside(ranges, size).await?;
         let Some(claims) = self.claims().await else { return Ok(0) };
         let source = Local::new(&new, size).map_err(local())?;
+        if let Some(mut like) = like {
+            let ours = Local::new(self.file, size).map_err(local())?;
+            like.count(&source, &ours, ranges).map_err(local())?;
+            like.check(path)?;
+        }
         self.observe(&claims, &source, ranges)?;
         let failed = claims.failed(0);
         let (good, wrong): (Vec<_>, Vec<_>) =
@@ -387,6 +442,11 @@ fn differences(
         at = end;
     }
     Ok(())
+}
+
+/// How many bytes before `end` are in ranges that do not overlap.
+fn total(ranges: &[Range<u64>], end: u64) -> u64 {
+    ranges.iter().map(|range| range.end.min(end).saturating_sub(range.start)).sum()
 }
 
 /// A number of bytes, in words.

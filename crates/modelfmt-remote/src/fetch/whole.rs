@@ -62,8 +62,8 @@ impl Expected {
 }
 
 /// Why a file that is there is neither kept nor fetched.
-pub(super) const UNKNOWN: &str = "it exists, and neither its digests nor the server, which may not send parts of it, say whether it is the same; \
-    give --pin b3:HEX, or --force to fetch it anew";
+pub(super) const UNKNOWN: &str = "it exists, and nothing says whether it is the file at the URL or a part of it: no digest of it is known, and this \
+    fetch did not begin it; give --pin b3:HEX, or --force to fetch it anew";
 
 /// What identifies a version at a server; `None` if the server does not say.
 fn key(mirror: &Mirror, expected: Expected) -> Option<String> {

@@ -20,7 +20,7 @@ const fn other(hint: &'static str) -> Unrecognized {
     Unrecognized { hint, is_model: false }
 }
 
-const PICKLE: &str = "it is a pickle of Python that PyTorch did not write, such as joblib's or scikit-learn's; load it with the program that wrote it, if you trust it, and save its arrays with numpy.savez";
+const PICKLE: &str = "it is a pickle of Python that PyTorch did not write, such as joblib's or scikit-learn's: whatever loads it runs what it says; if you trust it, load it with the program that wrote it, and save its arrays with numpy.savez";
 const WEB_PAGE: &str =
     "it is a web page: the download failed, or its address is that of a page about the file";
 // Two lines of Python for each (docs/howto/checkpoint-without-torch.md#from-onnx-tensorflow-keras-or-orbax). None of them runs code of the file.
@@ -36,11 +36,14 @@ const LFS: &str =
 const APR_ENCRYPTED: &str = "it is a model that the program `apr` has encrypted, which modelfmt does not read; decrypt it with that program first";
 const OLD_GGML: &str = "it is a ggml file from before GGUF; llama.cpp has a script that makes GGUF of it";
 
+/// The kind of files that are pickles of Python and nothing else.
+pub const PICKLES: &str = "Python's pickle";
+
 /// The name of the kind of model that a hint is about, such as `ONNX`.
 #[must_use]
 pub fn kind_of(hint: &str) -> &'static str {
     match hint {
-        PICKLE => "Python's pickle",
+        PICKLE => PICKLES,
         HDF5 => "HDF5",
         KERAS => "Keras",
         TFLITE => "TFLite",

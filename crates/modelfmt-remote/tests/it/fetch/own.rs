@@ -118,16 +118,38 @@ fn what_no_hash_covers_is_not_repaired() {
 }
 
 #[test]
-fn another_model_is_no_damaged_copy() {
+fn another_file_is_no_damaged_copy() {
     let made = tempfile::tempdir().unwrap();
-    let good = model(made.path(), "m.aero");
-    let server = files(vec![("m.aero", good)]);
     let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("m.aero");
-    fs::write(&out, b"something else").unwrap();
-    let error = fetch_from(&server, &[server.url("m.aero")], &out, &FetchOptions::new()).unwrap_err();
-    assert!(matches!(error, FetchError::Refused { .. }), "{error}");
-    assert_eq!(fs::read(&out).unwrap(), b"something else");
+    let values = super::content(4_000_000);
+    for (name, file) in [("m.aero", "one-shard.aero"), ("m.aero", "m.aero"), ("m.apr", "m.apr")] {
+        // A file of the reference has zeros in its paddings, which are right wherever a file ends too early.
+        let good = match file == name {
+            true => model(made.path(), name),
+            false => fs::read(testkit::testdata("reference").join(file)).unwrap(),
+        };
+        let server = files(vec![(name, good.clone())]);
+        let out = folder.path().join("out");
+        let mut other = good.clone();
+        let half = good.len() / 4;
+        other.iter_mut().skip(half).zip(&values).for_each(|(byte, other)| *byte = other | 1);
+        for theirs in [b"something else".to_vec(), values.clone(), other] {
+            fs::write(&out, &theirs).unwrap();
+            let error = fetch_from(&server, &[server.url(name)], &out, &FetchOptions::new()).unwrap_err();
+            assert!(error.to_string().contains("no damaged copy"), "{file}: {error}");
+            assert!(fs::read(&out).unwrap() == theirs, "{file}");
+        }
+        fetch_from(&server, &[server.url(name)], &out, &FetchOptions::new().force(true)).unwrap();
+        assert!(fs::read(&out).unwrap() == good, "{file}");
+        // The beginning of the file, from a download that stopped; or room for all of it, as some programs make first.
+        for len in [half, good.len()] {
+            let mut stopped = good.get(..half).unwrap().to_vec();
+            stopped.resize(len, 0);
+            fs::write(&out, &stopped).unwrap();
+            fetch_from(&server, &[server.url(name)], &out, &FetchOptions::new()).unwrap();
+            assert!(fs::read(&out).unwrap() == good, "{file}");
+        }
+    }
 }
 
 /// Bytes of an npz that no CRC covers: the time in the header of its first record.

@@ -64,3 +64,25 @@ fn a_bucket() {
     let store = Store::new(Options::new().environment(Environment::from_vars(s3.environment()))).unwrap();
     all(&store, &"s3://fetched/m".parse().unwrap(), &good, hash);
 }
+
+/// All files below it, whatever their folders; not those beside it.
+#[test]
+fn a_folder_of_a_bucket() {
+    let s3 = S3::start();
+    s3.make_bucket("folders");
+    let files = [("m/config.json", "{}"), ("m/a/b.txt", "b"), ("m/.hidden", "h"), ("other", "o")];
+    for (key, text) in files {
+        s3.put("folders", key, text.as_bytes());
+    }
+    let store = Store::new(Options::new().environment(Environment::from_vars(s3.environment()))).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let get = |options: &FetchOptions<'_>, url: &str| store.fetch(&[url.parse().unwrap()], &out, options);
+    let done = get(&FetchOptions::new(), "s3://folders/m/").unwrap();
+    assert_eq!(done.files.len(), 2, "{done:?}");
+    assert_eq!(fs::read(out.join("a/b.txt")).unwrap(), b"b");
+    assert_eq!(fs::read(out.join("config.json")).unwrap(), b"{}");
+    assert!(!out.join(".hidden").exists() && !out.join("other").exists());
+    let error = get(&FetchOptions::new(), "s3://folders/none/").unwrap_err();
+    assert!(error.to_string().contains("404"), "{error}");
+}

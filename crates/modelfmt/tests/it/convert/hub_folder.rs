@@ -443,10 +443,9 @@ fn what_cannot_be_a_folder_is_refused() {
     };
     let plain = |_: &mut ConvertOptions| {};
     let weights = folder.path().join("model.safetensors");
-    assert!(
-        refused(&weights, &plain)
-            .contains("a folder of the hub is made of a GGUF, and this model is safetensors")
-    );
+    assert!(refused(&weights, &plain).contains(
+        "a folder of the hub is made of a GGUF or of another such folder, and this model is safetensors"
+    ));
     assert!(
         refused(&gguf, &|options| options.tensors.map = Some("none".to_owned())).contains("is made by a map")
     );

@@ -12,7 +12,8 @@ const KEYS: [&str; 5] = ["license", "license_name", "license_link", "base_model"
 const MOST: usize = 1000;
 
 /// These keys and their values, which are texts or lists of texts.
-pub(super) fn parse(text: &str) -> Object {
+#[must_use]
+pub fn parse(text: &str) -> Object {
     let mut found = Object::new();
     let mut lines = text.trim_start_matches('\u{feff}').lines().map(str::trim_end);
     if lines.next() != Some("---") {

@@ -1,0 +1,46 @@
+//! A folder of the hub as another one: the weights change as the options say, and what is beside them stays.
+
+use modelfmt_hub::Config;
+use modelfmt_hub::back::file_names;
+use modelfmt_metadata::config;
+use modelfmt_model::error::{Error, Result};
+use modelfmt_model::model::Model;
+use modelfmt_rules::options::ConvertOptions;
+use modelfmt_rules::wording::{Choice, Note};
+
+use crate::mapping::Restored;
+
+/// The file that makes a folder one of the hub.
+const CONFIG: &str = "config.json";
+
+/// What is beside the weights; `None` if the model was not opened as a folder of the hub.
+pub(crate) fn restore(model: &Model, options: &ConvertOptions) -> Result<Option<Restored>> {
+    const MAX_LEN: u64 = 1 << 20;
+    if !model.path().is_dir() {
+        return Ok(None);
+    }
+    let failed = |why: String| Error::Unmapped { path: model.path().to_owned(), why, help: None };
+    let file = |name: &str, max_len| config::file(model.sidecars(), name, max_len);
+    let Some(text) = file(CONFIG, MAX_LEN).map_err(|why| failed(format!("{CONFIG}: {why}")))? else {
+        return Ok(None);
+    };
+    if options.tensors.map.is_some() {
+        return Err(Error::usage(Choice::Map, "the model is a folder of the hub already; maps are for GGUF"));
+    }
+    let stated = Config::parse(&text).map_err(|error| failed(error.to_string()))?;
+    if stated.get("quantization_config").is_some() && !options.types.rules.is_empty() {
+        let why = "the folder is quantized, and its config.json says how; weights of other types need another \
+                   config.json: convert it to a file, or to GGUF";
+        return Err(Error::usage(Choice::Target, why));
+    }
+    let (mut files, mut notes) = (vec![(CONFIG.to_owned(), text)], Vec::new());
+    for (name, max_len) in file_names() {
+        match file(name, max_len) {
+            Ok(found) => files.extend(found.map(|bytes| (name.to_owned(), bytes))),
+            Err(why) => notes.push(Note::from(format!("{name} is not copied: {why}"))),
+        }
+    }
+    let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
+    notes.push(Note::from(format!("{} are copied", names.join(", "))));
+    Ok(Some(Restored { files, losses: Vec::new(), notes }))
+}
