@@ -98,7 +98,7 @@ fn what_is_refused() {
         (&[&url, &url], 2, "OUT is a URL"),
         (&[&url, "-"], 2, "give a file"),
         (&[&url, "m", "--pin", &zeros], 2, "takes b3:HEX"),
-        (&[&url, "m", "--include", "*"], 2, "repository"),
+        (&[&url, "m", "--include", "*"], 2, "files of a folder"),
         (&[&url, "m"], 1, "give --pin b3:HEX, or --force"),
         (&[&url, "m", "--pin", &pin], 1, "no damaged copy"),
         (&[&format!("{url}x?PW"), "n"], 1, "there is no such file"),

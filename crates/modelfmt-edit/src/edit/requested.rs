@@ -115,7 +115,7 @@ pub(super) fn misspelled(model: &Model, options: &EditOptions) -> Result<Vec<Not
     Ok(new.filter_map(note).collect())
 }
 
-/// Whether two keys differ by one or two letters. Keys that differ by a number are meant to.
+/// Whether two keys differ by a letter, or two where they are long. Keys that differ by a number are meant to.
 fn is_almost(key: &str, other: &str) -> bool {
     const SHORT: usize = 6;
     const LONG: usize = 200;
@@ -123,7 +123,7 @@ fn is_almost(key: &str, other: &str) -> bool {
     (SHORT..=LONG).contains(&key.len())
         && key.len().abs_diff(other.len()) <= 2
         && letters(key) != letters(other)
-        && strsim::damerau_levenshtein(key, other) <= 2
+        && strsim::damerau_levenshtein(key, other) * 5 <= key.len()
 }
 
 /// The metadata of a model, as far as its keys and values can be edited.

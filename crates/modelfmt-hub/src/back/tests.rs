@@ -209,7 +209,10 @@ fn a_gguf_of_others_is_restored_as_far_as_it_says() {
     let (text, _, made, mut keys) = llama(SCALED);
     keys.retain(|key, _| !key.starts_with(super::PREFIX));
     keys.insert("general.license", "mit");
+    keys.insert("general.author", "somebody");
     let folder = folder_of(&made, &keys, None).unwrap();
+    let card = folder.files.iter().find(|(name, _)| name == "README.md").map(|(_, text)| &**text);
+    assert_eq!(card, Some(&b"---\nlicense: \"mit\"\n---\n"[..]));
     let lost = |why: &str| folder.losses.iter().filter(|loss| loss.why.contains(why)).count();
     assert_eq!(lost("of which type it was"), 19, "{:?}", folder.losses);
     assert_eq!((lost("they are solved"), lost("has no place")), (1, 1));

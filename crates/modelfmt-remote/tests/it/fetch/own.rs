@@ -36,8 +36,8 @@ fn model(folder: &Path, name: &str) -> Vec<u8> {
     (options.metadata.model_name, options.metadata.architecture) =
         (Some("m".to_owned()), Some("a".to_owned()));
     options.metadata.model_type = Some("t".to_owned());
-    options.aero.tensor_hashes = true;
     let format = if name.ends_with("aero") { Format::Aero } else { Format::Apr2 };
+    options.aero.tensor_hashes = format == Format::Aero;
     Conversion::new(&Model::open(&from).unwrap(), &to).to(format).options(&options).write().unwrap();
     fs::read(to).unwrap()
 }

@@ -229,7 +229,8 @@ fn the_files_of_the_tokenizer_come_back() {
         ("generation_config.json", r#"{"temperature": 0.6}"#),
         ("chat_template.jinja", "{{ messages }}\n"),
         ("tokenizer.model", "\u{1}\u{2}"),
-        ("README.md", "# Not a part of the model"),
+        ("README.md", "---\nlicense: mit\n---\n# A card"),
+        ("notes.txt", "not a part of the model"),
     ];
     files.iter().for_each(|(name, text)| fs::write(folder.path().join(name), text).unwrap());
     let out = folder.path().join("out");
@@ -239,14 +240,14 @@ fn the_files_of_the_tokenizer_come_back() {
     let travels = keys.get("modelfmt.hub.file.tokenizer.json").and_then(Value::as_str).unwrap();
     assert!(!travels.contains("alpha") && travels.contains("ByteLevel"), "{travels}");
     to_folder(&gguf, &out, |_| {}).unwrap();
-    for (name, text) in &files[..6] {
+    for (name, text) in &files[..7] {
         let found = fs::read(out.join(name)).unwrap();
         match json::parse(text.as_bytes()) {
             Ok(value) => assert_eq!(json::parse(&found).unwrap(), value, "{name}"),
             Err(_) => assert_eq!(found, text.as_bytes(), "{name}"),
         }
     }
-    assert!(!out.join("README.md").exists());
+    assert!(!out.join("notes.txt").exists());
 }
 
 #[test]

@@ -59,7 +59,8 @@ fn auto_awq() {
 
 #[test]
 fn bitsandbytes() {
-    assert!(compare("bitsandbytes").is_none_or(|compared| compared == 61));
+    // On processors without AVX-512, its own kernel makes -0 of a zero of FP4.
+    assert!(compare_as("bitsandbytes", |value| value + 0.0).is_none_or(|compared| compared == 61));
 }
 
 #[test]
