@@ -1,6 +1,7 @@
 //! The config that keys and tensors of a GGUF show.
 
 use modelfmt_value::{Object, Value};
+use tensor_core::DType;
 
 use super::Gguf;
 use super::number::shortest;
@@ -51,6 +52,31 @@ pub(crate) fn of_keys(map: &Map, gguf: &Gguf<'_>) -> Object {
     }
     rope::insert_scaling(map, gguf, &mut config);
     config
+}
+
+/// Adds what programs of the hub ask for and no tensor depends on, to a config that is made of a GGUF of others: the class, the special
+/// tokens, and the dtype that most of the weights have.
+pub(crate) fn say_more(map: &Map, gguf: &Gguf<'_>, config: &mut Object) {
+    if let Some(class) = &map.file.class {
+        config.insert("architectures", [class.as_str()].into_iter().collect::<Value>());
+    }
+    for (name, key) in [("bos_token_id", "bos"), ("eos_token_id", "eos"), ("pad_token_id", "padding")] {
+        let found = gguf.keys.get(&format!("tokenizer.ggml.{key}_token_id"));
+        if let Some(id @ Value::Int(_)) = found
+            && !config.contains_key(name)
+        {
+            config.insert(name, id.clone());
+        }
+    }
+    let floats = [(DType::F16, "float16"), (DType::BF16, "bfloat16"), (DType::F32, "float32")];
+    let nbytes = |dtype: DType| {
+        let of = gguf.tensors.iter().filter(|tensor| tensor.dtype == dtype);
+        of.map(|tensor| dtype.nbytes(tensor.shape).unwrap_or(0)).fold(0, u64::saturating_add)
+    };
+    let most = floats.into_iter().map(|(dtype, name)| (nbytes(dtype), name)).max();
+    if let Some((_, name)) = most.filter(|(nbytes, _)| *nbytes > 0) {
+        config.insert("torch_dtype", name);
+    }
 }
 
 /// Sets the value at a path of keys.

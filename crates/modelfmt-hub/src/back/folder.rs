@@ -108,6 +108,7 @@ impl Folder {
             _ => {
                 folder.notes.push(format!("{CONFIG} is made of the keys and tensors of the GGUF"));
                 folder.solve_rope(gguf, &map, &mut config);
+                config::say_more(&map, gguf, &mut config);
             }
         }
         let is_missing = |name: &&String| !gguf.keys.contains_key(&format!("{VALUES}{name}"));

@@ -11,6 +11,8 @@ use super::steps::Step;
 pub(crate) struct MapFile {
     pub(crate) architecture: String,
     pub(crate) families: Vec<String>,
+    /// The class of the hub's library, for a config that is made of a GGUF.
+    pub(crate) class: Option<String>,
     /// The key of the config that counts layers.
     pub(crate) layers: String,
     /// The key that counts experts.
@@ -139,6 +141,7 @@ impl MapFile {
         let mut file = Self {
             architecture: top.required_text("architecture")?,
             families: top.texts("families")?.unwrap_or_default(),
+            class: top.text("class")?,
             layers: top.required_text("layers")?,
             experts: top.text("experts")?,
             rope_scaling: kinds.into_iter().map(kind).collect::<Result<_, _>>()?,

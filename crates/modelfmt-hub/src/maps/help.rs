@@ -7,6 +7,7 @@ use super::{BUILT_IN, Map};
 /// A map that says the same as one of ours, with a line for each thing that a map can say.
 const FORM: &str = r#"architecture = "llama"                  # general.architecture, and the prefix of the keys below
 families = ["llama", "mistral"]         # model_type of config.json
+class = "LlamaForCausalLM"              # architectures, if config.json is made of a GGUF
 layers = "num_hidden_layers"            # the key of config.json that counts {i}
 experts = "num_experts"                 # the key that counts {e}, if there are experts
 rope_scaling = ["linear", "llama3"]     # the kinds that llama.cpp computes: also yarn and longrope

@@ -5,6 +5,7 @@
 //! ```toml
 //! architecture = "llama"                  # general.architecture, and the prefix of the keys below
 //! families = ["llama", "mistral"]         # model_type of config.json
+//! class = "LlamaForCausalLM"              # architectures, if config.json is made of a GGUF
 //! layers = "num_hidden_layers"            # the key that counts {i}
 //! experts = "num_experts"                 # the key that counts {e}, if there are experts
 //! rope_scaling = ["linear", "llama3"]     # the kinds that llama.cpp computes for this architecture
