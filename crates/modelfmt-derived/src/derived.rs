@@ -13,7 +13,9 @@ use modelfmt_rules::wording::Note;
 use crate::lora::Stage::{AfterMap, BeforeMap};
 #[cfg(not(target_arch = "wasm32"))]
 use crate::lora::{Maps, Stage, merged};
-use crate::mapping::{Restored, Takes, is_gguf};
+#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+use crate::mapping::is_gguf;
+use crate::mapping::{Restored, Takes};
 #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
 use crate::{gguf_of_adapter, gguf_of_hub, hub_of_gguf, hub_of_hub};
 

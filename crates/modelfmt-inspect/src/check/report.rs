@@ -66,6 +66,7 @@ pub struct PickleFindings {
 
 impl PickleFindings {
     /// None yet, in a file that `loader` loads.
+    #[cfg(any(feature = "numpy", feature = "pytorch"))]
     pub(super) const fn of(loader: &'static str) -> Self {
         Self { loader, globals: Vec::new(), unknown: Vec::new() }
     }
