@@ -100,6 +100,18 @@ pub fn mapped(model: &Model, map: &str) -> Result<(Model, Vec<Note>)> {
     Ok((model.into_owned(), notes))
 }
 
+/// A folder of the hub as a GGUF, by the map of its family, and notes about that; `None` for another model.
+///
+/// # Errors
+/// [`Error::Unmapped`] if the map does not fit it.
+pub fn as_gguf(model: &Model) -> Result<Option<(Model, Vec<Note>)>> {
+    let (mapped, notes) = map(model, Format::Gguf, &ConvertOptions::default())?;
+    Ok(match mapped {
+        Cow::Owned(mapped) => Some((mapped, notes)),
+        Cow::Borrowed(_) => None,
+    })
+}
+
 /// A model and what is beside it.
 struct Folder<'a> {
     model: &'a Model,

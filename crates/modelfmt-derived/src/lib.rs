@@ -51,7 +51,7 @@ mod tokenizer;
 
 pub use derived::{Derived, derived, restored, takes};
 #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
-pub use gguf_of_hub::mapped;
+pub use gguf_of_hub::{as_gguf, mapped};
 pub use mapping::{NONE, Restored, Takes, is_gguf};
 #[cfg(all(feature = "apr", not(target_arch = "wasm32")))]
 pub use tokenizer::apr::keys as apr_tokenizer;

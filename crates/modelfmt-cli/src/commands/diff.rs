@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use modelfmt::convert::as_gguf;
 use modelfmt::diff::{Changed, Diff as Differences, DiffOptions};
 use modelfmt::wording::Printable;
 use modelfmt::{DType, Model};
@@ -37,6 +38,7 @@ pub(crate) fn run(args: &Diff, quiet: bool) -> Result {
         let why = "--identity, --passphrase-file, --key-file: neither of the two is encrypted";
         return Err(Failure::Input(why.to_owned()));
     }
+    let (a, b) = by_names(a, b, quiet);
     let bar = Progress::of("comparing", a.container().file_size(), args.json, quiet);
     let mut options = DiffOptions::default();
     (options.norms, options.tolerance) = (args.norms, args.tolerance);
@@ -50,16 +52,37 @@ pub(crate) fn run(args: &Diff, quiet: bool) -> Result {
         }
         text(&diff, &options, out)
     });
-    if !quiet && is_gguf(&a) != is_gguf(&b) && !a.tensors().any(|tensor| b.find(tensor.name).is_ok()) {
-        say(
-            "note: no tensor is in both; if a GGUF file was made of the other model, `modelfmt prove MODEL GGUF` compares them by the map",
-        );
-    }
     // The exit status is an answer, too, which `| head` must not change.
     if !is_reader_gone(&printed) {
         printed?;
     }
     if diff.is_same() { Ok(()) } else { Err(Failure::Checked) }
+}
+
+/// The models as they are, or, if one is a GGUF and no tensor is in both, the other as the GGUF that its map makes of it.
+fn by_names(a: Model, b: Model, quiet: bool) -> (Model, Model) {
+    if is_gguf(&a) == is_gguf(&b) || a.tensors().any(|tensor| b.find(tensor.name).is_ok()) {
+        return (a, b);
+    }
+    let hub = if is_gguf(&a) { &b } else { &a };
+    let path = hub.path().display().to_string();
+    let note = match as_gguf(hub) {
+        Ok(Some((mapped, _))) => {
+            if !quiet {
+                say(format_args!(
+                    "note: {} is compared as the GGUF that its map makes of it",
+                    Printable(&path)
+                ));
+            }
+            return if is_gguf(&a) { (a, mapped) } else { (mapped, b) };
+        }
+        Ok(None) => "it is no folder of the hub, whose names a map could change".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    if !quiet {
+        say(format_args!("note: no tensor is in both, and {}: {}", Printable(&path), Printable(&note)));
+    }
+    (a, b)
 }
 
 fn is_gguf(model: &Model) -> bool {

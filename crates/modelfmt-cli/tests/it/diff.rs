@@ -145,14 +145,40 @@ fn the_table_is_as_wide_as_lines_are() {
 }
 
 #[test]
-fn a_gguf_file_without_a_name_in_common_is_compared_by_prove() {
+fn a_folder_of_the_hub_is_compared_with_its_gguf_by_the_map() {
+    let folder = crate::hub_inspect::folder(crate::hub_inspect::CONFIG);
+    let run = |args: &str| modelfmt_in(folder.path(), args);
+    run("convert model.safetensors m.gguf --cast f16 --quiet").ok();
+    std::fs::create_dir(folder.path().join("hub")).unwrap();
+    for name in ["model.safetensors", "config.json"] {
+        std::fs::rename(folder.path().join(name), folder.path().join("hub").join(name)).unwrap();
+    }
+    for args in ["hub m.gguf", "m.gguf hub"] {
+        let found = run(&format!("diff {args} --ignore-metadata --ignore-dtype --norms"));
+        assert!(
+            found.stderr.contains("note: hub is compared as the GGUF that its map makes"),
+            "{}",
+            found.stderr
+        );
+        assert_eq!((found.status, &*found.stdout), (0, "same tensors, same values, metadata not compared\n"));
+    }
+    let found = run("diff hub m.gguf --ignore-metadata");
+    assert!(found.stdout.contains("~ blk.0.attn_q.weight") && found.status == 1, "{}", found.stdout);
+}
+
+#[test]
+fn a_gguf_file_without_a_name_in_common_is_said() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::copy(testdata("reference/trained.mag"), folder.path().join("m.mag")).unwrap();
     let run = |args: &str| modelfmt_in(folder.path(), args);
     run("convert m.mag m.gguf --include fc1.bias --rename fc1.bias=blk.0.b --lossy --stringify --quiet").ok();
     let found = run("diff m.mag m.gguf");
     assert_eq!(found.status, 1);
-    assert!(found.stderr.contains("note: no tensor is in both") && found.stderr.contains("`modelfmt prove"));
+    assert!(
+        found.stderr.contains("note: no tensor is in both, and m.mag: it is no folder"),
+        "{}",
+        found.stderr
+    );
     run("convert m.mag same.gguf --lossy --stringify --widen --quiet").ok();
     assert_eq!(run("diff m.mag same.gguf").stderr, "");
 }

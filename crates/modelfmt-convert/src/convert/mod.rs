@@ -111,7 +111,7 @@ pub use converted::{Converted, TypeChanged};
 #[cfg(not(target_arch = "wasm32"))]
 pub use hub_files::ABOUT_WEIGHTS;
 #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
-pub use modelfmt_derived::mapped;
+pub use modelfmt_derived::{as_gguf, mapped};
 #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
 pub use modelfmt_hub::back::file_names as files_in_gguf;
 #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
