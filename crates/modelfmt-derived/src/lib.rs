@@ -13,15 +13,16 @@
 //! | a base and adapters | the base with the adapters merged | `lora` |
 //!
 //! ```
+//! use std::borrow::Cow;
+//!
 //! use modelfmt_model::{Format, Model};
 //! use modelfmt_rules::options::ConvertOptions;
 //!
-//! let folder = Model::open("../modelfmt-cli/tests/tour/tiny-llama")?;
-//! let mut options = ConvertOptions::default();
-//! options.metadata.pre = Some("default".to_owned()); // its pre-tokenizer is none that llama.cpp names
-//! let takes = modelfmt_derived::takes(&folder, Format::Gguf, &options);
-//! let gguf = modelfmt_derived::derived((&folder).into(), Format::Gguf, takes.is_some(), &options)?;
-//! assert!(gguf.is_mapped && gguf.model.tensors().any(|tensor| tensor.name == "token_embd.weight"));
+//! let model = Model::open("../../testdata/reference/one-shard.aero")?; // or the path of a folder of the hub
+//! let options = ConvertOptions::default();
+//! let takes = modelfmt_derived::takes(&model, Format::Gguf, &options); // of a folder, which tensors its map takes
+//! let gguf = modelfmt_derived::derived(Cow::Borrowed(&model), Format::Gguf, takes.is_some(), &options)?;
+//! assert!(takes.is_none() && !gguf.is_mapped);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
