@@ -11,8 +11,8 @@
 //! ```
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[cfg(not(target_arch = "wasm32"))]
 pub mod card;
+#[cfg(not(target_arch = "wasm32"))]
 pub mod config;
 mod file_type;
 pub mod flattened;
