@@ -51,6 +51,8 @@ struct Runs {
 /// Reads that follow each other.
 #[derive(Debug, Default)]
 struct Run {
+    /// The start of the first read.
+    begin: u64,
     /// The furthest end of a read.
     end: u64,
     /// The bytes read in a row.
@@ -152,7 +154,7 @@ impl Runs {
             if let Some((oldest, _)) = oldest.filter(|_| self.runs.len() >= RUNS) {
                 self.runs.remove(oldest);
             }
-            self.runs.push(Run { end: range.start, ..Run::default() });
+            self.runs.push(Run { begin: range.start, end: range.start, ..Run::default() });
             self.runs.len() - 1
         });
         let now = self.now;
@@ -160,7 +162,29 @@ impl Runs {
             run.note(range, late);
             run.used = now;
         }
-        number
+        self.join(number)
+    }
+
+    /// Joins a run with those that it has reached: of threads that share a pass, the one with the later range may come first, and its
+    /// bytes must not be requested again. Returns the number of the run.
+    fn join(&mut self, mut number: usize) -> usize {
+        loop {
+            let Some(run) = self.runs.get(number) else { return number };
+            let (begin, end) = (run.begin, run.end);
+            let is_reached = |(other, run): (usize, &Run)| {
+                other != number && run.end > end && (begin..=end.saturating_add(GAP)).contains(&run.begin)
+            };
+            let Some(other) = self.runs.iter().enumerate().position(is_reached) else { return number };
+            let reached = self.runs.remove(other);
+            number -= usize::from(other < number);
+            if let Some(run) = self.runs.get_mut(number) {
+                run.end = reached.end;
+                run.nbytes += reached.nbytes;
+                run.reads += reached.reads;
+                run.asked = run.asked.max(reached.asked);
+                run.pieces.extend(reached.pieces);
+            }
+        }
     }
 
     /// The range to request next after a run.
@@ -208,5 +232,29 @@ impl Run {
     /// The bytes of its pieces. A piece takes memory until all of it has been read.
     fn held(&self) -> u64 {
         self.pieces.iter().map(|piece| piece.range.end - piece.range.start).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of threads that share a pass, the one with the later range may be the first to say so.
+    #[test]
+    fn reads_that_meet_are_one_run() {
+        const LEN: u64 = 512 << 10;
+        let limits = Ahead::new(64 << 20);
+        let mut runs = Runs::default();
+        let read = |runs: &mut Runs, number: u64| runs.of(&(number * LEN..(number + 1) * LEN), limits.most);
+        for number in [0, 2, 1, 4, 3] {
+            read(&mut runs, number);
+        }
+        assert_eq!(runs.runs.len(), 1, "{runs:?}");
+        let number = read(&mut runs, 5);
+        let next = runs.next(number, 1 << 30, &limits);
+        assert_eq!(next, Some(6 * LEN..6 * LEN + PIECE));
+        // What is elsewhere stays apart.
+        runs.of(&(100 * LEN..101 * LEN), limits.most);
+        assert_eq!(runs.runs.len(), 2);
     }
 }
