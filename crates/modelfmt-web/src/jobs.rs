@@ -153,6 +153,10 @@ pub(crate) fn choose(args: &Args) -> Result {
     };
     let found = modelfmt::folder::find_models(names, open);
     let models: Vec<_> = found.models.iter().map(|path| path.to_string_lossy()).collect();
-    let foreign = found.foreign.into_iter().next().map(|(path, hint)| json!({ "name": path.to_string_lossy(), "hint": hint }));
+    let foreign = found
+        .foreign
+        .into_iter()
+        .next()
+        .map(|(path, hint)| json!({ "name": path.to_string_lossy(), "hint": hint }));
     Ok(json!({ "models": models, "foreign": foreign }).into())
 }
