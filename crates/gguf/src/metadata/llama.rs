@@ -1,5 +1,6 @@
 //! The types that llama.cpp asks for. It refuses a key of another type, and JSON does not say which one is meant
 //! (docs/formats/gguf.md#types-of-values-from-json).
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 /// Keys of every model.
 const COMMON: &[(&str, &str)] = &[

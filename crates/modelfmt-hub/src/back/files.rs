@@ -7,6 +7,7 @@ use modelfmt_value::{Object, ParseOptions, Value, json};
 use super::carry::{Carried, plain};
 use super::config::is_same;
 use super::folder::{Folder, key, text};
+use super::licence::licence_keys;
 use super::tokenizer::{Form, Tokens, base, form_of};
 use super::{FILE, Gguf, delta, pieces};
 use crate::{Config, Key, MapError, Tokenizer, TokenizerFiles, TokenizerOptions};
@@ -31,12 +32,6 @@ const NAMES: &[(&str, u64)] = &[
 
 /// The model card, which states the licence.
 const CARD: &str = "README.md";
-/// The licence in a card, and as keys of a GGUF.
-const LICENCE: [(&str, &str); 3] = [
-    ("license", "general.license"),
-    ("license_name", "general.license.name"),
-    ("license_link", "general.license.link"),
-];
 /// The model of SentencePiece.
 const MODEL: &str = "tokenizer.model";
 /// The member that says how a `tokenizer.json` is written.
@@ -46,11 +41,6 @@ const MOST_NODES: u64 = 1 << 24;
 
 const MADE: &str =
     "it is made of the GGUF's tokens, merges and scores, which do not say all that the file of the hub said";
-
-/// The keys of a GGUF that state the licence, with their names in a model card.
-pub fn licence_keys() -> impl Iterator<Item = (&'static str, &'static str)> {
-    LICENCE.iter().copied()
-}
 
 /// The files beside the weights that travel in a GGUF: their names, and the largest size in bytes of each.
 pub fn file_names() -> impl Iterator<Item = (&'static str, u64)> {
@@ -153,7 +143,7 @@ impl Folder {
 
     /// A card that states the licence, if the GGUF does.
     fn make_card(&mut self, keys: &Object) {
-        let stated = LICENCE.iter().filter_map(|(name, key)| Some((name, keys.get(key)?.as_str()?)));
+        let stated = licence_keys().filter_map(|(name, key)| Some((name, keys.get(key)?.as_str()?)));
         let quoted = |value: &str| json::to_string(&Value::from(value)).ok();
         let lines: String =
             stated.filter_map(|(name, value)| Some(format!("{name}: {}\n", quoted(value)?))).collect();

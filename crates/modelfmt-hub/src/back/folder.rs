@@ -253,7 +253,7 @@ impl Folder {
             let is_pooling = map.file.pools && name.strip_suffix(".pooling_type") == Some(map.architecture());
             // The model card says it.
             let is_licence =
-                value.as_str().is_some() && super::files::licence_keys().any(|(_, key)| key == name);
+                value.as_str().is_some() && super::licence::licence_keys().any(|(_, key)| key == name);
             if is_ours || is_licence || (is_pooling || OWN.contains(&name)) && !made.contains_key(name) {
                 continue;
             }

@@ -19,6 +19,7 @@ mod delta;
 mod file_tests;
 mod files;
 mod folder;
+mod licence;
 mod made;
 mod names;
 mod number;
@@ -35,8 +36,9 @@ use modelfmt_value::Object;
 
 use crate::HubTensor;
 pub use carry::{Carried, carried, doubtful};
-pub use files::{file_names, licence_keys};
+pub use files::file_names;
 pub use folder::{Check, Folder, Group, Loss};
+pub use licence::licence_keys;
 pub use rope::FACTORS;
 
 /// What the keys begin with.
