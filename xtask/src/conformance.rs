@@ -1,4 +1,5 @@
-//! The conformance suite in `testdata/conformance`: made by a program of its own, and run over the formats' own readers.
+//! The conformance suite in `testdata/conformance`. A separate program makes it, and the formats' own readers
+//! are run over it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,24 +14,24 @@ use crate::workspace;
 
 const FOLDER: &str = "testdata/conformance";
 
-/// Where the results stand.
+/// Where the results go.
 const TABLE: Part = Part {
     file: "testdata/conformance/README.md",
     begin: "<!-- made by `cargo xtask conformance --readers` -->",
     end: "<!-- end -->",
 };
 
-/// A reader, and what of the suite is meant for it.
+/// A reader, and the part of the suite that it is run over.
 struct Reader {
     name: &'static str,
-    /// The adapter below `readers`.
+    /// The adapter, a script in `readers`.
     script: &'static str,
     format: &'static str,
-    /// What the names of the files contain.
+    /// A part of the file names that selects the files. Empty for all files.
     only: &'static str,
     /// The environment below `target` whose Python runs it.
     environment: &'static str,
-    /// A folder of packages that come before others, below `target/oracles`.
+    /// A folder of packages below `target/oracles` that take precedence over the environment's.
     packages: Option<&'static str>,
 }
 
@@ -57,7 +58,7 @@ const fn reader(
     Reader { name, script, format, only, environment: "oracles", packages: None }
 }
 
-/// Writes all files.
+/// Writes all files of the suite.
 pub(crate) fn write() -> Result {
     step("conformance: files that readers must read or refuse");
     exec(made().arg("write"))
@@ -75,7 +76,7 @@ fn made() -> Command {
     command
 }
 
-/// Runs every reader whose environment is there, prints where they disagree, and writes the table.
+/// Runs every reader, prints where it disagrees with the suite, and writes the table.
 pub(crate) fn readers() -> Result {
     step("conformance: the formats' own readers");
     let mut rows = String::from(
@@ -103,7 +104,7 @@ impl Reader {
         command
     }
 
-    /// Runs it over its files: a line of the table.
+    /// Runs the reader over its files, and returns its row of the table.
     fn row(&self) -> Result<String> {
         let Self { name, script, format, only, environment, .. } = self;
         let python = target(&[environment, "bin/python"]);
@@ -122,7 +123,7 @@ impl Reader {
             .arg(format!("{} {script} {{}}", python.display()))
             .arg("--summary")
             .arg(&summary);
-        // It fails where the reader disagrees, which is what is asked for.
+        // The status is ignored: the script fails if the reader disagrees, and that is what we want to know.
         command.status().map_err(|error| format!("cannot run python3: {error}"))?;
         let summary: Value = serde_json::from_slice(&fs::read(summary)?)?;
         let number = |pointer: &str| {
@@ -142,7 +143,7 @@ impl Reader {
     }
 }
 
-/// A path below the folder of the oracles: the one that a variable names, or ours.
+/// Returns a path below the target folder that has the oracles: the one that a variable names, or ours.
 fn target(parts: &[&str]) -> PathBuf {
     let oracles = std::env::var_os(PYTHON).map(PathBuf::from);
     let beside = oracles.as_deref().and_then(|python| python.ancestors().nth(3)).map(PathBuf::from);

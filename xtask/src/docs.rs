@@ -1,18 +1,18 @@
-//! What is made from code: parts of documents, and golden files.
+//! Writes and checks what is generated from code: parts of documents, and golden files.
 
 use std::fs;
 
 use crate::run::{self, Result, exec, step};
 use crate::workspace;
 
-/// Where the table stands.
+/// Where the table of capabilities is.
 const CAPABILITIES_TABLE: Part = Part {
     file: "docs/FORMATS.md",
     begin: "<!-- made by `cargo xtask docs` from `Format::capabilities` -->",
     end: "<!-- end -->",
 };
 
-/// The lines of a document between two lines of it.
+/// The part of a document between two marker lines.
 pub(crate) struct Part {
     /// The document's path in the workspace.
     pub(crate) file: &'static str,
@@ -21,7 +21,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Puts lines there, in place of what stood there.
+    /// Replaces the part by `lines`.
     pub(crate) fn write(&self, lines: &str) -> Result {
         let (old, new) = self.rewritten(lines)?;
         if old != new {
@@ -31,7 +31,7 @@ impl Part {
         Ok(())
     }
 
-    /// The document as it is, and as it is to be.
+    /// Returns the document as it is, and with the part replaced by `lines`.
     fn rewritten(&self, lines: &str) -> Result<(String, String)> {
         let Self { file, begin, end } = self;
         let old = fs::read_to_string(workspace::root().join(file))?;
@@ -43,13 +43,13 @@ impl Part {
     }
 }
 
-/// Writes the table of what formats can hold into its page.
+/// Writes the table of capabilities into its document.
 pub(crate) fn write() -> Result {
     step("docs");
     CAPABILITIES_TABLE.write(&table()?)
 }
 
-/// Fails if that table is not what the code says.
+/// Fails if the table in the document differs from what the code makes.
 pub(crate) fn check() -> Result {
     step("docs");
     let (old, new) = CAPABILITIES_TABLE.rewritten(&table()?)?;
@@ -61,7 +61,8 @@ pub(crate) fn check() -> Result {
     }
 }
 
-/// Golden files: `check`, `write` those that are missing, or `replace` those that differ.
+/// Runs one task for the golden files: `check` compares them, `write` adds missing ones, `replace` also
+/// overwrites those that differ.
 pub(crate) fn fixtures(what: &str) -> Result {
     step("fixtures: golden files made from code");
     exec(workspace::made().arg(what))

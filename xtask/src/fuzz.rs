@@ -1,7 +1,7 @@
-//! `cargo xtask fuzz`: every fuzz target in turn, on the stable toolchain.
+//! `cargo xtask fuzz`: runs every fuzz target in turn, on the stable toolchain.
 //!
-//! libFuzzer comes with the crate libfuzzer-sys, the coverage it follows from LLVM's pass. There is no address
-//! sanitizer: it would watch `unsafe` code, of which the readers have none, and needs a nightly toolchain.
+//! libFuzzer comes with the crate libfuzzer-sys, and its coverage from a pass of LLVM. There is no address
+//! sanitizer: it would watch `unsafe` code, which the readers do not have, and needs a nightly toolchain.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,9 +11,9 @@ use std::process::{Command, Stdio};
 use crate::run::{Result, exec, step};
 use crate::workspace;
 
-/// The workspace of the targets.
+/// The manifest of the targets' workspace.
 pub(crate) const MANIFEST: &str = "fuzz/Cargo.toml";
-/// What tells libFuzzer where the program has been: the edges it took.
+/// The flags that tell libFuzzer which edges the program took.
 const COVERAGE: &[&str] = &[
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=3",
@@ -21,38 +21,41 @@ const COVERAGE: &[&str] = &[
     "-Cllvm-args=-sanitizer-coverage-pc-table",
     "-Ccodegen-units=1",
 ];
-/// What tells it also how near a comparison came. It finds magic numbers, of which our seeds have most, for half of the
-/// speed.
+/// The flag that also tells libFuzzer how near a comparison came. It finds magic numbers, most of which are
+/// in our seeds already, and halves the speed.
 const COMPARES: &str = "-Cllvm-args=-sanitizer-coverage-trace-compares";
 
-/// Inputs longer than this are not tried: formats show their rules in less, and the drill reads all of it.
+/// The longest input that is tried. Shorter inputs exercise the rules of the formats, and the drill reads all
+/// of an input.
 const MAX_LEN: u32 = 4 << 10;
-/// MAG 0.3 has its values behind the first 4,096 bytes.
+/// In MAG 0.3, the values begin after the first 4,096 bytes.
 const MAX_LEN_OF_MAG: u32 = 5 << 10;
-/// An input that needs longer, or more memory, is a finding.
+/// An input that takes longer, or more memory, is a finding.
 const TIMEOUT_SECONDS: u32 = 10;
 const RSS_LIMIT_MB: u32 = 1024;
 
-/// The repository keeps so many inputs of a target, none longer: what `cargo test` replays, not what fuzzing starts from.
+/// How many inputs of a target the repository keeps, and the length of the longest. They are chosen for
+/// `cargo test`, which replays them, not as a start for fuzzing.
 const KEPT_FILES: usize = 16;
 const KEPT_LEN: usize = 700;
 
-/// How long and what.
+/// What to fuzz, and for how long.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
-    /// For each target; without either of them, until a minute is over.
+    /// Seconds for each target. Without `seconds` and `runs`, each target runs for a minute.
     pub(crate) seconds: Option<u64>,
     pub(crate) runs: Option<u64>,
     pub(crate) target: Option<String>,
-    /// Follow comparisons too.
+    /// Also trace comparisons.
     pub(crate) compares: bool,
-    /// Build in a moment what runs for a moment.
+    /// Build quickly, for a short run.
     pub(crate) quick: bool,
-    /// Keep what brought new coverage: `fuzz/corpus/TARGET` is replaced by a small set that covers as much.
+    /// Do not fuzz, but replace `fuzz/corpus/TARGET` by a small set of inputs that covers most of the same
+    /// code.
     pub(crate) minimize: bool,
 }
 
-/// Every target for a moment: that it builds, runs, and finds nothing near the inputs that are kept.
+/// Runs every target for a second: it builds, runs, and finds nothing near the inputs that are kept.
 pub(crate) fn smoke() -> Result {
     run(&Options { seconds: Some(1), quick: true, ..Options::default() })
 }
@@ -83,7 +86,7 @@ fn folder() -> PathBuf {
     workspace::root().join("fuzz")
 }
 
-/// The names of the targets: their files'.
+/// Returns the names of the targets, which are those of their files.
 fn targets(only: Option<&str>) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder().join("fuzz_targets"))? {
@@ -100,7 +103,8 @@ fn targets(only: Option<&str>) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The machine's target triple; naming it keeps build scripts and macros free of instrumentation.
+/// Returns the machine's target triple. Passing it to cargo keeps build scripts and macros free of
+/// instrumentation.
 fn host() -> Result<String> {
     let text = crate::run::output(workspace::command("rustc").arg("-vV"))?;
     let host = text.lines().find_map(|line| line.strip_prefix("host: "));
@@ -133,7 +137,7 @@ impl Build {
         exec(cargo.env("RUSTFLAGS", flags).env("CARGO_TARGET_DIR", self.target_dir()))
     }
 
-    /// Apart from builds whose flags differ.
+    /// Returns a target folder for builds with these flags only.
     fn target_dir(&self) -> PathBuf {
         found_dir().join(match (self.quick, self.compares) {
             (true, _) => "quick",
@@ -155,7 +159,7 @@ struct Fuzzer {
     name: String,
     program: PathBuf,
     compares: bool,
-    /// Where new inputs go, below the build folder: they are many, and kept only when they are asked for.
+    /// Where new inputs go, below the build folder. They are many, and kept only on request.
     found: PathBuf,
     /// The inputs that the repository keeps.
     kept: PathBuf,
@@ -178,7 +182,7 @@ impl Fuzzer {
         Ok(fuzzer)
     }
 
-    /// The program with the limits that all runs have.
+    /// Returns a command for the program, with the limits of all runs.
     fn command(&self) -> Command {
         let mut command = workspace::command(&self.program);
         let max_len = if self.name == "mag_parse" { MAX_LEN_OF_MAG } else { MAX_LEN };
@@ -215,7 +219,7 @@ impl Fuzzer {
         Ok(row)
     }
 
-    /// Replaces the kept inputs by few and short ones that cover most of what all that were found cover.
+    /// Replaces the kept inputs by a few short ones that cover most of what all found inputs cover.
     fn minimize(&self) -> Result<Row> {
         step(&format!("minimize: {}", self.name));
         let merged = self.found.with_extension("merged");
@@ -242,7 +246,7 @@ impl Fuzzer {
         Ok(Row::parse(&self.name, &log))
     }
 
-    /// Runs the program and returns what it wrote, which is also kept beside its inputs, and whether it succeeded.
+    /// Runs the program. Returns its log, which is also saved next to its inputs, and whether it succeeded.
     fn log(&self, command: &mut Command) -> Result<(String, bool)> {
         let output = command.stdin(Stdio::null()).output()?;
         let log = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -254,13 +258,13 @@ impl Fuzzer {
     }
 }
 
-/// What came of a target.
+/// The result of a target.
 #[derive(Debug, PartialEq, Eq)]
 struct Row {
     target: String,
     executions: u64,
     per_second: u64,
-    /// Edges covered by the inputs that were there before, and at the end.
+    /// Edges covered by the inputs at the start, and at the end.
     edges: (u64, u64),
     /// Where the input that failed is kept.
     finding: Option<String>,

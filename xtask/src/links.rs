@@ -1,5 +1,6 @@
-//! Links between documents, and citations of documents in comments: each leads to a file and a heading that are there, and every
-//! page of `docs/` is reached from its front page. The pages of the built site are checked in the same way.
+//! Checks links between documents, and citations of documents in comments: each leads to a file and a heading
+//! that exist, and every page of `docs/` can be reached from its front page. The pages of the built site are
+//! checked in the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,7 +9,7 @@ use std::path::Path;
 use crate::run::{Result, step};
 use crate::workspace;
 
-/// Where a reader of `docs/` begins.
+/// The front page of `docs/`.
 const FRONT: &str = "docs/README.md";
 
 pub(crate) fn check() -> Result {
@@ -19,7 +20,7 @@ pub(crate) fn check() -> Result {
     verdict(&faults)
 }
 
-/// Whether the pages in a folder lead to files and headings that are in that folder.
+/// Checks that the pages in a folder lead to files and headings in that folder.
 pub(crate) fn check_site(folder: &Path) -> Result {
     let mut tree = Tree::default();
     tree.add_folder(folder, "")?;
@@ -36,7 +37,7 @@ fn verdict(faults: &[String]) -> Result {
 /// The files of the repository, or of the built site.
 #[derive(Default)]
 pub(crate) struct Tree {
-    /// By path, with the text of those that can have links.
+    /// The files by path, with the text of those that can have links.
     files: BTreeMap<String, String>,
     folders: BTreeSet<String>,
     /// The anchors of each document.
@@ -44,7 +45,7 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// The files that git tracks or would track.
+    /// Reads the files that git tracks or would track.
     pub(crate) fn of_repository() -> Result<Self> {
         let root = workspace::root();
         let listed = workspace::files_of_git()?;
@@ -72,17 +73,17 @@ impl Tree {
         Ok(())
     }
 
-    /// The text of a document.
+    /// Returns the text of a document.
     pub(crate) fn text(&self, path: &str) -> Option<&str> {
         self.files.get(path).map(String::as_str)
     }
 
-    /// Whether there is a file of that path.
+    /// Checks whether there is a file with this path.
     pub(crate) fn has_file(&self, path: &str) -> bool {
         self.files.contains_key(path)
     }
 
-    /// The document that is read at a path: the path's own, or the README of a folder.
+    /// Returns the document at a path: the file itself, or the README of a folder.
     pub(crate) fn document(&self, path: &str) -> Option<String> {
         let readme = if path.is_empty() { "README.md".to_owned() } else { format!("{path}/README.md") };
         let candidates = [path.to_owned(), readme];
@@ -103,7 +104,7 @@ impl Tree {
         self.files.insert(path.to_owned(), text);
     }
 
-    /// The links that lead nowhere.
+    /// Returns a fault for each link that leads nowhere.
     fn dead(&self) -> Vec<String> {
         let mut faults = Vec::new();
         for (path, text) in &self.files {
@@ -114,7 +115,7 @@ impl Tree {
         faults
     }
 
-    /// The pages of `docs/` that no page leads to.
+    /// Returns a fault for each page of `docs/` that no page leads to.
     fn lost(&self) -> Vec<String> {
         let reached = self.reached(FRONT, "docs/");
         let pages = self.files.keys().filter(|path| path.starts_with("docs/") && path.ends_with(".md"));
@@ -122,7 +123,7 @@ impl Tree {
         lost.map(|page| format!("{page}: no page leads here from {FRONT}")).collect()
     }
 
-    /// What is wrong with a link of a file, if anything is.
+    /// Returns what is wrong with a link of a file, if anything is.
     fn fault(&self, from: &str, target: &str) -> Option<String> {
         let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
         let to = resolved(from, path);
@@ -133,7 +134,7 @@ impl Tree {
         (!anchor.is_empty() && !known).then(|| format!("{target:?}: {to} has no heading for #{anchor}"))
     }
 
-    /// The documents that links lead to from a front page, and through others below `within`.
+    /// Returns the documents below `within` that can be reached from a front page by links.
     pub(crate) fn reached(&self, front: &str, within: &str) -> BTreeSet<String> {
         let mut reached = BTreeSet::from([front.to_owned()]);
         let mut next = vec![front.to_owned()];
@@ -151,8 +152,8 @@ impl Tree {
     }
 }
 
-/// The links of a document, or the citations of a source file, with their lines. A citation is a path from the root of the
-/// repository, so it begins with `/` here.
+/// Returns the links of a document, or the citations of a source file, with their line numbers. A citation is
+/// a path from the root of the repository, so it begins with `/` here.
 fn targets(path: &str, text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut in_code = false;
@@ -175,28 +176,28 @@ fn targets(path: &str, text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// `[text](target)` and `src="target"`, but for those that lead out of the repository.
+/// Returns the targets of `[text](target)` and `src="target"`, except those that lead out of the repository.
 fn linked(line: &str) -> Vec<String> {
     let inline = line.split("](").skip(1).filter_map(|rest| rest.split(')').next());
     inline.chain(of_html(line)).filter(|target| is_ours(target)).map(str::to_owned).collect()
 }
 
-/// The targets of HTML's links and images.
+/// Returns the targets of HTML's links and images.
 fn of_html(line: &str) -> impl Iterator<Item = &str> {
     ["src=\"", "srcset=\"", "href=\""].into_iter().flat_map(|name| attributes(line, name))
 }
 
-/// The values of an attribute, whose name is given with the `="` behind it.
+/// Returns the values of an attribute. `name` includes the `="` after it.
 fn attributes<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = &'a str> {
     text.split(name).skip(1).filter_map(|rest| rest.split('"').next())
 }
 
-/// Whether a link leads to a file of the repository or the site.
+/// Checks whether a link leads to a file of the repository or the site.
 pub(crate) fn is_ours(target: &str) -> bool {
     !target.contains("://") && !target.starts_with("mailto:")
 }
 
-/// Paths such as `docs/formats/mag.md#checksum` in a comment.
+/// Returns paths such as `docs/formats/mag.md#checksum` in a comment.
 fn cited(line: &str) -> Vec<String> {
     let Some((code, comment)) = line.split_once("//") else { return Vec::new() };
     if code.matches('"').count() % 2 == 1 {
@@ -209,7 +210,7 @@ fn cited(line: &str) -> Vec<String> {
     words.filter(is_cited).map(str::to_owned).collect()
 }
 
-/// Where a link leads, as a path from the root.
+/// Returns the path from the root that a link leads to.
 pub(crate) fn resolved(from: &str, target: &str) -> String {
     if target.is_empty() {
         return from.to_owned();
@@ -227,7 +228,7 @@ pub(crate) fn resolved(from: &str, target: &str) -> String {
     parts.join("/")
 }
 
-/// The anchors that GitHub gives the headings of a document.
+/// Returns the anchors that GitHub gives the headings of a document.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut in_code = false;
@@ -242,7 +243,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     found
 }
 
-/// Adds the anchor of a heading to those of the headings before it, and returns it.
+/// Adds the anchor of a heading to those of the headings before it, and returns the anchor.
 pub(crate) fn add_anchor(anchors: &mut BTreeSet<String>, heading: &str) -> String {
     let anchor = slug(heading);
     let mut free = anchor.clone();
@@ -254,7 +255,7 @@ pub(crate) fn add_anchor(anchors: &mut BTreeSet<String>, heading: &str) -> Strin
     free
 }
 
-/// Lower case, spaces as hyphens, and of punctuation only `-` and `_`.
+/// Returns a heading in lower case, with hyphens for spaces, and with no punctuation but `-` and `_`.
 fn slug(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
     kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()

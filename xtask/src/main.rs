@@ -1,5 +1,6 @@
-//! Everything a maintainer runs, one subcommand each: `cargo xtask help`.
+//! Everything a maintainer runs, one subcommand each. `cargo xtask help` lists them.
 
+mod background;
 mod bench;
 mod ci;
 mod conformance;
@@ -43,77 +44,79 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Task {
-    /// All tests, to the end whatever fails, and their total
+    /// Run all tests, without stopping at a failure, and print the total
     Test {
-        /// Only the tests of the crates, with other inputs than in each run, and so many for each test that makes its inputs
+        /// Run only the crates' tests, with CASES new random inputs for each test that generates its inputs
         #[arg(long, value_name = "CASES")]
         random: Option<u32>,
-        /// Passed on to `cargo test`
+        /// Arguments for `cargo test`
         #[arg(last = true)]
         args: Vec<String>,
     },
-    /// Everything that must hold before a commit is pushed
+    /// Check everything that must hold before a commit is pushed
     Ci {
-        /// Leave out the tests (`cargo xtask test` ran already)
+        /// Skip the tests, because `cargo xtask test` ran already
         #[arg(long)]
         no_test: bool,
-        /// Only these steps, by their names in the summary
+        /// Run only this step, named as in the summary; may be repeated
         #[arg(long, value_name = "STEP", value_parser = ci::names())]
         only: Vec<String>,
     },
-    /// Write the golden files of testdata/, which are made from code
+    /// Generate the golden files of testdata/
     Fixtures {
         /// Write nothing; fail if a committed file differs from what the code makes
         #[arg(long)]
         check: bool,
-        /// Overwrite files that differ: only for fixtures that no release contains
+        /// Overwrite files that differ; only for fixtures that are in no release
         #[arg(long, conflicts_with = "check")]
         replace: bool,
     },
-    /// Write the conformance suite in testdata/conformance, which is made from code
+    /// Generate the conformance suite in testdata/conformance
     Conformance {
         /// Write nothing; fail if a committed file differs from what the code makes
         #[arg(long)]
         check: bool,
-        /// Run the formats' own readers over the suite, and put the results into its README
+        /// Run the formats' own readers over the suite, and write the results into its README
         #[arg(long, conflicts_with = "check")]
         readers: bool,
     },
-    /// Compare what the program says and writes, for every golden file and command, with what is recorded in testdata/fence
+    /// Compare the program's output for every golden file and command with the record in testdata/fence
     Fence {
         #[command(subcommand)]
         task: fence::Task,
     },
-    /// Write the parts of documents that are made from code
+    /// Update the parts of documents that are generated from code
     Docs {
         /// Write nothing; fail if a document is out of date
         #[arg(long)]
         check: bool,
     },
-    /// Build the documents as a web site below target/site, and check its links
+    /// Build the documents as a web site in target/site, and check its links
     Site,
-    /// Install the formats' own Python tools, which tests compare with
+    /// Build and install the formats' own tools, which tests compare with
     Oracles,
-    /// Install the S3 server that tests write to
+    /// Install the S3 and Azure servers that tests write to
     Servers,
+    /// Install everything that tests need: the oracles, the servers, the Python and npm packages
+    Tools,
     /// Build the Python package, and run its tests and checks
     Python {
-        /// Build as a release is built, which takes longer
+        /// Build with the release profile, which takes longer
         #[arg(long)]
         release: bool,
     },
-    /// Build the libraries for wasm32-unknown-unknown, and compare what they read under Node with what they read natively
+    /// Check the libraries for wasm32-unknown-unknown, and compare their results under Node with native ones
     Wasm {
-        /// Build the standard library from Debian's packages even where rustup has the target
+        /// Build the standard library from Debian's packages even if rustup has the target
         #[arg(long)]
         build_std: bool,
     },
-    /// Build the page and the npm package below target/web/
+    /// Build the page and the npm package in target/web/
     Web {
         /// Then serve the page on this machine
         #[arg(long)]
         serve: bool,
-        /// Then run their tests, in Chromium and Node
+        /// Then run the tests of both, in Chromium and Node
         #[arg(long)]
         test: bool,
     },
@@ -122,74 +125,73 @@ enum Task {
         /// Seconds for each target [default: 60]
         #[arg(long)]
         seconds: Option<u64>,
-        /// Executions of each target, instead of seconds or until they are over
+        /// Executions of each target, instead of or in addition to a limit in seconds
         #[arg(long)]
         runs: Option<u64>,
-        /// Only this one of fuzz/fuzz_targets/
+        /// Run only this target of fuzz/fuzz_targets/
         #[arg(long)]
         target: Option<String>,
-        /// Follow comparisons too: finds magic numbers, at half of the speed
+        /// Also trace comparisons, which finds magic numbers but halves the speed
         #[arg(long)]
         compares: bool,
-        /// Instead: replace fuzz/corpus/ by a small set of inputs with the coverage of all that were found
+        /// Instead of fuzzing, replace fuzz/corpus/ by a small set of inputs with most of the coverage
         #[arg(long, conflicts_with_all = ["seconds", "runs"])]
         minimize: bool,
     },
-    /// Change the code in one place after the other, and expect a test to fail; goes on where the last run was stopped
+    /// Change the code in one place at a time, and expect a test to fail; resumes a stopped run
     Mutants {
-        /// Only in these crates [default: all that are published]
+        /// Change only these crates [default: all published crates]
         #[arg(long, value_name = "CRATE", value_delimiter = ',')]
         crates: Vec<String>,
-        /// Only so many per cent of the places
+        /// Try only this percentage of the places
         #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=100))]
         sample: Option<u32>,
-        /// Choose other places
+        /// Select another sample of places
         #[arg(long, default_value_t = 0, requires = "sample")]
         seed: u32,
-        /// Only what changed since this commit
+        /// Try only what changed since this commit
         #[arg(long, value_name = "COMMIT")]
         in_diff: Option<String>,
     },
-    /// Run the tests of what reads and writes files on a big-endian machine and on one of 32 bits, under qemu
+    /// Run the tests of the readers and writers on a big-endian and on a 32-bit machine, under qemu
     Portable,
-    /// Run small tests under Miri, on this machine's kind and on a big-endian one
+    /// Run small tests under Miri, for this machine's target and for a big-endian one
     Miri {
-        /// Only this crate; may be repeated
+        /// Test only this crate; may be repeated
         #[arg(long = "package", value_name = "NAME")]
         packages: Vec<String>,
     },
-    /// Measure speed and memory beside the bare work; --help lists the options, --write puts the tables into the documents, --compare COMMIT measures
-    /// that commit too (--runs N times, 5 by default) and fails for rows that became worse
+    /// Measure speed and memory (--help), update the documents (--write), find regressions (--compare COMMIT)
     #[command(disable_help_flag = true)]
     Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS")]
         args: Vec<OsString>,
     },
-    /// Say what is done by hand to publish a release; with --dry-run, make one from the last commit, sign it and install everything from it
+    /// Print the manual steps of a release; with --dry-run, make, sign and install one of the last commit
     Release {
-        /// Make, sign and install it; nothing is uploaded
+        /// Make, sign and install a release; nothing is uploaded
         #[arg(long)]
         dry_run: bool,
-        /// Where it is put [default: target/release-folder]
+        /// Output folder [default: target/release-folder]
         #[arg(long, value_name = "DIR", requires = "dry_run")]
         out: Option<PathBuf>,
-        /// Make it a second time, in another folder (as another user, if root runs this), and compare every byte
+        /// Make it again in another folder (as another user, if you are root), and compare every byte
         #[arg(long, requires = "dry_run")]
         twice: bool,
-        /// Only these parts
+        /// Make only this part; may be repeated
         #[arg(long, value_name = "PART")]
         only: Vec<release::Part>,
         /// Build without optimization, to try the command itself
         #[arg(long)]
         quick: bool,
-        /// Sign and install what was made before
+        /// Sign and install a release that was made before
         #[arg(long, value_name = "DIR", conflicts_with_all = ["dry_run", "make"])]
         from: Option<PathBuf>,
-        /// Only make it, of the files as they are here: what --dry-run calls in clones
+        /// Only make it, from the files of this checkout; --dry-run calls this in its clones
         #[arg(long, value_name = "DIR", conflicts_with = "dry_run")]
         make: Option<PathBuf>,
     },
-    /// Fetch a published model of 90 MB and take it through the program
+    /// Download a published model of 90 MB, and take it through every format
     RealModel,
 }
 
@@ -209,6 +211,7 @@ fn main() -> ExitCode {
         Task::Site => site::build(),
         Task::Oracles => oracles::run(),
         Task::Servers => servers::run(),
+        Task::Tools => test::tools(),
         Task::Python { release } => {
             return ended(tallied(|tally| {
                 python::run(release, tally)?;
@@ -246,7 +249,8 @@ fn main() -> ExitCode {
     ended(done.map(|()| true))
 }
 
-/// The exit status of a task; of tests that failed, their own last line says so.
+/// Turns the outcome of a task into an exit status. `Ok(false)` means that tests failed, which their summary
+/// has already reported.
 fn ended(passed: run::Result<bool>) -> ExitCode {
     match passed {
         Ok(true) => ExitCode::SUCCESS,

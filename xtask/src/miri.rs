@@ -1,7 +1,9 @@
-//! `cargo xtask miri`: tests under Miri, which finds what `unsafe` code must not do, on this machine's kind and on a big-endian one.
+//! `cargo xtask miri`: runs tests under Miri, which finds undefined behaviour in `unsafe` code, for this
+//! machine's target and for a big-endian one.
 //!
-//! It runs a thousand times slower, so what is run is small: unit tests of the crates below. Miri also changes what a machine may choose, such as
-//! the last bits of `powi` and the payload of a NaN that is converted, so what depends on it is found.
+//! Miri is a thousand times slower, so only small tests are run: unit tests of the crates below. Miri also
+//! varies what machines may choose, such as the last bits of `powi` and the payload of a converted NaN, and
+//! so finds code that depends on it.
 
 use std::process::Command;
 
@@ -10,22 +12,23 @@ use crate::tally::{Runner, Tally, tallied};
 use crate::workspace;
 
 const TOOLCHAIN: &str = "+nightly";
-/// Nothing for this machine.
+/// `None` is this machine's target.
 const TARGETS: [Option<&str>; 2] = [None, Some("s390x-unknown-linux-gnu")];
 
-/// A crate, and its unit tests that are left out, because they would take minutes and more.
+/// A crate, and the unit tests to skip because they would take minutes or more.
 struct Tests {
     package: &'static str,
     skip: &'static [&'static str],
 }
 
-/// The readers' golden files are not among them: one alone takes more than three minutes. `cargo xtask portable` has them.
+/// The tests of golden files are not included: one alone takes more than three minutes.
+/// `cargo xtask portable` runs them.
 const ALL: &[Tests] = &[
     Tests { package: "tensor-core", skip: &[] },
     Tests { package: "modelfmt-value", skip: &["names::", "object::tests::sorting_goes_by_bytes"] },
 ];
 
-/// All of it, to the end whatever fails, and the total.
+/// Runs the tests of all crates, or of those in `only`, without stopping at a failure, and prints the total.
 pub(crate) fn run(only: &[String]) -> Result<bool> {
     install()?;
     tallied(|tally| {
@@ -57,9 +60,9 @@ impl Tests {
     }
 }
 
-/// Golden files are on the disk, and few inputs are made where many are too slow.
+/// Lets tests read golden files from the disk, and generate only few inputs, because many are too slow.
 fn environment(cargo: &mut Command) -> &mut Command {
-    // What cargo started us with would lead to another toolchain.
+    // These variables, which cargo has set for us, would lead to another toolchain.
     cargo.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO").env_remove("RUSTC");
     cargo.env("MIRIFLAGS", "-Zmiri-disable-isolation").env("PROPTEST_CASES", "2");
     cargo.env("CARGO_TARGET_DIR", workspace::target_dir().join("miri"))

@@ -1,11 +1,11 @@
-//! What the tests need of the machine: said first, and looked for.
+//! Lists what the tests need from the machine, and checks that it is there.
 
 use std::path::{Path, PathBuf};
 
 use crate::run::{self, Result, step};
 use crate::{wasm, workspace};
 
-/// What a run takes, from a fresh clone on two cores.
+/// The minutes and disk space that a run takes, from a fresh clone on two cores.
 const MINUTES: u32 = 20;
 const GIB: u64 = 8;
 
@@ -13,12 +13,12 @@ const GIB: u64 = 8;
 struct Need {
     name: &'static str,
     what_for: &'static str,
-    /// Debian's packages with it, or what else installs it.
+    /// The Debian packages that contain it, or in backticks another command that installs it.
     from: &'static str,
     is_there: fn() -> bool,
 }
 
-/// For the tests of the crates.
+/// The programs for the tests of the crates.
 const CRATES: &[Need] = &[
     Need {
         name: "cc",
@@ -59,7 +59,7 @@ const CRATES: &[Need] = &[
     },
 ];
 
-/// For the Python package and the page besides.
+/// The additional programs for the Python package and the page.
 const OTHERS: &[Need] = &[
     Need {
         name: "rustfmt and clippy",
@@ -85,7 +85,7 @@ const OTHERS: &[Need] = &[
     Need { name: "chromium", what_for: "the page", from: "chromium", is_there: || chromium().exists() },
 ];
 
-/// Says what is needed, with the Python package and the page if `all`, and fails if some of it is not there.
+/// Prints what is needed, including the Python package and the page if `all`. Fails if anything is missing.
 pub(crate) fn check(all: bool) -> Result {
     step("what the tests need");
     let needs = || CRATES.iter().chain(OTHERS.iter().filter(|_| all));
@@ -116,7 +116,7 @@ fn lacks(missing: &[&Need]) -> String {
     format!("this machine lacks {}: {}", names.join(", "), installs.join(", "))
 }
 
-/// Says so if the disk has less room than is still to be filled.
+/// Returns a message if the disk has less room than a run still needs.
 fn lacks_room(target: &Path) -> Option<String> {
     // The second line of `df -Pk` and the only one of `du -sk` have the numbers, in KiB.
     let number = |command: &str, option: &str, column: usize| -> Option<u64> {
@@ -129,7 +129,7 @@ fn lacks_room(target: &Path) -> Option<String> {
     room(free, filled)
 }
 
-/// The same, with what is free and what is filled in KiB.
+/// Returns the same message, from the KiB that are free and that are filled already.
 fn room(free: u64, filled: u64) -> Option<String> {
     let needed = (GIB << 20).saturating_sub(filled);
     (free < needed).then(|| format!("this disk has {} MiB free, and {} are needed", free >> 10, needed >> 10))
@@ -139,14 +139,14 @@ fn says(program: &str, option: &str) -> bool {
     run::succeeds(workspace::command(program).arg(option))
 }
 
-/// Debian has servers where only the path of the administrator leads.
+/// Checks whether a program is on the path. Debian installs servers where only root's path leads.
 fn on_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
     folders.any(|folder| folder.join(program).exists())
 }
 
-/// As the tests of the page find it.
+/// Returns the browser that the tests of the page use.
 fn chromium() -> PathBuf {
     std::env::var_os("CHROMIUM").map_or_else(|| "/usr/bin/chromium".into(), PathBuf::from)
 }

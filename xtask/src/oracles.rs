@@ -1,4 +1,4 @@
-//! The formats' own Python tools in an environment below `target/`, which tests compare with.
+//! Installs the formats' own Python tools in an environment below `target/`, for tests to compare with.
 //!
 //! Tests find the interpreter in the variable [`PYTHON`] or at `target/oracles/bin/python` below the workspace.
 
@@ -11,69 +11,73 @@ use crate::{quantizers, workspace};
 /// The variable that names the interpreter which can import the oracles.
 pub(crate) const PYTHON: &str = "MODELFMT_ORACLES_PYTHON";
 
-/// Installed with what they depend on.
+/// Packages that are installed with their dependencies.
 const PACKAGES: &[&str] = &[
     "magnetron==0.1.2",
     "openinfer-oinf==0.1.1",
     "safetensors==0.8.0",
     "ml_dtypes==0.6.0",
     "numpy>=2,<3",
-    "PyYAML>=6,<7", // all that `import gguf.quants` needs beside numpy
+    "PyYAML>=6,<7", // the only dependency of `gguf.quants` besides numpy
 ];
 
-/// Installed alone: gguf and tokenizers ask for HTTP clients and progress bars, which nothing here uses.
+/// Packages that are installed without their dependencies: gguf and tokenizers ask for HTTP clients and
+/// progress bars, which nothing here uses.
 const PACKAGES_ALONE: &[&str] =
     &["gguf==0.19.0", "tokenizers==0.23.3", "sentencepiece==0.2.3", "ztensor==2.1.2"];
 
-/// llama.cpp built for CPUs, from npm. Its siblings for GPUs are optional dependencies, which are left out.
+/// llama.cpp built for CPUs, from npm. The builds for GPUs are optional dependencies, which are left out.
 const LLAMA_CPP: &str = "@node-llama-cpp/linux-x64";
 const LLAMA_CPP_VERSION: &str = "3.22.1";
 const LLAMA_CPP_INTEGRITY: &str =
     "sha512-5uCCDNqWCNfaAm8aR/Uzxbo4HBpKgNF91kCHPepKhgMgV2OAmatoefbOlMihsqCiH2Od35E/eUHQCFbfRBJuOg==";
 
-/// Where it is below the environment; `xtask/oracles/llama_cpp.py` and `testkit::llama_cpp` look for it there.
+/// The folder of llama.cpp in the environment, where `xtask/oracles/llama_cpp.py` and `testkit::llama_cpp`
+/// look for it.
 const LLAMA_CPP_FOLDER: &str = "llama-cpp";
 
 /// Our own sources that are built into the oracles.
 const OWN: &[&str] = &[include_str!("../oracles/ggml_missing.c"), include_str!("../oracles/llama_types.cpp")];
 
-/// The package that has ggml's sources in it. Only these are used: nothing of it is installed.
+/// The package that contains ggml's sources. Only the sources are used; the package is not installed.
 const GGML: &str = "llama-cpp-python==0.3.36 \
     --hash=sha256:832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e";
 
-/// As a release of ggml is built (without assertions), but for the fused operations, which not every processor has.
+/// The flags of a release build of ggml (without assertions), but without fused operations, which not every
+/// processor has.
 const CC_FLAGS: &[&str] = &["-O2", "-ffp-contract=off", "-DNDEBUG", "-w", "-fPIC", "-shared"];
 
 const C_FLAGS: &[&str] = &["-D_GNU_SOURCE", "-O1", "-w", "-ffunction-sections", "-fdata-sections"];
 
-/// Only what the program calls is linked, which is little of llama.cpp.
+/// Only the functions that the program calls are linked, a small part of llama.cpp.
 const CXX_FLAGS: &[&str] =
     &["-std=c++17", "-O1", "-w", "-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections"];
 
-/// Later generations of magnetron, of which each reads and writes its own files alone: each in a folder of its own, which a test
-/// puts before the others.
+/// Later generations of magnetron. Each reads and writes only its own files. Each is installed in a folder of
+/// its own, which a test puts first on Python's path.
 const GENERATIONS: &[&str] = &["magnetron==0.1.6", "magnetron==0.1.9", "magnetron==0.2.2"];
 
-/// The tool for OpenSSF Model Signing, in a folder of its own too. It imports pyopenssl, and no package that it asks for brings it.
-/// The other two it asks for itself; the reader of sealed files works with these versions.
+/// The tool for OpenSSF Model Signing, also in a folder of its own. It imports pyopenssl, which none of its
+/// dependencies installs. The other two are its dependencies, in versions that the reader of sealed files
+/// works with.
 pub(crate) const SIGNING: &[&str] =
     &["model-signing==1.1.1", "pyopenssl==26.4.0", "cryptography==50.0.2", "blake3==1.0.11"];
 
-/// The readers of bills of materials, with what they depend on, in a folder of their own.
+/// The packages that read bills of materials, installed with their dependencies in a folder of their own.
 pub(crate) const BILLS: &[&str] =
     &["cyclonedx-python-lib[json-validation]==11.12.0", "spdx-python-model==0.0.6"];
 
-/// The name of that folder.
+/// The name of the folder of `BILLS`.
 const BILLS_FOLDER: &str = "bills-of-materials";
 
-/// Fails unless every oracle loads; magnetron's part in C and openinfer-oinf's modules (which go by other
-/// names than the package) are the ones that may not.
+/// A program that fails unless every oracle loads. The ones that may not are magnetron's part in C and
+/// openinfer-oinf's modules (whose names differ from the package's).
 const PROBE: &str = "
 import dataclass_to_oinf, gguf.quants, magnetron, ml_dtypes, numpy, safetensors, sentencepiece, tokenizers, verify_oinf
 assert magnetron.Tensor.ones(2, 3).sum().item() == 6
 ";
 
-/// Builds the programs over other crates, each in a workspace of its own, as tests expect them.
+/// Builds the oracles in Rust, each in a workspace of its own, where tests expect them.
 pub(crate) fn build() -> Result {
     step("oracles: aprender's own crate, bao-tree");
     for name in ["apr", "bao"] {
@@ -92,7 +96,7 @@ pub(crate) fn run() -> Result {
     quantizers::install()
 }
 
-/// Installs what is missing and returns the interpreter. Does nothing when all of it is there.
+/// Installs what is missing, and returns the interpreter. Does nothing if all of it is installed.
 pub(crate) fn install() -> Result<PathBuf> {
     let dir = workspace::root().join("target/oracles");
     let python = dir.join("bin/python");
@@ -137,7 +141,7 @@ pub(crate) fn install() -> Result<PathBuf> {
     Ok(python)
 }
 
-/// ggml's reference of its block types, as a library that Python loads.
+/// ggml's reference implementation of its block types, as a library that Python loads.
 const LIBRARY: &str = "libggml-quants.so";
 
 /// llama.cpp's choice of types for presets, as a program.
@@ -174,7 +178,7 @@ fn ggml(python: &Path, dir: &Path) -> Result {
 
 fn rewrites(sources: &Path, program: &Path) -> Result {
     let src = sources.join("src");
-    // ggml's build makes it, for the version that the library says of itself.
+    // ggml's build generates this header, with the version that the library reports.
     fs::write(src.join("ggml-version.h"), "#define GGML_VERSION \"\"\n#define GGML_COMMIT \"\"\n")?;
     let mut objects = Vec::new();
     for file in ["ggml.c", "ggml-quants.c"] {
@@ -191,12 +195,13 @@ fn rewrites(sources: &Path, program: &Path) -> Result {
     exec(cxx.args(objects).args(["-lm", "-lpthread"]))
 }
 
-/// Whether this machine is of the only kind that the package of llama.cpp is for. Elsewhere its tests say that they are skipped.
+/// Checks whether this machine is of the only kind that the package of llama.cpp supports. Elsewhere its
+/// tests report that they are skipped.
 fn runs_llama_cpp() -> bool {
     cfg!(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))
 }
 
-/// Installs llama.cpp's libraries with npm, which compares the package with its hash.
+/// Installs llama.cpp's libraries with npm, which checks the hash of the package.
 fn llama_cpp(dir: &Path) -> Result {
     fs::create_dir_all(dir)?;
     let wanted = format!(r#""dependencies": {{"{LLAMA_CPP}": "{LLAMA_CPP_VERSION}"}}"#);
@@ -232,7 +237,7 @@ fn pip(python: &Path, target: Option<&Path>, options: &[&str], packages: &[&str]
     exec(command.args(options).args(packages))
 }
 
-/// Where there is no venv: a `bin/python` that finds what pip put into the folder above it.
+/// Writes a `bin/python` that finds what pip put into the folder above it, for systems without venv.
 fn wrapper(python: &Path) -> Result {
     let text = "#!/bin/sh\nPYTHONPATH=\"$(dirname \"$0\")/..\" exec python3 \"$@\"\n";
     if let Some(bin) = python.parent() {

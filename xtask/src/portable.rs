@@ -1,7 +1,7 @@
-//! `cargo xtask portable`: the tests of what reads and writes files, on a big-endian machine and on one of 32 bits.
+//! `cargo xtask portable`: runs the tests of the readers and writers on a big-endian and on a 32-bit machine.
 //!
-//! Golden files are among them: they are read, and those of our own writers written again byte for byte. Rustup has the targets'
-//! standard libraries, Debian compilers for C and the emulator qemu.
+//! The tests read golden files, and write those of our own writers again, byte for byte. rustup provides the
+//! standard libraries of the targets; Debian provides the C compilers and the emulator qemu.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +14,7 @@ use crate::{wasm, workspace};
 struct Machine {
     target: &'static str,
     what: &'static str,
-    /// The prefix of its compiler for C, and the folder of its libraries below `/usr`.
+    /// The prefix of its C compiler, and the folder of its libraries below `/usr`.
     gnu: &'static str,
     emulator: &'static str,
     packages: &'static [&'static str],
@@ -57,7 +57,7 @@ const CRATES: &[&str] = &[
     "modelfmt-aero",
 ];
 
-/// The tests of all crates on every machine, to the end whatever fails, and the total.
+/// Runs the tests of all crates on every machine, without stopping at a failure, and prints the total.
 pub(crate) fn run() -> Result<bool> {
     tallied(|tally| {
         for machine in &MACHINES {

@@ -1,4 +1,5 @@
-//! `cargo xtask python`: builds the Python package and runs its tests and checks, in environments below `target/python/`.
+//! `cargo xtask python`: builds the Python package and runs its tests and checks, in environments below
+//! `target/python/`.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,11 +10,11 @@ use crate::run::{self, Result, exec, step};
 use crate::tally::{Runner, Tally};
 use crate::{servers, workspace};
 
-/// The workspace of the package.
+/// The manifest of the package's workspace.
 pub(crate) const MANIFEST: &str = "crates/modelfmt-py/Cargo.toml";
 const PACKAGE: &str = "crates/modelfmt-py";
 
-/// What the tests and checks need.
+/// Packages that the tests and checks need.
 const PACKAGES: &[&str] = &[
     "maturin>=1.9.4,<2",
     "pytest>=8,<10",
@@ -29,16 +30,17 @@ const PACKAGES: &[&str] = &[
     "pandas>=2,<4",
 ];
 
-/// Installed alone: gguf asks for an HTTP client and a progress bar, which nothing here uses.
+/// Packages that are installed without their dependencies: gguf asks for an HTTP client and a progress bar,
+/// which nothing here uses.
 const PACKAGES_ALONE: &[&str] = &["gguf==0.19.0"];
 
-/// From the npm registry: what PyPI has of pyright downloads it from there, too.
+/// From the npm registry, because PyPI's package of pyright downloads it from there, too.
 const PYRIGHT: &str = "pyright@1.1.414";
 
-/// The tests of safetensors itself, which only its source package has.
+/// The package with safetensors' own tests, which only its source distribution has.
 const SAFETENSORS: &str = "safetensors==0.8.0";
 
-/// The table of what [`bench()`] measures.
+/// Where the table of [`bench()`] goes.
 const TABLE: Part = Part {
     file: "docs/PERFORMANCE.md",
     begin: "<!-- made by `cargo xtask bench --python --write` -->",
@@ -46,11 +48,11 @@ const TABLE: Part = Part {
 };
 const TABLE_HEAD: &str = "| work | beside | ours | theirs | ours is better by | goal | reached |\n| --- | --- | --- | --- | --- | --- | --- |\n";
 
-/// With the interpreter of Debian's own packages, of which python3-torch is one: PyPI's torch has several GB.
+/// Debian's own interpreter, for its package python3-torch. PyPI's torch has several GB.
 const SYSTEM_PYTHON: &str = "/usr/bin/python3";
 const TORCH_PACKAGES: &[&str] = &["pytest>=8,<10", "safetensors==0.8.0"];
 
-/// Builds and tests the package. With `release` it is installed as a user installs it, by `pip install`.
+/// Builds the package, installs it with pip, and runs its tests. `release` selects the release profile.
 pub(crate) fn run(release: bool, tally: &mut Tally) -> Result {
     let (python, servers) = (install()?, servers::install()?);
     let wheel = build(&python, release)?;
@@ -60,7 +62,8 @@ pub(crate) fn run(release: bool, tally: &mut Tally) -> Result {
     torch(&wheel, &servers, tally)
 }
 
-/// What is no test of the package: Rust's and Python's own checks, and whether the measurements work.
+/// Runs what is not a test of the package: Rust's and Python's own checks, and the measurements with
+/// `--quick`, to see that they work.
 pub(crate) fn checks(tally: &mut Tally) -> Result {
     let python = install()?;
     let wheel = build(&python, false)?;
@@ -77,7 +80,8 @@ pub(crate) fn checks(tally: &mut Tally) -> Result {
     Ok(())
 }
 
-/// Measures a release build beside other packages. With `--write` among `args` the table goes into the documents.
+/// Measures a release build in comparison with other packages. With `--write` among `args`, writes the table
+/// into the documents.
 pub(crate) fn bench(args: &[OsString]) -> Result {
     let writes = args.iter().any(|arg| arg == "--write");
     let args: Vec<_> = args.iter().filter(|arg| *arg != "--write").collect();
@@ -109,14 +113,14 @@ fn dir() -> PathBuf {
     workspace::root().join("target/python")
 }
 
-/// A command that runs in the folder of the package.
+/// Returns a command that runs in the folder of the package.
 fn in_package(program: &Path) -> std::process::Command {
     let mut command = workspace::command(program);
     command.current_dir(workspace::root().join(PACKAGE));
     command
 }
 
-/// `servers` is the interpreter that has the S3 server.
+/// Returns a pytest command. `servers` is the interpreter that has the S3 server.
 fn pytest(python: &Path, servers: &Path) -> std::process::Command {
     let mut command = in_package(python);
     command.args(["-m", "pytest"]).env("MODELFMT_SAFETENSORS_TESTS", dir().join("safetensors"));
@@ -157,7 +161,7 @@ fn pip(python: &Path, args: &[&str], packages: &[&str]) -> Result {
     exec(command.args(args).args(packages))
 }
 
-/// Builds the wheel, for tests with the profile that is quick to build.
+/// Builds the wheel. Without `release`, uses the profile that is quick to build.
 fn build(python: &Path, release: bool) -> Result<PathBuf> {
     step("python: wheel");
     let wheels = dir().join("wheels");
@@ -176,12 +180,12 @@ fn build(python: &Path, release: bool) -> Result<PathBuf> {
     Ok(wheel)
 }
 
-/// The systems that a wheel is for, by its name: on Linux the oldest C library.
+/// Returns the systems that a wheel is for, from its name. On Linux, this names the oldest C library.
 fn platform(wheel: &Path) -> Option<&str> {
     wheel.file_stem()?.to_str()?.rsplit('-').next()
 }
 
-/// Compares what the name of a wheel promises with the symbols that the library in it needs.
+/// Checks that the symbols that the library of a wheel needs match what the wheel's name promises.
 fn promise(python: &Path, wheel: &Path) -> Result {
     step("python: what the wheel's name promises");
     let name = platform(wheel).ok_or("the wheel has no name")?;
@@ -197,7 +201,7 @@ fn reinstall(python: &Path, wheel: &Path) -> Result {
     pip(python, &["install", "--force-reinstall", "--no-deps"], &[&wheel])
 }
 
-/// The tests with torch, where it is.
+/// Runs the tests with torch, if it is installed.
 fn torch(wheel: &Path, servers: &Path, tally: &mut Tally) -> Result {
     step("python: tests with torch");
     let Some(python) = with_torch(wheel)? else { return Ok(()) };
@@ -214,7 +218,7 @@ fn torch(wheel: &Path, servers: &Path, tally: &mut Tally) -> Result {
     Ok(())
 }
 
-/// The interpreter that has torch, where it is: on Debian, `apt-get install python3-torch`.
+/// Returns the interpreter that has torch, if it is installed. On Debian: `apt-get install python3-torch`.
 pub(crate) fn system_with_torch() -> Option<&'static Path> {
     let system = Path::new(SYSTEM_PYTHON);
     if run::succeeds(workspace::command(system).args(["-c", "import torch, venv, ensurepip"])) {
@@ -226,7 +230,7 @@ pub(crate) fn system_with_torch() -> Option<&'static Path> {
     None
 }
 
-/// An interpreter that has torch and the package, where there is a torch.
+/// Returns an interpreter that has torch and the package, if torch is installed.
 fn with_torch(wheel: &Path) -> Result<Option<PathBuf>> {
     let Some(system) = system_with_torch() else { return Ok(None) };
     let venv = dir().join("torch");
@@ -248,7 +252,7 @@ fn check(python: &Path, tally: &mut Tally) {
     clippy.args(["--quiet", "--manifest-path", MANIFEST, "--all-targets", "--", "-D", "warnings"]);
     tally.check(clippy.env("CARGO_TARGET_DIR", workspace::target_dir()));
     tally.check(in_package(python).args(["-m", "mypy", "-p", "modelfmt"]));
-    // All of the package, and without a list of what may be wrong.
+    // The whole package, without a list of accepted errors.
     let stubtest = ["-m", "mypy.stubtest", "modelfmt", "--mypy-config-file", "pyproject.toml"];
     tally.check(in_package(python).args(stubtest));
     tally.check(in_package(&dir().join("node_modules/.bin/pyright")).arg("--pythonpath").arg(python));

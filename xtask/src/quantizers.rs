@@ -1,14 +1,16 @@
-//! The published tools that quantize checkpoints, over Debian's torch, in an environment below `target/`, which tests compare with.
+//! Installs an environment below `target/` with Debian's torch and the published tools that quantize
+//! checkpoints, for tests to compare with.
 //!
-//! `testkit::quantizers` runs `xtask/oracles/quantizers.py` with the interpreter at `target/oracles-torch/bin/python`. The packages are 60 MB, most of
-//! it libraries of bitsandbytes for GPUs, and import no more than the modules that decode: an old torch and no GPU are enough for these.
+//! `testkit::quantizers` runs `xtask/oracles/quantizers.py` with the interpreter at
+//! `target/oracles-torch/bin/python`. The packages have 60 MB, most of it bitsandbytes' libraries for GPUs.
+//! Only the modules that decode are imported, for which an old torch and no GPU are enough.
 
 use std::fs;
 
 use crate::run::{Result, exec, step};
 use crate::{python, workspace};
 
-/// What the tools import, and what builds those that come as sources.
+/// Packages that the tools import, or that build the tools that come as sources.
 const PACKAGES: &[&str] = &[
     "setuptools==80.9.0",
     "wheel==0.45.1",
@@ -19,7 +21,8 @@ const PACKAGES: &[&str] = &[
     "tqdm==4.70.1",
 ];
 
-/// Installed alone: they ask for a torch of several GB, and for much that only models need.
+/// The tools, installed without their dependencies: they ask for a torch of several GB, and for much that
+/// only models need.
 const TOOLS: &[&str] = &[
     "auto-gptq==0.7.1",
     "autoawq==0.2.9",
@@ -29,10 +32,10 @@ const TOOLS: &[&str] = &[
     "transformers==5.24.0",
 ];
 
-/// Those whose sources are built, without their kernels for GPUs.
+/// The tools that are built from source, without their kernels for GPUs.
 const SOURCES: &str = "auto-gptq,autoawq";
 
-/// Installs the tools where there is a torch. Without one, the tests say that they are skipped.
+/// Installs the tools if there is a torch. Without one, the tests report that they are skipped.
 pub(crate) fn install() -> Result {
     let Some(system) = python::system_with_torch() else { return Ok(()) };
     let dir = workspace::root().join("target/oracles-torch");

@@ -1,4 +1,4 @@
-//! Running other programs: each command is printed before it starts, so that it can be repeated by hand.
+//! Runs other programs. Each command is printed before it starts, so that it can be repeated by hand.
 
 use std::error::Error;
 use std::ffi::OsStr;
@@ -6,12 +6,12 @@ use std::process::{Command, Stdio};
 
 pub(crate) type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
-/// The header of one step.
+/// Prints the header of a step.
 pub(crate) fn step(title: &str) {
     println!("\n== {title}");
 }
 
-/// Prints the command, runs it with our output, and fails if it does.
+/// Prints the command, and runs it with our standard output and error. Fails if the command fails.
 pub(crate) fn exec(command: &mut Command) -> Result {
     let shown = show(command);
     println!("$ {shown}");
@@ -19,7 +19,7 @@ pub(crate) fn exec(command: &mut Command) -> Result {
     if status.success() { Ok(()) } else { Err(format!("{shown}: {status}").into()) }
 }
 
-/// Runs the command without a word and returns its standard output; its errors are shown.
+/// Runs the command without printing it, and returns its standard output. Its standard error is shown.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let shown = show(command);
     let output = command
@@ -33,7 +33,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Whether the command runs and succeeds; nothing it says is shown.
+/// Checks whether the command runs and succeeds. Its output is discarded.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     command
         .stdin(Stdio::null())
@@ -43,7 +43,7 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// A command as a line for a shell: the variables it sets, its name, its arguments.
+/// Returns a command as a line for a shell: the variables that it sets, its name, its arguments.
 pub(crate) fn show(command: &Command) -> String {
     let set = command.get_envs().filter_map(|(key, value)| Some((key, value?)));
     let set = set.map(|(key, value)| format!("{}={}", key.to_string_lossy(), quote(value)));

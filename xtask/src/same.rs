@@ -1,4 +1,4 @@
-//! Builds that give the same bytes in every folder and for every user.
+//! Reproducible builds: the same bytes in every folder and for every user.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,24 +7,25 @@ use std::process::Command;
 use crate::run::Result;
 use crate::workspace;
 
-/// Adds flags of the compiler to a build, and those by which no path of this machine is in what it makes.
+/// Adds compiler flags to a build, and flags that keep paths of this machine out of the result.
 pub(crate) fn build<'a>(cargo: &'a mut Command, flags: &[&str]) -> &'a mut Command {
     let mut flags: Vec<_> = flags.iter().map(|flag| (*flag).to_owned()).collect();
-    // The last that fits a path counts.
+    // The last prefix that matches a path counts.
     for (from, to) in [(home(), "/cargo"), (Some(workspace::root()), "/modelfmt")] {
         flags.extend(from.map(|from| format!("--remap-path-prefix={}={to}", from.display())));
     }
     cargo.env_remove("RUSTFLAGS").env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"))
 }
 
-/// Cargo's own folder, with the sources of crates by others.
+/// Returns cargo's own folder, with the sources of third-party crates.
 fn home() -> Option<PathBuf> {
     let named = std::env::var_os("CARGO_HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
     named.or_else(|| Some(std::env::home_dir()?.join(".cargo")))
 }
 
-/// Puts a workspace that uses crates of the project into a folder with the project below it. Of crates that are not below a
-/// workspace, cargo hashes the whole path, and the hash goes into every name that the compiler makes.
+/// Copies a workspace that uses crates of the project into a folder, with a link to the project below it. If
+/// a crate is not below its workspace, cargo hashes the whole path, and the hash goes into every name that
+/// the compiler makes.
 pub(crate) fn stage(workspace: &Path, files: &[&str], stage: &Path) -> Result {
     const PROJECT: &str = "modelfmt";
     if stage.exists() {

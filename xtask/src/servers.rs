@@ -1,7 +1,8 @@
-//! The servers that tests write to, below `target/`: one of S3, in a Python environment, and one of Azure, from npm.
+//! Installs two servers below `target/`, which tests write to: one for S3, in a Python environment, and one
+//! for Azure, from npm.
 //!
-//! Tests find the interpreter in the variable [`PYTHON`] or at `target/servers/bin/python` below the workspace, and what npm installs in
-//! `target/servers-azure`.
+//! Tests find the interpreter in the variable [`PYTHON`] or at `target/servers/bin/python` below the
+//! workspace, and the npm packages in `target/servers-azure`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ pub(crate) const PYTHON: &str = "MODELFMT_SERVERS_PYTHON";
 
 const PACKAGES: &[&str] = &["moto[server]==5.2.5"];
 
-/// Its packages run no scripts when they are installed.
+/// The server for Azure. Its packages run no scripts when they are installed.
 const AZURITE: &str = "azurite@3.35.0";
 
 pub(crate) fn run() -> Result {
@@ -48,7 +49,7 @@ fn install_azurite() -> Result<()> {
     }
     step("servers: a server of Azure for tests");
     fs::create_dir_all(&dir)?;
-    // Without a file of its own, npm would look for one in the folders above.
+    // Without a file here, npm would look for one in the folders above.
     fs::write(dir.join("package.json"), "{}")?;
     let mut npm = workspace::command("npm");
     npm.args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--silent", "--prefix"]).arg(&dir);

@@ -1,4 +1,4 @@
-//! What test runners say of themselves, added up while their output passes through.
+//! Adds up the summaries of test runners while their output passes through.
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader};
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use crate::run::{self, Result};
 
-/// Tests or checks, and their total; whether none failed.
+/// Runs tests or checks, and prints their total. Returns whether none failed.
 pub(crate) fn tallied(tests: impl FnOnce(&mut Tally) -> Result) -> Result<bool> {
     let mut tally = Tally::default();
     let done = tests(&mut tally);
@@ -15,7 +15,7 @@ pub(crate) fn tallied(tests: impl FnOnce(&mut Tally) -> Result) -> Result<bool> 
     Ok(tally.end())
 }
 
-/// How many tests did what.
+/// The number of tests that passed, failed and were skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     passed: u64,
@@ -37,7 +37,7 @@ impl fmt::Display for Counts {
     }
 }
 
-/// Whose summaries are read.
+/// The test runners whose summaries can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Runner {
     /// `cargo test`: a line for each program and for the documentation tests of each crate.
@@ -49,7 +49,7 @@ pub(crate) enum Runner {
 }
 
 impl Runner {
-    /// What a line of the output adds.
+    /// Returns the counts in a line of the output.
     fn counts(self, line: &str) -> Counts {
         match self {
             Self::Cargo => cargo(line),
@@ -60,27 +60,27 @@ impl Runner {
     }
 }
 
-/// `test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 3 filtered out; finished in 0.10s`
+/// Parses `test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 3 filtered out; finished in 0.10s`.
 fn cargo(line: &str) -> Option<Counts> {
     let (_, numbers) = line.strip_prefix("test result: ")?.split_once(". ")?;
     Some(named(numbers.split("; ")))
 }
 
-/// `===== 1 failed, 12 passed, 3 skipped, 2 errors in 1.20s =====`, or without the lines beside it
+/// Parses `===== 1 failed, 12 passed, 3 skipped, 2 errors in 1.20s =====`, with or without the equals signs.
 fn pytest(line: &str) -> Option<Counts> {
     let (numbers, time) = line.trim_matches(|c| c == '=' || c == ' ').rsplit_once(" in ")?;
     let is_summary = time.split_once('s').is_some_and(|(seconds, _)| seconds.parse::<f64>().is_ok());
     is_summary.then(|| named(numbers.split(", ")))
 }
 
-/// `# pass 12`, or with a sign in place of the `#`
+/// Parses `# pass 12`, also with `ℹ` in place of the `#`.
 fn node(line: &str) -> Option<Counts> {
     let (_, named_number) = line.split_once(' ').filter(|(sign, _)| matches!(*sign, "#" | "ℹ"))?;
     let (name, number) = named_number.split_once(' ')?;
     Some(count(number.trim_end().parse().ok()?, name))
 }
 
-/// The sum of parts like `12 passed`.
+/// Adds up parts like `12 passed`.
 fn named<'a>(parts: impl Iterator<Item = &'a str>) -> Counts {
     let mut counts = Counts::default();
     for part in parts {
@@ -104,16 +104,16 @@ fn count(number: u64, name: &str) -> Counts {
     counts
 }
 
-/// All of a run: it goes on whatever fails.
+/// The total of a run, which does not stop at a failure.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     counts: Counts,
-    /// What failed beside tests, or because of them.
+    /// The commands that failed, whether or not one of their tests did.
     faults: Vec<String>,
 }
 
 impl Tally {
-    /// Runs a command and counts its tests. One that fails although no test of it did counts as a test that failed.
+    /// Runs a command and counts its tests. A command that fails without a failed test counts as one.
     pub(crate) fn run(&mut self, runner: Runner, command: &mut Command) {
         let shown = run::show(command);
         println!("$ {shown}");
@@ -146,12 +146,12 @@ impl Tally {
         child.wait()
     }
 
-    /// Runs a command that has no tests: it counts only if it fails.
+    /// Runs a command that has no tests. It counts only if it fails.
     pub(crate) fn check(&mut self, command: &mut Command) {
         let _ = self.done(run::exec(command));
     }
 
-    /// What was done. If it could not be, that counts as a test that failed.
+    /// Returns the value of `done`. An error counts as a failed test.
     pub(crate) fn done<T>(&mut self, done: Result<T>) -> Option<T> {
         done.map_err(|error| {
             println!("error: {error}");
@@ -161,7 +161,7 @@ impl Tally {
         .ok()
     }
 
-    /// Says what failed, and at the very end the total; whether all passed.
+    /// Prints what failed and, on the last line, the total. Returns whether everything passed.
     pub(crate) fn end(self) -> bool {
         run::step("summary");
         for fault in &self.faults {

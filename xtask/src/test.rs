@@ -1,21 +1,33 @@
 //! `cargo xtask test`: the one command that runs all tests.
 
-use crate::run::{Result, step};
+use crate::background::Background;
+use crate::run::{Result, exec, step};
 use crate::tally::{Runner, Tally};
 use crate::{needs, oracles, python, quantizers, servers, web, workspace};
 
-/// The workspace of the programs to copy from.
+/// The manifest of the workspace of examples.
 pub(crate) const EXAMPLES: &str = "examples/Cargo.toml";
 
-/// The variables of the crate that makes inputs for tests: where it begins, and how many it makes for each test.
+/// The variables of proptest: the seed, and the number of inputs for each test.
 const SEED: &str = "PROPTEST_RNG_SEED";
 const CASES: &str = "PROPTEST_CASES";
 
-/// All tests of the workspace, with `args` for `cargo test`; without any also those of the examples, of the Python
-/// package and of the page, which know no package of ours by name. It goes on whatever fails, and ends with the total.
+/// The arguments of `cargo test` for the tests of every crate.
+const EVERY_CRATE: [&str; 2] = ["--workspace", "--all-features"];
+
+/// Runs all tests of the workspace, with `args` for `cargo test`. Without `args`, also runs those of the
+/// examples, of the Python package and of the page, to which arguments such as `--package` do not apply. Does
+/// not stop at a failure, and ends with the total.
 pub(crate) fn all(args: &[String]) -> Result<bool> {
     needs::check(args.is_empty())?;
     let mut tally = Tally::default();
+    if args.is_empty() {
+        // Fetch tools while the tests compile.
+        let mut tools = Background::start(&["tools"])?;
+        step("compiling the tests of every crate");
+        let built = exec(workspace::cargo("test").args(EVERY_CRATE).arg("--no-run"));
+        tally.done(tools.end().and(built));
+    }
     crates(args, &[], &mut tally);
     if args.is_empty() {
         step("examples");
@@ -30,7 +42,16 @@ pub(crate) fn all(args: &[String]) -> Result<bool> {
     Ok(tally.end())
 }
 
-/// The tests of the crates, where inputs are made with `cases` of them for each test, and others in each run.
+/// Installs what all tests need. What is already installed stays.
+pub(crate) fn tools() -> Result {
+    oracles::run()?;
+    servers::run()?;
+    python::install()?;
+    web::tests_folder().map(drop)
+}
+
+/// Runs the tests of the crates, with `cases` inputs for each test that generates its inputs, and with other
+/// inputs in each run.
 pub(crate) fn random(cases: u32, args: &[String]) -> Result<bool> {
     needs::check(false)?;
     let seed = std::time::UNIX_EPOCH.elapsed()?.subsec_nanos();
@@ -54,8 +75,9 @@ fn crates(args: &[String], variables: &[(&str, String)], tally: &mut Tally) {
     }
     step("tests of every crate, with documentation tests");
     cargo.envs(variables.iter().map(|(name, value)| (name, value)));
-    // Beside `--workspace`, cargo takes no notice of `--package`.
+    // With `--workspace`, cargo ignores `--package`.
     let names_crates = args.iter().any(|arg| arg.starts_with("-p") || arg.starts_with("--package"));
-    cargo.args((!names_crates).then_some("--workspace"));
-    tally.run(Runner::Cargo, cargo.args(["--all-features", "--no-fail-fast"]).args(args));
+    let [every, features] = EVERY_CRATE;
+    cargo.args((!names_crates).then_some(every));
+    tally.run(Runner::Cargo, cargo.args([features, "--no-fail-fast"]).args(args));
 }

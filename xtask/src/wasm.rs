@@ -1,8 +1,8 @@
-//! Builds for `wasm32-unknown-unknown`: the published libraries, with their default features and with none. Then runs
-//! `crates/testkit-wasm` under Node, where every golden file has to hold what it holds natively.
+//! Checks the published libraries for `wasm32-unknown-unknown`, with their default features and with none.
+//! Then runs `crates/testkit-wasm` under Node, where every golden file has to read the same as natively.
 //!
-//! The target comes from rustup where it has it or can get it. Elsewhere Debian's `rustc-web` builds the
-//! standard library from the sources in `rust-web-src`.
+//! rustup provides the target if it can. Otherwise Debian's `rustc-web` builds the standard library from the
+//! sources in `rust-web-src`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,39 +12,43 @@ use crate::run::{self, Result, exec, step};
 use crate::workspace::{self, Package};
 
 pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
-/// What runs under Node: opens files from memory and by ranges.
+/// The crate that runs under Node. It opens files from memory and by ranges.
 const HARNESS: &str = "testkit-wasm";
 const DEBIAN_PACKAGES: &[&str] = &["rustc-web", "cargo-web", "rust-web-src"];
-/// Debian's compiler, its cargo and where its packages put the standard library's sources.
+/// Debian's compiler and cargo, and where its packages put the standard library's sources.
 const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 const DEBIAN_CARGO: &str = "/usr/bin/cargo";
 const DEBIAN_STD: &str = "/usr/lib/rustlib/src/rust/library/std/Cargo.toml";
 
-/// What builds for the target.
+/// The toolchain that builds for the target.
 pub(crate) enum Toolchain {
-    /// The one that runs this program.
+    /// The toolchain that runs this program.
     Own,
-    /// Debian's, which builds the standard library too, with this linker.
+    /// Debian's toolchain, which also builds the standard library, with this linker.
     Debian { linker: PathBuf },
 }
 
 pub(crate) fn run(build_std: bool) -> Result {
     let toolchain = Toolchain::find(build_std)?;
+    let packages = workspace::packages()?;
+    let names = || packages.iter().filter(|package| is_built(package)).map(|package| package.name.as_str());
     let mut failed = Vec::new();
-    for package in workspace::packages()?.iter().filter(|package| is_built(package)) {
-        step(&format!("{TARGET}: {}", package.name));
-        let with_defaults = exec(&mut toolchain.build(&package.name));
-        let without = exec(toolchain.build(&package.name).arg("--no-default-features"));
-        failed.extend(with_defaults.and(without).err().map(|error| error.to_string()));
+    step(&format!("{TARGET}: default features"));
+    failed.extend(exec(&mut toolchain.package("check", names())).err().map(|error| error.to_string()));
+    step(&format!("{TARGET}: no features"));
+    for name in names() {
+        // One by one: built together, a package would get the features that others ask of it.
+        let without = exec(toolchain.package("check", [name]).arg("--no-default-features"));
+        failed.extend(without.err().map(|error| error.to_string()));
     }
     failed.extend(compare(&toolchain).err().map(|error| error.to_string()));
     if failed.is_empty() { Ok(()) } else { Err(failed.join("; ").into()) }
 }
 
-/// Reads every golden file natively and under Node, and files of 100 GB too; fails if anything differs.
+/// Reads every golden file, and files of 100 GB, natively and under Node. Fails if anything differs.
 fn compare(toolchain: &Toolchain) -> Result {
     step("Node: golden files in memory and by ranges, files of 100 GB");
-    exec(toolchain.build(HARNESS).arg("--lib"))?;
+    exec(toolchain.package("build", [HARNESS]).arg("--lib"))?;
     let library = toolchain.target_dir().join(TARGET).join("debug/testkit_wasm.wasm");
     let held = run::output(workspace::cargo("run").args([
         "--quiet",
@@ -61,8 +65,8 @@ fn compare(toolchain: &Toolchain) -> Result {
     exec(&mut node)
 }
 
-/// A browser has its own ways to a server; and what seals files does not build before a program says where randomness is from, as the
-/// page does (`cargo xtask web`).
+/// Libraries that are not built for the target here. A browser has its own ways to a server. The crate that
+/// seals files builds only if a program names a source of randomness, as the page does (`cargo xtask web`).
 const NOT_BY_THEMSELVES: [&str; 2] = ["modelfmt-remote", "modelfmt-apr2-seal"];
 
 fn is_built(package: &Package) -> bool {
@@ -81,29 +85,34 @@ impl Toolchain {
         Ok(Self::Debian { linker: linker()? })
     }
 
-    /// `cargo build` of a package for the target.
-    fn build(&self, package: &str) -> Command {
-        let mut cargo = self.cargo_build();
+    /// Returns `cargo check` or `cargo build` of packages for the target.
+    fn package<'p>(&self, subcommand: &str, packages: impl IntoIterator<Item = &'p str>) -> Command {
+        let mut cargo = self.cargo(subcommand);
         if let Self::Debian { .. } = self {
-            // The workspace optimises dependencies, here the standard library too; what runs of it takes a moment.
+            // The workspace optimises dependencies, here the standard library too. That is not worth it: what
+            // is run takes a moment.
             cargo.args(["--config", "profile.dev.package.\"*\".opt-level=0"]);
         }
-        cargo.args(["--package", package]);
+        cargo.args(packages.into_iter().flat_map(|package| ["--package", package]));
         cargo
     }
 
-    /// `cargo build` for the target.
+    /// Returns `cargo build` for the target.
     pub(crate) fn cargo_build(&self) -> Command {
+        self.cargo("build")
+    }
+
+    fn cargo(&self, subcommand: &str) -> Command {
         let mut cargo = match self {
-            Self::Own => workspace::cargo("build"),
+            Self::Own => workspace::cargo(subcommand),
             Self::Debian { linker } => {
                 let mut cargo = workspace::command(DEBIAN_CARGO);
-                // What rustup's cargo passed on to us would lead this one to rustup's compiler.
+                // These variables, which rustup's cargo has set for us, would lead to rustup's compiler.
                 cargo.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
-                // `-Zbuild-std` is not stable, so a stable compiler needs the permission.
+                // `-Zbuild-std` is not stable, so a stable compiler has to be allowed to use it.
                 cargo.env("RUSTC_BOOTSTRAP", "1").env("RUSTC", DEBIAN_RUSTC);
                 cargo.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", linker);
-                cargo.args(["build", "-Zbuild-std=std,panic_abort"]);
+                cargo.args([subcommand, "-Zbuild-std=std,panic_abort"]);
                 // Two compilers in one folder would undo each other's work.
                 cargo.arg("--target-dir").arg(self.target_dir());
                 cargo
@@ -121,7 +130,7 @@ impl Toolchain {
     }
 }
 
-/// Whether something builds for the target, or rustup may get what does.
+/// Checks whether a toolchain builds for the target, or rustup may install one.
 pub(crate) fn can_build() -> bool {
     let is_there = |path: &&str| Path::new(path).exists();
     is_installed(TARGET) || has_rustup() || [DEBIAN_RUSTC, DEBIAN_CARGO, DEBIAN_STD].iter().all(is_there)
@@ -131,7 +140,8 @@ fn has_rustup() -> bool {
     run::succeeds(workspace::command("rustup").arg("--version"))
 }
 
-/// Whether the compiler that cargo uses has a target's standard library, if need be from rustup.
+/// Checks whether cargo's compiler has the standard library of a target, and tries to install it with rustup
+/// if not.
 pub(crate) fn has_target(target: &str) -> bool {
     let add = || exec(workspace::command("rustup").args(["target", "add", target])).is_ok();
     is_installed(target) || (has_rustup() && add() && is_installed(target))
@@ -154,7 +164,7 @@ fn install_debian() -> Result {
     })
 }
 
-/// Installs Debian's packages, where that is allowed.
+/// Installs Debian packages. Only root may do that.
 pub(crate) fn install(packages: &[&str]) -> Result {
     let is_root = run::output(workspace::command("id").arg("-u")).is_ok_and(|id| id.trim_end() == "0");
     if !is_root {
@@ -163,7 +173,7 @@ pub(crate) fn install(packages: &[&str]) -> Result {
     exec(workspace::command("apt-get").args(["install", "--yes", "--no-install-recommends"]).args(packages))
 }
 
-/// A linker for the target: rustup's toolchains carry one, LLVM's packages another.
+/// Finds a linker for the target: `rust-lld` of rustup's toolchain, or `wasm-ld` of LLVM's packages.
 fn linker() -> Result<PathBuf> {
     let sysroot = run::output(workspace::command("rustc").arg("--print=sysroot"))?;
     let host = run::output(workspace::command("rustc").arg("--print=host-tuple"))?;

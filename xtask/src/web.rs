@@ -1,4 +1,5 @@
-//! `cargo xtask web`: the page and the npm package, below `target/web/`, and their tests in Chromium and under Node.
+//! `cargo xtask web`: builds the page and the npm package below `target/web/`, and runs their tests in
+//! Chromium and under Node.
 
 use std::ffi::OsString;
 use std::fs;
@@ -10,20 +11,21 @@ use crate::tally::{Runner, Tally};
 use crate::wasm::{self, TARGET, Toolchain};
 use crate::{same, workspace};
 
-/// The workspace of both.
+/// The manifest of the workspace of both.
 pub(crate) const MANIFEST: &str = "crates/modelfmt-web/Cargo.toml";
 const DIR: &str = "crates/modelfmt-web";
-/// What the page and the package share.
+/// The folder of files that the page and the package share.
 const SHARED: &str = "js";
-/// The scripts and styles of the page that the browser asks for; each gets what it imports.
+/// The scripts and styles of the page that the browser asks for. Each is bundled with what it imports.
 const ENTRIES: [&str; 4] = ["main.js", "worker.js", "offline.js", "page.css"];
-/// What a first look at a model needs, and the rest of the code: checking, comparing, converting.
+/// The module for a first look at a model, and the module with the rest of the code: checking, comparing,
+/// converting.
 const MODULES: [&str; 2] = ["modelfmt.wasm", "modelfmt-work.wasm"];
-/// What splits a module, and Debian's package of it.
+/// The program that splits a module, and Debian's package of it.
 const SPLIT: &str = "wasm-split";
 const SPLIT_PACKAGE: &str = "binaryen";
 const FLAGS: [&str; 4] = ["-C", "target-feature=+simd128", "--cfg", "getrandom_backend=\"unsupported\""];
-/// What of the folder is built.
+/// The files and folders that the library is built from.
 const SOURCES: [&str; 4] = ["Cargo.lock", "crc32c", "crc32fast", "src"];
 /// The instructions beyond WebAssembly 1.0 that the library is built with.
 const INSTRUCTIONS: &[&str] = &[
@@ -36,7 +38,7 @@ const INSTRUCTIONS: &[&str] = &[
     "--enable-simd",
 ];
 
-/// Builds both; with `test` they are tested.
+/// Builds the page and the package. With `test`, runs their tests.
 pub(crate) fn run(serve: bool, test: Option<&mut Tally>) -> Result {
     let modules = split(&build()?)?;
     let page = page(&modules)?;
@@ -54,9 +56,10 @@ pub(crate) fn run(serve: bool, test: Option<&mut Tally>) -> Result {
     Ok(())
 }
 
-/// How fast the page verifies, beside the program on one thread; `args` are the MiB of the files and the number of rounds.
+/// Measures how fast the page verifies, in comparison with the program on one thread. `args` are the size of
+/// the files in MiB and the number of rounds.
 pub(crate) fn bench(args: &[OsString]) -> Result {
-    // In its many scripts: the benchmark calls some of them.
+    // Not bundled, because the benchmark calls some of the scripts.
     let page = assemble("page", &split(&build()?)?)?;
     let tests = tests_folder()?;
     exec(workspace::cargo("build").args(["--release", "--package", "modelfmt-cli"]))?;
@@ -67,7 +70,7 @@ pub(crate) fn bench(args: &[OsString]) -> Result {
     exec(node.env("MODELFMT_PROGRAM", workspace::target_dir().join("release/modelfmt")))
 }
 
-/// The folder of the tests, with the packages that they need.
+/// Returns the folder of the tests, and installs the packages that they need.
 pub(crate) fn tests_folder() -> Result<PathBuf> {
     let tests = dir().join("tests");
     exec(
@@ -84,7 +87,8 @@ fn out() -> PathBuf {
     workspace::root().join("target/web")
 }
 
-/// `cargo` for the library, with the instructions that every browser has had since 2023. It makes no keys, so it has no source of randomness.
+/// Returns `cargo build` for the library, with the instructions that every browser has had since 2023. The
+/// library makes no keys, so it has no source of randomness.
 fn cargo(toolchain: &Toolchain) -> Result<Command> {
     let stage = out().join("sources");
     same::stage(&dir(), &SOURCES, &stage)?;
@@ -103,7 +107,8 @@ fn build() -> Result<PathBuf> {
     Ok(target.join(TARGET).join("release/modelfmt_web.wasm"))
 }
 
-/// Splits the module in two, by the functions that are called when every golden file is looked at: see `split.mjs`.
+/// Splits the module in two. The first part has the functions that are called when every golden file is
+/// looked at: see `split.mjs`.
 fn split(module: &Path) -> Result<PathBuf> {
     step("web: two modules");
     need_splitter()?;
@@ -139,8 +144,8 @@ fn need_splitter() -> Result {
     Err(format!("{SPLIT} is needed, which is in Debian's package {SPLIT_PACKAGE}").into())
 }
 
-/// The page, which any static server can serve. Its scripts are many small files, and esbuild makes one for the page and one for its workers:
-/// they are fewer questions to a server, and a third less to send.
+/// Builds the page, which any static server can serve. Its scripts are many small files, of which esbuild
+/// makes one for the page and one for its workers. That means fewer requests, and a third less to send.
 fn page(modules: &Path) -> Result<PathBuf> {
     let tests = tests_folder()?;
     let page = assemble("page", modules)?;
@@ -155,7 +160,7 @@ fn page(modules: &Path) -> Result<PathBuf> {
             fs::rename(&path, parts.join(path.file_name().unwrap_or_default()))?;
         }
     }
-    // A program of the machine, or a script that starts one.
+    // A native program, or a script that starts one.
     let mut esbuild = workspace::command(tests.join("node_modules/.bin/esbuild"));
     esbuild.arg(format!("--outdir={}", page.display()));
     esbuild.args(["--bundle", "--minify", "--format=esm", "--charset=utf8", "--log-level=warning"]);
@@ -164,7 +169,7 @@ fn page(modules: &Path) -> Result<PathBuf> {
     Ok(page)
 }
 
-/// Puts the files of the page or the npm package into a folder with the modules.
+/// Copies the files of the page or the npm package, and the modules, into a folder.
 fn assemble(what: &str, modules: &Path) -> Result<PathBuf> {
     let folder = out().join(what);
     if folder.exists() {
@@ -181,7 +186,7 @@ fn assemble(what: &str, modules: &Path) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Lists the files of the page in one of them, for its service worker, and names their version in that.
+/// Writes the list of the page's files for its service worker, and their version into the service worker.
 fn list(page: &Path) -> Result {
     let entries = fs::read_dir(page)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
     let mut names = entries.collect::<Result<Vec<_>>>()?;
@@ -197,8 +202,8 @@ fn list(page: &Path) -> Result {
     Ok(fs::write(worker, text)?)
 }
 
-/// Copies the files of a folder, which has no folders. Of scripts and styles, lines that are comments and indentation stay here: an eighth
-/// of what would be sent.
+/// Copies the files of a folder, which has no subfolders. Scripts and styles lose their comment lines and
+/// indentation, an eighth of what would be sent.
 fn copy_files(from: &Path, to: &Path) -> Result {
     for entry in fs::read_dir(from)? {
         let path = entry?.path();
@@ -212,11 +217,11 @@ fn copy_files(from: &Path, to: &Path) -> Result {
     Ok(())
 }
 
-/// A script or style without comment lines and indentation.
+/// Removes comment lines and indentation from a script or style.
 fn shortened(path: &Path, text: &str) -> Result<String> {
     let mut short = String::new();
     for line in text.lines().map(str::trim_start).filter(|line| !line.starts_with("//")) {
-        // A text of several lines has its indentation inside.
+        // The indentation in a multi-line template is part of its text.
         if line.matches('`').count() % 2 == 1 {
             return Err(format!("{}: a template of several lines: {line}", path.display()).into());
         }
@@ -226,26 +231,26 @@ fn shortened(path: &Path, text: &str) -> Result<String> {
     Ok(short)
 }
 
-/// What is no test: Rust's own checks.
+/// Runs what is not a test: Rust's own checks.
 pub(crate) fn checks(tally: &mut Tally) {
     step("web: checks");
     tally.check(workspace::cargo("fmt").args(["--manifest-path", MANIFEST, "--all", "--check"]));
-    // For this machine: Debian has no clippy for WebAssembly, and nothing of the crate depends on the target.
+    // For this machine: Debian has no clippy for WebAssembly, and nothing in the crate depends on the target.
     let mut clippy = workspace::cargo("clippy");
     clippy.args(["--quiet", "--locked", "--manifest-path", MANIFEST]);
-    clippy.env("CARGO_TARGET_DIR", out().join("clippy"));
+    clippy.env("CARGO_TARGET_DIR", workspace::target_dir());
     tally.check(clippy.args(["--", "-D", "warnings"]));
 }
 
-/// The tests, in the browser that `CHROMIUM` names, or Debian's.
+/// Runs the tests, in the browser that `CHROMIUM` names or in Debian's.
 fn tests(page: &Path, package: &Path, tally: &mut Tally) -> Result {
     step("web: tests of the crates that are there only for it");
     let mut own = workspace::cargo("test");
     own.args(["--quiet", "--locked", "--manifest-path", MANIFEST, "-p", "crc32c", "-p", "crc32fast"]);
-    tally.run(Runner::Cargo, own.env("CARGO_TARGET_DIR", out().join("clippy")));
+    tally.run(Runner::Cargo, own.env("CARGO_TARGET_DIR", workspace::target_dir()));
     step("web: tests in Chromium and Node");
     let tests = tests_folder()?;
-    // As `cargo test` builds it for all features of all crates, so that it is there.
+    // With all features, as `cargo test` builds it, so that cargo can reuse that build.
     exec(workspace::cargo("build").args(["--quiet", "--all-features", "--bin", "modelfmt"]))?;
     let mut node = workspace::command("node");
     let files = [

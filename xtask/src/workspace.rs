@@ -1,4 +1,4 @@
-//! What the workspace consists of, as `cargo metadata` tells it.
+//! The folders and members of the workspace, from `cargo metadata`.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -19,45 +19,45 @@ pub(crate) struct Package {
     /// Its features without `default`, sorted.
     pub(crate) features: Vec<String>,
     pub(crate) is_library: bool,
-    /// Whether it may go to a registry; what may not is ours alone (testkit, xtask).
+    /// Whether it may be published to a registry. Crates such as testkit and xtask may not.
     pub(crate) is_published: bool,
 }
 
-/// The workspace's folder.
+/// Returns the workspace's folder.
 pub(crate) fn root() -> PathBuf {
-    // `cargo run` sets it; the value at build time serves a program that is started directly.
+    // `cargo run` sets the variable. A program that is started directly uses the value at build time.
     let xtask = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     let xtask = Path::new(&xtask);
     xtask.parent().unwrap_or(xtask).to_path_buf()
 }
 
-/// Where cargo builds.
+/// Returns the folder where cargo builds.
 pub(crate) fn target_dir() -> PathBuf {
     root().join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
-/// A command that runs in the workspace's folder.
+/// Returns a command that runs in the workspace's folder.
 pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command.current_dir(root());
     command
 }
 
-/// `cargo` with a subcommand, in the workspace's folder.
+/// Returns `cargo` with a subcommand, in the workspace's folder.
 pub(crate) fn cargo(subcommand: &str) -> Command {
     let mut command = command("cargo");
     command.arg(subcommand);
     command
 }
 
-/// The program that makes files from code, built with what the tests are built with.
+/// Returns the command that generates files from code. Its program is built with the features of the tests.
 pub(crate) fn made() -> Command {
     let mut command = cargo("run");
     command.args(["--quiet", "--all-features", "--bin", "made", "--"]);
     command
 }
 
-/// The members, in the order of their names.
+/// Returns the members, sorted by name.
 pub(crate) fn packages() -> Result<Vec<Package>> {
     let text = run::output(cargo("metadata").args(["--format-version=1", "--no-deps"]))?;
     let metadata: Value = serde_json::from_str(&text)?;
@@ -81,9 +81,9 @@ fn package(value: &Value) -> Package {
         version: text("version").to_owned(),
         dir: manifest.parent().unwrap_or(manifest).to_path_buf(),
         features,
-        // The library beside a program is a part of that.
+        // A library next to a program is a part of the program.
         is_library: has("lib") && !has("bin"),
-        // An absent list means any registry, an empty one none.
+        // No list means any registry, an empty list means none.
         is_published: value.get("publish").and_then(Value::as_array).is_none_or(|to| !to.is_empty()),
     }
 }
@@ -92,7 +92,7 @@ fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// All files below a folder, `/` between the parts; none if there is no such folder.
+/// Returns the paths of all files below a folder, with `/` as separator. Empty if there is no such folder.
 pub(crate) fn files(folder: &Path) -> Result<BTreeSet<String>> {
     let mut found = BTreeSet::new();
     let mut pending = vec![(folder.to_path_buf(), String::new())];
@@ -113,7 +113,7 @@ pub(crate) fn files(folder: &Path) -> Result<BTreeSet<String>> {
     Ok(found)
 }
 
-/// The paths of the files that git tracks or would track, each followed by a zero byte.
+/// Returns the paths of the files that git tracks or would track, each followed by a zero byte.
 pub(crate) fn files_of_git() -> Result<String> {
     run::output(command("git").args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]))
 }

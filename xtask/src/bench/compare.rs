@@ -1,4 +1,4 @@
-//! `cargo xtask bench --compare BASE`: the measurements of another commit and of this tree, in turn.
+//! `cargo xtask bench --compare BASE`: measures another commit and this tree, in turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -10,35 +10,37 @@ use super::rows::Row;
 use crate::run::{self, Result, exec, step};
 use crate::{oracles, workspace};
 
-/// The rule that says which rows are worse, for people too.
+/// The rule that decides which rows are worse, as it is printed.
 const RULE: &str = "\
 A row is worse if its best run and its median run both take more than 5 % longer than those of the base, and longer by more than the noise: the
 largest distance from best to median on either side. For sizes it is 3 % and 64 KiB. The groups of rows that seem worse are measured again in the same way,
 and rows count only if they are worse again.";
 const LEAST_TIME: f64 = 0.05;
 const LEAST_SIZE: f64 = 0.03;
-/// In KiB.
+/// The smallest difference between sizes that counts, in KiB.
 const PAGES: f64 = 64.0;
 const RUNS: usize = 5;
-/// The programs, which find each other in their folder.
+/// The programs that measure. They find each other in their folder.
 const PROGRAMS: [&str; 3] = ["modelfmt-bench", "modelfmt-bench-heap", "modelfmt"];
 
-/// What was asked.
+/// The parsed arguments.
 struct Options {
     base: String,
-    /// Runs of each side.
+    /// How often each side is run.
     runs: usize,
-    /// For the measurements.
+    /// The arguments for the measurements.
     args: Vec<OsString>,
 }
 
-/// Compares with the commit that follows `--compare`; `--runs N` says how often each side is run.
+/// Compares this tree with the commit that follows `--compare`. `--runs N` says how often each side is run (5
+/// times by default).
 pub(super) fn run(args: &[OsString]) -> Result {
     let options = Options::parse(args)?;
     step("bench: another commit and this tree, in turn");
     let compare = workspace::target_dir().join("bench-compare");
     let tree = worktree(&options.base, &compare)?;
-    // Of its own: the packages of both trees have the same names, and Cargo would take one's for the other's.
+    // A target folder of its own: the packages of both trees have the same names, and cargo would confuse
+    // them.
     let base = build(&tree, &compare.join("target"), &compare.join("base"))?;
     let new = build(&workspace::root(), &workspace::target_dir(), &compare.join("new"))?;
     let python = oracles::install()?;
@@ -96,12 +98,12 @@ impl Options {
     }
 }
 
-/// The groups of rows, each once. Some are only measured whole.
+/// Returns the groups that rows belong to, each once. Some groups can only be measured as a whole.
 fn groups(ids: &[String]) -> BTreeSet<&str> {
     ids.iter().map(|id| id.split_once('/').map_or(&**id, |(group, _)| group)).collect()
 }
 
-/// The arguments for one group of rows.
+/// Returns the arguments for one group of rows.
 fn only(args: &[OsString], group: &str) -> Vec<OsString> {
     let mut others = Vec::new();
     let mut rest = args.iter();
@@ -116,7 +118,7 @@ fn only(args: &[OsString], group: &str) -> Vec<OsString> {
     others
 }
 
-/// A work tree of that commit, made anew unless the last one is of the same.
+/// Returns a work tree of a commit: a new one, or the existing one with the commit checked out.
 fn worktree(base: &str, folder: &Path) -> Result<PathBuf> {
     let git = |args: &[&str]| run::output(workspace::command("git").args(args));
     let commit = git(&["rev-parse", "--verify", &format!("{base}^{{commit}}")])?;
@@ -131,7 +133,7 @@ fn worktree(base: &str, folder: &Path) -> Result<PathBuf> {
                 .args(["checkout", "--quiet", "--detach", commit]),
         )?;
     } else {
-        // One that was removed by hand is still known.
+        // git still knows a work tree that was removed by hand.
         git(&["worktree", "prune"])?;
         exec(
             workspace::command("git").args(["worktree", "add", "--quiet", "--detach"]).arg(&tree).arg(commit),
@@ -140,20 +142,20 @@ fn worktree(base: &str, folder: &Path) -> Result<PathBuf> {
     Ok(tree)
 }
 
-/// Builds the measurements of a tree in `target`, and puts them into a folder.
+/// Builds the measurements of a tree in `target`, and copies the programs into `folder`.
 fn build(tree: &Path, target: &Path, folder: &Path) -> Result<PathBuf> {
     let packages = ["--release", "--package", "modelfmt-bench", "--package", "modelfmt-cli"];
     let mut cargo = Command::new("cargo");
     exec(cargo.arg("build").args(packages).current_dir(tree).env("CARGO_TARGET_DIR", target))?;
     fs::create_dir_all(folder)?;
     for program in PROGRAMS {
-        // A hard link in the folder of the build: a copy stays when the other tree is built.
+        // Copied, not linked: a copy stays as it is when the other tree is built.
         fs::copy(target.join("release").join(program), folder.join(program))?;
     }
     Ok(folder.to_path_buf())
 }
 
-/// The rows of all runs, by their names.
+/// The rows of all runs, by name.
 #[derive(Default)]
 struct Sides {
     base: BTreeMap<String, Vec<Row>>,
@@ -161,7 +163,7 @@ struct Sides {
 }
 
 impl Sides {
-    /// Prints every row, and gives the names of those that are worse.
+    /// Prints every row, and returns the names of those that are worse.
     fn report(&self) -> Vec<String> {
         let mut worse = Vec::new();
         println!("\n{:<28} {:>12} {:>12} {:>8} {:>8} {:>7}", "row", "base", "new", "best", "median", "noise");
@@ -190,19 +192,19 @@ impl Sides {
     }
 }
 
-/// What the runs of a row say.
+/// The comparison of the runs of a row.
 #[derive(Debug)]
 struct Verdict {
-    /// The new best as a part of the old.
+    /// The new best divided by the old best.
     best: f64,
-    /// The new median as a part of the old.
+    /// The new median divided by the old median.
     median: f64,
     noise: f64,
     is_worse: bool,
 }
 
 impl Verdict {
-    /// See [`RULE`].
+    /// Compares the runs of a row by [`RULE`].
     fn of(base: &[Row], new: &[Row]) -> Self {
         let [base_costs, new_costs] =
             [base, new].map(|rows| rows.iter().map(|row| row.cost).collect::<Vec<_>>());

@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: builds the program and the measurements in release mode, and runs these. With `--quick`, which measures
-//! nothing, what tests have built is good enough.
+//! `cargo xtask bench`: builds the program and the measurements in release mode, and runs the measurements.
+//! `--quick` measures nothing and therefore uses the builds of the tests.
 
 mod compare;
 mod rows;
@@ -12,16 +12,16 @@ use crate::docs::Part;
 use crate::run::{Result, exec, step};
 use crate::{oracles, python, web, workspace};
 
-/// The table of the least favourable cases, which the measurements leave as `short.md`.
+/// Where the table of the least favourable cases goes. The measurements write it as `short.md`.
 const TABLE: Part = Part {
     file: "docs/PERFORMANCE.md",
     begin: "<!-- made by `cargo xtask bench --write` -->",
     end: "<!-- end -->",
 };
-/// Every row and the plot of the README: what the measurements leave, and where it goes.
+/// The file of all rows and the plot of the README: the name that the measurements give, and the destination.
 const FILES: [(&str, &str); 2] =
     [("performance.csv", "docs/performance.csv"), ("open.svg", "docs/img/open.svg")];
-/// What draws how time and memory grow, in place of the rows, and what it leaves.
+/// The option that plots how time and memory grow, in place of the rows. The plots are listed below.
 const GROWTH: &str = "--growth";
 const PLOTS: [&str; 5] = [
     "growth-open.svg",
@@ -30,11 +30,12 @@ const PLOTS: [&str; 5] = [
     "growth-convert.svg",
     "growth-memory.svg",
 ];
-/// What part of the measurements, or small ones, no table may show.
+/// Options that measure only a part, or small sizes. Their results must not get into the documents.
 const PARTIAL: &[&str] = &["--only", "--quick"];
 
-/// Runs the measurements with `args`; with `--write` among them the documents get what was measured. With `--python` first, those of
-/// the Python package; with `--web`, those of the page. With `--compare BASE`, another commit is measured too.
+/// Runs the measurements with `args`. With `--write` among them, the results go into the documents. If
+/// `--python` comes first, measures the Python package; if `--web` does, the page. With `--compare BASE`,
+/// another commit is measured too.
 pub(crate) fn run(args: &[OsString]) -> Result {
     if let Some((_, args)) = args.split_first().filter(|(first, _)| *first == "--python") {
         return python::bench(args);
@@ -52,13 +53,15 @@ pub(crate) fn run(args: &[OsString]) -> Result {
     }
     step("bench");
     // The program is measured too, and so is the memory of a process with a counting allocator.
-    let (profile, folder) =
-        if args.iter().any(|arg| *arg == "--quick") { ("dev", "debug") } else { ("release", "release") };
-    let packages = ["--profile", profile, "--package", "modelfmt-bench", "--package", "modelfmt-cli"];
-    exec(workspace::cargo("build").args(packages))?;
+    let (folder, built): (&str, &[&str]) = if args.iter().any(|arg| *arg == "--quick") {
+        ("debug", &["--all-features", "--bins"])
+    } else {
+        ("release", &["--release", "--package", "modelfmt-bench", "--package", "modelfmt-cli"])
+    };
+    exec(workspace::cargo("build").args(built))?;
     let target = workspace::target_dir();
     let mut bench = workspace::command(target.join(folder).join("modelfmt-bench"));
-    // ggml's C is measured beside our encoders.
+    // Our encoders are compared with ggml's C.
     bench.args(&args).env(oracles::PYTHON, oracles::install()?);
     let tables = target.join("bench-tables");
     if !writes.is_empty() {

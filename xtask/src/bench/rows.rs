@@ -1,20 +1,21 @@
-//! The rows that the measurements print, read back.
+//! Parses the rows that the measurements print.
 
 /// One printed row.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
-    /// What `--only` calls it.
+    /// The name of the row for `--only`.
     pub(super) id: String,
-    /// What it cost, less is better: the seconds of ours, or a size, or one through a rate.
+    /// The cost, where less is better: our seconds, a size, or the inverse of a rate.
     pub(super) cost: f64,
-    /// The cost for people.
+    /// The cost as text, for people.
     pub(super) shown: String,
-    /// Whether the cost is a size, which is the same in each run but for a few pages.
+    /// Whether the cost is a size, which differs between runs only by a few pages.
     pub(super) is_size: bool,
 }
 
 impl Row {
-    /// The row of a line such as `open/mag  19.1 × (17.95–24.22)  ≥ 12 ×  ok  ours 4.60 ms, other 91.16 ms`; none if the line is something else.
+    /// Parses a line such as `open/mag  19.1 × (17.95–24.22)  ≥ 12 ×  ok  ours 4.60 ms, other 91.16 ms`.
+    /// `None` if the line is something else.
     pub(super) fn parse(line: &str) -> Option<Self> {
         let mut words = line.split_whitespace();
         let id = words.next().filter(|id| id.contains('/'))?.to_owned();
@@ -26,7 +27,8 @@ impl Row {
             "GB/s" => row(1.0 / value, shown, false),
             "×" => match seconds(line) {
                 Some((seconds, shown)) => row(seconds, shown, false),
-                // Nothing is timed: what is told is a ratio of speeds if much of it is asked for, else one of costs.
+                // Nothing is timed. With a lower limit, the value is a ratio of speeds, else a ratio of
+                // costs.
                 None if line.contains('≥') => row(1.0 / value, shown, false),
                 None => row(value, shown, false),
             },
@@ -35,7 +37,7 @@ impl Row {
     }
 }
 
-/// The seconds in `ours 4.60 ms`.
+/// Returns the seconds in `ours 4.60 ms`, and their text.
 fn seconds(line: &str) -> Option<(f64, String)> {
     let (_, ours) = line.split_once("ours ")?;
     let mut words = ours.split([' ', ',', ';']);

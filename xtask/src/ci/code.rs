@@ -1,7 +1,6 @@
-//! Rust source without comments and literals.
+//! Removes comments and literals from Rust source.
 
-/// The source with every comment and every string or character literal turned into spaces; lines stay where
-/// they are.
+/// Replaces every comment and every string or character literal by spaces. Line numbers stay the same.
 pub(super) fn without_comments(source: &str) -> String {
     let mut code = String::with_capacity(source.len());
     let mut rest = source;
@@ -20,8 +19,8 @@ pub(super) fn without_comments(source: &str) -> String {
     code
 }
 
-/// The bytes of the comment or literal that `text` begins with. `in_word`: it follows a letter, so that an `r`
-/// is no prefix.
+/// Returns the length of the comment or literal that `text` begins with. With `in_word`, `text` continues a
+/// word, so that an `r` is no prefix.
 fn hidden_len(text: &str, in_word: bool) -> Option<usize> {
     if text.starts_with("//") {
         return Some(text.find('\n').unwrap_or(text.len()));
@@ -38,7 +37,7 @@ fn hidden_len(text: &str, in_word: bool) -> Option<usize> {
     if in_word { None } else { raw_string_len(text) }
 }
 
-/// Block comments nest.
+/// Returns the length of a block comment, which may contain others.
 fn block_comment_len(text: &str) -> usize {
     let mut depth = 0_usize;
     let mut rest = text;
@@ -47,7 +46,7 @@ fn block_comment_len(text: &str) -> usize {
             depth += 1;
             rest = after;
         } else if let Some(after) = rest.strip_prefix("*/") {
-            depth -= 1; // the text begins with an opening, and we leave with the last closing
+            depth -= 1; // not below 0: the text begins with `/*`, and the last `*/` ends the loop
             rest = after;
             if depth == 0 {
                 break;
@@ -59,7 +58,7 @@ fn block_comment_len(text: &str) -> usize {
     text.len() - rest.len()
 }
 
-/// A literal between two `quote`s, with escapes.
+/// Returns the length of a literal between two `quote`s, with escapes.
 fn quoted_len(text: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {
@@ -74,14 +73,14 @@ fn quoted_len(text: &str, quote: char) -> usize {
     text.len()
 }
 
-/// A character, which a lifetime is not: `'a'` and `'\n'`, but `'a`.
+/// Returns the length of a character literal such as `'a'` or `'\n'`. `None` for a lifetime such as `'a`.
 fn char_len(text: &str) -> Option<usize> {
     let mut chars = text.chars().skip(1);
     let first = chars.next()?;
     (first == '\\' || chars.next() == Some('\'')).then(|| quoted_len(text, '\''))
 }
 
-/// `r"…"`, `br#"…"#` and so on.
+/// Returns the length of a raw string such as `r"…"` or `br#"…"#`.
 fn raw_string_len(text: &str) -> Option<usize> {
     let after_prefix = text.strip_prefix(['b', 'c']).unwrap_or(text).strip_prefix('r')?;
     let body = after_prefix.trim_start_matches('#');
@@ -96,7 +95,7 @@ fn raw_string_len(text: &str) -> Option<usize> {
 mod tests {
     use super::without_comments;
 
-    /// What is left, without the spaces.
+    /// The remaining code, with single spaces.
     fn left(source: &str) -> String {
         without_comments(source).split_whitespace().collect::<Vec<_>>().join(" ")
     }

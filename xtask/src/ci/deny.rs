@@ -1,4 +1,4 @@
-//! Licences, duplicates and sources of the dependencies, by deny.toml.
+//! Checks licences, duplicates, sources and advisories of the dependencies, by deny.toml.
 
 use crate::run::{self, Result, exec, step};
 use crate::{python, workspace};
@@ -9,10 +9,13 @@ const VERSION: &str = "0.20.2";
 pub(super) fn check() -> Result {
     step("deny: licences, duplicates, sources");
     if !run::succeeds(workspace::cargo("deny").arg("--version")) {
-        exec(workspace::cargo("install").args(["--locked", "--version", VERSION, "cargo-deny"]))?;
+        // It runs only for a moment, so optimization is not worth it.
+        let mut install = workspace::cargo("install");
+        install.args(["--locked", "--debug", "--version", VERSION, "cargo-deny"]);
+        exec(install.env("CARGO_PROFILE_DEV_DEBUG", "0"))?;
     }
     exec(workspace::cargo("deny").args(["check", "licenses", "bans", "sources"]))?;
-    // The Python package has a workspace of its own, whose dependencies go into the wheel.
+    // The Python package is a workspace of its own, and its dependencies go into the wheel.
     let package = ["--manifest-path", python::MANIFEST, "--config", CONFIG];
     exec(workspace::cargo("deny").args(package).args(["check", "licenses", "bans", "sources"]))?;
     if exec(workspace::cargo("deny").args(["fetch", "db"])).is_err() {

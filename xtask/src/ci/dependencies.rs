@@ -1,5 +1,5 @@
-//! docs/DEPENDENCIES.md against what cargo resolves: a reason for each dependency, and no more crates than it says. And the
-//! locks against the manifests.
+//! Compares docs/DEPENDENCIES.md with what cargo resolves: each dependency has a reason, and no library needs
+//! more crates than the document says. Also compares the lock files with the manifests.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,10 +10,11 @@ use crate::{fuzz, python, test, web, workspace};
 const DOCUMENT: &str = "docs/DEPENDENCIES.md";
 /// The section whose table says how many crates each library may need.
 const COUNTS: &str = "## How many";
-/// One system for all, so that the count is the same on every machine.
+/// The target to count for, fixed so that the count is the same on every machine.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Each workspace, by its manifest. They have locks of their own, which builds without `--locked` change in silence.
+/// The manifest of each workspace. Each workspace has its own lock file, which builds without `--locked`
+/// change silently.
 const WORKSPACES: [&str; 5] = ["Cargo.toml", test::EXAMPLES, fuzz::MANIFEST, python::MANIFEST, web::MANIFEST];
 
 pub(super) fn check() -> Result {
@@ -43,7 +44,7 @@ pub(super) fn check() -> Result {
     if faults.is_empty() { Ok(()) } else { Err(faults.join("; ").into()) }
 }
 
-/// Whether each `Cargo.lock` is what its manifests ask for.
+/// Checks that each `Cargo.lock` matches its manifests.
 fn locks() -> Result {
     for manifest in WORKSPACES {
         let update = ["--quiet", "--workspace", "--locked", "--manifest-path", manifest];
@@ -52,13 +53,13 @@ fn locks() -> Result {
     Ok(())
 }
 
-/// The dependencies of the workspace that are not ours and have no line in the document with all of its cells filled.
+/// Returns a fault for each third-party dependency of the workspace that has no complete row in the document.
 fn without_reason(manifest: &str, document: &str) -> Vec<String> {
     let section = manifest.split("\n[").find_map(|section| section.strip_prefix("workspace.dependencies]"));
     let entries = section.unwrap_or_default().lines().filter_map(|line| line.split_once(" = "));
     let others = entries.filter(|(_, value)| !value.contains("path = \"crates/"));
     let is_explained = |name: &str, value: &str| {
-        // `name = { package = "real-name" }` goes by either.
+        // `name = { package = "real-name" }` may be listed under either name.
         let package = value.split_once("package = \"").and_then(|(_, rest)| rest.split_once('"'));
         [Some(name), package.map(|(package, _)| package)].into_iter().flatten().any(|name| {
             rows(document).any(|cells| {
@@ -74,13 +75,13 @@ fn without_reason(manifest: &str, document: &str) -> Vec<String> {
         .collect()
 }
 
-/// The cells of every row of a table.
+/// Returns the cells of every table row.
 fn rows(document: &str) -> impl Iterator<Item = Vec<&str>> {
     let rows = document.lines().filter_map(|line| line.strip_prefix('|')?.trim_end().strip_suffix('|'));
     rows.map(|row| row.split('|').map(str::trim).collect())
 }
 
-/// The table of numbers: `| \`crate\` | 12 | …`.
+/// Reads the table of crate counts: ``| `crate` | 12 | …``.
 fn counts(document: &str) -> Vec<(&str, usize)> {
     let section = document.split_once(COUNTS).map_or("", |(_, rest)| rest);
     let section = section.split("\n## ").next().unwrap_or_default();
@@ -92,7 +93,8 @@ fn count<'a>(cells: &[&'a str]) -> Option<(&'a str, usize)> {
     Some((name.strip_prefix('`')?.strip_suffix('`')?, most.parse().ok()?))
 }
 
-/// The crates of others that a library with its default features builds, those that only run while it builds included.
+/// Returns the third-party crates that a library with its default features builds, including those that only
+/// run during the build.
 fn crates(package: &str) -> Result<BTreeSet<String>> {
     let mut tree = workspace::cargo("tree");
     tree.args(["--quiet", "--package", package, "--target", TARGET]);
@@ -100,7 +102,8 @@ fn crates(package: &str) -> Result<BTreeSet<String>> {
     Ok(text.lines().filter(|line| !is_ours(line)).filter_map(name_and_version).collect())
 }
 
-/// Ours are shown with their folder: `name v1.0.0 (/path)`.
+/// Checks whether a line of `cargo tree` is one of our crates, which are shown with their folder:
+/// `name v1.0.0 (/path)`.
 fn is_ours(line: &str) -> bool {
     let rest = line.split_once(" (").map_or("", |(_, rest)| rest);
     !rest.is_empty() && !rest.starts_with("proc-macro)") && !rest.starts_with("*)")

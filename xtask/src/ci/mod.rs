@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: everything that must hold before a commit is pushed.
+//! `cargo xtask ci`: checks everything that must hold before a commit is pushed.
 
 mod circles;
 mod code;
@@ -13,18 +13,16 @@ mod siblings;
 mod sources;
 mod toy;
 
-use std::fs::{self, File};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use clap::builder::PossibleValuesParser;
 
+use crate::background::Background;
 use crate::run::{Result, exec, step};
 use crate::tally::{Tally, tallied};
 use crate::{bench, conformance, docs, fuzz, links, python, site, test, wasm, web, workspace};
 
-/// A step's name and what it does.
+/// The name of a step, and the function that runs it.
 type Step = (&'static str, fn() -> Result);
 
 const STEPS: &[Step] = &[
@@ -57,21 +55,21 @@ const STEPS: &[Step] = &[
     ("fuzz", fuzz::smoke),
 ];
 
-/// The names of the steps.
+/// Returns the names of the steps, as the values that `--only` accepts.
 pub(crate) fn names() -> PossibleValuesParser {
     STEPS.iter().map(|(name, _)| *name).collect::<Vec<_>>().into()
 }
 
-/// Runs every step, or only those named, also after one has failed, and fails if any did.
+/// Runs every step, or only those in `only`, without stopping at a failure. Fails if any step failed.
 pub(crate) fn run(no_test: bool, only: &[String]) -> Result {
     let chosen = |name| (only.is_empty() || only.iter().any(|o| o == name)) && !(no_test && name == "test");
     let mut summary = Vec::new();
     let mut failed = Vec::new();
-    let mut beside = if only.is_empty() { Some(Beside::start()?) } else { None };
+    let mut background = if only.is_empty() { Some(start_background()?) } else { None };
     for (name, check) in STEPS.iter().filter(|(name, _)| chosen(*name)) {
         let begin = Instant::now();
-        let done = match (&mut beside, BESIDE.iter().position(|beside| beside == name)) {
-            (Some(beside), Some(0)) => beside.end(),
+        let done = match (&mut background, BACKGROUND.iter().position(|step| step == name)) {
+            (Some(background), Some(0)) => background.end(),
             (Some(_), Some(_)) => continue,
             _ => check(),
         };
@@ -88,32 +86,14 @@ pub(crate) fn run(no_test: bool, only: &[String]) -> Result {
     if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", ")).into()) }
 }
 
-/// The steps that go on beside the others if all are run: they build everything anew in folders of their own, and others often leave a core
-/// idle. The first is where they are waited for.
-const BESIDE: [&str; 2] = ["fuzz", "deny"];
+/// The steps that run in parallel with the others if all steps are run. They build in folders of their own,
+/// and the other steps often leave a core idle. The run waits for them at the first of these steps.
+const BACKGROUND: [&str; 2] = ["fuzz", "deny"];
 
-/// These steps, as a process of its own. What it says goes into a file until it is waited for.
-struct Beside {
-    process: Child,
-    said: PathBuf,
-}
-
-impl Beside {
-    fn start() -> Result<Self> {
-        let said = workspace::target_dir().join("ci-beside.log");
-        let out = File::create(&said)?;
-        let mut command = Command::new(std::env::current_exe()?);
-        command.arg("ci").args(BESIDE.iter().flat_map(|name| ["--only", name]));
-        command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
-        Ok(Self { process: command.spawn()?, said })
-    }
-
-    /// Waits for it, and prints what it said.
-    fn end(&mut self) -> Result {
-        let status = self.process.wait()?;
-        println!("{}", fs::read_to_string(&self.said)?);
-        if status.success() { Ok(()) } else { Err(format!("{}: {status}", BESIDE.join(", ")).into()) }
-    }
+/// Starts the steps of `BACKGROUND`.
+fn start_background() -> Result<Background> {
+    let only = BACKGROUND.iter().flat_map(|name| ["--only", name]);
+    Background::start(&["ci"].into_iter().chain(only).collect::<Vec<_>>())
 }
 
 fn fmt() -> Result {
@@ -134,7 +114,7 @@ fn clippy() -> Result {
     step("clippy");
     let everything = ["--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
     exec(workspace::cargo("clippy").args(everything))?;
-    // Without candle's: checking its 155 crates a second time takes longer than what it could find.
+    // Without the candle example: checking its 155 crates again takes longer than it is worth.
     let examples = ["--workspace", "--exclude", "candle-tensors", "--all-targets", "--", "-D", "warnings"];
     let mut cargo = workspace::cargo("clippy");
     cargo.args(["--manifest-path", test::EXAMPLES]).args(examples);

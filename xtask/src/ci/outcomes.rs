@@ -1,4 +1,5 @@
-//! The same inputs, sound and damaged, read by builds with other features: the outcomes must be equal, values and errors.
+//! Reads the same inputs, sound and damaged, with builds of different features. The outcomes must be equal,
+//! values and errors.
 
 use crate::run::{self, Result, step};
 use crate::workspace;
@@ -22,7 +23,7 @@ pub(super) fn check() -> Result {
     }
 }
 
-/// A line for each file with a checksum of all that is said of it.
+/// Returns a line for each file, with a checksum of everything that the build reports about it.
 fn outcomes(features: &[&str]) -> Result<String> {
     let mut cargo = workspace::cargo("run");
     run::output(cargo.args(["--quiet", "--package", PACKAGE, "--bin", "outcomes"]).args(features))

@@ -1,5 +1,5 @@
-//! What would go to a registry: each package holds its own page and licences and nothing that only a clone can use, and
-//! builds from what it holds and from the other packages.
+//! Checks what would be published: each package contains its README and licences and nothing that only a
+//! clone can use, and builds from its own contents and the other packages.
 
 use std::fs;
 use std::path::Path;
@@ -8,11 +8,11 @@ use std::process::Command;
 use crate::run::{self, Result, exec, step};
 use crate::workspace::{self, Package};
 
-/// Where the sources of a package are; the maps of modelfmt-hub are compiled into it.
+/// The folders with the sources of a package. modelfmt-hub compiles its `maps/` into the crate.
 const SOURCES: [&str; 2] = ["src/", "maps/"];
-/// What every package has beside its sources.
+/// The files that every package has in addition to its sources.
 const PAGES: [&str; 3] = ["README.md", "LICENSE-MIT", "LICENSE-APACHE"];
-/// What cargo adds.
+/// The files that cargo adds.
 const ADDED: [&str; 4] = ["Cargo.toml", "Cargo.toml.orig", "Cargo.lock", ".cargo_vcs_info.json"];
 
 pub(super) fn check() -> Result {
@@ -31,15 +31,15 @@ pub(super) fn check() -> Result {
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
     }
-    // Dirty, since this is run before a commit.
+    // `--allow-dirty`, because this runs before a commit.
     let mut cargo = all()?;
     exec(cargo.args(["--allow-dirty", "--no-verify", "--target-dir"]).arg(&folder))?;
     check_unpacked(&published, &folder)?;
     if faults.is_empty() { Ok(()) } else { Err(format!("{} faults in the packages", faults.len()).into()) }
 }
 
-/// Unpacks the packages into a workspace of their own, where one uses the other as if it came from the registry, and checks it.
-/// What cargo does itself builds other people's crates anew for it.
+/// Unpacks the packages into a workspace of their own, where they use each other as if they came from the
+/// registry, and checks it. Cargo's own verification would rebuild all third-party crates.
 fn check_unpacked(packages: &[Package], folder: &Path) -> Result {
     let unpacked = folder.join("unpacked");
     fs::create_dir_all(&unpacked)?;
@@ -48,9 +48,11 @@ fn check_unpacked(packages: &[Package], folder: &Path) -> Result {
     for Package { name, version, .. } in packages {
         let package = format!("{name}-{version}");
         let archive = folder.join("package").join(format!("{package}.crate"));
-        // With the time of now: that in the archive is the same for every content, and cargo would take a changed file for the old one.
+        // `-m` sets the current time. The time in the archive is the same for every content, so cargo would
+        // take a changed file for the old one.
         exec(workspace::command("tar").arg("-xzmf").arg(archive).arg("-C").arg(&unpacked))?;
-        // Each has the versions that the program is built with; of a member, cargo would say that it is not looked at.
+        // Remove the package's lock file: cargo would warn that it ignores that of a member. The lock file of
+        // the workspace is copied below.
         let lock = unpacked.join(&package).join("Cargo.lock");
         if lock.exists() {
             fs::remove_file(lock)?;
@@ -64,12 +66,12 @@ fn check_unpacked(packages: &[Package], folder: &Path) -> Result {
     exec(cargo.arg("--target-dir").arg(workspace::target_dir()))
 }
 
-/// The members that go to a registry.
+/// Returns the members that are published to a registry.
 pub(crate) fn published() -> Result<Vec<Package>> {
     Ok(workspace::packages()?.into_iter().filter(|package| package.is_published).collect())
 }
 
-/// `cargo package` of all that go to a registry.
+/// Returns `cargo package` for all members that are published.
 pub(crate) fn all() -> Result<Command> {
     let mut cargo = workspace::cargo("package");
     cargo.args(["--quiet", "--workspace"]);
@@ -78,7 +80,7 @@ pub(crate) fn all() -> Result<Command> {
     Ok(cargo)
 }
 
-/// What is missing in a package, or should not be there.
+/// Returns a fault for each file that is missing in a package, or should not be there.
 fn contents(package: &str, listed: &str) -> Vec<String> {
     let has = |file: &str| listed.lines().any(|line| line == file);
     let missing = PAGES.iter().filter(|page| !has(page)).map(|page| format!("{package} has no {page}"));

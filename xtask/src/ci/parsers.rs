@@ -1,8 +1,9 @@
-//! Modules that calculate with numbers from files have the lint `arithmetic_side_effects`, as SECURITY.md promises.
+//! Checks that modules which calculate with numbers from files have the lint `arithmetic_side_effects`, as
+//! SECURITY.md promises.
 
-/// What stands in such a module. Tests may calculate as they like.
+/// The attribute that such a module needs. Tests are exempt.
 const LINT: &str = "#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]";
-/// The crates in which every module needs it, but for those that only write or only list others.
+/// The crates in which every module needs the lint, except modules that only write or only list others.
 const FORMATS: &[&str] =
     &["aero", "apr", "apr2", "apr2-seal", "arrays", "gguf", "mag", "npy", "oinf", "pytorch", "safetensors"];
 /// Files and folders of these crates that calculate with what is to be written.
@@ -22,9 +23,9 @@ const WRITERS: &[&str] = &[
     "writer",
     "written",
 ];
-/// Among these names, those that read all the same.
+/// Files with one of these names that read nevertheless.
 const READERS: &[&str] = &["crates/apr2/src/verify/plan.rs"];
-/// Modules that hold others of both kinds, and one that writes.
+/// Exempt modules: those that contain both kinds, and one that writes.
 const OTHERS: &[&str] = &[
     "crates/apr2-seal/src/seal/mod.rs",
     "crates/apr2-seal/src/sealed/mod.rs",
@@ -33,7 +34,7 @@ const OTHERS: &[&str] = &[
     "crates/apr2/src/author.rs",
     "crates/apr2/src/set/mod.rs",
 ];
-/// Files and folders of other crates that read.
+/// Files and folders that read, in the crates that `FORMATS` does not list.
 const CORE: &[&str] = &[
     "claims",
     "cursor",
@@ -51,7 +52,7 @@ const CORE: &[&str] = &[
 const WRITE: &[&str] = &["journal"];
 const OMS: &[&str] = &["bundle", "names", "statement"];
 
-/// A module without the lint that needs it.
+/// Returns a fault if a module needs the lint and does not have it.
 pub(super) fn fault(path: &str, text: &str) -> Option<String> {
     (needs_lint(path) && !text.lines().any(|line| line == LINT))
         .then(|| format!("{path}: calculates with numbers from files; put {LINT} below its first lines"))
@@ -91,7 +92,7 @@ mod tests {
             "apr2-seal/src/sealed/writer/mod.rs",
             "apr2/src/set/mod.rs",
             "oinf/src/parser/tests.rs",
-            "modelfmt-core/src/load/run.rs",
+            "modelfmt-core/src/load/threads.rs",
             "modelfmt-model/src/model/mod.rs",
         ] {
             assert_eq!(fault(&format!("crates/{path}"), ""), None, "{path}");

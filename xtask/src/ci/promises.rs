@@ -1,4 +1,5 @@
-//! The table in SECURITY.md that says by what each promise is kept: no promise is missing, and every command and test exists.
+//! Checks the table in SECURITY.md that lists what keeps each promise: no promise is missing, and every
+//! command and test exists.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -40,7 +41,7 @@ fn faults_of(text: &str, root: &Path) -> Vec<String> {
     faults
 }
 
-/// The promises: what begins in bold letters, and the headings of the next level.
+/// Returns the promises: list items that begin in bold, and third-level headings.
 fn promises(text: &str) -> BTreeSet<&str> {
     let bold = section(text, PROMISES)
         .filter_map(|line| line.strip_prefix("- **")?.split("**").next())
@@ -48,12 +49,13 @@ fn promises(text: &str) -> BTreeSet<&str> {
     bold.chain(text.lines().filter_map(|line| line.strip_prefix("### "))).collect()
 }
 
-/// The lines below a heading, to the next one of its level.
+/// Returns the lines below a heading, up to the next second-level heading.
 fn section<'a>(text: &'a str, heading: &str) -> impl Iterator<Item = &'a str> {
     text.lines().skip_while(move |line| *line != heading).skip(1).take_while(|line| !line.starts_with("## "))
 }
 
-/// Whether this is a command that `cargo xtask` takes, or a file of tests, with the name of one of them.
+/// Checks whether `proof` is a command that `cargo xtask` takes, or a file of tests, optionally with the name
+/// of one test (`FILE::TEST`).
 fn exists(proof: &str, root: &Path) -> bool {
     if let Some(words) = proof.strip_prefix("cargo xtask ") {
         return crate::Args::try_parse_from(std::iter::once("xtask").chain(words.split(' '))).is_ok();

@@ -1,4 +1,4 @@
-//! The tables in CONTRIBUTING.md that say which files each format crate has, compared with the folders.
+//! Compares the tables in CONTRIBUTING.md that list the files of each format crate with the folders.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,14 +7,14 @@ use std::path::Path;
 use crate::run::Result;
 
 const PAGE: &str = "CONTRIBUTING.md";
-/// How the rows with the names of the columns begin.
+/// The beginning of each table's header row.
 const SHARED: &str = "| file | what it is |";
 const OWN: &str = "| crate | its own files |";
 
-/// The files of each crate, as the page lists them.
+/// The files of each crate, as CONTRIBUTING.md lists them.
 type Listed = BTreeMap<String, BTreeSet<String>>;
 
-/// What the tables say and the folders do not have, and the other way round.
+/// Returns the differences between the tables and the folders, in both directions.
 pub(super) fn faults(root: &Path) -> Result<Vec<String>> {
     let listed = listed(&fs::read_to_string(root.join(PAGE))?)?;
     let mut faults = Vec::new();
@@ -24,7 +24,7 @@ pub(super) fn faults(root: &Path) -> Result<Vec<String>> {
     Ok(faults)
 }
 
-/// The files and folders of a crate's `src`, without their endings.
+/// Returns the files and folders of a crate's `src`, without `.rs`.
 fn modules(src: &Path) -> Result<BTreeSet<String>> {
     let mut found = BTreeSet::new();
     for entry in fs::read_dir(src)? {
@@ -41,7 +41,7 @@ fn differences(name: &str, listed: &BTreeSet<String>, found: &BTreeSet<String>) 
     missing.chain(unlisted).collect()
 }
 
-/// What both tables say.
+/// Reads both tables.
 fn listed(page: &str) -> Result<Listed> {
     let mut listed = Listed::new();
     let mut shared = rows(page, SHARED);
@@ -62,14 +62,15 @@ fn listed(page: &str) -> Result<Listed> {
     Ok(listed)
 }
 
-/// The rows of the table whose first row begins with `head`, that row among them; each as its cells.
+/// Returns the rows of the table whose header row begins with `head`, including that row, each split into its
+/// cells.
 fn rows<'a>(page: &'a str, head: &str) -> impl Iterator<Item = Vec<&'a str>> {
     let table = page.lines().skip_while(move |line| !line.starts_with(head));
     let table = table.take_while(|line| line.starts_with('|')).filter(|line| !line.starts_with("| ---"));
     table.map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
 }
 
-/// The file names between backticks, without their endings.
+/// Returns the file names between backticks, without `.rs` or a final slash.
 fn quoted(cell: &str) -> impl Iterator<Item = String> {
     let names = cell.split('`').skip(1).step_by(2);
     names.map(|name| name.trim_end_matches(".rs").trim_end_matches('/').to_owned())

@@ -1,5 +1,6 @@
-//! What no compiler looks at: where `unsafe` may stand, lints that a crate switches off or a parser lacks, paths of somebody's
-//! machine, files that grow too long, format crates that are not as the tables say, promises that nothing keeps.
+//! Checks what no compiler does: where `unsafe` is allowed, lints that a crate disables or a parser lacks,
+//! paths of somebody's machine, files that are too long, format crates that differ from the tables in
+//! CONTRIBUTING.md, promises that nothing keeps.
 
 use std::env;
 use std::fs;
@@ -9,18 +10,19 @@ use super::{code, parsers, promises, siblings};
 use crate::run::{Result, step};
 use crate::workspace;
 
-/// The crates with aligned buffers and maps, with counting allocators and the wasm harness, the measurements, which map the files
-/// that they have made, what the Python package has of memory that others look into, and the border to JavaScript.
+/// Code that may use `unsafe`: the crates with aligned buffers and maps, with counting allocators, and the
+/// wasm harness; the measurements, which map files that they have made; the memory that the Python package
+/// exposes; and the interface to JavaScript.
 const UNSAFE_ALLOWED: &[&str] = &[
     "crates/modelfmt-core/",
     "crates/testkit/",
     "crates/testkit-wasm/",
     "crates/bench/src/map.rs",
     "crates/modelfmt-py/src/raw.rs",
-    "crates/modelfmt-web/src/border.rs",
+    "crates/modelfmt-web/src/exports.rs",
     "crates/modelfmt-web/src/host.rs",
 ];
-/// A source file beyond this has to be split by subject.
+/// A source file with more lines has to be split by subject.
 const MAX_LINES: usize = 1000;
 
 pub(super) fn check() -> Result {
@@ -31,7 +33,7 @@ pub(super) fn check() -> Result {
     let mut faults = Vec::new();
     let mut checked = 0;
     for path in listed.split('\0').filter(|path| !path.is_empty()) {
-        let Ok(bytes) = fs::read(root.join(path)) else { continue }; // deleted, but not yet in the index
+        let Ok(bytes) = fs::read(root.join(path)) else { continue }; // deleted, but still listed
         checked += 1;
         faults.extend(named_paths(path, &bytes, &machine));
         let Ok(text) = str::from_utf8(&bytes) else { continue };
@@ -56,7 +58,7 @@ pub(super) fn check() -> Result {
     if faults.is_empty() { Ok(()) } else { Err(format!("{} faults in the sources", faults.len()).into()) }
 }
 
-/// Uses of `unsafe`, and attributes that allow it, outside the crates that may.
+/// Returns uses of `unsafe`, and attributes that allow it, outside of `UNSAFE_ALLOWED`.
 fn unsafe_code(path: &str, text: &str) -> Vec<String> {
     if UNSAFE_ALLOWED.iter().any(|allowed| path.starts_with(allowed)) {
         return Vec::new();
@@ -79,7 +81,8 @@ fn unsafe_code(path: &str, text: &str) -> Vec<String> {
     faults
 }
 
-/// Public errors of libraries whose `Debug` is derived: an error that `main` returns would print as its variant, and not as its sentence.
+/// Returns public errors of libraries that derive `Debug`. Such an error, returned by `main`, would print as
+/// its variant instead of its sentence.
 fn derived_debug(path: &str, text: &str) -> Vec<String> {
     const NO_LIBRARIES: [&str; 6] =
         ["bench", "modelfmt-cli", "modelfmt-py", "modelfmt-web", "testkit", "testkit-wasm"];
@@ -103,7 +106,7 @@ fn derived_debug(path: &str, text: &str) -> Vec<String> {
     faults
 }
 
-/// Every member takes the workspace's lints, and no others.
+/// Checks that a package inherits exactly the workspace's lints.
 fn own_lints(package: &str, manifest: &str) -> Option<String> {
     let section = manifest.split("\n[").find_map(|section| section.strip_prefix("lints]"));
     let inherits = section.is_some_and(|lines| lines.trim() == "workspace = true");
@@ -111,7 +114,7 @@ fn own_lints(package: &str, manifest: &str) -> Option<String> {
         .then(|| format!("{package}: [lints] is not `workspace = true` alone"))
 }
 
-/// The folders of this machine that no file of the project may name.
+/// Returns the folders of this machine, which no file of the project may name.
 fn machine_paths(root: &Path) -> Vec<String> {
     let mut paths: Vec<String> = ["HOME", "CARGO_HOME", "RUSTUP_HOME", "CARGO_TARGET_DIR", "TMPDIR"]
         .iter()
@@ -128,7 +131,7 @@ fn machine_paths(root: &Path) -> Vec<String> {
     paths
 }
 
-/// Lines that contain one of `paths` as a path of its own, not as the end of a longer one.
+/// Returns the lines that contain one of `paths` as a path of its own, not as the end of a longer one.
 fn named_paths(file: &str, bytes: &[u8], paths: &[String]) -> Vec<String> {
     let part_of_path = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./}>".contains(&byte);
     let names = |line: &[u8], path: &str| {
@@ -145,7 +148,7 @@ fn named_paths(file: &str, bytes: &[u8], paths: &[String]) -> Vec<String> {
     faults
 }
 
-/// A source file that is too long to read.
+/// Returns a fault if a source file is too long.
 fn too_long(path: &str, text: &str) -> Option<String> {
     let lines = text.lines().count();
     (lines > MAX_LINES)

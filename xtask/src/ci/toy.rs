@@ -1,5 +1,5 @@
-//! Adding a format as CONTRIBUTING says: a toy, in a copy of the project, which the program then reads. The lines that it
-//! takes are those of the document itself, so the document is right or this fails.
+//! Adds a format as CONTRIBUTING.md describes it: a toy, in a copy of the project, whose program then has to
+//! read it. The added lines are those of the document itself, so this fails if the document is wrong.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -13,14 +13,17 @@ use serde_json::{Value, json};
 use crate::run::{self, Result, exec, step};
 use crate::{python, servers, workspace};
 
-/// The crate and the entry, as their author would have written them, and tests; where they go is said below.
+/// The toy's crate, its entry among the formats and its tests, and where each goes in the copy.
 const PARTS: [(&str, &str); 3] = [
     ("xtask/toy/crate/", "crates/toy/"),
     ("xtask/toy/formats/", "crates/modelfmt-model/src/formats/"),
     ("xtask/toy/tests/", "crates/modelfmt/tests/"),
 ];
-/// The variable that names the toy's file for these tests.
+/// The variable that tells these tests where the toy's file is.
 const FILE: &str = "MODELFMT_TOY";
+/// All features of all crates, so that cargo reuses the third-party crates that the tests have built.
+const AS_TESTS: [&str; 3] = ["--offline", "--quiet", "--all-features"];
+const PROGRAM: [&str; 2] = ["--bin", "modelfmt"];
 
 pub(super) fn check() -> Result {
     step("toy: a format, added as CONTRIBUTING says");
@@ -36,32 +39,32 @@ pub(super) fn check() -> Result {
     exec(cargo(&copy).args(["fmt", "--check", "--package", "modelfmt-toy"]))?;
     let entry = "crates/modelfmt-model/src/formats/toy.rs";
     exec(Command::new("rustfmt").args(["--check", "--edition", "2024", entry]).current_dir(&copy))?;
-    exec(cargo(&copy).args(["build", "--offline", "--quiet", "--package", "modelfmt-cli"]))?;
+    exec(cargo(&copy).arg("build").args(AS_TESTS).args(PROGRAM))?;
     let folder = copy.join("tried");
     fs::create_dir_all(&folder)?;
     let toy = folder.join("model.toy");
     fs::write(&toy, toy_file())?;
     try_program(&copy, &toy)?;
-    let test = ["test", "--offline", "--quiet", "--package", "modelfmt", "--test", "toy"];
-    exec(cargo(&copy).args(test).env(FILE, &toy))?;
+    exec(cargo(&copy).arg("test").args(AS_TESTS).args(["--test", "toy"]).env(FILE, &toy))?;
     try_python(&copy, &toy)
 }
 
 fn cargo(copy: &Path) -> Command {
     let mut cargo = Command::new("cargo");
-    // What it builds of other people's crates is there already.
+    // Share the target folder, where the third-party crates are already built.
     cargo.current_dir(copy).env("CARGO_TARGET_DIR", workspace::target_dir());
     cargo
 }
 
-/// Makes `copy` the files of the project, and the toy's. What is there already keeps its time, so cargo builds it once.
+/// Copies the files of the project and of the toy into `copy`, and removes all others there except lock
+/// files. Unchanged files keep their modification time, so that cargo builds them only once.
 fn copy_project(copy: &Path) -> Result {
     let root = workspace::root();
     let listed = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
     let listed = run::output(workspace::command("git").args(listed))?;
     let mut kept = BTreeSet::new();
     for path in listed.split('\0').filter(|path| !path.is_empty()) {
-        let Ok(bytes) = fs::read(root.join(path)) else { continue }; // deleted, but not yet in the index
+        let Ok(bytes) = fs::read(root.join(path)) else { continue }; // deleted, but still listed
         for to in [Some(path.to_owned()), toy_path(path)].into_iter().flatten() {
             write_if_other(&copy.join(&to), &bytes)?;
             kept.insert(copy.join(to));
@@ -75,15 +78,16 @@ fn copy_project(copy: &Path) -> Result {
     Ok(())
 }
 
-/// The root manifest with another version of our crates. The copy shares the target folder, where cargo tells packages apart by
-/// version and by their path in their workspace: of the same version, ours and the copy's would be taken for each other.
+/// Returns the root manifest with another version for our crates. The copy shares the target folder, where
+/// cargo tells packages apart by version and by path within their workspace. With the same version, it would
+/// confuse our crates with the copy's.
 fn of_another_version(manifest: &str) -> Result<String> {
     let version = manifest.lines().find_map(|line| line.strip_prefix("version = \"")?.strip_suffix('"'));
     let version = version.ok_or("Cargo.toml states no version of the workspace")?;
     Ok(manifest.replace(&format!("version = \"{version}\""), &format!("version = \"{version}-toy\"")))
 }
 
-/// Where a file of the toy goes.
+/// Returns the path in the copy of a file of the toy. `None` for other files.
 fn toy_path(path: &str) -> Option<String> {
     PARTS.iter().find_map(|(from, to)| Some(format!("{to}{}", path.strip_prefix(from)?)))
 }
@@ -96,7 +100,7 @@ fn write_if_other(path: &Path, bytes: &[u8]) -> Result {
     Ok(())
 }
 
-/// The files that the document's lines change: path, what stands there, what is to stand there.
+/// Returns the files that the document's diff changes: path, old text, new text.
 fn patched(document: &str, copy: &Path) -> Result<Vec<(String, String, String)>> {
     let section = document.split("\n## ").find(|section| section.starts_with("Adding a format"));
     let block = section.and_then(|section| section.split_once("```diff\n")?.1.split_once("```"));
@@ -111,8 +115,9 @@ fn patched(document: &str, copy: &Path) -> Result<Vec<(String, String, String)>>
     Ok(files)
 }
 
-/// Inserts lines that begin with `+` behind those that begin with a space, which stand in the file in this order. The error
-/// is a line that does not. What is called `new` in the document is the toy.
+/// Inserts the lines that begin with `+` after the lines that begin with a space, which the file must have in
+/// this order. The error is the first line that it does not have. What the document calls `new` becomes
+/// `toy`.
 fn insert(old: &str, lines: &str) -> std::result::Result<String, String> {
     let mut new: Vec<String> = old.lines().map(str::to_owned).collect();
     let mut at = 0;
@@ -129,7 +134,7 @@ fn insert(old: &str, lines: &str) -> std::result::Result<String, String> {
     Ok(new.join("\n") + "\n")
 }
 
-/// What serves a folder and prints the port.
+/// A Python program that serves a folder and prints the port.
 const WEB_SERVER: &str = "
 import sys
 from werkzeug.serving import make_server
@@ -145,7 +150,7 @@ print(server.port, flush=True)
 server.serve_forever()
 ";
 
-/// What Python finds in a toy, checks and converts.
+/// A Python program that reads, verifies, converts and edits a toy file.
 const PYTHON: &str = "
 import pathlib, shutil, sys, tempfile
 import modelfmt
@@ -166,7 +171,7 @@ with tempfile.TemporaryDirectory() as folder:
 /// The values of the two tensors of [`toy_file`].
 const VALUES: [&[u8]; 2] = [&[0, 0, 0xc0, 0x3f, 0, 0, 0, 0xc0], &[7]];
 
-/// A file of the f32 tensor `w` with 1.5 and -2, and the u8 scalar `up` with 7.
+/// Makes a file with the f32 tensor `w`, 1.5 and -2, and the u8 scalar `up`, 7.
 fn toy_file() -> Vec<u8> {
     let mut file = b"TOY!\x02\0\0\0".to_vec();
     file.extend(b"\0\x02\x01\0\x40\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0w"); // [2, 1], at 64
@@ -176,12 +181,12 @@ fn toy_file() -> Vec<u8> {
     file
 }
 
-/// The program reads the toy's files as it reads any other, also from a web server, and edits them.
+/// Checks that the program reads the toy's files like any other, also from a web server, and edits them.
 fn try_program(copy: &Path, toy: &Path) -> Result {
     let other = toy.with_extension("safetensors");
     let program = |args: &[&str], file: &OsStr| {
         let mut run = cargo(copy);
-        run.args(["run", "--offline", "--quiet", "--package", "modelfmt-cli", "--"]).args(args).arg(file);
+        run.arg("run").args(AS_TESTS).args(PROGRAM).arg("--").args(args).arg(file);
         run
     };
     let inspect = |file| run::output(&mut program(&["inspect", "--json", "--hash"], file));
@@ -214,7 +219,7 @@ fn try_program(copy: &Path, toy: &Path) -> Result {
     exec(&mut program(&["verify"], edited.as_ref()))
 }
 
-/// A web server of one folder, which answers ranges. It ends with this value.
+/// A web server for one folder, which answers range requests. It stops when this value is dropped.
 struct WebServer {
     process: Child,
     port: String,
@@ -237,13 +242,13 @@ impl WebServer {
 
 impl Drop for WebServer {
     fn drop(&mut self) {
-        // One that has ended is as good.
+        // It is no error if the process has already ended.
         drop(self.process.kill());
         drop(self.process.wait());
     }
 }
 
-/// The Python package reads, converts and edits the toy's files too.
+/// Checks that the Python package reads, converts and edits the toy's files too.
 fn try_python(copy: &Path, toy: &Path) -> Result {
     let manifest = "crates/modelfmt-py/Cargo.toml";
     exec(cargo(copy).args(["build", "--offline", "--quiet", "--manifest-path", manifest]))?;
@@ -263,7 +268,7 @@ fn expect(command: &str, found: &str, texts: &[&str]) -> Result {
     }
 }
 
-/// What `inspect --json --hash` prints is the two tensors, whatever the format.
+/// Checks that the output of `inspect --json --hash` lists the two tensors, whatever the format.
 fn holds_the_tensors(printed: &str) -> Result {
     let printed: Value = serde_json::from_str(printed)?;
     let tensors = printed.get("tensors").and_then(Value::as_array).into_iter().flatten();

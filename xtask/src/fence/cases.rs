@@ -1,4 +1,4 @@
-//! The cases of the fence: which files, and what is done with each.
+//! The cases of the fence: the files, and what is done with each.
 
 use std::fs;
 use std::path::Path;
@@ -8,27 +8,27 @@ use super::damage::{self, Damage};
 use crate::run::Result;
 use crate::workspace;
 
-/// What is run, in an empty folder of its own.
+/// A case: files in an empty folder of its own, and runs of the program there.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
-    /// The file, the damage to it and the commands: unique, and enough to run it by hand.
+    /// The file, the damage to it and the commands. Unique, and enough to run the case by hand.
     pub(super) name: String,
-    /// What is in the folder, the file itself first.
+    /// The files in the folder, first the file that the case is about.
     pub(super) files: Vec<Input>,
-    /// What is damaged of the first file.
+    /// The damage to the first file.
     pub(super) damage: Option<Damage>,
-    /// The arguments of the program, run after run.
+    /// The runs of the program, in order.
     pub(super) steps: Vec<Step>,
-    /// Whether what is written is random: then only the names and lengths of files count.
+    /// Whether the output is random. Then only the names and lengths of files count.
     pub(super) is_random: bool,
 }
 
 /// A file in the folder of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Input {
-    /// Below the folder.
+    /// The path in the folder.
     pub(super) path: String,
-    /// Below `testdata/`, or one of [`SECRETS`].
+    /// The path below `testdata/`, or one of [`SECRETS`].
     pub(super) origin: String,
 }
 
@@ -36,11 +36,11 @@ pub(super) struct Input {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Step {
     pub(super) args: Vec<String>,
-    /// The file in the folder that is its standard input.
+    /// The file in the folder to use as standard input.
     pub(super) stdin: Option<String>,
 }
 
-/// How the paths of the files of a set begin, and the file that stands for the set.
+/// The path prefix of each set's files, and the file by which the set is opened.
 const SETS: &[(&str, &str)] = &[
     ("aero/set/", "aero/set/model.aeroset.json"),
     ("apr2/set/", "apr2/set/sharded.apr"),
@@ -60,19 +60,19 @@ const ENDINGS: &[&str] = &[
     ".aeroset.json",
     ".safetensors.index.json",
 ];
-/// Files that are no models.
+/// Files that are not models.
 const OTHERS: &[&str] =
     &["gguf/types.txt", "keys/rsa.pub", "oms/sample/config.json", "quant/q4_0.bin", "seal/vectors.json"];
 
-/// Files that are made from `seal/vectors.json`: what opens its files.
+/// Files with secrets that open the encrypted files of `testdata/seal/`, made from `seal/vectors.json`.
 pub(super) const SECRETS: &[&str] = &["phrase", "raw", "recipient"];
 
-/// A file that the commands are about.
+/// A file to run commands with.
 struct Subject<'a> {
-    /// Below `testdata/`.
+    /// The path below `testdata/`.
     path: &'a str,
     kind: Kind,
-    /// The files that go with it, itself first.
+    /// The file itself, then the other files of its set.
     files: Vec<&'a str>,
     blake3: String,
 }
@@ -81,15 +81,15 @@ struct Subject<'a> {
 enum Kind {
     /// One file.
     Single,
-    /// The file that stands for a set.
+    /// The file by which a set is opened.
     Set,
     /// Another file of a set.
     Part,
-    /// No model.
+    /// Not a model.
     Other,
 }
 
-/// All cases over `testdata`, sorted by their names.
+/// Returns all cases over `testdata`, sorted by name.
 pub(super) fn all(testdata: &Path) -> Result<Vec<Case>> {
     let listed = workspace::files(testdata)?;
     // The conformance suite has a test of its own.
@@ -142,7 +142,7 @@ fn set_of(path: &str) -> Option<(&'static str, &'static str)> {
     SETS.iter().copied().find(|(start, _)| path.starts_with(start))
 }
 
-/// The file itself, then the others of its set.
+/// Returns the file itself, then the other files of its set.
 fn companions<'a>(path: &'a str, kind: Kind, paths: &[&'a str]) -> Vec<&'a str> {
     let set = set_of(path).filter(|_| kind != Kind::Other);
     let others = paths.iter().copied().filter(|other| {
@@ -151,7 +151,7 @@ fn companions<'a>(path: &'a str, kind: Kind, paths: &[&'a str]) -> Vec<&'a str> 
     std::iter::once(path).chain(others).collect()
 }
 
-/// What is run with a file. `last` is the model before it, which it is compared with.
+/// Returns the lines of commands for a file. `last` is the previous model, which the file is compared with.
 fn lines(subject: &Subject<'_>, last: Option<&str>) -> Vec<String> {
     let mut lines: Vec<String> = match subject.kind {
         Kind::Part | Kind::Other => commands::SHORT.iter().map(|line| (*line).to_owned()).collect(),
@@ -166,7 +166,7 @@ fn lines(subject: &Subject<'_>, last: Option<&str>) -> Vec<String> {
     lines
 }
 
-/// The case of a line of commands (see [`commands`]).
+/// Makes the case of a line of commands (see [`commands`]).
 fn case(subject: &Subject<'_>, line: &str, paths: &[&str]) -> Case {
     let name = if subject.path.is_empty() {
         format!("program: {line}")
@@ -201,7 +201,7 @@ fn case(subject: &Subject<'_>, line: &str, paths: &[&str]) -> Case {
     Case { name, files, damage: None, steps, is_random }
 }
 
-/// Puts another file of `testdata/`, and its set, into the folder of a case, and gives its path there.
+/// Adds another file of `testdata/`, and its set, to the folder of a case. Returns the path there.
 fn other(origin: &str, paths: &[&str], files: &mut Vec<Input>) -> String {
     if SECRETS.contains(&origin) {
         files.push(Input { path: format!("other/{origin}"), origin: origin.to_owned() });

@@ -4,7 +4,7 @@ use crate::run::Result;
 
 /// The file, below `testdata/`.
 pub(super) const FILE: &str = "fence/CHANGES.md";
-/// What stands above the list.
+/// The text above the list.
 pub(super) const HEAD: &str = "\
 # Deliberate changes
 
@@ -26,7 +26,7 @@ impl Change {
     }
 }
 
-/// The lines ``- `PATTERN`: REASON``; other lines are for people.
+/// Parses the lines ``- `PATTERN`: REASON``. Other lines are for people, and ignored.
 pub(super) fn parse(text: &str) -> Result<Vec<Change>> {
     let mut changes = Vec::new();
     for line in text.lines().filter(|line| line.starts_with("- ")) {
@@ -41,7 +41,8 @@ pub(super) fn parse(text: &str) -> Result<Vec<Change>> {
     Ok(changes)
 }
 
-/// Whether a name is what a pattern says. A pattern without `*` is a name; one that is a name with `*` in it is that too.
+/// Checks whether a name matches a pattern, in which `*` stands for any text. A name that contains `*` also
+/// matches itself.
 pub(super) fn fits(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = name.strip_prefix(parts.next().unwrap_or_default()) else { return pattern == name };

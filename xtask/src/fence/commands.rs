@@ -1,14 +1,15 @@
 //! The commands that are run with each file.
 //!
-//! A line holds the arguments of one run, or of several with `; ` between them. `@` is the file, `+PATH` another of `testdata/`, `%b3` the
-//! BLAKE3 of the file, `%u` a UUID, and `<@` gives the file as standard input.
+//! A line holds the arguments of one run, or of several runs separated by `; `. `@` is the file, `+PATH`
+//! another file of `testdata/`, `%b3` the BLAKE3 of the file, `%u` a UUID, and `<@` passes the file as
+//! standard input.
 
-/// The UUID of AERO files, which is random otherwise.
+/// The UUID for AERO files, which is random by default.
 pub(super) const UUID: &str = "000102030405060708090a0b0c0d0e0f";
-/// At the end of a line: what it writes is random.
+/// The mark at the end of a line whose output is random.
 pub(super) const RANDOM: &str = " (random)";
 
-/// With files that are no models, and with single files of a set.
+/// Commands for files that are not models, and for single files of a set.
 pub(super) const SHORT: &[&str] = &[
     "inspect @",
     "inspect @ --json",
@@ -19,11 +20,11 @@ pub(super) const SHORT: &[&str] = &[
     "edit @ --set k=1 --dry-run",
 ];
 
-/// With a damaged file.
+/// Commands for a damaged file.
 pub(super) const DAMAGED: &str =
     "inspect @ --json; verify @ --json; convert @ out.aero --lossy --widen --uuid %u";
 
-/// With every model.
+/// Commands for every model, which read it.
 const READING: &[&str] = &[
     "inspect @",
     "inspect @ --json",
@@ -54,7 +55,7 @@ const READING: &[&str] = &[
     "outboard @; verify @ --json --pin b3:%b3",
 ];
 
-/// The targets of `convert`, with an output.
+/// The outputs of `convert`, with the options that they need.
 const TARGETS: &[&str] = &[
     "out.aero --uuid %u",
     "out.aeroset.json --uuid %u",
@@ -68,10 +69,10 @@ const TARGETS: &[&str] = &[
     "out.safetensors",
 ];
 
-/// With every target.
+/// Options that are tried with every target.
 const WAYS: &[&str] = &["", " --dry-run --json", " --json --lossy --widen --dequantize f32"];
 
-/// Options of a target.
+/// Targets with options of their own.
 const SPECIAL: &[&str] = &[
     "out.aero --uuid %u --lossy --control-hash --page-hashes=4KiB --tensor-hashes --shard-size 1KiB --outboard",
     "out.aero --uuid %u --lossy --dedupe --no-zstd --reserve 4KiB --model-name m --architecture a",
@@ -89,7 +90,7 @@ const SPECIAL: &[&str] = &[
     "- --to safetensors --lossy",
 ];
 
-/// Changing, signing and encrypting.
+/// Commands for every model, which change, sign or encrypt it.
 const CHANGING: &[&str] = &[
     "edit @",
     "edit @ --set k=1; verify @ --json",
@@ -102,7 +103,7 @@ const CHANGING: &[&str] = &[
     "seal @ out.apr --to-recipient +keys/x25519.pub --lossy --widen; show out.apr --identity +keys/x25519.pem (random)",
 ];
 
-/// With the file that stands for a set.
+/// Commands for the folder of a set.
 const FOLDER: &[&str] = &[
     "inspect . --json",
     "verify -r .",
@@ -110,7 +111,7 @@ const FOLDER: &[&str] = &[
     "sign . --key +keys/p256.pem; verify . --key +keys/p256.pub --json",
 ];
 
-/// With encrypted and signed files.
+/// Commands for encrypted and signed files.
 pub(super) const SEALED: &[&str] = &[
     "inspect @ --json --key-file +raw",
     "verify @ --json --passphrase-file +phrase",
@@ -121,7 +122,7 @@ pub(super) const SEALED: &[&str] = &[
     "inspect @ --passphrase-file +raw",
 ];
 
-/// Without a file.
+/// Commands without a file.
 pub(super) const WITHOUT_FILE: &[&str] = &[
     "",
     "-h",
@@ -206,7 +207,7 @@ pub(super) const WITHOUT_FILE: &[&str] = &[
     "verify -r no/such/folder --json",
 ];
 
-/// All lines for a model, or for one that is a set.
+/// Returns all lines for a model. `is_set` says whether it is a set.
 pub(super) fn full(is_set: bool) -> Vec<String> {
     let mut lines: Vec<String> = READING.iter().chain(CHANGING).map(|line| (*line).to_owned()).collect();
     // The index of a new AEROSET has a new UUID.
@@ -219,7 +220,7 @@ pub(super) fn full(is_set: bool) -> Vec<String> {
     lines
 }
 
-/// The lines that compare a model with another.
+/// Returns the lines that compare a model with another.
 pub(super) fn compared(other: &str) -> [String; 3] {
     [
         format!("diff @ +{other}"),

@@ -1,17 +1,17 @@
-//! Damage to a file: what a truncation or a turned bit leaves of it.
+//! Damage to a file: a truncation or a flipped bit.
 
 use std::fmt;
 
-/// What is done to the bytes of a file.
+/// A change to the bytes of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Damage {
-    /// Only so many bytes are left.
+    /// Keep only this many bytes.
     Cut(usize),
-    /// One bit is turned.
+    /// Flip one bit.
     Flip { byte: usize, bit: u8 },
 }
 
-/// As in the name of a case.
+/// Formats the damage as in the name of a case.
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -33,7 +33,7 @@ impl Damage {
         }
     }
 
-    /// How it is done in a shell.
+    /// Returns a shell command that does the same.
     pub(super) fn shell(self, file: &str, original: &[u8]) -> String {
         match self {
             Self::Cut(len) => format!("truncate -s {len} {file}"),
@@ -45,8 +45,8 @@ impl Damage {
     }
 }
 
-/// Some of the damage that a file of so many bytes can have: always the same for the same path. Half of it is at the beginning, where
-/// headers and indexes are.
+/// Chooses some of the damage that a file of `len` bytes can have, always the same for the same path. About
+/// half of it is at the beginning, where headers and indexes are.
 pub(super) fn chosen(path: &str, len: usize) -> Vec<Damage> {
     const CUTS: usize = 5;
     const FLIPS: usize = 8;

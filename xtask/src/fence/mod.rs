@@ -1,7 +1,7 @@
-//! `cargo xtask fence`: what the program says and writes, for every golden file, compared with what is recorded.
+//! `cargo xtask fence`: compares what the program prints and writes for every golden file with a record.
 //!
-//! Each case is a file and a few runs of the program with it. Of what comes out, `testdata/fence/cases.txt` keeps hashes, so that a change of the
-//! code that should change nothing can be seen to do so, or which cases it changes.
+//! Each case is a file and a few runs of the program with it. `testdata/fence/cases.txt` keeps hashes of the
+//! output. They show that a change of the code has no effect, or which cases it affects.
 
 mod cases;
 mod changes;
@@ -26,30 +26,30 @@ use crate::workspace;
 
 /// Where the record is, below `testdata/`.
 const RECORD: &str = "fence/cases.txt";
-/// Files there are in memory, so nothing waits for a disk.
+/// A folder in memory, so that nothing waits for a disk.
 const MEMORY: &str = "/dev/shm";
-/// Differing cases that are printed in full.
+/// How many differing cases are printed in full.
 const MAX_PRINTED: usize = 40;
 
-/// What is asked.
+/// The subcommands of `cargo xtask fence`.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Task {
-    /// Run every case and write what it did to testdata/fence/cases.txt; empties the list of deliberate changes
+    /// Run every case, record the results in testdata/fence, and empty the list of deliberate changes
     Record {
         #[command(flatten)]
         options: Options,
     },
-    /// Run every case and compare with what is recorded
+    /// Run every case, and compare the results with the record
     Check {
         #[command(flatten)]
         options: Options,
-        /// Only cases whose names match; * is any text
+        /// Run only cases whose names match; * is any text
         #[arg(long, value_name = "PATTERN")]
         only: Option<String>,
-        /// Print what the cases of this name or pattern do now, and with --base what is different from what they did
+        /// Print what the cases of this name or pattern do now; with --base, print what has changed
         #[arg(long, value_name = "CASE")]
         show: Option<String>,
-        /// An older build of the program, to compare with: with it, differing cases are shown as they were and are
+        /// An older build of the program, to show how differing cases have changed
         #[arg(long, value_name = "PROGRAM")]
         base: Option<PathBuf>,
     },
@@ -57,10 +57,10 @@ pub(crate) enum Task {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// The program; without it, it is built
+    /// The program to run [default: build it]
     #[arg(long, value_name = "PROGRAM")]
     program: Option<PathBuf>,
-    /// The folder in which cases run [default: in memory where the system has /dev/shm, else target/fence]
+    /// The folder to run cases in [default: in memory where the system has /dev/shm, else target/fence]
     #[arg(long, value_name = "FOLDER")]
     scratch: Option<PathBuf>,
 }
@@ -79,7 +79,7 @@ fn testdata() -> PathBuf {
     workspace::root().join("testdata")
 }
 
-/// A folder that is removed at the end.
+/// A folder that is removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -115,7 +115,7 @@ fn with_program(program: &Path, scratch: &Scratch) -> Result<Runner> {
     Ok(Runner { program, testdata: testdata(), scratch: scratch.0.clone(), secrets })
 }
 
-/// What the cases do.
+/// Runs the cases, and returns what they did, by name.
 fn measure(runner: &Runner, cases: &[Case]) -> Result<Record> {
     let begin = Instant::now();
     let fingerprints = runner.all(cases, record::fingerprint)?;
@@ -197,7 +197,7 @@ fn check(options: &Options, only: Option<&str>, base: Option<&Path>) -> Result {
     Err(format!("the fence has {faults} faults").into())
 }
 
-/// How a case is run in a shell.
+/// Returns the shell commands that run a case by hand.
 fn by_hand(case: &Case, runner: &Runner) -> Result<String> {
     let mut lines = vec!["cd $(mktemp -d)".to_owned()];
     for (number, input) in case.files.iter().enumerate() {
@@ -246,7 +246,8 @@ fn show_cases(options: &Options, pattern: &str, base: Option<&Path>) -> Result {
     Ok(())
 }
 
-/// Prints what a case does, or how that differs from what it did with an older program. Leaves the files below `target/fence/`.
+/// Prints what a case does or, with `base`, how that differs from what it did with the older program. Leaves
+/// the files below `target/fence/`.
 fn show(case: &Case, runner: &Runner, base: Option<&Runner>) -> Result {
     let shown = workspace::target_dir().join("fence/show");
     let folder = |name: &str| -> Result<PathBuf> {
@@ -273,7 +274,7 @@ fn show(case: &Case, runner: &Runner, base: Option<&Runner>) -> Result {
         return Ok(());
     };
     write(base, &old)?;
-    // Its status says whether there are differences.
+    // The status is ignored: it says whether there are differences.
     Command::new("diff").args(["-r", "-u", "-N", "old", "new"]).current_dir(&shown).status()?;
     println!("both are in {}", shown.display());
     Ok(())

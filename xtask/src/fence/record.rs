@@ -1,7 +1,8 @@
-//! The file that holds what each case did: a line each, sorted by name, below the file that it is about.
+//! The record of what each case did: a line for each case, sorted by name, below the file that it is about.
 //!
-//! `COMMANDS | EXIT STDOUT STDERR | … | FILES`: for each run its exit status and short hashes of what it said, then one of the files that it left. What
-//! is empty is `-`. A name is the line with the file, `: ` and the commands. As the lines of a file are indented, `git diff` names it above each change.
+//! `COMMANDS | EXIT STDOUT STDERR | … | FILES`: for each run, its exit status and short hashes of its output,
+//! then one hash of the files that it left. `-` stands for empty output. The name of a case is its file, `: `
+//! and the commands. The lines of a file are indented, so that `git diff` shows the file above each change.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +11,19 @@ use super::run::Outcome;
 use crate::run::Result;
 
 const BETWEEN: &str = " | ";
-/// Between the file and the commands in a name.
+/// Separates the file and the commands in a name.
 const IN_NAME: &str = ": ";
-/// Hexadecimal digits of a hash: the chance that one change of many goes unseen is below 10^-13.
+/// Hexadecimal digits of a hash. The chance that a change goes unseen is below 10^-13.
 const DIGITS: usize = 12;
 
-/// What was recorded, by the names of the cases.
+/// What each case did, by name.
 pub(super) type Record = BTreeMap<String, String>;
 
-/// What a case did, in short.
+/// Returns what a case did, as it stands in the record.
 pub(super) fn fingerprint(case: &Case, outcome: &Outcome) -> String {
     let mut parts = Vec::new();
     for said in &outcome.steps {
-        // What a random file makes the program say, such as its hash, is random too.
+        // What the program prints about a random file, such as its hash, is random too.
         let [stdout, stderr] =
             [&said.stdout, &said.stderr].map(|text| if case.is_random { shape(text) } else { hash(text) });
         parts.push(format!("{} {stdout} {stderr}", said.exit));
@@ -47,7 +48,8 @@ fn hash(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex().chars().take(DIGITS).collect()
 }
 
-/// The hash of a text in which every word of eight hexadecimal digits or more is the same, such as a key or a CRC.
+/// Hashes a text, with the same word in place of every word of eight or more hexadecimal digits, such as a
+/// key or a CRC.
 fn shape(text: &[u8]) -> String {
     const MIN_DIGITS: usize = 8;
     let is_random = |word: &[u8]| word.len() >= MIN_DIGITS && word.iter().all(u8::is_ascii_hexdigit);
@@ -56,7 +58,7 @@ fn shape(text: &[u8]) -> String {
     hash(&words.join(&b' '))
 }
 
-/// The text of the file.
+/// Returns the text of the file.
 pub(super) fn print(record: &Record) -> String {
     let mut text = String::new();
     let mut last = "";
@@ -71,7 +73,7 @@ pub(super) fn print(record: &Record) -> String {
     text
 }
 
-/// Reads the file.
+/// Parses the text of the file.
 pub(super) fn parse(text: &str) -> Result<Record> {
     let mut record = Record::new();
     let mut file = "";
@@ -90,7 +92,7 @@ pub(super) fn parse(text: &str) -> Result<Record> {
     Ok(record)
 }
 
-/// A case that did something else than what is recorded.
+/// A case that did something other than what is recorded.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Difference {
     pub(super) name: String,
@@ -98,7 +100,7 @@ pub(super) struct Difference {
     pub(super) what: String,
 }
 
-/// What differs between what was recorded and what was found, in the order of the names.
+/// Returns the differences between what was recorded and what was found, sorted by name.
 pub(super) fn differences(recorded: &Record, found: &Record) -> Vec<Difference> {
     let names: std::collections::BTreeSet<_> = recorded.keys().chain(found.keys()).collect();
     let difference = |name: &&String| {

@@ -1,4 +1,4 @@
-//! Runs cases, and takes out of what they say what differs from run to run.
+//! Runs cases, and removes from their output what differs from run to run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,11 +18,11 @@ use crate::workspace;
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) steps: Vec<Said>,
-    /// The files that are new, changed (their bytes) or gone.
+    /// The files that are new or changed, with their bytes, and those that are gone (`None`).
     pub(super) files: BTreeMap<String, Option<Vec<u8>>>,
 }
 
-/// What one run said.
+/// What one run printed.
 #[derive(Debug)]
 pub(super) struct Said {
     /// The exit status, or the signal that ended the program.
@@ -31,7 +31,7 @@ pub(super) struct Said {
     pub(super) stderr: Vec<u8>,
 }
 
-/// Where and with what cases are run.
+/// The program and the folders for running cases.
 pub(super) struct Runner {
     pub(super) program: PathBuf,
     pub(super) testdata: PathBuf,
@@ -41,7 +41,8 @@ pub(super) struct Runner {
 }
 
 impl Runner {
-    /// Runs all of them, on as many threads as there are cores, and gives `each` of what came out, in the order of `cases`.
+    /// Runs all cases, on as many threads as there are cores. Returns what `each` returns, in the order of
+    /// `cases`.
     pub(super) fn all<T: Send>(
         &self,
         cases: &[Case],
@@ -68,7 +69,7 @@ impl Runner {
         Ok(done.into_inner().map_err(|_| "a thread has panicked")?.into_values().collect())
     }
 
-    /// Runs one case in a folder of that number.
+    /// Runs one case, in a folder named by `number`.
     fn run(&self, case: &Case, number: usize) -> Result<Outcome> {
         let outer = self.scratch.join(number.to_string());
         let (folder, temporary) = (outer.join("case"), outer.join("tmp"));
@@ -80,7 +81,7 @@ impl Runner {
             steps.push(self.step(step, &folder, &temporary)?);
         }
         let mut files = after(&folder, &before)?;
-        // The program leaves nothing in the folder for temporary files.
+        // Files left in the folder for temporary files are recorded too. There should be none.
         files.extend(
             after(&temporary, &BTreeMap::new())?
                 .into_iter()
@@ -90,7 +91,7 @@ impl Runner {
         Ok(Outcome { steps, files })
     }
 
-    /// Puts the files of a case into its folder.
+    /// Writes the files of a case into its folder, and returns their contents.
     pub(super) fn place(&self, case: &Case, folder: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
         let mut placed = BTreeMap::new();
         for (number, input) in case.files.iter().enumerate() {
@@ -128,7 +129,7 @@ impl Runner {
     }
 }
 
-/// The files of a folder that are not as they were; a folder without files counts too.
+/// Returns the files of a folder that are not as they were: new, changed, or gone (`None`).
 fn after(folder: &Path, before: &BTreeMap<String, Vec<u8>>) -> Result<BTreeMap<String, Option<Vec<u8>>>> {
     let mut changed = BTreeMap::new();
     let found = workspace::files(folder)?;
@@ -142,7 +143,8 @@ fn after(folder: &Path, before: &BTreeMap<String, Vec<u8>>) -> Result<BTreeMap<S
     Ok(changed)
 }
 
-/// A text without the folder, times, and random parts of names. What is no text stays.
+/// Replaces the folder, times, and random parts of names in a text. Bytes that are not UTF-8 stay as they
+/// are.
 fn settled(bytes: Vec<u8>, folder: &Path) -> Vec<u8> {
     match String::from_utf8(bytes) {
         Ok(text) => {
@@ -153,7 +155,8 @@ fn settled(bytes: Vec<u8>, folder: &Path) -> Vec<u8> {
     }
 }
 
-/// `… in 0.03 s` is `… in N s`, as at the end of the line that says what was written; the same for `"seconds":0.03`.
+/// Replaces `… in 0.03 s`, as at the end of the line that says what was written, by `… in N s`, and the same
+/// for `"seconds":0.03`.
 fn without_times(text: &str) -> String {
     const BEFORE: [&str; 2] = [" in ", "\"seconds\":"];
     let mut settled = String::with_capacity(text.len());
@@ -176,7 +179,7 @@ fn is_seconds(after: &str) -> bool {
     after.strip_prefix(" s").is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
 }
 
-/// The names of temporary files, `.modelfmt-…`, without their random digits.
+/// Replaces the random digits in names of temporary files, `.modelfmt-…`.
 fn without_random(text: &str) -> String {
     const START: &str = ".modelfmt-";
     const MIN_DIGITS: usize = 8;
@@ -218,7 +221,7 @@ pub(super) fn write(outcome: &Outcome, folder: &Path) -> Result {
     Ok(())
 }
 
-/// A text with JSON laid out in lines, so that two of them can be compared.
+/// Returns the text with its JSON laid out in lines, so that two texts can be compared.
 fn readable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let pretty = |line: &str| -> Option<String> {

@@ -1,4 +1,4 @@
-//! What opens the encrypted files of `testdata/seal/`, as files that the program reads.
+//! The secrets that open the encrypted files of `testdata/seal/`, as files that the program reads.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,11 +8,11 @@ use serde_json::Value;
 
 use crate::run::Result;
 
-/// The files, by the names that [`super::cases::SECRETS`] lists.
+/// The contents of the files, by the names that [`super::cases::SECRETS`] lists.
 pub(super) struct Secrets(BTreeMap<&'static str, Vec<u8>>);
 
 impl Secrets {
-    /// Those that `seal/vectors.json` has.
+    /// Reads the secrets from `seal/vectors.json`.
     pub(super) fn read(testdata: &Path) -> Result<Self> {
         let vectors: Value = serde_json::from_slice(&fs::read(testdata.join("seal/vectors.json"))?)?;
         let value = |path: &str| -> Result<String> {
@@ -41,14 +41,14 @@ fn bytes(hex: &str) -> Result<Vec<u8>> {
         .collect()
 }
 
-/// An X25519 key in PEM: PKCS #8, RFC 8410.
+/// Encodes an X25519 key in PEM: PKCS #8, RFC 8410.
 fn private_key(secret: &[u8]) -> String {
     const BEFORE: &[u8] = &[0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x6e, 4, 0x22, 4, 0x20];
     let text = base64(&[BEFORE, secret].concat());
     format!("-----BEGIN PRIVATE KEY-----\n{text}\n-----END PRIVATE KEY-----\n")
 }
 
-/// Base64 of whole groups of three bytes.
+/// Encodes whole groups of three bytes in base64.
 fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let digit = |bits: u32| DIGITS.get(bits as usize & 63).copied().map_or('=', char::from);

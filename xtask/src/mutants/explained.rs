@@ -1,4 +1,4 @@
-//! The mutants that no test can notice or needs to notice, each with its reason.
+//! The mutants that no test can or need notice, each with its reason.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,10 +9,10 @@ use crate::workspace;
 
 pub(super) const FILE: &str = "xtask/mutants/explained.toml";
 
-/// A file and what is changed there, without the line: that would change with every line above.
+/// A file and the change in it, without the line number, which depends on the lines above.
 pub(super) type Key = (String, String);
 
-/// One line of cargo-mutants.
+/// A mutant, from a line of cargo-mutants.
 #[derive(Debug, PartialEq)]
 pub(super) struct Mutant {
     file: String,
@@ -32,7 +32,7 @@ impl Mutant {
     }
 }
 
-/// The reasons, one for each mutant with the same words.
+/// The reasons, one for each mutant with the same key.
 pub(super) struct Explained(BTreeMap<Key, Vec<String>>);
 
 impl Explained {
@@ -40,7 +40,8 @@ impl Explained {
         Self::parse(&fs::read_to_string(workspace::root().join(FILE))?)
     }
 
-    /// A table for each file: what is changed, and why nobody notices; a list of reasons for several of the same words.
+    /// Parses a table for each file: the change, and why no test notices it. Several mutants with the same
+    /// change have a list of reasons.
     fn parse(text: &str) -> Result<Self> {
         let mut all = BTreeMap::new();
         for (file, changes) in text.parse::<toml::Table>()? {
@@ -58,7 +59,8 @@ impl Explained {
         Ok(Self(all))
     }
 
-    /// What does not fit: survivors without a reason; and, of a crate that was tried in full, reasons without a survivor.
+    /// Returns a fault for each survivor without a reason and, if a crate was tried in full, for each of its
+    /// reasons without a survivor.
     pub(super) fn compare(
         &self,
         survivors: &BTreeMap<Key, usize>,
@@ -80,7 +82,7 @@ impl Explained {
         faults
     }
 
-    /// What is wrong with the file itself.
+    /// Returns what is wrong with the file itself.
     #[cfg(test)]
     fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
@@ -98,7 +100,8 @@ impl Explained {
     }
 }
 
-/// The name of the changed function: `replace + with - in Index::parse`, or `replace Index::parse -> usize with 0`.
+/// Returns the name of the changed function, from `replace + with - in Index::parse` or
+/// `replace Index::parse -> usize with 0`.
 #[cfg(test)]
 fn function(change: &str) -> &str {
     let whole = match change.rsplit_once(" in ") {

@@ -1,7 +1,7 @@
-//! `cargo xtask mutants`: changes the code in one place after the other, and expects a test to fail each time.
+//! `cargo xtask mutants`: changes the code in one place at a time, and expects a test to fail each time.
 //!
-//! [cargo-mutants](https://mutants.rs) does the work, in a copy of the tree that keeps what was built. What no test notices must be
-//! explained in `xtask/mutants/explained.toml`.
+//! [cargo-mutants](https://mutants.rs) does the work, in a copy of the tree that keeps its builds. Mutants
+//! that no test notices must be explained in `xtask/mutants/explained.toml`.
 
 mod explained;
 
@@ -15,7 +15,8 @@ use crate::run::{self, Result, exec, step};
 use crate::workspace;
 
 const VERSION: &str = "^27";
-/// Crates whose rules other crates' tests see too: these run where the crate's own notice nothing.
+/// Crates that other crates' tests exercise too. Those tests run for the mutants that the crate's own tests
+/// miss.
 const SEEN_BY: &[(&str, &[&str])] = &[
     ("modelfmt-arrays", &["modelfmt-npy", "modelfmt-pytorch"]),
     ("modelfmt-convert", &["modelfmt"]),
@@ -28,23 +29,23 @@ const SEEN_BY: &[(&str, &[&str])] = &[
     ("modelfmt-write", &["modelfmt-safetensors", "modelfmt-gguf", "modelfmt-aero"]),
     ("tensor-core", &["modelfmt-core", "modelfmt-safetensors", "modelfmt-gguf"]),
 ];
-/// What cargo-mutants says of the mutants that it tried, by the names of its lists.
+/// The lists of cargo-mutants whose mutants count as caught.
 const CAUGHT: [&str; 3] = ["caught", "previously_caught", "timeout"];
 
-/// What is changed.
+/// Which mutants to try.
 #[derive(Default)]
 pub(crate) struct Options {
-    /// In these crates, or in all that are published.
+    /// The crates to change. Empty means all published crates.
     pub(crate) crates: Vec<String>,
-    /// So many per cent of the places.
+    /// The percentage of the places to change.
     pub(crate) sample: Option<u32>,
-    /// Which of them.
+    /// Selects other places for the sample.
     pub(crate) seed: u32,
     /// Only what changed since this commit.
     pub(crate) in_diff: Option<String>,
 }
 
-/// Tries the mutants that no earlier run has caught, and fails if one survives that nobody has explained.
+/// Tries the mutants that no earlier run has caught. Fails if one survives without an explanation.
 pub(crate) fn run(options: &Options) -> Result {
     let explained = Explained::read()?;
     let scratch = Scratch::new()?;
@@ -93,11 +94,11 @@ impl Options {
         Ok(if self.crates.is_empty() { known } else { self.crates.clone() })
     }
 
-    /// What cargo-mutants takes to choose from all mutants.
+    /// Returns the arguments with which cargo-mutants chooses from all mutants.
     fn filter(&self, scratch: &Scratch) -> Result<Vec<String>> {
         let mut args = Vec::new();
         if let Some(percent) = self.sample {
-            // Every so manieth place, beginning with another one for each seed.
+            // One place of every `shards`, starting at another one for each seed.
             let shards = 100 / percent.clamp(1, 100);
             args.push(format!("--shard={}/{shards}", self.seed % shards));
             args.push("--sharding=round-robin".to_owned());
@@ -142,7 +143,7 @@ impl Scratch {
         self.folder.join("tree")
     }
 
-    /// Writes what differs: cargo builds anew what is newer.
+    /// Copies only files that differ, because cargo rebuilds what is newer.
     fn copy_tree(&self) -> Result {
         let mut git = workspace::command("git");
         let listed = run::output(git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]))?;
@@ -161,38 +162,39 @@ impl Scratch {
         self.folder.join("out").join(package)
     }
 
-    /// Changes a crate, and runs its tests or those of other crates for what was not caught so far.
+    /// Tries the mutants of a crate that were not caught so far, with its own tests or with those of the
+    /// crates in `tests_of`.
     fn try_all(&self, package: &str, tests_of: &[&str], filter: &[String]) -> Result {
         let output = self.results(package);
         fs::create_dir_all(&output)?;
         let mut command = Command::new(self.program());
         command.args(["mutants", "--in-place", "--iterate", "--all-features", "--package", package]);
         command.arg("--dir").arg(self.tree()).arg("--output").arg(output).args(filter);
-        // A machine that does more than this must not make slow tests into endless ones.
+        // On a busy machine, slow tests must not be taken for endless ones.
         command.args(["--minimum-test-timeout", "60", "--timeout-multiplier", "6", "--no-times"]);
         command.args(tests_of.iter().map(|name| format!("--test-package={name}")));
         command.args(["--", "--tests"]);
-        // Only the changed crate is compiled again, and nobody looks at it with a debugger.
+        // Only the changed crate is rebuilt, and nobody debugs it.
         command.env("CARGO_INCREMENTAL", "1").env("CARGO_PROFILE_DEV_DEBUG", "0");
         command.env("CARGO_TARGET_DIR", self.tree().join("target"));
         println!("$ {}", run::show(&command));
         match command.stdin(Stdio::null()).status()?.code() {
-            // Some mutants survived, or did not end.
+            // 2 and 3: some mutants survived, or timed out.
             Some(0 | 2 | 3) => {}
             _ => return Err(format!("cargo-mutants could not test {package}").into()),
         }
-        // The next run counts what did not build as caught before.
+        // The next run lists mutants that did not build as caught before.
         let mut unviable = lines(&self.unviable(package))?;
         unviable.extend(self.list(package, "unviable")?);
         Ok(fs::write(self.unviable(package), unviable.into_iter().collect::<Vec<_>>().join("\n"))?)
     }
 
-    /// What did not build in any run.
+    /// Returns the file that lists the mutants that did not build in any run.
     fn unviable(&self, package: &str) -> PathBuf {
         self.results(package).join("unviable.txt")
     }
 
-    /// One of the lists of the last run.
+    /// Reads one of the lists of the last run.
     fn list(&self, package: &str, name: &str) -> Result<BTreeSet<String>> {
         lines(&self.results(package).join("mutants.out").join(name).with_extension("txt"))
     }
@@ -225,7 +227,7 @@ impl Scratch {
     }
 }
 
-/// What became of the mutants of a crate.
+/// The results of the mutants of a crate.
 struct Row {
     package: String,
     caught: usize,
@@ -249,13 +251,13 @@ impl Row {
     }
 }
 
-/// The lines of a file, which need not be there.
+/// Reads the lines of a file. Empty if the file does not exist.
 fn lines(path: &Path) -> Result<BTreeSet<String>> {
     let text = if path.exists() { fs::read_to_string(path)? } else { String::new() };
     Ok(text.lines().map(str::to_owned).collect())
 }
 
-/// Whether a file of the list belongs to the crate in this folder.
+/// Checks whether a file of the list belongs to the crate in this folder.
 fn is_below(file: &str, folder: &Path) -> bool {
     Path::new(file).starts_with(folder)
 }

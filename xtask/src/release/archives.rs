@@ -1,4 +1,4 @@
-//! Archives with the same bytes whoever makes them: sorted, without owners, with one time for all files.
+//! Reproducible archives: sorted, without owners, with one time for all files.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -9,9 +9,9 @@ use tar::{Builder, Header};
 use crate::run::Result;
 use crate::workspace;
 
-/// Packs the files of a folder as `NAME/…`. A file may be executed by everybody if its owner may.
+/// Packs the files of a folder as `NAME/…`. A file is executable for everybody if it is for its owner.
 pub(super) fn pack(folder: &Path, name: &str, time: u64, to: &Path) -> Result {
-    // The header of gzip has neither time nor name.
+    // This gzip header has neither a time nor a name.
     let gzip = GzBuilder::new().write(File::create(to)?, Compression::best());
     let mut tar = Builder::new(gzip);
     for file in workspace::files(folder)? {
@@ -40,7 +40,8 @@ pub(super) fn is_executable(path: &Path) -> Result<bool> {
     Ok(path.extension().is_some_and(|extension| extension == "exe"))
 }
 
-/// Sets the permissions of everything below a folder to those that everybody has who makes it, whatever the umask.
+/// Sets the usual permissions for everything below a folder, which are the same on every machine, whatever
+/// the umask.
 #[cfg(unix)]
 pub(super) fn usual_permissions(folder: &Path) -> Result {
     use std::os::unix::fs::PermissionsExt as _;

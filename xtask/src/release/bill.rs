@@ -1,7 +1,8 @@
-//! A bill of materials (CycloneDX 1.6): the crates in a program, what each needs, their licences, and their hashes as the lock has them.
+//! A bill of materials (CycloneDX 1.6): the crates in a program, what each of them needs, their licences, and
+//! their hashes from the lock file.
 //!
-//! By `cargo tree`, which knows the features that are built. Those of cargo-cyclonedx and maturin name folders of the machine, so
-//! they are others for each who makes them.
+//! It is made with `cargo tree`, which knows the features that are built. The bills of cargo-cyclonedx and
+//! maturin contain folders of the machine, so they differ between machines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,7 +23,7 @@ struct Crate {
     needs: BTreeSet<Id>,
 }
 
-/// Writes the bill of a package of the workspace with this manifest.
+/// Writes the bill for a package of the workspace with this manifest.
 pub(super) fn write(manifest: &Path, package: &str, to: &Path) -> Result {
     let target = output(workspace::command("rustc").arg("--print=host-tuple"))?;
     let mut tree = workspace::cargo("tree");
@@ -34,7 +35,7 @@ pub(super) fn write(manifest: &Path, package: &str, to: &Path) -> Result {
     Ok(fs::write(to, text + "\n")?)
 }
 
-/// The first crate of a tree, and all of them.
+/// Parses a tree. Returns its first crate, and all of its crates.
 fn read(tree: &str) -> Option<(Id, BTreeMap<Id, Crate>)> {
     let mut crates = BTreeMap::<Id, Crate>::new();
     let mut above = Vec::<Id>::new();
@@ -48,7 +49,7 @@ fn read(tree: &str) -> Option<(Id, BTreeMap<Id, Crate>)> {
         if let Some(parent) = above.last() {
             crates.get_mut(parent)?.needs.insert(id.clone());
         }
-        // What was listed with its needs before has a mark. A slash between licences is the way of old.
+        // `(*)` marks a crate whose needs were listed before. A slash between licences is an old form of OR.
         let licence = licence.trim_end_matches(" (*)").replace('/', " OR ");
         crates.entry(id.clone()).or_default().licence = licence;
         above.push(id);
@@ -56,7 +57,7 @@ fn read(tree: &str) -> Option<(Id, BTreeMap<Id, Crate>)> {
     Some((above.into_iter().next()?, crates))
 }
 
-/// The SHA-256 of each package of a registry that a lock names.
+/// Returns the SHA-256 of each package from a registry in a lock file.
 fn hashes(lock: &str) -> BTreeMap<Id, String> {
     let entry = |text: &str| {
         let field = |name: &str| {

@@ -1,4 +1,5 @@
-//! Each part of a release installed from its folder alone, in an empty folder as home, and made to do a job with golden files.
+//! Installs each part of a release from its folder alone, with an empty folder as home, and tries it on
+//! golden files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,9 +9,9 @@ use super::{Part, Parts, renew};
 use crate::run::{self, Result, exec, output, step};
 use crate::{web, workspace};
 
-/// A golden file of another tool, which fits another format.
+/// A golden file by another tool, which can be converted to another format.
 const MODEL: &str = "testdata/reference/trained.mag";
-/// What the Python package needs of other packages.
+/// The packages that the Python package needs.
 const PYTHON_NEEDS: [&str; 2] = ["numpy>=1.24", "ml_dtypes>=0.5"];
 
 const PYTHON_JOB: &str = "
@@ -57,7 +58,7 @@ pub(super) fn all(out: &Path, place: &Path, parts: &Parts) -> Result {
     Ok(())
 }
 
-/// Unpacks the archive of the program, and returns its folder.
+/// Unpacks the archive with the program, and returns its folder.
 pub(super) fn unpack_program(out: &Path, to: &Path) -> Result<PathBuf> {
     let name = only(out, |name| name.ends_with(".cdx.json"))?.replace(".cdx.json", "");
     unpack(&out.join(format!("{name}.tar.gz")), to)?;
@@ -69,7 +70,7 @@ fn unpack(archive: &Path, to: &Path) -> Result {
     exec(workspace::command("tar").arg("-xzf").arg(archive).arg("-C").arg(to))
 }
 
-/// The name of the only such file in a folder.
+/// Returns the name of the only matching file in a folder.
 fn only(folder: &Path, is_it: impl Fn(&str) -> bool) -> Result<String> {
     let found: Vec<_> = workspace::files(folder)?.into_iter().filter(|name| is_it(name)).collect();
     match <[String; 1]>::try_from(found) {
@@ -90,12 +91,12 @@ impl Place<'_> {
         Ok(folder)
     }
 
-    /// A command that knows nothing of this checkout or its user.
+    /// Returns a command that knows nothing of this checkout or its user.
     fn clean(&self, program: impl AsRef<std::ffi::OsStr>) -> Result<Command> {
         let home = self.place.join("home");
         fs::create_dir_all(&home)?;
         let mut command = Command::new(program);
-        // Windows needs variables to start a program.
+        // Windows cannot start a program without its variables.
         if cfg!(unix) {
             command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin");
         }
@@ -103,7 +104,7 @@ impl Place<'_> {
         Ok(command)
     }
 
-    /// Lets a program inspect, convert and verify.
+    /// Checks that a program can inspect, convert, verify and compare.
     fn works(&self, program: &Path) -> Result {
         let folder = self.folder("jobs")?;
         let (model, target) = (workspace::root().join(MODEL), folder.join("model.aero"));
@@ -139,7 +140,7 @@ impl Place<'_> {
         let unpacked = self.folder("debian")?;
         exec(Command::new("dpkg-deb").arg("-x").arg(&package).arg(&unpacked))?;
         self.works(&unpacked.join("usr/bin/modelfmt"))?;
-        // dpkg itself, with an empty system. Other packages are not there.
+        // Install the package with dpkg into an empty system, which lacks the packages that it depends on.
         let root = self.folder("debian-system")?;
         for folder in ["var/lib/dpkg/updates", "var/lib/dpkg/info", "etc"] {
             fs::create_dir_all(root.join(folder))?;
@@ -148,7 +149,7 @@ impl Place<'_> {
         let dpkg = |arguments: &[&str]| {
             let mut dpkg = Command::new("dpkg");
             dpkg.arg(format!("--root={}", root.display())).args(arguments);
-            // Debian's dpkg looks for programs of the administrator.
+            // dpkg needs programs that only root's path has.
             dpkg.env("PATH", "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin");
             dpkg
         };
@@ -182,7 +183,7 @@ impl Place<'_> {
         exec(python.arg(folder.join("model.aero")))?;
         self.works(&bin.join("modelfmt"))?;
         step("release: the source package for PyPI");
-        // What is in it builds, as far as cargo can say without building.
+        // Checks that the sources build, as far as cargo can say without building them.
         let from = self.out.join("python");
         let name = only(&from, |name| name.ends_with(".tar.gz"))?;
         let sources = self.folder("python-source")?;
@@ -207,7 +208,7 @@ impl Place<'_> {
         exec(node.arg("job.js").arg(workspace::root().join(MODEL)).current_dir(&folder))
     }
 
-    /// The page, which must say of every golden file what the program says.
+    /// Tests the page, which must report the same as the program for every golden file.
     fn page(&self) -> Result {
         step("release: the page");
         let folder = self.folder("page")?;
@@ -222,7 +223,8 @@ impl Place<'_> {
         exec(node.env("MODELFMT_TESTDATA", workspace::root().join("testdata")))
     }
 
-    /// The program from the packages for crates.io. Until they are there, cargo is told where each of them is.
+    /// Installs the program from the packages for crates.io. They are not on crates.io yet, so cargo is told
+    /// where each of them is.
     fn crates(&self) -> Result {
         step("release: the crates");
         let folder = self.folder("crates")?;

@@ -1,4 +1,5 @@
-//! Makes everything in a folder, from the files of the clone that it runs in, so that a second clone makes the same bytes.
+//! Makes the parts of a release in a folder, from the files of the clone that it runs in, so that a second
+//! clone makes the same bytes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,9 +11,9 @@ use crate::ci::package;
 use crate::run::{self, Result, exec, output, step};
 use crate::{same, web, workspace};
 
-/// The files beside the program, from the root of the project.
+/// The files that are packed with the program, from the root of the project.
 const PAGES: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
-/// Each shell with the file name that it looks for.
+/// Each shell, and the file name that it looks for.
 const COMPLETIONS: [(&str, &str); 5] = [
     ("bash", "modelfmt.bash"),
     ("elvish", "modelfmt.elv"),
@@ -21,11 +22,11 @@ const COMPLETIONS: [(&str, &str); 5] = [
     ("zsh", "_modelfmt"),
 ];
 const PYTHON: &str = "crates/modelfmt-py";
-/// What of the Python package is in a wheel, or makes one.
+/// The files of the Python package that are in a wheel, or that make one.
 const PYTHON_FILES: [&str; 7] =
     ["Cargo.lock", "LICENSE-APACHE", "LICENSE-MIT", "README.md", "pyproject.toml", "python", "src"];
 
-/// Files that say the version too, and how.
+/// Other files that state the version, with the text before and after it.
 const VERSIONS: [(&str, &str, &str); 4] = [
     ("crates/modelfmt-py/Cargo.toml", "\nversion = \"", "\"\n"),
     ("crates/modelfmt-web/Cargo.toml", "\nversion = \"", "\"\n"),
@@ -36,10 +37,10 @@ const VERSIONS: [(&str, &str, &str); 4] = [
 /// One release while it is made.
 struct Release<'a> {
     out: &'a Path,
-    /// Where parts of archives are put together.
+    /// Where the contents of archives are put together.
     work: PathBuf,
     version: String,
-    /// When the commit was made, in seconds since 1970: the time of every file in every archive.
+    /// The time of the commit, in seconds since 1970, which every file in every archive gets.
     time: u64,
     profile: &'static str,
 }
@@ -75,12 +76,12 @@ pub(super) fn run(out: &Path, parts: &Parts, quick: bool) -> Result {
 }
 
 impl Release<'_> {
-    /// A command whose result does not depend on now.
+    /// Runs a command so that its result does not depend on the current time.
     fn timed(&self, command: &mut Command) -> Result {
         exec(command.env("SOURCE_DATE_EPOCH", self.time.to_string()))
     }
 
-    /// The packages for crates.io, which are built when they are installed from here.
+    /// Makes the packages for crates.io. They are built when they are installed from here.
     fn crates(&self) -> Result {
         step("release: crates");
         let published = package::published()?;
@@ -133,7 +134,7 @@ impl Release<'_> {
         Ok(())
     }
 
-    /// The page of the program, and a page for each command that it has a section about.
+    /// Writes the manual page of the program, and one for each command that it has a section about.
     fn manual(&self, program: &Path, folder: &Path) -> Result {
         fs::create_dir_all(folder)?;
         let page = output(workspace::command(program).arg("man"))?;
@@ -146,7 +147,7 @@ impl Release<'_> {
         Ok(fs::write(folder.join("modelfmt.1"), page)?)
     }
 
-    /// The package for Debian, of what is in the archive.
+    /// Makes the Debian package from the contents of the archive.
     fn debian(&self, archive: &Path) -> Result {
         step("release: the package for Debian");
         let root = self.work.join("debian-root");
@@ -191,7 +192,7 @@ impl Release<'_> {
         self.timed(deb.arg(self.out.join(format!("modelfmt_{}_{architecture}.deb", self.version))))
     }
 
-    /// Debian's packages with the libraries that the program is linked to.
+    /// Returns the Debian packages with the libraries that the program is linked to.
     fn libraries(&self, program: &Path) -> Result<String> {
         let work = self.work.join("shlibdeps");
         renew(&work)?;

@@ -1,5 +1,5 @@
-//! `cargo xtask release`: everything that a release consists of, made in one folder, signed, and tried from there by installing it.
-//! Nothing is ever uploaded.
+//! `cargo xtask release`: makes everything that a release consists of in one folder, signs it, and tries it
+//! by installing it from there. Nothing is ever uploaded.
 
 mod archives;
 mod bill;
@@ -20,7 +20,7 @@ use clap::ValueEnum;
 use crate::run::{self, Result, exec, step};
 use crate::workspace;
 
-/// What a release has.
+/// The parts of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Part {
     /// The packages for crates.io
@@ -40,7 +40,7 @@ pub(crate) struct Options {
     pub(crate) quick: bool,
 }
 
-/// What to do by hand: only a person publishes.
+/// The steps to do by hand: only a person publishes.
 const BY_HAND: &str = "\
 This publishes nothing. After `cargo xtask release --dry-run --twice`, in the folder that it has made:
 
@@ -54,7 +54,7 @@ pub(crate) fn by_hand() {
     println!("{BY_HAND}");
 }
 
-/// Makes the release of the last commit in a clone, as anybody can, and tries it.
+/// Makes the release of the last commit in a clone, as anybody can, then signs and installs it.
 pub(crate) fn rehearse(options: &Options) -> Result {
     let work = workspace::root().join("target/rehearsal");
     let out = match &options.out {
@@ -80,7 +80,7 @@ pub(crate) fn rehearse(options: &Options) -> Result {
     attempt(&out, options.only.clone())
 }
 
-/// Signs what is in a folder and installs it.
+/// Signs the release in a folder, and installs it.
 pub(crate) fn attempt(out: &Path, only: Vec<Part>) -> Result {
     let parts = Parts(only);
     let out = &std::path::absolute(out)?;
@@ -88,14 +88,14 @@ pub(crate) fn attempt(out: &Path, only: Vec<Part>) -> Result {
     if parts.has(Part::Program) {
         signed::run(out, &workspace::root().join("target/rehearsal"))?;
     }
-    // Outside of this workspace, which cargo would find.
+    // Outside of this workspace, because cargo would find it.
     let clean = tempfile::Builder::new().prefix("modelfmt-").tempdir()?;
     install::all(out, clean.path(), &parts)?;
     println!("\nthe release is in {}", out.display());
     Ok(())
 }
 
-/// The parts that were asked for; all if none was named.
+/// The parts that were asked for. Empty means all.
 #[derive(Clone, Debug)]
 struct Parts(Vec<Part>);
 
@@ -109,7 +109,8 @@ pub(crate) fn make(out: &Path, only: Vec<Part>, quick: bool) -> Result {
     make::run(&std::path::absolute(out)?, &Parts(only), quick)
 }
 
-/// What makes the release in a clone: this program, which finds its workspace by the variable that `cargo run` sets.
+/// Returns a command that makes the release in a clone: this program, which finds its workspace by the
+/// variable that `cargo run` sets.
 fn making(program: impl AsRef<OsStr>, clone: &Path, out: &Path, options: &Options) -> Command {
     let mut make = Command::new(program);
     make.args(["release", "--make"]).arg(out).current_dir(clone);
@@ -128,8 +129,8 @@ fn last_commit() -> Result<String> {
     Ok(run::output(workspace::command("git").args(["rev-parse", "HEAD"]))?.trim().to_owned())
 }
 
-/// A clone of a commit. One that is there is renewed, with what was built in it. The commit is asked for once, since there may be others while
-/// the first clone is made.
+/// Clones a commit into a folder. An existing clone is updated, and keeps what was built in it. The caller
+/// looks the commit up once, since there may be new commits while the first clone is built.
 fn clone_to(folder: &Path, commit: &str) -> Result {
     if !folder.join(".git").exists() {
         let mut clone = workspace::command("git");
@@ -145,7 +146,7 @@ fn clone_to(folder: &Path, commit: &str) -> Result {
     exec(git().args(["checkout", "--quiet", "--detach", "--force", commit]))
 }
 
-/// An empty folder.
+/// Makes an empty folder, and returns its path.
 fn renewed(folder: PathBuf) -> Result<PathBuf> {
     renew(&folder)?;
     Ok(folder)

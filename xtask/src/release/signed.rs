@@ -1,4 +1,5 @@
-//! The release signed by its own program, with a key made for the rehearsal, and verified by the program and by OpenSSF's tool.
+//! Signs the release with its own program and a key made for the rehearsal, and verifies it with the program
+//! and with OpenSSF's tool.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ pub(super) fn run(out: &Path, work: &Path) -> Result {
     };
     exec(&mut verify())?;
     exec(&mut theirs(out, &public))?;
-    // Neither accepts a release of which one byte is another.
+    // Neither tool accepts a release with a changed byte.
     let list = out.join(sums::NAME);
     let mut bytes = fs::read(&list)?;
     let flip = |bytes: &mut Vec<u8>| bytes.iter_mut().take(1).for_each(|byte| *byte ^= 1);
@@ -39,7 +40,7 @@ pub(super) fn run(out: &Path, work: &Path) -> Result {
     if accepted { Err("a changed release was accepted".into()) } else { Ok(()) }
 }
 
-/// The tool of the specification's authors.
+/// Returns the command that verifies with the tool of the specification's authors.
 fn theirs(out: &Path, public: &Path) -> Command {
     let mut python = workspace::command("python3");
     python.args(["-m", "model_signing", "verify", "key"]).arg(out);

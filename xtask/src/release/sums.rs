@@ -13,7 +13,7 @@ pub(super) const NAME: &str = "SHA256SUMS";
 /// The name that `modelfmt sign` gives to the signature of a folder.
 pub(super) const SIGNATURE: &str = "model.sig";
 
-/// The hashes of all files but the list of them and the signature.
+/// Returns the hashes of all files except the list of them and the signature.
 pub(super) fn of(folder: &Path) -> Result<BTreeMap<String, String>> {
     let files = workspace::files(folder)?;
     let files = files.into_iter().filter(|name| name != NAME && name != SIGNATURE);

@@ -1,4 +1,4 @@
-//! The tools of others that make a release, in fixed versions, since what they write is compared byte for byte.
+//! Third-party tools that make a release, in fixed versions because their output is compared byte for byte.
 
 use std::fs;
 use std::path::PathBuf;

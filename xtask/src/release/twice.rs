@@ -1,5 +1,5 @@
-//! The release made a second time: in another folder, with another home and time zone, and for root as another user. All files must
-//! have the same bytes.
+//! Makes the release a second time: in another folder, with another home and time zone and, if run by root,
+//! as another user. All files must have the same bytes.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::{Options, clone_to, making, renew, sums, tools};
 use crate::run::{self, Result, exec, step};
 use crate::workspace;
 
-/// `nobody` on every Linux.
+/// The id of the user `nobody` on every Linux.
 #[cfg(unix)]
 const NOBODY: u32 = 65534;
 
@@ -35,7 +35,8 @@ pub(super) fn compare(first: &Path, work: &Path, commit: &str, options: &Options
     differences(first, &out, work)
 }
 
-/// Lets root's command run as nobody, with the programs of the system and a compiler that nobody can reach.
+/// Makes root's command run as the user `nobody`, with the programs of the system and a copy of the compiler
+/// that this user can reach.
 #[cfg(unix)]
 fn as_another(command: &mut Command, away: &Path) -> Result {
     use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -71,7 +72,8 @@ fn as_another(_: &mut Command, _: &Path) -> Result {
     Ok(())
 }
 
-/// Fails if a file is not in both folders with the same bytes; the second is kept then.
+/// Fails unless both folders have the same files with the same bytes. If they differ, keeps a copy of the
+/// second.
 fn differences(first: &Path, second: &Path, work: &Path) -> Result {
     let (ours, theirs) = (sums::of(first)?, sums::of(second)?);
     for name in ours.keys().chain(theirs.keys().filter(|name| !ours.contains_key(*name))) {

@@ -1,4 +1,4 @@
-//! A document as HTML.
+//! Renders a document as HTML.
 
 use std::collections::BTreeSet;
 
@@ -8,9 +8,9 @@ use crate::links::{self, Tree};
 
 use super::page_of;
 
-/// A document as a page shows it.
+/// A rendered document.
 pub(super) struct Document {
-    /// Its first heading.
+    /// Its first heading of level 1.
     pub(super) title: String,
     pub(super) body: String,
     pub(super) sections: Vec<Section>,
@@ -18,16 +18,16 @@ pub(super) struct Document {
     pub(super) files: BTreeSet<String>,
 }
 
-/// A heading, and what stands below it up to the next one.
+/// A heading, and the text below it up to the next one.
 #[derive(Default)]
 pub(super) struct Section {
-    /// 1 to 6.
+    /// 1 to 6, or 0 for the text before the first heading.
     pub(super) level: u8,
     pub(super) anchor: String,
     pub(super) heading: String,
-    /// Words to search.
+    /// The words that the search finds.
     pub(super) text: String,
-    /// The documents that it leads to.
+    /// The documents that the section leads to.
     pub(super) links: Vec<String>,
 }
 
@@ -53,12 +53,12 @@ impl Document {
     }
 }
 
-/// The events up to an end, which is taken too.
+/// Returns the events up to a matching end, which is dropped.
 fn until<'a>(parser: &mut Parser<'a>, is_end: impl Fn(&TagEnd) -> bool) -> Vec<Event<'a>> {
     parser.take_while(|event| !matches!(event, Event::End(end) if is_end(end))).collect()
 }
 
-/// The text of events, without marks.
+/// Returns the plain text of events.
 fn words(events: &[Event<'_>]) -> String {
     let word = |event: &Event<'_>| match event {
         Event::Text(text) | Event::Code(text) => text.to_string(),
@@ -68,7 +68,7 @@ fn words(events: &[Event<'_>]) -> String {
     events.iter().map(word).collect()
 }
 
-/// What collects a document while its events pass.
+/// Collects a document from its events.
 struct Writer<'a> {
     tree: &'a Tree,
     pages: &'a BTreeSet<String>,
@@ -77,7 +77,7 @@ struct Writer<'a> {
     sections: Vec<Section>,
     anchors: BTreeSet<String>,
     files: BTreeSet<String>,
-    /// The link around the text that comes next is no link in the site.
+    /// Whether the current text is in a link that leads nowhere on the site.
     in_plain_link: bool,
 }
 
@@ -118,7 +118,7 @@ impl<'a> Writer<'a> {
         let words_before = self.sections.last().map_or(0, |section| section.text.len());
         inner.into_iter().for_each(|event| self.event(event));
         if let Some(section) = self.sections.last_mut() {
-            section.text.truncate(words_before); // the heading is none of its words
+            section.text.truncate(words_before); // the heading does not belong to the section before it
         }
         self.html(format!(
             "<a class=\"anchor\" href=\"#{anchor}\" aria-label=\"Link to this section\">#</a></h{level}>"
@@ -126,7 +126,7 @@ impl<'a> Writer<'a> {
         self.sections.push(Section { level, anchor, heading, ..Section::default() });
     }
 
-    /// Commands and what they print, told apart.
+    /// Writes commands and what they print, in different styles.
     fn session(&mut self, text: &str) {
         self.note(text);
         let mut html = String::from("<pre class=\"session\"><code>");
@@ -142,7 +142,7 @@ impl<'a> Writer<'a> {
         self.html(html + "</code></pre>\n");
     }
 
-    /// Adds words for the search.
+    /// Adds words that the search finds.
     fn note(&mut self, words: &str) {
         if let Some(section) = self.sections.last_mut() {
             section.text.push_str(words);
@@ -185,7 +185,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Where a link leads in the site; nowhere, if it leads to a source file of the repository.
+    /// Returns where a link leads on the site. `None` if it leads to a source file of the repository.
     fn destination(&mut self, target: &CowStr<'a>) -> Option<String> {
         if !links::is_ours(target) || target.starts_with('#') {
             return Some(target.to_string());
@@ -207,12 +207,12 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The way from a document to the root of the site: `../` for each folder.
+/// Returns the path from a document to the root of the site: `../` for each folder.
 pub(super) fn to_root(path: &str) -> String {
     "../".repeat(path.matches('/').count())
 }
 
-/// Text as HTML shows it.
+/// Escapes text for HTML.
 pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

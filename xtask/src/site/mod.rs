@@ -1,7 +1,7 @@
-//! `cargo xtask site`: the documents as a web site below `target/site`, which needs no server.
+//! `cargo xtask site`: builds the documents as a web site below `target/site`, which needs no server.
 //!
-//! Every document that the README leads to becomes a page at its own path, so that links stay as they are. What is in the
-//! list at the side, and in which order, is what `docs/README.md` leads to.
+//! Every document that can be reached from the README becomes a page at its own path, so that links stay as
+//! they are. The sidebar lists what `docs/README.md` leads to, in the same order.
 
 mod markdown;
 mod template;
@@ -18,7 +18,7 @@ use self::markdown::Document;
 
 /// The first page.
 const FRONT: &str = "README.md";
-/// The page whose headings and links are the list at the side.
+/// The page whose headings and links become the sidebar.
 const CONTENTS: &str = "docs/README.md";
 
 /// Files that every page uses.
@@ -56,7 +56,7 @@ pub(crate) fn build() -> Result {
     Ok(())
 }
 
-/// The page that a document becomes.
+/// Returns the page that a document becomes.
 fn page_of(document: &str) -> String {
     match document.strip_suffix("README.md") {
         Some(folder) => format!("{folder}index.html"),
@@ -68,7 +68,7 @@ fn write(out: &Path, path: &str, text: &str) -> Result {
     Ok(fs::write(place(out, path)?, text)?)
 }
 
-/// Where a file of the site is, with its folder made.
+/// Returns the path of a file of the site, and makes its folder.
 fn place(out: &Path, path: &str) -> Result<PathBuf> {
     let place = out.join(path);
     fs::create_dir_all(place.parent().unwrap_or(out))?;

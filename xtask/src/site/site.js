@@ -1,4 +1,5 @@
-// The search: words of all sections, which a script brings, because a page that is a file may not fetch another.
+// The search. A script provides the words of all sections, because a page that is opened as a file may not
+// fetch others.
 const field = document.querySelector("#search");
 const list = document.querySelector("#found");
 const root = document.documentElement.dataset.root;

@@ -1,4 +1,4 @@
-//! What is around each document: the head, the search, the list of pages, the headings of the page.
+//! The parts of a page around the document: the head, the search, the sidebar, the headings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use super::{CONTENTS, FRONT, page_of};
 
 const TEMPLATE: &str = include_str!("template.html");
 
-/// The list at the side.
+/// The sidebar.
 pub(super) struct Contents {
     groups: Vec<Group>,
 }
@@ -19,7 +19,7 @@ struct Group {
 }
 
 impl Contents {
-    /// What a document leads to, in the order of its links, each page once.
+    /// Collects what a document leads to, in the order of its links, each page once.
     pub(super) fn of(contents: &Document, documents: &BTreeMap<&str, Document>) -> Self {
         let mut seen = BTreeSet::from([FRONT, CONTENTS]);
         let mut groups = Vec::new();
@@ -51,11 +51,11 @@ impl Contents {
     }
 }
 
-/// The page of a document.
+/// Returns the page of a document.
 pub(super) fn page(path: &str, document: &Document, contents: &Contents) -> String {
     let title =
         if path == FRONT { document.title.clone() } else { format!("{} · modelfmt", document.title) };
-    // The body comes last, because it may have the words in braces that others are put in place of.
+    // The body comes last, because its text may contain the placeholders.
     TEMPLATE
         .replace("{root}", &to_root(path))
         .replace("{title}", &escaped(&title))
@@ -64,7 +64,7 @@ pub(super) fn page(path: &str, document: &Document, contents: &Contents) -> Stri
         .replace("{body}", &document.body)
 }
 
-/// The second-level headings of a page, if it has several.
+/// Returns the second-level headings of a page, if it has several.
 fn headings(document: &Document) -> String {
     let second: Vec<_> = document.sections.iter().filter(|section| section.level == 2).collect();
     if second.len() < 2 {
@@ -78,7 +78,8 @@ fn headings(document: &Document) -> String {
     )
 }
 
-/// A script with the words of each section, which the search loads: pages that are files may not fetch others.
+/// Returns a script with the words of each section, which the search loads: pages that are opened as files
+/// may not fetch others.
 pub(super) fn search_index(documents: &BTreeMap<&str, Document>) -> String {
     let mut entries = Vec::new();
     for (path, document) in documents {

@@ -1,4 +1,4 @@
-//! `bom`: documents that are valid by their published schemas, whatever the model says of itself.
+//! `bom`: documents are valid by their published schemas, whatever the model says about itself.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::fs;
@@ -12,7 +12,7 @@ use crate::common::{Run, command, modelfmt, modelfmt_in, program, run, testdata}
 
 const SPECS: [&str; 2] = ["cyclonedx", "spdx"];
 
-/// Fails unless every document in the folder is valid, and there are this many.
+/// Fails unless every document in the folder is valid and there are `count` documents.
 fn assert_valid(folder: &Path, count: usize) {
     let mut paths: Vec<String> = fs::read_dir(folder)
         .unwrap()
@@ -38,7 +38,7 @@ fn both(model: &Path, folder: &Path, name: &str, options: &[&str]) -> [Value; 2]
     })
 }
 
-/// The first element of this type.
+/// Returns the first element of this type.
 fn element<'a>(spdx: &'a Value, kind: &str) -> &'a Value {
     let graph = spdx["@graph"].as_array().unwrap();
     graph.iter().find(|element| element["type"] == kind).unwrap_or_else(|| panic!("no {kind}"))
@@ -51,7 +51,7 @@ fn files_below(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// A safetensors file with this metadata, and tensors of one byte.
+/// Writes a safetensors file with this metadata, and tensors of one byte.
 fn safetensors(path: &Path, metadata: &Value, tensors: usize) {
     let mut header = serde_json::Map::new();
     header.insert("__metadata__".to_owned(), metadata.clone());
@@ -72,8 +72,10 @@ fn documents_of_every_golden_file_are_valid() {
     let mut paths = Vec::new();
     files_below(&testdata(""), &mut paths);
     paths.sort_unstable();
+    // The thousands of files of the conformance suite are small variants of the others.
+    let suite = testdata("conformance");
     let mut count = 0;
-    for path in paths {
+    for path in paths.into_iter().filter(|path| !path.starts_with(&suite)) {
         if modelfmt(["inspect".as_ref(), "--hash".as_ref(), path.as_os_str()]).status != 0 {
             continue; // no model, or one whose values cannot be read
         }
@@ -117,7 +119,7 @@ fn hashes_are_those_of_all_files() {
             assert_eq!(found["verifiedUsing"][0]["hashValue"], *expected.sha256);
             assert_eq!(found["verifiedUsing"][1]["hashValue"], *expected.blake3);
         }
-        // The digests of a model are those of its file, if there is one file.
+        // The digests of a model are those of its file, if there is only one file.
         let own = &cyclonedx["components"][0]["hashes"];
         assert_eq!(own.is_array(), expected.len() == 1, "{own}");
     }
@@ -205,7 +207,7 @@ fn a_folder_of_the_hub_is_its_files_and_its_card() {
     fs::write(folder.join("notes.txt"), "not of the model").unwrap();
     let [cyclonedx, spdx] = both(&folder, place.path(), "m", &[]);
     let component = &cyclonedx["components"][0];
-    // What config.json was loaded from may be another model.
+    // config.json may say that it was loaded from another model.
     assert_eq!(component["name"], "model");
     let licence = json!([{"license": {"name": "mine", "url": "https://example.org/a%20b"}}]);
     assert_eq!(component["licenses"], licence);
@@ -217,7 +219,7 @@ fn a_folder_of_the_hub_is_its_files_and_its_card() {
     assert_eq!(names(&component["components"]), files);
     let text = element(&spdx, "simplelicensing_SimpleLicensingText");
     assert_eq!(text["name"], "mine");
-    // A model that states nothing has nothing in the documents.
+    // For a model that states nothing, the documents have nothing.
     let bare = place.path().join("bare.safetensors");
     safetensors(&bare, &json!({}), 1);
     let [cyclonedx, spdx] = both(&bare, place.path(), "bare", &[]);
@@ -266,7 +268,7 @@ fn documents_of_large_models_are_valid() {
     let out = tempfile::tempdir().unwrap();
     let bases = (0..2000).map(|n| (format!("general.base_model.{n}.name"), json!(format!("base {n}"))));
     let metadata = Value::Object(bases.collect());
-    // The validator of CycloneDX compares each component with each.
+    // The validator of CycloneDX compares each component with every other one.
     for (count, name) in [(1000, "thousand"), (10_000, "many")] {
         let model = out.path().join(format!("{name}.safetensors"));
         safetensors(&model, &metadata, count);
@@ -279,7 +281,7 @@ fn documents_of_large_models_are_valid() {
     assert_valid(out.path(), 3);
 }
 
-/// Runs `bom` with SPDX and this time in the environment.
+/// Runs `bom` with this specification and this time in the environment.
 fn at(epoch: &str, model: &Path, spec: &str) -> Run {
     let args = ["bom".as_ref(), model.as_os_str(), "--spec".as_ref(), spec.as_ref()];
     run(command(program()).args(args).env("SOURCE_DATE_EPOCH", epoch))
@@ -377,7 +379,7 @@ fn outputs_are_files_that_appear_whole() {
     here("bom m.mag -o m.mag --force").error();
     assert_eq!(fs::read(place.path().join("m.mag")).unwrap(), before);
     here("bom missing.mag").error();
-    // Nor is anything else replaced that is read.
+    // Other files that are read are not replaced either.
     fs::write(place.path().join("config.json"), "{}").unwrap();
     here("keygen --type p256 -o key").ok();
     here("bom m.mag -o config.json --force").error();
@@ -400,7 +402,8 @@ fn outputs_are_files_that_appear_whole() {
     assert_eq!(here(&format!("bom a.aero m.mag --pin {pin}")).status, 2);
 }
 
-/// A model that states nothing has the name of its folder, also where that is `.`; tokens in addresses are left out everywhere.
+/// A model that states nothing gets the name of its folder, even if that is `.`. Tokens in addresses are left
+/// out everywhere.
 #[test]
 fn names_are_those_of_folders_and_addresses_have_no_secrets() {
     let place = tempfile::tempdir().unwrap();

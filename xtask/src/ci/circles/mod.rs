@@ -1,7 +1,9 @@
-//! No circle among the modules of a crate: what two modules need lies below both. (Between crates Cargo sees to it.)
+//! Checks that the modules of a crate do not depend on each other in cycles: what two modules need belongs in
+//! a third. (Between crates, cargo ensures this.)
 //!
-//! A module is a file, or a folder with all that is in it. In each folder those that stand beside each other are compared: if anything in
-//! `edit/` names anything in `write/`, then `edit` needs `write`. A folder's own `mod.rs` and what is in the folder may name each other.
+//! A module is a file, or a folder with everything in it. The siblings within each folder are compared: if
+//! anything in `edit/` names anything in `write/`, then `edit` needs `write`. A folder's own `mod.rs` and the
+//! files in the folder may name each other.
 
 mod names;
 
@@ -12,9 +14,10 @@ use crate::run::{self, Result, step};
 use crate::workspace;
 use names::{Names, Path};
 
-/// What each file names.
+/// The names in each file, by module.
 type Files = BTreeMap<Path, Names>;
-/// The modules that each module needs, and what it names of them. Modules of different folders are never connected.
+/// For each module, the siblings that it needs and the names that it uses from them. Only modules of the same
+/// folder are connected.
 type Graph = BTreeMap<Path, BTreeMap<Path, BTreeSet<String>>>;
 
 pub(super) fn check() -> Result {
@@ -36,27 +39,28 @@ pub(super) fn check() -> Result {
     }
 }
 
-/// The sources of each crate, by the module that each file is.
+/// Reads the sources of each crate, by the module that each file defines.
 fn crates() -> Result<BTreeMap<String, BTreeMap<Path, String>>> {
     let patterns = ["ls-files", "-z", "crates/*/src/*.rs", "xtask/src/*.rs"];
     let listed = run::output(workspace::command("git").args(patterns))?;
     let mut crates: BTreeMap<String, BTreeMap<Path, String>> = BTreeMap::new();
     for path in listed.split('\0').filter(|path| !path.is_empty()) {
         let Some((name, file)) = path.split_once("/src/") else { continue };
-        let Ok(text) = fs::read_to_string(workspace::root().join(path)) else { continue }; // deleted, not yet in the index
+        let Ok(text) = fs::read_to_string(workspace::root().join(path)) else { continue }; // deleted, but still listed
         crates.entry(name.to_owned()).or_default().insert(module_of(file), text);
     }
     Ok(crates)
 }
 
-/// `set/reader.rs` is `set::reader`, `set/mod.rs` is `set`, `lib.rs` the root.
+/// Returns the module of a file: `set::reader` for `set/reader.rs`, `set` for `set/mod.rs`, the root for
+/// `lib.rs`.
 fn module_of(file: &str) -> Path {
     let path = file.strip_suffix(".rs").unwrap_or(file);
     let path = path.strip_suffix("/mod").unwrap_or(path);
     if matches!(path, "lib" | "main") { Path::new() } else { path.split('/').map(str::to_owned).collect() }
 }
 
-/// What the files name, without files that only tests have.
+/// Reads the names in all files, except in files that are compiled only for tests.
 fn files(texts: &BTreeMap<Path, String>) -> Result<Files> {
     let mut files = Files::new();
     for (module, text) in texts {
@@ -67,7 +71,7 @@ fn files(texts: &BTreeMap<Path, String>) -> Result<Files> {
     Ok(files)
 }
 
-/// Which module needs which. The root may name all.
+/// Finds which module needs which. The root may name every module.
 fn graph(files: &Files) -> Graph {
     let mut graph = Graph::new();
     for (module, names) in files.iter().filter(|(module, _)| !module.is_empty()) {
@@ -82,7 +86,8 @@ fn graph(files: &Files) -> Graph {
     graph
 }
 
-/// The modules that a path leads to: the one that it names, and those from which that one has the name.
+/// Returns the modules that a path leads to: the one that it names and, if that one only imports the name,
+/// the modules that the name comes from.
 fn places(path: &[String], files: &Files) -> Vec<Path> {
     const MAX_STEPS: usize = 16;
     let mut found = Vec::new();
@@ -105,18 +110,19 @@ fn places(path: &[String], files: &Files) -> Vec<Path> {
     found
 }
 
-/// Where two modules part: the two beside each other that they are or are in; `None` if one is in the other.
+/// Returns the siblings at which the paths of two modules diverge, which are the modules or their ancestors.
+/// `None` if one module contains the other.
 fn apart<'a>(from: &'a [String], to: &'a [String]) -> Option<(&'a [String], &'a [String])> {
     let same = from.iter().zip(to).take_while(|(a, b)| a == b).count();
     Some((from.get(..=same)?, to.get(..=same)?))
 }
 
-/// The circles of a crate.
+/// Describes the cycles of a crate.
 fn judge(name: &str, graph: &Graph) -> Vec<String> {
     circles(graph).iter().map(|way| format!("{name}: {}", shown(graph, way))).collect()
 }
 
-/// A circle, and below it what each module of it names of the next.
+/// Formats a cycle: its modules, then the names that each of them uses from the next.
 fn shown(graph: &Graph, way: &[Path]) -> String {
     const MAX_NAMES: usize = 5;
     let modules: Vec<_> = way.iter().map(|module| module.join("::")).collect();
@@ -129,7 +135,8 @@ fn shown(graph: &Graph, way: &[Path]) -> String {
     text
 }
 
-/// For each module that can reach itself, the shortest way round through each module that it needs, once for each circle.
+/// Finds cycles: all pairs of modules that need each other, and for each module the shortest cycle through
+/// it. Each set of modules is listed once.
 fn circles(graph: &Graph) -> Vec<Vec<Path>> {
     let mut seen = BTreeSet::new();
     let mut circles = Vec::new();
@@ -148,7 +155,7 @@ fn circles(graph: &Graph) -> Vec<Vec<Path>> {
     circles
 }
 
-/// The shortest way from one module to another, both in it.
+/// Returns the shortest path from one module to another, including both.
 fn way(graph: &Graph, from: &Path, to: &Path) -> Option<Vec<Path>> {
     let mut came_from: BTreeMap<&Path, &Path> = BTreeMap::new();
     let mut front = vec![from];

@@ -1,4 +1,4 @@
-//! What a source file names of other modules: imports and paths, wherever they stand, but not those of its tests.
+//! Finds the names of other modules in a source file: imports and paths anywhere in it, except in its tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,21 +6,22 @@ use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
 use crate::run::Result;
 
-/// The parts of a path from the root of the crate; no part is the root itself.
+/// The segments of a path from the root of the crate. Empty for the root itself.
 pub(super) type Path = Vec<String>;
 
-/// What a file names.
+/// The names in a file.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     /// Every path into this crate.
     pub(super) paths: BTreeSet<Path>,
-    /// The names that the file imports, and where each comes from: another module can take them from here.
+    /// The names that the file imports, and the path that each comes from. Other modules can import them from
+    /// here.
     pub(super) imports: BTreeMap<String, Path>,
-    /// Modules that only tests have.
+    /// Modules that are compiled only for tests.
     pub(super) tests: BTreeSet<Path>,
 }
 
-/// Reads a file, which is that module.
+/// Reads the names in `text`, the file that defines `module`.
 pub(super) fn read(module: &[String], text: &str) -> Result<Names> {
     let tokens: TokenStream = text.parse().map_err(|error| format!("{}: {error}", module.join("::")))?;
     let mut names = Names::default();
@@ -32,7 +33,7 @@ fn trees(tokens: TokenStream) -> Vec<TokenTree> {
     tokens.into_iter().collect()
 }
 
-/// Goes through tokens that stand in the module `here`, which may be one within a file.
+/// Reads the names in the tokens of the module `here`, which may be an inline module.
 fn walk(mut rest: &[TokenTree], here: &[String], names: &mut Names) {
     while let Some((first, after)) = rest.split_first() {
         rest = match (first, after) {
@@ -63,13 +64,14 @@ fn walk(mut rest: &[TokenTree], here: &[String], names: &mut Names) {
     }
 }
 
-/// Whether an attribute is `cfg(test)`, or asks for more beside that.
+/// Checks whether an attribute is `cfg(test)` or `cfg(all(test, …))`.
 fn is_test(attribute: &Group) -> bool {
     let text: String = attribute.stream().to_string().split_whitespace().collect();
     text == "cfg(test)" || text.starts_with("cfg(all(test,")
 }
 
-/// What follows the item that only tests have. Anything else with such an attribute, such as a field, is looked at like other code.
+/// Skips a test-only item, and returns the tokens after it. Anything else with such an attribute, such as a
+/// field, is not skipped.
 fn test_item<'a>(item: &'a [TokenTree], here: &[String], names: &mut Names) -> &'a [TokenTree] {
     const ITEMS: &[&str] = &[
         "async", "const", "enum", "extern", "fn", "impl", "mod", "static", "struct", "trait", "type",
@@ -98,7 +100,7 @@ fn test_item<'a>(item: &'a [TokenTree], here: &[String], names: &mut Names) -> &
     {
         names.tests.insert(joined(here, &[name.to_string()]));
     }
-    // A body in braces ends an item, but for a value or an import.
+    // A body in braces ends an item, except in constants, statics, type aliases and imports.
     let has_body = !["const", "static", "type", "use"].contains(keyword);
     let ends = |tree: &TokenTree| {
         is(tree, ";")
@@ -108,7 +110,7 @@ fn test_item<'a>(item: &'a [TokenTree], here: &[String], names: &mut Names) -> &
     rest.get(end..).unwrap_or_default()
 }
 
-/// The imports of a `use` and what follows its semicolon.
+/// Reads the imports of a `use`, and returns the tokens from its semicolon on.
 fn imports<'a>(tokens: &'a [TokenTree], here: &[String], names: &mut Names) -> &'a [TokenTree] {
     let end = tokens.iter().position(|tree| is(tree, ";")).unwrap_or(tokens.len());
     let (tree, rest) = tokens.split_at(end);
@@ -116,7 +118,7 @@ fn imports<'a>(tokens: &'a [TokenTree], here: &[String], names: &mut Names) -> &
     rest
 }
 
-/// One tree of imports below a path: `a::b as c`, `a::*`, `a::{b, c::d}`.
+/// Reads one import tree below the path `above`: `a::b as c`, `a::*`, `a::{b, c::d}`.
 fn import(tree: &[TokenTree], above: &[String], here: &[String], names: &mut Names) {
     let (below, rest) = path(tree);
     let mut full = joined(above, &below);
@@ -133,7 +135,8 @@ fn import(tree: &[TokenTree], above: &[String], here: &[String], names: &mut Nam
         [star, ..] if is(star, "*") => None,
         _ => full.last().cloned(),
     };
-    // What begins with the name of a module here is that; what does not is another crate's, which leads to no module.
+    // Any other path may begin with a child of this module. If it begins with another crate, it leads to no
+    // module.
     let path = absolute(&full, here).unwrap_or_else(|| joined(here, &full));
     if let Some(name) = name {
         names.imports.insert(name, path.clone());
@@ -143,7 +146,7 @@ fn import(tree: &[TokenTree], above: &[String], here: &[String], names: &mut Nam
     }
 }
 
-/// The path that the tokens begin with, and what follows it.
+/// Splits off the path that the tokens begin with. Returns it and the remaining tokens.
 fn path(mut rest: &[TokenTree]) -> (Path, &[TokenTree]) {
     let mut path = Path::new();
     loop {
@@ -162,7 +165,8 @@ fn path(mut rest: &[TokenTree]) -> (Path, &[TokenTree]) {
     }
 }
 
-/// A path that begins with `crate`, `self` or `super`, from the root on.
+/// Resolves a path that begins with `crate`, `self` or `super` to a path from the root. `None` for any other
+/// path.
 fn absolute(path: &[String], here: &[String]) -> Option<Path> {
     let up = path.iter().take_while(|part| *part == "super").count();
     let (base, below) = match path.first()?.as_str() {
